@@ -194,11 +194,12 @@ func TestViolation(t *testing.T) {
 // named. Those in actors/ compile without actors, and no message knows how it is shown.
 func TestWallsInRooms(t *testing.T) {
 	walls := map[string]string{
-		"actors/decide": "addons hooks values",
-		"actors/plan":   "actors/decide addons helm hooks messages values",
-		"actors/work":   "actors/decide actors/metrics actors/plan addons helm hooks kube messages supervisor values go.opentelemetry.io/otel",
-		"messages":      "hooks values",
-		"messages/view": "hooks messages values",
+		"actors/decide":  "addons hooks values",
+		"actors/plan":    "actors/decide addons helm hooks messages values",
+		"actors/work":    "actors/decide actors/metrics actors/plan addons helm hooks kube messages supervisor values go.opentelemetry.io/otel",
+		"actors/objects": "hooks kube messages values",
+		"messages":       "hooks values",
+		"messages/view":  "hooks messages values",
 	}
 	seen := map[string]bool{}
 	err := imports(os.DirFS("."), func(file, imported string) {
@@ -232,7 +233,7 @@ func TestWallsInRooms(t *testing.T) {
 // A package that imports nearly everything, or lies at the end of a long chain, is one that every change reaches. The
 // limits are the figures of today; commands, at the very top, may lie deeper.
 func TestReachOfPackages(t *testing.T) {
-	const widest, deepest = 15, 9
+	const widest, deepest = 16, 9
 	direct := map[string]map[string]bool{}
 	err := imports(os.DirFS("."), func(file, imported string) {
 		ours, isOurs := strings.CutPrefix(imported, module)

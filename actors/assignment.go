@@ -172,6 +172,7 @@ func (o *owner) noteFailure(t messages.Task, a supervisor.Attempt) {
 	kind, about := t.Work.Describe()
 	o.failing[t.ID] = view.FailingTask{
 		Task: strings.TrimSpace(kind + " " + about), Attempts: a.Number, RetryAt: time.Now().Add(a.In), Error: a.Err.Error(),
+		Hook: t.Hook(), Public: forEverybody(a.Err),
 	}
 }
 

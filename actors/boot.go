@@ -29,8 +29,9 @@ type boot struct {
 	sections    map[string]*values.Section // by key, with their part of the ConfigMap
 	config      initialConfig
 	secret      initialSecret
-	problems    []string // of what lies in the global directory
-	anyway      bool     // what schemas of charts refuse does not stop the start
+	problems    []string        // of what lies in the global directory
+	suspended   map[string]bool // modules, by objects of kind Module (H27)
+	anyway      bool            // what schemas of charts refuse does not stop the start
 }
 
 // initialConfig is the ConfigMap as it was read at the start.
@@ -59,7 +60,12 @@ func load(ctx context.Context, w World, waits func(string)) (*boot, error) {
 	defer stop()
 	var cm kube.ConfigMap
 	var secret initialSecret
+	var suspended map[string]bool
 	var read errgroup.Group
+	read.Go(func() (err error) {
+		suspended, err = readSuspended(reading, w, waits)
+		return err
+	})
 	read.Go(func() (err error) {
 		if cm, err = readConfigMap(reading, w, waits); err != nil {
 			return err
@@ -76,7 +82,7 @@ func load(ctx context.Context, w World, waits func(string)) (*boot, error) {
 	if err := read.Wait(); err != nil {
 		return nil, err
 	}
-	b.secret = secret
+	b.secret, b.suspended = secret, suspended
 	return b, b.useValid(ctx, w, cm, waits)
 }
 
@@ -132,6 +138,24 @@ func readConfigMap(ctx context.Context, w World, waits func(string)) (kube.Confi
 		return err
 	})
 	return cm, err
+}
+
+// readSuspended reads which modules are suspended: none of them may run when the operator starts (H27).
+func readSuspended(ctx context.Context, w World, waits func(string)) (map[string]bool, error) {
+	suspended := map[string]bool{}
+	if w.ModuleObjects == nil {
+		return suspended, nil
+	}
+	err := waitFor(ctx, w, "the objects of kind Module", waits, func() error {
+		all, err := w.ModuleObjects.Read(ctx)
+		for _, object := range all {
+			if object.Suspend {
+				suspended[object.Name] = true
+			}
+		}
+		return err
+	})
+	return suspended, err
 }
 
 // waitFor reads what the start needs, again and again until the API server gives it.

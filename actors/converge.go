@@ -35,13 +35,15 @@ type converge struct {
 	config      map[string]bool   // flags in the ConfigMap
 	dynamic     map[string]bool   // flags of global hooks
 	dynamicBy   map[string]string // which hook has set each
-	maintenance map[string]string // modes in the ConfigMap
+	configured  map[string]string // modes in the ConfigMap
+	suspended   map[string]bool   // by objects of kind Module
+	maintenance map[string]string // the modes of both
 	enabled     []string          // by the last discovery
 	verdicts    map[string]decide.Verdict
 	// discoveryFails says why the discovery in progress has failed; "" when it has not. off says of
 	// each module that is off why, told what the log has of them.
 	discoveryFails string
-	off            map[string]string
+	off, on        map[string]string
 	told           []string
 	// globalProblems, and unused files of the modules that are enabled; problems is what is shown of all.
 	globalProblems   []string
@@ -69,7 +71,7 @@ func newConverge(ctx context.Context, p *program, b *boot) *converge {
 	runs := supervisor.NewRuns(p.System, p.Log)
 	return &converge{
 		runs: runs, purges: purger{program: p, runs: runs, log: p.Log, tried: map[string]string{}}, program: p, log: p.Log, ctx: ctx, phase: created,
-		tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, globalProblems: b.problems, unused: map[string][]string{},
+		tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, configured: b.config.maintenance, suspended: b.suspended, maintenance: decide.WithSuspended(b.config.maintenance, b.suspended), deployed: map[string]bool{}, removed: map[string]bool{}, globalProblems: b.problems, unused: map[string][]string{},
 	}
 }
 
@@ -109,6 +111,8 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.diskChanged(ctx)
 	case messages.ConfigChanged:
 		c.configChanged(ctx, msg)
+	case suspensionChanged:
+		c.suspensionChanged(ctx, msg)
 	case sectionChanged:
 		c.asks.add(msg)
 	case askAgain:
@@ -431,6 +435,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 		return
 	}
 	c.become(idle)
+	c.program.changed.note("") // modules that are gone, and requests, have waited
 	c.span.End(nil)
 	c.program.Metrics.Converge.Ended(c.cause, c.began)
 	log, text := c.log, "converged"
@@ -455,7 +460,8 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 // that a module which keeps failing does not delay the reload that deletes it (E11, F8).
 func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) {
 	c.config = msg.Flags
-	thawed, reload := c.maintenanceChanged(ctx, msg.Maintenance)
+	c.configured = msg.Maintenance
+	thawed, reload := c.maintenanceChanged(ctx)
 	cause := messages.Cause{Activation: messages.ByConfigMap, Detail: "resourceVersion " + msg.Revision}
 	if msg.FlagsChanged {
 		c.switchModules(ctx)
@@ -483,7 +489,6 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 		c.runModules(ctx, run, cause)
 		c.looks.due = c.looks.due || c.program.Disk != nil && c.tree.Stale() // what did not fit may fit now
 	}
-	c.maintenance = msg.Maintenance
 }
 
 // switchModules suspends what the flags switch off and resumes what they switch on.
@@ -515,7 +520,7 @@ func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor
 }
 
 func (c *converge) publish() {
-	s := view.ConvergeStatus{Phase: c.phase.shown(), Ready: c.ready, Reload: c.reload, Enabled: c.enabled, HeldPurge: c.purges.held(), Off: c.off, Problems: c.problems}
+	s := view.ConvergeStatus{Phase: c.phase.shown(), Ready: c.ready, Reload: c.reload, Enabled: c.enabled, HeldPurge: c.purges.held(), Off: c.off, On: c.on, Problems: c.problems}
 	if next := c.restarts.postponed; next != nil {
 		s.Postponed = next.String()
 	}

@@ -28,7 +28,8 @@ func TestCrashOverEachMessage(t *testing.T) {
 	// What this lifecycle does not have: pages, timers after failures, and what the random model kills in (TestRandom).
 	never := strings.Fields("ListMonitored DumpSnapshots ListHooks GetDrift CheckConfig ScheduleFired ShutDown getKnownConfig " +
 		"AwaitSnapshots SynchronizeLater SnapshotsComplete SetAside asideDue BindingDeferred watchAgain watchOverflowed " +
-		"askAgain keepAgain delayedReload postponedDue remindHeld slowedDue fought GetHooks retireModule ConfigFlagsSaved scriptAgreed")
+		"askAgain keepAgain delayedReload postponedDue remindHeld slowedDue fought GetHooks retireModule ConfigFlagsSaved scriptAgreed " +
+		"modulesSeen objectsDue lookAtObjects suspensionChanged")
 	handled := handledMessages(t)
 	sprung := map[string]bool{}
 	for i, begin := range []string{"start", "standby"} {

@@ -13,6 +13,7 @@
 //	├── monitors                   watches of kubernetes bindings; events become tasks
 //	├── schedule                   crontabs become tasks
 //	├── healer                     an object of a release is gone: its module runs again
+//	├── module-objects             shows modules as objects of kind Module, takes requests from there
 //	└── standby                    of a replica that does not lead, in place of converge,
 //	                               owners, queues and schedule: loads hooks ahead
 //

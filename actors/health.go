@@ -92,6 +92,14 @@ func (w *objectStates) of(objects []helm.Object, applied time.Time) *view.Health
 			sum.Current++
 			continue
 		}
+		switch known.State {
+		case health.Failed:
+			sum.Failed++
+		case health.Unknown:
+			sum.Unknown++
+		default:
+			sum.InProgress++
+		}
 		sum.Unhealthy = append(sum.Unhealthy, view.ObjectHealth{Object: o.String(), State: string(known.State), Message: known.Message, Since: known.since})
 	}
 	slices.SortFunc(sum.Unhealthy, func(a, b view.ObjectHealth) int {

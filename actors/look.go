@@ -154,7 +154,10 @@ func names(all []hooks.Hook) string {
 // NotInForce says of each module, or global-hooks, how the files on disk differ from what is in force: they were changed since
 // they were compared last. What was refused is among the problems. It reads the disk.
 func (o *Operator) NotInForce() map[string]string {
-	tree := o.program.tree.Load()
+	return notInForce(o.program.tree.Load())
+}
+
+func notInForce(tree *addons.Tree) map[string]string {
 	if tree == nil {
 		return nil
 	}

@@ -2,12 +2,15 @@ package actors
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/decide"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
+	"addon-operator/supervisor"
+	"addon-operator/values"
 )
 
 // A module under maintenance (H15) goes on with its hooks, but its release is left alone:
@@ -22,14 +25,36 @@ func (c *converge) tellMaintenance(ctx actor.Context, config map[string]string) 
 	}
 }
 
-// maintenanceChanged sends what is new of the modes in the ConfigMap. It returns the modules that
-// must run, and whether a reload is due.
-func (c *converge) maintenanceChanged(ctx actor.Context, config map[string]string) (run []string, reload bool) {
-	if maps.Equal(c.maintenance, config) {
+// maintenanceChanged sends what is new of the modes. It returns the modules that must run, and whether a reload is due.
+func (c *converge) maintenanceChanged(ctx actor.Context) (run []string, reload bool) {
+	before, now := c.maintenance, decide.WithSuspended(c.configured, c.suspended)
+	if maps.Equal(before, now) {
 		return nil, false
 	}
-	c.tellMaintenance(ctx, config)
-	return decide.Reload{Tree: c.tree, Enabled: c.enabled, Deployed: c.deployed, Maintenance: config}.MaintenanceEnds(c.maintenance)
+	c.maintenance = now
+	c.tellMaintenance(ctx, now)
+	return decide.Reload{Tree: c.tree, Enabled: c.enabled, Deployed: c.deployed, Maintenance: now}.MaintenanceEnds(before)
+}
+
+// suspensionChanged suspends modules, and has those run that go on (H27).
+func (c *converge) suspensionChanged(ctx actor.Context, msg suspensionChanged) {
+	var resumed []string
+	for _, name := range slices.Sorted(maps.Keys(c.suspended)) {
+		if !msg.names[name] {
+			resumed = append(resumed, name)
+		}
+	}
+	c.suspended = msg.names
+	_, reload := c.maintenanceChanged(ctx)
+	c.switchModules(ctx) // those that go on are no longer suspended
+	cause := messages.Cause{Activation: messages.ByHand, Detail: "spec.suspend of objects of kind Module"}
+	switch {
+	case !c.phase.begun(): // the first reload sees it
+	case reload:
+		c.requestReload(ctx, cause)
+	default:
+		c.runModules(ctx, resumed, cause)
+	}
 }
 
 // retireModule says to a module that it is disabled while it is under maintenance.
@@ -49,13 +74,30 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 	if mode == m.maintenance {
 		return
 	}
-	if mode == "" {
-		m.log.Info("maintenance is over")
-	} else {
-		m.wantCRDs(true)
-		m.forgetDrift(ctx)
-		m.forgetRelease()
-		m.log.Info("module is under maintenance: hooks go on, its release is left alone", "mode", mode)
-	}
+	was := m.maintenance
 	m.maintenance = mode
+	if mode == "" {
+		m.log.Info(map[bool]string{false: "maintenance is over", true: "module is no longer suspended"}[was == values.Suspended])
+		return
+	}
+	m.wantCRDs(true)
+	m.forgetDrift(ctx)
+	m.forgetRelease()
+	if mode == values.Suspended {
+		m.hold(ctx)
+		m.log.Info("module is suspended: it does not run, its hooks wait, and its release is left alone")
+		return
+	}
+	m.log.Info("module is under maintenance: hooks go on, its release is left alone", "mode", mode)
+}
+
+// hold ends what a module does, until it is no longer suspended (H27). Helm is not interrupted. What is due meanwhile waits, as
+// while a module is switched off.
+func (m *module) hold(ctx actor.Context) {
+	switch {
+	case m.life.phase == view.Deleting:
+		m.owner.runs.CancelAll(ctx, supervisor.ErrCancelled) // a reload deletes what is left, afterwards
+	case !m.life.off():
+		m.suspend(ctx)
+	}
 }

@@ -255,6 +255,10 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 		refuse(ctx, a.Task)
 		return
 	}
+	if m.maintenance == values.Suspended { // before its first run; afterwards the phase says so
+		refuse(ctx, a.Task)
+		return
+	}
 	if a.Task.Cause.Activation == messages.ByNeed && len(m.owner.alone) > 0 {
 		refuse(ctx, a.Task) // it runs, or fails and waits for its own next attempt: two that need each other do not spin
 		return
@@ -298,7 +302,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	m.life.become(view.Ready)
 	if m.lastRun != nil {
 		run := *m.lastRun // the old one is published
-		run.Release = outcome.Describe()
+		run.Release, run.Took = outcome.Describe(), m.succeeded.Sub(run.Began)
 		m.lastRun = &run
 	}
 	if outcome.Changed { // G5.4: at once, as the next task
@@ -365,10 +369,11 @@ func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, 
 }
 
 func (m *module) publish() {
+	defer m.program.changed.note(m.name)
 	m.program.Inspector.Publish(m.program.owner(m.name), view.ModuleStatus{
 		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks), Runs: m.owner.runs.Len(), Release: m.last.Revision,
 		Values: m.owner.section.Checksum()[:8], Failing: m.owner.listFailing(), Parked: len(m.owner.parked) > 0, Waiting: m.owner.waitsFor, LastRun: m.lastRun,
-		Enabled: m.life.enabled(), Version: m.last.ChartVersion, Succeeded: m.succeeded, Failed: m.failed,
+		Enabled: m.life.enabled(), Version: m.last.ChartVersion, AppVersion: m.last.AppVersion, Succeeded: m.succeeded, Failed: m.failed,
 		Namespace: m.module.File.Namespace, Maintenance: m.maintenance, Drift: m.drift.told, Fights: m.fights, Health: m.health,
 	})
 }

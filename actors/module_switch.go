@@ -10,6 +10,7 @@ import (
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
+	"addon-operator/values"
 )
 
 // How a module is switched off and on. Flags suspend it at once, before the reload that
@@ -107,6 +108,9 @@ func (m *module) resume(ctx actor.Context) {
 	case view.Deleting:
 		m.forget(ctx)
 	case view.Suspended:
+		if m.maintenance == values.Suspended {
+			return
+		}
 		m.program.again(ctx, m.missed...)
 		m.missed = nil
 		m.life.become(m.life.resumes)

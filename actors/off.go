@@ -19,7 +19,7 @@ func (c *converge) listOff(d work.Discovery) []string {
 	var off []string
 	for _, m := range d.Tree.Modules {
 		if !slices.Contains(d.Enabled, m.Name) {
-			off = append(off, m.Name+": "+c.whyOff(d.Verdicts[m.Name], m))
+			off = append(off, m.Name+": "+c.why(d.Verdicts[m.Name], m))
 		}
 	}
 	if more := len(off) - shownOff; more > 0 {
@@ -28,28 +28,29 @@ func (c *converge) listOff(d work.Discovery) []string {
 	return off
 }
 
-// whyOff says which rule has disabled a module, and which hook.
-func (c *converge) whyOff(v decide.Verdict, m addons.Module) string {
+// why says which rule has enabled or disabled a module, and which hook.
+func (c *converge) why(v decide.Verdict, m addons.Module) string {
 	if v.Source == decide.ByHookFlag {
 		v.Reason = c.dynamicBy[values.FlagKey(m.Key)]
 	}
-	return v.WhyOff(m)
+	return v.Why(m)
 }
 
 // explainOff works out why modules are off: by the flags as they are now, and by what the last
 // discovery has found. The map is not changed afterwards.
 func (c *converge) explainOff() {
-	off := map[string]string{}
+	off, on := map[string]string{}, map[string]string{}
 	for _, m := range c.tree.Modules {
 		flags, known := decide.SwitchedOn(m, c.dynamic, c.config), c.verdicts[m.Name]
 		switch {
 		case !flags.Enabled:
-			off[m.Name] = c.whyOff(flags, m)
+			off[m.Name] = c.why(flags, m)
 		case slices.Contains(c.enabled, m.Name) && !c.saysNo(m):
+			on[m.Name] = c.why(c.verdicts[m.Name], m)
 		case c.discoveryFails != "":
 			off[m.Name] = c.discoveryFails
 		case c.saysNo(m):
-			off[m.Name] = c.whyOff(known, m)
+			off[m.Name] = c.why(known, m)
 		default:
 			off[m.Name] = "its flag is on, by " + flags.Source + "; the discovery that enables it has not ended"
 		}
@@ -57,7 +58,8 @@ func (c *converge) explainOff() {
 	for name := range c.removed {
 		off[name] = "its directory is gone"
 	}
-	c.off = off
+	c.off, c.on = off, on
+	c.program.changed.note("")
 }
 
 // discoveryFailed remembers why no module can be enabled for now.

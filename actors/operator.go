@@ -232,6 +232,9 @@ func (o *operator) spawnActing(ctx actor.Context, warm map[string][]hooks.Hook) 
 	}
 	o.spawnQueue(ctx, messages.MainQueue)
 	o.useQueues(ctx, useQueues{messages.GlobalHooks, queuesOf(b.globalHooks)})
+	if o.program.ModuleObjects != nil {
+		o.spawn(ctx, stageSources, "module-objects", newModuleObjects(o.ctx, o.program, b.suspended))
+	}
 	o.spawn(ctx, stageOwners, messages.Converge, newConverge(o.ctx, o.program, b))
 }
 

@@ -45,6 +45,7 @@ func (c *converge) listProblems() {
 		c.program.notify(kube.Notice{Warning: true, Reason: "ModuleProblem", Message: about + ": " + strings.Join(news, "; ")})
 	}
 	c.problems = all
+	c.program.changed.note("")
 }
 
 // logNewWarnings logs what a reload has found on disk that was not there before.

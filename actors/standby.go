@@ -218,6 +218,9 @@ func (o *Operator) Lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if b.suspended, err = readSuspended(ctx, o.program.World, o.waitsFor); err != nil {
+		return err
+	}
 	loaded, _ := warm.(warmth)
 	if _, err := o.program.Ask(ctx, o.root, takeOver{boot: b, warm: loaded.hooks}); err != nil {
 		return err

@@ -30,6 +30,8 @@ type World struct {
 	Secret Secret
 	// Secrets are the texts that are never shown; nil for a set of its own.
 	Secrets *Secrets
+	// ModuleObjects may be nil: then no objects show how modules are doing (J14).
+	ModuleObjects ModuleObjects
 	// LastValid may be nil: then an invalid ConfigMap ends the start (D16).
 	LastValid LastValid
 	// ReleaseWatch may be nil: then releases are not healed.
@@ -137,8 +139,9 @@ type program struct {
 	// mainWaits: a task of main waits for a Helm hook, and others go past it.
 	mainWaits atomic.Bool
 
-	told told        // of loops
-	ran  ranSections // what schemas of charts are compared with
+	told    told // of loops
+	changed changedModules
+	ran     ranSections // what schemas of charts are compared with
 	// secretOff: the Secret with values is not read or written.
 	secretOff atomic.Bool
 }
@@ -164,6 +167,7 @@ const (
 	configPath   = work.ConfigPath
 	schedulePath = operatorPath + "/schedule"
 	standbyPath  = operatorPath + "/standby"
+	objectsPath  = operatorPath + "/module-objects"
 )
 
 // owner is the address of an owner of tasks.

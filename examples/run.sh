@@ -188,6 +188,7 @@ prepare_cluster() {
     [[ -n "$(kubectl -n "$namespace" get $object --ignore-not-found -o name)" ]] ||
       kubectl -n "$namespace" create $object
   done
+  [[ $kind == mine ]] || kubectl apply -f deploy/chart/module-crd.yaml
 }
 
 start_operator() {
@@ -303,7 +304,7 @@ next_steps() {
    sleep 1; kubectl -n $namespace get deployment prometheus -o yaml | grep retention
 
 2. A hook of the module backup fails and backs off, and delays no other module. Look, help it, look again:
-   addon-operator module list
+   addon-operator module list; kubectl -n $namespace get modules
    kubectl -n $namespace create secret generic backup-s3-credentials --from-literal=AWS_ACCESS_KEY_ID=me
    kubectl -n $namespace wait --for=create configmap/backup-status --timeout=60s
    addon-operator module list

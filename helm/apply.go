@@ -68,6 +68,8 @@ type Outcome struct {
 	Healed []Object
 	// ChartVersion is the version in Chart.yaml.
 	ChartVersion string
+	// AppVersion is that in Chart.yaml, too.
+	AppVersion string
 	// Unstable says where the chart renders differently from the same inputs; empty when it does
 	// not, or no look was needed.
 	Unstable string
@@ -107,7 +109,7 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 	outcome, err := a.run()
 	if err == nil {
 		outcome.Objects = h.live.want(m.Name, a.manifest.objects)
-		outcome.ChartVersion = a.chart.Metadata().Version
+		outcome.ChartVersion, outcome.AppVersion = a.chart.Metadata().Version, a.chart.Metadata().AppVersion
 	}
 	return a, outcome, classify(ctx, m.Name, a.operation, err)
 }

@@ -148,6 +148,11 @@
 //
 //	entriesDue           timer             schedule
 //
+//	modulesSeen          kube              module-objects
+//	objectsDue           timer             module-objects
+//	lookAtObjects        timer             module-objects
+//	suspensionChanged    module-objects    converge
+//
 //	flagsMoved           config            standby
 //	getWarm              cmd               standby
 //	warmth               standby           cmd

@@ -12,7 +12,7 @@ import (
 	"addon-operator/server"
 )
 
-// J15: five runs of each hook are kept, and no more than the bounds allow of all together, the newest ones.
+// J19: five runs of each hook are kept, and no more than the bounds allow of all together, the newest ones.
 func TestHistoryIsBounded(t *testing.T) {
 	h := &server.History{}
 	for i := range 12 {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,20 +18,6 @@ import (
 	"addon-operator/supervisor"
 )
 
-// moduleEntry is a module in the list of modules.
-type moduleEntry struct {
-	Name string `json:"name"`
-	// State is the phase, and how the objects of the release are doing.
-	State string `json:"state"`
-	view.ModuleStatus
-	// Off says why it is off; empty when it is not.
-	Off string `json:"off,omitempty"`
-	// Problems are what is wrong with its files, and with what its hooks watch.
-	Problems []string `json:"problems,omitempty"`
-	// Hanging are the runs of its hooks that last too long.
-	Hanging []view.RunningHook `json:"hanging,omitempty"`
-}
-
 // hanging lists the hooks that run for too long.
 func (s Source) hanging() []view.RunningHook {
 	if s.Hanging == nil {
@@ -49,67 +34,20 @@ func (s Source) notInForce() map[string]string {
 	return s.NotInForce()
 }
 
-// listModules lists all modules in the order they run.
-func listModules(tree []*supervisor.Node) []moduleEntry {
-	all := []moduleEntry{}
-	var off map[string]string
-	problems := problemsIn(tree)
+// statuses are what the actors of a tree have published, by their paths.
+func statuses(tree []*supervisor.Node) map[string]supervisor.Status {
+	all := map[string]supervisor.Status{}
 	walk(tree, func(n *supervisor.Node) {
-		switch status := n.Status.(type) {
-		case view.ModuleStatus:
-			_, name, _ := strings.Cut(n.Path, "/module/")
-			all = append(all, moduleEntry{Name: name, ModuleStatus: status})
-		case view.ConvergeStatus:
-			off = status.Off
+		if n.Status != nil {
+			all[n.Path] = n.Status
 		}
-	})
-	now := time.Now()
-	for i := range all {
-		all[i].State = all[i].ModuleStatus.State(now)
-		all[i].Off, all[i].Problems = off[all[i].Name], problems[all[i].Name]
-	}
-	slices.SortFunc(all, func(a, b moduleEntry) int {
-		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
 	})
 	return all
-}
-
-// problemsIn is what is wrong with files and with watches of bindings, by module or messages.GlobalHooks.
-func problemsIn(tree []*supervisor.Node) map[string][]string {
-	problems := map[string][]string{}
-	walk(tree, func(n *supervisor.Node) {
-		switch status := n.Status.(type) {
-		case view.ConvergeStatus:
-			for owner, list := range status.Problems {
-				problems[owner] = slices.Concat(list, problems[owner])
-			}
-		case view.MonitorsReporter:
-			for _, b := range status.Monitors().Bindings {
-				if problem := view.BindingProblem(b); problem != "" {
-					problems[b.Owner] = append(problems[b.Owner], "hook "+b.Hook+": "+problem)
-				}
-			}
-		}
-	})
-	return problems
 }
 
 // allModules lists all modules with what no actor knows: the hooks that hang, and files that were changed since (P8).
-func (s Source) allModules(tree []*supervisor.Node, differs map[string]string) []moduleEntry {
-	all := listModules(tree)
-	for i := range all {
-		if what := differs[all[i].Name]; what != "" {
-			all[i].Problems = append(slices.Clip(all[i].Problems), what)
-		}
-	}
-	for _, h := range s.hanging() {
-		for i := range all {
-			if all[i].Name == h.Module {
-				all[i].Hanging = append(all[i].Hanging, h)
-			}
-		}
-	}
-	return all
+func (s Source) allModules(tree []*supervisor.Node, differs map[string]string) []view.Module {
+	return view.Modules(statuses(tree), s.hanging(), differs, time.Now())
 }
 
 // modulePages show modules, and global.
@@ -125,7 +63,7 @@ func (s modulePages) moduleList(*http.Request) (any, error) {
 	converge, differs, tree := s.Converge(), s.notInForce(), s.Inspector.Tree()
 	all, global := s.allModules(tree, differs), globalStatus(tree)
 	data := map[string]any{
-		"headline": headline(all, global), "stage": stage(tree, converge),
+		"headline": view.Headline(all, global), "stage": stage(tree, converge),
 		"enabledModules": enabled, "modules": all, "global": global,
 		"converge": map[string]any{"phase": converge.Phase, "ready": converge.Ready},
 	}
@@ -135,7 +73,7 @@ func (s modulePages) moduleList(*http.Request) (any, error) {
 	if s.Leadership != nil {
 		data["leadership"] = s.Leadership()
 	}
-	problems := problemsIn(tree)[messages.GlobalHooks]
+	problems := view.GlobalProblems(statuses(tree))
 	if what := differs[messages.GlobalHooks]; what != "" {
 		problems = append(slices.Clip(problems), what)
 	}
@@ -176,7 +114,7 @@ func (s modulePages) modulePage(r *http.Request) (any, error) {
 		return snapshots(s.Source, r, s.nameOf(name, own), "")
 	case page == "status":
 		all := s.allModules(s.Inspector.Tree(), s.notInForce())
-		i := slices.IndexFunc(all, func(m moduleEntry) bool { return m.Name == s.nameOf(name, own) })
+		i := slices.IndexFunc(all, func(m view.Module) bool { return m.Name == s.nameOf(name, own) })
 		if i < 0 { // it was there a moment ago
 			return nil, errors.New("the module is being restarted; ask again")
 		}
@@ -227,7 +165,7 @@ func (s hookPages) hooksOf(ctx context.Context, owner string) ([]view.HookInfo, 
 // allHooks asks all owners, global first, then modules in their order; or one of them.
 func (s hookPages) allHooks(ctx context.Context, only string) ([]view.HookInfo, error) {
 	owners := []string{globalOwner}
-	for _, m := range listModules(s.Inspector.Tree()) {
+	for _, m := range view.Modules(s.Inspector.Statuses(), nil, nil, time.Now()) {
 		owners = append(owners, m.Name)
 	}
 	if only != "" {
@@ -406,7 +344,7 @@ type rank struct {
 func (s actorPages) graph(*http.Request) (any, error) {
 	ranks := []rank{}
 	phase := map[string]view.Phase{}
-	for _, m := range listModules(s.Inspector.Tree()) {
+	for _, m := range view.Modules(s.Inspector.Statuses(), nil, nil, time.Now()) {
 		phase[m.Name] = m.Phase
 		if last := len(ranks) - 1; last >= 0 && ranks[last].Order == m.Order {
 			ranks[last].Modules = append(ranks[last].Modules, m.Name)

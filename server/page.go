@@ -78,21 +78,24 @@ type livePage struct {
 
 type pageLink struct{ Path, Text string }
 
+// pageModule is a module as the page shows it.
+type pageModule struct{ view.Module }
+
 type moduleRow struct {
-	moduleEntry
+	pageModule
 	Linked bool // to its detail, which the public is not shown
 }
 
 // Colour is a class of the style; Sign says the same without colours.
-func (m moduleEntry) Colour() string { c, _ := m.look(); return c }
+func (m pageModule) Colour() string { c, _ := m.look(); return c }
 
 // Sign is described with Colour.
-func (m moduleEntry) Sign() string { _, s := m.look(); return s }
+func (m pageModule) Sign() string { _, s := m.look(); return s }
 
 // Words are the class, when the state does not say so, and the state.
-func (m moduleEntry) Words() string {
+func (m pageModule) Words() string {
 	words := []string{m.State}
-	if c := m.class(); c == classFailing || c == classWaiting || c == classProblem {
+	if c := m.Class(); c == view.ClassFailing || c == view.ClassWaiting || c == view.ClassProblem {
 		words = []string{string(c), m.State}
 	}
 	if m.Parked {
@@ -104,13 +107,13 @@ func (m moduleEntry) Words() string {
 	return strings.Join(slices.Compact(words), ", ")
 }
 
-func (m moduleEntry) look() (colour, sign string) {
-	switch m.class() {
-	case classFailing, classUnhealthy:
+func (m pageModule) look() (colour, sign string) {
+	switch m.Class() {
+	case view.ClassFailing, view.ClassUnhealthy:
 		return "bad", "▲"
-	case classReady:
+	case view.ClassReady:
 		return "good", "●"
-	case classOff:
+	case view.ClassOff:
 		return "dim", "○"
 	}
 	return "busy", "◆"
@@ -126,7 +129,7 @@ type queueRow struct {
 
 // moduleDetail is all that the page shows of one module; the name is empty when none is chosen.
 type moduleDetail struct {
-	moduleEntry
+	pageModule
 	Missing  bool // there is no such module
 	Bindings []view.HookInfo
 	Runs     []RanHook // of its hooks, the last one first
@@ -165,7 +168,7 @@ func (s probes) overview() overview {
 	tree, converge := s.tree(s.who), s.Converge()
 	all := s.visible(tree)
 	data := overview{
-		Ready: converge.Ready, Stage: stage(tree, converge), Headline: headline(all, globalStatus(tree)), Notices: notices(tree), Queues: queueRows(tree),
+		Ready: converge.Ready, Stage: stage(tree, converge), Headline: view.Headline(all, globalStatus(tree)), Notices: notices(tree), Queues: queueRows(tree),
 	}
 	if what := s.differences()[messages.GlobalHooks]; what != "" {
 		data.Notices = append(data.Notices, "Global hooks and values: "+what)
@@ -179,9 +182,9 @@ func (s probes) overview() overview {
 		data.Stage = leadership.String()
 	}
 	for _, m := range all {
-		data.Modules = append(data.Modules, moduleRow{m, s.who == insider})
+		data.Modules = append(data.Modules, moduleRow{pageModule{m}, s.who == insider})
 	}
-	slices.SortStableFunc(data.Modules, func(a, b moduleRow) int { return cmp.Compare(a.class().rank(), b.class().rank()) })
+	slices.SortStableFunc(data.Modules, func(a, b moduleRow) int { return cmp.Compare(a.Class().Rank(), b.Class().Rank()) })
 	return data
 }
 
@@ -197,7 +200,7 @@ func (s probes) differences() map[string]string {
 }
 
 // visible are all modules in the tree, as the audience may see them.
-func (s probes) visible(tree []*supervisor.Node) []moduleEntry {
+func (s probes) visible(tree []*supervisor.Node) []view.Module {
 	return s.allModules(tree, s.differences())
 }
 
@@ -207,11 +210,11 @@ func (s probes) detail(r *http.Request, name string) moduleDetail {
 		return moduleDetail{}
 	}
 	all := s.visible(s.tree(s.who))
-	i := slices.IndexFunc(all, func(m moduleEntry) bool { return m.Name == name })
+	i := slices.IndexFunc(all, func(m view.Module) bool { return m.Name == name })
 	if i < 0 {
-		return moduleDetail{moduleEntry: moduleEntry{Name: name}, Missing: true}
+		return moduleDetail{pageModule: pageModule{view.Module{Name: name}}, Missing: true}
 	}
-	d := moduleDetail{moduleEntry: all[i]}
+	d := moduleDetail{pageModule: pageModule{all[i]}}
 	hooks := hookPages{owners{s.Source}}
 	d.Bindings, _ = hooks.hooksOf(r.Context(), name) // a module that is being restarted shows none for a moment
 	hooks.addProblems(d.Bindings)

@@ -64,7 +64,7 @@ func partsOf(event map[string]any) map[string]any {
 	return parts
 }
 
-// J14: a page is sent everything once, then what has changed, at most once a second, and a sign of life when nothing has.
+// J18: a page is sent everything once, then what has changed, at most once a second, and a sign of life when nothing has.
 func TestLiveEvents(t *testing.T) {
 	inHouse(t, func(h *house) {
 		h.add("operator", "module/dns", view.ModuleStatus{Phase: view.Ready, Enabled: true, Order: 1})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -100,7 +101,7 @@ func (s owners) noModule(name string, modules []string) error {
 // modules are the names of all modules, also of those that are disabled.
 func (s Source) modules() []string {
 	var names []string
-	for _, m := range listModules(s.Inspector.Tree()) {
+	for _, m := range view.Modules(s.Inspector.Statuses(), nil, nil, time.Now()) {
 		names = append(names, m.Name)
 	}
 	slices.Sort(names)

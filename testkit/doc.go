@@ -65,6 +65,13 @@
 //	settle RELEASE                its chart renders the same text each time from now on
 //	deploys RELEASE               its ConfigMap default/RELEASE-a is in the cluster, with the size in its values
 //	health OBJECT STATE MESSAGE   how an object of a release is from now on, in a word of kstatus: Failed
+//	module-objects [quiet]        objects of kind Module may be written from now on; quiet: their writes are counted only
+//	no-module-objects [forbidden] the kind is not there, or may not be used
+//	module-suspend NAME [false]   set spec.suspend of an object
+//	module-request NAME AT        annotate an object: run now
+//	module-retry NAME AT          annotate an object: retry now
+//	module-delete NAME            delete an object
+//	module-writes                 how many writes of objects there were since the last time
 //	vanish OBJECT...              delete objects of releases; a release r has r-a and r-b
 //	brings RELEASE KIND           its chart has the definition of a kind
 //	uses RELEASE KIND             its chart has an object of a kind

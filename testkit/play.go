@@ -19,6 +19,7 @@ import (
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
+	"addon-operator/kube"
 )
 
 // Play plays the steps of a lifecycle script on virtual time and returns what happened.
@@ -116,6 +117,7 @@ type player struct {
 	metrics   *metrics.Metrics
 	witness   *witness
 	live      *Live // nil: charts are not rendered
+	modules   *moduleObjects
 	isolate   bool
 	hookWaits bool // Helm hooks do: what follows a wait may run outside of the main queue
 	// unordered traces are sorted within an instant.
@@ -135,9 +137,11 @@ type player struct {
 	// snapshotLimit is in bytes.
 	snapshotLimit int
 	traps         *traps
-	death         death
-	respawn       bool      // an operator that has died is started again at the next step
-	looked        []*Played // by the step look
+	// showsModules: the operator knows the kind Module.
+	showsModules bool
+	death        death
+	respawn      bool      // an operator that has died is started again at the next step
+	looked       []*Played // by the step look
 
 	drift       string
 	driftPeriod time.Duration
@@ -151,6 +155,7 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	}
 	p.Cast, cluster.Note, cluster.Deliver = p, trace.Add, p.news.tell
 	p.metrics.ShowOldNames()
+	p.modules = &moduleObjects{trace: trace, objects: map[string]kube.ModuleObject{}, writes: map[string]int{}}
 	p.traps = &traps{laid: map[trap]bool{}}
 	if s.runner == nil || s.disk.hasPrograms() { // it logs into the trace of one play
 		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.disk.dir, "tmp"), Log: trace.Logger(slog.LevelDebug, p.witness.logLine)})
@@ -278,6 +283,9 @@ func (p *player) World() (actors.World, error) {
 	}
 	if p.lastValid {
 		world.LastValid = lastValid{p.Cluster}
+	}
+	if p.showsModules {
+		world.ModuleObjects = p.modules
 	}
 	if p.crds != nil {
 		world.CRDs = p.crds

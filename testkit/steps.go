@@ -24,7 +24,7 @@ type step = func(*player, string) error
 // steps are the words of a script; doc.go explains them.
 func steps() map[string]step {
 	all := map[string]step{}
-	for _, some := range []map[string]step{processSteps(), inputSteps(), faultSteps(), shownSteps()} {
+	for _, some := range []map[string]step{processSteps(), inputSteps(), faultSteps(), shownSteps(), moduleSteps()} {
 		maps.Copy(all, some)
 	}
 	for verb, do := range scenario.Steps() {

@@ -6,6 +6,10 @@ import "fmt"
 // nothing is installed, upgraded, healed or deleted (H15). It is the only one.
 const NoResourceReconciliation = "NoResourceReconciliation"
 
+// Suspended is the mode in which neither the release nor the hooks of a module go on (H27). A person asks for it by an object of
+// kind Module, never by the ConfigMap.
+const Suspended = "Suspended"
+
 // addMaintenance reads a mode. An empty text is none: it takes back what a weaker file says.
 func (d Document) addMaintenance(key string, value any) error {
 	mode, ok := value.(string)

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"fmt"
 	"strings"
 
 	"addon-operator/addons"
@@ -26,23 +27,20 @@ const (
 	ByScript    = "enabled script"
 )
 
-// WhyOff says for people which rule has disabled a module.
-func (v Verdict) WhyOff(m addons.Module) string {
+// Why says for people which rule has enabled or disabled a module.
+func (v Verdict) Why(m addons.Module) string {
 	flag := values.FlagKey(m.Key)
 	switch v.Source {
 	case byDefault:
 		return "no flag anywhere (" + flag + ")"
 	case ByHookFlag:
-		return strings.TrimSpace(flag + " is false by global hook " + v.Reason)
+		return strings.TrimSpace(fmt.Sprintf("%s is %t by global hook %s", flag, v.Enabled, v.Reason))
 	case byConfigMap:
-		return flag + " is false in the ConfigMap"
+		return fmt.Sprintf("%s is %t in the ConfigMap", flag, v.Enabled)
 	case ByScript:
-		if v.Reason == "" {
-			return "its enabled script says false"
-		}
-		return "its enabled script says false: " + v.Reason
+		return strings.TrimSuffix(fmt.Sprintf("its enabled script says %t: %s", v.Enabled, v.Reason), ": ")
 	}
-	return flag + " is false in " + v.Source
+	return fmt.Sprintf("%s is %t in %s", flag, v.Enabled, v.Source)
 }
 
 // SwitchedOn follows the chain of flags; what comes later wins when it is there (E3):

@@ -113,6 +113,18 @@ func Maintained(m addons.Module, config map[string]string) string {
 	return m.Maintenance
 }
 
+// WithSuspended adds the modules that are suspended to the modes in the ConfigMap (H27).
+func WithSuspended(config map[string]string, suspended map[string]bool) map[string]string {
+	modes := make(map[string]string, len(config)+len(suspended))
+	maps.Copy(modes, config)
+	for name := range suspended {
+		if key, err := values.Key(name); err == nil {
+			modes[values.MaintenanceKey(key)] = values.Suspended
+		}
+	}
+	return modes
+}
+
 // Untouchable returns which releases are under maintenance. One without a module directory
 // has only the ConfigMap to speak for it.
 func Untouchable(all []addons.Module, config map[string]string) func(release string) bool {

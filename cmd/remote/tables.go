@@ -105,7 +105,7 @@ func moduleTable(w io.Writer, body []byte) error {
 		if m.Parked {
 			state += ", parked"
 		}
-		if m.Maintenance != "" {
+		if m.Maintenance != "" && m.Maintenance != values.Suspended { // the state says that
 			state += ", maintenance"
 		}
 		if len(m.Drift) > 0 {

@@ -319,8 +319,14 @@ func (q *request) deleteAll() (any, error) {
 func (q *request) answer(answer any) any {
 	switch a := answer.(type) {
 	case *unstructured.Unstructured:
+		if q.wantsTable() {
+			return q.table([]unstructured.Unstructured{*a}, a.GetResourceVersion())
+		}
 		return q.shown(a)
 	case *unstructured.UnstructuredList:
+		if q.wantsTable() {
+			return q.table(a.Items, a.GetResourceVersion())
+		}
 		items := make([]any, len(a.Items))
 		for i := range a.Items {
 			items[i] = q.item(&a.Items[i])

@@ -29,6 +29,7 @@ type kind struct {
 	custom                 bool // comes from a CustomResourceDefinition
 	scale                  *scale
 	selectable             []string // fields that can be selected by, other than name and namespace
+	columns                []column // that kubectl prints, other than the name
 }
 
 // scale says where an object keeps what its subresource scale shows. The paths are as
@@ -98,7 +99,7 @@ func definedKinds(crd *unstructured.Unstructured) []*kind {
 		k := &kind{
 			GroupVersion: schema.GroupVersion{Group: text("spec", "group"), Version: name},
 			name:         text("spec", "names", "kind"), plural: text("spec", "names", "plural"), singular: singular,
-			short: short, namespaced: text("spec", "scope") != "Cluster", status: status, generation: true, custom: true,
+			short: short, namespaced: text("spec", "scope") != "Cluster", status: status, generation: true, custom: true, columns: columnsOf(version),
 		}
 		if paths, ok, _ := unstructured.NestedStringMap(version, "subresources", "scale"); ok {
 			k.scale = &scale{spec: paths["specReplicasPath"], status: paths["statusReplicasPath"], selector: paths["labelSelectorPath"]}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"addon-operator/values"
 )
 
 // Health is how the objects of a module's release are doing, by the rules of kstatus (H25).
@@ -11,6 +13,10 @@ type Health struct {
 	// Objects is how many the release has, Current how many of them are as their specs ask for.
 	Objects int `json:"objects"`
 	Current int `json:"current"`
+	// InProgress (also those that are being deleted), Failed and Unknown are how many of them are not.
+	InProgress int `json:"inProgress,omitempty"`
+	Failed     int `json:"failed,omitempty"`
+	Unknown    int `json:"unknown,omitempty"`
 	// Unhealthy are the others, the worst first; at most 20 of them.
 	Unhealthy []ObjectHealth `json:"unhealthy,omitempty"`
 	// DeadlineSeconds is how long an object may be in progress before that is a problem.
@@ -92,6 +98,8 @@ func (h *Health) ReadBy() (last time.Time) {
 // State is the phase of the module, and once its runs are over how its objects are doing.
 func (s ModuleStatus) State(now time.Time) string {
 	switch {
+	case s.Maintenance == values.Suspended && s.Phase != Disabled && s.Phase != Deleting:
+		return string(Suspended)
 	case s.Phase != Ready || s.Health == nil:
 		return string(s.Phase)
 	case s.Health.Problem(now) != "":

@@ -21,7 +21,7 @@ const (
 	Starting  Phase = "starting" // its first run: onStartup and Synchronization hooks, then as running
 	Running   Phase = "running"  // beforeHelm, Helm, afterHelm
 	Ready     Phase = "ready"
-	Suspended Phase = "suspended" // switched off; the reload that deletes it is on its way
+	Suspended Phase = "suspended" // switched off, and the reload that deletes it is on its way; or a person has suspended it
 	Deleting  Phase = "deleting"
 )
 
@@ -101,6 +101,10 @@ type FailingTask struct {
 	Attempts int       `json:"attempts"`
 	RetryAt  time.Time `json:"retryAt"`
 	Error    string    `json:"error"`
+	// Hook is the one that the task runs, empty for other tasks. Public is what the error says for whoever may see the
+	// namespace, as in Events.
+	Hook   string `json:"-"`
+	Public string `json:"-"`
 }
 
 // String implements fmt.Stringer.
@@ -141,6 +145,8 @@ type ModuleStatus struct {
 	// was applied last.
 	Enabled bool   `json:"enabled"`
 	Version string `json:"chartVersion,omitempty"`
+	// AppVersion is that in Chart.yaml.
+	AppVersion string `json:"appVersion,omitempty"`
 	// Succeeded and Failed are when a run of the module last did so.
 	Succeeded time.Time `json:"succeeded,omitzero"`
 	Failed    time.Time `json:"failed,omitzero"`
@@ -203,6 +209,8 @@ type ModuleRun struct {
 	Causes []messages.Cause `json:"causes"`
 	// Release says what became of the release, empty while the run lasts.
 	Release string `json:"release,omitempty"`
+	// Took is the time until it succeeded; 0 while it lasts.
+	Took time.Duration `json:"-"`
 }
 
 // String implements fmt.Stringer.
@@ -270,6 +278,8 @@ type ConvergeStatus struct {
 	Enabled []string `json:"enabledModules"`
 	// Off says of each module that is not enabled, or is switched off, which rule decided it. It is not changed.
 	Off map[string]string `json:"off,omitempty"`
+	// On says of each module that is enabled which rule decided it. It is not changed.
+	On map[string]string `json:"on,omitempty"`
 	// Problems are what is wrong on disk, by module or GlobalHooks. It is not changed.
 	Problems map[string][]string `json:"problems,omitempty"`
 	// Waits is what the start waits for before there is anything to converge.

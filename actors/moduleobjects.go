@@ -1,0 +1,372 @@
+package actors
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"addon-operator/actors/objects"
+	"addon-operator/addons"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+	"addon-operator/values"
+)
+
+// moduleObjects writes what people are shown of each module into an object of kind Module, and takes the requests of people
+// from there (J14 to J17). Nothing depends on it: without the kind, or the rights, it waits for them.
+//
+// Who publishes a status notes which module has changed. Once a second, when something was noted, the objects of these
+// modules are compared with what they should be, and those that differ are written.
+type moduleObjects struct {
+	program *program
+	ctx     context.Context // ends with the program
+
+	seen   map[string]kube.ModuleObject // as the watch, or the answer to a write, has shown them
+	listed bool                         // seen is complete
+	wrote  map[string]wroteStatus
+	// requested are runs that people have requested, by module, until one that began later has ended.
+	requested map[string]time.Time
+	suspended map[string]bool
+	told      string    // why objects are not written
+	pause     time.Time // no attempt before
+}
+
+// wroteStatus is a status that was written, and what the API server has made of it: its definition of the kind may be older.
+type wroteStatus struct{ want, stored string }
+
+// ModuleObjects are the objects of kind Module. Package kube implements it.
+type ModuleObjects interface {
+	// Read lists them; there are none without the kind, or the right.
+	Read(ctx context.Context) ([]kube.ModuleObject, error)
+	// Watch returns at once; notify is called from one goroutine.
+	Watch(ctx context.Context, notify func(kube.ModuleNews))
+	Create(ctx context.Context, name string, suspend bool) (kube.ModuleObject, error)
+	Apply(ctx context.Context, name string, status kube.ModuleStatus) (kube.ModuleObject, error)
+	Delete(ctx context.Context, name string) error
+}
+
+type (
+	// modulesSeen has news of the objects.
+	modulesSeen struct{ news kube.ModuleNews }
+	// objectsDue has the noted modules compared, lookAtObjects all of them.
+	objectsDue    struct{}
+	lookAtObjects struct{}
+	// suspensionChanged says to converge which modules are suspended.
+	suspensionChanged struct{ names map[string]bool }
+)
+
+const (
+	// objectsPause is the shortest time between two writes of an object.
+	objectsPause = time.Second
+	// objectsLook is the time after which all modules are compared: some of what is shown changes without a message, such as
+	// a hook that hangs, or the deadline of an object.
+	objectsLook = 30 * time.Second
+	// maxRequest is how much of a request is compared; the definition of the kind has the same number.
+	maxRequest = 250
+)
+
+// changedModules are those whose objects are to be compared. All actors note them.
+type changedModules struct {
+	mu    sync.Mutex
+	wake  func() // nil: no one looks
+	names map[string]bool
+	all   bool
+	armed bool
+}
+
+// note has a module compared; an empty name stands for all.
+func (c *changedModules) note(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.wake == nil {
+		return
+	}
+	if c.all = c.all || name == ""; !c.all {
+		c.names[name] = true
+	}
+	if !c.armed {
+		c.armed = true
+		time.AfterFunc(objectsPause, c.wake)
+	}
+}
+
+// take returns what was noted since the last time.
+func (c *changedModules) take() (names map[string]bool, all bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	names, all = c.names, c.all
+	c.names, c.all, c.armed = map[string]bool{}, false, false
+	return names, all
+}
+
+func newModuleObjects(ctx context.Context, p *program, suspended map[string]bool) *moduleObjects {
+	return &moduleObjects{
+		program: p, ctx: ctx, seen: map[string]kube.ModuleObject{}, wrote: map[string]wroteStatus{}, requested: map[string]time.Time{},
+		suspended: maps.Clone(suspended),
+	}
+}
+
+// Receive implements actor.Actor.
+func (o *moduleObjects) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		o.begin(ctx.Self())
+	case modulesSeen:
+		o.learn(ctx, msg.news)
+	case objectsDue:
+		o.compare(ctx)
+	case lookAtObjects:
+		o.program.changed.note("")
+		o.lookLater(ctx.Self())
+	default:
+		unhandled(ctx, o.program.Log)
+	}
+}
+
+func (o *moduleObjects) begin(self *actor.PID) {
+	o.program.changed.mu.Lock()
+	o.program.changed.names, o.program.changed.wake = map[string]bool{}, func() { o.send(self, objectsDue{}) }
+	o.program.changed.mu.Unlock()
+	o.program.ModuleObjects.Watch(o.ctx, func(news kube.ModuleNews) { o.send(self, modulesSeen{news}) })
+	o.lookLater(self)
+}
+
+func (o *moduleObjects) lookLater(self *actor.PID) {
+	time.AfterFunc(objectsLook, func() { o.send(self, lookAtObjects{}) })
+}
+
+// send sends unless the program ends.
+func (o *moduleObjects) send(self *actor.PID, message any) {
+	if o.ctx.Err() == nil {
+		o.program.Send(self, message)
+	}
+}
+
+// learn takes over what the watch reports.
+func (o *moduleObjects) learn(ctx actor.Context, news kube.ModuleNews) {
+	switch {
+	case news.Absent != nil:
+		o.listed = false
+		o.tellAbsent(news.Absent)
+		return
+	case news.Listed:
+		o.listed, o.told, o.pause = true, "", time.Time{}
+		clear(o.seen)
+		for _, object := range news.All {
+			o.seen[object.Name] = object
+		}
+		o.program.changed.note("")
+	case news.Set != nil:
+		if old, ok := o.seen[news.Set.Name]; ok && !news.Set.Newer(old) {
+			return // it is what was written, or was overtaken by that
+		}
+		o.seen[news.Set.Name] = *news.Set
+		o.program.changed.note(news.Set.Name)
+	default:
+		delete(o.seen, news.Gone)
+		delete(o.wrote, news.Gone)
+		o.program.changed.note(news.Gone)
+	}
+	o.tellSuspended(ctx)
+}
+
+// tellSuspended says to converge what is new of what is suspended. An object that is gone is no order to go on: it is
+// created again as it was (P1).
+func (o *moduleObjects) tellSuspended(ctx actor.Context) {
+	now := maps.Clone(o.suspended)
+	for name, object := range o.seen {
+		delete(now, name)
+		if object.Suspend {
+			now[name] = true
+		}
+	}
+	if !maps.Equal(now, o.suspended) {
+		o.suspended = now
+		ctx.Send(o.program.PID(convergePath), suspensionChanged{maps.Clone(now)})
+	}
+}
+
+// tellAbsent says once why there are no objects.
+func (o *moduleObjects) tellAbsent(err error) {
+	why := "forbidden"
+	if apierrors.IsNotFound(err) {
+		why = "missing"
+	}
+	if o.told == why {
+		return
+	}
+	o.told = why
+	if why == "missing" {
+		o.program.Log.Info("there is no kind Module in the cluster: no object shows how modules are doing; to have them, apply module-crd.yaml of the chart")
+		return
+	}
+	const fix = "let the operator get, list, watch, create and delete modules.addon-operator.io, and patch their status, in its namespace; the chart does"
+	o.program.Log.Warn("objects of kind Module cannot be used; modules are not shown there, and requests in them are not seen", "err", err, "fix", fix)
+	o.program.notify(kube.Notice{Warning: true, Reason: "ModuleObjectsForbidden", Message: "Modules are not shown as objects of kind Module: " + err.Error()})
+}
+
+// compare writes the objects of the modules that were noted, as far as they differ.
+func (o *moduleObjects) compare(ctx actor.Context) {
+	names, all := o.program.changed.take()
+	if !o.listed || time.Now().Before(o.pause) {
+		return // all are compared when they are listed, and after the pause
+	}
+	converge, _ := o.program.Inspector.Status(convergePath).(view.ConvergeStatus)
+	tree := o.program.tree.Load()
+	if tree == nil {
+		return // nothing is known yet
+	}
+	modules := view.Modules(o.program.Inspector.Statuses(), o.program.runs.Hanging(), notInForce(tree), time.Now())
+	modules = o.withoutGone(modules, tree, converge)
+	for _, m := range modules {
+		if o.ctx.Err() != nil {
+			return
+		}
+		if !all && !names[m.Name] {
+			continue
+		}
+		if err := o.show(ctx, m, converge); err != nil && !o.goesOn(m.Name, err) {
+			o.program.changed.note("")
+			return
+		}
+	}
+}
+
+// goesOn reports whether the other objects are written after an error with one.
+func (o *moduleObjects) goesOn(name string, err error) bool {
+	switch {
+	case o.ctx.Err() != nil:
+		return true // the loop looks
+	case apierrors.IsNotFound(err): // it was deleted a moment ago
+		delete(o.seen, name)
+		o.program.changed.note(name)
+		return true
+	case kube.NoModuleObjects(err):
+		o.tellAbsent(err)
+		o.pause = time.Now().Add(objectsLook)
+		return false
+	}
+	o.program.Log.Warn("an object of kind Module cannot be written", "module", name, "err", err)
+	return apierrors.IsInvalid(err)
+}
+
+// withoutGone deletes the objects of modules that are gone, and leaves these modules out. Objects of others stay, and so does
+// what is suspended, and everything while it may be a mistake that modules are gone (P1).
+func (o *moduleObjects) withoutGone(modules []view.Module, tree *addons.Tree, converge view.ConvergeStatus) []view.Module {
+	there := map[string]bool{}
+	for _, m := range slices.Concat(tree.Modules, tree.Broken) {
+		there[m.Name] = true
+	}
+	modules = slices.DeleteFunc(modules, func(m view.Module) bool { return !there[m.Name] })
+	if !converge.Ready || converge.Phase != view.ConvergeIdle {
+		return modules
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.seen)) {
+		object := o.seen[name]
+		switch {
+		case there[name] || !object.Ours:
+		case object.Suspend, purgeHeld(converge, name), len(tree.Empty) > 0:
+			gone := view.Module{Name: name, State: string(view.Disabled), Off: "its directory is gone"}
+			gone.Phase = view.Disabled
+			if object.Suspend {
+				gone.State, gone.Maintenance = string(view.Suspended), values.Suspended
+			}
+			modules = append(modules, gone)
+		default:
+			if err := o.program.ModuleObjects.Delete(o.ctx, name); err != nil {
+				o.goesOn(name, err)
+				continue
+			}
+			delete(o.seen, name)
+			delete(o.wrote, name)
+		}
+	}
+	return modules
+}
+
+// purgeHeld reports whether the purge of a release is held back.
+func purgeHeld(converge view.ConvergeStatus, release string) bool {
+	return converge.HeldPurge != nil && slices.Contains(converge.HeldPurge.Releases, release)
+}
+
+// show writes the object of a module when it differs.
+func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.ConvergeStatus) error {
+	object, exists := o.seen[m.Name]
+	if exists && !converge.Ready && m.LastRun == nil && len(object.Status.Conditions) > 0 && m.Maintenance == "" {
+		return nil // an earlier process has written it; what has become of the module is known after its first run
+	}
+	if !exists {
+		created, err := o.program.ModuleObjects.Create(o.ctx, m.Name, o.suspended[m.Name])
+		if err != nil {
+			return err
+		}
+		object, o.seen[m.Name] = created, created
+	}
+	if converge.Ready {
+		o.request(ctx, &object, m)
+	}
+	status := objects.Status(m, objects.Facts{
+		Object: object, Namespace: o.program.Namespace, Requested: o.runs(m), Held: purgeHeld(converge, m.Name), Hide: o.program.Secrets.Hide, Now: time.Now(),
+	})
+	want, stored := status.String(), o.seen[m.Name].Status.String()
+	if exists && (want == stored || o.wrote[m.Name] == wroteStatus{want, stored}) {
+		return nil
+	}
+	now, err := o.program.ModuleObjects.Apply(o.ctx, m.Name, status)
+	if apierrors.IsInvalid(err) { // the same would be refused again
+		o.wrote[m.Name] = wroteStatus{want, stored}
+	}
+	if err != nil {
+		return err
+	}
+	o.seen[m.Name], o.wrote[m.Name] = now, wroteStatus{want, now.Status.String()}
+	return nil
+}
+
+// request does what people have requested of a module by annotations, once (J16). What is suspended waits.
+func (o *moduleObjects) request(ctx actor.Context, object *kube.ModuleObject, m view.Module) {
+	if m.Maintenance == values.Suspended {
+		return
+	}
+	run, retry := cutRequest(object.RequestedAt), cutRequest(object.RetryRequestedAt)
+	fails := slices.ContainsFunc(m.Failing, func(f view.FailingTask) bool { return f.Hook == "" })
+	if run != "" && run != object.Status.LastHandledRequestedAt {
+		object.Status.LastHandledRequestedAt = run
+		o.program.Log.Info("a run is requested", "module", m.Name, "requestedAt", run)
+		switch {
+		case !m.Enabled: // there is nothing to run
+		case fails:
+			ctx.Send(o.program.owner(m.Name), messages.RetryNow{})
+		default:
+			o.requested[m.Name] = time.Now()
+			o.program.enqueue(ctx, false, o.program.task(m.Name, messages.RunModule{}, messages.Cause{Activation: messages.ByHand, Detail: "requestedAt " + run}))
+		}
+	}
+	if retry != "" && retry != object.Status.LastHandledRetryRequestedAt {
+		object.Status.LastHandledRetryRequestedAt = retry
+		o.program.Log.Info("a retry is requested", "module", m.Name, "retryRequestedAt", retry)
+		ctx.Send(o.program.owner(m.Name), messages.RetryNow{})
+		ctx.Send(o.program.PID(convergePath), messages.RetryNow{})
+	}
+}
+
+func cutRequest(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxRequest)], "")
+}
+
+// runs reports whether a run that a person has requested has not ended.
+func (o *moduleObjects) runs(m view.Module) bool {
+	at, waits := o.requested[m.Name]
+	if waits && (!m.Enabled || m.LastRun != nil && !m.LastRun.Began.Before(at) && m.Phase == view.Ready) {
+		delete(o.requested, m.Name)
+		return false
+	}
+	return waits
+}

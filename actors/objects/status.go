@@ -1,0 +1,291 @@
+package objects
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages/view"
+	"addon-operator/values"
+)
+
+// The conditions of an object of kind Module.
+const (
+	Ready       = "Ready"
+	Reconciling = "Reconciling"
+	Stalled     = "Stalled"
+)
+
+// The reasons of the conditions. The first six are those of Flux.
+const (
+	Succeeded            = "ReconciliationSucceeded"
+	Progressing          = "Progressing"
+	ProgressingWithRetry = "ProgressingWithRetry"
+	HealthCheckFailed    = "HealthCheckFailed"
+	DependencyNotReady   = "DependencyNotReady"
+	Suspended            = "Suspended"
+	RunFailed            = "RunFailed"
+	HookFailed           = "HookFailed"
+	Disabled             = "Disabled"
+	PurgeHeld            = "PurgeHeld"
+)
+
+// keepsFailing is the number of attempts, half a minute, after which a failure does not pass by itself. Events begin there, too.
+const keepsFailing = 4
+
+// The limits of what a status holds, so that an object stays small whatever a module does.
+const (
+	maxText   = 1000 // bytes
+	maxName   = 250
+	maxListed = 20
+	maxFields = 10
+	maxLooked = 16 << 10
+)
+
+// Facts are what a status says and no module knows.
+type Facts struct {
+	// Object is the one in the cluster, the status in it included.
+	Object kube.ModuleObject
+	// Namespace is that of the operator.
+	Namespace string
+	// Requested: a run that a person has requested has not ended.
+	Requested bool
+	// Held: its directory is gone, and the purge of its release waits for a person.
+	Held bool
+	// Hide masks secrets.
+	Hide func(string) string
+	Now  time.Time
+}
+
+// Status is what an object says of a module.
+func Status(m view.Module, f Facts) kube.ModuleStatus {
+	b := builder{m, f}
+	old := f.Object.Status
+	s := kube.ModuleStatus{
+		ObservedGeneration: f.Object.Generation, Phase: b.name(m.State), Enabled: m.Enabled, EnabledReason: b.text(cmp.Or(m.Off, m.On)),
+		Order: m.Order, Maintenance: m.Maintenance, LastRun: b.lastRun(), Hooks: b.hooks(), Objects: b.health(), Drift: b.drift(), Problems: b.problems(),
+		LastHandledRequestedAt: old.LastHandledRequestedAt, LastHandledRetryRequestedAt: old.LastHandledRetryRequestedAt,
+		Conditions: slices.Clone(old.Conditions),
+	}
+	if m.Enabled && m.Release > 0 {
+		s.Release = &kube.ModuleRelease{Name: m.Name, Namespace: cmp.Or(m.Namespace, f.Namespace), Revision: m.Release}
+	}
+	if m.Version != "" || m.AppVersion != "" {
+		s.Chart = &kube.ModuleChart{Version: b.name(m.Version), AppVersion: b.name(m.AppVersion)}
+	}
+	v := b.verdict()
+	b.set(&s, Ready, v.ready, v)
+	b.set(&s, Reconciling, yes(v.reconciling), v)
+	b.set(&s, Stalled, yes(v.stalled), v)
+	return s
+}
+
+// builder makes the parts of a status.
+type builder struct {
+	view.Module
+	f Facts
+}
+
+// set sets a condition; the time of its last transition stays while its status does.
+func (b builder) set(s *kube.ModuleStatus, condition string, status metav1.ConditionStatus, v verdict) {
+	c := metav1.Condition{
+		Type: condition, Status: status, Reason: v.reason, Message: b.text(v.message), ObservedGeneration: s.ObservedGeneration,
+		LastTransitionTime: second(b.f.Now),
+	}
+	if condition != Ready && status == metav1.ConditionFalse {
+		c.Message = "" // Ready has it
+	}
+	meta.SetStatusCondition(&s.Conditions, c)
+}
+
+func yes(is bool) metav1.ConditionStatus {
+	if is {
+		return metav1.ConditionTrue
+	}
+	return metav1.ConditionFalse
+}
+
+// second is a time as an object keeps it.
+func second(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
+
+// verdict is how a module is doing, in the words of conditions. At most one of reconciling and stalled is set.
+type verdict struct {
+	ready                metav1.ConditionStatus
+	reconciling, stalled bool
+	reason, message      string
+}
+
+// verdict finds the worst first.
+func (b builder) verdict() verdict {
+	if b.Maintenance == values.Suspended {
+		return verdict{ready: metav1.ConditionFalse, reason: Suspended, message: "spec.suspend is true: the module does not run, and its release is left alone"}
+	}
+	if failing := b.worst(); failing != nil {
+		v := verdict{ready: metav1.ConditionFalse, stalled: failing.Attempts >= keepsFailing, reason: RunFailed}
+		v.reconciling = !v.stalled
+		if failing.Hook != "" {
+			v.reason = HookFailed
+		}
+		if v.reconciling {
+			v.reason = ProgressingWithRetry
+		}
+		v.message = fmt.Sprintf("%s has failed %s: %s", failing.Task, view.Count(failing.Attempts, "time"), failing.Public)
+		return v
+	}
+	progressing := verdict{ready: metav1.ConditionUnknown, reconciling: true, reason: Progressing}
+	problem := b.Health.Problem(b.f.Now)
+	switch {
+	case b.Waiting != nil && b.Waiting.Module != "":
+		return verdict{ready: metav1.ConditionFalse, reconciling: true, reason: DependencyNotReady, message: b.Waiting.String()}
+	case b.Waiting != nil:
+		progressing.message = b.Waiting.String()
+	case b.State == string(view.Disabled) && b.Off == "":
+		progressing.message = "it is not known yet whether the module is enabled"
+	case b.f.Held:
+		return verdict{ready: metav1.ConditionFalse, stalled: true, reason: PurgeHeld, message: b.Off + ", and the purge of its release is held back"}
+	case b.State == string(view.Disabled):
+		return verdict{ready: metav1.ConditionTrue, reason: Disabled, message: "disabled: " + b.Off}
+	case b.State == view.Unhealthy:
+		return verdict{ready: metav1.ConditionFalse, stalled: true, reason: HealthCheckFailed, message: problem}
+	case b.State == view.Progressing && len(b.Health.Unhealthy) > 0:
+		progressing.message = fmt.Sprintf("%d of %s are current: %s", b.Health.Current, view.Count(b.Health.Objects, "object"), b.Health.Unhealthy[0])
+	case b.f.Requested:
+		progressing.message = "a run was requested, and has not ended"
+	case b.State == string(view.Ready):
+		return verdict{ready: metav1.ConditionTrue, reason: Succeeded, message: b.success()}
+	default:
+		progressing.message = "the module is " + b.State
+	}
+	return progressing
+}
+
+// worst is the task that fails for longest; runs of the module come before those of hooks. Nil: none fails.
+func (b builder) worst() *view.FailingTask {
+	if len(b.Failing) == 0 {
+		return nil
+	}
+	worst := slices.MinFunc(b.Failing, func(x, y view.FailingTask) int {
+		return cmp.Or(rank(x)-rank(y), cmp.Compare(y.Attempts, x.Attempts), cmp.Compare(x.Task, y.Task))
+	})
+	return &worst
+}
+
+func rank(f view.FailingTask) int {
+	if f.Hook != "" {
+		return 1
+	}
+	return 0
+}
+
+// success says what is good, and what a person should look at all the same.
+func (b builder) success() string {
+	var parts []string
+	if b.Maintenance != "" {
+		parts = append(parts, "its release is left alone: maintenance "+b.Maintenance)
+	}
+	if n := len(b.Hanging); n > 0 {
+		parts = append(parts, "hook "+b.Hanging[0].Hook+" hangs")
+	}
+	parts = append(parts, b.problems()...)
+	if n := len(b.Drift); n > 0 {
+		parts = append(parts, view.Count(n, "object")+" changed by others")
+	}
+	if len(parts) > 0 {
+		return strings.Join(parts, "; ")
+	}
+	if b.LastRun != nil && b.LastRun.Release != "" {
+		return b.LastRun.Release
+	}
+	return "the last run has succeeded"
+}
+
+func (b builder) lastRun() *kube.ModuleLastRun {
+	if b.LastRun == nil {
+		return nil
+	}
+	run := &kube.ModuleLastRun{Time: second(b.LastRun.Began), Result: b.text(b.LastRun.Release)}
+	if b.LastRun.Took > 0 {
+		run.Duration = max(b.LastRun.Took, time.Millisecond).Round(time.Millisecond).String()
+	}
+	if len(b.LastRun.Causes) > 0 {
+		run.Cause = b.text(b.LastRun.Causes[0].String())
+	}
+	return run
+}
+
+func (b builder) hooks() *kube.ModuleHooks {
+	all := &kube.ModuleHooks{Total: b.Hooks}
+	for _, f := range b.Failing {
+		if f.Hook != "" && len(all.Failing) < maxListed {
+			all.Failing = append(all.Failing, kube.ModuleFailingHook{Name: b.name(f.Hook), Attempts: f.Attempts, Message: b.text(f.Public)})
+		}
+	}
+	for _, h := range bounded(b.Hanging) {
+		all.Hanging = append(all.Hanging, b.name(h.Hook))
+	}
+	if all.Total == 0 && len(all.Failing) == 0 && len(all.Hanging) == 0 {
+		return nil
+	}
+	return all
+}
+
+func (b builder) health() *kube.ModuleHealth {
+	h := b.Health
+	if h == nil {
+		return nil
+	}
+	objects := &kube.ModuleHealth{
+		Summary: fmt.Sprintf("%d/%d", h.Current, h.Objects), Total: h.Objects, Current: h.Current,
+		InProgress: h.InProgress, Failed: h.Failed, Unknown: h.Unknown,
+	}
+	for _, o := range bounded(h.Unhealthy) {
+		objects.Unhealthy = append(objects.Unhealthy, kube.ModuleUnhealthyObject{
+			Object: b.name(o.Object), State: o.State, Message: b.text(o.Message), Since: second(o.Since),
+		})
+	}
+	return objects
+}
+
+func (b builder) drift() (all []kube.ModuleDrift) {
+	for _, d := range bounded(b.Drift) {
+		one := kube.ModuleDrift{Object: b.name(d.Object)}
+		for _, field := range d.Fields[:min(len(d.Fields), maxFields)] {
+			one.Fields = append(one.Fields, b.name(field))
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+func (b builder) problems() (all []string) {
+	for _, p := range bounded(slices.Concat(b.Problems, b.Fights)) {
+		all = append(all, b.text(p))
+	}
+	return all
+}
+
+func bounded[T any](all []T) []T { return all[:min(len(all), maxListed)] }
+
+// text is what people may read of a text, cut; name is a shorter one.
+func (b builder) text(text string) string { return b.cut(text, maxText) }
+func (b builder) name(text string) string { return b.cut(text, maxName) }
+
+func (b builder) cut(text string, limit int) string {
+	text = text[:min(len(text), maxLooked)] // what is looked at is far longer than what is shown
+	if b.f.Hide != nil {
+		text = b.f.Hide(text)
+	}
+	const mark = "…"
+	text = hooks.Printable(strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?"))
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
+}

@@ -1,0 +1,193 @@
+package objects_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/actors/objects"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+	"addon-operator/values"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden statuses")
+
+func noon() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
+
+// module is one that is ready, with what a test changes of it.
+func module(change func(*view.Module)) view.Module {
+	m := view.Module{Name: "dns", State: "ready", On: "dnsEnabled is true in the ConfigMap"}
+	m.Phase, m.Order, m.Hooks, m.Release, m.Enabled, m.Version, m.AppVersion = view.Ready, 10, 2, 3, true, "1.2.0", "v5"
+	m.LastRun = &view.ModuleRun{
+		Began: noon().Add(-time.Minute), Took: 1500 * time.Millisecond, Release: "upgraded to revision 3: values have changed",
+		Causes: []messages.Cause{{Activation: messages.ByConfigMap, Detail: "resourceVersion 7"}},
+	}
+	m.ModuleStatus.Health = &view.Health{Objects: 4, Current: 4, DeadlineSeconds: 600}
+	change(&m)
+	return m
+}
+
+func health(objects ...view.ObjectHealth) *view.Health {
+	h := &view.Health{Objects: 4, Current: 4 - len(objects), Unhealthy: objects, DeadlineSeconds: 600}
+	for _, o := range objects {
+		if o.State == "Failed" {
+			h.Failed++
+		} else {
+			h.InProgress++
+		}
+	}
+	return h
+}
+
+// J14: what people are shown of a module becomes a status, and kstatus computes from it how the module is doing.
+func TestStatus(t *testing.T) {
+	failing := func(task, hook string, attempts int) view.FailingTask {
+		return view.FailingTask{Task: task, Hook: hook, Attempts: attempts, RetryAt: noon(), Error: "it printed: swordfish", Public: "no\nanswer swordfish"}
+	}
+	since := noon().Add(-2 * time.Minute)
+	cases := []struct {
+		name   string
+		module view.Module
+		want   status.Status
+	}{
+		{"ready", module(func(*view.Module) {}), status.CurrentStatus},
+		{"a run fails once", module(func(m *view.Module) {
+			m.State, m.Phase, m.Failing = "running", view.Running, []view.FailingTask{failing("RunHook x.sh", "x.sh", 9), failing("RunModule", "", 1)}
+		}), status.InProgressStatus},
+		{"a run keeps failing", module(func(m *view.Module) {
+			m.State, m.Phase, m.Failing = "running", view.Running, []view.FailingTask{failing("RunModule", "", 4)}
+		}), status.FailedStatus},
+		{"a hook keeps failing", module(func(m *view.Module) { m.Failing = []view.FailingTask{failing("RunHook x.sh", "x.sh", 4)} }), status.FailedStatus},
+		{"objects are on their way", module(func(m *view.Module) {
+			m.State = view.Progressing
+			m.ModuleStatus.Health = health(view.ObjectHealth{Object: "Deployment ns/dns", State: "InProgress", Message: "Available: 0/1", Since: since})
+		}), status.InProgressStatus},
+		{"an object has failed", module(func(m *view.Module) {
+			m.State = view.Unhealthy
+			m.ModuleStatus.Health = health(view.ObjectHealth{Object: "Job ns/dns", State: "Failed", Message: "no more", Since: since})
+		}), status.FailedStatus},
+		{"it waits for another module", module(func(m *view.Module) {
+			m.State, m.Phase = "running", view.Running
+			m.Waiting = &view.Wait{Module: "net", Message: "it is disabled", Since: since}
+		}), status.InProgressStatus},
+		{"a Helm hook waits", module(func(m *view.Module) {
+			m.State, m.Phase = "running", view.Running
+			m.Waiting = &view.Wait{Object: "Job ns/migrate", Pod: "migrate-1", State: "Unschedulable", Since: since}
+		}), status.InProgressStatus},
+		{"it is suspended", module(func(m *view.Module) { m.State, m.Phase, m.Maintenance = "suspended", view.Suspended, values.Suspended }), status.InProgressStatus},
+		{"it is disabled", view.Module{Name: "dns", State: "disabled", Off: "dnsEnabled is false in the ConfigMap", ModuleStatus: view.ModuleStatus{Phase: view.Disabled}}, status.CurrentStatus},
+		{"nothing is known yet", view.Module{Name: "dns", State: "disabled", ModuleStatus: view.ModuleStatus{Phase: view.Disabled}}, status.InProgressStatus},
+		{"it is being deleted", module(func(m *view.Module) { m.State, m.Phase, m.LastRun, m.ModuleStatus.Health = "deleting", view.Deleting, nil, nil }), status.InProgressStatus},
+		{"ready, and something to look at", module(func(m *view.Module) {
+			m.Hanging = []view.RunningHook{{Module: "dns", Hook: "slow.sh"}}
+			m.Problems, m.Maintenance = []string{"values.yaml: a default does not fit"}, values.NoResourceReconciliation
+			m.Drift = []view.DriftedObject{{Object: "ConfigMap ns/dns", Fields: []string{"data.a", "data.swordfish"}}}
+		}), status.CurrentStatus},
+	}
+	var golden strings.Builder
+	for _, c := range cases {
+		facts := objects.Facts{Object: kube.ModuleObject{Generation: 2}, Namespace: "ns", Now: noon(), Hide: func(s string) string { return strings.ReplaceAll(s, "swordfish", "***") }}
+		s := objects.Status(c.module, facts)
+		text, err := yaml.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&golden, "-- %s: %s --\n%s", c.name, c.want, text)
+		if got := computed(t, s); got != c.want {
+			t.Errorf("%s: kstatus says %s, want %s", c.name, got, c.want)
+		}
+		facts.Object.Status, facts.Now = s, noon().Add(time.Hour)
+		if again := objects.Status(c.module, facts); again.String() != s.String() && c.module.State != view.Progressing {
+			t.Errorf("%s: what has not changed is written again:\n%s\n%s", c.name, s, again)
+		}
+	}
+	file := filepath.Join("testdata", "status.golden")
+	if *update {
+		if err := os.WriteFile(file, []byte(golden.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if golden.String() != string(want) {
+		t.Errorf("the statuses differ from %s; go test -update rewrites it:\n%s", file, golden.String())
+	}
+	if strings.Contains(golden.String(), "swordfish") {
+		t.Error("a secret is shown")
+	}
+}
+
+// computed is what kstatus says of an object with this status.
+func computed(t *testing.T, s kube.ModuleStatus) status.Status {
+	t.Helper()
+	data, err := json.Marshal(map[string]any{
+		"apiVersion": "addon-operator.io/v1alpha1", "kind": "Module", "metadata": map[string]any{"name": "dns", "generation": 2}, "status": s,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(data); err != nil {
+		t.Fatal(err)
+	}
+	result, err := status.Compute(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result.Status
+}
+
+// A condition keeps the time of its last transition, and gets a new one with the next.
+func TestTransitions(t *testing.T) {
+	facts := objects.Facts{Now: noon()}
+	facts.Object.Status = objects.Status(module(func(*view.Module) {}), facts)
+	facts.Now = noon().Add(time.Hour)
+	waits := module(func(m *view.Module) { m.Waiting = &view.Wait{Module: "net"} })
+	for _, c := range objects.Status(waits, facts).Conditions {
+		want := noon()
+		if c.Type != objects.Stalled {
+			want = facts.Now
+		}
+		if !c.LastTransitionTime.Time.Equal(want) {
+			t.Errorf("%s has changed at %s, want %s", c.Type, c.LastTransitionTime, want)
+		}
+	}
+}
+
+// P5: whatever a module says, its status stays small, and is valid text.
+func TestStatusIsBounded(t *testing.T) {
+	long := strings.Repeat("ä\x1b[1m ", 10_000)
+	huge := module(func(m *view.Module) {
+		m.State, m.On, m.Version, m.AppVersion = view.Unhealthy, long, long, long
+		m.LastRun.Release, m.LastRun.Causes[0].Detail = long, long
+		m.ModuleStatus.Health = &view.Health{Objects: 5000}
+		for range 1000 {
+			m.ModuleStatus.Health.Unhealthy = append(m.ModuleStatus.Health.Unhealthy, view.ObjectHealth{Object: long, State: "Failed", Message: long})
+			m.Failing = append(m.Failing, view.FailingTask{Task: long, Hook: long, Public: long})
+			m.Hanging = append(m.Hanging, view.RunningHook{Hook: long})
+			m.Problems = append(m.Problems, long)
+			m.Drift = append(m.Drift, view.DriftedObject{Object: long, Fields: []string{long, long, long, long, long, long, long, long, long, long, long, long}})
+		}
+	})
+	text := objects.Status(huge, objects.Facts{Now: noon()}).String()
+	const most = 200_000
+	if len(text) > most {
+		t.Errorf("a status takes %d bytes, want at most %d", len(text), most)
+	}
+	if strings.Contains(text, "�") || strings.Contains(text, `\u001b`) {
+		t.Error("the text is cut within a character, or commands a terminal")
+	}
+}

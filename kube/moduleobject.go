@@ -1,0 +1,413 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+)
+
+// ModuleGroup is the group of objects of kind Module, and the prefix of the annotations on them.
+const ModuleGroup = "addon-operator.io"
+
+// Annotations by which people request something of a module (J16). Each new value is a new request.
+const (
+	RequestedAtAnnotation      = ModuleGroup + "/requestedAt"
+	RetryRequestedAtAnnotation = ModuleGroup + "/retryRequestedAt"
+)
+
+const (
+	moduleManager = "addon-operator" // of fields
+	// writtenByOperator marks objects that the operator has created, and may delete.
+	managedByLabel = "app.kubernetes.io/managed-by"
+	managedBy      = "addon-operator"
+)
+
+func moduleResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: ModuleGroup, Version: "v1alpha1", Resource: "modules"}
+}
+
+// moduleCRDName is that of the definition.
+func moduleCRDName() string { return moduleResource().GroupResource().String() }
+
+// ModuleStatus is the status of an object of kind Module. Package actors/objects fills it.
+type ModuleStatus struct {
+	ObservedGeneration          int64              `json:"observedGeneration,omitempty"`
+	Phase                       string             `json:"phase"`
+	Enabled                     bool               `json:"enabled"`
+	EnabledReason               string             `json:"enabledReason,omitempty"`
+	Order                       int                `json:"order"`
+	Maintenance                 string             `json:"maintenance,omitempty"`
+	Release                     *ModuleRelease     `json:"release,omitempty"`
+	Chart                       *ModuleChart       `json:"chart,omitempty"`
+	LastRun                     *ModuleLastRun     `json:"lastRun,omitempty"`
+	Hooks                       *ModuleHooks       `json:"hooks,omitempty"`
+	Objects                     *ModuleHealth      `json:"objects,omitempty"`
+	Drift                       []ModuleDrift      `json:"drift,omitempty"`
+	Problems                    []string           `json:"problems,omitempty"`
+	LastHandledRequestedAt      string             `json:"lastHandledRequestedAt,omitempty"`
+	LastHandledRetryRequestedAt string             `json:"lastHandledRetryRequestedAt,omitempty"`
+	Conditions                  []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// The parts of ModuleStatus; deploy/chart/module-crd.yaml describes their fields.
+type (
+	ModuleRelease struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+		Revision  int    `json:"revision"`
+	}
+	ModuleChart struct {
+		Version    string `json:"version,omitempty"`
+		AppVersion string `json:"appVersion,omitempty"`
+	}
+	ModuleLastRun struct {
+		Time     metav1.Time `json:"time"`
+		Duration string      `json:"duration,omitempty"`
+		Result   string      `json:"result,omitempty"`
+		Cause    string      `json:"cause,omitempty"`
+	}
+	ModuleHooks struct {
+		Total   int                 `json:"total"`
+		Failing []ModuleFailingHook `json:"failing,omitempty"`
+		Hanging []string            `json:"hanging,omitempty"`
+	}
+	ModuleFailingHook struct {
+		Name     string `json:"name"`
+		Attempts int    `json:"attempts"`
+		Message  string `json:"message,omitempty"`
+	}
+	ModuleHealth struct {
+		Summary    string                  `json:"summary"`
+		Total      int                     `json:"total"`
+		Current    int                     `json:"current"`
+		InProgress int                     `json:"inProgress"`
+		Failed     int                     `json:"failed"`
+		Unknown    int                     `json:"unknown"`
+		Unhealthy  []ModuleUnhealthyObject `json:"unhealthy,omitempty"`
+	}
+	ModuleUnhealthyObject struct {
+		Object  string      `json:"object"`
+		State   string      `json:"state"`
+		Message string      `json:"message,omitempty"`
+		Since   metav1.Time `json:"since"`
+	}
+	ModuleDrift struct {
+		Object string   `json:"object"`
+		Fields []string `json:"fields,omitempty"`
+	}
+)
+
+// String is the status as JSON; two that are written alike are equal.
+func (s ModuleStatus) String() string {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return "bug: " + err.Error()
+	}
+	return string(data)
+}
+
+// ModuleObject is what the operator knows of an object of kind Module.
+type ModuleObject struct {
+	Name       string
+	Version    string // of the resource
+	Generation int64
+	Suspend    bool
+	// Ours: the operator has created it.
+	Ours bool
+	// RequestedAt and RetryRequestedAt are annotations.
+	RequestedAt, RetryRequestedAt string
+	Status                        ModuleStatus
+}
+
+// Newer reports whether the object has changed since the other state of it was read.
+func (o ModuleObject) Newer(than ModuleObject) bool {
+	mine, err := strconv.ParseUint(o.Version, 10, 64)
+	other, otherErr := strconv.ParseUint(than.Version, 10, 64)
+	return err != nil || otherErr != nil || mine > other
+}
+
+// ModuleNews is what has changed of the objects. One of its fields is set.
+type ModuleNews struct {
+	// All replaces what was known: there are these.
+	All []ModuleObject
+	// Listed: All is complete, also when it is empty.
+	Listed bool
+	Set    *ModuleObject
+	Gone   string
+	// Absent: the API server does not serve the kind, or does not let the operator list the objects. Listed follows when it does.
+	Absent error
+}
+
+// ModuleObjects are the objects of kind Module in a namespace.
+type ModuleObjects struct {
+	client    *Client
+	api       dynamic.ResourceInterface
+	namespace string
+}
+
+// The limits of the writes, so that they do not hold up those of the operator.
+const (
+	moduleQPS     = 50
+	moduleBurst   = 50
+	moduleTimeout = 10 * time.Second
+)
+
+// ModuleObjects returns those of a namespace. It makes no request.
+func (c *Client) ModuleObjects(namespace string) (*ModuleObjects, error) {
+	limited, err := c.WithLimits(Limits{QPS: moduleQPS, Burst: moduleBurst})
+	if err != nil {
+		return nil, err
+	}
+	return &ModuleObjects{client: c, api: limited.dynamic.Resource(moduleResource()).Namespace(namespace), namespace: namespace}, nil
+}
+
+// NoModuleObjects reports whether an error says that the API server does not serve the kind, or does not let the operator
+// use it.
+func NoModuleObjects(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
+}
+
+// Read lists the objects; none when there is no such kind, or they may not be read.
+func (m *ModuleObjects) Read(ctx context.Context) ([]ModuleObject, error) {
+	list, err := m.api.List(ctx, metav1.ListOptions{})
+	switch {
+	case NoModuleObjects(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the objects of kind Module in namespace %s: %w", m.namespace, err)
+	}
+	all := make([]ModuleObject, 0, len(list.Items))
+	for i := range list.Items {
+		all = append(all, moduleObject(&list.Items[i]))
+	}
+	return all, nil
+}
+
+func moduleObject(u *unstructured.Unstructured) ModuleObject {
+	annotations := u.GetAnnotations()
+	o := ModuleObject{
+		Name: u.GetName(), Version: u.GetResourceVersion(), Generation: u.GetGeneration(), Ours: u.GetLabels()[managedByLabel] == managedBy,
+		RequestedAt: annotations[RequestedAtAnnotation], RetryRequestedAt: annotations[RetryRequestedAtAnnotation],
+	}
+	o.Suspend, _, _ = unstructured.NestedBool(u.Object, "spec", "suspend")
+	if status, ok, _ := unstructured.NestedMap(u.Object, "status"); ok {
+		// A status that is not the operator's is replaced by its own.
+		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(status, &o.Status)
+	}
+	return o
+}
+
+// Create makes an object without a status, or reads the one that exists.
+func (m *ModuleObjects) Create(ctx context.Context, name string, suspend bool) (ModuleObject, error) {
+	ctx, cancel := context.WithTimeout(ctx, moduleTimeout)
+	defer cancel()
+	spec := map[string]any{}
+	if suspend {
+		spec["suspend"] = true
+	}
+	object := m.object(name, map[string]any{"spec": spec})
+	object.SetLabels(map[string]string{managedByLabel: managedBy})
+	stored, err := m.api.Create(ctx, object, metav1.CreateOptions{FieldManager: moduleManager})
+	if apierrors.IsAlreadyExists(err) {
+		stored, err = m.api.Get(ctx, name, metav1.GetOptions{})
+	}
+	if err != nil {
+		return ModuleObject{}, fmt.Errorf("create Module %s/%s: %w", m.namespace, name, err)
+	}
+	return moduleObject(stored), nil
+}
+
+// Apply writes the status of an object that exists, and returns the object as it is stored.
+func (m *ModuleObjects) Apply(ctx context.Context, name string, status ModuleStatus) (ModuleObject, error) {
+	ctx, cancel := context.WithTimeout(ctx, moduleTimeout)
+	defer cancel()
+	data, err := json.Marshal(m.object(name, map[string]any{"status": status}).Object)
+	if err != nil {
+		return ModuleObject{}, fmt.Errorf("status of Module %s/%s: %w", m.namespace, name, err)
+	}
+	force := true
+	stored, err := m.api.Patch(ctx, name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: moduleManager, Force: &force}, "status")
+	if err != nil {
+		return ModuleObject{}, fmt.Errorf("write the status of Module %s/%s: %w", m.namespace, name, err)
+	}
+	return moduleObject(stored), nil
+}
+
+// Delete deletes an object. That there is none is no error.
+func (m *ModuleObjects) Delete(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, moduleTimeout)
+	defer cancel()
+	if err := m.api.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete Module %s/%s: %w", m.namespace, name, err)
+	}
+	return nil
+}
+
+func (m *ModuleObjects) object(name string, content map[string]any) *unstructured.Unstructured {
+	content["apiVersion"], content["kind"] = moduleResource().GroupVersion().String(), "Module"
+	content["metadata"] = map[string]any{"name": name, "namespace": m.namespace}
+	return &unstructured.Unstructured{Object: content}
+}
+
+// absentPoll is how often the objects are asked for while they may not be listed, or definitions may not be watched; one that
+// appears is noticed at once.
+const absentPoll = time.Minute
+
+// Watch calls notify from one goroutine with what changes of the objects, until ctx ends. It returns at once. Without the
+// kind, or the right to list it, it waits until there is one.
+func (m *ModuleObjects) Watch(ctx context.Context, notify func(ModuleNews)) {
+	go func() {
+		for ctx.Err() == nil {
+			if err := m.probe(ctx); err != nil && ctx.Err() == nil {
+				notify(ModuleNews{Absent: err})
+				m.awaitKind(ctx, apierrors.IsNotFound(err))
+				continue
+			}
+			m.follow(ctx, notify)
+		}
+	}()
+}
+
+// probe returns why there are no objects to follow. Who may not use a kind is not told that there is none.
+func (m *ModuleObjects) probe(ctx context.Context) error {
+	_, err := m.api.List(ctx, metav1.ListOptions{Limit: 1})
+	switch {
+	case err == nil, !NoModuleObjects(err):
+		return nil // what is wrong passes, and the watch says so
+	case apierrors.IsForbidden(err):
+		if _, missing := m.client.metadata.Resource(crdResource()).Get(ctx, moduleCRDName(), metav1.GetOptions{}); apierrors.IsNotFound(missing) {
+			return missing
+		}
+	}
+	return err
+}
+
+// follow runs the watch until the kind is gone or forbidden, or ctx ends.
+func (m *ModuleObjects) follow(ctx context.Context, notify func(ModuleNews)) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	key := sourceKey{resource: moduleResource(), namespace: m.namespace}
+	follow := &feed{
+		name: key.String(), key: key, watches: m.client.watches, back: m.client.back, log: m.client.log,
+		store: moduleStore{notify},
+		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return m.api.List(ctx, o)
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return m.api.Watch(ctx, o)
+		},
+		failed: func(err error) {
+			if NoModuleObjects(err) {
+				stop()
+			}
+		},
+	}
+	follow.run(ctx)
+}
+
+// awaitKind returns when it makes sense to ask for the objects again; missing: the kind was not served.
+func (m *ModuleObjects) awaitKind(ctx context.Context, missing bool) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if !missing {
+		defer time.AfterFunc(absentPoll, stop).Stop()
+	}
+	api := m.client.metadata.Resource(crdResource())
+	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, moduleCRDName()).String()
+	seen := metadataReflection{&firstSign{appeared: stop, missing: missing}}
+	key := sourceKey{resource: crdResource()}
+	follow := &feed{
+		name: "definition " + moduleCRDName(), key: key, watches: unwatched{}, log: slog.New(slog.DiscardHandler), store: seen,
+		failed: seen.store.Failed,
+		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = selector
+			return api.List(ctx, o)
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = selector
+			return api.Watch(ctx, o)
+		},
+	}
+	go follow.run(ctx)
+	<-ctx.Done()
+}
+
+// firstSign ends a wait when a definition appears or changes. One that is there at the beginning was not enough, unless it
+// has come since the kind was found missing.
+type firstSign struct {
+	appeared func()
+	missing  bool
+}
+
+// pauseEstablished is the time that a definition may take until its kind is served.
+const pauseEstablished = 2 * time.Second
+
+// Set implements MetadataStore.
+func (f *firstSign) Set(*metav1.PartialObjectMetadata) { f.appeared() }
+
+// Unset implements MetadataStore.
+func (*firstSign) Unset(*metav1.PartialObjectMetadata) {}
+
+// Replace implements MetadataStore.
+func (f *firstSign) Replace(all []*metav1.PartialObjectMetadata, _ string) {
+	if f.missing && len(all) > 0 {
+		time.AfterFunc(pauseEstablished, f.appeared)
+	}
+}
+
+// Alive implements MetadataStore.
+func (*firstSign) Alive() {}
+
+// Failed implements MetadataStore.
+func (f *firstSign) Failed(error) { time.AfterFunc(absentPoll, f.appeared) }
+
+// moduleStore passes on what a reflector receives.
+type moduleStore struct{ notify func(ModuleNews) }
+
+// Add implements cache.ReflectorStore.
+func (s moduleStore) Add(object any) error { return s.Update(object) }
+
+// Update implements cache.ReflectorStore.
+func (s moduleStore) Update(object any) error {
+	if u, ok := object.(*unstructured.Unstructured); ok {
+		o := moduleObject(u)
+		s.notify(ModuleNews{Set: &o})
+	}
+	return nil
+}
+
+// Delete implements cache.ReflectorStore.
+func (s moduleStore) Delete(object any) error {
+	if u, ok := object.(*unstructured.Unstructured); ok {
+		s.notify(ModuleNews{Gone: u.GetName()})
+	}
+	return nil
+}
+
+// Replace implements cache.ReflectorStore.
+func (s moduleStore) Replace(objects []any, _ string) error {
+	all := make([]ModuleObject, 0, len(objects))
+	for _, object := range objects {
+		if u, ok := object.(*unstructured.Unstructured); ok {
+			all = append(all, moduleObject(u))
+		}
+	}
+	s.notify(ModuleNews{All: all, Listed: true})
+	return nil
+}
+
+// Resync implements cache.ReflectorStore.
+func (moduleStore) Resync() error { return nil }

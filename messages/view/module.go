@@ -1,0 +1,84 @@
+package view
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/messages"
+)
+
+// Module is all that people are shown of a module: in the list of modules, on pages, and in objects of kind Module.
+type Module struct {
+	Name string `json:"name"`
+	// State is the phase, and how the objects of the release are doing.
+	State string `json:"state"`
+	ModuleStatus
+	// Off says why it is off, On why it is enabled; one of them is empty.
+	Off string `json:"off,omitempty"`
+	On  string `json:"on,omitempty"`
+	// Problems are what is wrong with its files, and with what its hooks watch.
+	Problems []string `json:"problems,omitempty"`
+	// Hanging are the runs of its hooks that last too long.
+	Hanging []RunningHook `json:"hanging,omitempty"`
+}
+
+// Modules lists all modules in the order they run, from what actors have published, by their paths. differs says of each
+// module how its files differ from what is in force (P8).
+func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[string]string, now time.Time) []Module {
+	all := []Module{}
+	var converge ConvergeStatus
+	for path, status := range statuses {
+		switch status := any(status).(type) {
+		case ModuleStatus:
+			_, name, _ := strings.Cut(path, "/module/")
+			all = append(all, Module{Name: name, State: status.State(now), ModuleStatus: status})
+		case ConvergeStatus:
+			converge = status
+		}
+	}
+	problems := Problems(statuses)
+	for i := range all {
+		m := &all[i]
+		m.Off, m.On, m.Problems = converge.Off[m.Name], converge.On[m.Name], problems[m.Name]
+		if what := differs[m.Name]; what != "" {
+			m.Problems = append(slices.Clip(m.Problems), what)
+		}
+		for _, h := range hanging {
+			if h.Module == m.Name {
+				m.Hanging = append(m.Hanging, h)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Module) int {
+		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// Problems is what is wrong with files and with watches of bindings, by module or messages.GlobalHooks.
+func Problems[S any](statuses map[string]S) map[string][]string {
+	problems := map[string][]string{}
+	for _, path := range slices.Sorted(maps.Keys(statuses)) {
+		switch status := any(statuses[path]).(type) {
+		case ConvergeStatus:
+			for owner, list := range status.Problems {
+				problems[owner] = slices.Concat(list, problems[owner])
+			}
+		case MonitorsReporter:
+			for _, b := range status.Monitors().Bindings {
+				if problem := BindingProblem(b); problem != "" {
+					problems[b.Owner] = append(problems[b.Owner], "hook "+b.Hook+": "+problem)
+				}
+			}
+		}
+	}
+	return problems
+}
+
+// GlobalProblems are those of global hooks.
+func GlobalProblems[S any](statuses map[string]S) []string {
+	return Problems(statuses)[messages.GlobalHooks]
+}

@@ -1,0 +1,34 @@
+package server
+
+import (
+	"fmt"
+
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+	"addon-operator/supervisor"
+)
+
+// stage says what the operator does with all modules: starts, reloads them, or waits for a cause.
+func stage(tree []*supervisor.Node, c view.ConvergeStatus) string {
+	switch {
+	case c.Waits != "":
+		return "starting: " + c.Waits
+	case c.Phase == view.ConvergeReloading:
+		return fmt.Sprintf("reloading all modules, %s to do", view.Count(queueLength(tree, messages.MainQueue), "task"))
+	case !c.Ready:
+		return "starting"
+	case c.HeldPurge != nil:
+		return "converged, but a purge is held back"
+	}
+	return "converged"
+}
+
+// globalStatus is that of the global hooks.
+func globalStatus(tree []*supervisor.Node) (status view.GlobalStatus) {
+	walk(tree, func(n *supervisor.Node) {
+		if s, ok := n.Status.(view.GlobalStatus); ok {
+			status = s
+		}
+	})
+	return status
+}

@@ -1,0 +1,217 @@
+package testkit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"addon-operator/actors/objects"
+	"addon-operator/actors/scenario"
+	"addon-operator/kube"
+)
+
+// moduleObjects are the objects of kind Module of a script. They outlive the operator.
+type moduleObjects struct {
+	trace *scenario.Trace
+
+	mu      sync.Mutex
+	objects map[string]kube.ModuleObject
+	version int
+	writes  map[string]int // by module
+	refused error          // of all requests
+	notify  func(kube.ModuleNews)
+	quiet   bool // writes are counted, and not traced
+}
+
+// Read implements actors.ModuleObjects.
+func (m *moduleObjects) Read(context.Context) ([]kube.ModuleObject, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refused != nil {
+		return nil, nil
+	}
+	return m.list(), nil
+}
+
+func (m *moduleObjects) list() (all []kube.ModuleObject) {
+	for _, name := range slices.Sorted(maps.Keys(m.objects)) {
+		all = append(all, m.objects[name])
+	}
+	return all
+}
+
+// Watch implements actors.ModuleObjects.
+func (m *moduleObjects) Watch(_ context.Context, notify func(kube.ModuleNews)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.notify = notify
+	m.began()
+}
+
+func (m *moduleObjects) began() {
+	if m.refused != nil {
+		m.notify(kube.ModuleNews{Absent: m.refused})
+		return
+	}
+	m.notify(kube.ModuleNews{All: m.list(), Listed: true})
+}
+
+// Create implements actors.ModuleObjects.
+func (m *moduleObjects) Create(_ context.Context, name string, suspend bool) (kube.ModuleObject, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refused != nil {
+		return kube.ModuleObject{}, m.refused
+	}
+	if object, there := m.objects[name]; there {
+		return object, nil
+	}
+	m.note(name, "created")
+	return m.store(kube.ModuleObject{Name: name, Generation: 1, Ours: true, Suspend: suspend}), nil
+}
+
+// Apply implements actors.ModuleObjects.
+func (m *moduleObjects) Apply(_ context.Context, name string, status kube.ModuleStatus) (kube.ModuleObject, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refused != nil {
+		return kube.ModuleObject{}, m.refused
+	}
+	object, there := m.objects[name]
+	if !there {
+		return object, apierrors.NewNotFound(schema.GroupResource{Group: kube.ModuleGroup, Resource: "modules"}, name)
+	}
+	m.note(name, shown(status))
+	object.Status = status
+	return m.store(object), nil
+}
+
+// shown is what a script shows of a status.
+func shown(s kube.ModuleStatus) string {
+	var text strings.Builder
+	text.WriteString(s.Phase)
+	for _, c := range s.Conditions {
+		if c.Type == objects.Ready || c.Status == "True" {
+			fmt.Fprintf(&text, ", %s %s", c.Type, c.Status)
+		}
+		if c.Type == objects.Ready {
+			fmt.Fprintf(&text, " %s: %s", c.Reason, c.Message)
+		}
+	}
+	if handled := strings.Trim(s.LastHandledRequestedAt+" "+s.LastHandledRetryRequestedAt, " "); handled != "" {
+		text.WriteString(", handled " + handled)
+	}
+	return text.String()
+}
+
+// Delete implements actors.ModuleObjects.
+func (m *moduleObjects) Delete(_ context.Context, name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refused != nil {
+		return m.refused
+	}
+	m.note(name, "deleted")
+	m.remove(name)
+	return nil
+}
+
+// note counts a write.
+func (m *moduleObjects) note(name, what string) {
+	m.writes[name]++
+	if !m.quiet {
+		m.trace.Add("object %s: %s", name, what)
+	}
+}
+
+func (m *moduleObjects) store(object kube.ModuleObject) kube.ModuleObject {
+	m.version++
+	object.Version = strconv.Itoa(m.version)
+	m.objects[object.Name] = object
+	if m.notify != nil {
+		m.notify(kube.ModuleNews{Set: &object})
+	}
+	return object
+}
+
+func (m *moduleObjects) remove(name string) {
+	delete(m.objects, name)
+	if m.notify != nil {
+		m.notify(kube.ModuleNews{Gone: name})
+	}
+}
+
+// moduleSteps are what people do to objects of kind Module.
+func moduleSteps() map[string]step {
+	return map[string]step{
+		"module-objects": func(p *player, how string) error {
+			p.showsModules, p.modules.quiet = true, how == "quiet"
+			return p.modules.refuse(nil)
+		},
+		"no-module-objects": func(p *player, why string) error {
+			p.showsModules = true
+			kind := schema.GroupResource{Group: kube.ModuleGroup, Resource: "modules"}
+			if why == "forbidden" {
+				return p.modules.refuse(apierrors.NewForbidden(kind, "", fmt.Errorf("no rule allows it")))
+			}
+			return p.modules.refuse(apierrors.NewNotFound(kind, ""))
+		},
+		"module-suspend": onModuleObject(func(o *kube.ModuleObject, what string) {
+			o.Suspend = what != "false"
+			o.Generation++
+		}),
+		"module-request": onModuleObject(func(o *kube.ModuleObject, at string) { o.RequestedAt = at }),
+		"module-retry":   onModuleObject(func(o *kube.ModuleObject, at string) { o.RetryRequestedAt = at }),
+		"module-delete": func(p *player, name string) error {
+			p.modules.mu.Lock()
+			defer p.modules.mu.Unlock()
+			p.modules.remove(name)
+			return nil
+		},
+		"module-writes": func(p *player, _ string) error {
+			m := p.modules
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			all, most := 0, 0
+			for _, n := range m.writes {
+				all, most = all+n, max(most, n)
+			}
+			clear(m.writes)
+			m.trace.Add("writes of objects: %d of all modules, %d of one", all, most)
+			return nil
+		},
+	}
+}
+
+// refuse has all requests fail from now on; nil: the kind is there.
+func (m *moduleObjects) refuse(err error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refused = err
+	if m.notify != nil {
+		m.began()
+	}
+	return nil
+}
+
+// onModuleObject changes an object; one that does not exist is a person's.
+func onModuleObject(change func(o *kube.ModuleObject, text string)) step {
+	return func(p *player, rest string) error {
+		name, text, _ := strings.Cut(rest, " ")
+		p.modules.mu.Lock()
+		defer p.modules.mu.Unlock()
+		object := p.modules.objects[name]
+		object.Name = cmp.Or(object.Name, name)
+		change(&object, text)
+		p.modules.store(object)
+		return nil
+	}
+}
