@@ -89,9 +89,11 @@ func peakMemory(pid int) int64 {
 			continue
 		}
 		peak = max(peak, highWater(status))
-		lists, _ := filepath.Glob(filepath.Join(dir, "task", "*", "children")) // the pattern is good
-		for _, list := range lists {
-			children, _ := os.ReadFile(list) // the thread may have ended
+		// Not by a pattern: that lists all files of each thread, for which the kernel makes fifty entries of its cache, and
+		// removes them while the parent waits for the end of the process.
+		threads, _ := os.ReadDir(filepath.Join(dir, "task")) // the process may have ended
+		for _, thread := range threads {
+			children, _ := os.ReadFile(filepath.Join(dir, "task", thread.Name(), "children")) // and so may the thread
 			for _, child := range bytes.Fields(children) {
 				if id, err := strconv.Atoi(string(child)); err == nil && len(family) < most {
 					family = append(family, id)
