@@ -135,7 +135,7 @@ func TestMain(m *testing.M) {
 
 // stopInTheMiddleOfAStart is an operator that has started a hook and is stopped before it can tell its keeper so.
 func stopInTheMiddleOfAStart() error {
-	k, err := StartKeeper(slog.New(slog.DiscardHandler), nil, os.Args[0], roleKeeper)
+	k, err := StartKeeper(slog.New(slog.DiscardHandler), nil, nil, os.Args[0], roleKeeper)
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func TestKeeperKeepsALock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := StartKeeper(slog.New(slog.DiscardHandler), file, os.Args[0], roleKeeper)
+	k, err := StartKeeper(slog.New(slog.DiscardHandler), file, nil, os.Args[0], roleKeeper)
 	if err != nil {
 		t.Fatal(err)
 	}
