@@ -8,9 +8,6 @@ import (
 
 // TestInterleavings plays the scripts of TestLifecycle under shuffled orders of messages.
 func TestInterleavings(t *testing.T) {
-	seeds := uint64(4) // make check plays 100
-	if testing.Short() || raced {
-		seeds = 3
-	}
+	const seeds = 2 // make check plays 100
 	testkit.Interleave(t, "testdata/*.txtar", seeds)
 }

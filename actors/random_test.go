@@ -13,7 +13,7 @@ import (
 
 var (
 	seedFlag      = flag.Uint64("seed", 0, "play the random script of this seed only")
-	sequencesFlag = flag.Uint64("sequences", 60, "number of random scripts; make check plays 1000")
+	sequencesFlag = flag.Uint64("sequences", 40, "number of random scripts; make check plays 1000")
 )
 
 // TestRandom plays random scripts. Whatever happened in them, once all is fixed the

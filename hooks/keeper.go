@@ -45,14 +45,14 @@ type Keeper struct {
 }
 
 // StartKeeper starts a program that calls Keep with its stdin. It ends when this process does. It keeps a file open, unless
-// that is nil: a lock on it lasts until the Keeper has killed what it had to.
-func StartKeeper(log *slog.Logger, open *os.File, program string, args ...string) (*Keeper, error) {
+// that is nil: a lock on it lasts until the Keeper has killed what it had to. The program has no environment but env, NAME=VALUE.
+func StartKeeper(log *slog.Logger, open *os.File, env []string, program string, args ...string) (*Keeper, error) {
 	cmd := exec.Command(program, args...)
 	if open != nil {
 		cmd.ExtraFiles = []*os.File{open}
 	}
-	cmd.Env = []string{}   // it needs none, and it may be looked into for long
-	cmd.Stderr = os.Stderr // where the operator writes its log
+	cmd.Env = append([]string{}, env...) // never nil, which stands for ours: it may be looked into for long
+	cmd.Stderr = os.Stderr               // where the operator writes its log
 	// A signal to the operator's group, as a terminal sends it, is not for the keeper.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	orders, err := cmd.StdinPipe()

@@ -101,10 +101,11 @@ func TestKeeperKillsWhenTheOperatorIsSilent(t *testing.T) {
 	}
 }
 
-// The roles of TestStoppedOperatorIsKilled, for this binary started again.
+// The roles of this binary started again, most for TestStoppedOperatorIsKilled.
 const (
 	roleVariable = "KEEPER_TEST_ROLE"
 	roleOperator = "operator"
+	roleThreads  = "threads" // of TestPeakMemory: runs a command from another thread than the first
 	roleKeeper   = "-keep-hooks"
 )
 
@@ -113,6 +114,12 @@ func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv(roleVariable) == roleOperator:
 		if err := stopInTheMiddleOfAStart(); err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	case os.Getenv(roleVariable) == roleThreads:
+		if err := runInAnotherThread(os.Args[1]); err != nil {
 			_, _ = fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -128,7 +135,7 @@ func TestMain(m *testing.M) {
 
 // stopInTheMiddleOfAStart is an operator that has started a hook and is stopped before it can tell its keeper so.
 func stopInTheMiddleOfAStart() error {
-	k, err := StartKeeper(slog.New(slog.DiscardHandler), nil, os.Args[0], roleKeeper)
+	k, err := StartKeeper(slog.New(slog.DiscardHandler), nil, nil, os.Args[0], roleKeeper)
 	if err != nil {
 		return err
 	}
@@ -182,7 +189,7 @@ func TestKeeperKeepsALock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := StartKeeper(slog.New(slog.DiscardHandler), file, os.Args[0], roleKeeper)
+	k, err := StartKeeper(slog.New(slog.DiscardHandler), file, nil, os.Args[0], roleKeeper)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 const rssUnit = 1
 
 // peakMemory is not known here.
-func peakMemory(int) int64 { return 0 }
+func peakMemory(int, bool) int64 { return 0 }
 
 // awaitExit waits for the end of a child and leaves it to be reaped elsewhere.
 func awaitExit(pid int) error {

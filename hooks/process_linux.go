@@ -78,20 +78,28 @@ func afterCommand(path string) [][]byte {
 }
 
 // peakMemory is the largest resident memory that a process, or one of its children and theirs, has had since each of them
-// began, in bytes. It is 0 when all of them have ended, or cannot be looked at.
-func peakMemory(pid int) int64 {
+// began, in bytes. It is 0 when all of them have ended, or cannot be looked at. Children of children that another thread
+// than the first has started are seen with threads only.
+//
+// Whatever is looked at below /proc becomes an entry in a cache of the kernel, which is removed when the process ends. Threads
+// that end together and have such entries wait for each other in a busy loop, in the parent's wait: milliseconds for each jq.
+func peakMemory(pid int, threads bool) int64 {
 	const most = 100 // a hook may start thousands, and starts more meanwhile
 	var peak int64
 	for family := []int{pid}; len(family) > 0; family = family[1:] {
-		dir := filepath.Join("/proc", strconv.Itoa(family[0]))
+		one := strconv.Itoa(family[0])
+		dir := filepath.Join("/proc", one)
 		status, err := os.ReadFile(filepath.Join(dir, "status"))
 		if err != nil {
 			continue
 		}
 		peak = max(peak, highWater(status))
-		lists, _ := filepath.Glob(filepath.Join(dir, "task", "*", "children")) // the pattern is good
-		for _, list := range lists {
-			children, _ := os.ReadFile(list) // the thread may have ended
+		tasks := []string{one}
+		if threads || family[0] == pid {
+			tasks = threadsOf(dir)
+		}
+		for _, task := range tasks {
+			children, _ := os.ReadFile(filepath.Join(dir, "task", task, "children")) // the thread may have ended
 			for _, child := range bytes.Fields(children) {
 				if id, err := strconv.Atoi(string(child)); err == nil && len(family) < most {
 					family = append(family, id)
@@ -100,6 +108,15 @@ func peakMemory(pid int) int64 {
 		}
 	}
 	return peak
+}
+
+// threadsOf lists the threads of a process, without the fifty files of each, which a pattern would have looked at.
+func threadsOf(dir string) (names []string) {
+	tasks, _ := os.ReadDir(filepath.Join(dir, "task")) // the process may have ended
+	for _, task := range tasks {
+		names = append(names, task.Name())
+	}
+	return names
 }
 
 // highWater reads the line of /proc/PID/status that a process has while it runs: "VmHWM:     3456 kB".

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -310,14 +311,20 @@ func TestPeakMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("nobody may look")
 	}
-	for situation, text := range map[string]string{
-		"a process that held it":        `x=$(head -c 30000000 /dev/zero | tr '\0' x); x=; echo ready; read`,
-		"one whose child holds it":      `bash -c 'x=$(head -c 30000000 /dev/zero | tr "\0" x); echo ready; read'; :`,
-		"one with the name of a figure": `x=$(head -c 30000000 /dev/zero | tr '\0' x); printf 'VmHWM: 1 kB\n' > /proc/$$/comm; echo ready; read`,
+	const holds = `x=$(head -c 30000000 /dev/zero | tr "\0" x); echo ready; read`
+	for situation, test := range map[string]struct {
+		text    string
+		threads bool
+	}{
+		"a process that held it":               {`x=$(head -c 30000000 /dev/zero | tr '\0' x); x=; echo ready; read`, false},
+		"one whose child holds it":             {`bash -c '` + holds + `'; :`, false},
+		"one with a child of another thread":   {roleVariable + `=` + roleThreads + ` exec ` + os.Args[0] + ` '` + holds + `'`, false},
+		"one with a child whose thread did it": {roleVariable + `=` + roleThreads + ` ` + os.Args[0] + ` '` + holds + `'; :`, true},
+		"one with the name of a figure":        {`x=$(head -c 30000000 /dev/zero | tr '\0' x); printf 'VmHWM: 1 kB\n' > /proc/$$/comm; echo ready; read`, false},
 	} {
 		t.Run(situation, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), "bash", "-c", text)
+			cmd := exec.CommandContext(t.Context(), "bash", "-c", test.text)
 			stdin, err1 := cmd.StdinPipe()
 			stdout, err2 := cmd.StdoutPipe()
 			if err := errors.Join(err1, err2, cmd.Start()); err != nil {
@@ -326,17 +333,39 @@ func TestPeakMemory(t *testing.T) {
 			if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
 				t.Fatal(err)
 			}
-			if got := peakMemory(cmd.Process.Pid); got < 30_000_000 || got > 120_000_000 {
+			if got := peakMemory(cmd.Process.Pid, test.threads); got < 30_000_000 || got > 120_000_000 {
 				t.Errorf("%d bytes are seen", got)
 			}
 			if err := errors.Join(stdin.Close(), cmd.Process.Kill()); err != nil {
 				t.Error(err)
 			}
 			_ = cmd.Wait() // it was killed
-			if got := peakMemory(cmd.Process.Pid); got != 0 {
+			if got := peakMemory(cmd.Process.Pid, test.threads); got != 0 {
 				t.Errorf("%d bytes are seen of a process that has ended", got)
 			}
 		})
+	}
+}
+
+// runInAnotherThread runs a command in bash, as the child of a thread that is not the first of this process.
+func runInAnotherThread(text string) error {
+	first, done := make(chan bool), make(chan error)
+	for {
+		go func() {
+			runtime.LockOSThread() // until the end, which never comes for the first thread
+			name, err := os.Readlink("/proc/thread-self")
+			if first <- filepath.Base(name) == strconv.Itoa(os.Getpid()); <-first {
+				select {}
+			}
+			cmd := exec.Command("bash", "-c", text)
+			cmd.Stdin, cmd.Stdout = os.Stdin, os.Stdout
+			done <- errors.Join(err, cmd.Run())
+		}()
+		again := <-first
+		first <- again
+		if !again {
+			return <-done
+		}
 	}
 }
 

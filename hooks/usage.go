@@ -14,20 +14,24 @@ type Usage struct {
 	// MaxRSS is the largest resident memory of one of these processes in bytes, or 0 when it is not known. The kernel
 	// counts the memory of the process that starts another one towards that one, so its figure says nothing of what is
 	// below the operator's own peak. Such a hook is looked at while it runs: the figure lacks what it took after the last
-	// look, in the last fifth of its duration, or the last 2 ms, and never more than the last quarter of a second.
+	// look, in the last fifth of its duration, or the last 2 ms, and never more than the last quarter of a second. In the
+	// first 100 ms it also lacks what programs that the hook has started have started from other threads than their first.
 	MaxRSS int64
 }
 
-// firstLook and longestLook are the shortest and the longest time between two looks at the memory of a hook.
+// firstLook and longestLook are the shortest and the longest time between two looks at the memory of a hook. From
+// threadsAfter on, looks are rare enough to include all threads: see peakMemory.
 const (
 	firstLook   = 2 * time.Millisecond
 	longestLook = 250 * time.Millisecond
+
+	threadsAfter = 100 * time.Millisecond
 )
 
 // lookAtMemory looks at the memory of a process until stop is called, which returns the peak that was seen. Most hooks last
 // some milliseconds, so the looks follow each other quickly in the beginning.
 func lookAtMemory(pid int) (stop func() (peak int64)) {
-	began, peak := time.Now(), peakMemory(pid)
+	began, peak := time.Now(), peakMemory(pid, false)
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -38,8 +42,9 @@ func lookAtMemory(pid int) (stop func() (peak int64)) {
 			case <-done:
 				return
 			case <-timer.C:
-				peak = max(peak, peakMemory(pid))
-				timer.Reset(min(max(firstLook, time.Since(began)/4), longestLook))
+				age := time.Since(began)
+				peak = max(peak, peakMemory(pid, age >= threadsAfter))
+				timer.Reset(min(max(firstLook, age/4), longestLook))
 			}
 		}
 	}()

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -69,11 +70,15 @@ func build(path string) error {
 	return os.Setenv(sourcesVariable, string(out))
 }
 
-// program is the path of the program. Each test that asks for it looks at the sources: go test
-// remembers what a test has looked at, and runs it again when that has changed.
+// program is the path of the program. A binary whose tests ask for it looks at the sources, once: go test remembers
+// what it has looked at, and runs it again when that has changed.
 func program() string {
+	lookAtSources()
+	return os.Getenv(programVariable)
+}
+
+var lookAtSources = sync.OnceFunc(func() {
 	for _, file := range strings.Fields(os.Getenv(sourcesVariable)) {
 		_, _ = os.Stat(file)
 	}
-	return os.Getenv(programVariable)
-}
+})

@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 )
 
-// imageGOGC is the GOGC of the image, which is for the start only. Initialising libraries
+// imageGOGC is the GOGC of the image, and of the process that guards hooks, which is for the start only. Initialising libraries
 // makes eight megabytes of tables and as much garbage. The garbage collector, which knows
 // only that the heap doubles from four megabytes again and again, would run six times until
 // the first hook is started, for nothing. Only the environment says so early enough: the

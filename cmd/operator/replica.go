@@ -62,7 +62,7 @@ func newReplica(c *cli.Config, log *slog.Logger) (*replica, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the process that guards hooks: %w", err)
 	}
-	if r.keeper, err = hooks.StartKeeper(log, r.former.open(), program, keepName, "--log-type="+c.LogType, "--log-no-time="+strconv.FormatBool(c.LogNoTime)); err != nil {
+	if r.keeper, err = hooks.StartKeeper(log, r.former.open(), []string{"GOGC=" + imageGOGC}, program, keepName, "--log-type="+c.LogType, "--log-no-time="+strconv.FormatBool(c.LogNoTime)); err != nil {
 		return nil, err
 	}
 	r.fence = kube.NewFence(func(until time.Time) {
@@ -234,6 +234,7 @@ func KeepHooks(c *cli.Config) *cobra.Command {
 		Use: keepName, Hidden: true, Args: cli.NoArgs,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // it has no environment
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			coldStart()()
 			log, _, err := c.Logger(os.Stderr, (&actors.Secrets{}).Hide)
 			if err != nil {
 				return err

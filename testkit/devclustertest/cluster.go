@@ -79,9 +79,13 @@ func startOwn(t testing.TB, flags ...string) *Cluster {
 }
 
 // idle are the clusters that tests have given back. None of them runs longer than the test binary.
-var idle = sync.OnceValue(func() *pool { return &pool{} })
+var idle = sync.OnceValue(func() *pool { return &pool{borrowed: make(chan struct{}, atATime)} })
+
+// atATime is how many clusters the tests of one binary borrow at the same time: a start costs more than the wait.
+const atATime = 2
 
 type pool struct {
+	borrowed chan struct{} // one element for each cluster that is borrowed
 	mu       sync.Mutex
 	clusters []*Cluster
 }
@@ -106,10 +110,12 @@ func (p *pool) give(c *Cluster) {
 
 // Borrow returns a cluster that no other test uses at the same time, which the test may Kill and Restart, as one of
 // StartOwn. But earlier tests of the binary may have used it, and left objects in it: a start takes seconds of a
-// processor. A test that fails does not give it back.
+// processor. So a third test waits for one, and no test borrows several. A test that fails does not give it back.
 func Borrow(t testing.TB) *Cluster {
 	t.Helper()
 	skipWhenShort(t)
+	idle().borrowed <- struct{}{}
+	t.Cleanup(func() { <-idle().borrowed })
 	cluster := idle().take()
 	if cluster == nil {
 		cluster = startBorrowed(t)
