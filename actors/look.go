@@ -154,15 +154,15 @@ func names(all []hooks.Hook) string {
 // NotInForce says of each module, or global-hooks, how the files on disk differ from what is in force: they were changed since
 // they were compared last. What was refused is among the problems. It reads the disk.
 func (o *Operator) NotInForce() map[string]string {
-	return notInForce(o.program.tree.Load())
+	return o.program.notInForce(o.program.tree.Load())
 }
 
-func notInForce(tree *addons.Tree) map[string]string {
+func (p *program) notInForce(tree *addons.Tree) map[string]string {
 	if tree == nil {
 		return nil
 	}
 	differs := map[string]string{}
-	for name, what := range tree.Unloaded(o.program.Dirs) {
+	for name, what := range tree.Unloaded(p.Dirs) {
 		if name == "" {
 			name = messages.GlobalHooks
 		}

@@ -223,7 +223,7 @@ func (o *moduleObjects) compare(ctx actor.Context) {
 	if tree == nil {
 		return // nothing is known yet
 	}
-	modules := view.Modules(o.program.Inspector.Statuses(), o.program.runs.Hanging(), notInForce(tree), time.Now())
+	modules := view.Modules(o.program.Inspector.Statuses(), o.program.runs.Hanging(), o.program.notInForce(tree), time.Now())
 	modules = o.withoutGone(modules, tree, converge)
 	for _, m := range modules {
 		if o.ctx.Err() != nil {
