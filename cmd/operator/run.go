@@ -242,7 +242,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 			WriteContext: writes, Dirs: c.Dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		},
 		Drift: c.Drift, DriftPeriod: c.DriftPeriod, ConfigMap: client.ConfigMap(c.Namespace, c.ConfigMap), LastValid: kept,
-		Secret:       client.Secret(c.Namespace, c.SecretName()), ModuleObjects: shown,
+		Secret: client.Secret(c.Namespace, c.SecretName()), ModuleObjects: shown,
 		Notices:      client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
 		ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {

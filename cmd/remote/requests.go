@@ -1,0 +1,100 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/cli"
+	"addon-operator/kube"
+)
+
+// request is a command that asks the operator for something at objects of kind Module: the cluster decides who may.
+type request struct {
+	config  *cli.Config
+	what    kube.ModuleRequest
+	done    string // what is printed of each module
+	timeout time.Duration
+}
+
+// Requests are the commands run, retry, suspend and resume.
+func Requests(c *cli.Config) []*cobra.Command {
+	yes, no := true, false
+	return []*cobra.Command{
+		requestCommand(&request{config: c, what: kube.ModuleRequest{Run: true}, done: "runs"}, "run", "Run modules now, although nothing has changed"),
+		requestCommand(&request{config: c, what: kube.ModuleRequest{Retry: true}, done: "is retried"}, "retry", "Retry now what fails in modules, in place of waiting for the next attempt"),
+		requestCommand(&request{config: c, what: kube.ModuleRequest{Suspend: &yes}, done: "is suspended"}, "suspend", "Suspend modules: their hooks wait, and their releases are left alone"),
+		requestCommand(&request{config: c, what: kube.ModuleRequest{Suspend: &no}, done: "goes on"}, "resume", "Let suspended modules go on"),
+	}
+}
+
+func requestCommand(r *request, name, short string) *cobra.Command {
+	names := &completer{r.config}
+	cmd := &cobra.Command{
+		Use: name + " MODULE...", Short: short,
+		Long: short + `.
+
+The command writes to the objects of kind Module in the namespace of the operator, with your kubeconfig, and waits until
+the operator has taken the request. You need the right to patch modules.addon-operator.io there.`,
+		Example: "  addon-operator " + name + " ingress-nginx\n  addon-operator " + name + " grafana loki --namespace addon-operator --context production",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.Usagef("%s needs the names of modules, as 'dns' of 010-dns", name)
+			}
+			return nil
+		},
+		RunE: r.run,
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return names.modules(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	cmd.Flags().DurationVar(&r.timeout, "timeout", time.Minute, "how long to wait until the operator has taken the request; 0 does not wait")
+	return cmd
+}
+
+func (r *request) run(cmd *cobra.Command, modules []string) error {
+	if err := inItsNamespace(cmd.Context(), r.config); err != nil {
+		return err
+	}
+	if r.config.Namespace == "" {
+		return cli.Usagef("no namespace is given; --namespace or $ADDON_OPERATOR_NAMESPACE is that of the operator")
+	}
+	client, err := r.config.Connect()
+	if err != nil {
+		return err
+	}
+	objects, err := client.ModuleObjects(r.config.Namespace)
+	if err != nil {
+		return err
+	}
+	at := time.Now().UTC().Format(time.RFC3339Nano)
+	var errs []error
+	for _, name := range modules {
+		asked, err := objects.Request(cmd.Context(), name, at, r.what)
+		if err == nil && r.timeout > 0 {
+			err = r.await(cmd.Context(), objects, asked, at)
+		}
+		if err == nil {
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "module %s %s\n", name, r.done)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// await waits until the operator has taken the request.
+func (r *request) await(ctx context.Context, objects *kube.ModuleObjects, asked kube.ModuleObject, at string) error {
+	if asked.Suspend && r.what.Suspend == nil {
+		return fmt.Errorf("module %s is suspended: the request is kept until it is resumed", asked.Name)
+	}
+	waiting, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	err := objects.AwaitHandled(waiting, asked, at, r.what)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Errorf("module %s: the operator has not taken the request within %s; it is kept, and addon-operator status says what the operator does", asked.Name, r.timeout)
+	}
+	return err
+}

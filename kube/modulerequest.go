@@ -1,0 +1,91 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ModuleRequest is what a person asks for at an object of kind Module (J16).
+type ModuleRequest struct {
+	Run, Retry bool
+	Suspend    *bool // nil: as it is
+}
+
+// requestManager owns the fields that commands write.
+const requestManager = "addon-operator-cli"
+
+// Request writes a request and returns the object as it is stored; at is the value of the annotations.
+func (m *ModuleObjects) Request(ctx context.Context, name, at string, r ModuleRequest) (ModuleObject, error) {
+	ctx, cancel := context.WithTimeout(ctx, moduleTimeout)
+	defer cancel()
+	annotations, patch := map[string]any{}, map[string]any{}
+	if r.Run {
+		annotations[RequestedAtAnnotation] = at
+	}
+	if r.Retry {
+		annotations[RetryRequestedAtAnnotation] = at
+	}
+	if len(annotations) > 0 {
+		patch["metadata"] = map[string]any{"annotations": annotations}
+	}
+	if r.Suspend != nil {
+		patch["spec"] = map[string]any{"suspend": *r.Suspend}
+	}
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return ModuleObject{}, err
+	}
+	stored, err := m.api.Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: requestManager})
+	if apierrors.IsNotFound(err) {
+		return ModuleObject{}, m.missing(ctx, name, err)
+	}
+	if err != nil {
+		return ModuleObject{}, fmt.Errorf("request at Module %s/%s: %w", m.namespace, name, err)
+	}
+	return moduleObject(stored), nil
+}
+
+// missing says whether the kind is missing, or the object.
+func (m *ModuleObjects) missing(ctx context.Context, name string, err error) error {
+	list, listErr := m.api.List(ctx, metav1.ListOptions{Limit: 1})
+	switch {
+	case apierrors.IsNotFound(listErr):
+		return errors.New("the API server does not know objects of kind Module: apply deploy/chart/module-crd.yaml, or upgrade the chart of the operator")
+	case listErr == nil && len(list.Items) == 0:
+		return fmt.Errorf("there are no modules in namespace %s: is that the namespace of the operator, and may it write objects of kind Module?", m.namespace)
+	}
+	return fmt.Errorf("there is no module %s in namespace %s: %w", name, m.namespace, err)
+}
+
+// handledPoll is how often a request is looked at until it is handled.
+const handledPoll = 250 * time.Millisecond
+
+// AwaitHandled waits until the operator has taken the request with the value, or seen the spec, of an object that
+// Request returned.
+func (m *ModuleObjects) AwaitHandled(ctx context.Context, asked ModuleObject, at string, r ModuleRequest) error {
+	tick := time.NewTicker(handledPoll)
+	defer tick.Stop()
+	for {
+		stored, err := m.api.Get(ctx, asked.Name, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("read Module %s/%s: %w", m.namespace, asked.Name, err)
+		}
+		status := moduleObject(stored).Status
+		if (!r.Run || status.LastHandledRequestedAt == at) && (!r.Retry || status.LastHandledRetryRequestedAt == at) &&
+			(r.Suspend == nil || status.ObservedGeneration >= asked.Generation) {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
