@@ -235,7 +235,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 			CRDs: actors.NewDefinitions(client, releases, c.CRDOptions()), HookTimeout: c.HookTimeout, Width: c.ParallelModules,
 			WriteContext: writes, Dirs: c.Dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		},
-		Drift: c.Drift, DriftPeriod: c.DriftPeriod, ConfigMap: client.ConfigMap(c.Namespace, c.ConfigMap), LastValid: kept,
+		ProgressDeadline: c.ProgressDeadline, Drift: c.Drift, DriftPeriod: c.DriftPeriod, ConfigMap: client.ConfigMap(c.Namespace, c.ConfigMap), LastValid: kept,
 		Secret:       client.Secret(c.Namespace, c.SecretName()), ModuleObjects: shown,
 		Notices:      client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
 		ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
