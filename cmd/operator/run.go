@@ -236,7 +236,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 			WriteContext: writes, Dirs: c.Dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		},
 		ProgressDeadline: c.ProgressDeadline, Drift: c.Drift, DriftPeriod: c.DriftPeriod, ConfigMap: client.ConfigMap(c.Namespace, c.ConfigMap), LastValid: kept,
-		Secret:       client.Secret(c.Namespace, c.SecretName()), ModuleObjects: shown,
+		Secret: client.Secret(c.Namespace, c.SecretName()), ModuleObjects: shown,
 		Notices:      client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
 		ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
@@ -279,7 +279,7 @@ func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, change
 		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: operator.Render, Parameters: changeable,
 		Leadership: leadership, Hide: operator.Hide,
 		Plan:    operator.Plan,
-		Hanging: operator.HangingHooks, NotInForce: operator.NotInForce,
+		Hanging: operator.HangingHooks, NotInForce: operator.NotInForce, Observed: operator.Observed,
 	}
 	public, debug := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort)), server.Debug(source)
 	var err error
