@@ -107,7 +107,7 @@ type (
 )
 
 func newHealer(ctx context.Context, p *program) *healer {
-	return &healer{program: p, log: p.Log, ctx: ctx, patients: map[string]*patient{}, owners: map[helm.Object][]string{}, states: newObjectStates(), assess: func([]helm.Object) {}}
+	return &healer{program: p, log: p.Log, ctx: ctx, patients: map[string]*patient{}, owners: map[helm.Object][]string{}, states: newObjectStates(p.ProgressDeadline), assess: func([]helm.Object) {}}
 }
 
 // Receive implements actor.Actor.

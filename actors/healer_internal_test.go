@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/actors/work"
 	"addon-operator/helm"
+	"addon-operator/helm/health"
 	"addon-operator/kube"
 	"addon-operator/messages"
 )
@@ -62,4 +63,19 @@ func (absentObjects) WatchedKinds() []kube.WatchedKind { return nil }
 
 func (absentObjects) Watch(context.Context, helm.News) func([]helm.Object) {
 	return func([]helm.Object) {}
+}
+
+// H25: how long an object may be in progress is an option; without one it is the time of Deployments.
+func TestProgressDeadline(t *testing.T) {
+	for option, want := range map[time.Duration]int{0: 600, 90 * time.Second: 90} {
+		states := newObjectStates(option)
+		o := helm.Object{Name: "web"}
+		began := time.Now()
+		states.learn(objectHealth{object: o, health: health.Health{State: health.InProgress}}, began)
+		sum := states.of([]helm.Object{o}, began)
+		deadline := began.Add(time.Duration(want) * time.Second)
+		if sum.DeadlineSeconds != want || sum.Problem(deadline.Add(-time.Second)) != "" || sum.Problem(deadline) == "" {
+			t.Errorf("with %s the deadline is %d s, want %d", option, sum.DeadlineSeconds, want)
+		}
+	}
 }

@@ -32,15 +32,17 @@ type (
 const (
 	// shownUnhealthy bounds the unhealthy objects that a module shows.
 	shownUnhealthy = 20
-	// progressDeadline is that of Deployments, in seconds: an object that is in progress for longer is a problem.
-	progressDeadline = 600
+	// progressDeadline is that of Deployments.
+	progressDeadline = 10 * time.Minute
 )
 
 // objectStates has the health of all objects of releases that are not current.
 type objectStates struct {
 	objects map[helm.Object]assessed
 	known   map[helm.Object]bool // the current ones, too
-	due     map[string]bool      // modules whose objects have changed since they last got a report
+	// deadline is the time after which an object that is in progress is a problem.
+	deadline time.Duration
+	due      map[string]bool // modules whose objects have changed since they last got a report
 }
 
 type assessed struct {
@@ -48,8 +50,8 @@ type assessed struct {
 	since time.Time
 }
 
-func newObjectStates() objectStates {
-	return objectStates{objects: map[helm.Object]assessed{}, known: map[helm.Object]bool{}, due: map[string]bool{}}
+func newObjectStates(deadline time.Duration) objectStates {
+	return objectStates{deadline: cmp.Or(deadline, progressDeadline), objects: map[helm.Object]assessed{}, known: map[helm.Object]bool{}, due: map[string]bool{}}
 }
 
 // learn takes over the health of an object. One that stays in its state is in it since the beginning of that.
@@ -82,7 +84,7 @@ func (w *objectStates) of(objects []helm.Object, applied time.Time) *view.Health
 	if len(objects) == 0 {
 		return nil
 	}
-	sum := &view.Health{Objects: len(objects), DeadlineSeconds: progressDeadline}
+	sum := &view.Health{Objects: len(objects), DeadlineSeconds: int(w.deadline.Seconds())}
 	for _, o := range objects {
 		known := w.objects[o]
 		switch {

@@ -49,6 +49,16 @@ func (o *Operator) Plan(ctx context.Context, request view.PlanRequest) (view.Pla
 	return plan.Make(ctx, known, request)
 }
 
+// Observed reports whether the operator has seen the ConfigMap as it is in the cluster now: it is in force, or refused.
+func (o *Operator) Observed(ctx context.Context) (bool, error) {
+	now, err := o.program.ConfigMap.Read(ctx)
+	if err != nil {
+		return false, err
+	}
+	known, err := askFor[knownConfig](ctx, o, "config", getKnownConfig{})
+	return err == nil && (known.refused != "" || maps.Equal(now.Data, known.data)), err
+}
+
 // collect asks the actors for what a plan is made from.
 func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 	d, err := askFor[work.Discovery](ctx, o, messages.Converge, work.GetDiscovery{})

@@ -39,6 +39,8 @@ type World struct {
 	// HealDelay is how long news of absent objects is gathered; 0 is a second. Who sets it
 	// notifies changes at once: none of them is late.
 	HealDelay time.Duration
+	// ProgressDeadline is how long an object of a release may be in progress before that is a problem (H25); 0 is 10 minutes.
+	ProgressDeadline time.Duration
 	// Notices may be nil: then there are no Events.
 	Notices Notices
 	// Renderer may be nil: then charts cannot be rendered on request.

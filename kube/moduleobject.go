@@ -62,33 +62,39 @@ type ModuleStatus struct {
 	Conditions                  []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// The parts of ModuleStatus; deploy/chart/module-crd.yaml describes their fields.
+// deploy/chart/module-crd.yaml describes the fields of the parts of ModuleStatus.
 type (
+	// ModuleRelease is the release of a module.
 	ModuleRelease struct {
 		Name      string `json:"name"`
 		Namespace string `json:"namespace"`
 		Revision  int    `json:"revision"`
 	}
+	// ModuleChart has the versions in Chart.yaml.
 	ModuleChart struct {
 		Version    string `json:"version,omitempty"`
 		AppVersion string `json:"appVersion,omitempty"`
 	}
+	// ModuleLastRun is the last module run that began.
 	ModuleLastRun struct {
 		Time     metav1.Time `json:"time"`
 		Duration string      `json:"duration,omitempty"`
 		Result   string      `json:"result,omitempty"`
 		Cause    string      `json:"cause,omitempty"`
 	}
+	// ModuleHooks are the hooks of a module.
 	ModuleHooks struct {
 		Total   int                 `json:"total"`
 		Failing []ModuleFailingHook `json:"failing,omitempty"`
 		Hanging []string            `json:"hanging,omitempty"`
 	}
+	// ModuleFailingHook is a hook that fails.
 	ModuleFailingHook struct {
 		Name     string `json:"name"`
 		Attempts int    `json:"attempts"`
 		Message  string `json:"message,omitempty"`
 	}
+	// ModuleHealth counts objects by health.
 	ModuleHealth struct {
 		Summary    string                  `json:"summary"`
 		Total      int                     `json:"total"`
@@ -98,12 +104,14 @@ type (
 		Unknown    int                     `json:"unknown"`
 		Unhealthy  []ModuleUnhealthyObject `json:"unhealthy,omitempty"`
 	}
+	// ModuleUnhealthyObject is one that is not current.
 	ModuleUnhealthyObject struct {
 		Object  string      `json:"object"`
 		State   string      `json:"state"`
 		Message string      `json:"message,omitempty"`
 		Since   metav1.Time `json:"since"`
 	}
+	// ModuleDrift is an object that others have changed.
 	ModuleDrift struct {
 		Object string   `json:"object"`
 		Fields []string `json:"fields,omitempty"`

@@ -55,7 +55,7 @@ type modulePages struct{ owners }
 
 // moduleList answers /module/list: the enabled modules, which is all that scripts of old
 // expect, and all modules with their status.
-func (s modulePages) moduleList(*http.Request) (any, error) {
+func (s modulePages) moduleList(r *http.Request) (any, error) {
 	enabled := slices.Sorted(slices.Values(s.Converge().Enabled))
 	if enabled == nil {
 		enabled = []string{}
@@ -66,6 +66,13 @@ func (s modulePages) moduleList(*http.Request) (any, error) {
 		"headline": view.Headline(all, global), "stage": stage(tree, converge),
 		"enabledModules": enabled, "modules": all, "global": global,
 		"converge": map[string]any{"phase": converge.Phase, "ready": converge.Ready},
+	}
+	if s.Observed != nil && r.URL.Query().Get("observed") == "true" {
+		observed, err := s.Observed(r.Context())
+		if err != nil {
+			return nil, err
+		}
+		data["observed"] = observed
 	}
 	if held := converge.HeldPurge; held != nil {
 		data["heldPurge"] = held

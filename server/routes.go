@@ -83,7 +83,7 @@ func (s router) debugRoutes() []Route {
 		get("/queue/{name}", "", "the tasks of one queue", json(actors.queueOne)),
 		get("/global/list", "", "the global hooks", json(hooks.globalList)),
 		get("/global/{page}", "show-secrets=true", "values, config, patches or snapshots of the global section and hooks", json(modules.globalPage)),
-		get("/module/list", "", "the enabled modules, and how all modules are", json(modules.moduleList)),
+		get("/module/list", "observed=true", "the enabled modules, and how all modules are; whether the ConfigMap in the cluster has been seen", json(modules.moduleList)),
 		get("/module/resource-monitor", "", "the objects of releases that are watched for deletion", json(modules.resourceMonitor)),
 		get("/module/{name}/{page}", "global=true, show-secrets=true", "values, config, patches, snapshots or status of a module", json(modules.modulePage)),
 		get("/module/{name}/render", "diff=true, since=REVISION, debug=true, show-secrets=true", "what the chart makes of the values now; what differs from the deployed release, or from an earlier revision", page{modules.renderPage, asText}),

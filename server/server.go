@@ -37,6 +37,8 @@ type Source struct {
 	// NotInForce says of each module, or global-hooks, how its files on disk differ from what is in force; nil when this is not
 	// observed.
 	NotInForce func() map[string]string
+	// Observed reports whether the operator has seen the ConfigMap as it is in the cluster now; nil when that is not known.
+	Observed func(ctx context.Context) (bool, error)
 	// Plan returns what the operator would do.
 	Plan func(ctx context.Context, request view.PlanRequest) (view.Plan, error)
 	// Ask gives a question to the actor with this path below the root.

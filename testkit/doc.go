@@ -65,8 +65,8 @@
 //	settle RELEASE                its chart renders the same text each time from now on
 //	deploys RELEASE               its ConfigMap default/RELEASE-a is in the cluster, with the size in its values
 //	health OBJECT STATE MESSAGE   how an object of a release is from now on, in a word of kstatus: Failed
-//	module-objects [quiet]        objects of kind Module may be written from now on; quiet: their writes are counted only
-//	no-module-objects [forbidden] the kind is not there, or may not be used
+//	module-objects HOW            objects of kind Module may be written from now on; quiet: their writes are counted only
+//	no-module-objects WHY         the kind is not there, or with WHY forbidden may not be used
 //	module-suspend NAME [false]   set spec.suspend of an object
 //	module-request NAME AT        annotate an object: run now
 //	module-retry NAME AT          annotate an object: retry now
@@ -109,6 +109,7 @@
 //	messages                      count the messages of the next step, and print them; an answer is one more
 //	counts                        print how the runs of hooks were counted
 //	look                          keep what is there now for the model of a test
+//	observed                      print whether the operator has seen the ConfigMap as it is
 //	show                          print phases and queues into the trace
 //
 // Nothing in here is for production; package devclustertest has the real API server.

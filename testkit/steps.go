@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -134,7 +135,17 @@ func shownSteps() map[string]step {
 		"counts":     showCounts,
 		"look":       stepLook,
 		"show":       func(p *player, _ string) error { p.show(); return nil },
+		"observed":   stepObserved,
 	}
+}
+
+// stepObserved prints whether the operator has seen the ConfigMap as it is.
+func stepObserved(p *player, _ string) error {
+	return p.Await(func() error {
+		observed, err := p.Operator.Observed(context.Background())
+		p.Trace.Add("the ConfigMap is observed: %t", observed)
+		return err
+	})
 }
 
 // onReleases changes what the releases are, or how they behave from now on.

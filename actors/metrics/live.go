@@ -203,7 +203,7 @@ func (l *live) modules() func(scrape) {
 	parked := l.state("module_parked", "1 while the module is outside of the main queue, because it fails or its Helm hook waits (module failure policy isolate), or an API that it needs does not answer.", "module")
 	waits := l.state("module_waits_for_module", "1 while a run of the module waits until another module is ready.", "module", "waits_for")
 	hookWaits := l.state("module_helm_hook_waits", "1 while a Helm hook of the module does not finish. Job and state of its Pod are shown by addon-operator module list.", "module")
-	unhealthy := l.state("module_unhealthy", "1 while objects of the module's release have failed, or are in progress for more than 10 minutes. Which ones is shown by addon-operator module list.", "module")
+	unhealthy := l.state("module_unhealthy", "1 while objects of the module's release have failed, or are in progress for longer than the progress deadline. Which ones is shown by addon-operator module list.", "module")
 	return func(s scrape) {
 		now := time.Now()
 		named(s, func(name string, m view.ModuleStatus) {

@@ -128,16 +128,7 @@ func (b builder) verdict() verdict {
 		return verdict{ready: metav1.ConditionFalse, reason: Suspended, message: "spec.suspend is true: the module does not run, and its release is left alone"}
 	}
 	if failing := b.worst(); failing != nil {
-		v := verdict{ready: metav1.ConditionFalse, stalled: failing.Attempts >= keepsFailing, reason: RunFailed}
-		v.reconciling = !v.stalled
-		if failing.Hook != "" {
-			v.reason = HookFailed
-		}
-		if v.reconciling {
-			v.reason = ProgressingWithRetry
-		}
-		v.message = fmt.Sprintf("%s has failed %s: %s", failing.Task, view.Count(failing.Attempts, "time"), failing.Public)
-		return v
+		return failure(*failing)
 	}
 	progressing := verdict{ready: metav1.ConditionUnknown, reconciling: true, reason: Progressing}
 	problem := b.Health.Problem(b.f.Now)
@@ -164,6 +155,20 @@ func (b builder) verdict() verdict {
 		progressing.message = "the module is " + b.State
 	}
 	return progressing
+}
+
+// failure is the verdict about a task that fails.
+func failure(f view.FailingTask) verdict {
+	v := verdict{ready: metav1.ConditionFalse, stalled: f.Attempts >= keepsFailing, reason: RunFailed}
+	v.reconciling = !v.stalled
+	switch {
+	case v.reconciling:
+		v.reason = ProgressingWithRetry
+	case f.Hook != "":
+		v.reason = HookFailed
+	}
+	v.message = fmt.Sprintf("%s has failed %s: %s", f.Task, view.Count(f.Attempts, "time"), f.Public)
+	return v
 }
 
 // worst is the task that fails for longest; runs of the module come before those of hooks. Nil: none fails.

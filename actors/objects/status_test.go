@@ -88,7 +88,9 @@ func TestStatus(t *testing.T) {
 		{"it is suspended", module(func(m *view.Module) { m.State, m.Phase, m.Maintenance = "suspended", view.Suspended, values.Suspended }), status.InProgressStatus},
 		{"it is disabled", view.Module{Name: "dns", State: "disabled", Off: "dnsEnabled is false in the ConfigMap", ModuleStatus: view.ModuleStatus{Phase: view.Disabled}}, status.CurrentStatus},
 		{"nothing is known yet", view.Module{Name: "dns", State: "disabled", ModuleStatus: view.ModuleStatus{Phase: view.Disabled}}, status.InProgressStatus},
-		{"it is being deleted", module(func(m *view.Module) { m.State, m.Phase, m.LastRun, m.ModuleStatus.Health = "deleting", view.Deleting, nil, nil }), status.InProgressStatus},
+		{"it is being deleted", module(func(m *view.Module) {
+			m.State, m.Phase, m.LastRun, m.ModuleStatus.Health = "deleting", view.Deleting, nil, nil
+		}), status.InProgressStatus},
 		{"ready, and something to look at", module(func(m *view.Module) {
 			m.Hanging = []view.RunningHook{{Module: "dns", Hook: "slow.sh"}}
 			m.Problems, m.Maintenance = []string{"values.yaml: a default does not fit"}, values.NoResourceReconciliation

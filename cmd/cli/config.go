@@ -71,6 +71,8 @@ type Config struct {
 
 	Drift       string
 	DriftPeriod time.Duration
+	// ProgressDeadline is how long an object of a release may be in progress.
+	ProgressDeadline time.Duration
 
 	LogLevel, LogType             string
 	LogNoTime, LogProxyHook, Loud bool
@@ -171,6 +173,7 @@ func (c *Config) releaseOptions() []option {
 		text(&c.ExtraLabels, "helm-extra-labels", "ADDON_OPERATOR_HELM_EXTRA_LABELS", "heritage=addon-operator", "labels put on every object of a chart, key=value separated by commas"),
 		text(&c.CRDLabels, "crd-extra-labels", "ADDON_OPERATOR_CRD_EXTRA_LABELS", "heritage=addon-operator", "labels put on every CRD of a module, key=value separated by commas"),
 		text(&c.Drift, "drift", "ADDON_OPERATOR_DRIFT", "off", "fields of deployed objects that others have changed: off, report (log, metric, module drift), correct (put them back)"),
+		duration(&c.ProgressDeadline, "progress-deadline", "ADDON_OPERATOR_PROGRESS_DEADLINE", 10*time.Minute, "how long an object of a release may be in progress before its module is unhealthy; whole seconds"),
 		duration(&c.DriftPeriod, "drift-period", "ADDON_OPERATOR_DRIFT_PERIOD", 5*time.Minute, "time between two looks for drift at a module; one more comes after each of its runs"),
 		text(&c.CRDSkip, "crd-filters", "ADDON_OPERATOR_CRD_FILTER_PREFIXES", "doc-,_", "files in crds/ that begin like one of these are no CRDs; separated by commas"),
 	}
@@ -248,6 +251,9 @@ func (c *Config) checkLabels() error {
 // checkTimes reports times with which nothing could be done.
 func (c *Config) checkTimes() error {
 	var errs []error
+	if c.ProgressDeadline < time.Second {
+		errs = append(errs, fmt.Errorf("progress-deadline must be 1s or more, not %s", c.ProgressDeadline))
+	}
 	if c.DriftPeriod < time.Second {
 		errs = append(errs, fmt.Errorf("drift-period must be 1s or more, not %s", c.DriftPeriod))
 	}

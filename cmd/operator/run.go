@@ -241,7 +241,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 			CRDs: actors.NewDefinitions(client, releases, c.CRDOptions()), HookTimeout: c.HookTimeout, Width: c.ParallelModules,
 			WriteContext: writes, Dirs: c.Dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		},
-		Drift: c.Drift, DriftPeriod: c.DriftPeriod, ConfigMap: client.ConfigMap(c.Namespace, c.ConfigMap), LastValid: kept,
+		ProgressDeadline: c.ProgressDeadline, Drift: c.Drift, DriftPeriod: c.DriftPeriod, ConfigMap: client.ConfigMap(c.Namespace, c.ConfigMap), LastValid: kept,
 		Secret: client.Secret(c.Namespace, c.SecretName()), ModuleObjects: shown,
 		Notices:      client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
 		ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
@@ -285,7 +285,7 @@ func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, change
 		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: operator.Render, Parameters: changeable,
 		Leadership: leadership, Hide: operator.Hide,
 		Plan:    operator.Plan,
-		Hanging: operator.HangingHooks, NotInForce: operator.NotInForce, History: history,
+		Hanging: operator.HangingHooks, NotInForce: operator.NotInForce, Observed: operator.Observed, History: history,
 	}
 	public, debug := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort)), server.Debug(source)
 	var err error

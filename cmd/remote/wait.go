@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,7 +53,10 @@ func (a *asking) wait(ctx context.Context, out io.Writer, modules []string, time
 	defer tick.Stop()
 	said := ""
 	for {
-		missing, err := a.notReady(ctx, modules)
+		missing, err := a.notReady(ctx, modules, true)
+		if err == nil && len(missing) == 0 { // what follows from the ConfigMap that was seen just now has begun
+			missing, err = a.notReady(ctx, modules, false)
+		}
 		if errors.As(err, new(cli.UsageError)) {
 			return err
 		}
@@ -80,9 +85,10 @@ func (a *asking) wait(ctx context.Context, out io.Writer, modules []string, time
 	}
 }
 
-// notReady says of each module that is not ready why, by name.
-func (a *asking) notReady(ctx context.Context, modules []string) (missing []string, _ error) {
-	body, err := a.page(ctx, "/module/list", nil)
+// notReady says of each module that is not ready why, by name; with observed, also that the operator has not seen the ConfigMap
+// as it is in the cluster.
+func (a *asking) notReady(ctx context.Context, modules []string, observed bool) (missing []string, _ error) {
+	body, err := a.page(ctx, "/module/list", url.Values{"observed": {strconv.FormatBool(observed)}})
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +96,7 @@ func (a *asking) notReady(ctx context.Context, modules []string) (missing []stri
 		Modules   []listedModule
 		HeldPurge *view.HeldPurge
 		Converge  view.ConvergeStatus
+		Observed  *bool
 	}
 	if err := decoded(body, &list); err != nil {
 		return nil, err
@@ -114,6 +121,9 @@ func (a *asking) notReady(ctx context.Context, modules []string) (missing []stri
 		if !found[name] {
 			missing = append(missing, fmt.Sprintf("%s: there is no such module", name))
 		}
+	}
+	if list.Observed != nil && !*list.Observed {
+		missing = append(missing, "the ConfigMap has changed, and the operator has not seen that yet")
 	}
 	if len(modules) == 0 && (!list.Converge.Ready || list.Converge.Phase != "idle") {
 		missing = append(missing, "a reload of all modules is not over")
