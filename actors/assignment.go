@@ -52,7 +52,7 @@ func (o *owner) attemptFailed(a assignment, at supervisor.Attempt) {
 		o.log.Warn("module is parked: it is retried outside of the queue, the others go on")
 		o.park(a)
 	default:
-		o.program.waits(t)
+		o.program.waits(t, at.Err)
 	}
 }
 
@@ -105,9 +105,9 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 	})
 }
 
-// waits says to the queue of a task that it waits for its next attempt.
-func (p *program) waits(t messages.Task) {
-	p.Send(p.PID(queuePath+t.Queue), messages.TaskWaits{ID: t.InQueue()})
+// waits says to the queue of a task that it waits for its next attempt, after one that has failed.
+func (p *program) waits(t messages.Task, err error) {
+	p.Send(p.PID(queuePath+t.Queue), messages.TaskWaits{ID: t.InQueue(), Holder: helm.HolderOf(err)})
 }
 
 // sender is the part of an actor's context, or of the system, that sends.

@@ -276,7 +276,7 @@ func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervis
 		Failed: func(a supervisor.Attempt) {
 			c.failed(t, a)
 			if !a.Final {
-				c.program.waits(t)
+				c.program.waits(t, a.Err)
 			}
 		},
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {

@@ -11,8 +11,8 @@ import (
 )
 
 // A task that has failed stays before those behind it until its next attempt succeeds (F6). What may be
-// the cure for it does not wait, or the queue would wait for good: heals and providers, deletes, and
-// reloads that a person has asked for. While a task waits for its next attempt these go past it, one at a
+// the cure for it does not wait, or the queue would wait for good: heals and providers, deletes, the purge of the release that
+// has its objects, as under another name of the module, and reloads that a person has asked for. While a task waits for its next attempt these go past it, one at a
 // time. The attempt waits in turn for the one in progress, so that the queue does one task at a time (F1).
 //
 //	current -TaskWaits-> held -GetTurn-> current
@@ -21,7 +21,8 @@ import (
 // held is a task that waits for its next attempt.
 type held struct {
 	messages.Task
-	since time.Time // it was first begun
+	since  time.Time // it was first begun
+	holder string    // as in messages.TaskWaits
 }
 
 // turn is an attempt that waits until nothing is in progress.
@@ -51,10 +52,10 @@ func (q *queue) taskWaits(ctx actor.Context, msg messages.TaskWaits) {
 	i := slices.IndexFunc(q.passed, func(b passedTask) bool { return b.ID == msg.ID && len(b.waiting) == 0 })
 	switch {
 	case q.current != nil && q.current.ID == msg.ID:
-		waits = held{*q.current, q.since}
+		waits = held{*q.current, q.since, msg.Holder}
 		q.current, q.left = nil, nil
 	case i >= 0: // it had waited for a Helm hook, and then failed
-		waits = held{q.passed[i].Task, q.passed[i].since}
+		waits = held{q.passed[i].Task, q.passed[i].since, msg.Holder}
 		q.passed = slices.Delete(q.passed, i, i+1)
 	default:
 		return
@@ -112,18 +113,19 @@ func (q *queue) resume(id string) {
 }
 
 // passes reports whether a task goes past one that waits for its next attempt.
-func passes(t, waiting messages.Task) bool {
+func passes(t messages.Task, waiting held) bool {
 	module := messages.ModuleOf(waiting.Owner)
 	_, reload := t.Work.(messages.ReloadModules)
 	_, deletes := t.Work.(messages.DeleteModule)
+	purge, purges := t.Work.(messages.PurgeRelease)
 	switch {
 	case reload || t.Reload > waiting.Reload:
-		return yieldsToReload(waiting)
+		return yieldsToReload(waiting.Task)
 	case module != "" && t.Owner == waiting.Owner:
 		return false
 	}
 	// A heal that fails is no reason for anything to wait.
-	return t.Urgent || deletes || waiting.Urgent && waiting.Reload == 0
+	return t.Urgent || deletes || purges && purge.Release == waiting.holder || waiting.Urgent && waiting.Reload == 0
 }
 
 // yieldsToReload reports whether a reload goes past a task that waits: it does so past tasks of modules,

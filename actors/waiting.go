@@ -143,7 +143,7 @@ func (q *queue) nextPending() int {
 	order := q.program.enabledModules()
 	return slices.IndexFunc(q.pending, func(t messages.Task) bool {
 		return !slices.ContainsFunc(q.passed, func(b passedTask) bool { return !b.letsPass(t, order) }) &&
-			!slices.ContainsFunc(q.held, func(h held) bool { return !passes(t, h.Task) })
+			!slices.ContainsFunc(q.held, func(h held) bool { return !passes(t, h) })
 	})
 }
 

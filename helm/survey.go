@@ -186,8 +186,28 @@ func (s survey) foreign(objects []Object, us owner) error {
 		if them.name == "" || them == us || them.name == us.name && them.namespace == "" {
 			continue
 		}
-		errs = append(errs, fmt.Errorf("%s belongs to release %s in namespace %s: remove it from one of the two charts, or delete its annotation %s to hand it over",
-			o, them.name, them.namespace, ownerName))
+		errs = append(errs, &ownedError{o, them})
 	}
 	return errors.Join(errs...)
+}
+
+// ownedError says that an object belongs to another release.
+type ownedError struct {
+	object Object
+	owner  owner
+}
+
+// Error implements error.
+func (e *ownedError) Error() string {
+	return fmt.Sprintf("%s belongs to release %s in namespace %s: remove it from one of the two charts, or delete its annotation %s to hand it over",
+		e.object, e.owner.name, e.owner.namespace, ownerName)
+}
+
+// HolderOf is the release that has the first object for which an Apply has failed because it belongs to another one; "" for none.
+func HolderOf(err error) string {
+	var owned *ownedError
+	if errors.As(err, &owned) {
+		return owned.owner.name
+	}
+	return ""
 }

@@ -49,13 +49,20 @@ func ReadsOf(dir string, skip func(name string) bool) (r Reads) {
 			return err
 		}
 		all.Write(data)
-		r.certain = r.certain && (skippedFile(name) || plainScript(string(data)))
-		r.scripts = r.scripts && (skippedFile(name) || isShell(string(data)) && !regexp.MustCompile(runsOthers).MatchString(withoutModes(string(data))))
+		r.note(name, string(data))
 		return nil
 	})
 	r.certain, r.scripts = r.certain && err == nil, r.scripts && err == nil
 	r.text = all.String()
 	return r
+}
+
+// note notes what kind of file there is.
+func (r *Reads) note(name, text string) {
+	if !skippedFile(name) {
+		r.certain = r.certain && plainScript(text)
+		r.scripts = r.scripts && isShell(text) && !regexp.MustCompile(runsOthers).MatchString(withoutModes(text))
+	}
 }
 
 // May reports whether a program may read a value. The path begins with the section. It may when any of the keys

@@ -75,24 +75,29 @@ func (c *Client) Occupants(ctx context.Context, namespace, lease, configMap stri
 		o.Left = append(o.Left, "the ConfigMap "+configMap)
 	}
 	records, err := of("", "v1", "secrets")("", metav1.ListOptions{LabelSelector: "owner=helm"})
-	if err != nil {
-		return o, err
+	if text := releasesIn(records); text != "" {
+		o.Left = append(o.Left, text)
 	}
+	return o, err
+}
+
+// releasesIn names the releases of records.
+func releasesIn(records []unstructured.Unstructured) string {
 	var releases []string
 	for _, record := range records {
 		if name := record.GetLabels()["name"]; name != "" && !slices.Contains(releases, name) {
 			releases = append(releases, name)
 		}
 	}
-	if len(releases) > 0 {
-		slices.Sort(releases)
-		text := strings.Join(releases[:min(len(releases), maxNamed)], ", ")
-		if more := len(releases) - maxNamed; more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
-		}
-		o.Left = append(o.Left, "the releases "+text)
+	if len(releases) == 0 {
+		return ""
 	}
-	return o, nil
+	slices.Sort(releases)
+	text := "the releases " + strings.Join(releases[:min(len(releases), maxNamed)], ", ")
+	if more := len(releases) - maxNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // heldBy is who holds a Lease that has not expired.

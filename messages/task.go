@@ -349,7 +349,11 @@ type TaskDone struct {
 
 // TaskWaits says to a queue that an attempt at its task, or at a part of it, has failed, and that it
 // waits for the next one. Nothing of it runs meanwhile, so other tasks may go past it.
-type TaskWaits struct{ ID string }
+type TaskWaits struct {
+	ID string
+	// Holder is the release that has the objects which the attempt has failed for; "" for none.
+	Holder string
+}
 
 // GetTurn asks a queue whether the next attempt at a task that waits may begin. The answer is [Turn], as
 // soon as nothing that has gone past the task is in progress.

@@ -141,8 +141,7 @@ func (h *httpStandIn) answer(got *request, tooLong bool) (found httpAnswer) {
 		return found
 	}
 	defer func() { h.requests = append(h.requests, *got) }()
-	switch {
-	case tooLong:
+	if tooLong {
 		got.wrong = "the body has more than 1 MiB"
 		return found
 	}

@@ -358,7 +358,7 @@ func TestDevPrintsLines(t *testing.T) {
 	d.write("modules/values.yaml", "global: {clusterName: two}\n")
 	expect("saved: values.yaml", "diff  hello: ConfigMap hello is changed", "-  text: hello one", "+  text: hello two", "test  hello: 1 test passed")
 	d.write("modules/010-hello/hooks/say.sh", "#!/bin/sh\necho '{configVersion: v1, beforeHelmm: 1}'\n")
-	expect("saved: 010-hello/hooks/say.sh", "lint  hello: 010-hello/hooks/say.sh: error: beforeHelmm: is unknown", "= did you mean beforeHelm?")
+	expect("saved: 010-hello/hooks/say.sh", "lint  hello: 010-hello/hooks/say.sh:2:27: error: beforeHelmm: is unknown", "= did you mean beforeHelm?")
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}

@@ -82,13 +82,8 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 		}
 		o.Values = append(o.Values, tree)
 	}
-	if len(args) == 0 && !c.Given("modules-dir") && !c.Given("working-dir") && !isDir(c.Dirs.Modules[0]) { // not in the image of an operator
-		args = []string{"."}
-	}
-	if len(args) == 1 {
-		if o.Dirs, o.Only, err = Directories(args[0], c.Dirs); err != nil {
-			return err
-		}
+	if o.Dirs, o.Only, err = directories(c, args); err != nil {
+		return err
 	}
 	empty, err := withoutGlobal(&o.Dirs)
 	if err != nil {
@@ -105,6 +100,17 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 		return cli.ExitError(1)
 	}
 	return nil
+}
+
+// directories are those of the argument, or of the options, or else the current one: not in the image of an operator.
+func directories(c *cli.Config, args []string) (dirs addons.Dirs, only string, err error) {
+	if len(args) == 0 && !c.Given("modules-dir") && !c.Given("working-dir") && !isDir(c.Dirs.Modules[0]) {
+		args = []string{"."}
+	}
+	if len(args) == 0 {
+		return c.Dirs, "", nil
+	}
+	return Directories(args[0], c.Dirs)
 }
 
 // Directories finds out what a directory is: it holds modules/, holds modules, or is one, which is returned as only.

@@ -39,12 +39,13 @@ type printed struct {
 	err       error
 }
 
-// keep remembers a result.
-func keep[T any](in *map[string]kept[T], name string, of [sha256.Size]byte, result T) {
-	if *in == nil {
-		*in = map[string]kept[T]{}
+// keep remembers a result in a map, which it returns.
+func keep[T any](in map[string]kept[T], name string, of [sha256.Size]byte, result T) map[string]kept[T] {
+	if in == nil {
+		in = map[string]kept[T]{}
 	}
-	(*in)[name] = kept[T]{of, result}
+	in[name] = kept[T]{of, result}
+	return in
 }
 
 // sumOf is that of inputs; of what cannot be written there is none.
@@ -85,7 +86,7 @@ func (c *checks) once(ctx context.Context, dir string, own *values.Section, look
 	before := len(c.found.list)
 	look()
 	if ctx.Err() == nil && len(c.found.list) < maxFindings { // else not all was looked at
-		keep(&c.Memory.found, dir, of, append([]Finding(nil), c.found.list[before:]...))
+		c.Memory.found = keep(c.Memory.found, dir, of, append([]Finding(nil), c.found.list[before:]...))
 	}
 }
 
@@ -97,7 +98,7 @@ func (c *checks) renderOnce(ctx context.Context, m addons.Module, own *values.Se
 	}
 	documents, err := c.render(ctx, m, own)
 	if ctx.Err() == nil {
-		keep(&c.Memory.printed, m.Dir, of, printed{documents, err})
+		c.Memory.printed = keep(c.Memory.printed, m.Dir, of, printed{documents, err})
 	}
 	return documents, err
 }
@@ -110,7 +111,7 @@ func (m *Memory) read(file string) ([]map[string]any, error) {
 	}
 	found, err := kube.Definitions(file)
 	if err == nil {
-		keep(&m.definitions, file, of, found)
+		m.definitions = keep(m.definitions, file, of, found)
 	}
 	return found, err
 }
