@@ -406,7 +406,7 @@ jq -r '.[] | "\(.type) \(.snapshots.watched | length)"' "$BINDING_CONTEXT_PATH" 
 	h.createConfigMap("second", text, labels)
 	h.awaitLines("out/seen", "Synchronization 1", "Event 2")
 
-	h.createConfigMap("third", text, labels)
+	h.createConfigMap("third", strings.Repeat("x", 700_000), labels) // also too large without the second one
 	o.expect("ERROR", "the snapshot of a binding is too large: its hook does not run", "hook=020-two/hooks/watch.sh", "binding=watched", "ADDON_OPERATOR_SNAPSHOT_LIMIT")
 	h.eventually("the state of the binding", func() error {
 		if got := o.metric("addon_operator_kube_binding_state", `binding="watched"`, `state="too-large"`); got != "1" {

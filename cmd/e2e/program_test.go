@@ -77,7 +77,7 @@ func program() string {
 	return os.Getenv(programVariable)
 }
 
-var lookAtSources = sync.OnceFunc(func() {
+var lookAtSources = sync.OnceFunc(func() { //nolint:gochecknoglobals // once for all tests
 	for _, file := range strings.Fields(os.Getenv(sourcesVariable)) {
 		_, _ = os.Stat(file)
 	}

@@ -180,6 +180,7 @@ func TestClusterComesBackWithItsDataOnItsPort(t *testing.T) {
 }
 
 func TestBorrowedClusterServesOneTestAfterTheOther(t *testing.T) {
+	skipWhenShort(t)
 	var first *Cluster
 	t.Run("first", func(t *testing.T) { first = Borrow(t) })
 	t.Run("second", func(t *testing.T) {
