@@ -18,14 +18,6 @@ import (
 // nothing but flags and time is needed. That is the proof that there is no state of releases and flags in which
 // main can never move again.
 
-// needs are the modules that another one cannot do without. A webhook is not among them: without its module there is none.
-func (o *order) needs(user string) []string {
-	if o.chains {
-		return map[string][]string{"g": {"h", "i"}, "i": {"h"}, "j": {"i"}}[user]
-	}
-	return map[string][]string{"g": {"h"}, "j": {"i"}}[user]
-}
-
 // order is what a random script does with these modules.
 type order struct {
 	*draw
@@ -33,6 +25,14 @@ type order struct {
 	chains bool
 	words  []string // what they bring
 	stuck  string   // installs and upgrades of this module fail
+}
+
+// needs are the modules that another one cannot do without. A webhook is not among them: without its module there is none.
+func (o *order) needs(user string) []string {
+	if o.chains {
+		return map[string][]string{"g": {"h", "i"}, "i": {"h"}, "j": {"i"}}[user]
+	}
+	return map[string][]string{"g": {"h"}, "j": {"i"}}[user]
 }
 
 func (o *order) begin(seed uint64) {
