@@ -24,7 +24,7 @@ type restarts struct {
 	postponed *messages.Cause
 	told      bool
 	due       int // the last reload that was to be given up
-	held      int // the number of the last reload that has waited for an attempt at one of its steps
+	held      int // the number of the last reload that has waited at one of its steps
 }
 
 // heldReload is how long a reload that is postponed waits for one that is held up.
@@ -49,7 +49,7 @@ func (c *converge) postpones(ctx actor.Context, cause messages.Cause) bool {
 	return true
 }
 
-// reloadHeld is called when a step of a reload fails. A reload that waits for its end must not wait for good.
+// reloadHeld is called when a step of a reload fails, or waits. A reload that waits for its end must not wait for good.
 func (c *converge) reloadHeld(ctx actor.Context, msg messages.ReloadHeld) {
 	c.restarts.held = msg.Reload
 	c.unlessHeld(ctx)

@@ -365,5 +365,5 @@ type Turn struct {
 	Waited bool
 }
 
-// ReloadHeld says to converge that a step of a reload waits for its next attempt.
+// ReloadHeld says to converge that a step of a reload waits for its next attempt, for a Helm hook or for another module.
 type ReloadHeld struct{ Reload int }

@@ -12,35 +12,48 @@ import (
 	"addon-operator/helm"
 )
 
-// Some releases bring the definition of a kind, and others have objects of it. Without the definition
-// these objects cannot be, and Helm says so.
+// Some releases bring what the objects of others need: the definition of a kind, a namespace, the service of a webhook. Without it
+// these objects cannot be, and Helm says so. A word names it: Rule is a kind, namespace:team a namespace, service:guard a
+// service, whose webhook is there as long as its release.
 
-// kindsOf are what the charts of modules bring and use.
-type kindsOf struct {
-	brings map[string]string // by module, a kind
-	uses   map[string]string
-}
+// kindsOf are what the charts of modules bring and use, as words by module.
+type kindsOf struct{ brings, uses map[string][]string }
 
 const groupOfKinds = "example.io"
 
-// definitionOf is the definition of a kind, among the objects of a release.
-func definitionOf(kind string) helm.Object {
-	return helm.Object{GVK: schema.GroupVersionKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}, Name: strings.ToLower(kind) + "s." + groupOfKinds}
+// brought is what a release has that brings it.
+func brought(word string) helm.Object {
+	switch sort, name, _ := strings.Cut(word, ":"); {
+	case name == "":
+		return helm.Object{GVK: schema.GroupVersionKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}, Name: strings.ToLower(word) + "s." + groupOfKinds}
+	case sort == "namespace":
+		return helm.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, Name: name}
+	default:
+		return helm.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: "Service"}, Namespace: "default", Name: name}
+	}
 }
 
-// objectOfKind is what a release has of a kind that it uses.
-func objectOfKind(release, kind string) helm.Object {
-	return helm.Object{GVK: schema.GroupVersionKind{Group: groupOfKinds, Kind: kind}, Namespace: "default", Name: release + "-of"}
+// using is what a release has that cannot be without it; a webhook only refuses writes.
+func using(release, word string) (o helm.Object, ok bool) {
+	switch sort, name, _ := strings.Cut(word, ":"); {
+	case name == "":
+		return helm.Object{GVK: schema.GroupVersionKind{Group: groupOfKinds, Kind: word}, Namespace: "default", Name: release + "-of"}, true
+	case sort == "namespace":
+		return helm.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: name, Name: release + "-in"}, true
+	}
+	return o, false
 }
 
 // objectsOf are those of a release, in a chart of a module that has its name.
 func (r *Releases) objectsOf(release string) []helm.Object {
 	objects := []helm.Object{objectNamed(release + "-a"), objectNamed(release + "-b")}
-	if kind := r.kinds.brings[release]; kind != "" {
-		objects = append(objects, definitionOf(kind))
+	for _, word := range r.kinds.brings[release] {
+		objects = append(objects, brought(word))
 	}
-	if kind := r.kinds.uses[release]; kind != "" {
-		objects = append(objects, objectOfKind(release, kind))
+	for _, word := range r.kinds.uses[release] {
+		if o, ok := using(release, word); ok {
+			objects = append(objects, o)
+		}
 	}
 	return objects
 }
@@ -55,39 +68,46 @@ func (r *Releases) Objects(_ context.Context, m helm.Module) ([]helm.Object, err
 	return r.objectsOf(m.Name), nil
 }
 
-// unknownKind is the error of a release that uses a kind without a definition; nil for all others.
+// unknownKind is the error of a release that lacks what it uses, in the words of the API server; nil for all others.
 func (r *Releases) unknownKind(release string) error {
-	kind := r.kinds.uses[release]
-	if kind == "" {
-		return nil
+	for _, word := range r.kinds.uses[release] {
+		if r.has(word) {
+			continue
+		}
+		text := `no matches for kind "` + word + `" in version "` + groupOfKinds + `/v1"`
+		switch sort, name, _ := strings.Cut(word, ":"); sort {
+		case "namespace":
+			text = `namespaces "` + name + `" not found`
+		case "service":
+			text = `failed calling webhook "` + name + `.` + groupOfKinds + `": failed to call webhook: Post "https://` + name + `.default.svc:443/check": no endpoints available`
+		}
+		return &helm.Error{Kind: helm.Invalid, Release: release, Err: errors.New(text)}
 	}
-	if r.knowsKind(kind) {
-		return nil
-	}
-	err := errors.New(`no matches for kind "` + kind + `" in version "` + groupOfKinds + `/v1"`)
-	return &helm.Error{Kind: helm.Invalid, Release: release, Err: err}
+	return nil
 }
 
-func (r *Releases) knowsKind(kind string) bool {
-	for name, brought := range r.kinds.brings {
-		if _, exists := r.deployed[name]; exists && brought == kind {
-			return !r.absent[definitionOf(kind)]
+// has reports whether what a word names is there. A webhook whose release is not there refuses nothing.
+func (r *Releases) has(word string) bool {
+	for name, all := range r.kinds.brings {
+		if _, exists := r.deployed[name]; exists && slices.Contains(all, word) {
+			return !r.absent[brought(word)]
 		}
 	}
-	return false
+	return strings.HasPrefix(word, "service:")
 }
 
-// loseKind returns what happens to the objects of a kind whose definition goes: they go before it. It returns the
+// lose returns what happens to the objects that cannot be without what goes: they go before it. It returns the
 // news of it, for when the lock is free.
-func (r *Releases) loseKind(kind string) (tell func()) {
+func (r *Releases) lose(word string) (tell func()) {
 	var lost []helm.Object
 	for name, used := range r.kinds.uses {
-		if _, exists := r.deployed[name]; exists && used == kind {
-			lost = append(lost, objectOfKind(name, kind))
+		o, ok := using(name, word)
+		if _, exists := r.deployed[name]; exists && ok && slices.Contains(used, word) {
+			lost = append(lost, o)
 		}
 	}
 	slices.SortFunc(lost, func(a, b helm.Object) int { return strings.Compare(b.Name, a.Name) })
-	lost = append(lost, definitionOf(kind))
+	lost = append(lost, brought(word))
 	for _, o := range lost {
 		r.absent[o] = true
 		delete(r.reported, o)
@@ -102,28 +122,45 @@ func (r *Releases) loseKind(kind string) (tell func()) {
 	}
 }
 
-// stepBrings and stepUses say which kind the chart of a module brings, or uses: RELEASE KIND.
+// loseAll is lose for all that a release brings.
+func (r *Releases) loseAll(release string) (tell func()) {
+	var tells []func()
+	for _, word := range r.kinds.brings[release] {
+		if _, exists := r.deployed[release]; exists && r.has(word) {
+			tells = append(tells, r.lose(word))
+		}
+	}
+	return func() {
+		for _, tell := range tells {
+			tell()
+		}
+	}
+}
+
+// stepBrings and stepUses say what the chart of a module brings, or uses: RELEASE WORD.
 func stepBrings(p *player, rest string) error { return p.setKindOf(p.releases.kinds.brings, rest) }
 
 func stepUses(p *player, rest string) error { return p.setKindOf(p.releases.kinds.uses, rest) }
 
-func (p *player) setKindOf(of map[string]string, rest string) error {
-	release, kind, ok := strings.Cut(rest, " ")
+func (p *player) setKindOf(of map[string][]string, rest string) error {
+	release, word, ok := strings.Cut(rest, " ")
 	if !ok {
-		return fmt.Errorf("%q is not RELEASE KIND", rest)
+		return fmt.Errorf("%q is not RELEASE WORD", rest)
 	}
 	p.releases.mu.Lock()
 	defer p.releases.mu.Unlock()
-	of[release] = kind
+	of[release] = append(of[release], word)
 	return nil
 }
 
-// stepDeleteKind deletes the definition of a kind, as a person does by mistake.
-func stepDeleteKind(p *player, kind string) error {
-	tell := func() {}
+// stepDeleteKind deletes what a word names, as a person does by mistake.
+func stepDeleteKind(p *player, word string) error {
 	p.releases.mu.Lock()
-	if p.releases.knowsKind(kind) {
-		tell = p.releases.loseKind(kind)
+	tell := func() {}
+	for release, all := range p.releases.kinds.brings {
+		if _, exists := p.releases.deployed[release]; exists && slices.Contains(all, word) && p.releases.has(word) {
+			tell = p.releases.lose(word)
+		}
 	}
 	p.releases.mu.Unlock()
 	tell()

@@ -2,33 +2,51 @@ package testkit
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 )
 
-// Modules h and i of random scripts bring kinds, g and j use them: g comes before h, which it needs, j after i. People delete the definitions of the kinds, switch all of these modules on and off, and let Helm fail for them,
+// Modules h and i of random scripts bring kinds, g and j use them: g comes before h, which it needs, j after i. In half of these
+// scripts they need more of each other: i needs the kind of h, and what needs i so needs a chain of two; g needs a namespace that i
+// brings; writes of j go through a webhook of h; and j waits for i. People delete the definitions of the kinds, the namespace and the
+// service of the webhook, switch all of these modules on and off, and let Helm fail for them,
 // also for good. It is a part of half of the scripts.
 //
-// Whatever came of that, main must move again when the reason is gone: when the module that brings the kind is
+// Whatever came of that, main must move again when the reason is gone: when the module that brings what is lacking is
 // switched on, or the one that needs it is switched off. So the end of such a script is one of these two, and
 // nothing but flags and time is needed. That is the proof that there is no state of releases and flags in which
 // main can never move again.
 
-// needs are the modules that use a kind, with the one that brings it.
-func needs() map[string]string { return map[string]string{"g": "h", "j": "i"} }
-
 // order is what a random script does with these modules.
 type order struct {
 	*draw
-	begun bool
-	stuck string // installs and upgrades of this module fail
+	begun  bool
+	chains bool
+	words  []string // what they bring
+	stuck  string   // installs and upgrades of this module fail
 }
 
-func (o *order) begin() {
+// needs are the modules that another one cannot do without. A webhook is not among them: without its module there is none.
+func (o *order) needs(user string) []string {
+	if o.chains {
+		return map[string][]string{"g": {"h", "i"}, "i": {"h"}, "j": {"i"}}[user]
+	}
+	return map[string][]string{"g": {"h"}, "j": {"i"}}[user]
+}
+
+func (o *order) begin(seed uint64) {
 	if o.begun = o.rnd.IntN(2) == 0; !o.begun {
 		return
 	}
-	for _, step := range []string{"brings h Rule", "uses g Rule", "brings i Probe", "uses j Probe"} {
+	// From another source, so that the other scripts are what they were before there were chains.
+	o.chains, o.words = rand.New(rand.NewPCG(seed, 3)).IntN(2) == 0, []string{"Rule", "Probe"}
+	steps := []string{"brings h Rule", "uses g Rule", "brings i Probe", "uses j Probe"}
+	if o.chains {
+		o.words = append(o.words, "namespace:team", "service:guard")
+		steps = append(steps, "uses i Rule", "brings i namespace:team", "uses g namespace:team", "brings h service:guard", "uses j service:guard", "write modules/040-j/module.yaml waits")
+	}
+	for _, step := range steps {
 		o.add("%s", step)
 	}
 	for _, name := range strings.Fields("g h i j") {
@@ -46,7 +64,7 @@ func (o *order) steps() []func() {
 	return []func(){o.deleteKind, o.deleteKind, o.deleteKind, o.vanish, o.values, o.fails, o.flag, o.flag, o.flag, o.stick}
 }
 
-func (o *order) deleteKind() { o.add("delete-kind %s", oneOf(o.draw, "Rule", "Probe")) }
+func (o *order) deleteKind() { o.add("delete-kind %s", oneOf(o.draw, o.words...)) }
 
 func (o *order) vanish() {
 	o.add("vanish %s-%s", oneOf(o.draw, "a", "e", "g", "h", "i", "j"), oneOf(o.draw, "a", "b"))
@@ -84,14 +102,28 @@ func (o *order) end() {
 	if o.stuck != "" {
 		o.set(o.stuck+"Enabled", "false")
 	}
-	for _, user := range strings.Fields("g j") {
-		provider, enabled := needs()[user], o.world.enabled()
-		switch {
-		case !slices.Contains(enabled, user) || slices.Contains(enabled, provider):
-		case provider == o.stuck || provider == o.waits.stuck || o.rnd.IntN(2) == 0:
+	for _, user := range strings.Fields("i g j") {
+		o.settle(user)
+	}
+}
+
+// settle switches on what a module needs, or the module off.
+func (o *order) settle(user string) {
+	for _, provider := range o.needs(user) {
+		if !slices.Contains(o.world.enabled(), user) {
+			return
+		}
+		if slices.Contains(o.world.enabled(), provider) {
+			continue
+		}
+		if provider == o.stuck || provider == o.waits.stuck || o.rnd.IntN(2) == 0 {
 			o.set(user+"Enabled", "false")
-		default:
-			o.set(provider+"Enabled", "true")
+			return
+		}
+		o.set(provider+"Enabled", "true")
+		if o.settle(provider); !slices.Contains(o.world.enabled(), provider) {
+			o.set(user+"Enabled", "false")
+			return
 		}
 	}
 }

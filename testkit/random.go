@@ -90,7 +90,7 @@ func NewRandom(seed uint64) *Random {
 	}
 	d.steady = d.rnd.IntN(steady) == 0
 	d.beginTrouble()
-	d.order.begin()
+	d.order.begin(seed)
 	d.waits.begin(seed)
 	var worlds []world
 	if d.rnd.IntN(divided) == 0 {

@@ -58,7 +58,7 @@ type deployed struct {
 func NewReleases(trace *scenario.Trace) *Releases {
 	return &Releases{
 		trace: trace, deployed: map[string]deployed{},
-		absent: map[helm.Object]bool{}, unhealthy: map[helm.Object]health.Health{}, reported: map[helm.Object]health.Health{}, kinds: kindsOf{map[string]string{}, map[string]string{}}, stuck: map[string]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, applied: map[string][]time.Time{}, hooks: map[string]time.Duration{}, jobs: map[string]*hookJob{}, hooksChanged: make(chan struct{}),
+		absent: map[helm.Object]bool{}, unhealthy: map[helm.Object]health.Health{}, reported: map[helm.Object]health.Health{}, kinds: kindsOf{map[string][]string{}, map[string][]string{}}, stuck: map[string]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, applied: map[string][]time.Time{}, hooks: map[string]time.Duration{}, jobs: map[string]*hookJob{}, hooksChanged: make(chan struct{}),
 		witness: newWitness(),
 	}
 }
@@ -209,10 +209,7 @@ func (r *Releases) uninstall(ctx context.Context, name string) (bool, error) {
 	}
 	r.mu.Lock()
 	_, existed := r.deployed[name]
-	tell, err := func() {}, r.undeploy(name)
-	if kind := r.kinds.brings[name]; r.knowsKind(kind) {
-		tell = r.loseKind(kind)
-	}
+	tell, err := r.loseAll(name), r.undeploy(name)
 	delete(r.deployed, name)
 	delete(r.jobs, name)
 	delete(r.jobs, name+"-delete")

@@ -321,3 +321,17 @@ func TestUpgradeRefused(t *testing.T) {
 		t.Error("the digest of another archive stays")
 	}
 }
+
+// What a chart makes by chance is no change of an upgrade.
+func TestUpgradeShowsNoChance(t *testing.T) {
+	home(t)
+	version := func(version, port string) string {
+		return fetchtest.Dir(t, strings.NewReplacer("VERSION", version, "PORT", port).Replace("-- Chart.yaml --\n{apiVersion: v2, name: lucky, version: VERSION}\n-- templates/a.yaml --\napiVersion: v1\nkind: Secret\nmetadata: {name: only}\nstringData: {p: {{ randAlpha 8 }}}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: both}\ndata: {word: {{ randAlpha 8 }}, port: \"PORT\"}\n"))
+	}
+	must(t, "init", "module", "--from-chart", version("1.0.0", "80"))
+	out := must(t, "module", "upgrade-chart", "lucky", "--from-chart", version("1.1.0", "81"), "--from", "files", "--dry-run")
+	expectAll(t, out, "ConfigMap both", `-  port: "80"`, `+  port: "81"`)
+	if strings.Contains(out, "Secret only") || strings.Contains(out, "-  word") {
+		t.Errorf("chance is shown:\n%s", out)
+	}
+}

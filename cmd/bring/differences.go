@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -75,14 +76,20 @@ func (u *upgrade) showObjects(ctx context.Context) error {
 			fmt.Fprintln(u.out, "    "+line)
 		}
 	}
-	objects := u.objectChanges(slices.Concat(before.objects, before.hooks), slices.Concat(after.objects, after.hooks))
+	again, err := u.render(ctx, false)
+	if err != nil {
+		return fmt.Errorf("upgrade-chart: %w", err)
+	}
+	old, fresh := slices.Concat(before.objects, before.hooks), slices.Concat(after.objects, after.hooks)
+	withoutChance(byIdentity(fresh), byIdentity(old), byIdentity(slices.Concat(again.objects, again.hooks)))
+	objects := u.objectChanges(old, fresh)
 	if len(objects) == 0 {
 		fmt.Fprintln(u.out, u.words("\nObjects: no change with the values WHERE."))
 		return nil
 	}
 	fmt.Fprintln(u.out, u.words("\nObjects, with the values WHERE:"))
 	var text bytes.Buffer
-	err := u.print(&text, objects)
+	err = u.print(&text, objects)
 	_, writeErr := io.WriteString(u.out, u.hidden(text.String()))
 	return errors.Join(err, writeErr)
 }
@@ -104,7 +111,44 @@ func (u *upgrade) render(ctx context.Context, fresh bool) (rendered, error) {
 	return render(ctx, m, merged)
 }
 
-// objectChanges compares objects. One that differs from render to render is shown, too.
+// withoutChance gives new objects the old values of what two renders of the old chart make differently: that is no change.
+func withoutChance(fresh, first, again map[manifest.Object]map[string]any) {
+	for id, o := range fresh {
+		if first[id] != nil && again[id] != nil {
+			steady(o, first[id], again[id])
+		}
+	}
+}
+
+// steady is a new value, but for what differs in the two old ones.
+func steady(fresh, first, again any) any {
+	switch next := fresh.(type) {
+	case map[string]any:
+		one, ok1 := first.(map[string]any)
+		other, ok2 := again.(map[string]any)
+		for key := range next {
+			if before, there := one[key]; ok1 && ok2 && there {
+				next[key] = steady(next[key], before, other[key])
+			}
+		}
+		return next
+	case []any:
+		one, _ := first.([]any)
+		other, _ := again.([]any)
+		for i := range next {
+			if i < len(one) && i < len(other) {
+				next[i] = steady(next[i], one[i], other[i])
+			}
+		}
+		return next
+	}
+	if !reflect.DeepEqual(first, again) {
+		return first
+	}
+	return fresh
+}
+
+// objectChanges compares objects.
 func (u *upgrade) objectChanges(before, after []map[string]any) (plans []view.ObjectPlan) {
 	old, fresh := byIdentity(before), byIdentity(after)
 	all := maps.Clone(old)

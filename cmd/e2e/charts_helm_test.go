@@ -419,7 +419,7 @@ func foreignCharts(t testing.TB, dir string) (all []*foreignChart) {
 // moduleName makes a name that a module can have from that of a chart. init module asks for another one instead.
 func moduleName(chart string) string {
 	name := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(chart), "-"), "-")
-	name = regexp.MustCompile(`(^|-)([0-9])`).ReplaceAllString(name, "${1}n$2")
+	name = regexp.MustCompile(`(^|-)(\d)`).ReplaceAllString(name, "${1}n$2")
 	if _, err := values.Key(name); err != nil {
 		name = strings.Trim(name+"-chart", "-")
 	}
