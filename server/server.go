@@ -47,6 +47,8 @@ type Source struct {
 	Render func(ctx context.Context, module string, request view.RenderRequest) (view.Rendered, error)
 	// Parameters can be changed while the operator runs; nil when there are none.
 	Parameters Parameters
+	// Cluster is the address of the API server, which the debug address tells in ClusterHeader; empty when it is not told.
+	Cluster string
 	// Hide gives a text without known secrets; nil when there are none.
 	Hide func(string) string
 	// Leadership returns who leads among several replicas; nil when this one is alone.
@@ -75,8 +77,18 @@ const (
 // Debug serves what only users of the machine may see. Pages of other sites that are open
 // in a browser there cannot change or read anything.
 func Debug(s Source) http.Handler {
-	return http.NewCrossOriginProtection().Handler(byItsOwnName(newGate().handler(router{s, insider}.handler())))
+	pages := http.NewCrossOriginProtection().Handler(byItsOwnName(newGate().handler(router{s, insider}.handler())))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.Cluster != "" {
+			w.Header().Set(ClusterHeader, s.Cluster)
+		}
+		pages.ServeHTTP(w, r)
+	})
 }
+
+// ClusterHeader names the API server that the operator works with, so that a command asks the operator of the cluster
+// that a person means.
+const ClusterHeader = "Addon-Operator-Cluster"
 
 // byItsOwnName refuses requests to loopback that were meant for another name: a site can
 // have its name lead to this machine, and its pages then count as ours for the browser (J7).

@@ -59,7 +59,7 @@ wait
 	const told = "hook 010-stuck/hooks/hang.sh (onStartup) hangs: it has been running for 1m"
 	o.ask("module list", "PROBLEM", told)
 	o.ask("hook list", "PROBLEM", told)
-	for _, page := range []string{"/", "/readyz?verbose"} {
+	for page, told := range map[string]string{"/": "010-stuck/hooks/hang.sh hangs: it has been running for <time ", "/readyz?verbose": told} {
 		if _, body := get(o.public + page); !strings.Contains(body, told) {
 			t.Errorf("%s does not tell it:\n%s", page, body)
 		}

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/charmbracelet/x/vt"
 	"github.com/creack/pty"
+	"github.com/hinshun/vt10x"
 	"golang.org/x/term"
 )
 
@@ -104,36 +104,12 @@ func (d *devTree) tidy(before []string) {
 // terminal is a pseudo-terminal in which the command runs, and what it shows.
 type terminal struct {
 	t      testing.TB
-	screen *emulator
+	screen vt10x.Terminal
 	keys   *os.File
 	tty    *os.File
 	before *term.State
 	cmd    *exec.Cmd
 	exited chan struct{}
-}
-
-// emulator is a terminal that several goroutines use: the one of the library does not guard all that is needed here.
-type emulator struct {
-	*vt.Emulator
-	mu sync.Mutex
-}
-
-func (e *emulator) Write(p []byte) (int, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.Emulator.Write(p)
-}
-
-func (e *emulator) String() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.Emulator.String()
-}
-
-func (e *emulator) Resize(width, height int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.Emulator.Resize(width, height)
 }
 
 func (d *devTree) inTerminal(args ...string) *terminal {
@@ -142,7 +118,7 @@ func (d *devTree) inTerminal(args ...string) *terminal {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	s := &terminal{t: d.t, screen: &emulator{Emulator: vt.NewEmulator(80, 24)}, keys: keys, tty: tty, cmd: d.command(args...), exited: make(chan struct{})}
+	s := &terminal{t: d.t, screen: vt10x.New(vt10x.WithSize(80, 24), vt10x.WithWriter(keys)), keys: keys, tty: tty, cmd: d.command(args...), exited: make(chan struct{})}
 	err = pty.Setsize(keys, &pty.Winsize{Rows: 24, Cols: 80})
 	if err == nil {
 		s.before, err = term.GetState(int(tty.Fd()))
@@ -156,7 +132,6 @@ func (d *devTree) inTerminal(args ...string) *terminal {
 		d.t.Fatal(err)
 	}
 	go func() { _, _ = io.Copy(s.screen, keys) }() // until it is closed
-	go func() { _, _ = io.Copy(keys, s.screen) }() // what a terminal answers
 	go func() {
 		_ = s.cmd.Wait() // exit has the result
 		close(s.exited)
@@ -165,9 +140,6 @@ func (d *devTree) inTerminal(args ...string) *terminal {
 		_ = s.cmd.Process.Kill()
 		<-s.exited
 		_ = s.keys.Close()
-		if answers, ok := s.screen.InputPipe().(io.Closer); ok {
-			_ = answers.Close()
-		}
 		_ = s.tty.Close()
 	})
 	return s

@@ -29,16 +29,17 @@ const crashed cli.ExitError = 4
 // replica is the part of this process among several of which one leads. Without a Lease
 // it has no fence and no keeper, and leads from the start.
 type replica struct {
-	config   *cli.Config
-	log      *slog.Logger
-	identity string
-	fence    *kube.Fence
-	keeper   *hooks.Keeper
-	lease    *kube.Lease
-	runner   *hooks.Runner
-	former   *predecessor
-	reviewer *kube.Reviewer // of secure metrics, whether this replica leads or not
-	started  func()         // is called once, when files are read
+	config    *cli.Config
+	log       *slog.Logger
+	identity  string
+	fence     *kube.Fence
+	keeper    *hooks.Keeper
+	lease     *kube.Lease
+	apiServer string // its address
+	runner    *hooks.Runner
+	former    *predecessor
+	reviewer  *kube.Reviewer // of secure metrics, whether this replica leads or not
+	started   func()         // is called once, when files are read
 }
 
 // newReplica makes what the clients and the hooks of a replica are bound to.
@@ -107,7 +108,7 @@ func (r *replica) may() func() error {
 
 // join gives the replica what it was waiting for.
 func (r *replica) join(client *kube.Client, runner *hooks.Runner) (err error) {
-	r.runner = runner
+	r.runner, r.apiServer = runner, client.RESTConfig().Host
 	if r.config.SecureMetrics {
 		if r.reviewer, err = client.NewReviewer(); err != nil {
 			return err

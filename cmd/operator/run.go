@@ -108,7 +108,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	// The pages are served to the end: a stop that takes long is when people look.
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
 	defer closePages()
-	if err := serve(pages, c, operator, changeable, history, world.Leadership, replica.reviewer, log); err != nil {
+	if err := serve(pages, c, operator, server.Source{Parameters: changeable, History: history, Leadership: world.Leadership, Cluster: replica.apiServer}, replica.reviewer, log); err != nil {
 		return err
 	}
 	if err := replica.start(ctx, operator); err != nil && ctx.Err() == nil {
@@ -279,14 +279,11 @@ func (w releaseWatch) WatchedKinds() []kube.WatchedKind { return w.presence.Watc
 
 // serve opens the addresses before the start, so that probes are answered from the
 // beginning (G0).
-func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, changeable *parameters, history *server.History, leadership func() view.Leadership, reviewer *kube.Reviewer, log *slog.Logger) error {
-	source := server.Source{
-		Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Version: c.Version,
-		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: operator.Render, Parameters: changeable,
-		Leadership: leadership, Hide: operator.Hide,
-		Plan:    operator.Plan,
-		Hanging: operator.HangingHooks, NotInForce: operator.NotInForce, Observed: operator.Observed, History: history,
-	}
+func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, source server.Source, reviewer *kube.Reviewer, log *slog.Logger) error {
+	source.Inspector, source.Ask, source.Converge, source.Version = operator.Inspector(), operator.Ask, operator.Converge, c.Version
+	source.Metrics, source.HookMetrics = operator.Metrics().Registry, operator.Metrics().HookRegistry
+	source.Render, source.Plan, source.Hide = operator.Render, operator.Plan, operator.Hide
+	source.Hanging, source.NotInForce, source.Observed = operator.HangingHooks, operator.NotInForce, operator.Observed
 	public, debug := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort)), server.Debug(source)
 	var err error
 	if c.SecureMetrics {

@@ -6,8 +6,10 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 
 	"addon-operator/cmd/cli"
+	"addon-operator/kube"
 	"addon-operator/kube/forward"
 )
 
@@ -23,6 +25,13 @@ func asksCluster(c *cli.Config) bool {
 // mayAskCluster reports whether nothing says where the operator is asked. In a Pod it is the one in that Pod.
 func mayAskCluster(c *cli.Config) bool {
 	return !c.Given("debug-address") && !c.Given("debug-unix-socket") && !c.InPod()
+}
+
+// servesAnother reports whether an operator that says with which API server it works serves another cluster than that of
+// the kubeconfig. Without a kubeconfig there is no other.
+func servesAnother(c *cli.Config, apiServer string) bool {
+	config, _, err := kube.PersonConfig(c.Cluster())
+	return err == nil && apiServer != "" && strings.TrimSuffix(config.Host, "/") != strings.TrimSuffix(apiServer, "/")
 }
 
 // endpointInCluster finds the operator that leads, by the kubeconfig of the person who asks. Each question looks

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"addon-operator/cmd/cli"
+	"addon-operator/server"
 )
 
 // answerLimit is how long an answer may take; a render that asks the cluster is the
@@ -55,8 +56,16 @@ func get(ctx context.Context, c *cli.Config, path string) ([]byte, error) {
 	return send(ctx, c, answerLimit, http.MethodGet, path, "", "")
 }
 
-// Page reads a debug page of the running operator, for a command that shows it in its own way.
-func Page(ctx context.Context, c *cli.Config, path string) ([]byte, error) { return get(ctx, c, path) }
+// Page reads a debug page of the operator that these options start, for a command that shows it in its own way.
+func Page(ctx context.Context, c *cli.Config, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	to, err := endpointOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return question{method: http.MethodGet, path: path}.send(ctx, to)
+}
 
 // errUnreachable says that no operator answers.
 type errUnreachable struct{ error }
@@ -64,32 +73,59 @@ type errUnreachable struct{ error }
 // Unwrap returns the cause.
 func (e errUnreachable) Unwrap() error { return e.error }
 
-// send asks the running operator, for at most a time: where the options say or, when they do not and nothing answers
-// on this machine, in the cluster.
+// send asks the running operator, for at most a time.
 func send(ctx context.Context, c *cli.Config, limit time.Duration, method, path, contentType, content string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	q := question{method, path, contentType, content}
-	if asksCluster(c) {
-		to, err := endpointInCluster(ctx, c)
-		if err != nil {
-			return nil, errUnreachable{err}
-		}
-		return q.send(ctx, to)
-	}
-	to, err := endpointOf(c)
+	to, err := choose(ctx, c)
 	if err != nil {
-		return nil, errUnreachable{err}
+		return nil, err
 	}
-	body, err := q.send(ctx, to)
-	if away := (errUnreachable{}); !errors.As(err, &away) || !mayAskCluster(c) {
-		return body, err
+	return question{method, path, contentType, content}.send(ctx, to)
+}
+
+// choose finds the operator that a person means: the one at the address that the options give; else the one of the
+// cluster of the kubeconfig. That may run on this machine, outside of the cluster, as that of make run does. One on
+// this machine that serves another cluster, or is in a Pod with this command, is asked when there is no other.
+func choose(ctx context.Context, c *cli.Config) (endpoint, error) {
+	local, err := endpointOf(c)
+	if err != nil && !mayAskCluster(c) {
+		return endpoint{}, errUnreachable{err}
+	}
+	if !mayAskCluster(c) {
+		return local, nil
+	}
+	away := err
+	if away == nil && !asksCluster(c) {
+		var of string
+		if of, away = local.cluster(ctx); away == nil && !servesAnother(c, of) {
+			return local, nil
+		}
 	}
 	inCluster, missing := endpointInCluster(ctx, c)
-	if missing != nil {
-		return nil, errUnreachable{fmt.Errorf("%w; nor in the cluster: %w", err, missing)}
+	switch {
+	case missing == nil:
+		return inCluster, nil
+	case asksCluster(c):
+		return endpoint{}, errUnreachable{missing}
+	case away == nil:
+		return local, nil
 	}
-	return q.send(ctx, inCluster)
+	return endpoint{}, errUnreachable{fmt.Errorf("%w; nor in the cluster: %w", away, missing)}
+}
+
+// cluster is the address of the API server that an operator works with, as it says; empty for one that does not say.
+func (e endpoint) cluster(ctx context.Context) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.host+"/healthz", http.NoBody)
+	if err != nil {
+		return "", cli.Usagef("ask %s: %w; check --debug-address", e.where, err)
+	}
+	resp, err := e.client.Do(req)
+	if err != nil {
+		return "", e.unreachable(err)
+	}
+	defer resp.Body.Close()
+	return resp.Header.Get(server.ClusterHeader), nil
 }
 
 // question is a request to the debug address.
