@@ -156,20 +156,36 @@ func restConfig(o Options) (*rest.Config, error) {
 }
 
 // PersonConfig is the configuration of a person at a terminal, found as kubectl finds it: o.Kubeconfig, which may be
-// several files separated as in PATH, or else ~/.kube/config. The namespace is that of the context.
+// several files separated as in PATH, or else ~/.kube/config. The namespace is that of the context, empty when it has
+// none. A service account is never used: whoever has one in the same place means another cluster.
 func PersonConfig(o Options) (config *rest.Config, namespace string, err error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	where := rules.GetDefaultFilename()
 	if o.Kubeconfig != "" {
+		where = o.Kubeconfig
 		rules.Precedence = filepath.SplitList(o.Kubeconfig)
+		if len(rules.Precedence) == 1 {
+			rules.ExplicitPath = o.Kubeconfig // it must exist
+		}
+	}
+	raw, err := rules.Load()
+	if err != nil {
+		return nil, "", fmt.Errorf("kubeconfig %s: %w", where, err)
+	}
+	if len(raw.Clusters) == 0 && o.Server == "" {
+		return nil, "", fmt.Errorf("kubeconfig %s: it is missing or names no cluster; --kubeconfig or $KUBECONFIG says where another one is", where)
 	}
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
 	overrides.ClusterInfo.Server = o.Server
-	found := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-	if namespace, _, err = found.Namespace(); err != nil {
-		return nil, "", fmt.Errorf("kubeconfig: %w", err)
+	name := raw.CurrentContext
+	if o.Context != "" {
+		name = o.Context
 	}
-	if config, err = found.ClientConfig(); err != nil {
-		return nil, "", fmt.Errorf("kubeconfig: %w", err)
+	if context, ok := raw.Contexts[name]; ok {
+		namespace = context.Namespace
+	}
+	if config, err = clientcmd.NewNonInteractiveClientConfig(*raw, name, overrides, rules).ClientConfig(); err != nil {
+		return nil, "", fmt.Errorf("kubeconfig %s: %w", where, err)
 	}
 	config.UserAgent = orDefault(o.UserAgent, defaultUserAgent)
 	return config, namespace, nil

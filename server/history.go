@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/rand"
 	"fmt"
 	"io"
 	"net/http"
@@ -65,6 +66,7 @@ func (r RanHook) Took() time.Duration {
 // History keeps the last runs of hooks. It is safe for concurrent use; the zero value is empty.
 type History struct {
 	mu     sync.Mutex
+	id     string // random
 	number int
 	runs   []RanHook // the oldest first
 	size   int
@@ -122,22 +124,30 @@ func (h *History) Runs(module, hook string, after int) []RanHook {
 	return found
 }
 
-// last is the number of the last run; smaller than before after a start of the operator.
-func (h *History) last() int {
+// process tells the history of this process from those of others.
+func (h *History) process() string {
 	if h == nil {
-		return 0
+		return ""
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.number
+	if h.id == "" {
+		h.id = rand.Text()
+	}
+	return h.id
 }
 
-// ending is the end of a text that is too long.
+// ending is the end of a text that is too long: whole lines, because a secret that was cut would not be known. Of a
+// single line it is the end.
 func ending(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8("…"+text[len(text)-most:], "")
+	text = text[len(text)-most:]
+	if _, lines, several := strings.Cut(text, "\n"); several {
+		text = lines
+	}
+	return strings.ToValidUTF8("…"+text, "")
 }
 
 // runs answers /hook/runs.
@@ -158,9 +168,9 @@ func (s hookPages) runs(r *http.Request) (any, error) {
 		}
 	}
 	found := s.History.Runs(module, query.Get("hook"), after)
-	return display{map[string]any{"runs": found, "last": s.History.last()}, func(w io.Writer) {
+	return display{map[string]any{"runs": found, "process": s.History.process()}, func(w io.Writer) {
 		if len(found) == 0 {
-			fmt.Fprintln(w, "None of these hooks has run since the operator started.")
+			fmt.Fprintln(w, "No runs of these hooks are kept: none has run since the operator started, or hook list has no hook of this name.")
 		}
 		for _, run := range found {
 			fmt.Fprintln(w, run)

@@ -18,6 +18,7 @@ import (
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
+	"addon-operator/values"
 )
 
 //go:embed page.html
@@ -101,7 +102,7 @@ func (m pageModule) Words() string {
 	if m.Parked {
 		words = append(words, "parked")
 	}
-	if m.Maintenance != "" {
+	if m.Maintenance != "" && m.Maintenance != values.Suspended {
 		words = append(words, "maintenance")
 	}
 	return strings.Join(slices.Compact(words), ", ")
@@ -115,6 +116,8 @@ func (m pageModule) look() (colour, sign string) {
 		return "good", "●"
 	case view.ClassOff:
 		return "dim", "○"
+	case view.ClassSuspended:
+		return "busy", "‖"
 	}
 	return "busy", "◆"
 }

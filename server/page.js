@@ -4,21 +4,22 @@
 const byID = (id) => document.getElementById(id);
 const rows = byID("rows"), filter = byID("filter"), stale = byID("stale");
 const silence = 40000; // milliseconds: the operator sends something every 15 seconds
-let source, heard = Date.now(), asked = "", focusDetail = false;
+let source, heard = Date.now(), tried = 0, asked = "", focusDetail = false;
 
 const chosen = () => decodeURIComponent(location.hash.slice(1));
 
 function connect() {
   if (source) source.close();
   asked = chosen();
+  tried = Date.now();
   source = new EventSource("live" + (asked ? "?module=" + encodeURIComponent(asked) : ""));
   source.onmessage = (event) => {
     heard = Date.now();
     stale.hidden = true;
     apply(JSON.parse(event.data));
   };
-  source.onerror = () => {
-    lost();
+  source.onerror = () => { // a stream that ends in good order is opened again at once
+    setTimeout(() => { if (Date.now() - heard > 4000) lost(); }, 4000);
     if (source.readyState === EventSource.CLOSED) setTimeout(connect, 2000);
   };
 }
@@ -81,7 +82,10 @@ function count() {
     if (time.dataset.is === "in") text = seconds < 0 ? "in " + span(-seconds) : "now";
     if (time.textContent !== text) time.textContent = text;
   }
-  if (Date.now() - heard > silence) lost();
+  if (Date.now() - heard > silence && Date.now() - tried > silence) { // half open: no error says so
+    lost();
+    connect();
+  }
 }
 
 filter.addEventListener("input", narrow);

@@ -47,8 +47,9 @@ type Source struct {
 	Render func(ctx context.Context, module string, request view.RenderRequest) (view.Rendered, error)
 	// Parameters can be changed while the operator runs; nil when there are none.
 	Parameters Parameters
-	// Cluster is the address of the API server, which the debug address tells in ClusterHeader; empty when it is not told.
-	Cluster string
+	// Cluster is the address of the API server, ConfigMap is NAMESPACE/NAME of that with values. The debug address tells both in
+	// headers; empty: it does not.
+	Cluster, ConfigMap string
 	// Hide gives a text without known secrets; nil when there are none.
 	Hide func(string) string
 	// Leadership returns who leads among several replicas; nil when this one is alone.
@@ -79,16 +80,21 @@ const (
 func Debug(s Source) http.Handler {
 	pages := http.NewCrossOriginProtection().Handler(byItsOwnName(newGate().handler(router{s, insider}.handler())))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.Cluster != "" {
-			w.Header().Set(ClusterHeader, s.Cluster)
+		for header, value := range map[string]string{ClusterHeader: s.Cluster, ConfigMapHeader: s.ConfigMap} {
+			if value != "" {
+				w.Header().Set(header, value)
+			}
 		}
 		pages.ServeHTTP(w, r)
 	})
 }
 
-// ClusterHeader names the API server that the operator works with, so that a command asks the operator of the cluster
-// that a person means.
-const ClusterHeader = "Addon-Operator-Cluster"
+// Headers in which the operator says with which API server it works, and where its values are, so that a command which
+// changes them does not ask the operator of another cluster.
+const (
+	ClusterHeader   = "Addon-Operator-Cluster"
+	ConfigMapHeader = "Addon-Operator-Configmap"
+)
 
 // byItsOwnName refuses requests to loopback that were meant for another name: a site can
 // have its name lead to this machine, and its pages then count as ours for the browser (J7).

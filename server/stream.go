@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -20,6 +21,8 @@ const (
 	streamEvery     = time.Second
 	streamHeartbeat = 15 * time.Second
 	streamWrite     = 10 * time.Second // for a client to read one event
+	// streamTime is how long one stream lasts: the next one is authorized again (J11).
+	streamTime = time.Minute
 )
 
 // change is one event for the live page: parts as HTML by their identifiers, and the order of the rows when it is
@@ -81,6 +84,8 @@ func (s probes) stream() http.Handler {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Accel-Buffering", "no") // for proxies that collect answers
+		ctx, cancel := context.WithTimeout(r.Context(), streamTime)
+		defer cancel()
 		reader := reader{parts: map[string]string{}}
 		tick := time.NewTicker(streamEvery)
 		defer tick.Stop()
@@ -97,7 +102,7 @@ func (s probes) stream() http.Handler {
 			}
 			select {
 			case <-tick.C:
-			case <-r.Context().Done():
+			case <-ctx.Done():
 				return
 			}
 		}
@@ -156,7 +161,7 @@ func (s probes) send(w http.ResponseWriter, control *http.ResponseController, ev
 		return err
 	}
 	_ = control.SetWriteDeadline(time.Now().Add(streamWrite)) // a recorder of tests has none
-	if _, err := fmt.Fprintf(w, "data: %s\n\n", data); err != nil {
+	if _, err := fmt.Fprintf(w, "retry: 500\ndata: %s\n\n", data); err != nil {
 		return err
 	}
 	return control.Flush()

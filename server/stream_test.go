@@ -33,7 +33,7 @@ func (e *events) Write(p []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var event map[string]any
-	text := strings.TrimSuffix(strings.TrimPrefix(string(p), "data: "), "\n\n")
+	text := strings.TrimSuffix(strings.TrimPrefix(string(p), "retry: 500\ndata: "), "\n\n")
 	if err := json.Unmarshal([]byte(text), &event); err != nil {
 		return 0, err
 	}
@@ -91,6 +91,10 @@ func TestLiveEvents(t *testing.T) {
 			t.Fatalf("after a module came there is %v", got)
 		}
 		parts := partsOf(got[0])
+		time.Sleep(time.Minute)
+		if got := page.take(); len(got) == 0 || len(got) > 4 { // the stream ends after a minute, to be authorized again
+			t.Errorf("in a minute there were %d signs of life", len(got))
+		}
 		if row := fmt.Sprint(parts["m-web"]); parts["m-dns"] != nil || parts["queues"] != nil || !strings.Contains(row, "*** &lt;b&gt;") || strings.Contains(row, "hunter2") {
 			t.Errorf("after a module came the parts are %v", parts)
 		}

@@ -3,6 +3,7 @@ package values
 import (
 	"encoding/base64"
 	"encoding/json"
+	"html"
 	"net/url"
 	"slices"
 	"strings"
@@ -65,7 +66,7 @@ func passwordLike(line string) bool {
 }
 
 func formsOf(text string) []string {
-	forms := []string{text, base64.StdEncoding.EncodeToString([]byte(text)), url.QueryEscape(text), url.PathEscape(text), strings.ReplaceAll(text, "'", "''")}
+	forms := []string{text, base64.StdEncoding.EncodeToString([]byte(text)), url.QueryEscape(text), url.PathEscape(text), strings.ReplaceAll(text, "'", "''"), inHTML(text)}
 	var plain strings.Builder
 	encoder := json.NewEncoder(&plain)
 	encoder.SetEscapeHTML(false)
@@ -76,6 +77,11 @@ func formsOf(text string) []string {
 		forms = append(forms, string(quoted[1:len(quoted)-1]))
 	}
 	return forms
+}
+
+// inHTML is a text as html/template writes it.
+func inHTML(text string) string {
+	return strings.ReplaceAll(html.EscapeString(text), "+", "&#43;")
 }
 
 // Text gives the text without the secrets.

@@ -32,6 +32,7 @@ and schemas. Without a command it starts the operator.`
 	start := operator.Start(cfg)
 	root.RunE = start.RunE
 	if filepath.Base(os.Args[0]) == plugin { // on a laptop nobody means to start an operator
+		cfg.Plugin = true
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl addon"}
 		root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}

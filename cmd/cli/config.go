@@ -27,6 +27,8 @@ import (
 // Config is everything that can be set from outside. Each option is declared once, in the
 // table of its concern, with its flag, its environment variables, its default and its help (B3).
 type Config struct {
+	Plugin bool // kubectl runs this program as a command of its own
+
 	ModulesDir, GlobalHooksDir, WorkingDir string
 	UnnumberedOrder                        int
 	FailurePolicy                          string

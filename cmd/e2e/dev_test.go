@@ -235,7 +235,7 @@ func TestDevInATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.await("the keys in the last of 40 lines", func() error {
-		lines := strings.Split(s.screen.String(), "\n")
+		lines := strings.Split(strings.TrimSuffix(s.screen.String(), "\n"), "\n")
 		if len(lines) != 40 || !strings.Contains(lines[39], "q quit") {
 			return fmt.Errorf("%d lines:\n%s", len(lines), strings.Join(lines, "\n"))
 		}

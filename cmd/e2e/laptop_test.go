@@ -77,12 +77,15 @@ func TestAskedFromALaptop(t *testing.T) {
 	l := laptop{h, program(), h.kubeconfig}
 	l.fails("status -n "+h.namespace, "there is no operator in namespace "+h.namespace)
 
-	one := h.start("ADDON_OPERATOR_POD=one", "ADDON_OPERATOR_HA=true", "DEBUG_UNIX_SOCKET=").ready()
+	one := h.start("ADDON_OPERATOR_POD=one", "ADDON_OPERATOR_HA=true", "ADDON_OPERATOR_CONFIG_MAP=custom", "DEBUG_UNIX_SOCKET=").ready()
 	l.fails("status -n "+h.namespace, "is held by one, which is no Pod there")
 	h.operatorPod("one", one.debug)
 	l.wants("status -n "+h.namespace, "1 ready, 1 off\nconverged; this replica is the leader one")
 	l.wants("get modules -n "+h.namespace, "other  20", "no flag anywhere")
 	l.wants("enable other -n "+h.namespace, "otherEnabled: (none) -> true")
+	if got := h.configMap("custom")["otherEnabled"]; got != "true" {
+		t.Errorf("the ConfigMap that the operator names has %q", got)
+	}
 	l.wants("wait other --timeout 1m -n "+h.namespace, "ready")
 	l.wants("disable other --dry-run -n "+h.namespace, "otherEnabled: true -> false")
 
@@ -96,9 +99,12 @@ func TestAskedFromALaptop(t *testing.T) {
 	if err := clientcmd.WriteToFile(*config, l.kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	l.wants("status", "2 ready")
-	l.wants("unset otherEnabled", "otherEnabled: true -> (none)")
+	context := " --context " + config.CurrentContext
+	l.wants("status"+context, "2 ready")
+	l.wants("unset otherEnabled"+context, "otherEnabled: true -> (none)")
 	l.fails("status --context nowhere", "nowhere")
+	l.fails("status -n "+h.namespace+" --kubeconfig /nowhere/typo", "/nowhere/typo")
+	l.fails("set well.a 1 --kubeconfig /nowhere/typo", "/nowhere/typo")
 	l.program = h.path("kubectl-addon")
 	if err := os.Symlink(program(), l.program); err != nil {
 		t.Fatal(err)
@@ -112,12 +118,12 @@ func TestAskedFromALaptop(t *testing.T) {
 	l.program = program()
 
 	// Whoever leads answers.
-	two := h.start("ADDON_OPERATOR_POD=two", "ADDON_OPERATOR_HA=true", "DEBUG_UNIX_SOCKET=")
+	two := h.start("ADDON_OPERATOR_POD=two", "ADDON_OPERATOR_HA=true", "ADDON_OPERATOR_CONFIG_MAP=custom", "DEBUG_UNIX_SOCKET=")
 	two.expect("stand-by is warm")
 	h.operatorPod("two", two.debug)
 	one.terminate()
 	two.ready()
-	l.wants("status", "the leader two")
+	l.wants("status"+context, "the leader two")
 
 	// Who may not is told what is missing.
 	anyone := l

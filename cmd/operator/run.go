@@ -108,7 +108,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	// The pages are served to the end: a stop that takes long is when people look.
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
 	defer closePages()
-	if err := serve(pages, c, operator, server.Source{Parameters: changeable, History: history, Leadership: world.Leadership, Cluster: replica.apiServer}, replica.reviewer, log); err != nil {
+	if err := serve(pages, c, operator, server.Source{Parameters: changeable, History: history, Leadership: world.Leadership, Cluster: replica.apiServer, ConfigMap: c.Namespace + "/" + c.ConfigMap}, replica.reviewer, log); err != nil {
 		return err
 	}
 	if err := replica.start(ctx, operator); err != nil && ctx.Err() == nil {

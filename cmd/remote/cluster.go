@@ -6,32 +6,25 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 
 	"addon-operator/cmd/cli"
-	"addon-operator/kube"
 	"addon-operator/kube/forward"
 )
 
 // debugPort is that of the debug address, unless its Pod says something else.
 const debugPort = 9115
 
-// asksCluster reports whether the command line names a cluster, or a namespace in it: then the operator there is meant,
-// whatever runs on this machine.
+// asksCluster reports whether the operator in the cluster of a kubeconfig is meant: the command line names a cluster or a
+// namespace in it, or kubectl runs this program. A flag for the debug address is stronger. In a Pod the namespace is not
+// enough: its operator has it as an option, too.
 func asksCluster(c *cli.Config) bool {
-	return mayAskCluster(c) && slices.ContainsFunc([]string{"namespace", "kube-config", "kube-context", "kube-server"}, c.Flagged)
-}
-
-// mayAskCluster reports whether nothing says where the operator is asked. In a Pod it is the one in that Pod.
-func mayAskCluster(c *cli.Config) bool {
-	return !c.Given("debug-address") && !c.Given("debug-unix-socket") && !c.InPod()
-}
-
-// servesAnother reports whether an operator that says with which API server it works serves another cluster than that of
-// the kubeconfig. Without a kubeconfig there is no other.
-func servesAnother(c *cli.Config, apiServer string) bool {
-	config, _, err := kube.PersonConfig(c.Cluster())
-	return err == nil && apiServer != "" && strings.TrimSuffix(config.Host, "/") != strings.TrimSuffix(apiServer, "/")
+	if c.Flagged("debug-address") || c.Flagged("debug-unix-socket") {
+		return false
+	}
+	if slices.ContainsFunc([]string{"kube-config", "kube-context", "kube-server"}, c.Flagged) {
+		return true
+	}
+	return !c.InPod() && (c.Plugin || c.Flagged("namespace"))
 }
 
 // endpointInCluster finds the operator that leads, by the kubeconfig of the person who asks. Each question looks
@@ -54,7 +47,7 @@ func endpointInCluster(ctx context.Context, c *cli.Config) (endpoint, error) {
 
 // inItsNamespace sets the namespace, when no option gives it, to that of the operator that is found.
 func inItsNamespace(ctx context.Context, c *cli.Config) error {
-	if c.Namespace != "" || !mayAskCluster(c) {
+	if c.Namespace != "" || !asksCluster(c) {
 		return nil
 	}
 	pod, err := leader(ctx, c)

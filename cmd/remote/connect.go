@@ -84,48 +84,37 @@ func send(ctx context.Context, c *cli.Config, limit time.Duration, method, path,
 	return question{method, path, contentType, content}.send(ctx, to)
 }
 
-// choose finds the operator that a person means: the one at the address that the options give; else the one of the
-// cluster of the kubeconfig. That may run on this machine, outside of the cluster, as that of make run does. One on
-// this machine that serves another cluster, or is in a Pod with this command, is asked when there is no other.
-func choose(ctx context.Context, c *cli.Config) (endpoint, error) {
-	local, err := endpointOf(c)
-	if err != nil && !mayAskCluster(c) {
-		return endpoint{}, errUnreachable{err}
+// choose finds the operator that a person means: the one in the cluster that the command line names, else the one at
+// the address that the options give.
+func choose(ctx context.Context, c *cli.Config) (to endpoint, err error) {
+	if asksCluster(c) {
+		to, err = endpointInCluster(ctx, c)
+	} else {
+		to, err = endpointOf(c)
 	}
-	if !mayAskCluster(c) {
-		return local, nil
+	if err != nil {
+		return to, errUnreachable{err}
 	}
-	away := err
-	if away == nil && !asksCluster(c) {
-		var of string
-		if of, away = local.cluster(ctx); away == nil && !servesAnother(c, of) {
-			return local, nil
-		}
-	}
-	inCluster, missing := endpointInCluster(ctx, c)
-	switch {
-	case missing == nil:
-		return inCluster, nil
-	case asksCluster(c):
-		return endpoint{}, errUnreachable{missing}
-	case away == nil:
-		return local, nil
-	}
-	return endpoint{}, errUnreachable{fmt.Errorf("%w; nor in the cluster: %w", away, missing)}
+	return to, nil
 }
 
-// cluster is the address of the API server that an operator works with, as it says; empty for one that does not say.
-func (e endpoint) cluster(ctx context.Context) (string, error) {
+// identity is what an operator says about itself; its fields are empty for one of an older version.
+type identity struct {
+	cluster   string // address of its API server
+	configMap string // NAMESPACE/NAME of the ConfigMap with values
+}
+
+func (e endpoint) identity(ctx context.Context) (identity, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.host+"/healthz", http.NoBody)
 	if err != nil {
-		return "", cli.Usagef("ask %s: %w; check --debug-address", e.where, err)
+		return identity{}, cli.Usagef("ask %s: %w; check --debug-address", e.where, err)
 	}
 	resp, err := e.client.Do(req)
 	if err != nil {
-		return "", e.unreachable(err)
+		return identity{}, e.unreachable(err)
 	}
 	defer resp.Body.Close()
-	return resp.Header.Get(server.ClusterHeader), nil
+	return identity{resp.Header.Get(server.ClusterHeader), resp.Header.Get(server.ConfigMapHeader)}, nil
 }
 
 // question is a request to the debug address.
@@ -162,7 +151,7 @@ func (e endpoint) unreachable(err error) error {
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
 		return errUnreachable{fmt.Errorf("no operator answers on %s: %w; is it running, and is %s the one it was started with? "+
-			"One in a cluster is found with --namespace and --context", e.where, err, e.option)}
+			"One in a cluster is asked with --namespace, and --context", e.where, err, e.option)}
 	}
 	return fmt.Errorf("no operator answers on %s: %w", e.where, err)
 }

@@ -50,30 +50,38 @@ all lines.`,
 	return cmd
 }
 
-// followRuns prints runs as they end.
+// followRuns prints runs as they end, also those of the process that follows the one that was asked first.
 func (a *asking) followRuns(cmd *cobra.Command, query url.Values) error {
 	if a.output != "text" {
 		return cli.Usagef("--follow prints text, not %s", a.output)
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for after := 0; ; {
+	process, after, said := "", 0, ""
+	for {
+		var list struct {
+			Runs    []server.RanHook
+			Process string
+		}
 		query.Set("after", strconv.Itoa(after))
 		body, err := a.page(cmd.Context(), "/hook/runs", query)
-		if cmd.Context().Err() != nil {
+		if err == nil {
+			err = decoded(body, &list)
+		}
+		switch {
+		case cmd.Context().Err() != nil:
 			return nil
-		}
-		if err != nil {
+		case err != nil && process == "":
 			return err
+		case err != nil && err.Error() != said: // it may be starting again
+			said = err.Error()
+			fmt.Fprintln(cmd.ErrOrStderr(), said)
+		case err == nil && process != "" && list.Process != process:
+			process, after = list.Process, 0
+			continue
+		case err == nil:
+			process, said = list.Process, ""
 		}
-		var list struct {
-			Runs []server.RanHook
-			Last int
-		}
-		if err := decoded(body, &list); err != nil {
-			return err
-		}
-		after = min(after, list.Last) // the operator has started again
 		for _, r := range list.Runs {
 			after = r.Number
 			if _, err := fmt.Fprintln(printable{cmd.OutOrStdout(), true}, r); err != nil {

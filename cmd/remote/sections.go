@@ -38,13 +38,15 @@ func moduleList(c *cli.Config) *cobra.Command {
 
 STATE is one of
 
-    disabled   it is off
-    waiting    it is on, and its first run has not begun
-    starting   in its first run, or waits to try that again
-    running    in a later run, or waits to try that again
-    ready      its last run has succeeded
-    suspended  it was switched off, and the reload that deletes it is on its way
-    deleting   its release is being removed
+    disabled     it is off
+    waiting      it is on, and its first run has not begun
+    starting     in its first run, or waits to try that again
+    running      in a later run, or waits to try that again
+    ready        its last run has succeeded, and the objects of its release are as they should be
+    progressing  objects of its release are on their way
+    unhealthy    objects of its release have failed, or are on their way for too long
+    suspended    a person has suspended it, or it was switched off and is about to be deleted
+    deleting     its release is being removed
 
 Behind it may stand parked (it fails or waits, and others go on without it), maintenance and drift.
 A purge of releases without a module directory that waits for a confirmation is shown below the table,

@@ -35,6 +35,7 @@ type valueEdit struct {
 	create  bool
 	secrets bool
 	special special
+	away    error // why the running operator is not asked; nil: it is
 }
 
 // special is what is known of the value that is edited.
@@ -155,6 +156,7 @@ func (v *valueEdit) run(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
+	v.away = v.meet(cmd.Context(), client)
 	for range editAttempts {
 		if err = v.attempt(cmd, client); !errors.Is(err, kube.ErrConflict) {
 			break
@@ -260,8 +262,38 @@ func (v *valueEdit) lastValid(ctx context.Context, client *kube.Client) (map[str
 		"ask where the operator answers, or write it all the same with --create, which removes what it held", c.Namespace, c.ConfigMap, errors.Join(err, errKept))
 }
 
+// meet finds out whether the operator that answers is the one whose values are written, and where it has them.
+func (v *valueEdit) meet(ctx context.Context, client *kube.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	c := v.config
+	to, err := choose(ctx, c)
+	if err != nil {
+		return err
+	}
+	its, err := to.identity(ctx)
+	if err != nil {
+		return err
+	}
+	mine := client.RESTConfig().Host
+	if its.cluster != "" && !asksCluster(c) && strings.TrimSuffix(its.cluster, "/") != strings.TrimSuffix(mine, "/") {
+		return fmt.Errorf("the one on %s serves another cluster, %s, not %s", to.where, its.cluster, mine)
+	}
+	namespace, name, said := strings.Cut(its.configMap, "/")
+	if said && namespace == c.Namespace && !c.Given("config-map") {
+		c.ConfigMap = name
+	}
+	if said && its.configMap != c.Namespace+"/"+c.ConfigMap {
+		return fmt.Errorf("the one on %s has its values in the ConfigMap %s, not in %s/%s", to.where, its.configMap, c.Namespace, c.ConfigMap)
+	}
+	return nil
+}
+
 // ask asks the running operator whether it would take these data.
 func (v *valueEdit) ask(ctx context.Context, data map[string]string) (answer messages.ConfigChecked, err error) {
+	if v.away != nil {
+		return answer, v.away
+	}
 	body, err := json.Marshal(data)
 	if err != nil {
 		return answer, err
@@ -353,7 +385,7 @@ func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (check f
 	if err != nil {
 		why = err.Error()
 	}
-	return nil, fmt.Sprintf("NOT validated by any schema: no operator answers, and %s; 'kubectl -n %s describe configmap %s' shows whether it is in force", why, v.config.Namespace, v.config.ConfigMap)
+	return nil, fmt.Sprintf("NOT validated by any schema: no operator answers (%s), and %s; 'kubectl -n %s describe configmap %s' shows whether it is in force", errAsk, why, v.config.Namespace, v.config.ConfigMap)
 }
 
 // within reports whether each line of a refusal was in the one before.

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,13 +32,13 @@ type Pod struct {
 // String names it for people.
 func (p Pod) String() string { return "Pod " + p.Namespace + "/" + p.Name }
 
-// usualNamespace is where the operator is when neither a person nor the context of the kubeconfig says so.
+// usualNamespace is where the operator is looked for when neither a person nor the context of the kubeconfig says where.
 const usualNamespace = "addon-operator"
 
 // Search says where a Pod of the operator may be.
 type Search struct {
 	Person    kube.Options // whose kubeconfig names the cluster
-	Namespace string       // empty: that of the context or, when no operator is there, addon-operator
+	Namespace string       // empty: that of the context or, when it has none, addon-operator
 	Lease     string       // by which the leader is elected
 	// Name is the name of a replica in the identity that the Lease shows.
 	Name func(identity string) string
@@ -57,32 +58,23 @@ func (s Search) Leader(ctx context.Context) (Pod, error) {
 	if err != nil {
 		return Pod{}, err
 	}
-	namespaces := []string{s.Namespace}
-	if s.Namespace == "" {
-		namespaces = slices.Compact([]string{namespace, usualNamespace})
-	}
-	var refused []error
-	for _, namespace := range namespaces {
-		pod, err := s.holder(ctx, client, namespace)
-		if errors.Is(err, ErrNone) || apierrors.IsForbidden(err) {
-			refused = keepRefusal(refused, err)
-			pod, err = youngest(ctx, client, namespace)
+	in := cmp.Or(s.Namespace, namespace, usualNamespace)
+	pod, err := s.holder(ctx, client, in)
+	var refused error
+	if errors.Is(err, ErrNone) || apierrors.IsForbidden(err) {
+		if apierrors.IsForbidden(err) {
+			refused = err
 		}
-		pod.config = config
-		if err == nil || !errors.Is(err, ErrNone) && !apierrors.IsForbidden(err) {
-			return pod, err
-		}
-		refused = keepRefusal(refused, err)
+		pod, err = youngest(ctx, client, in)
 	}
-	none := fmt.Errorf("%w in namespace %s of %s; name another one with --namespace", ErrNone, strings.Join(namespaces, ", and none in namespace "), config.Host)
-	return Pod{}, errors.Join(append([]error{none}, refused...)...)
-}
-
-func keepRefusal(refused []error, err error) []error {
-	if apierrors.IsForbidden(err) {
-		return append(refused, err)
+	pod.config = config
+	if errors.Is(err, ErrNone) {
+		err = fmt.Errorf("%w in namespace %s of %s; name another one with --namespace", ErrNone, in, config.Host)
 	}
-	return refused
+	if err != nil && refused != nil {
+		err = errors.Join(err, refused)
+	}
+	return pod, err
 }
 
 func (s Search) holder(ctx context.Context, client kubernetes.Interface, namespace string) (Pod, error) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"addon-operator/values"
 )
 
 // Class is how a module is doing, in one word. Pages show it by this word, and by a colour.
@@ -16,12 +18,13 @@ const (
 	ClassWaiting   Class = "waiting"     // for a Helm hook or for another module
 	ClassBusy      Class = "in progress" // it runs, or its objects are on their way
 	ClassProblem   Class = "with a problem"
+	ClassSuspended Class = "suspended" // by a person
 	ClassReady     Class = "ready"
 	ClassOff       Class = "off"
 )
 
 func classes() []Class {
-	return []Class{ClassFailing, ClassUnhealthy, ClassWaiting, ClassBusy, ClassProblem, ClassReady, ClassOff}
+	return []Class{ClassFailing, ClassUnhealthy, ClassWaiting, ClassBusy, ClassProblem, ClassSuspended, ClassReady, ClassOff}
 }
 
 // Rank is 0 for the worst.
@@ -41,6 +44,8 @@ func (m Module) Class() Class {
 			return ClassProblem
 		}
 		return ClassOff
+	case m.Maintenance == values.Suspended:
+		return ClassSuspended
 	case m.State != string(Ready):
 		return ClassBusy
 	case len(m.Problems) > 0:

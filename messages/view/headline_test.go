@@ -3,6 +3,8 @@ package view
 import (
 	"testing"
 	"time"
+
+	"addon-operator/values"
 )
 
 // Each module counts once, by the worst that is true of it; the worst class comes first.
@@ -25,12 +27,13 @@ func TestHeadline(t *testing.T) {
 		"no modules":       {},
 		"1 ready, 1 off":   {list: []Module{off, ready(nil)}},
 		"1 with a problem": {list: []Module{broken}},
-		"global hooks failing, 2 failing, 1 unhealthy, 1 waiting, 1 in progress, 1 with a problem, 1 ready": {
+		"global hooks failing, 2 failing, 1 unhealthy, 1 waiting, 1 in progress, 1 with a problem, 1 suspended, 1 ready": {
 			global: GlobalStatus{Failing: failing},
 			list: []Module{
 				ready(nil),
 				ready(func(m *Module) { m.Problems = []string{"changed on disk since it was loaded"} }),
 				ready(func(m *Module) { m.State = Progressing }),
+				ready(func(m *Module) { m.State, m.Maintenance = string(Suspended), values.Suspended }),
 				ready(func(m *Module) {
 					m.Waiting = &Wait{Module: "dns", Since: time.Now()}
 					m.Problems = []string{"x"}
