@@ -303,6 +303,16 @@ func TestUpgradeRefused(t *testing.T) {
 			nothingLeft(t, "010-own", "010-web")
 		})
 	}
+	left := "modules/.addon-operator-1/before/010-web"
+	if err := os.MkdirAll(left, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := commanded("module", "upgrade-chart", "web"); err == nil || !strings.Contains(err.Error(), left+" has what was there before") {
+		t.Errorf("after an upgrade that was interrupted: %v", err)
+	}
+	if err := os.RemoveAll("modules/.addon-operator-1"); err != nil {
+		t.Fatal(err)
+	}
 	// What a ConfigMap says is among the values: that of a file, here.
 	if err := os.WriteFile("cm.yaml", []byte("web: 'shade: red'\n"), 0o644); err != nil {
 		t.Fatal(err)
