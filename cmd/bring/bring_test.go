@@ -345,3 +345,42 @@ func TestUpgradeShowsNoChance(t *testing.T) {
 		t.Errorf("chance is shown:\n%s", out)
 	}
 }
+
+// A field that was made by chance and is set now is a change, and items of lists are compared by name.
+func TestUpgradeShowsTheEndOfChance(t *testing.T) {
+	home(t)
+	version := func(version, word, env string) string {
+		return fetchtest.Dir(t, strings.NewReplacer("VERSION", version, "WORD", word, "ENV", env).Replace(`
+-- Chart.yaml --
+{apiVersion: v2, name: lucky, version: VERSION}
+-- templates/a.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: words}
+data: {word: WORD, other: {{ randAlpha 8 }}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: envs}
+spec:
+  containers:
+    - name: c
+      image: a
+      env: ENV
+`))
+	}
+	must(t, "init", "module", "--from-chart", version("1.0.0", "{{ randAlpha 8 }}", `[{name: LUCK, value: "{{ randAlpha 8 }}"}, {name: FIX, value: "1"}]`))
+	out := must(t, "module", "upgrade-chart", "lucky", "--from-chart", version("1.1.0", "constant", `[{name: MORE, value: "2"}, {name: FIX, value: "1"}, {name: LUCK, value: "{{ randAlpha 8 }}"}]`), "--from", "files", "--dry-run")
+	expectAll(t, out, "ConfigMap words", "+  word: constant", "Pod envs", "name: MORE", `value: "2"`)
+	luck := map[string]bool{} // the values of LUCK, before and now
+	lines := strings.Split(out, "\n")
+	for i, line := range lines {
+		if strings.HasSuffix(line, "- name: LUCK") && i+1 < len(lines) {
+			_, value, _ := strings.Cut(lines[i+1], "value: ")
+			luck[value] = true
+		}
+	}
+	if strings.Contains(out, "-  other: ") || len(luck) != 1 {
+		t.Errorf("chance is shown:\n%s", out)
+	}
+}
