@@ -221,6 +221,7 @@ func (c *converge) restart(ctx actor.Context, cause messages.Cause) {
 	ctx.Send(c.program.PID(globalPath), messages.DropTasks{Reload: c.reload})
 	c.program.enqueue(ctx, true, c.program.task(messages.Converge, messages.ReloadModules{Cause: cause}, cause))
 	c.restarts.count++
+	c.restarts.postponed = nil // it is the next one
 	c.program.Metrics.Converge.Restarted(cause)
 	c.become(overtaken)
 }

@@ -47,7 +47,7 @@ func (q *queue) begun() []messages.Task {
 }
 
 // taskWaits lets others go past the task in progress.
-func (q *queue) taskWaits(ctx actor.Context, msg messages.TaskWaits) {
+func (q *queue) taskWaits(msg messages.TaskWaits) {
 	var waits held
 	i := slices.IndexFunc(q.passed, func(b passedTask) bool { return b.ID == msg.ID && len(b.waiting) == 0 })
 	switch {
@@ -61,8 +61,28 @@ func (q *queue) taskWaits(ctx actor.Context, msg messages.TaskWaits) {
 		return
 	}
 	q.held = append(q.held, waits)
-	if waits.Reload != 0 {
-		ctx.Send(q.program.PID(convergePath), messages.ReloadHeld{Reload: waits.Reload})
+	if !slices.Contains(q.failed, waits.ID) {
+		q.failed = append(q.failed, waits.ID)
+	}
+}
+
+// reportHeld says to converge which reload may not end soon, when that changes: the latest with a step that waits, or that has
+// failed, also during its next attempt.
+func (q *queue) reportHeld(ctx actor.Context) {
+	reload := 0
+	for _, b := range q.passed {
+		if len(b.waiting) > 0 {
+			reload = max(reload, b.Reload)
+		}
+	}
+	for _, t := range q.begun() {
+		if slices.Contains(q.failed, t.ID) {
+			reload = max(reload, t.Reload)
+		}
+	}
+	if reload != q.holdsUp {
+		q.holdsUp = reload
+		ctx.Send(q.program.PID(convergePath), messages.ReloadHeld{Reload: reload})
 	}
 }
 

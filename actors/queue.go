@@ -28,6 +28,8 @@ type queue struct {
 	aside   []messages.Task
 	left    *messages.RunHook // of the current task, to be set aside
 	passed  []passedTask      // tasks that wait for Helm hooks (waiting.go)
+	failed  []string          // the IDs of tasks that have failed and are not done
+	holdsUp int               // the reload that steps of this queue hold up, as converge knows it; 0 for none
 }
 
 func newQueue(p *program, name string) *queue { return &queue{program: p, name: name} }
@@ -43,7 +45,7 @@ func (q *queue) Receive(ctx actor.Context) {
 	case messages.TaskDone:
 		q.taskDone(ctx, msg)
 	case messages.TaskWaits:
-		q.taskWaits(ctx, msg)
+		q.taskWaits(msg)
 	case messages.GetTurn:
 		q.getTurn(ctx, msg)
 	case messages.LetPass:
@@ -59,6 +61,7 @@ func (q *queue) Receive(ctx actor.Context) {
 		return
 	}
 	q.next(ctx)
+	q.reportHeld(ctx)
 	q.publish(ctx)
 	q.tellEmpty(ctx)
 }
@@ -185,6 +188,7 @@ func (q *queue) count() (triggers int, many map[string]int) {
 
 func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
 	q.held = slices.DeleteFunc(q.held, func(h held) bool { return h.ID == msg.ID })
+	q.failed = slices.DeleteFunc(q.failed, func(id string) bool { return id == msg.ID })
 	q.passedDone(msg.ID)
 	if q.current == nil || q.current.ID != msg.ID {
 		return

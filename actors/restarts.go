@@ -23,8 +23,9 @@ type restarts struct {
 	// postponed is the latest cause of the reload that follows the one in progress; nil for none.
 	postponed *messages.Cause
 	told      bool
-	due       int // the last reload that was to be given up
-	held      int // the number of the last reload that has waited at one of its steps
+	held      int // the reload that is held up by one of its steps now; 0 for none
+	holds     int // how often one was held up
+	due       int // the last of these at whose end the reload is to be given up
 }
 
 // heldReload is how long a reload that is postponed waits for one that is held up.
@@ -49,32 +50,32 @@ func (c *converge) postpones(ctx actor.Context, cause messages.Cause) bool {
 	return true
 }
 
-// reloadHeld is called when a step of a reload fails, or waits. A reload that waits for its end must not wait for good.
+// reloadHeld is called when a step of a reload fails, or waits, and when none does any more. A reload that waits for its end must not wait for good.
 func (c *converge) reloadHeld(ctx actor.Context, msg messages.ReloadHeld) {
 	c.restarts.held = msg.Reload
+	c.restarts.holds++
 	c.unlessHeld(ctx)
 }
 
 // unlessHeld begins the reload that is postponed after a while, when the one in progress is held up.
 func (c *converge) unlessHeld(ctx actor.Context) {
 	r := &c.restarts
-	if r.held != c.reload || r.postponed == nil || r.due == c.reload {
+	if r.held != c.reload || r.postponed == nil || r.due == r.holds {
 		return
 	}
-	r.due = c.reload
-	self, due := ctx.Self(), postponedDue{c.reload}
+	r.due = r.holds
+	self, due := ctx.Self(), postponedDue{c.reload, r.holds}
 	time.AfterFunc(heldReload, func() { c.program.Send(self, due) })
 }
 
-// postponedDue says that a reload has been held up for a while.
-type postponedDue struct{ reload int }
+// postponedDue says that it is a while since a reload was held up.
+type postponedDue struct{ reload, holds int }
 
 // postponedDue restarts a reload that is still held up.
 func (c *converge) postponedDue(ctx actor.Context, msg postponedDue) {
-	if r := &c.restarts; msg.reload == c.reload && c.phase == reloading && r.postponed != nil {
-		cause := *r.postponed
-		r.postponed = nil
-		c.restart(ctx, cause)
+	r := &c.restarts
+	if msg.reload == c.reload && c.phase == reloading && r.postponed != nil && r.held == c.reload && r.holds == msg.holds {
+		c.restart(ctx, *r.postponed)
 	}
 }
 

@@ -115,9 +115,6 @@ func (q *queue) letPass(msg messages.LetPass) {
 	}
 	if q.current != nil && msg.Waits && concerns(*q.current) {
 		q.passed = append(q.passed, passedTask{Task: *q.current, since: q.since})
-		if q.current.Reload != 0 { // the reload may not end before the next one begins
-			q.program.Send(q.program.PID(convergePath), messages.ReloadHeld{Reload: q.current.Reload})
-		}
 		q.current = nil
 	}
 	for i := range q.passed {

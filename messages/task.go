@@ -365,5 +365,9 @@ type Turn struct {
 	Waited bool
 }
 
-// ReloadHeld says to converge that a step of a reload waits for its next attempt, for a Helm hook or for another module.
-type ReloadHeld struct{ Reload int }
+// ReloadHeld says to converge that a step of a reload has failed, or waits for a Helm hook or for another module, or that none does
+// any more.
+type ReloadHeld struct {
+	// Reload is its number; 0 for none.
+	Reload int
+}

@@ -303,6 +303,16 @@ func TestUpgradeRefused(t *testing.T) {
 			nothingLeft(t, "010-own", "010-web")
 		})
 	}
+	left := "modules/.addon-operator-1/before/010-web"
+	if err := os.MkdirAll(left, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := commanded("module", "upgrade-chart", "web"); err == nil || !strings.Contains(err.Error(), left+" has what was there before") {
+		t.Errorf("after an upgrade that was interrupted: %v", err)
+	}
+	if err := os.RemoveAll("modules/.addon-operator-1"); err != nil {
+		t.Fatal(err)
+	}
 	// What a ConfigMap says is among the values: that of a file, here.
 	if err := os.WriteFile("cm.yaml", []byte("web: 'shade: red'\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -332,6 +342,45 @@ func TestUpgradeShowsNoChance(t *testing.T) {
 	out := must(t, "module", "upgrade-chart", "lucky", "--from-chart", version("1.1.0", "81"), "--from", "files", "--dry-run")
 	expectAll(t, out, "ConfigMap both", `-  port: "80"`, `+  port: "81"`)
 	if strings.Contains(out, "Secret only") || strings.Contains(out, "-  word") {
+		t.Errorf("chance is shown:\n%s", out)
+	}
+}
+
+// A field that was made by chance and is set now is a change, and items of lists are compared by name.
+func TestUpgradeShowsTheEndOfChance(t *testing.T) {
+	home(t)
+	version := func(version, word, env string) string {
+		return fetchtest.Dir(t, strings.NewReplacer("VERSION", version, "WORD", word, "ENV", env).Replace(`
+-- Chart.yaml --
+{apiVersion: v2, name: lucky, version: VERSION}
+-- templates/a.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: words}
+data: {word: WORD, other: {{ randAlpha 8 }}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: envs}
+spec:
+  containers:
+    - name: c
+      image: a
+      env: ENV
+`))
+	}
+	must(t, "init", "module", "--from-chart", version("1.0.0", "{{ randAlpha 8 }}", `[{name: LUCK, value: "{{ randAlpha 8 }}"}, {name: FIX, value: "1"}]`))
+	out := must(t, "module", "upgrade-chart", "lucky", "--from-chart", version("1.1.0", "constant", `[{name: MORE, value: "2"}, {name: FIX, value: "1"}, {name: LUCK, value: "{{ randAlpha 8 }}"}]`), "--from", "files", "--dry-run")
+	expectAll(t, out, "ConfigMap words", "+  word: constant", "Pod envs", "name: MORE", `value: "2"`)
+	luck := map[string]bool{} // the values of LUCK, before and now
+	lines := strings.Split(out, "\n")
+	for i, line := range lines {
+		if strings.HasSuffix(line, "- name: LUCK") && i+1 < len(lines) {
+			_, value, _ := strings.Cut(lines[i+1], "value: ")
+			luck[value] = true
+		}
+	}
+	if strings.Contains(out, "-  other: ") || len(luck) != 1 {
 		t.Errorf("chance is shown:\n%s", out)
 	}
 }

@@ -76,12 +76,13 @@ func (u *upgrade) showObjects(ctx context.Context) error {
 			fmt.Fprintln(u.out, "    "+line)
 		}
 	}
-	again, err := u.render(ctx, false)
-	if err != nil {
+	beforeAgain, oldErr := u.render(ctx, false)
+	afterAgain, newErr := u.render(ctx, true)
+	if err := cmp.Or(oldErr, newErr); err != nil {
 		return fmt.Errorf("upgrade-chart: %w", err)
 	}
-	old, fresh := slices.Concat(before.objects, before.hooks), slices.Concat(after.objects, after.hooks)
-	withoutChance(byIdentity(fresh), byIdentity(old), byIdentity(slices.Concat(again.objects, again.hooks)))
+	old, fresh := before.all(), after.all()
+	withoutChance(twice{byIdentity(old), byIdentity(beforeAgain.all())}, twice{byIdentity(fresh), byIdentity(afterAgain.all())})
 	objects := u.objectChanges(old, fresh)
 	if len(objects) == 0 {
 		fmt.Fprintln(u.out, u.words("\nObjects: no change with the values WHERE."))
@@ -89,7 +90,7 @@ func (u *upgrade) showObjects(ctx context.Context) error {
 	}
 	fmt.Fprintln(u.out, u.words("\nObjects, with the values WHERE:"))
 	var text bytes.Buffer
-	err = u.print(&text, objects)
+	err := u.print(&text, objects)
 	_, writeErr := io.WriteString(u.out, u.hidden(text.String()))
 	return errors.Join(err, writeErr)
 }
@@ -111,41 +112,67 @@ func (u *upgrade) render(ctx context.Context, fresh bool) (rendered, error) {
 	return render(ctx, m, merged)
 }
 
-// withoutChance gives new objects the old values of what two renders of the old chart make differently: that is no change.
-func withoutChance(fresh, first, again map[manifest.Object]map[string]any) {
-	for id, o := range fresh {
-		if first[id] != nil && again[id] != nil {
-			steady(o, first[id], again[id])
+// twice are the objects of two renders of one chart.
+type twice struct {
+	once, again map[manifest.Object]map[string]any
+}
+
+// withoutChance gives new objects the old values of what both charts make differently at each render: that is no change.
+func withoutChance(old, fresh twice) {
+	for id, o := range fresh.once {
+		if old.once[id] != nil && old.again[id] != nil && fresh.again[id] != nil {
+			steady(old.once[id], old.again[id], o, fresh.again[id])
 		}
 	}
 }
 
-// steady is a new value, but for what differs in the two old ones.
-func steady(fresh, first, again any) any {
+// steady is the new value with the old ones of what differs in the two old values and in the two new ones. It changes the first
+// new value.
+func steady(old, oldAgain, fresh, freshAgain any) any {
 	switch next := fresh.(type) {
 	case map[string]any:
-		one, ok1 := first.(map[string]any)
-		other, ok2 := again.(map[string]any)
-		for key := range next {
-			if before, there := one[key]; ok1 && ok2 && there {
-				next[key] = steady(next[key], before, other[key])
+		others := [...]map[string]any{mapOf(old), mapOf(oldAgain), mapOf(freshAgain)}
+		for key, value := range next {
+			a, ok1 := others[0][key]
+			b, ok2 := others[1][key]
+			c, ok3 := others[2][key]
+			if ok1 && ok2 && ok3 {
+				next[key] = steady(a, b, value, c)
 			}
 		}
 		return next
 	case []any:
-		one, _ := first.([]any)
-		other, _ := again.([]any)
-		for i := range next {
-			if i < len(one) && i < len(other) {
-				next[i] = steady(next[i], one[i], other[i])
+		for i, item := range next {
+			a, ok1 := partner(old, i, item)
+			b, ok2 := partner(oldAgain, i, item)
+			c, ok3 := partner(freshAgain, i, item)
+			if ok1 && ok2 && ok3 {
+				next[i] = steady(a, b, item, c)
 			}
 		}
 		return next
 	}
-	if !reflect.DeepEqual(first, again) {
-		return first
+	if !reflect.DeepEqual(old, oldAgain) && !reflect.DeepEqual(fresh, freshAgain) {
+		return old
 	}
 	return fresh
+}
+
+func mapOf(value any) map[string]any {
+	fields, _ := value.(map[string]any)
+	return fields
+}
+
+// partner is the item of another list that has the name of an item, or the same place when this one has none.
+func partner(list any, i int, item any) (any, bool) {
+	items, _ := list.([]any)
+	if name := mapOf(item)["name"]; name != nil {
+		i = slices.IndexFunc(items, func(other any) bool { return reflect.DeepEqual(mapOf(other)["name"], name) })
+	}
+	if i < 0 || i >= len(items) {
+		return nil, false
+	}
+	return items[i], true
 }
 
 // objectChanges compares objects.

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -35,11 +37,18 @@ func TestExchange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
-			from, to := filepath.Join(root, "from"), filepath.Join(root, "to")
-			fill(from, fresh)
+			s, err := newStage(root, root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			to := filepath.Join(root, "a")
+			fill(filepath.Join(s.modules, "a"), fresh)
 			fill(to, before)
-			if err := exchange(from, to, filepath.Join(root, "aside"), c.names...); (err != nil) != c.failed {
+			if err := s.exchange("a", to, c.names...); (err != nil) != c.failed {
 				t.Fatalf("got %v", err)
+			}
+			if s.close(); exists(s.root) {
+				t.Error("the stage stays")
 			}
 			got := map[string]string{}
 			for name := range maps.Collect(unions(c.want, before, fresh)) {
@@ -52,6 +61,50 @@ func TestExchange(t *testing.T) {
 			}
 		})
 	}
+}
+
+// When what was there cannot be put back, the only copy of it stays, errors say where it is, and the next upgrade says so, too.
+func TestExchangeKeepsTheOnlyCopy(t *testing.T) {
+	root := t.TempDir()
+	s, err := newStage(root, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{filepath.Join(s.modules, "a", "chart"), filepath.Join(root, "a", "chart", "templates")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls := 0
+	s.rename = func(from, to string) error {
+		if calls++; calls > 1 { // the first one moves the chart aside
+			return &os.LinkError{Op: "rename", Old: from, New: to, Err: syscall.EIO}
+		}
+		return os.Rename(from, to)
+	}
+	if err := interrupted(root, "a"); err != nil {
+		t.Errorf("before: %v", err)
+	}
+	err = s.exchange("a", filepath.Join(root, "a"), "chart")
+	s.close()
+	aside := filepath.Join(s.root, "before", "a")
+	if !exists(filepath.Join(aside, "chart", "templates")) {
+		t.Error("the only copy of the chart is removed")
+	}
+	if err == nil || !strings.Contains(err.Error(), "move what is in "+aside+" to its place there, then remove "+s.root) {
+		t.Errorf("got %v", err)
+	}
+	if err := interrupted(root, "a"); err == nil || !strings.Contains(err.Error(), aside+" has what was there before") {
+		t.Errorf("the next upgrade: %v", err)
+	}
+	if err := interrupted(root, "b"); err != nil {
+		t.Errorf("that of another module: %v", err)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // unions are the entries of several maps.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,14 +32,22 @@ type stage struct {
 	dir     string // of the modules that stay
 	root    string
 	modules string
+	rename  func(from, to string) error
+	keep    bool // it has the only copy of something
 }
 
+// Names below the modules directory. What an exchange moves aside lies in the directory before of a stage.
+const (
+	stagePrefix = ".addon-operator-" // modules directories are read without hidden ones
+	beforeDir   = "before"
+)
+
 func newStage(dir, global string) (*stage, error) {
-	root, err := os.MkdirTemp(dir, ".addon-operator-") // modules directories are read without hidden ones
+	root, err := os.MkdirTemp(dir, stagePrefix)
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{dir: dir, root: root, modules: filepath.Join(root, "modules")}
+	s := &stage{dir: dir, root: root, modules: filepath.Join(root, "modules"), rename: os.Rename}
 	return s, errors.Join(os.MkdirAll(s.modules, 0o755), s.share(dir, global))
 }
 
@@ -75,7 +84,59 @@ func (s *stage) write(base, name, text string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-func (s *stage) close() { _ = os.RemoveAll(s.root) } // it is hidden, should it stay
+func (s *stage) close() {
+	if !s.keep {
+		_ = os.RemoveAll(s.root) // it is hidden, should it stay
+	}
+}
+
+// exchange moves files and directories of a module on the stage to a directory, and what was there aside. When one of them
+// cannot be moved, all are put back. When that fails, too, the stage is kept, and the error names it.
+func (s *stage) exchange(base, to string, names ...string) (err error) {
+	from, aside := filepath.Join(s.modules, base), filepath.Join(s.root, beforeDir, base)
+	var undo []func() error
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, back := range slices.Backward(undo) {
+			if undoErr := back(); undoErr != nil {
+				s.keep = true
+				err = fmt.Errorf("%w; %w", err, undoErr)
+			}
+		}
+		if s.keep {
+			err = fmt.Errorf("%w; not all of %s could be put back: move what is in %s to its place there, then remove %s", err, to, aside, s.root)
+		}
+	}()
+	for _, name := range names {
+		fresh, place, old := filepath.Join(from, name), filepath.Join(to, name), filepath.Join(aside, name)
+		if err := os.MkdirAll(filepath.Dir(old), 0o755); err != nil {
+			return err
+		}
+		switch err := s.rename(place, old); {
+		case err == nil:
+			undo = append(undo, func() error { return s.rename(old, place) })
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+		if err := s.rename(fresh, place); err != nil {
+			return err
+		}
+		undo = append(undo, func() error { return s.rename(place, fresh) })
+	}
+	return nil
+}
+
+// interrupted says that an earlier exchange of a module has not ended, or runs now.
+func interrupted(dir, base string) error {
+	left, err := filepath.Glob(filepath.Join(dir, stagePrefix+"*", beforeDir, base))
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	return fmt.Errorf("an earlier upgrade of %s was interrupted, or runs now: %s has what was there before; when none runs, move what is missing back to its place, then remove %s",
+		filepath.Join(dir, base), left[0], filepath.Dir(filepath.Dir(left[0])))
+}
 
 // load reads a module on the stage.
 func (s *stage) load(base string) (addons.Module, addons.Global, error) {

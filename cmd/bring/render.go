@@ -30,6 +30,9 @@ type rendered struct {
 	crds    []map[string]any // in crds/, of the chart and of its subcharts
 }
 
+// all are the objects and hooks.
+func (r rendered) all() []map[string]any { return slices.Concat(r.objects, r.hooks) }
+
 // render renders the chart of a module without a cluster.
 func render(ctx context.Context, m addons.Module, merged map[string]any) (r rendered, err error) {
 	server := apiserver.New(scenario.DefaultVersion)
@@ -138,7 +141,7 @@ func strangers(ctx context.Context, r rendered) (stubs []map[string]any, err err
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range slices.Concat(r.objects, r.hooks) {
+	for _, o := range r.all() {
 		u := unstructured.Unstructured{Object: o}
 		gvk := u.GroupVersionKind()
 		if known[gvk.GroupKind()] {
@@ -161,7 +164,7 @@ func namespaces(r rendered) (all []map[string]any) {
 			there[identify(o).Name] = true
 		}
 	}
-	for _, o := range slices.Concat(r.objects, r.hooks) {
+	for _, o := range r.all() {
 		if name := identify(o).Namespace; !there[name] {
 			there[name] = true
 			all = append(all, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}})

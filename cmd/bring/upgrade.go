@@ -122,6 +122,9 @@ func (u *upgrading) find(name string) (addons.Module, addons.Global, error) {
 	var known []string
 	for _, m := range all {
 		if m.Name == name || m.Base == name {
+			if err := interrupted(m.Root, m.Base); err != nil {
+				return m, tree.Global, fmt.Errorf("upgrade-chart: %w", err)
+			}
 			if _, err := os.Stat(filepath.Join(m.Dir, chartDir, "Chart.yaml")); err != nil {
 				return m, tree.Global, fmt.Errorf("module %s has no chart of others: there is no %s", m.Name, filepath.Join(m.Dir, chartDir, "Chart.yaml"))
 			}
@@ -265,42 +268,11 @@ func (u *upgrade) replace() error {
 	if u.schema != "" {
 		names = append(names, filepath.FromSlash(schemaFile))
 	}
-	if err := exchange(u.dir(), u.module.Dir, filepath.Join(u.stage.root, "before"), names...); err != nil {
+	if err := u.stage.exchange(u.module.Base, u.module.Dir, names...); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(u.out, "\n%s holds %s now.\n", filepath.Join(u.module.Dir, chartDir), u.fresh.Origin)
 	return err
-}
-
-// exchange moves files and directories from one directory to another, and what was there aside. When one of them cannot be
-// moved, all are put back.
-func exchange(from, to, aside string, names ...string) (err error) {
-	var undo []func() error
-	defer func() {
-		if err == nil {
-			return
-		}
-		for _, back := range slices.Backward(undo) {
-			err = errors.Join(err, back())
-		}
-	}()
-	for _, name := range names {
-		fresh, place, old := filepath.Join(from, name), filepath.Join(to, name), filepath.Join(aside, name)
-		if err := os.MkdirAll(filepath.Dir(old), 0o755); err != nil {
-			return err
-		}
-		switch err := os.Rename(place, old); {
-		case err == nil:
-			undo = append(undo, func() error { return os.Rename(old, place) })
-		case !errors.Is(err, fs.ErrNotExist):
-			return err
-		}
-		if err := os.Rename(fresh, place); err != nil {
-			return err
-		}
-		undo = append(undo, func() error { return os.Rename(place, fresh) })
-	}
-	return nil
 }
 
 // tests rewrites golden files, if that is wanted.

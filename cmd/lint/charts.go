@@ -26,6 +26,9 @@ import (
 // renderLimit is how long the templates of one module may take.
 const renderLimit = 30 * time.Second
 
+// maxUnset is how many values of one chart that nothing sets are named.
+const maxUnset = 20
+
 // definitions finds the kinds that modules bring in crds/.
 func (c *checks) definitions() {
 	for _, m := range c.tree.Modules {
@@ -222,15 +225,16 @@ func (c *checks) unset(m addons.Module, own *values.Section) {
 		all = values.Merge(all, given)
 	}
 	merged, _ := all.(map[string]any)
-	for _, u := range loaded.Unset(merged) {
-		if c.inSchema(m, u.Path) || c.maySet(m, u.Path) {
-			continue
-		}
+	found := slices.DeleteFunc(loaded.Unset(merged), func(u charts.Unset) bool { return c.inSchema(m, u.Path) || c.maySet(m, u.Path) })
+	for _, u := range found[:min(len(found), maxUnset)] {
 		fix := "set it in values.yaml, or write | default after it"
 		if meant := values.Nearest(u.Path[len(u.Path)-1], u.Known); meant != "" {
 			fix = "did you mean " + meant + "?"
 		}
 		c.found.add(Warning, filepath.Join(charts.Root(m.Dir), filepath.FromSlash(u.File)), place{u.Line, u.Column}, fmt.Sprintf("nothing sets .Values.%s, so nothing is printed; %s", strings.Join(u.Path, "."), fix))
+	}
+	if more := len(found) - maxUnset; more > 0 {
+		c.found.add(Warning, m.Dir, place{}, fmt.Sprintf("and %d more values are printed that nothing sets", more))
 	}
 }
 

@@ -31,6 +31,7 @@ type rbacOptions struct {
 	values        []string
 	offline       bool
 	watch         bool
+	partial       bool
 }
 
 // Command groups what can be asked about permissions.
@@ -44,8 +45,9 @@ what the kubernetes bindings of hooks watch (each hook is asked with --config), 
 the charts of modules create (each is rendered, with the values that lie on disk and once
 more with each file of --values). Definitions of kinds may lie in any module, also in
 templates. Comments say for whom each rule is; rules with a * are listed on top. When a hook or
-a chart fails, the rules of all others are printed, with what is missing on top, and the command
-fails. Nothing is written to a cluster; with a kubeconfig its kinds are known, too.`,
+a chart fails, the command fails and prints no rules, because fewer rules in the place of those
+in force take rights from the operator; --partial prints those of all others, with what is missing
+on top. Nothing is written to a cluster; with a kubeconfig its kinds are known, too.`,
 		Example: "  addon-operator rbac generate --modules-dir ./modules --global-hooks-dir ./global-hooks | kubectl apply -f -",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,6 +61,7 @@ fails. Nothing is written to a cluster; with a kubeconfig its kinds are known, t
 	flags.StringArrayVar(&o.values, "values", nil, "file with values that hooks would find out, such as {global: {…}}; can be given several times")
 	flags.BoolVar(&o.offline, "offline", false, "know the kinds of Kubernetes only, although there is a kubeconfig")
 	flags.BoolVar(&o.watch, "watch-charts", false, "also let the operator watch the kinds of charts in the whole cluster, to see deleted objects at once and not within a minute")
+	flags.BoolVar(&o.partial, "partial", false, "when hooks or charts fail, print the rules of all others, to read them; the command fails nevertheless")
 	cmd.AddCommand(generate)
 	return cmd
 }
@@ -112,7 +115,13 @@ func generateRBAC(ctx context.Context, out, warnings io.Writer, c *cli.Config, o
 	for _, m := range g.tree.Modules {
 		errs = append(errs, g.hooks(ctx, "hook", m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module), g.module(ctx, m))
 	}
+	if ctx.Err() != nil { // what was not asked is not named
+		return context.Cause(ctx)
+	}
 	err = errors.Join(errs...)
+	if err != nil && !o.partial { // what stands behind a pipe would apply them
+		return fmt.Errorf("the rules are incomplete, so none are printed; --partial prints those of all others: %w", err)
+	}
 	if err := (manifest{o.name, c.Namespace, o.account, texts(err)}).write(out, roles(g.demands)); err != nil {
 		return err
 	}

@@ -2,11 +2,13 @@ package rbac
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/tools/txtar"
@@ -27,13 +29,17 @@ func (v variables) lookup(name string) (string, bool) {
 
 // commanded runs a command line.
 func commanded(env variables, args ...string) (output string, err error) {
+	return commandedIn(context.Background(), env, args...)
+}
+
+func commandedIn(ctx context.Context, env variables, args ...string) (output string, err error) {
 	root, c := cli.Root("test", env.lookup)
 	root.AddCommand(Command(c))
 	var out bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(io.Discard)
 	root.SetArgs(args)
-	err = root.Execute()
+	err = root.ExecuteContext(ctx)
 	return out.String(), err
 }
 
@@ -224,10 +230,37 @@ func TestRulesAreRefused(t *testing.T) {
 			if err == nil || errors.As(err, new(cli.UsageError)) != c.usage || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v, want %s", err, c.says)
 			}
+			if out != "" {
+				t.Errorf("rules are printed, although some are missing:\n%s", out)
+			}
+			if out, err = commanded(nil, append(args, append(c.more, "--partial")...)...); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("with --partial: got %v, want %s", err, c.says)
+			}
 			if c.more == nil && (!strings.Contains(out, "# These rules are INCOMPLETE:\n# - ") || !strings.Contains(ruled(t, out), "configmaps")) {
 				t.Errorf("the rules of the others are not there, or nothing says that some are missing:\n%s", out)
 			}
 		})
+	}
+}
+
+// A command that is interrupted prints no rules: those of what it has not come to are missing.
+func TestInterruptedPrintsNoRules(t *testing.T) {
+	dir, args := laidOut(t, "-- modules/a/hooks/h.sh --\n#!/bin/sh\necho > FIFO\nexec sleep 1000\n")
+	fifo, hook := filepath.Join(dir, "fifo"), filepath.Join(dir, "modules/a/hooks/h.sh")
+	text, err := os.ReadFile(hook)
+	if err == nil {
+		err = errors.Join(os.WriteFile(hook, bytes.Replace(text, []byte("FIFO"), []byte(fifo), 1), 0o755), syscall.Mkfifo(fifo, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, _ = os.ReadFile(fifo) // until the hook runs
+		cancel()
+	}()
+	if out, err := commandedIn(ctx, nil, append(args, "--partial")...); !errors.Is(err, context.Canceled) || out != "" {
+		t.Errorf("got %v and\n%s", err, out)
 	}
 }
 
