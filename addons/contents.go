@@ -1,6 +1,7 @@
 package addons
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -60,10 +62,17 @@ func look(dir string, known contents, partOf func(name string) part) contents {
 	if known.settled && known.stamp == now.stamp {
 		return known
 	}
+	words := noPart
+	if templatesRead(dir, files) {
+		words = chartPart
+	}
 	for i := range now.parts {
 		all := sha256.New()
 		for _, f := range files {
 			p := partOf(f.name)
+			if p == noPart {
+				p = words
+			}
 			if f.name != "values.yaml" && p != part(i) || f.name == "values.yaml" && part(i) == hooksPart { // these are the chart's defaults, too
 				continue
 			}
@@ -158,8 +167,23 @@ func isLeftover(name string) bool {
 	return strings.HasPrefix(name, ".") && name != ".helmignore" || strings.HasSuffix(name, "~") || strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#")
 }
 
-// partOfModule says which part of a module a file belongs to. Words and tests are for people, though a chart in the directory of the module
-// may read them as .Files: it has the new ones when it is rendered next.
+// templatesRead reports whether templates of a chart in the directory itself may read its files.
+func templatesRead(dir string, files []foundFile) (reads bool) {
+	for _, f := range files {
+		top, _, _ := strings.Cut(f.name, "/")
+		switch {
+		case f.name == "chart/Chart.yaml":
+			return false // its files are those below chart/
+		case !reads && (top == "templates" || top == "charts"):
+			var text bytes.Buffer
+			reads = f.copyTo(&text, dir) && bytes.Contains(text.Bytes(), []byte(".Files"))
+		}
+	}
+	return reads
+}
+
+// partOfModule says which part of a module a file belongs to. Words and tests are for people, unless templates read files: then they are part
+// of the chart.
 func partOfModule(name string) part {
 	top, _, below := strings.Cut(name, "/")
 	if !below && path.Ext(name) == ".md" {
@@ -181,10 +205,15 @@ func partOfModule(name string) part {
 	return chartPart
 }
 
-// partOfGlobal does it for the directory of global hooks.
+// partOfGlobal does it for the directory of global hooks. Words and tests are for people there, too; a program next to them may be a hook.
 func partOfGlobal(name string) part {
-	if strings.HasPrefix(name, "openapi/") {
+	top, _, below := strings.Cut(name, "/")
+	word := slices.Contains([]string{".yaml", ".json", ".md", ".txt"}, path.Ext(name)) // never hooks
+	switch {
+	case below && top == "openapi":
 		return configPart
+	case !below && path.Ext(name) == ".md", below && word && (top == "tests" || top == "docs"):
+		return noPart
 	}
 	return hooksPart
 }

@@ -282,6 +282,12 @@ func TestRefreshOfWhatIsBroken(t *testing.T) {
 	if last, err = next.Refresh(dirs(root)); err != nil || !module(t, next, "web").Same(module(t, last, "web")) || len(next.Unloaded(dirs(root))) > 0 {
 		t.Errorf("with words and tests: %v %v", err, next.Unloaded(dirs(root)))
 	}
+	for _, words := range []string{"tests/a.yaml", "tests/a.golden.yaml", "README.md", "docs/a.txt"} {
+		write(t, root, "global/"+words, "words")
+	}
+	if got := next.Unloaded(dirs(root)); len(got) > 0 {
+		t.Errorf("with words and tests of the global hooks: %q", got)
+	}
 	write(t, root, "modules/020-web/templates/a.yaml", "a: 1")
 	write(t, root, "modules/values.yaml", "global: {g: 2}")
 	write(t, root, "modules/040-later/templates/a.yaml", "a: 1")
@@ -305,6 +311,36 @@ func TestRefreshOfWhatIsBroken(t *testing.T) {
 	}
 	if got := next.Unloaded(dirs(root)); !strings.Contains(got[""], "does not exist") || got["dns"] == "" {
 		t.Errorf("without the modules directory: %q", got)
+	}
+}
+
+// P8: words are part of a chart in the directory of its module when templates read files.
+func TestRefreshOfFilesThatTemplatesRead(t *testing.T) {
+	const reads = "text: {{ .Files.Get \"docs/motd.txt\" }}"
+	for name, c := range map[string]struct {
+		files map[string]string
+		part  bool
+	}{
+		"reads":           {map[string]string{"templates/a.yaml": reads}, true},
+		"its part does":   {map[string]string{"templates/a.yaml": "", "charts/sub/templates/a.yaml": reads}, true},
+		"does not":        {map[string]string{"templates/a.yaml": "", "hooks/a.sh": "# .Files"}, false},
+		"chart elsewhere": {map[string]string{"chart/Chart.yaml": "name: web\nversion: 1.0.0\n", "chart/templates/a.yaml": reads}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"modules/020-web/docs/motd.txt": "old"}
+			for file, text := range c.files {
+				files["modules/020-web/"+file] = text
+			}
+			tree, root := load(t, files)
+			write(t, root, "modules/020-web/docs/motd.txt", "new words")
+			if got := tree.Unloaded(dirs(root))["web"]; (got != "") != c.part {
+				t.Errorf("changed since: %q", got)
+			}
+			next, err := tree.Refresh(dirs(root))
+			if err != nil || module(t, next, "web").Same(module(t, tree, "web")) == c.part {
+				t.Errorf("the module is the same, %v: %v", !c.part, err)
+			}
+		})
 	}
 }
 

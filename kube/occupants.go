@@ -16,10 +16,19 @@ import (
 
 // Occupants are those who use a namespace in which an operator is about to begin.
 type Occupants struct {
-	// Running are signs of another operator that acts there.
+	// Lease is the one that has not expired; without a holder there is none.
+	Lease HeldLease
+	// Running are other signs of another operator that acts there.
 	Running []string
 	// Left is what the new operator would take over: the ConfigMap, and releases.
 	Left []string
+}
+
+// HeldLease is a Lease that somebody holds.
+type HeldLease struct {
+	Holder string
+	// Renewed is how long ago, and Left how long until it expires.
+	Renewed, Left time.Duration
 }
 
 // maxNamed bounds how many objects of one kind are named.
@@ -50,9 +59,7 @@ func (c *Client) Occupants(ctx context.Context, namespace, lease, configMap stri
 		return o, err
 	}
 	for _, one := range leases {
-		if holder, since := heldBy(one, time.Now()); holder != "" {
-			o.Running = append(o.Running, fmt.Sprintf("%s holds the Lease %s, and has renewed it %s ago", holder, lease, since.Round(time.Second)))
-		}
+		o.Lease = held(one, time.Now())
 	}
 	for kind, resource := range map[string]string{"Deployment": "deployments", "StatefulSet": "statefulsets", "DaemonSet": "daemonsets"} {
 		workloads, err := of("apps", "v1", resource)("", metav1.ListOptions{})
@@ -100,17 +107,18 @@ func releasesIn(records []unstructured.Unstructured) string {
 	return text
 }
 
-// heldBy is who holds a Lease that has not expired.
-func heldBy(lease unstructured.Unstructured, now time.Time) (holder string, since time.Duration) {
+// held reads a Lease; it is empty when that has expired.
+func held(lease unstructured.Unstructured, now time.Time) HeldLease {
 	text, _, _ := unstructured.NestedString(lease.Object, "spec", "renewTime")
 	seconds, _, _ := unstructured.NestedInt64(lease.Object, "spec", "leaseDurationSeconds")
-	holder, _, _ = unstructured.NestedString(lease.Object, "spec", "holderIdentity")
+	holder, _, _ := unstructured.NestedString(lease.Object, "spec", "holderIdentity")
 	renewed, err := time.Parse(time.RFC3339Nano, text)
-	since = now.Sub(renewed)
-	if err != nil || since > time.Duration(seconds)*time.Second {
-		return "", 0
+	since, duration := now.Sub(renewed), time.Duration(seconds)*time.Second
+	if err != nil || since > duration {
+		return HeldLease{}
 	}
-	return holder, max(since, 0)
+	since = max(since, 0)
+	return HeldLease{holder, since, duration - since}
 }
 
 // runsOperator reports whether a workload has a container that looks like an operator.

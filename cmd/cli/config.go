@@ -212,7 +212,7 @@ func (c *Config) Complete() error {
 		errs = append(errs, errors.New("no namespace is given; set ADDON_OPERATOR_NAMESPACE or --namespace to the namespace of the operator"))
 	}
 	if !c.Given("ha") {
-		c.HA = c.Kubeconfig == "" || c.PodName != "" // L1
+		c.HA = c.HA || c.Kubeconfig == "" || c.PodName != "" // L1; 'dev --cluster' has set it
 	}
 	if !c.Given("watch-modules") {
 		c.WatchModules = c.Kubeconfig != "" // P8

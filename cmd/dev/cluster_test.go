@@ -3,10 +3,12 @@ package dev
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"addon-operator/cmd/cli"
 	"addon-operator/kube/apiserver"
 	"addon-operator/kube/builtin"
 	"addon-operator/values"
@@ -19,6 +21,10 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 		return fmt.Sprintf(`{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: addon-operator-leader-election, namespace: addon-operator-dev}, spec: {holderIdentity: pod-1_a, leaseDurationSeconds: 15, renewTime: %q}}`,
 			time.Now().Add(-renewed).UTC().Format(time.RFC3339Nano))
 	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name, objects string
 		says          []string
@@ -26,6 +32,7 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 	}{
 		{name: "nothing", says: []string{"!There are already"}},
 		{name: "lease", objects: lease(time.Second), refuses: "another operator runs in the namespace addon-operator-dev: pod-1_a holds the Lease addon-operator-leader-election, and has renewed it 1s ago; stop it"},
+		{name: "lease of this machine", objects: strings.ReplaceAll(lease(time.Second), "pod-1_a", cli.NewIdentity(host, "127.0.0.1:9650")), refuses: "an operator of this machine holds the Lease addon-operator-leader-election, and has renewed it 1s ago; end it, or, if it was killed, wait 14s; nothing was written"},
 		{name: "expired lease", objects: lease(time.Hour)},
 		{name: "lease elsewhere", objects: strings.ReplaceAll(lease(0), "namespace: addon-operator-dev", "namespace: other")},
 		{name: "deployment by its image", objects: fmt.Sprintf(workload, "Deployment", "ours", 2, `{image: "example.com/team/addon-operator:v1"}`), refuses: "the Deployment ours runs an operator"},
@@ -64,6 +71,9 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 			err := (&place{what: "modules"}).current(t.Context(), options, asking{in: strings.NewReader(""), out: &out, yes: true})
 			if c.refuses == "" && err != nil || c.refuses != "" && (err == nil || !strings.Contains(err.Error(), c.refuses) || !strings.Contains(err.Error(), "nothing was written")) {
 				t.Errorf("got %v, want %q", err, c.refuses)
+			}
+			if err == nil && !options.HA {
+				t.Error("it takes no Lease, so the next one does not see it")
 			}
 			for _, text := range append(c.says, "Your cluster: context ") {
 				unwanted, not := strings.CutPrefix(text, "!")

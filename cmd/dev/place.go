@@ -204,6 +204,9 @@ func (p *place) current(ctx context.Context, c *cli.Config, a asking) error {
 	if err != nil {
 		return fmt.Errorf("--cluster: %w", err)
 	}
+	if !c.Given("ha") {
+		c.HA = true // the next one sees this one by its Lease
+	}
 	c.Kubeconfig, p.cluster = target.Kubeconfig, fmt.Sprintf("context %s, %s", target.Context, target.Server)
 	fmt.Fprintf(a.out, `Your cluster: %s
 The operator runs on this machine, with your permissions. It writes its ConfigMap and releases into the
@@ -251,6 +254,12 @@ func look(ctx context.Context, c *cli.Config, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--cluster: %w; nothing was written", err)
 	}
+	if held := found.Lease; held.Holder != "" {
+		if name, _ := cli.ParseIdentity(held.Holder); name == thisMachine() {
+			return fmt.Errorf("--cluster: an operator of this machine holds the Lease %s, and has renewed it %s ago; end it, or, if it was killed, wait %s; nothing was written", c.LeaseName, held.Renewed.Round(time.Second), held.Left.Round(time.Second))
+		}
+		found.Running = append([]string{fmt.Sprintf("%s holds the Lease %s, and has renewed it %s ago", held.Holder, c.LeaseName, held.Renewed.Round(time.Second))}, found.Running...)
+	}
 	if len(found.Running) > 0 {
 		return fmt.Errorf("--cluster: another operator runs in the namespace %s: %s; stop it, or name another namespace with --namespace; nothing was written", c.Namespace, strings.Join(found.Running, "; "))
 	}
@@ -258,6 +267,12 @@ func look(ctx context.Context, c *cli.Config, out io.Writer) error {
 		fmt.Fprintf(out, "There are already, and the operator goes on with them as its own: %s. Releases without a module here may be purged.\n", strings.Join(found.Left, "; "))
 	}
 	return nil
+}
+
+// thisMachine is its name in a Lease; empty when it has none.
+func thisMachine() string {
+	name, _ := os.Hostname()
+	return name
 }
 
 // furnish makes the namespace, and enables a module that is alone: its flag may stand in no file here.

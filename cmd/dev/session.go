@@ -98,11 +98,13 @@ func (s *session) post(event any) { s.mail.post(event) }
 func (s *session) run(ctx context.Context) error {
 	looping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
+	ctx, leave := context.WithCancel(ctx)
 	all.Go(func() { s.loop(looping) })
 	all.Go(func() { s.ask(looping) })
 	all.Go(func() { s.checker.run(ctx) })
 	defer all.Wait()
 	defer stop()
+	defer leave()
 	changed := make(chan struct{}, 1)
 	newDisk(s.config.Dirs).watch(ctx, func(what saved) {
 		s.post(what)
@@ -116,6 +118,10 @@ func (s *session) run(ctx context.Context) error {
 		err := s.operate(ctx)
 		if ctx.Err() != nil {
 			return err
+		}
+		var exit cli.ExitError
+		if errors.As(err, &exit) { // what ran here has not stopped in good order
+			return fmt.Errorf("the Lease %s is lost, so another operator may act now; start it again: %v", s.config.LeaseName, err)
 		}
 		if errors.Is(err, syscall.EADDRINUSE) && taken < portTries { // since a moment ago, or still by the last start
 			taken++

@@ -430,6 +430,11 @@ func TestDevAsksBeforeItUsesACluster(t *testing.T) {
 
 	cmd, expect := d.plainly("--cluster", "--yes", "--kube-config", kubeconfig)
 	expect("context memory", "hello: ready", "the first converge is over")
+	out, err = d.command("--cluster", "--yes", "--kube-config", kubeconfig).CombinedOutput()
+	if err == nil {
+		t.Error("a second one uses the same namespace")
+	}
+	expectAll(t, string(out), "an operator of this machine holds the Lease", "nothing was written")
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

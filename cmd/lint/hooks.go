@@ -41,6 +41,7 @@ func (c *checks) hooks(ctx context.Context, dir, prefix, workingDir string, scop
 func (c *checks) starts(path string) bool {
 	err := hooks.CheckInterpreter(c.Chroot, path)
 	if err != nil {
+		c.passing = true // it may be installed
 		at, text, _ := numbered(err.Error())
 		c.found.add(Error, path, c.found.src.of(path).start(at.line), text)
 	}
@@ -51,6 +52,7 @@ func (c *checks) starts(path string) bool {
 func (c *checks) misconfigured(path string, err error) {
 	var printed *hooks.PrintedError
 	var config *hooks.ConfigError
+	c.passing = c.passing || err != nil && !errors.As(err, &printed)
 	switch {
 	case err == nil:
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
@@ -114,6 +116,7 @@ func (c *checks) enabled(ctx context.Context, m addons.Module, own *values.Secti
 	_, err := c.runner.Enabled(ctx, script)
 	var failed *hooks.ExitError
 	var slow *hooks.TimeoutError
+	c.passing = c.passing || err != nil && !errors.As(err, &failed)
 	switch {
 	case err == nil:
 	case errors.As(err, &failed):

@@ -48,7 +48,10 @@ type checks struct {
 	// documents are what the charts of modules print, by their directories.
 	documents map[string][]helm.Document
 	client    *helm.Client // that renders; nil until there is one with the kinds that are known now
-	common    string       // what each module depends on; see Memory
+	// For Memory:
+	stamps  map[string]string // of directories, as they were before anything was read
+	common  string            // what each module depends on
+	passing bool              // what was found in the directory at hand may be gone although its files are as they were
 }
 
 // Check finds the mistakes below the directories, and returns how many modules there are. The error says why it could not look.
@@ -75,6 +78,7 @@ func Check(ctx context.Context, o Options) (found []Finding, modules int, err er
 	if err != nil {
 		return nil, 0, err
 	}
+	c.stamp()
 	c.load()
 	o.Memory.forget(c.tree)
 	c.found.links()

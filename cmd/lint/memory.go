@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"addon-operator/addons"
@@ -18,7 +19,7 @@ import (
 
 // Memory is what a check leaves for the next one, for who looks at each save: what was found in a module, or what its chart printed,
 // is so until its files change, or what it depends on: the global hooks, values and schemas, the names of the modules, and kinds
-// that others bring. What hooks find out elsewhere is not noticed. The zero value is empty. One check uses it at a time; one
+// that others bring. What hooks find out elsewhere is not noticed, but one that did not answer is asked again. The zero value is empty. One check uses it at a time; one
 // that was cancelled leaves what it has done.
 type Memory struct {
 	charts      charts.Cache
@@ -57,13 +58,28 @@ func sumOf(inputs ...any) (sum [sha256.Size]byte) {
 	return sha256.Sum256(text)
 }
 
+// stamp notes how all directories are before anything in them is read: what was saved meanwhile must not count as looked at.
+func (c *checks) stamp() {
+	c.stamps = map[string]string{}
+	note := func(dir string) { c.stamps[dir] = fmt.Sprintf("%x", addons.Stamp(dir)) }
+	note(c.Dirs.Global)
+	for _, root := range c.Dirs.Modules {
+		entries, _ := os.ReadDir(root) // loading says why not
+		for _, entry := range entries {
+			if entry.Name()[0] != '.' {
+				note(filepath.Join(root, entry.Name()))
+			}
+		}
+	}
+}
+
 // depends notes what every module depends on.
 func (c *checks) depends() {
 	var global any
 	if c.global != nil {
 		global = c.global.Merged()
 	}
-	sum := sumOf(addons.Stamp(c.tree.Global.Dir), global, c.Values, c.names(), c.Release, c.Tests)
+	sum := sumOf(c.stamps[c.tree.Global.Dir], global, c.Values, c.names(), c.Release, c.Tests)
 	c.common = fmt.Sprintf("%x", sum)
 }
 
@@ -73,7 +89,7 @@ func (c *checks) inputs(dir string, own *values.Section) [sha256.Size]byte {
 	if own != nil {
 		section = own.Merged()
 	}
-	return sumOf(fmt.Sprintf("%x", addons.Stamp(dir)), own == nil, section, c.common, fmt.Sprintf("%x", c.kinds.sum))
+	return sumOf(c.stamps[dir], own == nil, section, c.common, fmt.Sprintf("%x", c.kinds.sum))
 }
 
 // once looks at a directory, unless it was looked at before with the same inputs: then it is as it was found.
@@ -84,8 +100,9 @@ func (c *checks) once(ctx context.Context, dir string, own *values.Section, look
 		return
 	}
 	before := len(c.found.list)
+	c.passing = false
 	look()
-	if ctx.Err() == nil && len(c.found.list) < maxFindings { // else not all was looked at
+	if _, stamped := c.stamps[dir]; stamped && !c.passing && ctx.Err() == nil && len(c.found.list) < maxFindings { // else not all was looked at
 		c.Memory.found = keep(c.Memory.found, dir, of, append([]Finding(nil), c.found.list[before:]...))
 	}
 }
@@ -97,7 +114,7 @@ func (c *checks) renderOnce(ctx context.Context, m addons.Module, own *values.Se
 		return known.result.documents, known.result.err
 	}
 	documents, err := c.render(ctx, m, own)
-	if ctx.Err() == nil {
+	if _, stamped := c.stamps[m.Dir]; stamped && ctx.Err() == nil { // else the directory has come meanwhile
 		c.Memory.printed = keep(c.Memory.printed, m.Dir, of, printed{documents, err})
 	}
 	return documents, err

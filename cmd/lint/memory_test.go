@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/tools/txtar"
 
@@ -96,6 +97,53 @@ func TestMemory(t *testing.T) {
 		if got := strings.Join(who, " "); got != step.asks {
 			t.Errorf("%s: asked are %q, want %q", what, got, step.asks)
 		}
+	}
+}
+
+// What was saved while it was looked at is looked at again, and so is what did not answer, in which other things than files may have a part.
+func TestMemoryOfWhatPasses(t *testing.T) {
+	const (
+		good    = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: good}\n"
+		edits   = "#!/bin/sh\nif [ -e \"$ONCE\" ]; then rm \"$ONCE\"; echo '" + good + "' >\"$FILE\"; fi\necho 'onStartup: 1'\n"
+		fails   = "#!/bin/sh\n[ ! -e \"$ONCE\" ] || exit 1\necho 'onStartup: 1'\n"
+		hangs   = "#!/bin/sh\n[ ! -e \"$ONCE\" ] || exec sleep 600\necho 'onStartup: 1'\n"
+		answers = "#!/bin/sh\n[ ! -e \"$ONCE\" ] || exec sleep 600\necho true >\"$MODULE_ENABLED_RESULT\"\n"
+		missing = "#!/usr/bin/env of-this-test\n"
+	)
+	for _, c := range []struct{ name, file, text, says string }{
+		{"edited after it was rendered", "global-hooks/hooks/edit.sh", edits, "nam is no field"},
+		{"a hook that failed", "modules/010-web/hooks/a.sh", fails, "exit"},
+		{"a slow hook", "modules/010-web/hooks/a.sh", hangs, "did not answer --config"},
+		{"a slow enabled script", "modules/010-web/enabled", answers, "did not answer within"},
+		{"an interpreter that is not there yet", "modules/010-web/hooks/a.sh", missing, "is in no directory of PATH"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text := good
+			if strings.Contains(c.text, "$FILE") {
+				text = strings.Replace(good, "name:", "nam:", 1)
+			}
+			dir := tree(t, &txtar.Archive{Files: []txtar.File{{Name: "modules/010-web/templates/a.yaml", Data: []byte(text)}, {Name: c.file, Data: []byte(c.text)}}})
+			once, programs := filepath.Join(t.TempDir(), "once"), t.TempDir()
+			t.Setenv("ONCE", once)
+			t.Setenv("FILE", filepath.Join(dir, "modules/010-web/templates/a.yaml"))
+			t.Setenv("PATH", os.Getenv("PATH")+":"+programs)
+			if err := os.WriteFile(once, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var memory lint.Memory
+			remember := func(o *lint.Options) { o.Memory, o.HookLimit = &memory, time.Second }
+			if found := checked(t, dir, remember); !strings.Contains(fmt.Sprint(found), c.says) {
+				t.Errorf("at first it finds %v, not %q", found, c.says)
+			}
+			_ = os.Remove(once) // it may have done so
+			if err := os.WriteFile(filepath.Join(programs, "of-this-test"), []byte("#!/bin/sh\necho 'onStartup: 1'\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			plain := checked(t, dir, func(*lint.Options) {})
+			if found := checked(t, dir, remember); fmt.Sprint(found) != fmt.Sprint(plain) {
+				t.Errorf("then, with a memory, it finds\n%v\nwithout\n%v", found, plain)
+			}
+		})
 	}
 }
 
