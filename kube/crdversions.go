@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/metadata"
 )
 
@@ -31,13 +32,17 @@ const (
 // leaveVersions prepares a definition for a file that drops versions in which objects may be stored: once they are out of
 // the definition, such objects can no longer be read or deleted. It writes all objects again, which stores them in the
 // version that the file stores, and then takes the old versions out of status.storedVersions (M3). Until then the
-// definition keeps them.
+// definition keeps them, and what converts objects now. Objects are not written again in a version that ranks below one that
+// is dropped, as in a rollback: they would lose the fields that only the later one has.
 func (c crdInstaller) leaveVersions(ctx context.Context, d crdSource, next, live *unstructured.Unstructured) error {
 	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
 	dropped := slices.DeleteFunc(slices.Clone(stored), func(v string) bool { return versionOf(next, v) != nil })
-	storage, served := storedIn(next), servedKinds(next)
-	if len(dropped) == 0 || storage == "" || len(served) == 0 {
+	storage := storedIn(next)
+	if len(dropped) == 0 || storage == "" || resourceOf(next).Empty() {
 		return nil // the API server says what else is wrong
+	}
+	if err := c.neverBack(ctx, next, live, dropped); err != nil {
+		return err
 	}
 	if storedIn(live) != storage {
 		between, err := withVersions(next, live, dropped)
@@ -51,19 +56,46 @@ func (c crdInstaller) leaveVersions(ctx context.Context, d crdSource, next, live
 			return err
 		}
 	}
-	gv := schema.FromAPIVersionAndKind(served[0].apiVersion, served[0].name).GroupVersion()
-	for _, s := range served {
-		if strings.HasSuffix(s.apiVersion, "/"+storage) {
-			gv.Version = storage
-		}
-	}
-	plural, _, _ := unstructured.NestedString(next.Object, "spec", "names", "plural")
-	if err := c.rewrite(ctx, gv.WithResource(plural)); err != nil {
+	if err := c.rewrite(ctx, resourceOf(next)); err != nil {
 		return fmt.Errorf("objects may be stored in %s, which the file no longer has, and cannot be written again in version %s: %w; "+
 			"correct that (the operator must be allowed to list and patch %s), or keep the version in the file, with served: false",
 			strings.Join(dropped, ", "), storage, plain(err), d.name)
 	}
 	return c.forget(ctx, live, dropped)
+}
+
+// neverBack refuses to drop versions that rank above the one that the file stores, while there are objects.
+func (c crdInstaller) neverBack(ctx context.Context, next, live *unstructured.Unstructured, dropped []string) error {
+	storage, at := storedIn(next), resourceOf(live)
+	later := slices.DeleteFunc(slices.Clone(dropped), func(v string) bool { return version.CompareKubeAwareVersionStrings(v, storage) < 0 })
+	if len(later) == 0 {
+		return nil
+	}
+	if !at.Empty() {
+		objects, err := c.count(ctx, at)
+		if err != nil {
+			return fmt.Errorf("list %s, which may be stored in %s: %w", at.GroupResource(), strings.Join(later, ", "), plain(err))
+		}
+		if objects == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("the file no longer has version %s, in which objects may be stored, and stores the earlier version %s, in which they would lose "+
+		"what only the later one has; keep %[1]s in the file, as in the cluster, or write the objects in %[2]s yourself and then take %[1]s out of "+
+		"status.storedVersions of %[3]s", strings.Join(later, ", "), storage, live.GetName())
+}
+
+// count returns how many objects of a kind there are.
+func (c crdInstaller) count(ctx context.Context, gvr schema.GroupVersionResource) (int64, error) {
+	list, err := c.metadata.Resource(gvr).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return 0, err
+	}
+	objects := int64(len(list.Items))
+	if more := list.GetRemainingItemCount(); more != nil {
+		objects += *more
+	}
+	return objects, nil
 }
 
 // rewrite writes all objects of a kind as they are, which the API server then stores in the stored version.
@@ -129,18 +161,23 @@ func (c crdInstaller) forget(ctx context.Context, live *unstructured.Unstructure
 	return nil
 }
 
-// withVersions is a definition that keeps versions of the one in the cluster. It does not count as installed.
+// withVersions is a definition that keeps versions of the one in the cluster, and the webhook that converts them: without it,
+// the API server would only rename the version, and drop the fields that the other one does not have. It does not count as
+// installed.
 func withVersions(next, live *unstructured.Unstructured, names []string) (*unstructured.Unstructured, error) {
 	between := next.DeepCopy()
 	unstructured.RemoveNestedField(between.Object, "metadata", "annotations", crdHash)
 	versions, _, err := unstructured.NestedSlice(between.Object, "spec", "versions")
 	for _, name := range names {
-		version := versionOf(live, name)
-		if version == nil {
+		kept := versionOf(live, name)
+		if kept == nil {
 			return nil, errors.Join(err, fmt.Errorf("objects may be stored in version %s, which the definition in the cluster does not have", name))
 		}
-		version["storage"] = false
-		versions = append(versions, version)
+		kept["storage"] = false
+		versions = append(versions, kept)
+	}
+	if conversion, _, _ := unstructured.NestedMap(live.Object, "spec", "conversion"); conversion["strategy"] == "Webhook" {
+		err = errors.Join(err, unstructured.SetNestedMap(between.Object, conversion, "spec", "conversion"))
 	}
 	return between, errors.Join(err, unstructured.SetNestedSlice(between.Object, versions, "spec", "versions"))
 }
@@ -154,6 +191,20 @@ func versionOf(crd *unstructured.Unstructured, name string) map[string]any {
 		}
 	}
 	return nil
+}
+
+// resourceOf is what a definition serves, in the stored version if that is served; empty when it serves nothing.
+func resourceOf(crd *unstructured.Unstructured) schema.GroupVersionResource {
+	served := servedKinds(crd)
+	if len(served) == 0 {
+		return schema.GroupVersionResource{}
+	}
+	gv := schema.FromAPIVersionAndKind(served[0].apiVersion, served[0].name).GroupVersion()
+	if storage := storedIn(crd); slices.ContainsFunc(served, func(s servedKind) bool { return s.apiVersion == gv.Group+"/"+storage }) {
+		gv.Version = storage
+	}
+	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
+	return gv.WithResource(plural)
 }
 
 // storedIn is the version in which objects are stored from now on.
