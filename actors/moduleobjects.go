@@ -307,7 +307,8 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 		if err != nil {
 			return err
 		}
-		object, o.seen[m.Name] = created, created
+		object = created
+		o.keep(ctx, object, created)
 	}
 	if converge.Ready {
 		o.request(ctx, &object, m)
@@ -326,13 +327,26 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 	if err != nil {
 		return err
 	}
-	o.seen[m.Name], o.wrote[m.Name] = now, wroteStatus{want, now.Status.String()}
+	o.wrote[m.Name] = wroteStatus{want, now.Status.String()}
+	o.keep(ctx, object, now)
 	return nil
+}
+
+// keep remembers the answer to a write. It may show what people have changed since the object was read; the watch, which
+// brings that later, is no news then.
+func (o *moduleObjects) keep(ctx actor.Context, read, now kube.ModuleObject) {
+	o.seen[now.Name] = now
+	if now.Generation != read.Generation || now.RequestedAt != read.RequestedAt || now.RetryRequestedAt != read.RetryRequestedAt {
+		o.program.changed.note(now.Name)
+	}
+	if now.Suspend != o.suspended[now.Name] {
+		o.tellSuspended(ctx)
+	}
 }
 
 // request does what people have requested of a module by annotations, once (J16). What is suspended waits.
 func (o *moduleObjects) request(ctx actor.Context, object *kube.ModuleObject, m view.Module) {
-	if m.Maintenance == values.Suspended {
+	if object.Suspend || m.Maintenance == values.Suspended {
 		return
 	}
 	run, retry := cutRequest(object.RequestedAt), cutRequest(object.RetryRequestedAt)

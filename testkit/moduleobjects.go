@@ -29,6 +29,8 @@ type moduleObjects struct {
 	refused error          // of all requests
 	notify  func(kube.ModuleNews)
 	quiet   bool // writes are counted, and not traced
+	// crossed is what people do just before the next write of an object, so that its answer shows it before the watch does.
+	crossed map[string]func()
 }
 
 // Read implements actors.ModuleObjects.
@@ -88,6 +90,11 @@ func (m *moduleObjects) Apply(_ context.Context, name string, status kube.Module
 	object, there := m.objects[name]
 	if !there {
 		return object, apierrors.NewNotFound(schema.GroupResource{Group: kube.ModuleGroup, Resource: "modules"}, name)
+	}
+	if cross := m.crossed[name]; cross != nil {
+		delete(m.crossed, name)
+		cross()
+		object = m.objects[name]
 	}
 	m.note(name, shown(status))
 	object.Status = status
@@ -164,11 +171,9 @@ func moduleSteps() map[string]step {
 			}
 			return p.modules.refuse(apierrors.NewNotFound(kind, ""))
 		},
-		"module-suspend": onModuleObject(func(o *kube.ModuleObject, what string) {
-			o.Suspend = what != "false"
-			o.Generation++
-		}),
-		"module-request": onModuleObject(func(o *kube.ModuleObject, at string) { o.RequestedAt = at }),
+		"module-suspend": onModuleObject(suspend),
+		"module-request": onModuleObject(request),
+		"module-crossed": crossing,
 		"module-retry":   onModuleObject(func(o *kube.ModuleObject, at string) { o.RetryRequestedAt = at }),
 		"module-delete": func(p *player, name string) error {
 			p.modules.mu.Lock()
@@ -191,6 +196,21 @@ func moduleSteps() map[string]step {
 	}
 }
 
+// crossing has a change of an object happen in the middle of the operator's next write of it.
+func crossing(p *player, rest string) error {
+	how, rest, _ := strings.Cut(rest, " ")
+	name, text, _ := strings.Cut(rest, " ")
+	change := map[string]func(*kube.ModuleObject, string){"suspend": suspend, "request": request}[how]
+	if change == nil {
+		return fmt.Errorf("module-crossed knows suspend and request, not %q", how)
+	}
+	m := p.modules
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.crossed[name] = func() { m.change(name, text, change) }
+	return nil
+}
+
 // refuse has all requests fail from now on; nil: the kind is there.
 func (m *moduleObjects) refuse(err error) error {
 	m.mu.Lock()
@@ -208,10 +228,21 @@ func onModuleObject(change func(o *kube.ModuleObject, text string)) step {
 		name, text, _ := strings.Cut(rest, " ")
 		p.modules.mu.Lock()
 		defer p.modules.mu.Unlock()
-		object := p.modules.objects[name]
-		object.Name = cmp.Or(object.Name, name)
-		change(&object, text)
-		p.modules.store(object)
+		p.modules.change(name, text, change)
 		return nil
 	}
+}
+
+func (m *moduleObjects) change(name, text string, change func(o *kube.ModuleObject, text string)) {
+	object := m.objects[name]
+	object.Name = cmp.Or(object.Name, name)
+	change(&object, text)
+	m.store(object)
+}
+
+func request(o *kube.ModuleObject, at string) { o.RequestedAt = at }
+
+func suspend(o *kube.ModuleObject, what string) {
+	o.Suspend = what != "false"
+	o.Generation++
 }

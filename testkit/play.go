@@ -155,7 +155,7 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	}
 	p.Cast, cluster.Note, cluster.Deliver = p, trace.Add, p.news.tell
 	p.metrics.ShowOldNames()
-	p.modules = &moduleObjects{trace: trace, objects: map[string]kube.ModuleObject{}, writes: map[string]int{}}
+	p.modules = &moduleObjects{trace: trace, objects: map[string]kube.ModuleObject{}, writes: map[string]int{}, crossed: map[string]func(){}}
 	p.traps = &traps{laid: map[trap]bool{}}
 	if s.runner == nil || s.disk.hasPrograms() { // it logs into the trace of one play
 		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.disk.dir, "tmp"), Log: trace.Logger(slog.LevelDebug, p.witness.logLine)})
