@@ -37,7 +37,7 @@ var pageTemplate = sync.OnceValue(func() *template.Template {
 			if t.IsZero() {
 				return ""
 			}
-			return template.HTML(fmt.Sprintf(`<time datetime="%s" data-is="%s">%s</time>`, t.UTC().Format(time.RFC3339), kind, t.UTC().Format(time.TimeOnly+" MST"))) //nolint:gosec // times only
+			return template.HTML(fmt.Sprintf("<time datetime=%q data-is=%q>%s</time>", t.UTC().Format(time.RFC3339), kind, t.UTC().Format(time.TimeOnly+" MST"))) //nolint:gosec // times only
 		}
 	}
 	return template.Must(template.New("page").Funcs(template.FuncMap{

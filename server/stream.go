@@ -41,13 +41,13 @@ type parts struct {
 }
 
 // latest returns parts that are at most a second old. Neither is changed afterwards.
-func (p *parts) latest(make func() overview) (html map[string]string, order []string, _ error) {
+func (p *parts) latest(look func() overview) (html map[string]string, order []string, _ error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.html != nil && time.Since(p.made) < streamEvery {
 		return p.html, p.order, nil
 	}
-	data := make()
+	data := look()
 	html = map[string]string{}
 	for _, name := range []string{"top", "queues"} {
 		text, err := part(name, data)

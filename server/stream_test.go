@@ -70,8 +70,8 @@ func TestLiveEvents(t *testing.T) {
 		h.add("operator", "module/dns", view.ModuleStatus{Phase: view.Ready, Enabled: true, Order: 1})
 		source := h.source()
 		source.Hide = func(text string) string { return strings.ReplaceAll(text, "hunter2", "***") }
-		page, close := follow(server.Debug(source), "/live")
-		defer close()
+		page, leave := follow(server.Debug(source), "/live")
+		defer leave()
 		first := page.take()
 		if len(first) != 1 || partsOf(first[0])["m-dns"] == nil || partsOf(first[0])["top"] == nil || partsOf(first[0])["queues"] == nil || fmt.Sprint(first[0]["order"]) != "[m-dns]" {
 			t.Fatalf("the first event is %v", first)
@@ -132,9 +132,9 @@ func TestLiveEventsOfThePublic(t *testing.T) {
 		source := h.source()
 		source.Ask = func(context.Context, string, any) (any, error) { return nil, errors.New("it is being restarted") }
 		for name, handler := range map[string]http.Handler{"public": server.Public(source), "debug": server.Debug(source)} {
-			page, close := follow(handler, "/live?module=dns")
+			page, leave := follow(handler, "/live?module=dns")
 			text := fmt.Sprint(page.take())
-			close()
+			leave()
 			synctest.Wait()
 			if shown := strings.Contains(text, "hunter2"); shown != (name == "debug") {
 				t.Errorf("%s: the error is shown: %v", name, shown)

@@ -121,7 +121,7 @@ func (s *session) run(ctx context.Context) error {
 		}
 		var exit cli.ExitError
 		if errors.As(err, &exit) { // what ran here has not stopped in good order
-			return fmt.Errorf("the Lease %s is lost, so another operator may act now; start it again: %v", s.config.LeaseName, err)
+			return fmt.Errorf("the Lease %s is lost, so another operator may act now; start it again: %v", s.config.LeaseName, err) //nolint:errorlint // an exit code that is wrapped would be the end without a text
 		}
 		if errors.Is(err, syscall.EADDRINUSE) && taken < portTries { // since a moment ago, or still by the last start
 			taken++

@@ -103,7 +103,7 @@ func (b *browser) connect(address string) {
 		}
 		return nil
 	})
-	if b.conn, _, err = websocket.DefaultDialer.DialContext(b.t.Context(), pages[0].WebSocketDebuggerURL, nil); err != nil {
+	if b.conn, _, err = websocket.DefaultDialer.DialContext(b.t.Context(), pages[0].WebSocketDebuggerURL, nil); err != nil { //nolint:bodyclose // the library closes it
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(func() { _ = b.conn.Close() })

@@ -203,8 +203,3 @@ func (h *house) request(module, annotation, value string) {
 	h.t.Helper()
 	h.kubectl("annotate", "--overwrite", "module", module, "addon-operator.io/"+annotation+"="+value, "-n", h.namespace)
 }
-
-func (h *house) suspend(module string, suspended bool) {
-	h.t.Helper()
-	h.kubectl("patch", "module", module, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"suspend":%t}}`, suspended), "-n", h.namespace)
-}

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 // lastWord is how long a connection that ends waits for the reason, which comes on another stream.
@@ -80,12 +80,12 @@ func (p Pod) dialer() (httpstream.Dialer, error) {
 	if err != nil {
 		return nil, err
 	}
-	websockets, err := portforward.NewSPDYOverWebsocketDialer(url, p.config)
+	websockets, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, p.config)
 	if err != nil {
 		return nil, err
 	}
-	old := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
-	return portforward.NewFallbackDialer(websockets, old, func(err error) bool {
+	old := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	return portforward.NewFallbackDialerForStreaming(websockets, old, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	}), nil
 }

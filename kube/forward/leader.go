@@ -88,7 +88,7 @@ func (s Search) holder(ctx context.Context, client kubernetes.Interface, namespa
 	name := s.Name(*lease.Spec.HolderIdentity)
 	pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return Pod{}, fmt.Errorf("Lease %s/%s is held by %s, which is no Pod there: it has ended, or runs outside of the cluster; ask that one with --debug-address where it runs", namespace, s.Lease, name)
+		return Pod{}, fmt.Errorf("the Lease %s/%s is held by %s, which is no Pod there: it has ended, or runs outside of the cluster; ask that one with --debug-address where it runs", namespace, s.Lease, name)
 	}
 	if err != nil {
 		return Pod{}, err
