@@ -407,14 +407,14 @@ func (a *apply) createNamespace() error {
 
 // namespaceFirst turns the error of a read that is forbidden into the cause, when that is known: without the namespace there are
 // no rules in it.
-func (a *apply) namespaceFirst(err error) error {
-	if !apierrors.IsForbidden(err) || a.home.isRoot() {
+func (op *operation) namespaceFirst(err error) error {
+	if !apierrors.IsForbidden(err) || op.home.isRoot() {
 		return err
 	}
-	client, clientErr := a.clientFor(schema.GroupVersion{Version: "v1"})
-	name := a.home.options.Namespace
-	if clientErr != nil || !apierrors.IsNotFound(client.Get().Resource("namespaces").Name(name).Do(a.ctx).Error()) {
+	client, clientErr := op.clientFor(schema.GroupVersion{Version: "v1"})
+	name := op.home.options.Namespace
+	if clientErr != nil || !apierrors.IsNotFound(client.Get().Resource("namespaces").Name(name).Do(op.ctx).Error()) {
 		return err
 	}
-	return problem(Invalid, a.release, "namespace %s of the release does not exist, and nothing may be read there; create it, and apply the rules for it that 'addon-operator rbac generate' prints", name)
+	return problem(Invalid, op.release, "namespace %s of the release does not exist, and nothing may be read there; create it, and apply the rules for it that 'addon-operator rbac generate' prints", name)
 }

@@ -140,20 +140,25 @@ func (r *renderer) renderAgain(op *operation, m Module, ch *charts.Chart) (resul
 
 // renderFiles renders with fixed values of .Release: with the real revision the
 // checksum would change at each upgrade. What each template printed is in the result,
-// by name. Before there is a release, a chart may refuse an upgrade, as one does that makes a password at the
-// installation and wants it back at each upgrade: then it is rendered as for that installation.
+// by name. While no revision is or was deployed, a chart may refuse an upgrade, as one does that makes a password at the
+// installation and wants it back at each upgrade: then it is rendered as for that installation (H8, H9).
 func (r *renderer) renderFiles(op *operation, m Module, ch *charts.Chart, lookup *lookupClients) (map[string]string, error) {
 	files, err := r.renderAs(op, m, ch, lookup, chartutil.ReleaseOptions{Revision: 1, IsUpgrade: true})
 	if err == nil {
 		return files, nil
 	}
-	if _, exists := op.home.records.remembered(op.release); exists {
+	first, errFirst := r.renderAs(op, m, ch, lookup, chartutil.ReleaseOptions{Revision: 1, IsInstall: true})
+	if errFirst != nil {
 		return nil, err
 	}
-	if first, errFirst := r.renderAs(op, m, ch, lookup, chartutil.ReleaseOptions{Revision: 1, IsInstall: true}); errFirst == nil {
-		return first, nil
+	state, errState := op.home.records.read(op.ctx, op.release)
+	switch {
+	case errState != nil:
+		return nil, classify(op.ctx, op.release, op, op.namespaceFirst(errState))
+	case state.wasDeployed():
+		return nil, err
 	}
-	return nil, err
+	return first, nil
 }
 
 // renderAs renders for a revision, of which the caller says the number and how it comes about.
@@ -282,7 +287,8 @@ func renderProblem(ctx context.Context, op *operation, m Module, err error) erro
 		return classify(ctx, m.Name, op, err)
 	}
 	var away *kinds.AwayError
-	if errors.As(err, &away) {
+	var known *Error
+	if errors.As(err, &away) || errors.As(err, &known) {
 		return classify(ctx, m.Name, op, err)
 	}
 	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")

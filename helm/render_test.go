@@ -47,36 +47,6 @@ func renderOffline(t testing.TB, c *Client, m Module) (*rendered, error) {
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
 // A chart that does not render names the template and what to do.
-// A chart that makes a password once, and wants it at an upgrade, can be installed, and is left alone from then on.
-func TestApplyPasswordOfTheInstallation(t *testing.T) {
-	f := start(t)
-	m := moduleOf(t, "guarded", `
--- templates/secret.yaml --
-{{- $known := (lookup "v1" "ConfigMap" .Release.Namespace "guarded").data }}
-{{- if and .Release.IsUpgrade (not $known) }}{{ fail "PASSWORDS ERROR: give the current password" }}{{ end }}
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: guarded}
-data: {password: {{ $known | default dict | dig "password" (randAlphaNum 10) | quote }}}
-`)
-	if shown, err := f.client.Show(t.Context(), m); err != nil || len(shown) != 1 {
-		t.Errorf("shown are %v, %v", shown, err)
-	}
-	f.apply(m, Installed, 1)
-	password := f.configMap("guarded")["password"]
-	f.apply(m, Skipped, 1)
-	f.restart()
-	f.apply(m, Skipped, 1)
-	if got := f.configMap("guarded")["password"]; got != password {
-		t.Errorf("password %q, then %q", password, got)
-	}
-	f.deleteConfigMap("guarded")
-	f.restart()
-	if err := f.refuse(m, Render); !strings.Contains(err.Error(), "PASSWORDS ERROR") {
-		t.Errorf("error = %v", err)
-	}
-}
-
 func TestRenderErrors(t *testing.T) {
 	tests := []struct {
 		name, files string
