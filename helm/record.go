@@ -237,3 +237,18 @@ func writeIn(root *os.Root, f charts.File) error {
 	_, err = file.Write(f.Data)
 	return errors.Join(err, file.Close())
 }
+
+// wasDeployed reports whether a revision is or was deployed, since the release was last uninstalled. Only what an interrupted
+// or failed installation leaves says that none was.
+func (s State) wasDeployed() bool {
+	for _, r := range reversed(s.Revisions) {
+		switch r.Status {
+		case release.StatusUninstalled:
+			return false
+		case release.StatusFailed, release.StatusPendingInstall:
+		default:
+			return true
+		}
+	}
+	return false
+}

@@ -60,7 +60,7 @@ func crdResource() schema.GroupVersionResource {
 // whose file has not changed since costs one request for its metadata. Errors
 // name the file, and what other files define is installed; calling again goes on from where it ended (M4).
 func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (written map[string]string, err error) {
-	return crdInstaller{c.metadata, c.dynamic, c.kinds, c.log}.ensure(ctx, o, dirs)
+	return crdInstaller{c.metadata, c.dynamic, c.kinds, c.log, c.WithLimits}.ensure(ctx, o, dirs)
 }
 
 // crdInstaller brings CustomResourceDefinitions to the cluster.
@@ -69,6 +69,7 @@ type crdInstaller struct {
 	dynamic  dynamic.Interface
 	kinds    *kinds
 	log      *slog.Logger
+	limited  func(Limits) (*Client, error)
 }
 
 func (c crdInstaller) ensure(ctx context.Context, o CRDOptions, dirs []string) (written map[string]string, err error) {

@@ -6,18 +6,23 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/pager"
 )
 
 const (
@@ -25,8 +30,12 @@ const (
 	// allow each other as much time before a new definition is in use.
 	crdSettle = 5 * time.Second
 
-	rewritePage  = 500 // objects of one list
-	rewriteWidth = 8   // objects at the same time
+	rewriteMost    = 50_000           // objects of one kind
+	rewriteWidth   = 8                // objects at the same time
+	rewriteQPS     = 500              // requests per second, apart from those of everything else
+	rewriteTimeout = 30 * time.Second // of one request
+	rewriteTries   = 5                // of one object, in 4 seconds
+	rewriteLog     = 10 * time.Second // between two messages
 )
 
 // leaveVersions prepares a definition for a file that drops versions in which objects may be stored: once they are out of
@@ -98,49 +107,95 @@ func (c crdInstaller) count(ctx context.Context, gvr schema.GroupVersionResource
 	return objects, nil
 }
 
-// rewrite writes all objects of a kind as they are, which the API server then stores in the stored version.
+// rewrite writes all objects of a kind as they are, which the API server then stores in the stored version. A single object
+// is tried again: the next call would begin with the first one.
 func (c crdInstaller) rewrite(ctx context.Context, gvr schema.GroupVersionResource) error {
-	resource, began, total := c.metadata.Resource(gvr), time.Now(), 0
-	err := wait.PollUntilContextCancel(ctx, crdSettle, true, func(ctx context.Context) (settled bool, err error) {
-		settled = time.Since(began) >= crdSettle
-		total, err = rewriteAll(ctx, resource)
-		return settled || total == 0, err
-	})
-	if err == nil && total > 0 {
-		c.log.Info("objects are stored in another version", "resource", gvr.GroupResource().String(), "version", gvr.Version, "objects", total)
+	switch objects, err := c.count(ctx, gvr); {
+	case err != nil || objects == 0:
+		return err
+	case objects > rewriteMost:
+		return tooMany(objects)
 	}
-	return err
+	settled := time.NewTimer(crdSettle)
+	defer settled.Stop()
+	select {
+	case <-settled.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	limited, err := c.limited(Limits{QPS: rewriteQPS, Burst: rewriteQPS, Timeout: rewriteTimeout})
+	if err != nil {
+		return err
+	}
+	resource := limited.metadata.Resource(gvr)
+	names, err := namesOf(ctx, resource)
+	if err != nil {
+		return err
+	}
+	var done atomic.Int64
+	log := c.log.With("resource", gvr.GroupResource().String(), "version", gvr.Version, "objects", len(names))
+	progress := rate.Sometimes{Interval: rewriteLog}
+	group, running := errgroup.WithContext(ctx)
+	group.SetLimit(rewriteWidth)
+	for _, name := range names {
+		group.Go(func() error {
+			progress.Do(func() { log.Info("objects are being stored in another version", "done", done.Load()) })
+			if err := writeAgain(running, resource, name); err != nil {
+				return fmt.Errorf("%s: %w", strings.TrimPrefix(name.String(), "/"), err)
+			}
+			done.Add(1)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("%d of %d objects are written, not %w", done.Load(), len(names), err)
+	}
+	log.Info("objects are stored in another version")
+	return nil
 }
 
-func rewriteAll(ctx context.Context, resource metadata.Getter) (seen int, err error) {
-	for token := ""; ; {
-		page, err := resource.List(ctx, metav1.ListOptions{Limit: rewritePage, Continue: token})
-		if err != nil {
-			return seen, err
+// namesOf lists all objects of a kind before one of them is written: an API server forgets soon where a list was.
+func namesOf(ctx context.Context, resource metadata.Getter) (names []types.NamespacedName, err error) {
+	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) })
+	err = pages.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
+		if len(names) == rewriteMost {
+			return tooMany(rewriteMost + 1)
 		}
-		seen += len(page.Items)
-		group, ctx := errgroup.WithContext(ctx)
-		group.SetLimit(rewriteWidth)
-		for _, o := range page.Items {
-			group.Go(func() error {
-				var in metadata.ResourceInterface = resource
-				if o.Namespace != "" {
-					in = resource.Namespace(o.Namespace)
-				}
-				_, err := in.Patch(ctx, o.Name, types.MergePatchType, []byte("{}"), metav1.PatchOptions{FieldManager: crdManager})
-				if err != nil && !apierrors.IsNotFound(err) {
-					return fmt.Errorf("%s: %w", strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), err)
-				}
-				return nil
-			})
+		object, err := meta.Accessor(o)
+		if err == nil {
+			names = append(names, types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()})
 		}
-		if err := group.Wait(); err != nil {
-			return seen, err
-		}
-		if token = page.Continue; token == "" {
-			return seen, nil
-		}
+		return err
+	})
+	return names, err
+}
+
+func tooMany(objects int64) error {
+	return fmt.Errorf("there are %d objects, more than the %d that the operator writes again; write them with a storage version migration "+
+		"(https://kubernetes.io/docs/tasks/manage-kubernetes-objects/storage-version-migration/), and take the version out of status.storedVersions", objects, rewriteMost)
+}
+
+// writeAgain writes one object as it is. One that is gone needs no more.
+func writeAgain(ctx context.Context, resource metadata.Getter, name types.NamespacedName) error {
+	var in metadata.ResourceInterface = resource
+	if name.Namespace != "" {
+		in = resource.Namespace(name.Namespace)
 	}
+	backoff, last := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 3, Jitter: 0.2, Steps: rewriteTries}, error(nil)
+	err := wait.ExponentialBackoffWithContext(ctx, backoff, func(ctx context.Context) (bool, error) {
+		_, last = in.Patch(ctx, name.Name, types.MergePatchType, []byte("{}"), metav1.PatchOptions{FieldManager: crdManager})
+		switch {
+		case last == nil, apierrors.IsNotFound(last):
+			return true, nil
+		case apierrors.IsConflict(last), apierrors.IsInternalError(last), apierrors.IsServerTimeout(last), Unavailable(last):
+			return false, nil // another writer, a webhook, or the API server itself
+		}
+		return false, last
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return last
+	}
+	return err
 }
 
 // forget takes versions in which nothing is stored out of the status: the API server would refuse the file otherwise.

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,4 +126,106 @@ func TestEnsureCRDsNeverWritesBack(t *testing.T) {
 	}
 	c.ensure(c.name()) // nothing can be lost
 	c.wantStored("v1alpha1")
+}
+
+// between is a client whose requests for widgets a test can answer itself; nil: the API server does.
+func (c *crdTest) between(answer func(*http.Request) *http.Response) {
+	c.t.Helper()
+	config := c.RESTConfig()
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if strings.HasPrefix(r.URL.Path, "/apis/"+c.group+"/") {
+				if response := answer(r); response != nil {
+					return response, nil
+				}
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	client, err := Connect(Options{Config: config, Log: testLog(c.t)})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.client = client
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func reply(r *http.Request, code int, body string) *http.Response {
+	header := http.Header{"Content-Type": {"application/json"}}
+	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}
+}
+
+// M3: a conflict, a webhook that fails once and an object that is deleted meanwhile concern only that object; all are listed
+// before the first is written.
+func TestEnsureCRDsWritesSingleObjectsAgain(t *testing.T) {
+	c := newCRDTest(t)
+	c.file("widgets.yaml", c.text("", "v1alpha1"))
+	c.ensure(c.name())
+	const objects = 20
+	for i := range objects {
+		c.widget("v1alpha1", fmt.Sprintf("w%d", i), "size")
+	}
+	var mu sync.Mutex
+	patches, listed, widgets := map[string]int{}, false, c.widgets("v1alpha1")
+	c.between(func(r *http.Request) *http.Response {
+		mu.Lock()
+		defer mu.Unlock()
+		name := path.Base(r.URL.Path)
+		if r.Method == http.MethodGet && name == "widgets" && len(patches) > 0 {
+			listed = true
+		}
+		if r.Method != http.MethodPatch {
+			return nil
+		}
+		patches[name]++
+		failure := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"message":"it fails","code":%d}`
+		switch {
+		case name == "w1":
+			if err := widgets.Delete(r.Context(), name, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		case patches[name] > 1:
+		case name == "w2":
+			return reply(r, http.StatusConflict, fmt.Sprintf(failure, metav1.StatusReasonConflict, http.StatusConflict))
+		case name == "w3":
+			return reply(r, http.StatusInternalServerError, fmt.Sprintf(failure, metav1.StatusReasonInternalError, http.StatusInternalServerError))
+		}
+		return nil
+	})
+	c.file("widgets.yaml", c.text("", "v1"))
+	c.ensure(c.name())
+	c.wantStored("v1")
+	if listed {
+		t.Error("objects were listed after one was written")
+	}
+	for i := range objects {
+		name := fmt.Sprintf("w%d", i)
+		if want := map[string]int{"w2": 2, "w3": 2}[name]; patches[name] != max(want, 1) {
+			t.Errorf("%s was written %d times", name, patches[name])
+		}
+	}
+}
+
+// M3: more objects than the operator writes again are refused before anything is written.
+func TestEnsureCRDsRefusesTooManyObjects(t *testing.T) {
+	c := newCRDTest(t)
+	c.file("widgets.yaml", c.text("", "v1alpha1"))
+	c.ensure(c.name())
+	c.widget("v1alpha1", "a", "size")
+	c.between(func(r *http.Request) *http.Response {
+		if r.Method == http.MethodPatch {
+			t.Error("an object is written")
+		}
+		return reply(r, http.StatusOK, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"1","continue":"x","remainingItemCount":50000},"items":[{"metadata":{"name":"a"}}]}`)
+	})
+	c.file("widgets.yaml", c.text("", "v1"))
+	_, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.dir)
+	for _, want := range []string{c.name(), "50001 objects", "storage version migration", "status.storedVersions"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v\nwant %s", err, want)
+		}
+	}
 }

@@ -202,6 +202,9 @@ func (g *generator) definitions(why string, data []byte) error {
 			demand{"", definitions, "", []string{"create"}, why},
 			demand{"", definitions, crd.Metadata.Name, []string{"patch"}, why},
 			demand{"", status, crd.Metadata.Name, []string{"patch"}, why})
+		if own := (schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}); own.Resource != "" && own.Group != "" {
+			g.demands = append(g.demands, demand{"", own, "", []string{"list", "patch"}, why + ", to write objects again when it drops a version"})
+		}
 		g.know(crd)
 	}
 	return nil

@@ -154,6 +154,10 @@ func TestRulesOfModules(t *testing.T) {
 			"-- modules/a/crds/c.yaml --\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.acme.io}\nspec: {group: acme.io}",
 			"| apiextensions.k8s.io | customresourcedefinitions,customresourcedefinitions/status | widgets.acme.io | patch",
 		},
+		"the right to write objects again when a definition drops a version": {
+			"-- modules/a/crds/c.yaml --\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.acme.io}\nspec: {group: acme.io, names: {plural: widgets, kind: Widget}}",
+			"| acme.io | widgets |  | list,patch",
+		},
 		"a definition of a subchart": {
 			"-- modules/a/Chart.yaml --\n{apiVersion: v2, name: a, version: 1.0.0, dependencies: [{name: on, version: 1.0.0}, {name: off, version: 1.0.0, condition: a.more}]}\n" +
 				"-- modules/a/values.yaml --\na: {more: false}\n-- modules/a/charts/off/Chart.yaml --\n{apiVersion: v2, name: off, version: 1.0.0}\n" +
