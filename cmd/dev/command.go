@@ -107,6 +107,9 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, dir string) (err error) {
 	} else {
 		err = s.runView(ctx, end, hurry, cmd.InOrStdin(), out)
 	}
+	if errors.Is(err, interrupted) {
+		s.killHooks()
+	}
 	if f.cluster {
 		fmt.Fprintf(out, "What was installed stays; kubectl delete namespace %s removes it.\n", c.Namespace)
 	}
