@@ -22,6 +22,8 @@ type Occupants struct {
 	Running []string
 	// Left is what the new operator would take over: the ConfigMap, and releases.
 	Left []string
+	// Unknown are resources that may not be read, so that nobody knows who is there.
+	Unknown []string
 }
 
 // HeldLease is a Lease that somebody holds.
@@ -35,7 +37,7 @@ type HeldLease struct {
 const maxNamed = 5
 
 // Occupants looks for another operator in a namespace: one that holds the Lease, a workload that runs one, its ConfigMap and its
-// releases. What may not be read is among Left, as unknown.
+// releases.
 func (c *Client) Occupants(ctx context.Context, namespace, lease, configMap string) (o Occupants, err error) {
 	of := func(group, version, resource string) func(string, metav1.ListOptions) ([]unstructured.Unstructured, error) {
 		return func(name string, options metav1.ListOptions) ([]unstructured.Unstructured, error) {
@@ -46,7 +48,7 @@ func (c *Client) Occupants(ctx context.Context, namespace, lease, configMap stri
 			list, err := c.dynamic.Resource(gvr).Namespace(namespace).List(ctx, options)
 			switch {
 			case apierrors.IsForbidden(err):
-				o.Left = append(o.Left, fmt.Sprintf("unknown %s, which your permissions do not show", resource))
+				o.Unknown = append(o.Unknown, resource)
 				return nil, nil
 			case err != nil:
 				return nil, fmt.Errorf("look for %s in %s: %w", resource, namespace, err)
@@ -74,6 +76,7 @@ func (c *Client) Occupants(ctx context.Context, namespace, lease, configMap stri
 		}
 	}
 	slices.Sort(o.Running)
+	slices.Sort(o.Unknown)
 	configMaps, err := of("", "v1", "configmaps")(configMap, metav1.ListOptions{})
 	if err != nil {
 		return o, err

@@ -230,6 +230,9 @@ func (b *board) rendered(d difference) (facts []fact) {
 
 // linted takes what lint has found in a module: what is new of it, and what is gone.
 func (b *board) linted(l linted) (facts []fact) {
+	if l.err != nil { // nothing was looked at, so what was found is not gone
+		return []fact{newFact(aboutLint, l.module, l.err.Error()).bad()}
+	}
 	was := b.findings[l.module]
 	b.findings[l.module] = l.found
 	has := func(all []lint.Finding, one lint.Finding) bool {
@@ -249,9 +252,6 @@ func (b *board) linted(l linted) (facts []fact) {
 		if !has(l.found, f) {
 			facts = append(facts, newFact(aboutLint, l.module, "gone: "+fmt.Sprintf("%s: %s", f.File, f.Message)))
 		}
-	}
-	if l.err != nil {
-		facts = append(facts, newFact(aboutLint, l.module, l.err.Error()).bad())
 	}
 	switch {
 	case len(facts) > 0 || l.first:

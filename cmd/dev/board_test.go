@@ -142,6 +142,8 @@ func TestFindingsComeAndGo(t *testing.T) {
 	want(t, "first", texts(b.linted(linted{"dns", []lint.Finding{two}, true, nil})), "lint dns: b.yaml: warning: odd")
 	want(t, "new", texts(b.linted(linted{"dns", []lint.Finding{one, two}, false, nil})), "!lint dns: a.yaml:3:2: error: wrong")
 	want(t, "same", texts(b.linted(linted{"dns", []lint.Finding{one, two}, false, nil})), "lint dns: 2 findings, as before")
+	want(t, "could not look", texts(b.linted(linted{"dns", nil, false, errors.New("no space left")})), "!lint dns: no space left")
+	want(t, "looked again", texts(b.linted(linted{"dns", []lint.Finding{one, two}, false, nil})), "lint dns: 2 findings, as before")
 	want(t, "gone", texts(b.linted(linted{"dns", nil, false, nil})), "lint dns: gone: a.yaml: wrong\nlint dns: gone: b.yaml: odd")
 	want(t, "none", texts(b.linted(linted{"dns", nil, false, nil})), "lint dns: no findings")
 }

@@ -205,8 +205,11 @@ func (k *checker) lintAll(ctx context.Context, first, sum bool) {
 
 // tell posts what was found of an owner.
 func (k *checker) tell(owner string, found []lint.Finding, first bool, err error) {
-	if k.found[owner] = found; len(found) == 0 {
-		delete(k.found, owner)
+	if err == nil {
+		k.found[owner] = found
+		if len(found) == 0 {
+			delete(k.found, owner)
+		}
 	}
 	k.post(linted{owner, found, first, err})
 }

@@ -2,11 +2,15 @@ package dev
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"addon-operator/cmd/cli"
 	"addon-operator/kube/apiserver"
@@ -29,11 +33,14 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 		name, objects string
 		says          []string
 		refuses       string
+		hidden        string // resource that the person may not list
 	}{
 		{name: "nothing", says: []string{"!There are already"}},
 		{name: "lease", objects: lease(time.Second), refuses: "another operator runs in the namespace addon-operator-dev: pod-1_a holds the Lease addon-operator-leader-election, and has renewed it 1s ago; stop it"},
 		{name: "lease of this machine", objects: strings.ReplaceAll(lease(time.Second), "pod-1_a", cli.NewIdentity(host, "127.0.0.1:9650")), refuses: "an operator of this machine holds the Lease addon-operator-leader-election, and has renewed it 1s ago; end it, or, if it was killed, wait 14s; nothing was written"},
 		{name: "expired lease", objects: lease(time.Hour)},
+		{name: "hidden lease", hidden: "leases", refuses: "your permissions do not show leases in the namespace addon-operator-dev, so another operator may run there"},
+		{name: "hidden workloads", hidden: "statefulsets", refuses: "your permissions do not show statefulsets"},
 		{name: "lease elsewhere", objects: strings.ReplaceAll(lease(0), "namespace: addon-operator-dev", "namespace: other")},
 		{name: "deployment by its image", objects: fmt.Sprintf(workload, "Deployment", "ours", 2, `{image: "example.com/team/addon-operator:v1"}`), refuses: "the Deployment ours runs an operator"},
 		{name: "by its variables", objects: fmt.Sprintf(workload, "StatefulSet", "own", 1, `{image: web}, {env: [{name: ADDON_OPERATOR_NAMESPACE}]}`), refuses: "the StatefulSet own runs an operator"},
@@ -52,6 +59,12 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer server.Close()
+			server.OnRequest(func(r apiserver.Request) error {
+				if r.Resource == c.hidden {
+					return apierrors.NewForbidden(schema.GroupResource{Resource: r.Resource}, "", errors.New("of this test"))
+				}
+				return nil
+			})
 			for text := range strings.Lines(c.objects) {
 				object, err := values.ParseYAML([]byte(text))
 				if err == nil {

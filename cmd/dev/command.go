@@ -30,12 +30,13 @@ func Command(c *cli.Config) *cobra.Command {
 		Long: `Starts the operator in this process on DIR, against a cluster in memory that is gone at the end, or with
 --cluster against that of your kubeconfig, in a namespace of its own. DIR holds modules/ and
 global-hooks/, or modules, or is one module, which is enabled then. Without DIR the directories of the
-options count, or else the current one. Nothing is written into it.
+options count, or else the current one. Nothing is written into it. --cluster refuses a namespace in
+which another operator runs.
 
 On each save it shows which files were saved, what lint finds in the module, how its tests end, how the
 rendered objects differ from those before, and the hooks that ran with what they printed. On a
 terminal there is a view with the modules on top: ? lists its keys. Elsewhere, and with --plain, each
-fact is a line. Ctrl-C ends all.`,
+fact is a line. Ctrl-C ends it; with --cluster, what was installed stays.`,
 		Example: "  addon-operator dev\n  addon-operator dev modules/010-dns\n  addon-operator dev --cluster --namespace dns-dev",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -106,6 +107,9 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, dir string) (err error) {
 		err = s.runLines(ctx, hurry)
 	} else {
 		err = s.runView(ctx, end, hurry, cmd.InOrStdin(), out)
+	}
+	if errors.Is(err, interrupted) {
+		s.killHooks()
 	}
 	if f.cluster {
 		fmt.Fprintf(out, "What was installed stays; kubectl delete namespace %s removes it.\n", c.Namespace)

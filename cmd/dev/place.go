@@ -212,7 +212,7 @@ func (p *place) current(ctx context.Context, c *cli.Config, a asking) error {
 The operator runs on this machine, with your permissions. It writes its ConfigMap and releases into the
 namespace %s, and what the modules of %s write elsewhere.
 `, p.cluster, c.Namespace, p.what)
-	if err := look(ctx, c, a.out); err != nil {
+	if err := look(ctx, c, a); err != nil {
 		return err
 	}
 	if a.yes {
@@ -242,8 +242,8 @@ namespace %s, and what the modules of %s write elsewhere.
 const lookLimit = 30 * time.Second
 
 // look refuses a namespace in which another operator runs: two of them undo each other's work. It says what this one would take
-// over.
-func look(ctx context.Context, c *cli.Config, out io.Writer) error {
+// over. What it may not see a person can answer for, but no script.
+func look(ctx context.Context, c *cli.Config, a asking) error {
 	client, err := kube.Connect(kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer})
 	if err != nil {
 		return err
@@ -263,8 +263,14 @@ func look(ctx context.Context, c *cli.Config, out io.Writer) error {
 	if len(found.Running) > 0 {
 		return fmt.Errorf("--cluster: another operator runs in the namespace %s: %s; stop it, or name another namespace with --namespace; nothing was written", c.Namespace, strings.Join(found.Running, "; "))
 	}
+	if unknown := strings.Join(found.Unknown, ", "); unknown != "" {
+		if a.yes {
+			return fmt.Errorf("--cluster: your permissions do not show %s in the namespace %s, so another operator may run there; ask for list, or answer without --yes; nothing was written", unknown, c.Namespace)
+		}
+		fmt.Fprintf(a.out, "Your permissions do not show %s there, so another operator may run.\n", unknown)
+	}
 	if len(found.Left) > 0 {
-		fmt.Fprintf(out, "There are already, and the operator goes on with them as its own: %s. Releases without a module here may be purged.\n", strings.Join(found.Left, "; "))
+		fmt.Fprintf(a.out, "There are already, and the operator goes on with them as its own: %s. Releases without a module here may be purged.\n", strings.Join(found.Left, "; "))
 	}
 	return nil
 }

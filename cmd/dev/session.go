@@ -54,6 +54,7 @@ type session struct {
 
 	mu       sync.Mutex
 	operator *actors.Operator // nil while none runs
+	kill     func()           // kills its hooks; nil while none runs
 	running  *cli.Config      // with which it runs, or ran last
 }
 
@@ -142,16 +143,16 @@ func (s *session) run(ctx context.Context) error {
 // operate runs the operator once.
 func (s *session) operate(ctx context.Context) error {
 	c := withPorts(s.config)
-	began := func(o *actors.Operator) {
+	began := func(o *actors.Operator, kill func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.running, s.operator = c, o
+		s.running, s.operator, s.kill = c, o, kill
 	}
-	defer began(nil)
+	defer began(nil, nil)
 	return operator.Run(ctx, c, operator.Host{
 		Log: recorder{s.post}, Exit: s.crashed, HookRan: func(r view.HookRun) { s.post(r) },
-		Begins: func(o *actors.Operator) {
-			began(o)
+		Begins: func(o *actors.Operator, kill func()) {
+			began(o, kill)
 			s.post(begins{c})
 		},
 	})
@@ -166,6 +167,25 @@ func (s *session) crashed(code int) {
 	_ = s.place.close() // it ends anyway
 	fmt.Fprintln(os.Stderr, "addon-operator dev: the operator has crashed, which is a bug; --plain shows its log")
 	os.Exit(code)
+}
+
+// killHooks ends what hooks have started: with --cluster it would go on writing there, and here where files are about to be removed.
+func (s *session) killHooks() {
+	s.mu.Lock()
+	kill := s.kill
+	s.mu.Unlock()
+	if kill == nil {
+		return
+	}
+	killed := make(chan struct{})
+	go func() {
+		kill()
+		close(killed)
+	}()
+	select {
+	case <-killed:
+	case <-time.After(killLimit): // it waits for hooks that are being started, which may hang with their file system
+	}
 }
 
 // now is the operator that runs; nil for none.

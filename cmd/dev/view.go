@@ -300,7 +300,7 @@ func (s *session) runView(ctx context.Context, end func(), hurry <-chan struct{}
 	return interrupted
 }
 
-// killLimit is how long a terminal may take to be as it was before; then only its mode is.
+// killLimit is how long a terminal may take to be as it was before; then only its mode is. So long hooks may take to be killed, too.
 const killLimit = time.Second
 
 // keepTerminal returns what restores the mode of a terminal, whatever else becomes of it.

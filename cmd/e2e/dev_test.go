@@ -346,8 +346,27 @@ func TestDevEndsAtASecondSignal(t *testing.T) {
 	t.Parallel()
 	d := newDevTree(t)
 	d.write("modules/010-hello/hooks/say.sh", "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, beforeHelm: 1}'; exit; fi\n"+
-		"trap '' TERM; echo '\"beforeHelm\"' >>$OUT; while :; do sleep 1; done\n")
+		"exec 9>$OUT.pipe; trap '' TERM; echo '\"beforeHelm\"' >>$OUT; (while [ -e $OUT ]; do sleep 1; done)\n")
 	before := d.files()
+	err := syscall.Mkfifo(d.out+".pipe", 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.OpenFile(d.out+".pipe", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	over := func() {
+		t.Helper()
+		err := held.SetReadDeadline(time.Now().Add(patience / 4))
+		if err == nil {
+			_, err = held.Read(make([]byte, 1))
+		}
+		if err != io.EOF {
+			t.Errorf("what the hook started goes on: %v", err)
+		}
+	}
 	runs := 0
 	began := func(await func(string, func() error)) {
 		t.Helper()
@@ -379,6 +398,7 @@ func TestDevEndsAtASecondSignal(t *testing.T) {
 		t.Errorf("the terminal was %+v, and is %+v, %v", s.before, after, err)
 	}
 	s.see("!q quit")
+	over()
 	d.tidy(before)
 
 	cmd, expect := d.plainly()
@@ -389,6 +409,7 @@ func TestDevEndsAtASecondSignal(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("exit code %d without a terminal", code)
 	}
+	over()
 	d.tidy(before)
 }
 

@@ -50,8 +50,9 @@ type Host struct {
 	Exit func(code int)
 	// Klog redirects what the Kubernetes libraries log; nil where their logger, which is one for the process, is set already.
 	Klog func(*slog.Logger)
-	// Begins is called before the start; HookRan is as in work.Services. Both may be nil.
-	Begins  func(*actors.Operator)
+	// Begins is called before the start, with what kills all hooks at once and lets nothing run any more; HookRan is as in
+	// work.Services. Both may be nil.
+	Begins  func(o *actors.Operator, kill func())
 	HookRan func(view.HookRun)
 }
 
@@ -103,7 +104,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	defer unbind()
 	operator := actors.New(world)
 	if host.Begins != nil {
-		host.Begins(operator)
+		host.Begins(operator, replica.runner.Kill)
 	}
 	// The pages are served to the end: a stop that takes long is when people look.
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
