@@ -74,21 +74,6 @@ func (s State) Last() (Revision, bool) {
 	return s.Revisions[len(s.Revisions)-1], true
 }
 
-// wasDeployed reports whether a revision is or was deployed, since the release was last uninstalled. Only what an interrupted
-// or failed installation leaves says that none was.
-func (s State) wasDeployed() bool {
-	for _, r := range reversed(s.Revisions) {
-		switch r.Status {
-		case release.StatusUninstalled:
-			return false
-		case release.StatusFailed, release.StatusPendingInstall:
-		default:
-			return true
-		}
-	}
-	return false
-}
-
 // sinceDeployed returns what Helm looks past when the newest revision failed:
 // the revisions that came after the last one that was once deployed, and that
 // one itself, newest first. It is empty when the newest revision is deployed.
