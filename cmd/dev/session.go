@@ -121,8 +121,8 @@ func (s *session) run(ctx context.Context) error {
 			return err
 		}
 		var exit cli.ExitError
-		if errors.As(err, &exit) { // what ran here has not stopped in good order
-			return fmt.Errorf("the Lease %s is lost, so another operator may act now; start it again: %v", s.config.LeaseName, err) //nolint:errorlint // an exit code that is wrapped would be the end without a text
+		if errors.As(err, &exit) { // what ran here has not stopped in good order; wrapped, the code would come without a text
+			return fmt.Errorf("the Lease %s is lost, so another operator may act now; start it again: %s", s.config.LeaseName, err.Error())
 		}
 		if errors.Is(err, syscall.EADDRINUSE) && taken < portTries { // since a moment ago, or still by the last start
 			taken++
