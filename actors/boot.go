@@ -11,6 +11,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"addon-operator/actors/decide"
 	"addon-operator/actors/work"
@@ -63,7 +64,7 @@ func load(ctx context.Context, w World, waits func(string)) (*boot, error) {
 	var suspended map[string]bool
 	var read errgroup.Group
 	read.Go(func() (err error) {
-		suspended, err = readSuspended(reading, w, waits)
+		suspended, err = readSuspended(reading, w, map[string]bool{}, waits)
 		return err
 	})
 	read.Go(func() (err error) {
@@ -140,14 +141,19 @@ func readConfigMap(ctx context.Context, w World, waits func(string)) (kube.Confi
 	return cm, err
 }
 
-// readSuspended reads which modules are suspended: none of them may run when the operator starts (H27).
-func readSuspended(ctx context.Context, w World, waits func(string)) (map[string]bool, error) {
-	suspended := map[string]bool{}
+// readSuspended reads which modules are suspended: none of them may run when the operator starts (H27). Those that are known
+// stay when it may not know.
+func readSuspended(ctx context.Context, w World, known map[string]bool, waits func(string)) (map[string]bool, error) {
 	if w.ModuleObjects == nil {
-		return suspended, nil
+		return known, nil
 	}
+	suspended := map[string]bool{}
 	err := waitFor(ctx, w, "the objects of kind Module", waits, func() error {
 		all, err := w.ModuleObjects.Read(ctx)
+		if apierrors.IsForbidden(err) {
+			suspended = known
+			return nil // who watches the objects says so
+		}
 		for _, object := range all {
 			if object.Suspend {
 				suspended[object.Name] = true

@@ -43,7 +43,7 @@ type wroteStatus struct{ want, stored string }
 
 // ModuleObjects are the objects of kind Module. Package kube implements it.
 type ModuleObjects interface {
-	// Read lists them; there are none without the kind, or the right.
+	// Read lists them; there are none without the kind. Without the right, its error is of reason Forbidden.
 	Read(ctx context.Context) ([]kube.ModuleObject, error)
 	// Watch returns at once; notify is called from one goroutine.
 	Watch(ctx context.Context, notify func(kube.ModuleNews))

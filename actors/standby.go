@@ -218,7 +218,7 @@ func (o *Operator) Lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.suspended, err = readSuspended(ctx, o.program.World, o.waitsFor); err != nil {
+	if b.suspended, err = readSuspended(ctx, o.program.World, o.boot.suspended, o.waitsFor); err != nil {
 		return err
 	}
 	loaded, _ := warm.(warmth)

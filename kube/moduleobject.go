@@ -188,11 +188,25 @@ func NoModuleObjects(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
 
-// Read lists the objects; none when there is no such kind, or they may not be read.
+// An API server that has begun a moment ago denies all until it has read its roles.
+const (
+	deniedFor   = 5 * time.Second
+	deniedPause = time.Second
+)
+
+// Read lists the objects; there are none without the kind. Its error is of reason Forbidden when they may not be listed, and
+// that has lasted.
 func (m *ModuleObjects) Read(ctx context.Context) ([]ModuleObject, error) {
+	began := time.Now()
 	list, err := m.api.List(ctx, metav1.ListOptions{})
+	for apierrors.IsForbidden(err) && time.Since(began) < deniedFor {
+		if err := sleep(ctx, deniedPause); err != nil {
+			return nil, err
+		}
+		list, err = m.api.List(ctx, metav1.ListOptions{})
+	}
 	switch {
-	case NoModuleObjects(err):
+	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read the objects of kind Module in namespace %s: %w", m.namespace, err)

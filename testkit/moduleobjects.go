@@ -37,8 +37,11 @@ type moduleObjects struct {
 func (m *moduleObjects) Read(context.Context) ([]kube.ModuleObject, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.refused != nil {
+	switch {
+	case apierrors.IsNotFound(m.refused):
 		return nil, nil
+	case m.refused != nil:
+		return nil, m.refused
 	}
 	return m.list(), nil
 }

@@ -1,0 +1,58 @@
+package kube
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+)
+
+// moduleAPI answers lists with errors, the last one for good.
+type moduleAPI struct {
+	dynamic.ResourceInterface
+
+	lists []error
+}
+
+func (a *moduleAPI) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	err := a.lists[0]
+	if len(a.lists) > 1 {
+		a.lists = a.lists[1:]
+	}
+	web := unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "web"}, "spec": map[string]any{"suspend": true}}}
+	return &unstructured.UnstructuredList{Items: []unstructured.Unstructured{web}}, err
+}
+
+// H27: an API server that denies all for a moment has not said that nothing is suspended.
+func TestReadOfModuleObjectsDenied(t *testing.T) {
+	denied := apierrors.NewForbidden(moduleResource().GroupResource(), "", nil)
+	for name, c := range map[string]struct {
+		lists []error
+		found int
+		fails func(error) bool
+		lasts time.Duration
+	}{
+		"denied for a moment": {[]error{denied, denied, nil}, 1, nil, deniedFor},
+		"denied":              {[]error{denied}, 0, apierrors.IsForbidden, 2 * deniedFor},
+		"not known":           {[]error{apierrors.NewUnauthorized("who?")}, 0, apierrors.IsUnauthorized, time.Second},
+		"no kind":             {[]error{apierrors.NewNotFound(moduleResource().GroupResource(), "")}, 0, nil, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				all, err := (&ModuleObjects{api: &moduleAPI{lists: c.lists}}).Read(t.Context())
+				if len(all) != c.found || (err == nil) != (c.fails == nil) || err != nil && !c.fails(err) {
+					t.Errorf("%d objects, %v", len(all), err)
+				}
+				if took := time.Since(began); took > c.lasts {
+					t.Errorf("it takes %s", took)
+				}
+			})
+		})
+	}
+}
