@@ -2,9 +2,9 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -33,6 +33,11 @@ type moduleObjects struct {
 	wrote  map[string]wroteStatus
 	// requested are runs that people have requested, by module, until one that began later has ended.
 	requested map[string]time.Time
+	// handled are the last requests that were acted on, also while their status cannot be written (J16).
+	handled map[string]handledRequests
+	// later is when an object is tried again that could not be written; failed counts errors in a row.
+	later     map[string]time.Time
+	failed    int
 	suspended map[string]bool
 	told      string    // why objects are not written
 	pause     time.Time // no attempt before
@@ -58,6 +63,8 @@ type (
 	// objectsDue has the noted modules compared, lookAtObjects all of them.
 	objectsDue    struct{}
 	lookAtObjects struct{}
+	// handledRequests are values of the two annotations.
+	handledRequests struct{ run, retry string }
 	// suspensionChanged says to converge which modules are suspended.
 	suspensionChanged struct{ names map[string]bool }
 )
@@ -68,8 +75,8 @@ const (
 	// objectsLook is the time after which all modules are compared: some of what is shown changes without a message, such as
 	// a hook that hangs, or the deadline of an object.
 	objectsLook = 30 * time.Second
-	// maxRequest is how much of a request is compared; the definition of the kind has the same number.
-	maxRequest = 250
+	// maxFailed is after how many failed writes in a row, each of another object, none is tried for a while.
+	maxFailed = 3
 )
 
 // changedModules are those whose objects are to be compared. All actors note them.
@@ -109,6 +116,7 @@ func (c *changedModules) take() (names map[string]bool, all bool) {
 func newModuleObjects(ctx context.Context, p *program, suspended map[string]bool) *moduleObjects {
 	return &moduleObjects{
 		program: p, ctx: ctx, seen: map[string]kube.ModuleObject{}, wrote: map[string]wroteStatus{}, requested: map[string]time.Time{},
+		handled: map[string]handledRequests{}, later: map[string]time.Time{},
 		suspended: maps.Clone(suspended),
 	}
 }
@@ -172,6 +180,8 @@ func (o *moduleObjects) learn(ctx actor.Context, news kube.ModuleNews) {
 	default:
 		delete(o.seen, news.Gone)
 		delete(o.wrote, news.Gone)
+		delete(o.handled, news.Gone)
+		delete(o.later, news.Gone)
 		o.program.changed.note(news.Gone)
 	}
 	o.tellSuspended(ctx)
@@ -229,32 +239,50 @@ func (o *moduleObjects) compare(ctx actor.Context) {
 		if o.ctx.Err() != nil {
 			return
 		}
-		if !all && !names[m.Name] {
+		if !all && !names[m.Name] || time.Now().Before(o.later[m.Name]) {
 			continue
 		}
-		if err := o.show(ctx, m, converge); err != nil && !o.goesOn(m.Name, err) {
-			o.program.changed.note("")
+		err := o.show(ctx, m, converge)
+		if err == nil {
+			o.failed = 0
+			delete(o.later, m.Name)
+		} else if !o.goesOn(m.Name, err) {
 			return
 		}
 	}
 }
 
-// goesOn reports whether the other objects are written after an error with one.
+// noKind is that an object cannot be created because its kind is not served.
+type noKind struct{ error }
+
+// Unwrap returns the cause.
+func (e noKind) Unwrap() error { return e.error }
+
+// goesOn reports whether the other objects are written after an error with one. What refuses a single object, such as a
+// webhook or a quota, costs the others nothing; without the kind or the rights, and when nothing can be written, all wait.
 func (o *moduleObjects) goesOn(name string, err error) bool {
 	switch {
 	case o.ctx.Err() != nil:
 		return true // the loop looks
+	case errors.As(err, new(noKind)):
+		o.tellAbsent(err)
+		o.pause = time.Now().Add(objectsLook)
+		return false
 	case apierrors.IsNotFound(err): // it was deleted a moment ago
 		delete(o.seen, name)
 		o.program.changed.note(name)
 		return true
-	case kube.NoModuleObjects(err):
-		o.tellAbsent(err)
-		o.pause = time.Now().Add(objectsLook)
-		return false
 	}
-	o.program.Log.Warn("an object of kind Module cannot be written", "module", name, "err", err)
-	return apierrors.IsInvalid(err)
+	o.later[name] = time.Now().Add(objectsLook)
+	if o.failed++; o.failed < maxFailed {
+		o.program.Log.Warn("an object of kind Module cannot be written, it is tried again", "module", name, "err", err, "in", objectsLook)
+		return true
+	}
+	o.failed, o.pause = 0, time.Now().Add(objectsLook)
+	if kube.NoModuleObjects(err) {
+		o.tellAbsent(err)
+	}
+	return false
 }
 
 // withoutGone deletes the objects of modules that are gone, and leaves these modules out. Objects of others stay, and so does
@@ -304,6 +332,9 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 	}
 	if !exists {
 		created, err := o.program.ModuleObjects.Create(o.ctx, m.Name, o.suspended[m.Name])
+		if apierrors.IsNotFound(err) {
+			return noKind{err}
+		}
 		if err != nil {
 			return err
 		}
@@ -349,7 +380,15 @@ func (o *moduleObjects) request(ctx actor.Context, object *kube.ModuleObject, m 
 	if object.Suspend || m.Maintenance == values.Suspended {
 		return
 	}
-	run, retry := cutRequest(object.RequestedAt), cutRequest(object.RetryRequestedAt)
+	run, retry := object.RequestedAt, object.RetryRequestedAt
+	done := o.handled[m.Name]
+	if run == done.run && run != "" {
+		object.Status.LastHandledRequestedAt = run
+	}
+	if retry == done.retry && retry != "" {
+		object.Status.LastHandledRetryRequestedAt = retry
+	}
+	o.handled[m.Name] = handledRequests{run, retry}
 	fails := slices.ContainsFunc(m.Failing, func(f view.FailingTask) bool { return f.Hook == "" })
 	if run != "" && run != object.Status.LastHandledRequestedAt {
 		object.Status.LastHandledRequestedAt = run
@@ -369,10 +408,6 @@ func (o *moduleObjects) request(ctx actor.Context, object *kube.ModuleObject, m 
 		ctx.Send(o.program.owner(m.Name), messages.RetryNow{})
 		ctx.Send(o.program.PID(convergePath), messages.RetryNow{})
 	}
-}
-
-func cutRequest(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), maxRequest)], "")
 }
 
 // runs reports whether a run that a person has requested has not ended.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -222,7 +223,7 @@ func moduleObject(u *unstructured.Unstructured) ModuleObject {
 	annotations := u.GetAnnotations()
 	o := ModuleObject{
 		Name: u.GetName(), Version: u.GetResourceVersion(), Generation: u.GetGeneration(), Ours: u.GetLabels()[managedByLabel] == managedBy,
-		RequestedAt: annotations[RequestedAtAnnotation], RetryRequestedAt: annotations[RetryRequestedAtAnnotation],
+		RequestedAt: cutRequest(annotations[RequestedAtAnnotation]), RetryRequestedAt: cutRequest(annotations[RetryRequestedAtAnnotation]),
 	}
 	o.Suspend, _, _ = unstructured.NestedBool(u.Object, "spec", "suspend")
 	if status, ok, _ := unstructured.NestedMap(u.Object, "status"); ok {
@@ -230,6 +231,13 @@ func moduleObject(u *unstructured.Unstructured) ModuleObject {
 		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(status, &o.Status)
 	}
 	return o
+}
+
+// maxRequest is how many bytes of a request count; the definition of the kind has the same number.
+const maxRequest = 250
+
+func cutRequest(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxRequest)], "")
 }
 
 // Create makes an object without a status, or reads the one that exists.
@@ -298,7 +306,10 @@ func (m *ModuleObjects) Watch(ctx context.Context, notify func(ModuleNews)) {
 				m.awaitKind(ctx, apierrors.IsNotFound(err))
 				continue
 			}
-			m.follow(ctx, notify)
+			if err := m.follow(ctx, notify); err != nil && ctx.Err() == nil { // the list is allowed, the watch is not
+				notify(ModuleNews{Absent: err})
+				m.awaitKind(ctx, false)
+			}
 		}
 	}()
 }
@@ -317,11 +328,14 @@ func (m *ModuleObjects) probe(ctx context.Context) error {
 	return err
 }
 
-// follow runs the watch until the kind is gone or forbidden, or ctx ends.
-func (m *ModuleObjects) follow(ctx context.Context, notify func(ModuleNews)) {
+// maxDenials is how many denials end a watch: an API server that has just started denies all for a moment.
+const maxDenials = 3
+
+// follow runs the watch until the kind is gone, ctx ends or, with an error, the watch is denied.
+func (m *ModuleObjects) follow(ctx context.Context, notify func(ModuleNews)) (denied error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	key := sourceKey{resource: moduleResource(), namespace: m.namespace}
+	key, denials := sourceKey{resource: moduleResource(), namespace: m.namespace}, 0
 	follow := &feed{
 		name: key.String(), key: key, watches: m.client.watches, back: m.client.back, log: m.client.log,
 		store: moduleStore{notify},
@@ -332,12 +346,19 @@ func (m *ModuleObjects) follow(ctx context.Context, notify func(ModuleNews)) {
 			return m.api.Watch(ctx, o)
 		},
 		failed: func(err error) {
-			if NoModuleObjects(err) {
+			switch {
+			case apierrors.IsNotFound(err):
 				stop()
+			case NoModuleObjects(err):
+				if denials++; denials >= maxDenials {
+					denied = err
+					stop()
+				}
 			}
 		},
 	}
 	follow.run(ctx)
+	return denied
 }
 
 // awaitKind returns when it makes sense to ask for the objects again; missing: the kind was not served.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -363,7 +364,7 @@ func TestDevEndsAtASecondSignal(t *testing.T) {
 		if err == nil {
 			_, err = held.Read(make([]byte, 1))
 		}
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			t.Errorf("what the hook started goes on: %v", err)
 		}
 	}

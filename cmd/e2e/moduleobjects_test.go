@@ -83,7 +83,7 @@ func TestModuleObjects(t *testing.T) {
 	}
 
 	h.write("modules/020-broken/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: broken}\n")
-	first.ask("retry broken", "module broken is retried")
+	first.ask("retry broken", "module broken in namespace "+h.namespace+" is retried")
 	h.kubectl("wait", "--for=condition=Ready", "module", "--all", "--timeout=60s", "-n", h.namespace)
 
 	runs := strings.Count(h.journal(), "ran")
@@ -94,7 +94,7 @@ func TestModuleObjects(t *testing.T) {
 		t.Errorf("after a request the module has run %d times, want %d", got, runs+1)
 	}
 
-	first.ask("suspend web", "module web is suspended")
+	first.ask("suspend web", "module web in namespace "+h.namespace+" is suspended")
 	h.awaitModule("web", "suspended", "False")
 	expectAll(t, first.command("module", "list"), "suspended")
 	if first.metric("addon_operator_mm_module_maintenance", `module="web"`, `state="Suspended"`) != "1" {
@@ -123,7 +123,7 @@ func TestModuleObjects(t *testing.T) {
 	if now := h.module("web"); now.GetResourceVersion() != version {
 		t.Logf("the new leader has written what it knows of it: %v", now.Object["status"])
 	}
-	second.ask("resume web", "module web goes on")
+	second.ask("resume web", "module web in namespace "+h.namespace+" goes on")
 	h.awaitConfigMap("web", "size", "big")
 	h.awaitModule("web", "ready", "True")
 

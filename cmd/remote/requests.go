@@ -38,7 +38,7 @@ func requestCommand(r *request, name, short string) *cobra.Command {
 		Long: short + `.
 
 The command writes to the objects of kind Module in the namespace of the operator, with your kubeconfig, and waits until
-the operator has taken the request. You need the right to patch modules.addon-operator.io there.`,
+the operator has taken the request. You need the rights to get and patch modules.addon-operator.io there.`,
 		Example: "  addon-operator " + name + " ingress-nginx\n  addon-operator " + name + " grafana loki --namespace addon-operator --context production",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -78,7 +78,11 @@ func (r *request) run(cmd *cobra.Command, modules []string) error {
 			err = r.await(cmd.Context(), objects, asked, at)
 		}
 		if err == nil {
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "module %s %s\n", name, r.done)
+			done := r.done
+			if r.timeout <= 0 {
+				done = "has the request, which the operator takes within seconds"
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "module %s in namespace %s %s\n", name, r.config.Namespace, done)
 		}
 		errs = append(errs, err)
 	}
