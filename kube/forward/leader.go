@@ -132,13 +132,10 @@ func (p Pod) Port(fallback int, flag string, variables ...string) (int, error) {
 }
 
 func portOf(p Pod, source, address string) (int, error) {
-	_, text, err := net.SplitHostPort(address)
-	if err != nil {
-		return 0, fmt.Errorf("%s sets %s to %q, so there is no port to ask; use kubectl -n %s exec %s -- addon-operator …", p, source, address, p.Namespace, p.Name)
+	if _, text, err := net.SplitHostPort(address); err == nil {
+		if port, err := strconv.ParseUint(text, 10, 16); err == nil && port > 0 {
+			return int(port), nil
+		}
 	}
-	port, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || port == 0 {
-		return 0, fmt.Errorf("%s sets %s to %q, which names no port", p, source, address)
-	}
-	return int(port), nil
+	return 0, fmt.Errorf("%s sets %s to %q, which names no port to ask; use kubectl -n %s exec %s -- addon-operator …", p, source, address, p.Namespace, p.Name)
 }
