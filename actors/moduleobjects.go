@@ -296,8 +296,14 @@ func (o *moduleObjects) withoutGone(modules []view.Module, tree *addons.Tree, co
 	if !converge.Ready || converge.Phase != view.ConvergeIdle {
 		return modules
 	}
-	for _, name := range slices.Sorted(maps.Keys(o.seen)) {
-		object := o.seen[name]
+	shown := maps.Clone(o.seen)
+	for name := range o.suspended {
+		if _, exists := shown[name]; !exists { // its object was deleted: what keeps the release is created again
+			shown[name] = kube.ModuleObject{Name: name, Ours: true, Suspend: true}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(shown)) {
+		object := shown[name]
 		switch {
 		case there[name] || !object.Ours:
 		case object.Suspend, purgeHeld(converge, name), len(tree.Empty) > 0:

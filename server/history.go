@@ -21,7 +21,7 @@ const (
 	runsOfAll     = 2000
 	outputOfRun   = 4 << 10 // bytes
 	outputOfAll   = 4 << 20
-	runOverhead   = 256 // bytes of a record beside its texts
+	runOverhead   = 256 // bytes of a record without its texts
 	textOfACause  = 200
 	errorOfRecord = 4 << 10
 )

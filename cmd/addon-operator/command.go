@@ -31,7 +31,7 @@ start, on schedules, on Kubernetes events and around Helm, an enabled script, va
 and schemas. Without a command it starts the operator.`
 	start := operator.Start(cfg)
 	root.RunE = start.RunE
-	if filepath.Base(os.Args[0]) == plugin { // on a laptop nobody means to start an operator
+	if filepath.Base(os.Args[0]) == plugin { // a person at a laptop does not mean to start an operator
 		cfg.Plugin = true
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl addon"}
 		root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }

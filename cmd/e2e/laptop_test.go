@@ -30,14 +30,14 @@ wellEnabled: true
 {apiVersion: v1, kind: ConfigMap, metadata: {name: other}}
 `
 
-// laptop is a person with a kubeconfig and the program, on no machine of the cluster.
+// laptop runs the program as a person with a kubeconfig does, outside of the cluster.
 type laptop struct {
 	*house
 	program    string
 	kubeconfig string
 }
 
-// give gives a command and returns what it prints; a command that fails returns its errors.
+// give runs a command and returns its output, or its errors when it fails.
 func (l laptop) give(args ...string) (output string, failed bool) {
 	l.t.Helper()
 	var out, problems bytes.Buffer
@@ -125,7 +125,7 @@ func TestAskedFromALaptop(t *testing.T) {
 	two.ready()
 	l.wants("status"+context, "the leader two")
 
-	// Who may not is told what is missing.
+	// Without a permission the error names it.
 	anyone := l
 	anyone.kubeconfig = h.serviceAccount("operator")
 	status := "status -n " + h.namespace

@@ -12,7 +12,7 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
 )
 
-// Times of the kubelet: a forwarding that nobody uses ends, and its streams come at once.
+// Timeouts of a forwarding: without traffic, and until its streams are open.
 const (
 	forwardIdle   = time.Hour
 	forwardStream = 30 * time.Second
