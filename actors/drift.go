@@ -86,7 +86,7 @@ func (d *driftState) lookLater(p *program, module string, in time.Duration) {
 func (m *module) stopDrift(ctx actor.Context) {
 	m.drift.number++
 	if m.drift.task != "" {
-		m.owner.runs.Cancel(ctx, m.drift.task)
+		m.owner.tasks.runs.Cancel(ctx, m.drift.task)
 	}
 }
 
@@ -108,7 +108,7 @@ func (m *module) driftDue(ctx actor.Context, msg driftDue) {
 }
 
 func (m *module) mayDrift() bool {
-	return m.life.phase == view.Ready && m.maintenance == "" && m.last.Action != "" && len(m.owner.alone)+len(m.owner.next) == 0
+	return m.life.phase == view.Ready && m.maintenance == "" && m.last.Action != "" && len(m.owner.tasks.alone)+len(m.owner.tasks.next) == 0
 }
 
 func (m *module) executeDrift(ctx actor.Context, a assignment, j work.ModuleJob) {
@@ -123,7 +123,7 @@ func (m *module) executeDrift(ctx actor.Context, a assignment, j work.ModuleJob)
 		m.drift.failed = at.Err.Error()
 		m.drift.lookLater(m.program, m.name, m.program.DriftPeriod)
 	}
-	m.owner.start(ctx, m.unlessGone(a))
+	m.owner.tasks.start(ctx, m.unlessGone(a))
 }
 
 // driftLooked takes over what a look has found.

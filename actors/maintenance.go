@@ -96,7 +96,7 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 func (m *module) hold(ctx actor.Context) {
 	switch {
 	case m.life.phase == view.Deleting:
-		m.owner.runs.CancelAll(ctx, supervisor.ErrCancelled) // a reload deletes what is left, afterwards
+		m.owner.tasks.runs.CancelAll(ctx, supervisor.ErrCancelled) // a reload deletes what is left, afterwards
 	case !m.life.off():
 		m.suspend(ctx)
 	}
