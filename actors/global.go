@@ -79,14 +79,14 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 			g.beginAfterAll(t.Reload)
 			g.afterAll.task = t.ID
 		}
-		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.RunHook(run, hook, work) })
+		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.Hook(run, hook).Run(work) })
 	case messages.SynchronizeHook:
 		hook, err := g.owner.hooks.find(work.Hook)
 		if err != nil || g.owner.hooks.needless(work) {
 			refuse(ctx, t)
 			return
 		}
-		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.Synchronize(run, hook, work) })
+		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.Hook(run, hook).Synchronize(work) })
 	case messages.AwaitSynchronization:
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.AwaitSynchronized(run) }
 		a.succeeded = g.startedUp

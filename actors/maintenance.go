@@ -81,7 +81,7 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 		return
 	}
 	m.wantCRDs(true)
-	m.forgetDrift(ctx)
+	m.drift.forget(ctx, m.owner.tasks.runs)
 	m.forgetRelease()
 	if mode == values.Suspended {
 		m.hold(ctx)

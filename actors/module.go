@@ -37,8 +37,7 @@ type module struct {
 	missed []messages.Task // while it was suspended
 	// awaitQuiet are runs that wait until nothing of the module runs.
 	awaitQuiet []*actor.PID
-	awaitReady map[string]awaitsReady // runs of other modules, by module
-	unreadDue  time.Time              // when the last timer for unread objects ends
+	readiness  readiness
 	last       helm.Outcome
 	lastRun    *view.ModuleRun
 	succeeded  time.Time // the last run that did
@@ -50,7 +49,7 @@ type module struct {
 	// crdsWanted counts why the CRDs are to be looked at by the next run: under maintenance they were not, the discovery could
 	// not install them, their files may have changed. crdsSeen is that number when a run looked at them last.
 	crdsWanted, crdsSeen int
-	drift                driftState
+	drift                drift
 	health               *view.Health // of the objects of its release
 }
 
@@ -71,7 +70,9 @@ type updateModule struct {
 
 // newModule makes a module; warm are its hooks when a follower has loaded them, else nil.
 func newModule(p *program, dir addons.Module, section *values.Section, warm []hooks.Hook) *module {
-	m := &module{program: p, name: dir.Name, log: p.Log.With("module", dir.Name), module: dir, awaitReady: map[string]awaitsReady{}}
+	m := &module{program: p, name: dir.Name, log: p.Log.With("module", dir.Name), module: dir}
+	m.readiness = readiness{program: p, awaiting: map[string]awaitsReady{}}
+	m.drift = drift{program: p, name: m.name, log: m.log, rests: m.rests, delayed: &m.delayed}
 	m.life = moduleLife{log: m.log, phase: view.Disabled}
 	m.owner = newOwner(m, p, dir.Name, dir.Root, m.log, section)
 	if warm != nil {
@@ -87,7 +88,7 @@ func (m *module) Receive(ctx actor.Context) {
 		unhandled(ctx, m.log)
 	}
 	m.answerQuiet(ctx)
-	m.answerReady(ctx)
+	m.readiness.answer(ctx, view.ModuleStatus{Phase: m.life.phase, Health: m.health})
 	m.publish()
 }
 
@@ -119,9 +120,9 @@ func (m *module) receive(ctx actor.Context) bool {
 	case forgetModule:
 		m.forget(ctx)
 	case messages.GetDrift:
-		ctx.Respond(m.drift.answer(m.program, msg.Secrets))
+		ctx.Respond(m.drift.answer(msg.Secrets))
 	case driftDue:
-		m.driftDue(ctx, msg)
+		m.drift.begin(ctx, msg)
 	case retireModule:
 		m.retire(ctx)
 	case objectsGone:
@@ -137,7 +138,7 @@ func (m *module) receive(ctx actor.Context) bool {
 	case scriptAgreed:
 		m.reconcile(ctx, msg.cause)
 	case work.AwaitReady:
-		m.awaitReady[msg.Waiter] = awaitsReady{ctx.Sender(), msg.Known}
+		m.readiness.awaiting[msg.Waiter] = awaitsReady{ctx.Sender(), msg.Known}
 	case unreadDue:
 	case work.AwaitQuiet:
 		m.awaitQuiet = append(m.awaitQuiet, ctx.Sender())
@@ -199,13 +200,13 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 	case messages.CheckDrift:
 		m.executeDrift(ctx, a, j)
 	case messages.RunHook:
-		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.RunHook(run, hook, work) })
+		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.Hook(run, hook).Run(work) })
 	case messages.SynchronizeHook:
 		if m.owner.hooks.needless(work) {
 			refuse(ctx, t)
 			return
 		}
-		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.Synchronize(run, hook, work) })
+		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.Hook(run, hook).Synchronize(work) })
 	default:
 		m.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
 		refuse(ctx, t)
@@ -270,7 +271,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 		m.life.become(view.Running)
 	}
 	m.delayed.stop()
-	m.stopDrift(ctx)
+	m.drift.stop(ctx, m.owner.tasks.runs)
 	m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: a.Task.Cause.Chain()}
 	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
@@ -297,7 +298,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 		m.last = outcome.Release
 		m.tellUnstable(t, outcome.Release)
 		m.drift.correcting = nil
-		m.drift.lookLater(m.program, m.name, driftMoment)
+		m.drift.lookLater(driftMoment)
 	}
 	m.life.become(view.Ready)
 	if m.lastRun != nil {

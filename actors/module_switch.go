@@ -79,7 +79,7 @@ func (m *module) forget(ctx actor.Context) {
 // enabled module only (E11).
 func (m *module) clear(ctx actor.Context) {
 	m.delayed.stop()
-	m.forgetDrift(ctx)
+	m.drift.forget(ctx, m.owner.tasks.runs)
 	m.program.leaveQueues(ctx, m.name, m.owner.hooks.all)
 	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
 	m.forgetRelease()
