@@ -118,7 +118,7 @@ func TestWarmthIsACopy(t *testing.T) {
 // converged: the operator is not ready, and the new values are not taken for applied ones.
 func TestOvertakenAtTheLastStep(t *testing.T) {
 	p := newTestProgram(nil)
-	pid := spawned(t, p, convergePath, &converge{runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, tree: &addons.Tree{}, reload: 1, phase: reloading})
+	pid := spawned(t, p, convergePath, assembled(context.Background(), p, &catalog{program: p, log: p.Log, tree: &addons.Tree{}}, &reloads{program: p, log: p.Log, number: 1, phase: reloading}))
 	p.Send(pid, messages.ConfigChanged{Global: true})
 	p.Send(pid, messages.ConvergeFinished{Reload: 1})
 	mustAsk[work.Discovery](t, p, pid, work.GetDiscovery{})

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -19,6 +20,24 @@ type application struct {
 	next *values.Section // what will be the section
 	// discarded: its run was cancelled.
 	discarded bool
+}
+
+// ownValues are the section of values of an owner. Results of hooks are applied one after the other: a result that must be
+// written to the ConfigMap waits for the config actor, and the ones behind it wait for that (D28).
+type ownValues struct {
+	part
+	unfinished *work.Unfinished // of the owner
+
+	section   *values.Section
+	converged convergedValues
+	applying  *application
+	waiting   []application // behind the one that is being applied
+}
+
+// convergedValues are the values at the end of the last converge, which people compare with.
+type convergedValues struct {
+	section *values.Section
+	at      time.Time
 }
 
 // applier is where owners differ: what runs get to know, what a patch may touch, and what follows a change.
@@ -42,42 +61,42 @@ type flagChanges struct {
 	configChanged bool
 }
 
-// applyHookResult is step 3 of the way of a task (docs/architecture.md): check everything, then commit (D26).
-func (o *owner) applyHookResult(ctx actor.Context, a application) {
-	if o.applying != nil {
-		o.waiting = append(o.waiting, a)
+// apply is step 3 of the way of a task (docs/architecture.md): check everything, then commit (D26).
+func (v *ownValues) apply(ctx actor.Context, a application) {
+	if v.applying != nil {
+		v.waiting = append(v.waiting, a)
 		return
 	}
-	config, memory, flags, err := o.self.patches(a.msg.Result)
+	config, memory, flags, err := v.self.patches(a.msg.Result)
 	if err == nil {
-		a.base = o.section
-		a.next, err = o.patched(config, memory, a.msg.Origin)
+		a.base = v.section
+		a.next, err = v.patched(config, memory, a.msg.Origin)
 	}
 	if err != nil {
-		o.refuse(a, fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err))
+		v.refuse(a, fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err))
 		return
 	}
-	configChanged := len(config) > 0 && a.next.Stored().Checksum() != o.section.Stored().Checksum()
+	configChanged := len(config) > 0 && a.next.Stored().Checksum() != v.section.Stored().Checksum()
 	if !configChanged && len(flags.config) == 0 {
-		o.commit(ctx, a, false)
+		v.commit(ctx, a, false)
 		return
 	}
 	save := messages.SaveConfig{Flags: flags.config, Hook: a.msg.Hook}
 	if configChanged {
-		save.Key, save.Base = o.section.Key(), o.section.Stored().Checksum()
+		save.Key, save.Base = v.section.Key(), v.section.Stored().Checksum()
 		save.Section, save.Secret = a.next.Stored().InConfigMap(), a.next.Stored().Secret
 	}
-	o.applying = &a
-	ctx.Request(o.program.PID(configPath), save)
+	v.applying = &a
+	ctx.Request(v.program.PID(configPath), save)
 }
 
 // patched applies both patches to the section and validates the result with both
 // schemas (D36).
-func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.Section, error) {
-	next := o.section
+func (v *ownValues) patched(config, memory values.Patch, by values.Origin) (*values.Section, error) {
+	next := v.section
 	var err error
 	if len(config) > 0 {
-		if o.program.secretOff.Load() {
+		if v.program.secretOff.Load() {
 			next = next.WithoutStore()
 		}
 		if next, err = next.PatchConfig(config, by); err != nil {
@@ -92,7 +111,7 @@ func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.
 			return nil, fmt.Errorf("values patch: %w", err)
 		}
 	}
-	if next != o.section {
+	if next != v.section {
 		if err := next.ValidateValues(); err != nil {
 			return nil, err
 		}
@@ -101,66 +120,95 @@ func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.
 }
 
 // configSaved continues with the result that waited for the ConfigMap.
-func (o *owner) configSaved(ctx actor.Context, msg messages.ConfigSaved) {
-	a := o.applying
-	o.applying = nil
+func (v *ownValues) configSaved(ctx actor.Context, msg messages.ConfigSaved) {
+	a := v.applying
+	v.applying = nil
 	switch {
 	case a.discarded && !msg.Conflict && msg.Err == nil:
 		// Its run was cancelled, but the ConfigMap says so by now.
-		o.setConfig(messages.SetConfig{Section: a.next.Stored().InConfigMap(), Origin: a.msg.Origin, Secret: a.next.Stored().Secret, SecretOrigin: a.msg.Origin})
+		v.setConfig(messages.SetConfig{Section: a.next.Stored().InConfigMap(), Origin: a.msg.Origin, Secret: a.next.Stored().Secret, SecretOrigin: a.msg.Origin})
 	case a.discarded:
 	case msg.Conflict: // the new section has arrived before this answer
-		o.applyHookResult(ctx, *a)
+		v.apply(ctx, *a)
 	case msg.Err != nil:
-		o.refuse(*a, fmt.Errorf("hook %s: save config values: %w", a.msg.Hook, msg.Err))
+		v.refuse(*a, fmt.Errorf("hook %s: save config values: %w", a.msg.Hook, msg.Err))
 	default:
-		o.commitSaved(ctx, *a, msg.FlagsChanged)
+		v.commitSaved(ctx, *a, msg.FlagsChanged)
 	}
-	for o.applying == nil && len(o.waiting) > 0 {
-		next := o.waiting[0]
-		o.waiting = o.waiting[1:]
-		o.applyHookResult(ctx, next)
+	for v.applying == nil && len(v.waiting) > 0 {
+		next := v.waiting[0]
+		v.waiting = v.waiting[1:]
+		v.apply(ctx, next)
 	}
 }
 
-// discardResults forgets the results of runs that are cancelled (E11, E15).
-func (o *owner) discardResults() {
-	o.waiting = nil
-	if o.applying != nil {
-		o.applying.discarded = true
+// discard forgets the results of runs that are cancelled (E11, E15).
+func (v *ownValues) discard() {
+	v.waiting = nil
+	if v.applying != nil {
+		v.applying.discarded = true
 	}
 }
 
 // commitSaved commits what has been written. While only flags were written, the section
 // may have got new config values; then the patches are applied to those.
-func (o *owner) commitSaved(ctx actor.Context, a application, flagsChanged bool) {
-	if a.base != o.section {
-		config, memory, _, err := o.self.patches(a.msg.Result)
+func (v *ownValues) commitSaved(ctx actor.Context, a application, flagsChanged bool) {
+	if a.base != v.section {
+		config, memory, _, err := v.self.patches(a.msg.Result)
 		if err == nil {
-			a.next, err = o.patched(config, memory, a.msg.Origin)
+			a.next, err = v.patched(config, memory, a.msg.Origin)
 		}
 		if err != nil {
-			o.refuse(a, fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err))
+			v.refuse(a, fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err))
 			return
 		}
 	}
-	o.commit(ctx, a, flagsChanged)
+	v.commit(ctx, a, flagsChanged)
 }
 
-func (o *owner) commit(ctx actor.Context, a application, flagsChanged bool) {
-	changed := a.next.Checksum() != o.section.Checksum() // D27
-	o.setSection(a.next)
-	_, _, flags, _ := o.self.patches(a.msg.Result)
+func (v *ownValues) commit(ctx actor.Context, a application, flagsChanged bool) {
+	changed := a.next.Checksum() != v.section.Checksum() // D27
+	v.set(a.next)
+	_, _, flags, _ := v.self.patches(a.msg.Result)
 	flags.configChanged = flagsChanged
-	o.unfinished.Commit(a.msg.Origin.Task)
-	now := o.self.known()
+	v.unfinished.Commit(a.msg.Origin.Task)
+	now := v.self.known()
 	now.Changed = changed
-	o.program.Send(a.from, work.Handed{Known: now})
-	o.self.committed(ctx, a.msg, changed, flags)
+	v.program.Send(a.from, work.Handed{Known: now})
+	v.self.committed(ctx, a.msg, changed, flags)
 }
 
 // refuse answers a run whose result has no effect (D26).
-func (o *owner) refuse(a application, err error) {
-	o.unfinished.End(a.msg.Origin.Task)
-	o.program.Send(a.from, work.Handed{Known: o.self.known(), Err: err})
+func (v *ownValues) refuse(a application, err error) {
+	v.unfinished.End(a.msg.Origin.Task)
+	v.program.Send(a.from, work.Handed{Known: v.self.known(), Err: err})
+}
+
+// setConfig replaces the ConfigMap layer; saved patches are replayed over it (D22). The
+// config actor has checked it, but not the sections of disabled modules (D37): their old
+// answer stay until theirs are fixed.
+func (v *ownValues) setConfig(msg messages.SetConfig) {
+	next, err := v.section.WithConfig(msg.Section, msg.Origin)
+	if err == nil {
+		next, err = next.WithSecret(msg.Secret, msg.SecretOrigin)
+	}
+	if err != nil {
+		v.log.Error("new config values are refused", "err", err)
+		return
+	}
+	v.set(next)
+}
+
+// set replaces the section. What must not be shown of it is known before anybody can see it.
+func (v *ownValues) set(section *values.Section) {
+	v.program.Secrets.Know(section.Key(), section.Secrets().Texts())
+	v.section = section
+	if v.name == messages.GlobalHooks {
+		v.program.global.Store(section)
+	}
+}
+
+// answer answers GetValues.
+func (v *ownValues) answer() messages.Values {
+	return messages.Values{Section: v.section, Converged: v.converged.section, ConvergedAt: v.converged.at}
 }

@@ -37,8 +37,32 @@ type assignment struct {
 	release bool
 }
 
+// ownTasks are the tasks of an owner that are in progress, and their runs.
+type ownTasks struct {
+	part
+	runs       *supervisor.Runs
+	unfinished *work.Unfinished    // of the owner
+	over       func(messages.Task) // is called at the end of each
+
+	failing  map[string]view.FailingTask
+	parked   map[string]bool       // their queue no longer waits for them
+	alone    map[string]bool       // need the release for themselves
+	next     []assignment          // wait for the end of these
+	changing map[string]assignment // change the release
+	ofHooks  map[string]string     // the hooks that they run
+	waitsFor *view.Wait            // the Helm hook that one of them waits for; not written to
+	told     toldWait
+}
+
+func newTasks(of part, unfinished *work.Unfinished) *ownTasks {
+	return &ownTasks{
+		part: of, runs: supervisor.NewRuns(of.program.System, of.log), unfinished: unfinished,
+		failing: map[string]view.FailingTask{}, parked: map[string]bool{}, alone: map[string]bool{}, changing: map[string]assignment{}, ofHooks: map[string]string{},
+	}
+}
+
 // attemptFailed notes a failed attempt. The queue goes on without a task that parks.
-func (o *owner) attemptFailed(a assignment, at supervisor.Attempt) {
+func (o *ownTasks) attemptFailed(a assignment, at supervisor.Attempt) {
 	t := a.Task
 	o.noteFailure(t, at)
 	if a.failed != nil {
@@ -57,7 +81,7 @@ func (o *owner) attemptFailed(a assignment, at supervisor.Attempt) {
 }
 
 // start gives a task to a run. The queue hears of its end exactly once.
-func (o *owner) start(ctx actor.Context, a assignment) {
+func (o *ownTasks) start(ctx actor.Context, a assignment) {
 	t := a.Task
 	work := func(run *supervisor.Run) (any, error) {
 		if err := a.AwaitTurn(run); err != nil {
@@ -72,7 +96,7 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 		o.changing[t.ID] = a
 	}
 	if hook := t.Hook(); hook != "" {
-		o.hookTasks[t.ID] = hook
+		o.ofHooks[t.ID] = hook
 	}
 	o.runs.Start(ctx, supervisor.Task{
 		ID: t.ID, AllowFailure: t.AllowFailure, Begins: func() { o.handTo(a) }, Work: work,
@@ -83,7 +107,7 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 		},
 		Failed: func(at supervisor.Attempt) { o.attemptFailed(a, at) },
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
-			o.unqueued(t)
+			o.over(t)
 			if a.release {
 				delete(o.changing, t.ID)
 				o.waitsFor = nil
@@ -93,7 +117,7 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			}
 			o.program.noticeEnd(t, o.failing[t.ID], outcome)
 			delete(o.failing, t.ID)
-			delete(o.hookTasks, t.ID)
+			delete(o.ofHooks, t.ID)
 			o.dropEffects(t)
 			if !o.parked[t.ID] {
 				ended(ctx, t, a.queue)
@@ -124,7 +148,7 @@ func ended(ctx sender, t messages.Task, queue *actor.PID) {
 func refuse(ctx actor.Context, t messages.Task) { ended(ctx, t, ctx.Sender()) }
 
 // handTo hands over to an attempt that is about to begin.
-func (o *owner) handTo(a assignment) {
+func (o *ownTasks) handTo(a assignment) {
 	*a.Known = o.self.known()
 	if a.begins != nil {
 		a.begins()
@@ -133,7 +157,7 @@ func (o *owner) handTo(a assignment) {
 
 // startAlone starts a task that needs the release of the module for itself. What is left
 // of an earlier one, which is parked, is cancelled first: its result is no longer needed.
-func (o *owner) startAlone(ctx actor.Context, a assignment) {
+func (o *ownTasks) startAlone(ctx actor.Context, a assignment) {
 	o.next = append(o.next, a)
 	for id := range o.alone {
 		o.runs.Cancel(ctx, id)
@@ -143,7 +167,7 @@ func (o *owner) startAlone(ctx actor.Context, a assignment) {
 
 // startNext starts the latest of the tasks that wait for the release; the ones before it
 // would only do the same with older values.
-func (o *owner) startNext(ctx actor.Context) {
+func (o *ownTasks) startNext(ctx actor.Context) {
 	if len(o.alone) > 0 || len(o.next) == 0 {
 		return
 	}
@@ -158,7 +182,7 @@ func (o *owner) startNext(ctx actor.Context) {
 }
 
 // dropNext ends the tasks that have not begun.
-func (o *owner) dropNext(ctx actor.Context) {
+func (o *ownTasks) dropNext(ctx actor.Context) {
 	for _, a := range o.next {
 		ended(ctx, a.Task, a.queue)
 	}
@@ -166,7 +190,7 @@ func (o *owner) dropNext(ctx actor.Context) {
 }
 
 // noteFailure logs a failed attempt and shows it in the status.
-func (o *owner) noteFailure(t messages.Task, a supervisor.Attempt) {
+func (o *ownTasks) noteFailure(t messages.Task, a supervisor.Attempt) {
 	o.logFailure(t, a)
 	o.program.noticeFailure(t, a)
 	kind, about := t.Work.Describe()
@@ -176,7 +200,7 @@ func (o *owner) noteFailure(t messages.Task, a supervisor.Attempt) {
 	}
 }
 
-func (o *owner) logFailure(t messages.Task, a supervisor.Attempt) {
+func (o *ownTasks) logFailure(t messages.Task, a supervisor.Attempt) {
 	kind, about := t.Work.Describe()
 	log := o.log.With("task", kind, "queue", t.Queue, "attempt", a.Number, "err", a.Err)
 	if about != "" {
@@ -190,7 +214,7 @@ func (o *owner) logFailure(t messages.Task, a supervisor.Attempt) {
 }
 
 // listFailing lists the tasks that wait for another attempt.
-func (o *owner) listFailing() []view.FailingTask {
+func (o *ownTasks) listFailing() []view.FailingTask {
 	var list []view.FailingTask
 	for _, id := range slices.Sorted(maps.Keys(o.failing)) {
 		list = append(list, o.failing[id])
@@ -198,7 +222,7 @@ func (o *owner) listFailing() []view.FailingTask {
 	return list
 }
 
-func (o *owner) retryNow() {
+func (o *ownTasks) retryNow() {
 	if n := o.runs.RetryNow(); n > 0 {
 		o.log.Info("configuration has changed: failed tasks are tried again now", "tasks", n)
 	}
@@ -208,7 +232,7 @@ func (o *owner) retryNow() {
 var errNoSuchWork = errors.New("bug: this owner cannot do this work")
 
 // dropEffects gives up what is left of a task that has ended.
-func (o *owner) dropEffects(t messages.Task) {
+func (o *ownTasks) dropEffects(t messages.Task) {
 	for _, s := range o.unfinished.Drop(t.ID) {
 		o.program.Send(o.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: o.name, Synchronization: s})
 	}

@@ -37,9 +37,9 @@ func convergeTransitions(from convergePhase) []convergePhase {
 }
 
 // become is the only way to change the phase.
-func (c *converge) become(to convergePhase) {
-	changePhase(c.log, "converge", c.phase, to, convergeTransitions(c.phase))
-	c.phase = to
+func (r *reloads) become(to convergePhase) {
+	changePhase(r.log, "converge", r.phase, to, convergeTransitions(r.phase))
+	r.phase = to
 }
 
 // begun: the first reload has.

@@ -41,10 +41,21 @@ const (
 	driftFirstDelay = 5 * time.Second
 )
 
-// driftState is what a module knows of its drift.
-type driftState struct {
-	number  int    // of the timer that counts
-	task    string // the look in progress
+// drift is what a module knows of its drift.
+type drift struct {
+	program *program
+	name    string // of the module
+	log     *slog.Logger
+	rests   func() bool // reports whether the module rests, with a release that is not left alone
+	delayed *delayedRun // of the module
+
+	number int    // of the timer that counts
+	task   string // the look in progress
+	driftFound
+}
+
+// driftFound is what is forgotten when the objects have no owner any more.
+type driftFound struct {
 	checked time.Time
 	failed  string // why the last look failed
 	found   []dryrun.Change
@@ -73,103 +84,82 @@ func driftDelay(module string, d time.Duration) time.Duration {
 }
 
 // lookLater begins to wait for the next look at a module.
-func (d *driftState) lookLater(p *program, module string, in time.Duration) {
-	if !p.seeksDrift() {
+func (d *drift) lookLater(in time.Duration) {
+	if !d.program.seeksDrift() {
 		return
 	}
 	d.number++
-	due, to := driftDue{d.number}, p.owner(module)
-	time.AfterFunc(driftDelay(module, in), func() { p.Send(to, due) })
+	due, to := driftDue{d.number}, d.program.owner(d.name)
+	time.AfterFunc(driftDelay(d.name, in), func() { d.program.Send(to, due) })
 }
 
-// stopDrift ends the look in progress and the waiting for the next one.
-func (m *module) stopDrift(ctx actor.Context) {
-	m.drift.number++
-	if m.drift.task != "" {
-		m.owner.runs.Cancel(ctx, m.drift.task)
+// stop ends the look in progress and the waiting for the next one.
+func (d *drift) stop(ctx actor.Context, runs *supervisor.Runs) {
+	d.number++
+	if d.task != "" {
+		runs.Cancel(ctx, d.task)
 	}
 }
 
-// forgetDrift is called when the objects have no owner any more.
-func (m *module) forgetDrift(ctx actor.Context) {
-	m.stopDrift(ctx)
-	m.drift = driftState{number: m.drift.number, task: m.drift.task}
-	m.program.Metrics.Modules.ForgetDrift(m.name)
+// forget is called when the objects have no owner any more.
+func (d *drift) forget(ctx actor.Context, runs *supervisor.Runs) {
+	d.stop(ctx, runs)
+	d.driftFound = driftFound{}
+	d.program.Metrics.Modules.ForgetDrift(d.name)
 }
 
-// driftDue queues a look. A module that runs, or will, looks after that.
-func (m *module) driftDue(ctx actor.Context, msg driftDue) {
-	if msg.number != m.drift.number || !m.mayDrift() {
+// begin queues a look. A module that runs, or will, looks after that.
+func (d *drift) begin(ctx actor.Context, msg driftDue) {
+	if msg.number != d.number || !d.rests() {
 		return
 	}
-	t := m.program.task(m.name, messages.CheckDrift{}, messages.Cause{Activation: messages.ByDrift})
+	t := d.program.task(d.name, messages.CheckDrift{}, messages.Cause{Activation: messages.ByDrift})
 	t.Queue, t.AllowFailure = driftQueue, true
-	m.program.enqueue(ctx, false, t)
+	d.program.enqueue(ctx, false, t)
 }
 
-func (m *module) mayDrift() bool {
-	return m.life.phase == view.Ready && m.maintenance == "" && m.last.Action != "" && len(m.owner.alone)+len(m.owner.next) == 0
-}
-
-func (m *module) executeDrift(ctx actor.Context, a assignment, j work.ModuleJob) {
-	if !m.mayDrift() {
-		refuse(ctx, a.Task)
-		return
-	}
-	m.drift.task = a.Task.ID
-	a.work = func(run *supervisor.Run) (any, error) { return j.SeekDrift(run) }
-	a.succeeded = m.driftLooked
-	a.failed = func(at supervisor.Attempt) {
-		m.drift.failed = at.Err.Error()
-		m.drift.lookLater(m.program, m.name, m.program.DriftPeriod)
-	}
-	m.owner.start(ctx, m.unlessGone(a))
-}
-
-// driftLooked takes over what a look has found.
-func (m *module) driftLooked(ctx actor.Context, result any) {
+// looked takes over what a look has found.
+func (d *drift) looked(ctx actor.Context, result any) {
 	found, _ := result.(work.DriftFound)
-	if !m.mayDrift() || !found.Known {
-		m.drift.lookLater(m.program, m.name, m.program.DriftPeriod)
+	if !d.rests() || !found.Known {
+		d.lookLater(d.program.DriftPeriod)
 		return
 	}
-	d := &m.drift
 	d.checked, d.failed, d.found = time.Now(), "", found.Changes
-	m.program.Metrics.Modules.Drifted(m.name, len(found.Changes))
+	d.program.Metrics.Modules.Drifted(d.name, len(found.Changes))
 	told := plan.Drifted(found.Changes)
-	d.report(m.log, m.program.Drift, told)
+	d.report(told)
 	switch {
 	case len(told) == 0:
-		if time.Since(d.corrected) >= m.program.DriftPeriod { // a look right after it proves nothing
+		if time.Since(d.corrected) >= d.program.DriftPeriod { // a look right after it proves nothing
 			d.cause = nil
 		}
-	case m.program.Drift == messages.DriftCorrect:
-		m.correctDrift(ctx)
+	case d.program.Drift == messages.DriftCorrect:
+		d.correct(ctx)
 		return
 	}
-	m.drift.lookLater(m.program, m.name, m.program.DriftPeriod)
+	d.lookLater(d.program.DriftPeriod)
 }
 
 // report logs what was not logged before.
-func (d *driftState) report(log *slog.Logger, mode string, told []view.DriftedObject) {
+func (d *drift) report(told []view.DriftedObject) {
 	same := func(a, b view.DriftedObject) bool {
 		return a.Object == b.Object && slices.Equal(a.Fields, b.Fields)
 	}
 	for _, object := range told {
-		if mode == messages.DriftCorrect || !slices.ContainsFunc(d.told, func(old view.DriftedObject) bool { return same(old, object) }) {
-			log.Warn("an object of the module was changed by others", "object", object.Object, "fields", object.Fields, "drift", mode)
+		if d.program.Drift == messages.DriftCorrect || !slices.ContainsFunc(d.told, func(old view.DriftedObject) bool { return same(old, object) }) {
+			d.log.Warn("an object of the module was changed by others", "object", object.Object, "fields", object.Fields, "drift", d.program.Drift)
 		}
 	}
 	if len(told) == 0 && len(d.told) > 0 {
-		log.Info("the objects of the module are as it deployed them again")
+		d.log.Info("the objects of the module are as it deployed them again")
 	}
 	d.told = told
 }
 
-// correctDrift queues the run that puts back what was found. In a fight it waits, longer
+// correct queues the run that puts back what was found. In a fight it waits, longer
 // each time, and at most for a period.
-func (m *module) correctDrift(ctx actor.Context) {
-	d := &m.drift
+func (d *drift) correct(ctx actor.Context) {
 	d.correcting = nil
 	for _, c := range d.found {
 		d.correcting = append(d.correcting, c.Object)
@@ -179,16 +169,16 @@ func (m *module) correctDrift(ctx actor.Context) {
 		cause = messages.By(cause.Activation, cause.Detail, *d.cause)
 	}
 	d.cause, d.corrected = &cause, time.Now()
-	m.program.Metrics.Modules.DriftCorrected(m.name)
-	t := m.program.task(m.name, messages.RunModule{}, cause)
-	delay := fightDelay(cause, m.program.DriftPeriod)
+	d.program.Metrics.Modules.DriftCorrected(d.name)
+	t := d.program.task(d.name, messages.RunModule{}, cause)
+	delay := fightDelay(cause, d.program.DriftPeriod)
 	if delay == 0 {
-		m.program.enqueue(ctx, false, t)
+		d.program.enqueue(ctx, false, t)
 		return
 	}
-	m.program.Metrics.Converge.Looped(cause)
-	m.log.Warn("fields are changed again after each correction: corrections are slowed down; metadata.managedFields of the object names the writer", "in", delay, "drift", cause.Detail)
-	m.delayed.queue(m.program, t, delay)
+	d.program.Metrics.Converge.Looped(cause)
+	d.log.Warn("fields are changed again after each correction: corrections are slowed down; metadata.managedFields of the object names the writer", "in", delay, "drift", cause.Detail)
+	d.delayed.queue(d.program, t, delay)
 }
 
 // fightDelay is how long a correction waits that was needed again and again.
@@ -214,10 +204,31 @@ func describeDrift(told []view.DriftedObject) string {
 }
 
 // answer answers GetDrift.
-func (d *driftState) answer(p *program, secrets bool) messages.Drift {
-	answer := messages.Drift{Mode: p.Drift, Checked: d.checked, Error: d.failed, Objects: plan.Drift(d.found, p.Secrets.Hider(), secrets)}
+func (d *drift) answer(secrets bool) messages.Drift {
+	answer := messages.Drift{Mode: d.program.Drift, Checked: d.checked, Error: d.failed, Objects: plan.Drift(d.found, d.program.Secrets.Hider(), secrets)}
 	if answer.Mode == "" {
 		answer.Mode = messages.DriftOff
 	}
 	return answer
+}
+
+// executeDrift begins a look.
+func (m *module) executeDrift(ctx actor.Context, a assignment, j work.ModuleJob) {
+	if !m.rests() {
+		refuse(ctx, a.Task)
+		return
+	}
+	m.drift.task = a.Task.ID
+	a.work = func(run *supervisor.Run) (any, error) { return j.SeekDrift(run) }
+	a.succeeded = m.drift.looked
+	a.failed = func(at supervisor.Attempt) {
+		m.drift.failed = at.Err.Error()
+		m.drift.lookLater(m.program.DriftPeriod)
+	}
+	m.owner.tasks.start(ctx, m.unlessGone(a))
+}
+
+// rests reports whether the module rests, with a release that is not left alone.
+func (m *module) rests() bool {
+	return m.life.phase == view.Ready && m.maintenance == "" && m.last.Action != "" && len(m.owner.tasks.alone)+len(m.owner.tasks.next) == 0
 }

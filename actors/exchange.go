@@ -32,65 +32,65 @@ type staying struct {
 }
 
 // exchange puts other hooks in place. schedules: those of the hooks tick already.
-func (o *owner) exchange(ctx actor.Context, next []hooks.Hook, schedules bool) {
+func (h *ownHooks) exchange(ctx actor.Context, next []hooks.Hook, schedules bool) {
 	var now, stay []hooks.Hook
 	for _, hook := range next {
-		was, err := o.hook(hook.Name)
+		was, err := h.find(hook.Name)
 		if err == nil && was.File == hook.File && was.Config.Equal(hook.Config) {
 			now, stay = append(now, was), append(stay, was)
 			continue
 		}
 		now = append(now, hook)
 	}
-	leave, kept := []string(nil), o.keptBindings(next)
+	leave, kept := []string(nil), h.keptBindings(next)
 	begun := map[string]*hooks.Config{}
-	for _, hook := range o.hooks {
+	for _, hook := range h.all {
 		if slices.ContainsFunc(stay, func(h hooks.Hook) bool { return h.Name == hook.Name }) {
 			continue
 		}
 		leave = append(leave, hook.Name)
 		_, had := hook.Config.Order(hooks.OnStartup)
-		if i := slices.IndexFunc(next, func(h hooks.Hook) bool { return h.File == hook.File }); had && i >= 0 && (o.fresh[hook.Name] == nil || o.begun[hook.Name] != nil) {
+		if i := slices.IndexFunc(next, func(h hooks.Hook) bool { return h.File == hook.File }); had && i >= 0 && (h.fresh[hook.Name] == nil || h.begun[hook.Name] != nil) {
 			begun[hook.Name] = next[i].Config
 		}
-		o.takeDown(ctx, hook, kept[hook.Name].places)
+		h.takeDown(ctx, hook, kept[hook.Name].places)
 	}
-	o.hooks, o.kept = now, kept
-	maps.Copy(o.begun, begun)
+	h.all, h.kept = now, kept
+	maps.Copy(h.begun, begun)
 	for _, hook := range now {
 		if !slices.ContainsFunc(stay, func(h hooks.Hook) bool { return h.Name == hook.Name }) {
-			o.fresh[hook.Name] = hook.Config
+			h.fresh[hook.Name] = hook.Config
 		}
 	}
 	if len(leave) > 0 {
-		ctx.Send(o.program.PID(monitorsPath), exchangeWatches{o.name, leave, kept})
+		ctx.Send(h.program.PID(monitorsPath), exchangeWatches{h.name, leave, kept})
 	}
 	if schedules {
-		ticking := slices.DeleteFunc(slices.Clone(stay), func(h hooks.Hook) bool { return o.fresh[h.Name] != nil })
-		ctx.Send(o.program.PID(schedulePath), messages.StartSchedules{Owner: o.name, Hooks: ticking})
+		ticking := slices.DeleteFunc(slices.Clone(stay), func(stays hooks.Hook) bool { return h.fresh[stays.Name] != nil })
+		ctx.Send(h.program.PID(schedulePath), messages.StartSchedules{Owner: h.name, Hooks: ticking})
 	}
-	ctx.Send(o.program.PID(operatorPath), useQueues{o.name, queuesOf(now)})
-	o.program.Metrics.Hooks.Loaded(messages.ModuleOf(o.name), now)
-	if len(o.awaiting) > 0 {
-		o.queueSynchronizations(ctx, "")
-		o.answerAwaiting(ctx)
+	ctx.Send(h.program.PID(operatorPath), useQueues{h.name, queuesOf(now)})
+	h.program.Metrics.Hooks.Loaded(messages.ModuleOf(h.name), now)
+	if len(h.awaiting) > 0 {
+		h.queueSynchronizations(ctx, "")
+		h.answerAwaiting(ctx)
 	}
 }
 
 // keptBindings are those of hooks with another configuration that stay.
-func (o *owner) keptBindings(next []hooks.Hook) map[string]staying {
+func (h *ownHooks) keptBindings(next []hooks.Hook) map[string]staying {
 	kept := map[string]staying{}
-	if o.runs.Len() > 0 {
+	if h.tasks.runs.Len() > 0 {
 		return kept
 	}
 	for _, hook := range next {
-		was, err := o.hook(hook.Name)
+		was, err := h.find(hook.Name)
 		if err != nil || was.File != hook.File || was.Config.Equal(hook.Config) {
 			continue
 		}
 		places := slices.DeleteFunc(hook.Config.Same(was.Config), func(i int) bool {
 			key := work.BindingKey(hook, i)
-			return !o.synchronized[key] || o.deferred[key]
+			return !h.synchronized[key] || h.deferred[key]
 		})
 		if len(places) > 0 {
 			kept[hook.Name] = staying{hook, places}
@@ -116,58 +116,58 @@ func (m *monitors) exchange(ctx actor.Context, msg exchangeWatches) {
 }
 
 // takeDown forgets what is known of a hook, but for bindings that stay, and ends the tasks of it that wait for another attempt.
-func (o *owner) takeDown(ctx actor.Context, hook hooks.Hook, stay []int) {
-	delete(o.fresh, hook.Name)
-	delete(o.begun, hook.Name)
+func (h *ownHooks) takeDown(ctx actor.Context, hook hooks.Hook, stay []int) {
+	delete(h.fresh, hook.Name)
+	delete(h.begun, hook.Name)
 	for i := range hook.Config.Kubernetes {
 		if slices.Contains(stay, i) {
 			continue
 		}
-		delete(o.synchronized, work.BindingKey(hook, i))
-		delete(o.deferred, work.BindingKey(hook, i))
+		delete(h.synchronized, work.BindingKey(hook, i))
+		delete(h.deferred, work.BindingKey(hook, i))
 	}
 	for _, w := range work.Synchronizations(hook) {
-		delete(o.queued, queuedKey(w))
+		delete(h.queued, queuedKey(w))
 	}
-	for id, name := range o.hookTasks {
-		if _, failing := o.failing[id]; failing && name == hook.Name {
-			o.runs.Cancel(ctx, id)
+	for id, name := range h.tasks.ofHooks {
+		if _, failing := h.tasks.failing[id]; failing && name == hook.Name {
+			h.tasks.runs.Cancel(ctx, id)
 		}
 	}
 }
 
 // exchanged reports whether a hook is another one than that with the configuration, or is gone.
-func (o *owner) exchanged(binding messages.BindingKey, config *hooks.Config) bool {
-	hook, err := o.hook(binding.Hook)
+func (h *ownHooks) exchanged(binding messages.BindingKey, config *hooks.Config) bool {
+	hook, err := h.find(binding.Hook)
 	return err != nil || hook.Config != config
 }
 
 // current is a task without what its hook did before it was exchanged, which the Synchronization of the new one shows.
-func (o *owner) current(t messages.Task) messages.Task {
+func (h *ownHooks) current(t messages.Task) messages.Task {
 	w, ok := t.Work.(messages.RunHook)
-	if !ok || o.fresh[w.Hook] == nil {
+	if !ok || h.fresh[w.Hook] == nil {
 		return t
 	}
 	w.Triggers = slices.DeleteFunc(slices.Clone(w.Triggers), func(trigger messages.Trigger) bool {
-		return trigger.Binding == hooks.OnSchedule || trigger.Binding == hooks.OnKubernetes && !slices.Contains(o.kept[w.Hook].places, trigger.Index)
+		return trigger.Binding == hooks.OnSchedule || trigger.Binding == hooks.OnKubernetes && !slices.Contains(h.kept[w.Hook].places, trigger.Index)
 	})
-	w.Resync = slices.DeleteFunc(slices.Clone(w.Resync), func(b messages.KubernetesBinding) bool { return !slices.Contains(o.kept[w.Hook].places, b.Index) })
+	w.Resync = slices.DeleteFunc(slices.Clone(w.Resync), func(b messages.KubernetesBinding) bool { return !slices.Contains(h.kept[w.Hook].places, b.Index) })
 	t.Work = w
 	return t
 }
 
 // superseded reports whether nothing is left of a task.
-func (o *owner) superseded(t messages.Task) bool {
+func (h *ownHooks) superseded(t messages.Task) bool {
 	w, ok := t.Work.(messages.RunHook)
-	return ok && o.fresh[w.Hook] != nil && w.Carried() == 0
+	return ok && h.fresh[w.Hook] != nil && w.Carried() == 0
 }
 
 // startedUp notes that the start-up of hooks is over.
-func (o *owner) startedUp(started map[string]*hooks.Config) {
+func (h *ownHooks) startedUp(started map[string]*hooks.Config) {
 	for name, config := range started {
-		if o.fresh[name] == config {
-			delete(o.fresh, name)
-			delete(o.begun, name)
+		if h.fresh[name] == config {
+			delete(h.fresh, name)
+			delete(h.begun, name)
 		}
 	}
 }

@@ -38,7 +38,7 @@ type globalHooks struct {
 func newGlobalHooks(p *program, workingDir string, section *values.Section, found []hooks.Hook) *globalHooks {
 	g := &globalHooks{program: p, log: p.Log, flags: map[string]bool{}, flagsBy: map[string]string{}}
 	g.owner = newOwner(g, p, messages.GlobalHooks, workingDir, p.Log, section)
-	g.owner.hooks = found
+	g.owner.hooks.all = found
 	p.global.Store(section)
 	return g
 }
@@ -65,13 +65,13 @@ func (g *globalHooks) receive(ctx actor.Context) {
 }
 
 func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
-	t = g.owner.current(t)
+	t = g.owner.hooks.current(t)
 	j := g.owner.job(t)
 	a := assignment{Job: j, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
 	case messages.RunHook:
-		hook, err := g.owner.hook(work.Hook)
-		if err != nil || g.owner.superseded(t) { // it was exchanged since (P8)
+		hook, err := g.owner.hooks.find(work.Hook)
+		if err != nil || g.owner.hooks.superseded(t) { // it was exchanged since (P8)
 			refuse(ctx, t)
 			return
 		}
@@ -79,14 +79,14 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 			g.beginAfterAll(t.Reload)
 			g.afterAll.task = t.ID
 		}
-		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.RunHook(run, hook, work) })
+		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.Hook(run, hook).Run(work) })
 	case messages.SynchronizeHook:
-		hook, err := g.owner.hook(work.Hook)
-		if err != nil || g.owner.needless(work) {
+		hook, err := g.owner.hooks.find(work.Hook)
+		if err != nil || g.owner.hooks.needless(work) {
 			refuse(ctx, t)
 			return
 		}
-		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.Synchronize(run, hook, work) })
+		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.Hook(run, hook).Synchronize(work) })
 	case messages.AwaitSynchronization:
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.AwaitSynchronized(run) }
 		a.succeeded = g.startedUp
@@ -99,7 +99,7 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		refuse(ctx, t)
 		return
 	}
-	g.owner.start(ctx, a)
+	g.owner.tasks.start(ctx, a)
 }
 
 // unlessExchanged ends a task whose hook was exchanged since it began (P8).
@@ -122,39 +122,39 @@ type updateGlobal struct {
 // update takes it over in place. The start-up of new hooks is on its way: converge queues it.
 func (g *globalHooks) update(ctx actor.Context, msg updateGlobal) {
 	if msg.section != nil {
-		next, err := g.owner.section.OnFiles(msg.section)
+		next, err := g.owner.values.section.OnFiles(msg.section)
 		if err != nil { // config has checked it, but not what hooks have set
 			g.log.Error("new static global values are refused", "err", err)
 		} else {
-			g.owner.setSection(next)
+			g.owner.values.set(next)
 		}
 	}
 	if msg.asked {
-		g.owner.exchange(ctx, msg.hooks, g.started)
+		g.owner.hooks.exchange(ctx, msg.hooks, g.started)
 	}
-	g.owner.retryNow()
+	g.owner.tasks.retryNow()
 }
 
 func (g *globalHooks) startedUp(ctx actor.Context, _ any) {
 	g.started = true
-	clear(g.owner.fresh)
-	clear(g.owner.begun)
-	ctx.Send(g.program.PID(schedulePath), messages.StartSchedules{Owner: messages.GlobalHooks, Hooks: g.owner.hooks})
+	clear(g.owner.hooks.fresh)
+	clear(g.owner.hooks.begun)
+	ctx.Send(g.program.PID(schedulePath), messages.StartSchedules{Owner: messages.GlobalHooks, Hooks: g.owner.hooks.all})
 }
 
 // beginAfterAll remembers the values before the first afterAll hook of a reload.
 func (g *globalHooks) beginAfterAll(reload int) {
 	if g.afterAll.reload != reload {
 		g.afterAll.reload = reload
-		g.afterAll.checksum = g.owner.section.Checksum()
+		g.afterAll.checksum = g.owner.values.section.Checksum()
 		g.afterAll.flagsChanged = false
 	}
 }
 
 // dropAfterAll ends an afterAll hook that fails: its reload is replaced by another one, which comes to it again (F10).
 func (g *globalHooks) dropAfterAll(ctx actor.Context, reload int) {
-	if _, fails := g.owner.failing[g.afterAll.task]; fails && g.afterAll.reload == reload {
-		g.owner.runs.Cancel(ctx, g.afterAll.task)
+	if _, fails := g.owner.tasks.failing[g.afterAll.task]; fails && g.afterAll.reload == reload {
+		g.owner.tasks.runs.Cancel(ctx, g.afterAll.task)
 	}
 }
 
@@ -162,7 +162,7 @@ func (g *globalHooks) dropAfterAll(ctx actor.Context, reload int) {
 func (g *globalHooks) finishReload(ctx actor.Context, reload int) {
 	g.beginAfterAll(reload) // there may be no afterAll hook
 	a := g.afterAll
-	changed := a.flagsChanged || a.checksum != g.owner.section.Checksum()
+	changed := a.flagsChanged || a.checksum != g.owner.values.section.Checksum()
 	ctx.Send(g.program.PID(convergePath), messages.ConvergeFinished{Reload: reload, GlobalChanged: changed})
 }
 
@@ -225,13 +225,13 @@ func (g *globalHooks) setFlags(flags []values.Flag, hook string) (changed bool) 
 // HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
 // status is published here.
 func (g *globalHooks) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
-	g.owner.runs.HandleFailure(system, sup, child, stats, reason, message)
+	g.owner.tasks.runs.HandleFailure(system, sup, child, stats, reason, message)
 	g.publish()
 }
 
 func (g *globalHooks) publish() {
 	g.program.Inspector.Publish(g.program.owner(messages.GlobalHooks), view.GlobalStatus{
-		Hooks: len(g.owner.hooks), Runs: g.owner.runs.Len(),
-		Values: g.owner.section.Checksum()[:8], Failing: g.owner.listFailing(),
+		Hooks: len(g.owner.hooks.all), Runs: g.owner.tasks.runs.Len(),
+		Values: g.owner.values.section.Checksum()[:8], Failing: g.owner.tasks.listFailing(),
 	})
 }

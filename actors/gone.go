@@ -14,7 +14,7 @@ type directoryGone struct{ err error }
 
 // answerQuiet is called after every message: runs end by one.
 func (m *module) answerQuiet(ctx actor.Context) {
-	if m.owner.runs.Len() > 0 {
+	if m.owner.tasks.runs.Len() > 0 {
 		return
 	}
 	for _, pid := range m.awaitQuiet {

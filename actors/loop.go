@@ -117,18 +117,3 @@ func (d *delayedRun) stop() {
 		d.timer.Stop()
 	}
 }
-
-// delayedReload is a reload that waited because it goes round in circles.
-type delayedReload struct{ cause messages.Cause }
-
-// reloadUnlooped is requestReload for what hooks have caused.
-func (c *converge) reloadUnlooped(ctx actor.Context, cause messages.Cause) {
-	d := loopDelay(cause)
-	if d == 0 {
-		c.requestReload(ctx, cause)
-		return
-	}
-	c.program.looping(c.log, "reload", cause, d)
-	self := ctx.Self()
-	time.AfterFunc(d, func() { c.program.Send(self, delayedReload{cause}) })
-}

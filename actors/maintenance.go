@@ -20,40 +20,40 @@ import (
 
 // tellMaintenance sends all modules their modes.
 func (c *converge) tellMaintenance(ctx actor.Context, config map[string]string) {
-	for _, m := range c.tree.Modules {
+	for _, m := range c.catalog.tree.Modules {
 		ctx.Send(c.program.owner(m.Name), messages.SetMaintenance{Mode: decide.Maintained(m, config)})
 	}
 }
 
 // maintenanceChanged sends what is new of the modes. It returns the modules that must run, and whether a reload is due.
 func (c *converge) maintenanceChanged(ctx actor.Context) (run []string, reload bool) {
-	before, now := c.maintenance, decide.WithSuspended(c.configured, c.suspended)
+	before, now := c.catalog.maintenance, decide.WithSuspended(c.catalog.configured, c.catalog.suspended)
 	if maps.Equal(before, now) {
 		return nil, false
 	}
-	c.maintenance = now
+	c.catalog.maintenance = now
 	c.tellMaintenance(ctx, now)
-	return decide.Reload{Tree: c.tree, Enabled: c.enabled, Deployed: c.deployed, Maintenance: now}.MaintenanceEnds(before)
+	return decide.Reload{Tree: c.catalog.tree, Enabled: c.catalog.enabled, Deployed: c.catalog.deployed, Maintenance: now}.MaintenanceEnds(before)
 }
 
 // suspensionChanged suspends modules, and has those run that go on (H27).
 func (c *converge) suspensionChanged(ctx actor.Context, msg suspensionChanged) {
 	var resumed []string
-	for _, name := range slices.Sorted(maps.Keys(c.suspended)) {
+	for _, name := range slices.Sorted(maps.Keys(c.catalog.suspended)) {
 		if !msg.names[name] {
 			resumed = append(resumed, name)
 		}
 	}
-	c.suspended = msg.names
+	c.catalog.suspended = msg.names
 	_, reload := c.maintenanceChanged(ctx)
 	c.switchModules(ctx) // those that go on are no longer suspended
 	cause := messages.Cause{Activation: messages.ByHand, Detail: "spec.suspend of objects of kind Module"}
 	switch {
-	case !c.phase.begun(): // the first reload sees it
+	case !c.reloads.phase.begun(): // the first reload sees it
 	case reload:
-		c.requestReload(ctx, cause)
+		c.reloads.request(ctx, cause)
 	default:
-		c.runModules(ctx, resumed, cause)
+		c.catalog.run(ctx, resumed, cause)
 	}
 }
 
@@ -81,7 +81,7 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 		return
 	}
 	m.wantCRDs(true)
-	m.forgetDrift(ctx)
+	m.drift.forget(ctx, m.owner.tasks.runs)
 	m.forgetRelease()
 	if mode == values.Suspended {
 		m.hold(ctx)
@@ -96,7 +96,7 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 func (m *module) hold(ctx actor.Context) {
 	switch {
 	case m.life.phase == view.Deleting:
-		m.owner.runs.CancelAll(ctx, supervisor.ErrCancelled) // a reload deletes what is left, afterwards
+		m.owner.tasks.runs.CancelAll(ctx, supervisor.ErrCancelled) // a reload deletes what is left, afterwards
 	case !m.life.off():
 		m.suspend(ctx)
 	}

@@ -37,8 +37,7 @@ type module struct {
 	missed []messages.Task // while it was suspended
 	// awaitQuiet are runs that wait until nothing of the module runs.
 	awaitQuiet []*actor.PID
-	awaitReady map[string]awaitsReady // runs of other modules, by module
-	unreadDue  time.Time              // when the last timer for unread objects ends
+	readiness  readiness
 	last       helm.Outcome
 	lastRun    *view.ModuleRun
 	succeeded  time.Time // the last run that did
@@ -50,7 +49,7 @@ type module struct {
 	// crdsWanted counts why the CRDs are to be looked at by the next run: under maintenance they were not, the discovery could
 	// not install them, their files may have changed. crdsSeen is that number when a run looked at them last.
 	crdsWanted, crdsSeen int
-	drift                driftState
+	drift                drift
 	health               *view.Health // of the objects of its release
 }
 
@@ -71,11 +70,13 @@ type updateModule struct {
 
 // newModule makes a module; warm are its hooks when a follower has loaded them, else nil.
 func newModule(p *program, dir addons.Module, section *values.Section, warm []hooks.Hook) *module {
-	m := &module{program: p, name: dir.Name, log: p.Log.With("module", dir.Name), module: dir, awaitReady: map[string]awaitsReady{}}
+	m := &module{program: p, name: dir.Name, log: p.Log.With("module", dir.Name), module: dir}
+	m.readiness = readiness{program: p, awaiting: map[string]awaitsReady{}}
+	m.drift = drift{program: p, name: m.name, log: m.log, rests: m.rests, delayed: &m.delayed}
 	m.life = moduleLife{log: m.log, phase: view.Disabled}
 	m.owner = newOwner(m, p, dir.Name, dir.Root, m.log, section)
 	if warm != nil {
-		m.owner.hooks, m.loaded = warm, true
+		m.owner.hooks.all, m.loaded = warm, true
 		p.Metrics.Hooks.Loaded(dir.Name, warm)
 	}
 	return m
@@ -87,7 +88,7 @@ func (m *module) Receive(ctx actor.Context) {
 		unhandled(ctx, m.log)
 	}
 	m.answerQuiet(ctx)
-	m.answerReady(ctx)
+	m.readiness.answer(ctx, view.ModuleStatus{Phase: m.life.phase, Health: m.health})
 	m.publish()
 }
 
@@ -99,7 +100,7 @@ func (m *module) receive(ctx actor.Context) bool {
 	case work.GetHooks:
 		m.getHooks(ctx)
 	case work.StartedUp:
-		m.owner.startedUp(msg.Hooks)
+		m.owner.hooks.startedUp(msg.Hooks)
 		m.startSchedules(ctx, msg.Task)
 	case work.CRDsInstalled:
 		m.crdsSeen = msg.Due
@@ -113,15 +114,15 @@ func (m *module) receive(ctx actor.Context) bool {
 	case adoptModule:
 		m.forget(ctx) // its hooks have other paths, and may be other hooks
 		m.wantCRDs(!msg.module.SameCRDs(m.module))
-		m.module, m.owner.section = msg.module, msg.section
+		m.module, m.owner.values.section = msg.module, msg.section
 	case updateModule:
 		m.update(ctx, msg)
 	case forgetModule:
 		m.forget(ctx)
 	case messages.GetDrift:
-		ctx.Respond(m.drift.answer(m.program, msg.Secrets))
+		ctx.Respond(m.drift.answer(msg.Secrets))
 	case driftDue:
-		m.driftDue(ctx, msg)
+		m.drift.begin(ctx, msg)
 	case retireModule:
 		m.retire(ctx)
 	case objectsGone:
@@ -137,7 +138,7 @@ func (m *module) receive(ctx actor.Context) bool {
 	case scriptAgreed:
 		m.reconcile(ctx, msg.cause)
 	case work.AwaitReady:
-		m.awaitReady[msg.Waiter] = awaitsReady{ctx.Sender(), msg.Known}
+		m.readiness.awaiting[msg.Waiter] = awaitsReady{ctx.Sender(), msg.Known}
 	case unreadDue:
 	case work.AwaitQuiet:
 		m.awaitQuiet = append(m.awaitQuiet, ctx.Sender())
@@ -156,8 +157,8 @@ func (m *module) wantCRDs(due bool) {
 // startSchedules is called by the run of a task, which may have been cancelled meanwhile: then the schedules have
 // just been stopped.
 func (m *module) startSchedules(ctx actor.Context, task string) {
-	if m.owner.runs.Lives(task) {
-		ctx.Send(m.program.PID(schedulePath), messages.StartSchedules{Owner: m.name, Hooks: m.owner.hooks})
+	if m.owner.tasks.runs.Lives(task) {
+		ctx.Send(m.program.PID(schedulePath), messages.StartSchedules{Owner: m.name, Hooks: m.owner.hooks.all})
 	}
 }
 
@@ -178,7 +179,7 @@ func (m *module) known() work.Known {
 
 // execute begins a task. Tasks of a module that is switched off are dropped as done (E12).
 func (m *module) execute(ctx actor.Context, t messages.Task) {
-	t = m.owner.current(t)
+	t = m.owner.hooks.current(t)
 	j := m.moduleJob(t)
 	a := assignment{Job: j.Job, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
@@ -195,17 +196,17 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		m.forgetRelease()
 		a.work = func(run *supervisor.Run) (any, error) { return j.DeleteModule(run) }
 		a.succeeded, a.failed, a.parks, a.release = m.deleted, m.countFailure, m.program.Isolate, true
-		m.owner.startAlone(ctx, m.unlessGone(a))
+		m.owner.tasks.startAlone(ctx, m.unlessGone(a))
 	case messages.CheckDrift:
 		m.executeDrift(ctx, a, j)
 	case messages.RunHook:
-		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.RunHook(run, hook, work) })
+		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.Hook(run, hook).Run(work) })
 	case messages.SynchronizeHook:
-		if m.owner.needless(work) {
+		if m.owner.hooks.needless(work) {
 			refuse(ctx, t)
 			return
 		}
-		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.Synchronize(run, hook, work) })
+		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.Hook(run, hook).Synchronize(work) })
 	default:
 		m.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
 		refuse(ctx, t)
@@ -222,10 +223,10 @@ func (m *module) moduleJob(t messages.Task) work.ModuleJob {
 
 // executeHook begins a task that runs one hook.
 func (m *module) executeHook(ctx actor.Context, a assignment, name string, work func(*supervisor.Run, hooks.Hook) error) {
-	hook, err := m.owner.hook(name)
-	if err != nil || m.life.off() || m.owner.superseded(a.Task) {
+	hook, err := m.owner.hooks.find(name)
+	if err != nil || m.life.off() || m.owner.hooks.superseded(a.Task) {
 		m.miss(a.Task)
-		m.owner.unqueued(a.Task)
+		m.owner.hooks.unqueued(a.Task)
 		refuse(ctx, a.Task)
 		return
 	}
@@ -238,13 +239,13 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 	a.cancelled = func(ctx actor.Context) {
 		ctx.Send(a.queue, messages.SetAside{ID: a.Task.ID}) // nothing: all of it is kept here, or due again, or dropped
 		m.miss(a.Task)
-		now, err := m.owner.hook(name)
-		exchanged := err == nil && now.Config != hook.Config       // what it is about is shown by the Synchronization of the new one
-		if !m.life.off() && !m.owner.runs.Ending() && !exchanged { // switched on again while the run was ending
+		now, err := m.owner.hooks.find(name)
+		exchanged := err == nil && now.Config != hook.Config             // what it is about is shown by the Synchronization of the new one
+		if !m.life.off() && !m.owner.tasks.runs.Ending() && !exchanged { // switched on again while the run was ending
 			m.program.again(ctx, a.Task)
 		}
 	}
-	m.owner.start(ctx, m.unlessGone(a))
+	m.owner.tasks.start(ctx, m.unlessGone(a))
 }
 
 func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
@@ -259,7 +260,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 		refuse(ctx, a.Task)
 		return
 	}
-	if a.Task.Cause.Activation == messages.ByNeed && len(m.owner.alone) > 0 {
+	if a.Task.Cause.Activation == messages.ByNeed && len(m.owner.tasks.alone) > 0 {
 		refuse(ctx, a.Task) // it runs, or fails and waits for its own next attempt: two that need each other do not spin
 		return
 	}
@@ -270,7 +271,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 		m.life.become(view.Running)
 	}
 	m.delayed.stop()
-	m.stopDrift(ctx)
+	m.drift.stop(ctx, m.owner.tasks.runs)
 	m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: a.Task.Cause.Chain()}
 	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
@@ -284,7 +285,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 			a.begins()
 		}
 	}
-	m.owner.startAlone(ctx, m.unlessGone(a))
+	m.owner.tasks.startAlone(ctx, m.unlessGone(a))
 }
 
 // ran ends a module run.
@@ -292,12 +293,12 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(work.ModuleRan)
 	m.runEnded(ctx)
 	m.succeeded = time.Now()
-	m.program.ran.note(m.owner.section, m.program.global.Load())
+	m.program.ran.note(m.owner.values.section, m.program.global.Load())
 	if !outcome.Untouched {
 		m.last = outcome.Release
 		m.tellUnstable(t, outcome.Release)
 		m.drift.correcting = nil
-		m.drift.lookLater(m.program, m.name, driftMoment)
+		m.drift.lookLater(driftMoment)
 	}
 	m.life.become(view.Ready)
 	if m.lastRun != nil {
@@ -317,7 +318,7 @@ func (m *module) runEnded(ctx actor.Context) {
 		m.forgetRelease()
 		return
 	}
-	ctx.Send(m.program.PID(healerPath), runEnded{m.name, len(m.owner.hooks) > 0})
+	ctx.Send(m.program.PID(healerPath), runEnded{m.name, len(m.owner.hooks.all) > 0})
 }
 
 // forgetRelease says to the healer that the objects have no owner any more.
@@ -333,7 +334,7 @@ func (m *module) countFailure(supervisor.Attempt) {
 
 // patches implements applier: a hook of a module may touch its own section only (D20).
 func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagChanges, err error) {
-	key := m.owner.section.Key()
+	key := m.owner.values.section.Key()
 	if config, err = r.ConfigPatch.ForModule(key); err != nil {
 		return nil, nil, flagChanges{}, fmt.Errorf("config values patch: %w", err)
 	}
@@ -364,15 +365,15 @@ func (m *module) reconcile(ctx actor.Context, cause messages.Cause) {
 // HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
 // status is published here.
 func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
-	m.owner.runs.HandleFailure(system, sup, child, stats, reason, message)
+	m.owner.tasks.runs.HandleFailure(system, sup, child, stats, reason, message)
 	m.publish()
 }
 
 func (m *module) publish() {
 	defer m.program.changed.note(m.name)
 	m.program.Inspector.Publish(m.program.owner(m.name), view.ModuleStatus{
-		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks), Runs: m.owner.runs.Len(), Release: m.last.Revision,
-		Values: m.owner.section.Checksum()[:8], Failing: m.owner.listFailing(), Parked: len(m.owner.parked) > 0, Waiting: m.owner.waitsFor, LastRun: m.lastRun,
+		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks.all), Runs: m.owner.tasks.runs.Len(), Release: m.last.Revision,
+		Values: m.owner.values.section.Checksum()[:8], Failing: m.owner.tasks.listFailing(), Parked: len(m.owner.tasks.parked) > 0, Waiting: m.owner.tasks.waitsFor, LastRun: m.lastRun,
 		Enabled: m.life.enabled(), Version: m.last.ChartVersion, AppVersion: m.last.AppVersion, Succeeded: m.succeeded, Failed: m.failed,
 		Namespace: m.module.File.Namespace, Maintenance: m.maintenance, Drift: m.drift.told, Fights: m.fights, Health: m.health,
 	})

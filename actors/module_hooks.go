@@ -48,14 +48,14 @@ func (m *module) getHooks(ctx actor.Context) {
 // loadHooks begins to load the hooks, unless it has begun. Those who need the hooks
 // get a failure as answer. When none waits yet, the next run asks again.
 func (m *module) loadHooks(ctx actor.Context) {
-	if m.loaded || m.owner.runs.Has(m.loading.id) {
+	if m.loaded || m.owner.tasks.runs.Has(m.loading.id) {
 		return
 	}
 	mod := m.module
 	turn, needed := context.WithCancel(context.Background())
 	m.loads++
 	m.loading.id, m.loading.needed, m.loading.err = "load-hooks-"+strconv.Itoa(m.loads), needed, nil
-	m.owner.runs.Start(ctx, supervisor.Task{
+	m.owner.tasks.runs.Start(ctx, supervisor.Task{
 		ID: m.loading.id, AllowFailure: true,
 		Work: func(run *supervisor.Run) (any, error) {
 			defer context.AfterFunc(run.Context(), needed)()
@@ -80,7 +80,7 @@ func (m *module) loadHooks(ctx actor.Context) {
 }
 
 func (m *module) haveHooks(ctx actor.Context, found []hooks.Hook) {
-	m.owner.hooks, m.loaded = found, true
+	m.owner.hooks.all, m.loaded = found, true
 	m.program.nameQueues(ctx, m.name, found)
 	m.program.Metrics.Hooks.Loaded(m.name, found)
 }
@@ -90,22 +90,22 @@ func (m *module) update(ctx actor.Context, msg updateModule) {
 	m.wantCRDs(!msg.module.SameCRDs(m.module))
 	m.module = msg.module
 	if msg.section != nil {
-		next, err := m.owner.section.OnFiles(msg.section)
+		next, err := m.owner.values.section.OnFiles(msg.section)
 		if err != nil { // config has checked it, but not what hooks have set
 			m.log.Error("new static values are refused", "err", err)
 		} else {
-			m.owner.setSection(next)
+			m.owner.values.set(next)
 		}
 	}
 	switch {
 	case !msg.asked:
 	case m.loaded:
-		m.owner.exchange(ctx, msg.hooks, m.life.started())
-	case m.owner.runs.Has(m.loading.id): // it asks the old ones, or both
+		m.owner.hooks.exchange(ctx, msg.hooks, m.life.started())
+	case m.owner.tasks.runs.Has(m.loading.id): // it asks the old ones, or both
 		m.haveHooks(ctx, msg.hooks)
-		m.owner.runs.Cancel(ctx, m.loading.id)
+		m.owner.tasks.runs.Cancel(ctx, m.loading.id)
 	}
-	m.owner.retryNow()
+	m.owner.tasks.retryNow()
 }
 
 // loadEnded answers those who wait. When it has brought neither hooks nor an error, it was
@@ -116,7 +116,7 @@ func (m *module) loadEnded(ctx actor.Context) {
 	}
 	answer := work.Handed{Known: m.known()}
 	if !m.loaded {
-		if m.loading.err == nil && !m.owner.runs.Ending() {
+		if m.loading.err == nil && !m.owner.tasks.runs.Ending() {
 			m.loadHooks(ctx)
 			return
 		}

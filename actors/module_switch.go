@@ -59,17 +59,17 @@ func (m *module) suspend(ctx actor.Context) {
 	m.forgetRelease()
 	m.life.become(view.Suspended)
 	m.loading = loading{} // it is cancelled, and who waits for it
-	m.owner.discardResults()
-	m.owner.dropNext(ctx)
-	m.owner.runs.CancelAll(ctx, supervisor.ErrCancelled)
+	m.owner.values.discard()
+	m.owner.tasks.dropNext(ctx)
+	m.owner.tasks.runs.CancelAll(ctx, supervisor.ErrCancelled)
 }
 
 // forget ends everything of a module, as when its directory is gone.
 func (m *module) forget(ctx actor.Context) {
 	m.loading = loading{} // it is cancelled, and who waits for it
-	m.owner.discardResults()
-	m.owner.dropNext(ctx)
-	m.owner.runs.CancelAll(ctx, supervisor.ErrCancelled)
+	m.owner.values.discard()
+	m.owner.tasks.dropNext(ctx)
+	m.owner.tasks.runs.CancelAll(ctx, supervisor.ErrCancelled)
 	m.begun = m.begun || m.loaded && m.life.phase != view.Disabled && m.life.phase != view.Waiting
 	m.clear(ctx)
 	m.life.become(view.Disabled)
@@ -79,8 +79,8 @@ func (m *module) forget(ctx actor.Context) {
 // enabled module only (E11).
 func (m *module) clear(ctx actor.Context) {
 	m.delayed.stop()
-	m.forgetDrift(ctx)
-	m.program.leaveQueues(ctx, m.name, m.owner.hooks)
+	m.drift.forget(ctx, m.owner.tasks.runs)
+	m.program.leaveQueues(ctx, m.name, m.owner.hooks.all)
 	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
 	m.forgetRelease()
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
@@ -94,7 +94,7 @@ func (m *module) clear(ctx actor.Context) {
 func (m *module) enable(ctx actor.Context) {
 	m.resume(ctx)
 	if m.life.phase == view.Disabled {
-		m.program.nameQueues(ctx, m.name, m.owner.hooks) // they may have been loaded while another replica led
+		m.program.nameQueues(ctx, m.name, m.owner.hooks.all) // they may have been loaded while another replica led
 		m.life.become(view.Waiting)
 	}
 	m.loadHooks(ctx)

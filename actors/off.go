@@ -15,7 +15,7 @@ import (
 const shownOff = 30
 
 // listOff says in the order of modules which are off by a discovery, and why.
-func (c *converge) listOff(d work.Discovery) []string {
+func (c *catalog) listOff(d work.Discovery) []string {
 	var off []string
 	for _, m := range d.Tree.Modules {
 		if !slices.Contains(d.Enabled, m.Name) {
@@ -29,7 +29,7 @@ func (c *converge) listOff(d work.Discovery) []string {
 }
 
 // why says which rule has enabled or disabled a module, and which hook.
-func (c *converge) why(v decide.Verdict, m addons.Module) string {
+func (c *catalog) why(v decide.Verdict, m addons.Module) string {
 	if v.Source == decide.ByHookFlag {
 		v.Reason = c.dynamicBy[values.FlagKey(m.Key)]
 	}
@@ -38,7 +38,7 @@ func (c *converge) why(v decide.Verdict, m addons.Module) string {
 
 // explainOff works out why modules are off: by the flags as they are now, and by what the last
 // discovery has found. The map is not changed afterwards.
-func (c *converge) explainOff() {
+func (c *catalog) explainOff() {
 	off, on := map[string]string{}, map[string]string{}
 	for _, m := range c.tree.Modules {
 		flags, known := decide.SwitchedOn(m, c.dynamic, c.config), c.verdicts[m.Name]
@@ -63,7 +63,7 @@ func (c *converge) explainOff() {
 }
 
 // discoveryFailed remembers why no module can be enabled for now.
-func (c *converge) discoveryFailed(err error) {
+func (c *catalog) discoveryFailed(err error) {
 	c.program.Metrics.Converge.DiscoveryFailed.Inc()
 	c.discoveryFails = view.DiscoveryFails(err)
 	c.explainOff()

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"addon-operator/addons"
 	"addon-operator/kube"
 	"addon-operator/messages"
 )
@@ -19,7 +18,7 @@ const shownProblems = 10
 
 // listProblems works out what is shown of the modules, and shows what is new as an Event, too. The map is not changed
 // afterwards.
-func (c *converge) listProblems() {
+func (c *catalog) listProblems() {
 	all := map[string][]string{}
 	add := func(owner string, problems []string) {
 		if more := len(problems) - shownProblems; more > 0 {
@@ -46,13 +45,4 @@ func (c *converge) listProblems() {
 	}
 	c.problems = all
 	c.program.changed.note("")
-}
-
-// logNewWarnings logs what a reload has found on disk that was not there before.
-func (c *converge) logNewWarnings(now *addons.Tree) {
-	for _, warning := range now.Warnings {
-		if !slices.Contains(c.tree.Warnings, warning) {
-			c.log.Warn(warning)
-		}
-	}
 }

@@ -92,13 +92,3 @@ func (p *purger) answer(ctx actor.Context) {
 	}
 	p.awaiting = nil
 }
-
-// mayPurge is false when the directory is back, when maintenance has begun since the
-// purge was queued, or when a later reload holds it back.
-func (c *converge) mayPurge(release string) work.Purgeable {
-	back := slices.ContainsFunc(c.tree.Modules, func(m addons.Module) bool { return m.Name == release })
-	return work.Purgeable{
-		May:     !back && !slices.Contains(c.purges.Held, release) && !decide.Untouchable(c.tree.Modules, c.maintenance)(release),
-		Removed: c.removed[release],
-	}
-}

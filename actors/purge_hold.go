@@ -26,8 +26,8 @@ const purgeReminder = 10 * time.Minute
 // steps decides what a reload does, and reports the purges that no person has allowed.
 func (c *converge) steps(ctx actor.Context, enabled []string) decide.Steps {
 	s, confirmed := decide.Reload{
-		Tree: c.tree, Enabled: enabled, Deployed: c.deployed, Ignored: c.program.IgnoredRelease,
-		Maintenance: c.maintenance, Purges: c.purges.Purges, AllowPurge: c.program.AllowPurge, PurgeShare: c.program.PurgeShare,
+		Tree: c.catalog.tree, Enabled: enabled, Deployed: c.catalog.deployed, Ignored: c.program.IgnoredRelease,
+		Maintenance: c.catalog.maintenance, Purges: c.purges.Purges, AllowPurge: c.program.AllowPurge, PurgeShare: c.program.PurgeShare,
 	}.Steps()
 	c.purges.decided(ctx, s, confirmed)
 	return s
@@ -94,8 +94,8 @@ type confirmPurge struct{ value string }
 // confirmPurge has the next reload look at a confirmation. It begins at once.
 func (c *converge) confirmPurge(ctx actor.Context, value string) {
 	c.purges.Confirmed = value
-	if c.phase.begun() {
-		c.requestReload(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
+	if c.reloads.phase.begun() {
+		c.reloads.request(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
 	}
 }
 

@@ -23,33 +23,39 @@ type awaitsReady struct {
 // unreadDue is when objects that were unknown until then no longer keep the module from being ready.
 type unreadDue struct{}
 
-// notReady is what keeps the module from being ready; empty for nothing.
-func (m *module) notReady(now time.Time) string {
-	s := view.ModuleStatus{Phase: m.life.phase, Health: m.health}
+// readiness is the part of a module that answers those runs.
+type readiness struct {
+	program   *program
+	awaiting  map[string]awaitsReady // by module
+	unreadDue time.Time              // when the last timer for unread objects ends
+}
+
+// notReady is what keeps a module from being ready; empty for nothing.
+func notReady(s view.ModuleStatus, now time.Time) string {
 	switch state := s.State(now); {
 	case state == string(view.Ready):
 		return ""
 	case s.Phase != view.Ready:
 		return "it is " + state
 	}
-	return m.health.Unhealthy[0].String()
+	return s.Health.Unhealthy[0].String()
 }
 
-// answerReady is called after every message.
-func (m *module) answerReady(ctx actor.Context) {
-	if len(m.awaitReady) == 0 {
+// answer is called after every message.
+func (r *readiness) answer(ctx actor.Context, s view.ModuleStatus) {
+	if len(r.awaiting) == 0 {
 		return
 	}
-	reason := m.notReady(time.Now())
-	for _, waiter := range slices.Sorted(maps.Keys(m.awaitReady)) {
-		if a := m.awaitReady[waiter]; a.known != reason {
+	reason := notReady(s, time.Now())
+	for _, waiter := range slices.Sorted(maps.Keys(r.awaiting)) {
+		if a := r.awaiting[waiter]; a.known != reason {
 			ctx.Send(a.run, work.Readiness{Reason: reason})
-			delete(m.awaitReady, waiter)
+			delete(r.awaiting, waiter)
 		}
 	}
-	if due := m.health.ReadBy(); len(m.awaitReady) > 0 && due.After(m.unreadDue) { // only time will change it
-		m.unreadDue = due
+	if due := s.Health.ReadBy(); len(r.awaiting) > 0 && due.After(r.unreadDue) { // only time will change it
+		r.unreadDue = due
 		self := ctx.Self()
-		time.AfterFunc(time.Until(due), func() { m.program.Send(self, unreadDue{}) })
+		time.AfterFunc(time.Until(due), func() { r.program.Send(self, unreadDue{}) })
 	}
 }

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -11,75 +12,121 @@ import (
 	"addon-operator/messages"
 )
 
+// ownHooks are the hooks of an owner, with what is known of their start-up.
+type ownHooks struct {
+	part
+	tasks *ownTasks // of the owner
+
+	all          []hooks.Hook
+	awaiting     []*actor.PID // runs that wait for all Synchronization runs
+	queued       map[string]bool
+	synchronized map[messages.BindingKey]bool
+	deferred     map[messages.BindingKey]bool // these are not waited for
+	fresh        map[string]*hooks.Config     // hooks whose start-up is due since they were exchanged, by name
+	begun        map[string]*hooks.Config     // those of them whose onStartup has run for an earlier version
+	kept         map[string]staying           // bindings that stayed at the last exchange
+}
+
+func newHooks(of part, tasks *ownTasks) *ownHooks {
+	return &ownHooks{
+		part: of, tasks: tasks, queued: map[string]bool{},
+		synchronized: map[messages.BindingKey]bool{}, deferred: map[messages.BindingKey]bool{},
+		fresh: map[string]*hooks.Config{}, begun: map[string]*hooks.Config{},
+	}
+}
+
+// reset forgets what belongs to an enabled module only.
+func (h *ownHooks) reset() {
+	h.all = nil
+	clear(h.fresh)
+	clear(h.begun)
+	h.synchronized, h.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
+}
+
+// find finds a hook by its name.
+func (h *ownHooks) find(name string) (hooks.Hook, error) {
+	i := slices.IndexFunc(h.all, func(h hooks.Hook) bool { return h.Name == name })
+	if i < 0 {
+		return hooks.Hook{}, fmt.Errorf("hook %s is not loaded", name)
+	}
+	return h.all[i], nil
+}
+
+// handOver adds what a run must know of hooks.
+func (h *ownHooks) handOver(k *work.Known) {
+	k.Hooks, k.Fresh, k.OnceStarted = h.all, maps.Clone(h.fresh), maps.Clone(h.begun)
+	k.Synchronized, k.Deferred = maps.Clone(h.synchronized), maps.Clone(h.deferred)
+}
+
 // bindingSynchronized notes that a binding needs no further Synchronization run.
-func (o *owner) bindingSynchronized(ctx actor.Context, msg messages.BindingSynchronized) {
-	if !o.runs.Lives(msg.Task) || o.exchanged(msg.Binding, msg.Config) {
+func (h *ownHooks) bindingSynchronized(ctx actor.Context, msg messages.BindingSynchronized) {
+	if !h.tasks.runs.Lives(msg.Task) || h.exchanged(msg.Binding, msg.Config) {
 		return // the module was disabled and starts again, or the hook was exchanged
 	}
-	o.synchronized[msg.Binding] = true
-	delete(o.deferred, msg.Binding)
+	h.synchronized[msg.Binding] = true
+	delete(h.deferred, msg.Binding)
 	if msg.Late {
-		o.self.reconcile(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Binding.Hook})
+		h.self.reconcile(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Binding.Hook})
 	}
-	o.answerAwaiting(ctx)
+	h.answerAwaiting(ctx)
 }
 
 // bindingDeferred notes that a binding is not waited for.
-func (o *owner) bindingDeferred(ctx actor.Context, msg messages.BindingDeferred) {
-	if !o.runs.Lives(msg.Task) || o.exchanged(msg.Binding, msg.Config) {
+func (h *ownHooks) bindingDeferred(ctx actor.Context, msg messages.BindingDeferred) {
+	if !h.tasks.runs.Lives(msg.Task) || h.exchanged(msg.Binding, msg.Config) {
 		return
 	}
-	o.deferred[msg.Binding] = true
-	o.answerAwaiting(ctx)
+	h.deferred[msg.Binding] = true
+	h.answerAwaiting(ctx)
 }
 
-// awaitSynchronized queues what is missing in named queues and remembers who waits.
-func (o *owner) awaitSynchronized(ctx actor.Context, msg messages.AwaitSynchronized) {
-	o.awaiting = append(o.awaiting, ctx.Sender())
-	o.queueSynchronizations(ctx, msg.Trace)
-	o.answerAwaiting(ctx)
+// await queues what is missing in named queues and remembers who waits.
+func (h *ownHooks) await(ctx actor.Context, msg messages.AwaitSynchronized) {
+	h.awaiting = append(h.awaiting, ctx.Sender())
+	h.queueSynchronizations(ctx, msg.Trace)
+	h.answerAwaiting(ctx)
 }
 
 // queueSynchronizations queues what is missing in named queues.
-func (o *owner) queueSynchronizations(ctx actor.Context, trace string) {
-	for _, hook := range o.hooks {
+func (h *ownHooks) queueSynchronizations(ctx actor.Context, trace string) {
+	for _, hook := range h.all {
 		for _, w := range work.Synchronizations(hook) {
 			queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
-			deferred := o.deferred[work.BindingKey(hook, w.Bindings[0])]
-			if queue == hooks.MainQueue || deferred || o.queued[queuedKey(w)] || o.allSynchronized(hook, w) {
+			deferred := h.deferred[work.BindingKey(hook, w.Bindings[0])]
+			if queue == hooks.MainQueue || deferred || h.queued[queuedKey(w)] || h.allSynchronized(hook, w) {
 				continue
 			}
-			o.queued[queuedKey(w)] = true
-			t := o.program.task(o.name, w, messages.Cause{Activation: messages.BySync})
+			h.queued[queuedKey(w)] = true
+			t := h.program.task(h.name, w, messages.Cause{Activation: messages.BySync})
 			t.Queue, t.Trace = queue, trace
-			o.program.enqueue(ctx, false, t)
+			h.program.enqueue(ctx, false, t)
 		}
 	}
 }
 
-func (o *owner) answerAwaiting(ctx actor.Context) {
-	for _, hook := range o.hooks {
+func (h *ownHooks) answerAwaiting(ctx actor.Context) {
+	for _, hook := range h.all {
 		for i, b := range hook.Config.Kubernetes {
 			key := work.BindingKey(hook, i)
-			if b.WaitForSynchronization && b.Queue != hooks.MainQueue && !o.synchronized[key] && !o.deferred[key] {
+			if b.WaitForSynchronization && b.Queue != hooks.MainQueue && !h.synchronized[key] && !h.deferred[key] {
 				return
 			}
 		}
 	}
-	for _, pid := range o.awaiting {
-		ctx.Send(pid, work.Handed{Known: o.self.known()})
+	for _, pid := range h.awaiting {
+		ctx.Send(pid, work.Handed{Known: h.self.known()})
 	}
-	o.awaiting = nil
+	h.awaiting = nil
 }
 
-func (o *owner) allSynchronized(hook hooks.Hook, w messages.SynchronizeHook) bool {
-	return !slices.ContainsFunc(w.Bindings, func(i int) bool { return !o.synchronized[work.BindingKey(hook, i)] })
+func (h *ownHooks) allSynchronized(hook hooks.Hook, w messages.SynchronizeHook) bool {
+	return !slices.ContainsFunc(w.Bindings, func(i int) bool { return !h.synchronized[work.BindingKey(hook, i)] })
 }
 
 // unqueued notes that a Synchronization task has ended, or was dropped.
-func (o *owner) unqueued(t messages.Task) {
+func (h *ownHooks) unqueued(t messages.Task) {
 	if w, ok := t.Work.(messages.SynchronizeHook); ok {
-		delete(o.queued, queuedKey(w))
+		delete(h.queued, queuedKey(w))
 	}
 }
 
@@ -87,10 +134,10 @@ func queuedKey(w messages.SynchronizeHook) string { return fmt.Sprint(w.Hook, w.
 
 // needless reports whether a Synchronization has succeeded already, and is no repetition:
 // after a flip the same one may have been queued twice.
-func (o *owner) needless(w messages.SynchronizeHook) bool {
-	hook, err := o.hook(w.Hook)
+func (h *ownHooks) needless(w messages.SynchronizeHook) bool {
+	hook, err := h.find(w.Hook)
 	if err == nil && slices.ContainsFunc(w.Bindings, func(i int) bool { return i >= len(hook.Config.Kubernetes) }) {
 		return true // the hook was exchanged
 	}
-	return err == nil && !w.Again && o.allSynchronized(hook, w)
+	return err == nil && !w.Again && h.allSynchronized(hook, w)
 }

@@ -22,7 +22,7 @@ import (
 // provide what another one lacks, deletes, reloads, global hooks, modules before this one, and a newer run of the same one,
 // which replaces it. Other runs of modules after it, and the end of a reload, wait.
 
-// toldWait is what was logged and reported of a hook that waits, so that nothing is logged twice: a run that takes the
+// told is what was logged and reported of a hook that waits, so that nothing is logged twice: a run that takes the
 // place of another one waits for the same Job.
 type toldWait struct {
 	about  string // the object, or the module
@@ -31,7 +31,7 @@ type toldWait struct {
 }
 
 // runWaits shows what a run waits for, and lets the queue go on.
-func (o *owner) runWaits(ctx actor.Context, msg work.Waits) {
+func (o *ownTasks) runWaits(ctx actor.Context, msg work.Waits) {
 	a, ok := o.changing[msg.Task]
 	if !ok || !o.runs.Lives(msg.Task) {
 		return
@@ -54,14 +54,14 @@ func (o *owner) runWaits(ctx actor.Context, msg work.Waits) {
 }
 
 // reportWait logs a wait and makes an Event of it: each state of a Pod once, and another module once.
-func (o *owner) reportWait(a assignment, w view.Wait) {
-	if about := w.Object + w.Module; o.toldWait.about != about || !o.toldWait.since.Equal(w.Since) {
-		o.toldWait = toldWait{about: about, since: w.Since}
+func (o *ownTasks) reportWait(a assignment, w view.Wait) {
+	if about := w.Object + w.Module; o.told.about != about || !o.told.since.Equal(w.Since) {
+		o.told = toldWait{about: about, since: w.Since}
 	}
-	if slices.Contains(o.toldWait.states, w.State) {
+	if slices.Contains(o.told.states, w.State) {
 		return
 	}
-	o.toldWait.states = append(o.toldWait.states, w.State)
+	o.told.states = append(o.told.states, w.State)
 	others := "modules after it wait, too"
 	if a.parks {
 		others = "other modules go on"
@@ -77,7 +77,7 @@ func (o *owner) reportWait(a assignment, w view.Wait) {
 }
 
 // park lets the queue go on without a task that has not ended.
-func (o *owner) park(a assignment) {
+func (o *ownTasks) park(a assignment) {
 	if !o.parked[a.Task.ID] {
 		o.parked[a.Task.ID] = true
 		ended(o.program, a.Task, a.queue)
@@ -85,14 +85,14 @@ func (o *owner) park(a assignment) {
 }
 
 // setPassed says to main that a task waits, or does not any more. Its queue may be a run that runs several modules.
-func (o *owner) setPassed(a assignment, waits bool) {
+func (o *ownTasks) setPassed(a assignment, waits bool) {
 	if !o.parked[a.Task.ID] {
 		o.program.Send(o.program.PID(queuePath+messages.MainQueue), messages.LetPass{ID: a.Task.ID, Owner: o.name, Waits: waits})
 	}
 }
 
 // failedWaiting is called when an attempt has failed. One that has only waited too long waits on with the next.
-func (o *owner) failedWaiting(a assignment, at supervisor.Attempt) {
+func (o *ownTasks) failedWaiting(a assignment, at supervisor.Attempt) {
 	if !a.release {
 		return
 	}

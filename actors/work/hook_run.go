@@ -31,28 +31,38 @@ type Job struct {
 	Unfinished *Unfinished
 }
 
-// RunHook is the work of a RunHook task. Synchronizations that replace events come first; each
+// HookJob is the part of a job that runs one hook.
+type HookJob struct {
+	job  Job
+	run  *supervisor.Run
+	hook hooks.Hook
+}
+
+// Hook is the part of the job that runs a hook.
+func (j Job) Hook(run *supervisor.Run, hook hooks.Hook) HookJob { return HookJob{j, run, hook} }
+
+// Run is the work of a RunHook task. Synchronizations that replace events come first; each
 // has a run of its own (C41).
-func (j Job) RunHook(run *supervisor.Run, hook hooks.Hook, w messages.RunHook) error {
-	if _, done := j.Unfinished.take(j.Task.ID, hook, triggersStep(w.Binding)); done {
+func (h HookJob) Run(w messages.RunHook) error {
+	if _, done := h.job.Unfinished.take(h.job.Task.ID, h.hook, triggersStep(w.Binding)); done {
 		return nil
 	}
 	for _, b := range w.Resync {
-		if b.Index >= len(hook.Config.Kubernetes) || hook.Config.Kubernetes[b.Index].Name != b.Name {
+		if b.Index >= len(h.hook.Config.Kubernetes) || h.hook.Config.Kubernetes[b.Index].Name != b.Name {
 			continue // the module was disabled and enabled, with another hook; its start has synchronized it
 		}
-		work := messages.SynchronizeHook{Hook: hook.Name, Bindings: []int{b.Index}, Names: []string{b.Name}, Again: true, Instead: true}
-		if err := j.Synchronize(run, hook, work); err != nil {
+		work := messages.SynchronizeHook{Hook: h.hook.Name, Bindings: []int{b.Index}, Names: []string{b.Name}, Again: true, Instead: true}
+		if err := h.Synchronize(work); err != nil {
 			return err
 		}
 	}
 	if len(w.Triggers) == 0 {
 		return nil
 	}
-	snapshots, err := j.snapshotsFor(run, hook, w.Triggers)
+	snapshots, err := h.snapshotsFor(w.Triggers)
 	var waiting *waitingError
 	if errors.As(err, &waiting) {
-		j.skip(run, hook, w, err, waiting.resync)
+		h.skip(w, err, waiting.resync)
 		return nil
 	}
 	if err != nil {
@@ -62,11 +72,11 @@ func (j Job) RunHook(run *supervisor.Run, hook hooks.Hook, w messages.RunHook) e
 	done := len(w.Resync)
 	w, dropped := Limited(w, len(w.Triggers), maxContexts, inFile(snapshots))
 	if len(dropped) > 0 {
-		j.Overflowed(j.Task, dropped)
+		h.job.Overflowed(h.job.Task, dropped)
 		w.Resync = w.Resync[done:]
-		return j.RunHook(run, hook, w)
+		return h.Run(w)
 	}
-	return j.execute(run, w.Binding, contexts(w.Triggers, snapshots), triggers, effects{hook: hook, step: triggersStep(w.Binding)})
+	return h.execute(w.Binding, contexts(w.Triggers, snapshots), triggers, effects{hook: h.hook, step: triggersStep(w.Binding)})
 }
 
 // inFile returns how many bytes a context takes in BINDING_CONTEXT_PATH.
@@ -91,11 +101,11 @@ func inFile(snapshots messages.Snapshots) func(messages.Trigger) int {
 // order hooks run again with the module, or the reload, that is due then, and what events and
 // ticks have triggered runs (C17). A Synchronization of all bindings, when that is due, stands
 // for the events, and brings the module, or the reload, too.
-func (j Job) skip(run *supervisor.Run, hook hooks.Hook, w messages.RunHook, reason error, resync bool) {
-	j.Log.Warn("hook is skipped: one of its bindings has no complete snapshot", "hook", hook.Name, "binding", w.Binding, "err", reason)
+func (h HookJob) skip(w messages.RunHook, reason error, resync bool) {
+	h.job.Log.Warn("hook is skipped: one of its bindings has no complete snapshot", "hook", h.hook.Name, "binding", w.Binding, "err", reason)
 	if w.Binding != hooks.OnSchedule && w.Binding != hooks.OnKubernetes {
 		if !resync {
-			run.Tell(MonitorsPath, messages.AwaitSnapshots{Owner: j.Owner, Hook: hook.Name})
+			h.run.Tell(MonitorsPath, messages.AwaitSnapshots{Owner: h.job.Owner, Hook: h.hook.Name})
 		}
 		return
 	}
@@ -105,13 +115,13 @@ func (j Job) skip(run *supervisor.Run, hook hooks.Hook, w messages.RunHook, reas
 	}
 	if len(w.Triggers) > 0 {
 		w.Binding = w.Triggers[0].Binding
-		run.Tell(QueuePath+j.Task.Queue, messages.SetAside{ID: j.Task.ID, Work: w})
+		h.run.Tell(QueuePath+h.job.Task.Queue, messages.SetAside{ID: h.job.Task.ID, Work: w})
 	}
 }
 
-// runOrder runs a hook for one of its order bindings.
-func (j Job) runOrder(run *supervisor.Run, hook hooks.Hook, binding hooks.BindingType) error {
-	return j.RunHook(run, hook, OrderWork(hook, binding))
+// order runs a hook for one of its order bindings.
+func (h HookJob) order(binding hooks.BindingType) error {
+	return h.Run(OrderWork(h.hook, binding))
 }
 
 // OrderWork is the work of an order binding: one context with the snapshots of all
@@ -124,11 +134,11 @@ func OrderWork(hook hooks.Hook, binding hooks.BindingType) messages.RunHook {
 }
 
 // snapshotsFor takes the snapshots that any of the triggers asks for, once, now (C35).
-func (j Job) snapshotsFor(run *supervisor.Run, hook hooks.Hook, triggers []messages.Trigger) (messages.Snapshots, error) {
+func (h HookJob) snapshotsFor(triggers []messages.Trigger) (messages.Snapshots, error) {
 	if !slices.ContainsFunc(triggers, func(t messages.Trigger) bool { return len(t.Snapshots) > 0 }) {
 		return messages.Snapshots{}, nil
 	}
-	return j.snapshots(run, hook, messages.Synchronization{})
+	return h.snapshots(messages.Synchronization{})
 }
 
 // contexts completes the triggers with snapshots, which they share.
@@ -168,9 +178,9 @@ func concat(a, b []hooks.Object) []hooks.Object {
 }
 
 // snapshots waits until all bindings of a hook are complete.
-func (j Job) snapshots(run *supervisor.Run, hook hooks.Hook, synchronization messages.Synchronization) (messages.Snapshots, error) {
-	run.Step("%s: wait for snapshots", hook.Name)
-	got, err := supervisor.Ask[messages.Snapshots](run, MonitorsPath, messages.GetSnapshots{Owner: j.Owner, Hook: hook, Synchronization: synchronization})
+func (h HookJob) snapshots(synchronization messages.Synchronization) (messages.Snapshots, error) {
+	h.run.Step("%s: wait for snapshots", h.hook.Name)
+	got, err := supervisor.Ask[messages.Snapshots](h.run, MonitorsPath, messages.GetSnapshots{Owner: h.job.Owner, Hook: h.hook, Synchronization: synchronization})
 	if err == nil {
 		err = got.Err
 	}
@@ -178,9 +188,9 @@ func (j Job) snapshots(run *supervisor.Run, hook hooks.Hook, synchronization mes
 		err = &waitingError{got.Waiting, got.Resync}
 	}
 	if err != nil {
-		return got, fmt.Errorf("hook %s: snapshots: %w", hook.Name, err)
+		return got, fmt.Errorf("hook %s: snapshots: %w", h.hook.Name, err)
 	}
-	return got, j.ask(run, HandOver{}) // that may have taken a while
+	return got, h.job.ask(h.run, HandOver{}) // that may have taken a while
 }
 
 // waitingError says that a snapshot cannot be complete for now.
@@ -195,25 +205,25 @@ func (e *waitingError) Error() string { return e.reason }
 // Synchronize runs a hook for the objects that are there already and lets the events of
 // these bindings through afterwards (C40). A failure that the binding allows counts as
 // a success (F12).
-func (j Job) Synchronize(run *supervisor.Run, hook hooks.Hook, w messages.SynchronizeHook) error {
-	if e, done := j.Unfinished.take(j.Task.ID, hook, synchronizationStep(w)); done {
-		j.synchronized(run, w, e)
+func (h HookJob) Synchronize(w messages.SynchronizeHook) error {
+	if e, done := h.job.Unfinished.take(h.job.Task.ID, h.hook, synchronizationStep(w)); done {
+		h.synchronized(w, e)
 		return nil
 	}
-	synchronization := messages.Synchronization{Run: j.shows.Add(1)}
+	synchronization := messages.Synchronization{Run: h.job.shows.Add(1)}
 	for _, i := range w.Bindings {
-		synchronization.Bindings = append(synchronization.Bindings, BindingKey(hook, i))
+		synchronization.Bindings = append(synchronization.Bindings, BindingKey(h.hook, i))
 	}
-	e := effects{hook: hook, step: synchronizationStep(w), synchronization: synchronization}
+	e := effects{hook: h.hook, step: synchronizationStep(w), synchronization: synchronization}
 	defer func() {
-		if _, due := j.Unfinished.due(j.Task.ID); !due { // else the next attempt goes on, and its events stay held
-			run.Tell(MonitorsPath, messages.SynchronizationEnded{Owner: j.Owner, Synchronization: synchronization})
+		if _, due := h.job.Unfinished.due(h.job.Task.ID); !due { // else the next attempt goes on, and its events stay held
+			h.run.Tell(MonitorsPath, messages.SynchronizationEnded{Owner: h.job.Owner, Synchronization: synchronization})
 		}
 	}()
-	snapshots, err := j.snapshots(run, hook, synchronization)
+	snapshots, err := h.snapshots(synchronization)
 	var waiting *waitingError
 	if errors.As(err, &waiting) {
-		j.deferSynchronization(run, hook, w, waiting)
+		h.postpone(w, waiting)
 		return nil
 	}
 	if err != nil {
@@ -222,55 +232,55 @@ func (j Job) Synchronize(run *supervisor.Run, hook hooks.Hook, w messages.Synchr
 	for _, i := range w.Bindings {
 		e.seen = append(e.seen, snapshots.Bindings[i].Seq)
 	}
-	first := hook.Config.Kubernetes[w.Bindings[0]]
+	first := h.hook.Config.Kubernetes[w.Bindings[0]]
 	e.allowFailure = first.AllowFailure
-	if w.Instead || slices.ContainsFunc(w.Bindings, func(i int) bool { return hook.Config.Kubernetes[i].ExecuteOnSynchronization }) {
+	if w.Instead || slices.ContainsFunc(w.Bindings, func(i int) bool { return h.hook.Config.Kubernetes[i].ExecuteOnSynchronization }) {
 		c := synchronizationContext(first, snapshots, w.Bindings[0])
-		j.Task.AllowFailure = first.AllowFailure // a copy; the task may be a module run, which allows nothing
-		err := j.execute(run, hooks.OnKubernetes, []hooks.Context{c}, w.Late || w.Again, e)
-		if cause := context.Cause(run.Context()); cause != nil {
+		h.job.Task.AllowFailure = first.AllowFailure // a copy; the task may be a module run, which allows nothing
+		err := h.execute(hooks.OnKubernetes, []hooks.Context{c}, w.Late || w.Again, e)
+		if cause := context.Cause(h.run.Context()); cause != nil {
 			return cause // the hook was killed, which is no failure that may be allowed
 		}
 		if err != nil && !first.AllowFailure {
 			return err
 		}
 		if err != nil {
-			j.Unfinished.End(j.Task.ID)
-			j.allowed(hook, first.Name, err)
+			h.job.Unfinished.End(h.job.Task.ID)
+			h.allowed(first.Name, err)
 		}
 	}
-	j.openBindings(run, w, e)
+	h.openBindings(w, e)
 	return nil
 }
 
 // allowed says that a Synchronization has failed and that its binding allows it.
-func (j Job) allowed(hook hooks.Hook, binding string, err error) {
-	j.Log.Warn("hook failed at Synchronization; its failure is allowed", "hook", hook.Name, "binding", binding, "err", err)
+func (h HookJob) allowed(binding string, err error) {
+	h.job.Log.Warn("hook failed at Synchronization; its failure is allowed", "hook", h.hook.Name, "binding", binding, "err", err)
 }
 
 // synchronized ends a Synchronization whose hook ran in an earlier attempt at the task.
-func (j Job) synchronized(run *supervisor.Run, w messages.SynchronizeHook, e effects) {
-	j.openBindings(run, w, e)
-	run.Tell(MonitorsPath, messages.SynchronizationEnded{Owner: j.Owner, Synchronization: e.synchronization})
+func (h HookJob) synchronized(w messages.SynchronizeHook, e effects) {
+	h.openBindings(w, e)
+	h.run.Tell(MonitorsPath, messages.SynchronizationEnded{Owner: h.job.Owner, Synchronization: e.synchronization})
 }
 
 // openBindings lets the events through that the hook has not seen at its Synchronization.
-func (j Job) openBindings(run *supervisor.Run, w messages.SynchronizeHook, e effects) {
+func (h HookJob) openBindings(w messages.SynchronizeHook, e effects) {
 	for i, key := range e.synchronization.Bindings {
-		run.Tell(MonitorsPath, messages.UnlockBinding{Watch: messages.WatchKey{Owner: j.Owner, Binding: key}, Seen: e.seen[i]})
-		run.Tell(OwnerPath(j.Owner), messages.BindingSynchronized{Binding: key, Late: w.Late, Task: j.Task.ID, Config: e.hook.Config})
+		h.run.Tell(MonitorsPath, messages.UnlockBinding{Watch: messages.WatchKey{Owner: h.job.Owner, Binding: key}, Seen: e.seen[i]})
+		h.run.Tell(OwnerPath(h.job.Owner), messages.BindingSynchronized{Binding: key, Late: w.Late, Task: h.job.Task.ID, Config: e.hook.Config})
 	}
 }
 
-// deferSynchronization lets everybody else go on: the Synchronization is queued when the
+// postpone lets everybody else go on: the Synchronization is queued when the
 // binding is complete.
-func (j Job) deferSynchronization(run *supervisor.Run, hook hooks.Hook, w messages.SynchronizeHook, reason error) {
-	j.Log.Warn("Synchronization of a hook is deferred; other hooks do not wait for it", "hook", hook.Name, "bindings", w.Names, "err", reason)
+func (h HookJob) postpone(w messages.SynchronizeHook, reason error) {
+	h.job.Log.Warn("Synchronization of a hook is deferred; other hooks do not wait for it", "hook", h.hook.Name, "bindings", w.Names, "err", reason)
 	w.Late = w.Late || !w.Again // else nothing went on without it
-	queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
-	run.Tell(MonitorsPath, messages.SynchronizeLater{Owner: j.Owner, Queue: queue, Hook: hook, Work: w})
+	queue := h.hook.Config.Kubernetes[w.Bindings[0]].Queue
+	h.run.Tell(MonitorsPath, messages.SynchronizeLater{Owner: h.job.Owner, Queue: queue, Hook: h.hook, Work: w})
 	for _, i := range w.Bindings {
-		run.Tell(OwnerPath(j.Owner), messages.BindingDeferred{Binding: BindingKey(hook, i), Task: j.Task.ID, Config: hook.Config})
+		h.run.Tell(OwnerPath(h.job.Owner), messages.BindingDeferred{Binding: BindingKey(h.hook, i), Task: h.job.Task.ID, Config: h.hook.Config})
 	}
 }
 
@@ -287,107 +297,106 @@ func synchronizationContext(b hooks.KubernetesBinding, snapshots messages.Snapsh
 
 // execute runs a hook once, has its result applied, and counts how that ended: as exactly one
 // of success, error and allowed error, unless the hook was ended with its module or the operator.
-func (j Job) execute(run *supervisor.Run, binding hooks.BindingType, contexts []hooks.Context, triggers bool, e effects) (err error) {
-	hook := e.hook
-	run, s := j.span(run, "hook run", about{hook: hook.Name, binding: contexts[0].Binding})
+func (h HookJob) execute(binding hooks.BindingType, contexts []hooks.Context, triggers bool, e effects) (err error) {
+	var s Span
+	h.run, s = h.job.span(h.run, "hook run", about{hook: h.hook.Name, binding: contexts[0].Binding})
 	defer func() { s.End(err) }()
-	prepared, err := j.prepare(run, hook, binding, contexts)
+	prepared, err := h.prepare(binding, contexts)
 	if err != nil {
 		return err
 	}
 	var used hooks.Usage
 	outcome := errors.New("bug: it panicked") // until it returns
 	defer func() {
-		if outcome == nil || run.Context().Err() == nil {
-			j.Metrics.Hooks.Ended(j.Owner, hook.Name, contexts[0].Binding, j.Task, used, outcome)
+		if outcome == nil || h.run.Context().Err() == nil {
+			h.job.Metrics.Hooks.Ended(h.job.Owner, h.hook.Name, contexts[0].Binding, h.job.Task, used, outcome)
 		}
 	}()
-	outcome = j.runAndApply(run, prepared, binding, triggers, &used, e)
+	outcome = h.runAndApply(prepared, binding, triggers, &used, e)
 	return outcome
 }
 
 // runAndApply runs a hook: what can be checked without writing is checked before anything has an
 // effect; then ConfigMap, values, flags, objects, metrics (D26). Of a failure before the commit
 // nothing is left. What fails after it is kept with the task.
-func (j Job) runAndApply(run *supervisor.Run, prepared hooks.Run, binding hooks.BindingType, triggers bool, used *hooks.Usage, e effects) error {
-	hook := e.hook
-	result, err := j.process(run, prepared, binding)
+func (h HookJob) runAndApply(prepared hooks.Run, binding hooks.BindingType, triggers bool, used *hooks.Usage, e effects) error {
+	result, err := h.process(prepared, binding)
 	*used = result.Usage
 	if err != nil {
-		return errors.Join(err, j.patchDespite(run, hook, result))
+		return errors.Join(err, h.patchDespite(result))
 	}
-	if e.objects, err = j.objectPatches(hook, result); err != nil {
+	if e.objects, err = h.objectPatches(result); err != nil {
 		return err
 	}
-	if err := j.checkObjects(run, e.objects); err != nil {
-		return j.objectsFailed(run, fmt.Errorf("hook %s: its result is refused: object patches: %w", hook.Name, err))
+	if err := h.checkObjects(e.objects); err != nil {
+		return h.job.needed(h.run).objectsFailed(fmt.Errorf("hook %s: its result is refused: object patches: %w", h.hook.Name, err))
 	}
-	if err := j.Metrics.Reports.Check(result.Metrics); err != nil {
-		return fmt.Errorf("hook %s: its result is refused: %w", hook.Name, err)
+	if err := h.job.Metrics.Reports.Check(result.Metrics); err != nil {
+		return fmt.Errorf("hook %s: its result is refused: %w", h.hook.Name, err)
 	}
 	e.metrics = result.Metrics
-	j.Unfinished.begin(j.Task.ID, e)
-	err = j.ask(run, messages.ApplyHookResult{
-		Hook: hook.Name, Binding: binding, Triggers: triggers, Reload: j.Task.Reload,
-		Cause:  messages.By(messages.ByHook, hook.Name+" changed "+changedPaths(result), j.Task.Cause).In(traceOf(run)),
-		Result: result, Origin: values.Origin{Hook: hook.Name, Task: j.Task.ID, Time: time.Now()},
+	h.job.Unfinished.begin(h.job.Task.ID, e)
+	err = h.job.ask(h.run, messages.ApplyHookResult{
+		Hook: h.hook.Name, Binding: binding, Triggers: triggers, Reload: h.job.Task.Reload,
+		Cause:  messages.By(messages.ByHook, h.hook.Name+" changed "+changedPaths(result), h.job.Task.Cause).In(traceOf(h.run)),
+		Result: result, Origin: values.Origin{Hook: h.hook.Name, Task: h.job.Task.ID, Time: time.Now()},
 	})
 	if err != nil {
 		return err
 	}
-	if err := j.finish(run, e); err != nil {
+	if err := h.finish(e); err != nil {
 		return err
 	}
-	j.Unfinished.End(j.Task.ID)
+	h.job.Unfinished.End(h.job.Task.ID)
 	return nil
 }
 
-func (j Job) objectPatches(hook hooks.Hook, result hooks.Result) ([]objectpatch.Patch, error) {
-	objects, err := objectpatch.Parse(result.ObjectPatches, j.JQLibrary...)
+func (h HookJob) objectPatches(result hooks.Result) ([]objectpatch.Patch, error) {
+	objects, err := objectpatch.Parse(result.ObjectPatches, h.job.JQLibrary...)
 	if err != nil {
-		return nil, fmt.Errorf("hook %s: its result is refused: KUBERNETES_PATCH_PATH: %w", hook.Name, err)
+		return nil, fmt.Errorf("hook %s: its result is refused: KUBERNETES_PATCH_PATH: %w", h.hook.Name, err)
 	}
 	return objects, nil
 }
 
-func (j Job) checkObjects(run *supervisor.Run, objects []objectpatch.Patch) error {
+func (h HookJob) checkObjects(objects []objectpatch.Patch) error {
 	if len(objects) == 0 {
 		return nil
 	}
-	return j.Objects.CheckObjectPatches(run.Context(), objects)
+	return h.job.Objects.CheckObjectPatches(h.run.Context(), objects)
 }
 
 // patchObjects executes operations and returns those that have failed.
-func (j Job) patchObjects(run *supervisor.Run, hook hooks.Hook, objects []objectpatch.Patch) (left []objectpatch.Patch, err error) {
+func (h HookJob) patchObjects(objects []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	if len(objects) == 0 {
 		return nil, nil
 	}
-	run.Step("%s: %d object patches", hook.Name, len(objects))
-	ctx, written := j.writesOf(run, hook, objects)
+	h.run.Step("%s: %d object patches", h.hook.Name, len(objects))
+	ctx, written := h.writes(objects)
 	defer written()
-	about := []any{"hook", hook.Name}
-	if j.Owner != messages.GlobalHooks {
-		about = append([]any{"module", j.Owner}, about...)
+	about := []any{"hook", h.hook.Name}
+	if h.job.Owner != messages.GlobalHooks {
+		about = append([]any{"module", h.job.Owner}, about...)
 	}
-	left, err = j.Objects.ApplyObjectPatches(kube.WithAbout(ctx, about...), objects)
+	left, err = h.job.Objects.ApplyObjectPatches(kube.WithAbout(ctx, about...), objects)
 	if err != nil {
-		return left, fmt.Errorf("hook %s: object patches: %w", hook.Name, err)
+		return left, fmt.Errorf("hook %s: object patches: %w", h.hook.Name, err)
 	}
 	return nil, nil
 }
 
 // patchDespite applies what a hook that failed wants to be applied all the same:
 // operations with ignoreHookError, for example its own word in a status (K9).
-func (j Job) patchDespite(run *supervisor.Run, hook hooks.Hook, result hooks.Result) error {
-	objects, err := j.objectPatches(hook, result)
+func (h HookJob) patchDespite(result hooks.Result) error {
+	objects, err := h.objectPatches(result)
 	if err != nil {
 		return err
 	}
 	objects = slices.DeleteFunc(objects, func(p objectpatch.Patch) bool { return !p.IgnoreHookError })
-	if err := j.checkObjects(run, objects); err != nil {
-		return fmt.Errorf("hook %s: object patches: %w", hook.Name, err)
+	if err := h.checkObjects(objects); err != nil {
+		return fmt.Errorf("hook %s: object patches: %w", h.hook.Name, err)
 	}
-	_, err = j.patchObjects(run, hook, objects)
+	_, err = h.patchObjects(objects)
 	return err
 }
 
@@ -411,41 +420,41 @@ func changedPaths(r hooks.Result) string {
 }
 
 // prepare waits for the turn of a hook and takes the values as they are then.
-func (j Job) prepare(run *supervisor.Run, hook hooks.Hook, binding hooks.BindingType, contexts []hooks.Context) (hooks.Run, error) {
-	if limit := j.Limits.of(hook); limit != nil && !limit.Allow() {
-		run.Step("%s: waits for its turn (executionMinInterval)", hook.Name)
-		if err := limit.Wait(run.Context()); err != nil {
-			return hooks.Run{}, fmt.Errorf("hook %s: wait for its turn: %w", hook.Name, err)
+func (h HookJob) prepare(binding hooks.BindingType, contexts []hooks.Context) (hooks.Run, error) {
+	if limit := h.job.Limits.of(h.hook); limit != nil && !limit.Allow() {
+		h.run.Step("%s: waits for its turn (executionMinInterval)", h.hook.Name)
+		if err := limit.Wait(h.run.Context()); err != nil {
+			return hooks.Run{}, fmt.Errorf("hook %s: wait for its turn: %w", h.hook.Name, err)
 		}
-		if err := j.ask(run, HandOver{}); err != nil {
+		if err := h.job.ask(h.run, HandOver{}); err != nil {
 			return hooks.Run{}, err
 		}
 	}
-	run.Step("%s: %s", hook.Name, binding)
-	merged, config := j.Known.Values()
-	if j.Owner != messages.GlobalHooks {
-		merged[values.GlobalKey] = decide.WithEnabledModules(merged[values.GlobalKey], j.Known.Enabled)
+	h.run.Step("%s: %s", h.hook.Name, binding)
+	merged, config := h.job.Known.Values()
+	if h.job.Owner != messages.GlobalHooks {
+		merged[values.GlobalKey] = decide.WithEnabledModules(merged[values.GlobalKey], h.job.Known.Enabled)
 	}
 	return hooks.Run{
-		Hook: hook, WorkingDir: j.WorkingDir, Contexts: contexts, Values: merged, ConfigValues: config,
-		Labels: j.labels(hook.Name, contexts[0].Binding), Env: traceEnvironment(run),
+		Hook: h.hook, WorkingDir: h.job.WorkingDir, Contexts: contexts, Values: merged, ConfigValues: config,
+		Labels: h.job.labels(h.hook.Name, contexts[0].Binding), Env: traceEnvironment(h.run),
 	}, nil
 }
 
 // process runs the executable.
-func (j Job) process(run *supervisor.Run, prepared hooks.Run, binding hooks.BindingType) (hooks.Result, error) {
-	defer j.hookBegins(prepared.Hook, prepared.Contexts[0].Binding)()
-	defer j.tellRun(run, prepared.Hook, prepared.Contexts)()
+func (h HookJob) process(prepared hooks.Run, binding hooks.BindingType) (hooks.Result, error) {
+	defer h.job.hookBegins(h.hook, prepared.Contexts[0].Binding)()
+	defer h.begins(prepared.Contexts)()
 	began := time.Now()
-	result, err := j.Hooks.Run(run.Context(), prepared)
-	if j.HookRan != nil && run.Context().Err() == nil { // else it was ended
-		j.HookRan(view.HookRun{
-			Owner: j.Owner, Hook: prepared.Hook.Name, Queue: j.Task.Queue, Task: j.Task.ID, Binding: binding, Contexts: prepared.Contexts, Cause: j.Task.Cause,
+	result, err := h.job.Hooks.Run(h.run.Context(), prepared)
+	if h.job.HookRan != nil && h.run.Context().Err() == nil { // else it was ended
+		h.job.HookRan(view.HookRun{
+			Owner: h.job.Owner, Hook: h.hook.Name, Queue: h.job.Task.Queue, Task: h.job.Task.ID, Binding: binding, Contexts: prepared.Contexts, Cause: h.job.Task.Cause,
 			Took: time.Since(began), Err: err, Output: result.Output,
 		})
 	}
 	for _, warning := range result.Warnings {
-		j.Log.Warn(warning, "hook", prepared.Hook.Name)
+		h.job.Log.Warn(warning, "hook", h.hook.Name)
 	}
 	return result, err
 }

@@ -25,10 +25,19 @@ type GetReleased struct{}
 // Released are the objects of the modules that have run, as [helm.News] reports them. They are not changed.
 type Released struct{ Objects map[string][]helm.Object }
 
+// neededJob is the part of a job that finds out who provides what it lacks.
+type neededJob struct {
+	job Job
+	run *supervisor.Run
+}
+
+// needed is the part of the job that finds out who provides what it lacks.
+func (j Job) needed(run *supervisor.Run) neededJob { return neededJob{j, run} }
+
 // runProviders makes the modules run that provide what a run has failed for, and returns who they are, to be added to
 // its error; empty when there are none.
-func (j Job) runProviders(run *supervisor.Run, err error) string {
-	providers := j.providers(run, err)
+func (n neededJob) runProviders(err error) string {
+	providers := n.providers(err)
 	if len(providers) == 0 {
 		return ""
 	}
@@ -38,13 +47,13 @@ func (j Job) runProviders(run *supervisor.Run, err error) string {
 			names = append(names, p.Module+" (left alone: under maintenance)")
 			continue
 		}
-		t := j.NewTask(p.Module, messages.RunModule{}, messages.By(messages.ByNeed, j.Owner+" needs "+p.Need.String(), j.Task.Cause))
+		t := n.job.NewTask(p.Module, messages.RunModule{}, messages.By(messages.ByNeed, n.job.Owner+" needs "+p.Need.String(), n.job.Task.Cause))
 		t.Urgent = true
-		run.Tell(QueuePath+messages.MainQueue, messages.Enqueue{Queue: messages.MainQueue, Tasks: []messages.Task{t}, Head: true})
+		n.run.Tell(QueuePath+messages.MainQueue, messages.Enqueue{Queue: messages.MainQueue, Tasks: []messages.Task{t}, Head: true})
 		names, needs = append(names, p.Module+" (runs first)"), append(needs, p.Need.String())
 	}
 	if len(needs) > 0 {
-		j.Log.Info("what the module needs is provided by others, which run first", "needs", needs, "providers", names)
+		n.job.Log.Info("what the module needs is provided by others, which run first", "needs", needs, "providers", names)
 	}
 	return "provided by: " + strings.Join(names, ", ")
 }
@@ -54,34 +63,34 @@ type provider struct {
 	maintained bool // it must not run
 }
 
-func (j Job) providers(run *supervisor.Run, err error) (list []provider) {
+func (n neededJob) providers(err error) (list []provider) {
 	needs := append(needsOf(helm.NeedsOf(err)), needsOfPatches(err)...)
 	if len(needs) == 0 {
 		return nil
 	}
-	d, err := supervisor.Ask[Discovery](run, ConvergePath, GetDiscovery{})
+	d, err := supervisor.Ask[Discovery](n.run, ConvergePath, GetDiscovery{})
 	if err != nil {
 		return nil // it is cancelled
 	}
-	released, err := supervisor.Ask[Released](run, HealerPath, GetReleased{})
+	released, err := supervisor.Ask[Released](n.run, HealerPath, GetReleased{})
 	if err != nil {
 		return nil
 	}
 	provides, maintained := map[string][]decide.Object{}, map[string]bool{}
 	for _, m := range d.Tree.Modules {
-		if m.Name == j.Owner || !slices.Contains(d.Before, m.Name) || !charts.Exists(m.Dir) {
+		if m.Name == n.job.Owner || !slices.Contains(d.Before, m.Name) || !charts.Exists(m.Dir) {
 			continue
 		}
 		maintained[m.Name] = decide.Maintained(m, d.Maintenance) != ""
 		objects, ran := released.Objects[m.Name]
 		if !ran {
-			objects = j.rendered(run, m)
+			objects = n.rendered(m)
 		}
 		for _, o := range objects {
 			provides[m.Name] = append(provides[m.Name], ObjectOf(o))
 		}
 	}
-	for _, p := range decide.Providers(j.Owner, needs, d.Before, provides) {
+	for _, p := range decide.Providers(n.job.Owner, needs, d.Before, provides) {
 		list = append(list, provider{p, maintained[p.Module]})
 	}
 	slices.Reverse(list) // each is queued before those that are queued already
@@ -89,14 +98,14 @@ func (j Job) providers(run *supervisor.Run, err error) (list []provider) {
 }
 
 // rendered are the objects of a module that has not run; none when its chart cannot be rendered yet.
-func (j Job) rendered(run *supervisor.Run, m addons.Module) []helm.Object {
-	chart, err := chartOf(run, m, j.Known.Global)
+func (n neededJob) rendered(m addons.Module) []helm.Object {
+	chart, err := chartOf(n.run, m, n.job.Known.Global)
 	if err != nil {
 		return nil
 	}
-	objects, err := j.Releases.Objects(run.Context(), chart)
+	objects, err := n.job.Releases.Objects(n.run.Context(), chart)
 	if err != nil {
-		j.Log.Debug("it is not known what a module provides: its chart cannot be rendered", "provider", m.Name, "err", err)
+		n.job.Log.Debug("it is not known what a module provides: its chart cannot be rendered", "provider", m.Name, "err", err)
 	}
 	return objects
 }
@@ -107,11 +116,11 @@ func ObjectOf(o helm.Object) decide.Object {
 }
 
 // objectsFailed does what may cure an error of object patches, and says so in it.
-func (j Job) objectsFailed(run *supervisor.Run, err error) error {
-	if j.Releases == nil {
+func (n neededJob) objectsFailed(err error) error {
+	if n.job.Releases == nil {
 		return err
 	}
-	for _, hint := range []string{j.Releases.FailedWebhook(run.Context(), err.Error()), j.runProviders(run, err)} {
+	for _, hint := range []string{n.job.Releases.FailedWebhook(n.run.Context(), err.Error()), n.runProviders(err)} {
 		if hint != "" {
 			err = fmt.Errorf("%w; %s", err, hint)
 		}

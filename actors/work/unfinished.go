@@ -151,9 +151,10 @@ func (j Job) GoOn(run *supervisor.Run) error {
 	if !due {
 		return nil
 	}
-	err := j.finish(run, e)
+	h := j.Hook(run, e.hook)
+	err := h.finish(e)
 	if err != nil && e.allowFailure && run.Context().Err() == nil {
-		j.allowed(e.hook, e.hook.Config.Kubernetes[e.synchronization.Bindings[0].Index].Name, err)
+		h.allowed(e.hook.Config.Kubernetes[e.synchronization.Bindings[0].Index].Name, err)
 		err = nil
 	}
 	if err == nil {
@@ -163,21 +164,21 @@ func (j Job) GoOn(run *supervisor.Run) error {
 }
 
 // finish has the effects of a committed result; what fails is left for the next attempt.
-func (j Job) finish(run *supervisor.Run, e effects) error {
-	left, err := j.patchObjects(run, e.hook, e.objects)
+func (h HookJob) finish(e effects) error {
+	left, err := h.patchObjects(e.objects)
 	if err != nil {
-		j.Unfinished.change(j.Task.ID, func(e *effects) { e.objects = left })
-		err = j.objectsFailed(run, err)
-		if e.allowFailure || j.Task.AllowFailure {
+		h.job.Unfinished.change(h.job.Task.ID, func(e *effects) { e.objects = left })
+		err = h.job.needed(h.run).objectsFailed(err)
+		if e.allowFailure || h.job.Task.AllowFailure {
 			return fmt.Errorf("%w (all else of its result is in force)", err)
 		}
 		return fmt.Errorf("%w (all else of its result is in force; this is tried again, without another run of the hook)", err)
 	}
-	if dropped := j.Metrics.Reports.Add(j.Owner, e.hook.Name, e.metrics); dropped > 0 {
-		j.Log.Warn("metrics of a hook are dropped: it reports more series than a hook may have", "hook", e.hook.Name, "dropped", dropped, "option", "ADDON_OPERATOR_HOOK_METRICS_SERIES")
+	if dropped := h.job.Metrics.Reports.Add(h.job.Owner, e.hook.Name, e.metrics); dropped > 0 {
+		h.job.Log.Warn("metrics of a hook are dropped: it reports more series than a hook may have", "hook", e.hook.Name, "dropped", dropped, "option", "ADDON_OPERATOR_HOOK_METRICS_SERIES")
 	}
 	if len(e.objects) > 0 {
-		return j.ask(run, HandOver{}) // that may have taken a while
+		return h.job.ask(h.run, HandOver{}) // that may have taken a while
 	}
 	return nil
 }

@@ -39,16 +39,16 @@ func (u *unreadValues) news(module, text string) bool {
 
 // warnUnread logs values that reach nothing, once (H23). A start that finds its release as it should be looks at nothing: that
 // would cost more than the start.
-func (j ModuleJob) warnUnread(outcome helm.Outcome, err error) {
-	if j.Charts == nil {
+func (r releaseJob) warnUnread(outcome helm.Outcome, err error) {
+	if r.job.Charts == nil {
 		return
 	}
-	starts := !j.Known.Started && err == nil && outcome.Action == helm.Skipped
-	if !j.unread.look(j.Owner, j.Known.Own.Checksum()) || starts {
+	starts := !r.job.Known.Started && err == nil && outcome.Action == helm.Skipped
+	if !r.job.unread.look(r.job.Owner, r.job.Known.Own.Checksum()) || starts {
 		return
 	}
-	texts := plan.Unread(j.Charts, j.Module, j.Known.Global, j.Known.Own)
-	if text := strings.Join(texts, "; "); j.unread.news(j.Owner, text) && text != "" {
-		j.Log.Warn("values reach nothing", "values", text)
+	texts := plan.Unread(r.job.Charts, r.job.Module, r.job.Known.Global, r.job.Known.Own)
+	if text := strings.Join(texts, "; "); r.job.unread.news(r.job.Owner, text) && text != "" {
+		r.job.Log.Warn("values reach nothing", "values", text)
 	}
 }

@@ -1,0 +1,161 @@
+package actors
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/decide"
+	"addon-operator/actors/work"
+	"addon-operator/addons"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+)
+
+// catalog is what converge knows of modules: which there are, what switches them on and off, which of them the last
+// discovery has enabled, and which have something in the cluster.
+type catalog struct {
+	program *program
+	log     *slog.Logger
+
+	tree        *addons.Tree
+	globalHooks []hooks.Hook
+	config      map[string]bool   // flags in the ConfigMap
+	dynamic     map[string]bool   // flags of global hooks
+	dynamicBy   map[string]string // which hook has set each
+	configured  map[string]string // modes in the ConfigMap
+	suspended   map[string]bool   // by objects of kind Module
+	maintenance map[string]string // the modes of both
+
+	enabled  []string // by the last discovery
+	verdicts map[string]decide.Verdict
+	// discoveryFails says why the discovery in progress has failed; "" when it has not. off says of
+	// each module that is off why, told what the log has of them.
+	discoveryFails string
+	off, on        map[string]string
+	told           []string
+	// globalProblems, and unused files of the modules that are enabled; problems is what is shown of all.
+	globalProblems   []string
+	unused, problems map[string][]string
+
+	// deployed are modules and releases that have something in the cluster (E9).
+	deployed map[string]bool
+	listed   bool
+	removed  map[string]bool // modules whose directories are gone; their actors live on
+	others   []string        // releases that are left alone, as the log has them
+}
+
+func newCatalog(p *program, b *boot) *catalog {
+	return &catalog{
+		program: p, log: p.Log,
+		tree: b.tree, globalHooks: b.globalHooks, globalProblems: b.problems, unused: map[string][]string{},
+		config: b.config.flags, configured: b.config.maintenance, suspended: b.suspended, maintenance: decide.WithSuspended(b.config.maintenance, b.suspended),
+		deployed: map[string]bool{}, removed: map[string]bool{},
+	}
+}
+
+// discovery is what one begins with.
+func (c *catalog) discovery(purges decide.Purges) work.Discovery {
+	return work.Discovery{Tree: c.tree, Config: c.config, Dynamic: c.dynamic, Maintenance: c.maintenance, List: !c.listed, Before: c.enabled, Verdicts: c.verdicts, Deployed: maps.Clone(c.deployed), Purges: purges}
+}
+
+// use puts a tree in force, and says what is new about it.
+func (c *catalog) use(next *addons.Tree) {
+	for _, warning := range next.Warnings {
+		if !slices.Contains(c.tree.Warnings, warning) {
+			c.log.Warn(warning)
+		}
+	}
+	c.tree = next
+	c.globalProblems = slices.Concat(next.Global.Problems, work.UnusedFiles(next.Global.HooksDir, "", hooks.Global))
+	c.program.tree.Store(next)
+}
+
+// discovered notes what a discovery has found, and returns the modules whose directories are gone since the last one.
+func (c *catalog) discovered(d work.Discovery) (gone []string) {
+	for _, m := range c.tree.Modules {
+		if !slices.ContainsFunc(d.Tree.Modules, func(n addons.Module) bool { return n.Name == m.Name }) {
+			gone = append(gone, m.Name)
+			c.removed[m.Name] = true
+		}
+	}
+	for _, m := range d.Tree.Modules {
+		delete(c.removed, m.Name)
+	}
+	c.use(d.Tree)
+	c.discoveryFails = ""
+	if d.List {
+		c.releasesListed(d)
+	}
+	maps.DeleteFunc(c.unused, func(name string, _ []string) bool { return !slices.Contains(d.Enabled, name) })
+	maps.Copy(c.unused, d.Unused)
+	return gone
+}
+
+// releasesListed notes which releases there are.
+func (c *catalog) releasesListed(d work.Discovery) {
+	c.listed = true
+	for _, name := range d.Releases {
+		c.deployed[name] = true
+	}
+	for _, name := range d.Others { // of a module that never adopted it, and is gone
+		delete(c.deployed, name)
+	}
+	if len(d.Others) > 0 && !slices.Equal(d.Others, c.others) {
+		c.log.Info("releases that no addon-operator has installed are left alone", "releases", d.Others)
+	}
+	c.others = d.Others
+}
+
+// switchedOn reports whether the flags switch a module on.
+func (c *catalog) switchedOn(m addons.Module) bool {
+	return decide.SwitchedOn(m, c.dynamic, c.config).Enabled
+}
+
+// saysNo reports whether the last answer of a module's enabled script was false.
+func (c *catalog) saysNo(m addons.Module) bool {
+	v := c.verdicts[m.Name]
+	return v.Source == decide.ByScript && !v.Enabled
+}
+
+// askable finds a module whose script has a say, and the modules that are enabled before it.
+func (c *catalog) askable(name string) (m addons.Module, before []string, ok bool) {
+	for _, m := range c.tree.Modules {
+		if m.Name == name {
+			return m, before, m.EnabledScript != "" && c.switchedOn(m)
+		}
+		if slices.Contains(c.enabled, m.Name) {
+			before = append(before, m.Name)
+		}
+	}
+	return m, nil, false
+}
+
+// scriptSays notes a later answer of an enabled script, and reports whether the discovery had found the same.
+func (c *catalog) scriptSays(module string, answer hooks.Answer) (same bool) {
+	c.verdicts = maps.Clone(c.verdicts) // the old ones are in messages
+	c.verdicts[module] = decide.Verdict{Enabled: answer.Enabled, Source: decide.ByScript, Reason: answer.Reason}
+	c.explainOff()
+	return answer.Enabled == slices.Contains(c.enabled, module)
+}
+
+// run queues a run for those of the modules that are enabled (G16).
+func (c *catalog) run(ctx actor.Context, names []string, cause messages.Cause) {
+	for _, name := range c.enabled { // in the order of modules
+		if slices.Contains(names, name) {
+			c.program.enqueue(ctx, false, c.program.task(name, messages.RunModule{}, cause))
+		}
+	}
+}
+
+// mayPurge is false when the directory is back, when maintenance has begun since the
+// purge was queued, or when a later reload holds it back.
+func (c *catalog) mayPurge(release string, held []string) work.Purgeable {
+	back := slices.ContainsFunc(c.tree.Modules, func(m addons.Module) bool { return m.Name == release })
+	return work.Purgeable{
+		May:     !back && !slices.Contains(held, release) && !decide.Untouchable(c.tree.Modules, c.maintenance)(release),
+		Removed: c.removed[release],
+	}
+}

@@ -1,0 +1,73 @@
+package actors
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/work"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+)
+
+// startUp queues steps 1 and 2 and the first reload.
+func (c *converge) startUp(ctx actor.Context) {
+	cause := messages.Cause{Activation: messages.Startup}
+	c.reloads.span = c.program.ConvergeSpan(1, cause)
+	c.log.Info("start-up begins", "globalHooks", len(c.catalog.globalHooks), "modules", len(c.catalog.tree.Modules))
+	c.tellMaintenance(ctx, c.catalog.maintenance) // who is thawed during the first discovery must know what it left out
+	c.reloads.enqueue(ctx, false, c.startUpTasks(c.catalog.globalHooks, cause))
+	c.reloads.request(ctx, cause)
+}
+
+// startUpTasks are steps 1 and 2 of global hooks.
+func (c *converge) startUpTasks(begin []hooks.Hook, cause messages.Cause) (tasks []messages.Task) {
+	for _, hook := range hooks.ByOrder(begin, hooks.OnStartup) {
+		tasks = append(tasks, c.program.task(messages.GlobalHooks, work.OrderWork(hook, hooks.OnStartup), cause))
+	}
+	for _, hook := range begin { // alphabetical, as they were found
+		for _, w := range work.Synchronizations(hook) {
+			if hook.Config.Kubernetes[w.Bindings[0]].Queue == hooks.MainQueue {
+				tasks = append(tasks, c.program.task(messages.GlobalHooks, w, cause))
+			}
+		}
+	}
+	return append(tasks, c.program.task(messages.GlobalHooks, messages.AwaitSynchronization{}, cause))
+}
+
+// exchangeGlobal queues the start-up of global hooks that are new, and another discovery: what comes before it, such as
+// beforeAll, has not seen them, or the new global values.
+func (c *converge) exchangeGlobal(ctx actor.Context, d work.Discovery) {
+	cause := messages.Cause{Activation: messages.ByFiles, Detail: "global hooks or values"}
+	var fresh []hooks.Hook
+	began := map[string]bool{}
+	if d.GlobalHooks != nil {
+		for _, was := range c.catalog.globalHooks {
+			_, began[was.Name] = was.Config.Order(hooks.OnStartup)
+		}
+		fresh = slices.DeleteFunc(slices.Clone(d.GlobalHooks), func(now hooks.Hook) bool {
+			return slices.ContainsFunc(c.catalog.globalHooks, func(was hooks.Hook) bool { return was.File == now.File && was.Config.Equal(now.Config) })
+		})
+		c.catalog.globalHooks = d.GlobalHooks
+	}
+	if c.reloads.phase != overtaken {
+		c.reloads.restart(ctx, cause)
+	}
+	if len(fresh) > 0 {
+		c.log.Info("global hooks are exchanged", "start", names(fresh))
+		tasks := c.startUpTasks(fresh, cause)
+		c.reloads.enqueue(ctx, true, slices.DeleteFunc(tasks, func(t messages.Task) bool { // of an earlier version of the file it has run
+			w, ok := t.Work.(messages.RunHook)
+			return ok && w.Binding == hooks.OnStartup && began[w.Hook]
+		}))
+	}
+}
+
+func names(all []hooks.Hook) string {
+	var list []string
+	for _, hook := range all {
+		list = append(list, hook.Name)
+	}
+	return strings.Join(list, ", ")
+}

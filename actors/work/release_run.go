@@ -1,0 +1,226 @@
+package work
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"addon-operator/actors/decide"
+	"addon-operator/actors/plan"
+	"addon-operator/helm"
+	"addon-operator/helm/charts"
+	"addon-operator/messages/view"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// releaseJob is the part of a module's job that is about its release.
+type releaseJob struct {
+	job ModuleJob
+	run *supervisor.Run
+}
+
+// release is the part of the job that is about the release.
+func (j ModuleJob) release(run *supervisor.Run) releaseJob { return releaseJob{j, run} }
+
+// apply is G5.3. Helm sees the values without the list of enabled modules
+// (D9) and is not cancelled in the middle: only the end of the grace period stops it. But waiting for
+// Helm hooks ends with the task.
+func (r releaseJob) apply() (outcome helm.Outcome, untouched bool, err error) {
+	if !charts.Exists(r.job.Module.Dir) {
+		return helm.Outcome{}, false, stillThere(r.job.Module) // H16
+	}
+	if r.job.Known.Maintenance != "" {
+		return helm.Outcome{}, true, nil
+	}
+	var s Span
+	r.run, s = r.job.span(r.run, "helm", about{})
+	defer func() { s.End(err) }()
+	r.run.Step("helm")
+	for _, section := range []*values.Section{r.job.Known.Global, r.job.Known.Own} { // D36
+		if err := section.ValidateForHelm(); err != nil {
+			return helm.Outcome{}, false, fmt.Errorf("values for helm: %w", err)
+		}
+	}
+	if err := r.ownCRDs(); err != nil {
+		return helm.Outcome{}, false, err
+	}
+	began := time.Now()
+	outcome, err = r.upgrade()
+	r.job.Metrics.Helm.Ran(r.job.Owner, r.job.Task.Cause, began)
+	r.warnUnread(outcome, err)
+	if err != nil {
+		return outcome, false, err
+	}
+	s.note(func() []attribute.KeyValue {
+		return []attribute.KeyValue{attribute.String("release.action", string(outcome.Action)), attribute.Int("release.revision", outcome.Revision), attribute.String("release.reason", outcome.Reason)}
+	})
+	level := r.job.Log.Info
+	if outcome.Action == helm.Skipped {
+		level = r.job.Log.Debug
+	}
+	level("release", "action", outcome.Action, "reason", outcome.Reason, "revision", outcome.Revision)
+	return outcome, false, nil
+}
+
+// dueCRDs installs the CRDs that the discovery could not: the module was under maintenance, their files were
+// wrong, or have changed since.
+func (r releaseJob) dueCRDs() error {
+	if r.job.CRDs == nil || r.job.Known.CRDsDue == 0 || r.job.Known.Maintenance != "" {
+		return nil
+	}
+	r.run.Step("CRDs")
+	merged, _ := r.job.Known.Values()
+	if _, err := r.job.CRDs.EnsureCRDs(r.run.Context(), []helm.Module{plan.HelmModule(r.job.Module, merged)}); err != nil {
+		return &CRDError{err}
+	}
+	r.run.Tell(OwnerPath(r.job.Owner), CRDsInstalled{r.job.Known.CRDsDue})
+	r.job.Known.CRDsDue = 0
+	return nil
+}
+
+// ownCRDs installs those that are due only now: maintenance is over since the run began, or values enable a subchart.
+func (r releaseJob) ownCRDs() error {
+	if r.job.CRDs == nil {
+		return nil
+	}
+	if r.job.Known.CRDsDue != 0 {
+		return r.dueCRDs()
+	}
+	merged, _ := r.job.Known.Values()
+	if err := r.job.CRDs.EnsureSubcharts(r.run.Context(), plan.HelmModule(r.job.Module, merged)); err != nil {
+		return &CRDError{err}
+	}
+	return nil
+}
+
+// upgrade runs Helm, and says to the healer which objects the release has.
+func (r releaseJob) upgrade() (helm.Outcome, error) {
+	merged, _ := r.job.Known.Values()
+	m := plan.HelmModule(r.job.Module, merged)
+	m.Gone, m.Drifted = r.job.Known.Gone, r.job.Known.Drifted
+	m.Began = func(o helm.Operation) func(error) { return r.operation(o) }
+	m.Writes = func(o helm.Object) func(string) { return r.writes(o) }
+	m.HookWaits = r.hookWaits()
+	outcome, err := r.job.Releases.Apply(r.job.WriteContext, m)
+	if err != nil {
+		return outcome, r.failed(err)
+	}
+	if len(outcome.Healed) > 0 {
+		r.job.Metrics.Modules.Redeployed(r.job.Owner)
+	}
+	r.run.Tell(HealerPath, ReleaseApplied{r.job.Owner, outcome.Objects, r.job.Known.Gone})
+	wrote := outcome.Action != helm.Skipped && outcome.Action != helm.Adopted
+	if _, err := supervisor.Ask[HealthReported](r.run, HealerPath, ReportHealth{r.job.Owner, wrote}); err != nil {
+		return outcome, err // the run is cancelled
+	}
+	if len(r.job.Known.Gone) > 0 {
+		r.run.Tell(OwnerPath(r.job.Owner), ObjectsBack{r.job.Known.Gone})
+	}
+	return outcome, nil
+}
+
+// hookWaits is how Helm waits for its hooks: until the task is cancelled, and the module knows of it.
+func (r releaseJob) hookWaits() helm.HookWaits {
+	return helm.HookWaits{
+		Until: r.run.Context().Done(),
+		Report: func(w *helm.HookWait) {
+			var wait *view.Wait
+			if w != nil {
+				wait = &view.Wait{Object: w.Object, Pod: w.Pod, State: w.State, Message: w.Message, Deleted: w.Deleted, Since: w.Since, Until: w.Until}
+			}
+			r.run.Tell(OwnerPath(r.job.Owner), Waits{r.job.Task.ID, wait})
+		},
+	}
+}
+
+// operation measures a part of what Helm does.
+func (r releaseJob) operation(o helm.Operation) (ended func(error)) {
+	began := time.Now()
+	_, s := r.job.span(r.run, "helm "+string(o), about{})
+	return func(err error) {
+		s.End(err)
+		r.job.Metrics.Helm.Operated(r.job.Owner, r.job.Task.Cause, o, began)
+	}
+}
+
+// failed does what may cure an error of Helm, and says so in it.
+func (r releaseJob) failed(err error) error {
+	hint, restoring := r.restoreCRDs(err)
+	if hint == "" {
+		hint = r.job.needed(r.run).runProviders(err)
+	}
+	if hint != "" {
+		err = helm.Advised(err, hint)
+	}
+	return errors.Join(fmt.Errorf("helm: %w", err), restoring)
+}
+
+// restoreCRDs applies definitions again that were deleted: Helm could not place their
+// objects, and the next attempt can. A kind may be another module's, so those of all
+// enabled modules are looked at. hint says where the one was that was lacking.
+func (r releaseJob) restoreCRDs(err error) (hint string, _ error) {
+	var refused *helm.Error
+	if !errors.As(err, &refused) || refused.Kind != helm.Invalid || r.job.CRDs == nil {
+		return "", nil
+	}
+	needs := needsOf(helm.NeedsOf(err))
+	d, err := supervisor.Ask[Discovery](r.run, ConvergePath, GetDiscovery{})
+	if err != nil {
+		return "", err
+	}
+	written, failed, err := r.job.installCRDs(r.run, d, r.job.Known.Global, func(name string) bool { return slices.Contains(d.Before, name) })
+	for name, file := range written {
+		if decide.Defines(name, needs) {
+			hint = "its definition was not in the cluster, and is applied again from " + file
+			failed = nil // those of others
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(failed)) {
+		err = errors.Join(err, failed[name])
+	}
+	return hint, err
+}
+
+// deployed reports whether there is a release of the module.
+func (r releaseJob) deployed() (bool, error) {
+	releases, err := r.job.Releases.Releases(r.run.Context())
+	if err != nil {
+		return false, fmt.Errorf("list releases: %w", err)
+	}
+	return slices.Contains(releases, r.job.Owner), nil
+}
+
+// CRDsInstalled says to a module that its CRDs are in the cluster.
+// Due is what it knew of them when that began.
+type CRDsInstalled struct{ Due int }
+
+// Waits says to a module what its run waits for; Wait is nil when that is over.
+type Waits struct {
+	Task string
+	Wait *view.Wait
+}
+
+// ReleaseApplied says to the healer which objects a release has.
+type ReleaseApplied struct {
+	Module  string
+	Objects []helm.Object
+	Back    []helm.Object // of those that were gone
+}
+
+// ReportHealth has the healer report the health of a module's objects at once. When Helm wrote them, what is known is out of
+// date. It is answered when the module has the report: it is not ready with what was current before, or without any.
+type ReportHealth struct {
+	Module string
+	Wrote  bool
+}
+
+// HealthReported answers ReportHealth.
+type HealthReported struct{}
+
+// ObjectsBack says to a module what Helm has applied again.
+type ObjectsBack struct{ Objects []helm.Object }
