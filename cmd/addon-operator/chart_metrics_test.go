@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
 
@@ -42,7 +43,9 @@ type expressions struct {
 }
 
 // onTargets are the labels that Prometheus adds when it scrapes a Pod.
-func onTargets() []string { return []string{"pod", "instance", "namespace", "job", "container"} }
+func onTargets() []string {
+	return []string{"pod", "instance", "namespace", "job", "container", "cluster"}
+}
 
 // check parses an expression and reports metrics that do not exist, and labels that
 // neither they nor what is made of them has; texts are shown with the result.
@@ -122,6 +125,32 @@ func (e *expressions) labels(n parser.Node) map[string]bool {
 	return all
 }
 
+// variables reports selectors of a panel that do not follow the variables of the dashboard. A label of the metric itself is not
+// the one of the operator.
+func (e *expressions) variables(where, expression string) {
+	tree, err := parser.NewParser(parser.Options{}).ParseExpr(expression)
+	if err != nil {
+		return // check has said so
+	}
+	parser.Inspect(tree, func(n parser.Node, _ []parser.Node) error {
+		selector, ok := n.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		of := e.families[strings.TrimSuffix(selector.Name, "_bucket")]
+		for _, variable := range []string{"cluster", "namespace", "module"} {
+			if slices.Contains(of.Labels, variable) != (variable == "module") {
+				continue
+			}
+			follows := slices.ContainsFunc(selector.LabelMatchers, func(m *labels.Matcher) bool { return m.String() == variable+`=~"$`+variable+`"` })
+			if !follows {
+				e.problem(`%s: %s: %s does not follow the variable %s`, where, expression, selector.Name, variable)
+			}
+		}
+		return nil
+	})
+}
+
 // selector looks for a metric and checks what is selected of it.
 func (e *expressions) selector(n *parser.VectorSelector) map[string]bool {
 	f, ok := e.families[n.Name]
@@ -180,7 +209,9 @@ func TestAlertsAndDashboardKnowTheMetrics(t *testing.T) {
 	}
 	for _, p := range dashboard.Panels {
 		for i, target := range p.Targets {
-			checked.check(fmt.Sprintf("panel %s, target %d", p.Title, i+1), target.Expr, target.LegendFormat)
+			where := fmt.Sprintf("panel %s, target %d", p.Title, i+1)
+			checked.check(where, target.Expr, target.LegendFormat)
+			checked.variables(where, target.Expr)
 		}
 	}
 	for _, problem := range checked.problems {

@@ -42,7 +42,10 @@ func rendered(t *testing.T, values string) map[string]string {
 	return files
 }
 
-func render(values string) (map[string]string, error) {
+func render(values string) (map[string]string, error) { return renderOn(values, nil) }
+
+// renderOn renders for a cluster that serves further groups of its own.
+func renderOn(values string, serves []string) (map[string]string, error) {
 	chart, err := loader.LoadDir(chartDir)
 	if err != nil {
 		return nil, err
@@ -54,6 +57,7 @@ func render(values string) (map[string]string, error) {
 	release := chartutil.ReleaseOptions{Name: "addon-operator", Namespace: "addon-operator", IsInstall: true}
 	cluster := chartutil.DefaultCapabilities.Copy() // which is older than what the chart asks for
 	cluster.KubeVersion = chartutil.KubeVersion{Version: "v1.33.0", Major: "1", Minor: "33"}
+	cluster.APIVersions = append(slices.Clone(cluster.APIVersions), serves...)
 	all, err := chartutil.ToRenderValues(chart, tree, release, cluster)
 	if err != nil {
 		return nil, err
@@ -74,6 +78,8 @@ func TestManifestsAreTheChart(t *testing.T) {
 	plain, optional := "", ""
 	needsPrometheus := []string{"podmonitor.yaml", "prometheusrule.yaml"}
 	const head = "# Made from deploy/chart: go test ./cmd/addon-operator -update\n"
+	delete(all, "NOTES.txt")
+	delete(all, "ready.yaml") // of helm test
 	for _, file := range slices.Sorted(maps.Keys(all)) {
 		text := strings.ReplaceAll(all[file], "managed-by: Helm", "managed-by: kubectl")
 		if slices.Contains(needsPrometheus, file) {
@@ -157,6 +163,12 @@ func TestSchemaOfTheChartRefuses(t *testing.T) {
 		"a rule without verbs":   {"rbac: {extraRules: [{resources: [pods]}]}", "verbs"},
 		"no image":               {"image: {repository: \"\"}", "repository"},
 		"a privileged port":      {"ports: {metrics: 80}", "metrics"},
+		"half a digest":          {"image: {digest: sha256:abc}", "digest"},
+		"an unknown alert":       {"prometheusRule: {create: true, alerts: {HealFight: {enabled: false}}}", "alerts.HealFight: there is no such alert; there are AddonOperatorQueueStuck"},
+		"two monitors":           {"podMonitor: {create: true}\nserviceMonitor: {create: true}", "set create of one of them to false"},
+		"a monitor of nothing":   {"service: {create: false}\nserviceMonitor: {create: true}", "service.create"},
+		"a probe with a request": {"probes: {liveness: {httpGet: {path: /}}}", "httpGet"},
+		"no address":             {"prometheusRule: {runbookURL: docs/alerts.md}", "runbookURL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := render(c.values); err == nil || !strings.Contains(err.Error(), c.says) {
@@ -188,6 +200,7 @@ func TestPodIsRestricted(t *testing.T) {
 		"requests":                   !c.Resources.Requests.Cpu().IsZero() && !c.Resources.Requests.Memory().IsZero() && !c.Resources.Limits.Memory().IsZero(),
 		"liveness":                   c.LivenessProbe.HTTPGet.Path == "/healthz",
 		"readiness":                  c.ReadinessProbe.HTTPGet.Path == "/readyz",
+		"start-up":                   c.StartupProbe.HTTPGet.Path == "/healthz",
 	} {
 		if !ok {
 			t.Errorf("the Pod lacks: %s", what)

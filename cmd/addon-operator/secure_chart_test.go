@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -67,8 +68,17 @@ func TestChartHasANetworkPolicy(t *testing.T) {
 		t.Errorf("it lets in %+v", in)
 	}
 	narrow := policy("networkPolicy: {create: true, from: [{namespaceSelector: {matchLabels: {a: b}}}]}").Spec.Ingress[0].From
-	if len(narrow) != 1 || narrow[0].NamespaceSelector.MatchLabels["a"] != "b" {
+	if len(narrow) != 2 || narrow[0].NamespaceSelector.MatchLabels["a"] != "b" {
 		t.Errorf("it lets in %+v", narrow)
+	}
+	var test corev1.Pod
+	if err := yaml.UnmarshalStrict([]byte(rendered(t, "")["ready.yaml"]), &test); err != nil {
+		t.Fatal(err)
+	}
+	for key, value := range narrow[1].PodSelector.MatchLabels {
+		if test.Labels[key] != value {
+			t.Errorf("the Pod of helm test is not let in: it lacks %s=%s", key, value)
+		}
 	}
 	if rendered(t, "networkPolicy: {create: false}")["networkpolicy.yaml"] != "" {
 		t.Error("it cannot be switched off")

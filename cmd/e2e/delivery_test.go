@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,33 +71,70 @@ func TestDeliveryByGit(t *testing.T) {
 // A real API server accepts the Deployment with each way of delivery, field by field.
 func TestDeliveryIsAccepted(t *testing.T) {
 	h := newHouse(t, "-- a --\n")
-	for name, values := range map[string]string{
-		"volume": "{source: artifact, artifact: {reference: example.com/modules:v1, path: prod, mount: volume}}",
-		"copy":   "{source: artifact, artifact: {reference: example.com/modules:v1, mount: copy}}",
-		"git":    "{source: git, git: {repository: git@example.com:ours/modules.git, ref: prod, path: a/b, auth: ssh, secret: git}}",
-		"basic":  "{source: git, watch: false, git: {repository: 'https://example.com/modules.git', auth: basic, secret: git}}",
-		"image":  "{source: image, watch: true}",
+	for _, values := range []string{
+		"{source: artifact, artifact: {reference: example.com/modules:v1, path: prod, mount: volume}}",
+		"{source: artifact, artifact: {reference: example.com/modules:v1, mount: copy}}",
+		"{source: git, git: {repository: git@example.com:ours/modules.git, ref: prod, path: a/b, auth: ssh, secret: git}}",
+		"{source: git, watch: false, git: {repository: 'https://example.com/modules.git', auth: basic, secret: git}}",
+		"{source: image, watch: true}",
 	} {
-		chart, err := loader.LoadDir("../../deploy/chart")
-		if err != nil {
-			t.Fatal(err)
-		}
-		tree := map[string]any{}
-		if err := yaml.Unmarshal([]byte("modules: "+values), &tree); err != nil {
-			t.Fatal(err)
-		}
-		all, err := chartutil.ToRenderValues(chart, tree, chartutil.ReleaseOptions{Name: "operator", Namespace: h.namespace, IsInstall: true}, chartutil.DefaultCapabilities)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files, err := engine.Render(chart, all)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		var deployment unstructured.Unstructured
-		if err := yaml.Unmarshal([]byte(files["addon-operator/templates/deployment.yaml"]), &deployment.Object); err != nil {
-			t.Fatal(err)
-		}
-		h.apply([]*unstructured.Unstructured{&deployment}, true)
+		h.apply(slices.DeleteFunc(h.operatorChart("modules: "+values), func(o *unstructured.Unstructured) bool { return o.GetKind() != "Deployment" }), true)
 	}
+}
+
+// A real API server accepts all objects of the chart, with each of its switches.
+func TestOperatorChartIsAccepted(t *testing.T) {
+	h := newHouse(t, "-- a --\n")
+	for _, values := range []string{
+		"",
+		"replicas: 3\nsecureMetrics: {enabled: true}\nserviceMonitor: {create: true}\ndashboard: {create: true}\ninitialConfig: {global: {a: 1}}\nopenshift: true",
+		"podMonitor: {create: true}\nprometheusRule: {create: true}\nhostNetwork: true\ndnsPolicy: None\ndnsConfig: {nameservers: [10.0.0.10]}",
+		"commonLabels: {team: a}\nenvFrom: [{configMapRef: {name: cloud}}]\nimage: {repository: r, digest: 'sha256:" + strings.Repeat("0a", 32) + "'}\n" +
+			"topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]\npriorityClassName: system-cluster-critical\n" +
+			"networkPolicy: {create: true, from: [{namespaceSelector: {matchLabels: {a: b}}}]}\npodDisruptionBudget: {create: true}",
+	} {
+		objects := h.operatorChart(values)
+		if len(objects) < 8 {
+			t.Errorf("the chart has %d objects", len(objects))
+		}
+		h.apply(objects, true)
+	}
+}
+
+// operatorChart are the objects of the Deployment's chart that a cluster without other kinds has. The definition of Module is left
+// out: other tests have it.
+func (h *house) operatorChart(values string) (objects []*unstructured.Unstructured) {
+	h.t.Helper()
+	chart, err := loader.LoadDir("../../deploy/chart")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	tree := map[string]any{}
+	if err := yaml.Unmarshal([]byte(values), &tree); err != nil {
+		h.t.Fatal(err)
+	}
+	all, err := chartutil.ToRenderValues(chart, tree, chartutil.ReleaseOptions{Name: "operator", Namespace: h.namespace, IsInstall: true}, chartutil.DefaultCapabilities)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	files, err := engine.Render(chart, all)
+	if err != nil {
+		h.t.Fatalf("%s: %v", values, err)
+	}
+	for path, text := range files {
+		if !strings.HasSuffix(path, ".yaml") {
+			continue
+		}
+		for _, document := range strings.Split(text, "\n---\n") {
+			var o unstructured.Unstructured
+			if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
+				h.t.Fatalf("%s: %v\n%s", path, err, document)
+			}
+			group := o.GroupVersionKind().Group
+			if o.Object != nil && group != "monitoring.coreos.com" && group != "apiextensions.k8s.io" {
+				objects = append(objects, &o)
+			}
+		}
+	}
+	return objects
 }

@@ -1,5 +1,5 @@
 {{- define "operator.name" -}}
-{{- default .Release.Name .Values.nameOverride | trunc 50 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | default .Values.nameOverride | default .Release.Name | trunc 50 | trimSuffix "-" -}}
 {{- end }}
 
 {{- define "operator.account" -}}
@@ -22,6 +22,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- /* Not empty with several replicas. */ -}}
@@ -122,13 +125,45 @@ git
 {{- end }}
 {{- end }}
 
+{{- /* Not empty where the cluster chooses user and group of Pods. */ -}}
+{{- define "operator.openshift" -}}
+{{- $on := toString .Values.openshift -}}
+{{- if or (eq $on "true") (and (eq $on "auto") (.Capabilities.APIVersions.Has "security.openshift.io/v1")) }}yes{{ end -}}
+{{- end }}
+
+{{- define "operator.podSecurity" -}}
+{{- $all := .Values.podSecurityContext -}}
+{{- if include "operator.openshift" . }}{{ $all = omit $all "runAsUser" "runAsGroup" "fsGroup" }}{{ end -}}
+{{ toYaml $all }}
+{{- end }}
+
 {{- /* Of all containers. */ -}}
 {{- define "operator.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-runAsNonRoot: true
-capabilities:
-  drop: [ALL]
+{{- $all := .Values.containerSecurityContext -}}
+{{- if include "operator.openshift" . }}{{ $all = omit $all "runAsUser" "runAsGroup" }}{{ end -}}
+{{ toYaml $all }}
+{{- end }}
+
+{{- define "operator.image" -}}
+{{- $tag := .Values.image.tag | default .Chart.AppVersion -}}
+{{- if .Values.image.digest }}{{ printf "%s@%s" .Values.image.repository .Values.image.digest }}{{ else }}{{ printf "%s:%s" .Values.image.repository $tag }}{{ end -}}
+{{- end }}
+
+{{- /* How Prometheus asks for metrics. */ -}}
+{{- define "operator.endpoint" -}}
+- port: metrics
+  {{- if .root.Values.secureMetrics.enabled }}
+  scheme: https
+  tlsConfig:
+    insecureSkipVerify: true # Pods are asked by their addresses, for which there is no certificate
+  authorization:
+    credentials:
+      name: {{ include "operator.name" .root }}-metrics-reader
+      key: token
+  {{- end }}
+  path: /metrics # those of hooks are on it, too
+  interval: {{ .interval }}
+  honorLabels: true # hooks say for themselves whose namespace a metric is about
 {{- end }}
 
 {{- define "operator.leaseName" -}}
@@ -137,4 +172,10 @@ capabilities:
 
 {{- define "operator.configSecret" -}}
 {{ .Values.options.ADDON_OPERATOR_CONFIG_SECRET | default (include "operator.configMap" . | trim) }}
+{{- end }}
+
+{{- /* The Pod of helm test is not one of the operator's. */ -}}
+{{- define "operator.testSelector" -}}
+app.kubernetes.io/name: addon-operator-test
+app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
