@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,12 +54,6 @@ and schemas. Without a command it starts the operator.`
 	add(cli.GroupMake, local.Init(), dev.Command(cfg), remote.Import(cfg, operator.Plan), local.Test(cfg), lint.Command(cfg), local.APIServer())
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), globalFlags, shortGlobalFlags, 1))
 	return root
-}
-
-func versionCommand() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Print the version", Args: cli.NoArgs, Run: func(cmd *cobra.Command, _ []string) {
-		fmt.Fprintln(cmd.OutOrStdout(), "addon-operator", version)
-	}}
 }
 
 // globalFlags is the part of the library's template that lists the options of the operator,

@@ -54,6 +54,7 @@ func TestExitCodes(t *testing.T) {
 		"command of a group":           {nil, []string{"queue", "nothing"}, exitUsage, `"nothing"`},
 		"argument of start":            {nil, []string{"start", "now"}, exitUsage, `"now"`},
 		"argument of version":          {nil, []string{"version", "now"}, exitUsage, `"now"`},
+		"unknown format of version":    {nil, []string{"version", "-o", "xml"}, exitUsage, `"xml"; it must be text, json or yaml`},
 		"unknown flag":                 {nil, []string{"--colour"}, exitUsage, "--colour"},
 		"unknown flag of start":        {nil, []string{"start", "--colour"}, exitUsage, "--colour"},
 		"wrong value of a flag":        {nil, []string{"--kube-client-qps=x"}, exitUsage, "kube-client-qps"},
@@ -78,12 +79,5 @@ func TestExitCodes(t *testing.T) {
 				t.Errorf("got %v, want %s", err, c.says)
 			}
 		})
-	}
-}
-
-// B2.
-func TestVersion(t *testing.T) {
-	if out, err := commanded(nil, "version"); out != "addon-operator dev\n" || err != nil {
-		t.Errorf("got %q, %v", out, err)
 	}
 }

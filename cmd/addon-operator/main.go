@@ -12,9 +12,6 @@ import (
 	"addon-operator/hooks"
 )
 
-// version is set by the linker.
-var version = "dev"
-
 // Exit codes. A cli.ExitError is another one.
 const (
 	exitStopped = 0

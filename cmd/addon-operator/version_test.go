@@ -1,0 +1,64 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// B2.
+func TestVersion(t *testing.T) {
+	if out, err := commanded(nil, "version"); out != "addon-operator dev\n" || err != nil {
+		t.Errorf("got %q, %v", out, err)
+	}
+}
+
+// A bug report, a matrix and a script read the same from both formats: the libraries are those of go.mod, and
+// the range begins where the chart's does.
+func TestVersionForPrograms(t *testing.T) {
+	asJSON, err := commanded(nil, "version", "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asYAML, err := commanded(nil, "version", "-o", "yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v, other versions
+	if err := json.Unmarshal([]byte(asJSON), &v); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict([]byte(asYAML), &other); err != nil || other != v {
+		t.Errorf("JSON %+v, YAML %+v, %v", v, other, err)
+	}
+	gomod, err := os.ReadFile(repository + "go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	required := func(module string) string {
+		m := regexp.MustCompile(`(?m)^\t` + regexp.QuoteMeta(module) + ` (\S+)$`).FindStringSubmatch(string(gomod))
+		if m == nil {
+			t.Fatalf("go.mod does not name %s", module)
+		}
+		return m[1]
+	}
+	if v.Version != "dev" || v.Commit != "unknown" || v.Date != "unknown" || v.Go != runtime.Version() ||
+		v.Platform != runtime.GOOS+"/"+runtime.GOARCH || v.Helm != required("helm.sh/helm/v3") || v.ClientGo != required("k8s.io/client-go") {
+		t.Errorf("%+v", v)
+	}
+	if newest := "v0." + strings.TrimPrefix(v.Kubernetes.Newest, "1."); !strings.HasPrefix(v.ClientGo, newest+".") {
+		t.Errorf("the newest Kubernetes is %s, the client library %s", v.Kubernetes.Newest, v.ClientGo)
+	}
+	chart, err := os.ReadFile(repository + "deploy/chart/Chart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(chart), `kubeVersion: ">=`+v.Kubernetes.Oldest+`.0-0"`) {
+		t.Errorf("the oldest Kubernetes is %s, the chart says\n%s", v.Kubernetes.Oldest, chart)
+	}
+}
