@@ -4,42 +4,75 @@
 #   docker build -t addon-operator .                    # bash, jq, kubectl, curl
 #   docker build -t addon-operator:py --target python . # and Python with PyYAML
 #
+# The program is compiled from this directory, or is that of a release in dist/ ("make release"):
+#
+#   docker build -t addon-operator --build-arg PROGRAM=release --build-arg VERSION=v0.1.0 --build-context release=dist .
+#
 # Your own image adds modules and hooks:
 #
 #   FROM addon-operator
 #   COPY modules /modules
 #   COPY global-hooks /global-hooks
 
-# GO_VERSION is the toolchain of the build stage; go.mod says the least.
-ARG GO_VERSION=1.26
-# ALPINE_VERSION is the distribution of all stages.
-ARG ALPINE_VERSION=3.22
+# PROGRAM is source or release: where the program comes from.
+ARG PROGRAM=source
 
 # The program and kubectl come from Go modules with checksums, so that nothing is downloaded
 # that go.sum does not name. The same source gives the same bytes. The flags are those of
-# .ci/goflags, so that a test of these steps compiles nothing that make has compiled.
+# .ci/goflags, so that a test of these steps compiles nothing that make has compiled. Go compiles
+# on the machine that builds, for the machine that TARGETARCH names: nothing is emulated.
 
-# build makes the program and kubectl.
-FROM golang:${GO_VERSION}-alpine${ALPINE_VERSION} AS build
-ARG VERSION=dev
+# modules has what both programs are compiled from, without the source of this directory.
+FROM --platform=$BUILDPLATFORM golang:1.26-alpine3.22@sha256:727cfc3c40be55cd1bc9a4a059406b28a059857e3be752aa9d09531e12c20c56 AS modules
 WORKDIR /src
 ENV CGO_ENABLED=0 GOFLAGS="-buildvcs=false -trimpath -gcflags=all=-dwarf=false -ldflags=-s" GOTOOLCHAIN=local
 COPY go.mod go.sum ./
-COPY testkit/devcluster/go.mod testkit/devcluster/go.sum testkit/devcluster/
+COPY testkit/devcluster/go.mod testkit/devcluster/go.sum testkit/devcluster/ldflags testkit/devcluster/
 RUN --mount=type=cache,target=/go/pkg/mod go mod download && go -C testkit/devcluster mod download
+
+# kubectl is the one of the development cluster: one minor version around it are supported.
+FROM modules AS kubectl
+ARG TARGETARCH
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    mkdir -p /out/bin && \
+    GOOS=linux GOARCH=${TARGETARCH} go build -C testkit/devcluster -ldflags "-buildid= $(cat testkit/devcluster/ldflags)" -o /out/bin/kubectl k8s.io/kubernetes/cmd/kubectl
+
+# program-source compiles the program. COMMIT and DATE are what "addon-operator version -o json" prints.
+FROM modules AS program-source
+ARG VERSION=dev
+ARG COMMIT=
+ARG DATE=
+ARG TARGETARCH
 COPY . .
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    mkdir -p /out/bin /out/modules /out/global-hooks && \
-    go build -ldflags "-s -w -buildid= -X main.version=${VERSION}" -o /out/bin/addon-operator ./cmd/addon-operator && \
-    go build -C testkit/devcluster -ldflags "-buildid= $(cat testkit/devcluster/ldflags)" -o /out/bin/kubectl k8s.io/kubernetes/cmd/kubectl
+    mkdir -p /out/bin && \
+    GOOS=linux GOARCH=${TARGETARCH} go build -ldflags "-s -w -buildid= -X main.version=${VERSION} -X main.commit=${COMMIT} -X main.date=${DATE}" -o /out/bin/addon-operator ./cmd/addon-operator
+
+# release is empty, unless --build-context names the directory of a release.
+FROM scratch AS release
+
+# program-release unpacks the program of a release, when its sum is the one that the release names.
+FROM modules AS program-release
+ARG VERSION=dev
+ARG TARGETARCH
+RUN --mount=type=bind,from=release,target=/release \
+    mkdir -p /out/bin && cd /release && \
+    grep " addon-operator_${VERSION}_linux_${TARGETARCH}.tar.gz$" SHA256SUMS >/out/sum && \
+    sha256sum -c /out/sum && rm /out/sum && \
+    tar -xzf "addon-operator_${VERSION}_linux_${TARGETARCH}.tar.gz" -C /out/bin addon-operator
+
+# program is one of the two.
+FROM program-${PROGRAM} AS program
+RUN mkdir -p /out/modules /out/global-hooks
 
 # tini is process 1: it hands signals on and reaps what hooks leave behind.
 
 # base has the program and what hooks usually call.
-FROM alpine:${ALPINE_VERSION} AS base
+FROM alpine:3.22@sha256:14358309a308569c32bdc37e2e0e9694be33a9d99e68afb0f5ff33cc1f695dce AS base
 RUN apk add --no-cache bash ca-certificates curl jq tini tzdata && \
     addgroup -g 65532 -S nonroot && adduser -u 65532 -S -D -H -G nonroot nonroot
-COPY --from=build /out/ /
+COPY --from=kubectl /out/ /
+COPY --from=program /out/ /
 # /modules and /global-hooks are the defaults of the operator; named here, they would win over
 # ADDON_OPERATOR_WORKING_DIR.
 ENV HOME=/tmp
@@ -48,6 +81,19 @@ ENV GOGC=400
 WORKDIR /
 USER 65532:65532
 EXPOSE 9650
+ARG VERSION=dev
+ARG COMMIT=
+ARG DATE=
+# SOURCE is the URL of the repository.
+ARG SOURCE=
+LABEL org.opencontainers.image.title="addon-operator" \
+      org.opencontainers.image.description="Keeps the add-ons of a Kubernetes cluster installed" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${COMMIT}" \
+      org.opencontainers.image.created="${DATE}" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.base.name="docker.io/library/alpine:3.22"
 ENTRYPOINT ["/sbin/tini", "--", "/bin/addon-operator"]
 
 # The package manager is not left in the image's way: no compiler, no pip.

@@ -21,6 +21,10 @@ BASE      ?= HEAD
 # Packages whose tests know the flag -update, by themselves or from testkit.
 GOLDEN    ?= $(shell grep -rlE --include='*.go' 'flag\..*"update"|"addon-operator/testkit"' . | xargs -r -n1 dirname | sort -u)
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# Of a release: what it is built for, the repository of its image, and the URL below which its archives will lie.
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+IMAGE     ?= addon-operator
+DOWNLOADS ?= https://example.com/addon-operator/releases/download
 
 # The test cluster is a module of its own, with the same versions of all libraries that the
 # operator uses too (TestOperatorAndClusterShareVersions), and everything here is compiled
@@ -28,6 +32,9 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 # carry no debug information, which saves a sixth of the first build, no symbols, which saves a
 # quarter of the time to link a test, and no paths of the machine that built them.
 DEVCLUSTER := testkit/devcluster
+# What builds a release, and what checks workflows and the Dockerfile, are modules of their own, too.
+RELEASE := deploy/release
+CHECKS  := .ci/checks
 LINK_KUBE   = -ldflags "$$(cat $(DEVCLUSTER)/ldflags)"
 BUILD       = VERSION=$(VERSION) bash .ci/build
 export CGO_ENABLED := 0
@@ -72,7 +79,45 @@ bin/golangci-lint: .ci/tools.mod .ci/tools.sum
 
 .PHONY: clean
 clean: ## remove what make built
-	@rm -rf bin
+	@rm -rf bin dist
+
+##@ Release
+
+.PHONY: release
+release: ## dist/ with all of VERSION=v0.1.0: archives for PLATFORMS, chart, manifests, completions, bills of materials, sums
+	@go run -C $(RELEASE) . -root '$(CURDIR)' -out '$(CURDIR)/dist' -version '$(VERSION)' -platforms '$(PLATFORMS)' -image '$(IMAGE)' -downloads '$(DOWNLOADS)'
+
+.PHONY: release-check
+release-check: ## builds a release for PLATFORMS twice, from two directories: the same bytes each time
+	@RELEASE_PLATFORMS='$(PLATFORMS)' $(LOW) go test -C $(RELEASE) -vet=off -count=1 $(LIMIT) .
+	echo "release-check: ok for $(PLATFORMS) ($$SECONDS s)"
+
+.PHONY: test-release
+test-release: PLATFORMS = $(shell go env GOOS)/$(shell go env GOARCH)
+test-release: release-check
+
+.PHONY: licenses
+licenses: ## the licences of all modules in the program; fails when one is unknown or not accepted
+	@go run -C $(RELEASE) . -root '$(CURDIR)' -platforms '$(PLATFORMS)' -licences
+
+# A scan that could not be made is not one that found nothing: it fails.
+.PHONY: scan
+scan: bin/govulncheck ## known vulnerabilities of the operator and of kubectl in its image; needs the database of Go
+	@output=$$(bin/govulncheck $(PACKAGES) 2>&1 && bin/govulncheck -C $(DEVCLUSTER) k8s.io/kubernetes/cmd/kubectl 2>&1) && code=0 || code=$$?
+	echo "$$output"
+	if grep -q 'fetching vulnerabilities' <<<"$$output"; then
+	  echo "scan: NOT DONE: the database of vulnerabilities cannot be reached from here; another one is named by GOVULNDB=URL"
+	elif [ "$$code" != 0 ]; then
+	  echo "scan: vulnerabilities were found, or the scan failed, see above"
+	else
+	  echo "scan: ok ($$SECONDS s)"
+	fi
+	exit "$$code"
+
+bin/govulncheck: .ci/tools.mod .ci/tools.sum
+	@echo "building govulncheck"
+	go build -modfile=.ci/tools.mod -o $@ golang.org/x/vuln/cmd/govulncheck
+	touch $@
 
 ##@ Check
 
@@ -80,6 +125,7 @@ clean: ## remove what make built
 quick: format vet-changed ## in seconds: format, vet of what changed, all tests that need no cluster
 	@go test -short -vet=off $(PACKAGES)
 	go test -C $(DEVCLUSTER) -short -vet=off $(LINK_KUBE) .
+	go test -C $(RELEASE) -short -vet=off .
 	echo "make quick: passed, in $$(( $$(date +%s) - $(started) )) s"
 
 # go test begins packages in the order of the command line. The longest come first: one that is
@@ -118,10 +164,10 @@ test: format devcluster ## proves the product: all tests, on a real API server; 
 # While make test runs, it leaves a processor idle for a third of its time: what only computes goes on then, at
 # the lowest priority, and its output appears when it ends. The rest has the machine for itself, one after the
 # other: tests with timeouts that share two processors fail by chance.
-BESIDE_TEST := race-libraries lint test-image
+BESIDE_TEST := race-libraries lint test-image test-release test-files
 
 .PHONY: check
-check: bin/gotestsum devcluster ## what CI runs: test, and the race detector, lint with go vet, 600 differential steps, the image's steps, fuzzing, a short soak
+check: bin/gotestsum devcluster ## what CI runs: test, and the race detector, lint with go vet, 600 differential steps, the image's steps, a release, workflows, fuzzing, a short soak
 	@$(MAKE) --no-print-directory -j 2 -O RERUN=yes LOW='nice -n 19' test $(BESIDE_TEST)
 	$(MAKE) --no-print-directory RERUN=yes test-race test-full differential fuzz-hooks soak-short
 	echo "make check: passed, in $$(( $$(date +%s) - $(started) )) s"
@@ -137,15 +183,15 @@ format: ## is the code formatted?
 	echo "format: ok"
 
 .PHONY: vet
-vet: ## go vet of both modules
+vet: ## go vet of all modules
 	@go vet $(PACKAGES)
-	go vet -C $(DEVCLUSTER) .
+	for module in $(DEVCLUSTER) $(RELEASE) $(CHECKS); do go vet -C "$$module" .; done
 	echo "vet: ok ($$SECONDS s)"
 
 .PHONY: vet-changed
 vet-changed: ## go vet of the packages with changes against BASE=HEAD
 	@packages=$$({ git diff --name-only --relative $(BASE) -- '*.go'; git ls-files --others --exclude-standard -- '*.go'; } |
-	  { grep -v '^$(DEVCLUSTER)/' || true; } | xargs -r -n1 dirname | sort -u | while read -r dir; do [ ! -d "$$dir" ] || echo "./$$dir"; done)
+	  { grep -vE '^($(DEVCLUSTER)|$(RELEASE)|$(CHECKS))/' || true; } | xargs -r -n1 dirname | sort -u | while read -r dir; do [ ! -d "$$dir" ] || echo "./$$dir"; done)
 	[ -z "$$packages" ] || go vet $$packages
 	echo "vet: ok ($$(wc -w <<<"$$packages") packages with changes)"
 
@@ -154,7 +200,7 @@ vet-changed: ## go vet of the packages with changes against BASE=HEAD
 # race. The end-to-end tests build the program with the detector, when they have it. Not so the programs
 # that the tests of examples build by run.sh. Of the 140 tests of values, which begins none, two do.
 CONCURRENT := ^\s*go [a-z]|[.]Go\b|t[.]Parallel\b|httptest[.]New|actor[.]Context
-RACING      = $(if $(filter ./...,$(PACKAGES)),$(filter-out ./examples ./values ./$(DEVCLUSTER),$(shell \
+RACING      = $(if $(filter ./...,$(PACKAGES)),$(filter-out ./examples ./values ./$(DEVCLUSTER) ./$(RELEASE) ./$(CHECKS),$(shell \
   grep -rlE --include='*.go' '$(CONCURRENT)' . | xargs -n1 dirname | sort -u)),$(PACKAGES))
 IN_VALUES   = $(shell awk -F'[ \050]' '/^func Test/ { test = $$2 } /[.]Go[^a-z]|^[ \t]*go [a-z]/ { print test }' values/*_test.go | sort -u | paste -sd '|' -)
 
@@ -215,16 +261,23 @@ test-image: ## the build steps of the Dockerfile, twice, in folders: the same by
 	@IMAGE_TEST=1 $(LOW) go test -vet=off ./cmd/addon-operator -run ImageIsBuilt
 	echo "test-image: ok ($$SECONDS s)"
 
+.PHONY: test-files
+test-files: ## lints the Dockerfile, and workflows and forms in .github
+	@$(LOW) go test -C $(CHECKS) -vet=off -count=1 .
+	echo "test-files: ok ($$SECONDS s)"
+
 .PHONY: golden
 golden: devcluster ## rewrite the expected outputs of tests; look at the difference before you commit it
 	@[ -n "$(strip $(GOLDEN))" ] || { echo "golden: no test knows -update"; exit 0; }
 	go test $(GOLDEN) -update
 
 .PHONY: lint
-lint: bin/golangci-lint ## golangci-lint of both modules (minutes the first time, seconds later)
+lint: bin/golangci-lint ## golangci-lint of all modules (minutes the first time, seconds later)
 	@$(LOW) bin/golangci-lint run $(PACKAGES)
-	cd $(DEVCLUSTER)
-	$(LOW) $(CURDIR)/bin/golangci-lint run .
+	for module in $(DEVCLUSTER) $(RELEASE) $(CHECKS); do
+	  cd "$(CURDIR)/$$module"
+	  $(LOW) "$(CURDIR)/bin/golangci-lint" run .
+	done
 	echo "lint: ok ($$SECONDS s)"
 
 .PHONY: fuzz

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -55,14 +56,14 @@ func TestImage(t *testing.T) {
 		case "ENTRYPOINT":
 			entry = i.args
 		case "ENV":
-			if i.stage != "build" {
+			if i.stage != "modules" {
 				sets += i.args + " "
 			}
 		case "ADD":
 			t.Errorf("ADD %s: COPY does not fetch and unpack", i.args)
 		}
 	}
-	if stages != " build base python operator" {
+	if stages != " modules kubectl program-source release program-release program base python operator" {
 		t.Errorf("stages are%s; the last one is made without --target", stages)
 	}
 	for _, stage := range []string{"base", "python", "operator"} {
@@ -89,73 +90,122 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// The commands that build the program are run as they stand, twice, in different
-// directories: the program is static and has the same bytes each time. kubectl, which
-// takes minutes, is only looked for.
-func TestImageIsBuiltTheSameEachTime(t *testing.T) {
-	if os.Getenv("IMAGE_TEST") == "" {
-		t.Skip("links the operator twice; set IMAGE_TEST=1")
-	}
-	var build string
-	var env []string
+// steps are the commands of a stage's RUN instructions.
+func steps(t *testing.T, stage string) string {
+	t.Helper()
+	var all []string
 	for _, i := range dockerfile(t) {
-		if i.stage == "build" && i.name == "RUN" && strings.Contains(i.args, "go build") {
-			build = regexp.MustCompile(`--mount=\S+ `).ReplaceAllString(i.args, "")
+		if i.stage == stage && i.name == "RUN" {
+			all = append(all, regexp.MustCompile(`--mount=\S+ `).ReplaceAllString(i.args, ""))
 		}
-		if i.stage == "build" && i.name == "ENV" {
+	}
+	if len(all) == 0 {
+		t.Fatalf("stage %s runs nothing", stage)
+	}
+	return strings.Join(all, " && ")
+}
+
+// environment is what the stages that compile set.
+func environment(t *testing.T) (env []string) {
+	t.Helper()
+	for _, i := range dockerfile(t) {
+		if i.stage == "modules" && i.name == "ENV" {
 			for _, m := range regexp.MustCompile(`([A-Z_]+)=("[^"]*"|\S+)`).FindAllStringSubmatch(i.args, -1) {
 				env = append(env, m[1]+"="+strings.Trim(m[2], `"`))
 			}
 		}
 	}
+	return env
+}
+
+// The commands that build the program and kubectl are run as they stand, twice, in different directories: they are
+// static and have the same bytes each time.
+func TestImageIsBuiltTheSameEachTime(t *testing.T) {
+	if os.Getenv("IMAGE_TEST") == "" {
+		t.Skip("links the operator twice; make test-image sets IMAGE_TEST=1")
+	}
+	env := environment(t)
 	flags, err := os.ReadFile(repository + ".ci/goflags")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := "GOFLAGS=" + strings.TrimSpace(string(flags)); !slices.Contains(env, want) {
-		t.Errorf("the build stage sets %q, want %s: with other flags everything is compiled again", env, want)
+		t.Errorf("the stage modules sets %q, want %s: with other flags everything is compiled again", env, want)
 	}
-	var commands []string
-	for command := range strings.SplitSeq(build, " && ") {
-		if strings.Contains(command, "k8s.io/kubernetes/cmd/kubectl") {
-			command = `go list -C testkit/devcluster -f "{{.Name}}" k8s.io/kubernetes/cmd/kubectl`
-		}
-		commands = append(commands, command)
-	}
-	if len(commands) != 3 {
-		t.Fatalf("the commands are %q", commands)
-	}
-	var programs [2][]byte
-	for i := range programs {
+	var built [2]map[string][]byte
+	for i := range built {
 		source, out := filepath.Join(t.TempDir(), "src"), t.TempDir()
 		copySources(t, source)
-		script := strings.ReplaceAll(strings.Join(commands, " && "), "/out/", out+"/")
-		cmd := exec.Command("sh", "-euc", script)
-		cmd.Dir, cmd.Env = source, append(append(os.Environ(), env...), "VERSION=v1.2.3")
-		if output, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(output), "main") {
-			t.Fatalf("%s: %v\n%s", script, err, output)
+		built[i] = map[string][]byte{}
+		for program, stage := range map[string]string{"addon-operator": "program-source", "kubectl": "kubectl"} {
+			script := strings.ReplaceAll(steps(t, stage), "/out/", out+"/")
+			cmd := exec.Command("sh", "-euc", script)
+			cmd.Dir, cmd.Env = source, append(append(os.Environ(), env...), "VERSION=v1.2.3", "COMMIT=0123abc", "DATE=2026-01-31T12:00:00Z", "TARGETARCH="+runtime.GOARCH)
+			if output, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v\n%s", script, err, output)
+			}
+			if built[i][program], err = os.ReadFile(filepath.Join(out, "bin", program)); err != nil {
+				t.Fatal(err)
+			}
 		}
-		program := filepath.Join(out, "bin", "addon-operator")
-		if says, err := exec.Command(program, "version").Output(); err != nil || string(says) != "addon-operator v1.2.3\n" {
-			t.Errorf("it says %q, %v", says, err)
+		says, err := exec.Command(filepath.Join(out, "bin", "addon-operator"), "version", "-o", "json").Output()
+		for _, part := range []string{`"v1.2.3"`, `"0123abc"`, `"2026-01-31T12:00:00Z"`} {
+			if err != nil || !strings.Contains(string(says), part) {
+				t.Errorf("it says %s, %v", says, err)
+			}
 		}
-		data, err := os.ReadFile(program)
+		says, err = exec.Command(filepath.Join(out, "bin", "kubectl"), "version", "--client").Output()
+		if err != nil || !strings.Contains(string(says), "Client Version: v1.") {
+			t.Errorf("kubectl says %s, %v", says, err)
+		}
+	}
+	for program, data := range built[0] {
+		if !bytes.Equal(data, built[1][program]) {
+			t.Errorf("two builds of one source of %s differ", program)
+		}
+		file, err := elf.NewFile(bytes.NewReader(data))
 		if err != nil {
 			t.Fatal(err)
 		}
-		programs[i] = data
+		for _, p := range file.Progs {
+			if p.Type == elf.PT_INTERP {
+				t.Errorf("%s is not static", program)
+			}
+		}
 	}
-	if !bytes.Equal(programs[0], programs[1]) {
-		t.Error("two builds of one source differ")
+}
+
+// The steps that take the program from a release take the one of the image's architecture, and only when it is the
+// one whose sum the release names.
+func TestImageOfARelease(t *testing.T) {
+	releases, out := t.TempDir(), t.TempDir()
+	script := strings.NewReplacer("/out", out, "/release", releases).Replace(steps(t, "program-release"))
+	play := func(arch string) (string, error) {
+		cmd := exec.Command("sh", "-euc", script)
+		cmd.Env = append(os.Environ(), "VERSION=v1.2.3", "TARGETARCH="+arch)
+		output, err := cmd.CombinedOutput()
+		return string(output), err
 	}
-	program, err := elf.NewFile(bytes.NewReader(programs[0]))
-	if err != nil {
+	pack := exec.Command("sh", "-euc", `for arch in amd64 arm64; do echo "$arch" >addon-operator; tar -czf addon-operator_v1.2.3_linux_$arch.tar.gz addon-operator; done; rm addon-operator; sha256sum * >SHA256SUMS`)
+	pack.Dir = releases
+	if output, err := pack.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	for _, arch := range []string{"amd64", "arm64"} {
+		output, err := play(arch)
+		program, _ := os.ReadFile(filepath.Join(out, "bin", "addon-operator")) // an error is another content
+		if err != nil || string(program) != arch+"\n" {
+			t.Errorf("%s: it took %q, %v\n%s", arch, program, err, output)
+		}
+	}
+	if output, err := play("riscv64"); err == nil {
+		t.Errorf("a program that is not in the release: %s", output)
+	}
+	if err := os.Rename(filepath.Join(releases, "addon-operator_v1.2.3_linux_arm64.tar.gz"), filepath.Join(releases, "addon-operator_v1.2.3_linux_amd64.tar.gz")); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range program.Progs {
-		if p.Type == elf.PT_INTERP {
-			t.Error("the program is not static")
-		}
+	if output, err := play("amd64"); err == nil || !strings.Contains(output, "FAILED") {
+		t.Errorf("another program than the release names: %v\n%s", err, output)
 	}
 }
 

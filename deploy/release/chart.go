@@ -1,0 +1,116 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+)
+
+const chartDir = "deploy/chart"
+
+// writeChart packages the Deployment's chart, as helm package does, at this version.
+func (r release) writeChart() error {
+	c, err := loader.LoadDir(filepath.Join(r.root, chartDir))
+	if err != nil {
+		return err
+	}
+	c.Metadata.Version, c.Metadata.AppVersion = r.bare(), r.bare()
+	if err := r.nameImage(c); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "release-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // nothing of it is needed
+	packaged, err := chartutil.Save(c, dir)
+	if err != nil {
+		return err
+	}
+	files, err := unpack(packaged)
+	if err != nil {
+		return err
+	}
+	return r.writeArchive(filepath.Base(packaged), files)
+}
+
+// nameImage makes the image of this release the default of the chart.
+func (r release) nameImage(c *chart.Chart) error {
+	repository := regexp.MustCompile(`(?m)^(image:\n(?:  .*\n)*?  repository:) addon-operator\b`)
+	for _, f := range c.Raw {
+		if f.Name == chartutil.ValuesfileName {
+			if !repository.Match(f.Data) {
+				return fmt.Errorf("%s/%s: image.repository is not addon-operator, so the image of the release cannot be named there", chartDir, f.Name)
+			}
+			f.Data = repository.ReplaceAll(f.Data, []byte("${1} "+r.image))
+			return nil
+		}
+	}
+	return fmt.Errorf("%s has no %s", chartDir, chartutil.ValuesfileName)
+}
+
+// unpack reads the files of an archive: Helm's archives have the time of their making, ours have that of the commit.
+func unpack(path string) (files []file, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	unzipped, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for all := tar.NewReader(unzipped); ; {
+		header, err := all.Next()
+		if errors.Is(err, io.EOF) {
+			return files, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		content, err := io.ReadAll(all)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", path, header.Name, err)
+		}
+		files = append(files, file{name: header.Name, data: content, executable: header.Mode&0o111 != 0})
+	}
+}
+
+// writeManifests copies deploy/manifests, which are the chart at its own version, with the version of the release.
+func (r release) writeManifests() error {
+	c, err := loader.LoadDir(filepath.Join(r.root, chartDir))
+	if err != nil {
+		return err
+	}
+	paths, err := filepath.Glob(filepath.Join(r.root, "deploy/manifests/*.yaml"))
+	if err != nil {
+		return err
+	}
+	if len(paths) == 0 {
+		return fmt.Errorf("there are no deploy/manifests/*.yaml")
+	}
+	versions := strings.NewReplacer(
+		`image: "addon-operator:`+c.Metadata.AppVersion+`"`, `image: "`+r.image+":"+r.bare()+`"`,
+		`app.kubernetes.io/version: "`+c.Metadata.AppVersion+`"`, `app.kubernetes.io/version: "`+r.bare()+`"`,
+		`helm.sh/chart: addon-operator-`+c.Metadata.Version, `helm.sh/chart: addon-operator-`+r.bare(),
+	)
+	var files []file
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		files = append(files, file{name: filepath.Base(path), data: []byte(versions.Replace(string(text)))})
+	}
+	return r.writeArchive(fmt.Sprintf("%s_%s_manifests.tar.gz", program, r.version), files)
+}
