@@ -1,0 +1,163 @@
+package checks
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rhysd/actionlint"
+	"sigs.k8s.io/yaml"
+)
+
+// files are those of .github with one of the extensions.
+func files(t *testing.T, extensions ...string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := fs.WalkDir(os.DirFS(repository+".github"), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		if len(extensions) == 0 || slices.Contains(extensions, filepath.Ext(name)) {
+			all[".github/"+name] = read(t, ".github/"+name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// The forge reads each file: it is YAML without a key twice, and workflows are without mistakes that actionlint knows.
+func TestWorkflowsAreLinted(t *testing.T) {
+	linter, err := actionlint.NewLinter(io.Discard, &actionlint.LinterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	workflows := 0
+	for name, text := range files(t, ".yml", ".yaml") {
+		var any map[string]any
+		if err := yaml.UnmarshalStrict([]byte(text), &any); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if filepath.Base(filepath.Dir(name)) != "workflows" {
+			continue
+		}
+		workflows++
+		found, err := linter.Lint(name, []byte(text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range found {
+			t.Error(e)
+		}
+	}
+	if workflows != 3 {
+		t.Errorf("%d workflows", workflows)
+	}
+	// The linter must bark.
+	found, err := linter.Lint("w.yml", []byte("on: push\njobs: {a: {runs-on: ubuntu-latest, steps: [{run: 'echo ${{ github.nothing }}'}]}}\n"), nil)
+	if err != nil || len(found) != 1 {
+		t.Errorf("the linter says %v, %v", found, err)
+	}
+}
+
+// What a workflow calls exists: targets of make, programs of this repository, and files that it names.
+func TestWorkflowsCallWhatExists(t *testing.T) {
+	makefile := read(t, "Makefile")
+	calls := 0
+	for name, text := range files(t) {
+		for _, m := range regexp.MustCompile("(?:^|[ `])make ([a-z-]+)").FindAllStringSubmatch(text, -1) {
+			calls++
+			if !regexp.MustCompile(`(?m)^` + m[1] + `:`).MatchString(makefile) {
+				t.Errorf("%s calls make %s, which the Makefile does not have", name, m[1])
+			}
+		}
+		for _, m := range regexp.MustCompile("(?:bash |`| in )((?:\\.ci|docs|deploy)/[\\w./-]*\\w|[A-Z]+\\.md)").FindAllStringSubmatch(text, -1) {
+			calls++
+			if _, err := os.Stat(repository + m[1]); err != nil {
+				t.Errorf("%s names %s, which does not exist", name, m[1])
+			}
+		}
+		for _, m := range regexp.MustCompile(`(?m)^\s+director(?:y|ies): (.+)$`).FindAllStringSubmatch(text, -1) {
+			for dir := range strings.SplitSeq(strings.Trim(m[1], "[]"), ", ") {
+				if _, err := os.Stat(repository + dir); err != nil {
+					t.Errorf("%s names the directory %s, which does not exist", name, dir)
+				}
+			}
+		}
+		for _, m := range regexp.MustCompile("`addon-operator (\\w+)").FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(read(t, "docs/cli.md"), "addon-operator "+m[1]) {
+				t.Errorf("%s names addon-operator %s, which docs/cli.md does not have", name, m[1])
+			}
+		}
+	}
+	if calls < 8 {
+		t.Errorf("only %d calls were found: are they read rightly?", calls)
+	}
+}
+
+// A token of a workflow may read, and more only where a comment says what for. Actions of others are named by digest
+// with the version behind it, which dependency updates raise. No owner is named: who copies the repository releases
+// their own.
+func TestWorkflowsAskForLittle(t *testing.T) {
+	for name, text := range files(t, ".yml") {
+		if filepath.Base(filepath.Dir(name)) != "workflows" {
+			continue
+		}
+		if !strings.Contains(text, "\npermissions:\n  contents: read\n") {
+			t.Errorf("%s: the token may do more than read", name)
+		}
+		for line := range strings.Lines(text) {
+			line = strings.TrimRight(line, "\n")
+			if strings.Contains(line, ": write") && !strings.Contains(line, " # ") {
+				t.Errorf("%s: what is this for? %s", name, line)
+			}
+			if strings.Contains(line, "uses:") && !regexp.MustCompile(`uses: [\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`).MatchString(line) {
+				t.Errorf("%s: not by digest and version: %s", name, line)
+			}
+			if m := regexp.MustCompile(`(?:ghcr\.io|github\.com)/([^\s"]+)`).FindStringSubmatch(line); m != nil && !strings.HasPrefix(m[1], "$") {
+				t.Errorf("%s names an owner: %s", name, line)
+			}
+		}
+	}
+}
+
+// Scripts in workflows are those of bash: they are at least parsed.
+func TestScriptsOfWorkflowsAreParsed(t *testing.T) {
+	scripts := 0
+	for name, text := range files(t, ".yml") {
+		var workflow struct {
+			Jobs map[string]struct {
+				Steps []struct {
+					Name, Run string
+				}
+			}
+		}
+		if err := yaml.Unmarshal([]byte(text), &workflow); err != nil {
+			t.Fatal(err)
+		}
+		for _, job := range workflow.Jobs {
+			for _, step := range job.Steps {
+				if step.Run == "" {
+					continue
+				}
+				scripts++
+				cmd := exec.Command("bash", "-n")
+				cmd.Stdin = strings.NewReader(step.Run)
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%s, %s: %s", name, step.Name, out)
+				}
+			}
+		}
+	}
+	if scripts < 8 {
+		t.Errorf("only %d scripts", scripts)
+	}
+}
