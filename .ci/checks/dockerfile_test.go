@@ -3,6 +3,7 @@ package checks
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -78,8 +79,7 @@ func lines(l *pb.Location) string {
 	if len(l.GetRanges()) == 0 {
 		return ""
 	}
-	data, _ := json.Marshal(l.GetRanges()[0].GetStart().GetLine()) //nolint:errchkjson // a number
-	return " (line " + string(data) + ")"
+	return fmt.Sprintf(" (line %d)", l.GetRanges()[0].GetStart().GetLine())
 }
 
 // A tag may be another image tomorrow: images of others are named by digest, too, and by a tag, which

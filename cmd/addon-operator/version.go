@@ -16,8 +16,8 @@ import (
 // in RFC 3339 and UTC, are empty where there is no history.
 var (
 	version = "dev"
-	commit  = ""
-	date    = ""
+	commit  = "" //nolint:gochecknoglobals // the linker sets nothing else
+	date    = "" //nolint:gochecknoglobals // the same
 )
 
 // oldestKubernetes is the minor version that the chart of the Deployment asks for at least; a test compares them.

@@ -33,7 +33,7 @@ func (r release) writeChart() error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // nothing of it is needed
+	defer os.RemoveAll(dir)
 	packaged, err := chartutil.Save(c, dir)
 	if err != nil {
 		return err

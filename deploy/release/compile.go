@@ -86,7 +86,7 @@ func (r release) writeCompletions(ctx context.Context, programs []binary) error 
 		if err != nil {
 			return err
 		}
-		defer os.RemoveAll(dir) //nolint:errcheck // nothing of it is needed
+		defer os.RemoveAll(dir)
 		path = filepath.Join(dir, program)
 		if _, err := r.compile(ctx, here, path); err != nil {
 			return err

@@ -188,7 +188,7 @@ func (r release) fill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(work) //nolint:errcheck // nothing of it is needed
+	defer os.RemoveAll(work)
 	var programs []binary
 	for _, p := range r.platforms {
 		fmt.Printf("release: building %s\n", p)

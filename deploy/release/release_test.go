@@ -207,7 +207,7 @@ func copySources(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close() //nolint:errcheck // it is only read
+	defer root.Close()
 	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -266,7 +266,7 @@ func checkProgram(t *testing.T, out, name, platform string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer text.Close() //nolint:errcheck // it is only read
+	defer text.Close()
 	bill, err := spdxjson.Read(text)
 	if err != nil {
 		t.Fatal(err)
