@@ -105,6 +105,11 @@ func TestBaseImagesHaveDigests(t *testing.T) {
 	if others != 2 {
 		t.Errorf("%d images of others", others)
 	}
+	// The label names what the last FROM names.
+	last := regexp.MustCompile(`(?m)^FROM ([a-z]+:[0-9.]+)@`).FindStringSubmatch(text)
+	if last == nil || !strings.Contains(text, `org.opencontainers.image.base.name="docker.io/library/`+last[1]+`"`) {
+		t.Errorf("the label base.name does not name %s", last)
+	}
 }
 
 func read(t *testing.T, name string) string {
