@@ -107,7 +107,7 @@ func TestBaseImagesHaveDigests(t *testing.T) {
 	}
 	// The label names what the last FROM names.
 	last := regexp.MustCompile(`(?m)^FROM ([a-z]+:[0-9.]+)@`).FindStringSubmatch(text)
-	if last == nil || !strings.Contains(text, `org.opencontainers.image.base.name="docker.io/library/`+last[1]+`"`) {
+	if len(last) == 0 || !strings.Contains(text, `org.opencontainers.image.base.name="docker.io/library/`+last[1]+`"`) {
 		t.Errorf("the label base.name does not name %s", last)
 	}
 }

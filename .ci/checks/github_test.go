@@ -121,7 +121,7 @@ func TestWorkflowsAskForLittle(t *testing.T) {
 			if strings.Contains(line, "uses:") && !regexp.MustCompile(`uses: [\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`).MatchString(line) {
 				t.Errorf("%s: not by digest and version: %s", name, line)
 			}
-			if m := regexp.MustCompile(`(?:ghcr\.io|github\.com)/([^\s"]+)`).FindStringSubmatch(line); m != nil && !strings.HasPrefix(m[1], "$") {
+			if m := regexp.MustCompile(`(?:ghcr\.io|github\.com)/([^\s"]+)`).FindStringSubmatch(line); len(m) > 0 && !strings.HasPrefix(m[1], "$") {
 				t.Errorf("%s names an owner: %s", name, line)
 			}
 		}

@@ -47,7 +47,7 @@ func (r release) writeChart() error {
 
 // nameImage makes the image of this release the default of the chart.
 func (r release) nameImage(c *chart.Chart) error {
-	repository := regexp.MustCompile(`(?m)^(image:\n(?:  .*\n)*?  repository:) addon-operator\b`)
+	repository := regexp.MustCompile(`(?m)^(image:\n(?: {2}.*\n)*? {2}repository:) addon-operator\b`)
 	for _, f := range c.Raw {
 		if f.Name == chartutil.ValuesfileName {
 			if !repository.Match(f.Data) {
