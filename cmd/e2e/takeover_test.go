@@ -156,7 +156,7 @@ func TestStateOfOlderVersionsIsTakenOver(t *testing.T) {
 			o.terminate()
 
 			h.remove("modules/020-plain")
-			o = h.start().ready()
+			h.start().ready()
 			h.awaitRevisions("plain", "")
 			if data := h.configMap("plain"); data != nil {
 				t.Errorf("the object of the purged release is still there: %v", data)
