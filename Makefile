@@ -103,7 +103,8 @@ licenses: ## the licences of all modules in the program; fails when one is unkno
 # A scan that could not be made is not one that found nothing: it fails.
 .PHONY: scan
 scan: bin/govulncheck ## known vulnerabilities of the operator and of kubectl in its image; needs the database of Go
-	@output=$$(bin/govulncheck $(PACKAGES) 2>&1 && bin/govulncheck -C $(DEVCLUSTER) k8s.io/kubernetes/cmd/kubectl 2>&1) && code=0 || code=$$?
+	@scan=(bin/govulncheck $(if $(GOVULNDB),-db '$(GOVULNDB)'))
+	output=$$("$${scan[@]}" $(PACKAGES) 2>&1 && "$${scan[@]}" -C $(DEVCLUSTER) k8s.io/kubernetes/cmd/kubectl 2>&1) && code=0 || code=$$?
 	echo "$$output"
 	if grep -q 'fetching vulnerabilities' <<<"$$output"; then
 	  echo "scan: NOT DONE: the database of vulnerabilities cannot be reached from here; another one is named by GOVULNDB=URL"
