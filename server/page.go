@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +23,9 @@ import (
 //go:embed page.html
 var pageHTML string
 
+//go:embed detail.html
+var detailHTML string
+
 //go:embed page.css
 var pageCSS string
 
@@ -32,7 +34,7 @@ var pageJS string
 
 // pageTemplate makes the live page and its parts. It is a text of this program, which a test reads.
 var pageTemplate = sync.OnceValue(func() *template.Template {
-	moment := func(kind string) func(time.Time) template.HTML {
+	at := func(kind string) func(time.Time) template.HTML {
 		return func(t time.Time) template.HTML {
 			if t.IsZero() {
 				return ""
@@ -41,9 +43,9 @@ var pageTemplate = sync.OnceValue(func() *template.Template {
 		}
 	}
 	return template.Must(template.New("page").Funcs(template.FuncMap{
-		"ago": moment("ago"), "lasts": moment("for"), "next": moment("in"),
+		"ago": at("ago"), "lasts": at("for"), "next": at("in"),
 		"times": func(n int) string { return view.Count(n, "time") },
-	}).Parse(pageHTML))
+	}).Parse(pageHTML + detailHTML))
 })
 
 // pagePolicy allows the style and the script that are in the page, and questions to where it comes from; nothing else.
@@ -63,6 +65,7 @@ type overview struct {
 	Notices []string
 	Modules []moduleRow // problems first, then in the order of runs
 	Queues  []queueRow
+	tree    []*supervisor.Node // what all of this was made of
 }
 
 // livePage is the whole page.
@@ -130,15 +133,6 @@ type queueRow struct {
 	supervisor.RunStatus
 }
 
-// moduleDetail is all that the page shows of one module; the name is empty when none is chosen.
-type moduleDetail struct {
-	pageModule
-	Missing  bool // there is no such module
-	Bindings []view.HookInfo
-	Runs     []RanHook // of its hooks, the last one first
-	Pages    []pageLink
-}
-
 // live is the page for people: how the modules are and what waits. With ?actors it shows all mailboxes, too, to who may see them.
 func (s probes) live() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -171,7 +165,7 @@ func (s probes) overview() overview {
 	tree, converge := s.tree(s.who), s.Converge()
 	all := s.visible(tree)
 	data := overview{
-		Ready: converge.Ready, Stage: stage(tree, converge), Headline: view.Headline(all, globalStatus(tree)), Notices: notices(tree), Queues: queueRows(tree),
+		Ready: converge.Ready, Stage: stage(tree, converge), Headline: view.Headline(all, globalStatus(tree)), Notices: notices(tree), Queues: queueRows(tree), tree: tree,
 	}
 	if what := s.differences()[messages.GlobalHooks]; what != "" {
 		data.Notices = append(data.Notices, "Global hooks and values: "+what)
@@ -205,33 +199,6 @@ func (s probes) differences() map[string]string {
 // visible are all modules in the tree, as the audience may see them.
 func (s probes) visible(tree []*supervisor.Node) []view.Module {
 	return s.allModules(tree, s.differences())
-}
-
-// detail looks at one module. The public is shown none.
-func (s probes) detail(r *http.Request, name string) moduleDetail {
-	if s.who != insider || name == "" {
-		return moduleDetail{}
-	}
-	all := s.visible(s.tree(s.who))
-	i := slices.IndexFunc(all, func(m view.Module) bool { return m.Name == name })
-	if i < 0 {
-		return moduleDetail{pageModule: pageModule{view.Module{Name: name}}, Missing: true}
-	}
-	d := moduleDetail{pageModule: pageModule{all[i]}}
-	hooks := hookPages{owners{s.Source}}
-	d.Bindings, _ = hooks.hooksOf(r.Context(), name) // a module that is being restarted shows none for a moment
-	hooks.addProblems(d.Bindings)
-	const most = 20
-	d.Runs = s.History.Runs(name, "", 0)
-	slices.Reverse(d.Runs)
-	d.Runs = d.Runs[:min(len(d.Runs), most)]
-	base := "module/" + url.PathEscape(name) + "/"
-	d.Pages = []pageLink{
-		{"values/explain.text?module=" + url.QueryEscape(name), "values and where they come from"}, {base + "values.yaml", "values"}, {base + "config.yaml", "ConfigMap"},
-		{base + "patches.yaml", "patches of hooks"}, {base + "snapshots.yaml", "snapshots"}, {base + "render", "manifest"},
-		{base + "render?diff=true", "what the next run would change"}, {base + "drift.yaml", "drift"}, {base + "status.yaml", "status"},
-	}
-	return d
 }
 
 // notices are the problems that belong to no module or queue.

@@ -78,7 +78,7 @@ func (s router) debugRoutes() []Route {
 	modules, values, hooks := modulePages{owners}, valuePages{owners}, hookPages{owners}
 	actors, parameters := actorPages{s.Source}, parameterPages{s.Parameters}
 	json := func(look func(*http.Request) (any, error)) page { return page{look, asJSON} }
-	return []Route{
+	return append(probes(s).fragmentRoutes(), []Route{
 		get("/queue/list", "showEmpty=true", "all queues and their tasks", json(actors.queueList)),
 		get("/queue/{name}", "", "the tasks of one queue", json(actors.queueOne)),
 		get("/global/list", "", "the global hooks", json(hooks.globalList)),
@@ -105,7 +105,7 @@ func (s router) debugRoutes() []Route {
 		get("/debug/pprof/profile", "seconds=30", "CPU", http.HandlerFunc(pprof.Profile)),
 		get("/debug/pprof/symbol", "", "", http.HandlerFunc(pprof.Symbol)),
 		get("/debug/pprof/trace", "seconds=1", "", http.HandlerFunc(pprof.Trace)),
-	}
+	}...)
 }
 
 // pattern is what the router makes of a route. Names of queues and hooks have slashes.
