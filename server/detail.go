@@ -21,6 +21,8 @@ type moduleDetail struct {
 	Hooks   []hookRow
 	Moments []runMoment // of the last module run
 	Runs    []RanHook   // of its hooks, the last one first
+	Acts    []actButton
+	Token   string // that requests carry
 	More    []fragmentLink
 	Pages   []pageLink
 }
@@ -56,7 +58,7 @@ func (s probes) detail(ctx context.Context, now overview, name string) moduleDet
 	}
 	m := now.Modules[i].pageModule
 	ran := s.History.Runs(name, "", 0)
-	d := moduleDetail{pageModule: m, Hooks: s.hookRows(ctx, now, name), Moments: moments(m.Module, ran), More: fragmentLinks(m.Module), Pages: modulePageLinks(name)}
+	d := moduleDetail{pageModule: m, Hooks: s.hookRows(ctx, now, name), Moments: moments(m.Module, ran), Acts: s.actButtons(m.Module), Token: s.pageToken, More: fragmentLinks(m.Module), Pages: modulePageLinks(name)}
 	const most = 20
 	slices.Reverse(ran)
 	d.Runs = ran[:min(len(ran), most)]

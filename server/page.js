@@ -58,7 +58,7 @@ function parse(html) {
 function become(before, now) {
   if (before.isEqualNode(now)) return;
   if (before.nodeName !== now.nodeName || before.nodeType !== Node.ELEMENT_NODE) { before.replaceWith(now); return; }
-  if (before.matches(".loaded")) return; // its content came from elsewhere
+  if (before.matches(".loaded, .kept")) return; // its content came from elsewhere
   for (const { name } of [...before.attributes]) if (!now.hasAttribute(name) && name !== "open") before.removeAttribute(name);
   for (const { name, value } of now.attributes) before.setAttribute(name, value);
   const known = new Map([...before.children].filter((c) => c.id).map((c) => [c.id, c]));
@@ -88,6 +88,20 @@ async function load(part) {
     content.textContent = "The operator does not answer. Close this and open it again.";
   }
   count();
+}
+
+// request asks the operator for what a button says, and shows the answer.
+async function request(button) {
+  const { path, token } = button.closest(".acts").dataset, said = byID("said");
+  said.textContent = "…";
+  try {
+    const answer = await fetch(path + "?do=" + button.dataset.do, { method: "POST", headers: { "Addon-Operator-Page-Token": token } });
+    said.textContent = await answer.text();
+    said.className = answer.ok ? "kept" : "kept bad";
+  } catch {
+    said.textContent = "The operator does not answer.";
+    said.className = "kept bad";
+  }
 }
 
 // arrange brings the rows in an order; those that are not in it go.
@@ -136,7 +150,8 @@ addEventListener("toggle", (event) => {
   delete event.target.querySelector(".loaded").dataset.has; // opened again is asked again
   if (event.target.open) load(event.target);
 }, true);
-addEventListener("hashchange", () => { focusDetail = chosen() !== ""; connect(); });
+addEventListener("click", (event) => { if (event.target.matches(".acts button")) request(event.target); });
+addEventListener("hashchange", () => { byID("said")?.replaceChildren(); focusDetail = chosen() !== ""; connect(); });
 addEventListener("keydown", (event) => {
   if (event.key === "Escape" && chosen()) {
     const from = asked;

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -54,6 +55,10 @@ type Source struct {
 	Hide func(string) string
 	// Leadership returns who leads among several replicas; nil when this one is alone.
 	Leadership func() view.Leadership
+	// Act writes requests of people to objects of kind Module; nil: the page offers none.
+	Act Act
+
+	pageToken string // of the live page on the debug address
 }
 
 // Public serves probes, metrics and the list of queues: nothing in it holds values. Everybody
@@ -78,6 +83,7 @@ const (
 // Debug serves what only users of the machine may see. Pages of other sites that are open
 // in a browser there cannot change or read anything.
 func Debug(s Source) http.Handler {
+	s.pageToken = rand.Text()
 	pages := http.NewCrossOriginProtection().Handler(byItsOwnName(newGate().handler(router{s, insider}.handler())))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for header, value := range map[string]string{ClusterHeader: s.Cluster, ConfigMapHeader: s.ConfigMap} {
