@@ -165,6 +165,7 @@ func fragmentLinks(m view.Module) []fragmentLink {
 	return []fragmentLink{
 		{"values", "Values, and where they come from", "live/values" + query, m.Values},
 		{"snapshots", "Snapshots", "live/snapshots" + query, ""},
+		{"history", "Revisions of the release", "live/history" + query, fmt.Sprint(m.Release)},
 		{"drift", "Changed by others", "live/drift" + query, strings.Join(driftWords(m.Drift), "\n") + ran},
 		{"actors", "Actors and mailboxes", "live/actors" + query, ""},
 	}
@@ -176,4 +177,13 @@ func driftWords(drifted []view.DriftedObject) []string {
 		words = append(words, d.String())
 	}
 	return words
+}
+
+// diffLink is the part with the difference of two revisions; from 0 is the one before to.
+func diffLink(module string, from, to int) pageLink {
+	path := fmt.Sprintf("live/diff?module=%s&to=%d", url.QueryEscape(module), to)
+	if from == 0 {
+		return pageLink{path, "what it has changed"}
+	}
+	return pageLink{fmt.Sprintf("%s&from=%d", path, from), "what has changed since"}
 }

@@ -57,12 +57,18 @@ func (f fragment) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // fragmentRoutes are the parts of a module that the live page loads.
 func (s probes) fragmentRoutes() []Route {
 	part := func(name, help string, look func(*http.Request) (any, error)) Route {
-		return get("/live/"+name, "module=NAME", help, fragment{s, name, look})
+		query := "module=NAME"
+		if name == "diff" {
+			query += ", from=REVISION, to=REVISION"
+		}
+		return get("/live/"+name, query, help, fragment{s, name, look})
 	}
 	return []Route{
 		part("values", "the values of a module on the live page, and where they come from, as HTML", s.valuesFragment),
 		part("snapshots", "the snapshots of the hooks of a module there, with their first objects", s.snapshotsFragment),
 		part("drift", "what others have changed in the objects of a module there", s.driftFragment),
+		part("history", "the recorded revisions of a module's release there", s.historyFragment),
+		part("diff", "what differs between two of them there", s.diffFragment),
 		part("actors", "the actors and queues behind a module there", s.actorsFragment),
 	}
 }
@@ -268,4 +274,82 @@ func bindingStates(tree []*supervisor.Node, module string) map[[2]string]message
 		}
 	})
 	return states
+}
+
+// ofModule asks a page of a module for the fragment of it.
+func (s probes) ofModule(r *http.Request, page func(modulePages, *http.Request) (any, error)) (any, error) {
+	r = r.Clone(r.Context())
+	r.SetPathValue("name", r.URL.Query().Get("module"))
+	found, err := page(modulePages{owners{s.Source}}, r)
+	shown, _ := found.(display)
+	return shown.data, err
+}
+
+// revisionRow is a recorded revision; Before is whether there is an earlier one to compare with, Newest the number of the newest.
+type revisionRow struct {
+	view.Revision
+	Module string
+	Before bool
+	Newest int
+}
+
+// historyFragment answers /live/history.
+func (s probes) historyFragment(r *http.Request) (any, error) {
+	found, err := s.ofModule(r, modulePages.historyPage)
+	if err != nil {
+		return nil, err
+	}
+	history, _ := found.(view.ReleaseHistory)
+	var data struct {
+		Rows []revisionRow
+		Cut  int
+	}
+	for i, revision := range history.Revisions {
+		before := i+1 < len(history.Revisions) || history.Recorded > len(history.Revisions)
+		data.Rows = append(data.Rows, revisionRow{revision, history.Module, before, history.Revisions[0].Revision})
+	}
+	data.Cut = history.Recorded - len(history.Revisions)
+	return data, nil
+}
+
+// diffLine is a line of a difference.
+type diffLine struct{ Colour, Text string }
+
+// diffFragment answers /live/diff.
+func (s probes) diffFragment(r *http.Request) (any, error) {
+	query := r.URL.Query()
+	query.Del("show-secrets")
+	r = r.Clone(r.Context())
+	r.URL.RawQuery = query.Encode()
+	found, err := s.ofModule(r, modulePages.diffPage)
+	if err != nil {
+		return nil, err
+	}
+	diff, _ := found.(view.RevisionDiff)
+	type object struct {
+		view.ObjectDiff
+		Lines []diffLine
+	}
+	data := struct {
+		view.RevisionDiff
+		Objects []object
+	}{RevisionDiff: diff}
+	for _, c := range diff.Changes {
+		data.Objects = append(data.Objects, object{c, diffLines(c.Diff)})
+	}
+	return data, nil
+}
+
+func diffLines(diff string) (lines []diffLine) {
+	for line := range strings.Lines(diff) {
+		colour := ""
+		switch line[0] {
+		case '+':
+			colour = "good"
+		case '-':
+			colour = "bad"
+		}
+		lines = append(lines, diffLine{colour, line})
+	}
+	return lines
 }

@@ -147,3 +147,40 @@ func TestDetail(t *testing.T) {
 		}
 	})
 }
+
+// J18: the revisions of a release, and what differs between two of them, without secrets even if they are asked for.
+func TestRevisionFragments(t *testing.T) {
+	inHouse(t, func(h *house) {
+		source := h.furnishWeb()
+		var asked []view.DiffRequest
+		source.Releases = func(_ context.Context, module string, _ int) (view.ReleaseHistory, error) {
+			return view.ReleaseHistory{Module: module, Recorded: 5, Revisions: []view.Revision{
+				{Revision: 5, Updated: time.Now(), Status: "deployed", ChartVersion: "1.0.0"}, {Revision: 4, Status: "failed", Description: "<planted>"},
+			}}, nil
+		}
+		source.Compare = func(_ context.Context, module string, r view.DiffRequest) (view.RevisionDiff, error) {
+			if asked = append(asked, r); r.To == 9 {
+				return view.RevisionDiff{}, &view.NoRevisionError{Module: module, Revision: 9, Recorded: []int{5}}
+			}
+			return view.RevisionDiff{Module: module, From: 4, To: 5, Cut: "the rest is cut", Changes: []view.ObjectDiff{{Object: "ConfigMap web", Action: "changed", Diff: " a: 1\n-b: planted\n+b: <3>\n"}}}, nil
+		}
+		debug := server.Debug(source)
+		for path, want := range map[string][]string{
+			"/live/history?module=web":                            {`data-part="live/diff?module=web&amp;to=5"`, `data-part="live/diff?module=web&amp;to=5&amp;from=4"`, "&lt;***&gt;", "3 older revisions"},
+			"/live/diff?module=web&from=4&to=5&show-secrets=true": {"<h4>ConfigMap web is changed</h4>", "<span> a: 1\n</span><span class=\"bad\">-b: ", "<span class=\"good\">&#43;b: &lt;3&gt;\n</span>", "the rest is cut"},
+			"/live/diff?module=web&to=9":                          {"revision 9 of module web is not recorded; there are 5"},
+		} {
+			_, body := h.get(debug, path)
+			for _, text := range want {
+				if !strings.Contains(body, text) {
+					t.Errorf("%s is without %s:\n%s", path, text, body)
+				}
+			}
+		}
+		for _, request := range asked {
+			if request.Secrets {
+				t.Error("the page asks for secrets")
+			}
+		}
+	})
+}

@@ -27,7 +27,7 @@ func newGate() gate { return make(gate, maxHeavy) }
 func heavy(r *http.Request) bool {
 	asked := strings.TrimSuffix(r.URL.Path, path.Ext(r.URL.Path))
 	_, part, module := strings.Cut(strings.TrimPrefix(asked, "/module/"), "/")
-	return r.Method == http.MethodPost || asked == "/plan" || module && slices.Contains([]string{"render", "history", "diff"}, part)
+	return r.Method == http.MethodPost || slices.Contains([]string{"/plan", "/live/history", "/live/diff"}, asked) || module && slices.Contains([]string{"render", "history", "diff"}, part)
 }
 
 // handler serves heavy pages when there is a place, and all others at once.

@@ -44,7 +44,7 @@ var pageTemplate = sync.OnceValue(func() *template.Template {
 	}
 	return template.Must(template.New("page").Funcs(template.FuncMap{
 		"ago": at("ago"), "lasts": at("for"), "next": at("in"),
-		"times": func(n int) string { return view.Count(n, "time") },
+		"times": func(n int) string { return view.Count(n, "time") }, "diffLink": diffLink,
 	}).Parse(pageHTML + detailHTML))
 })
 
