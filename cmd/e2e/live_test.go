@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"addon-operator/testkit/devclustertest"
 )
 
 const liveModules = `
@@ -101,6 +103,10 @@ func TestLivePage(t *testing.T) {
 	b.await(`/well.size\s+8/.test(document.querySelector("#more-values").innerText) && document.querySelector("#detail li details").open`)
 	b.await(`document.querySelector("#detail").innerText.includes("because of ConfigMap: resourceVersion")`)
 	b.screenshot("module-open")
+	for _, scheme := range []string{"dark", "light"} {
+		b.screen(1200, 800, scheme)
+		h.axe(b, "the detail in "+scheme)
+	}
 	b.key("Escape")
 	b.await(`document.querySelector("#detail").hidden && document.activeElement.textContent === "well"`)
 
@@ -127,6 +133,53 @@ func TestLivePage(t *testing.T) {
 	if problems := b.console(); len(problems) > 0 {
 		t.Errorf("on the console:\n%s", strings.Join(problems, "\n"))
 	}
+}
+
+const modulesToRequest = `
+-- modules/values.yaml --
+webEnabled: true
+-- modules/010-web/hooks/count.sh --
+#!/bin/sh
+if [ "$1" = --config ]; then
+  echo '{configVersion: v1, beforeHelm: 1}'
+  exit
+fi
+echo ran >>"$OUT/journal"
+`
+
+// J20: the buttons of the live page in a real browser. Without the kind they say what is missing; with it a module runs, is
+// suspended, and goes on.
+func TestRequestsOnLivePage(t *testing.T) {
+	t.Parallel()
+	h := houseOn(t, devclustertest.Borrow(t), modulesToRequest)
+	o := h.start(hasty...).ready()
+	b := h.browse("http://" + o.debug + "/#web")
+	b.screen(1200, 800, "light")
+	press := func(act string) {
+		b.await(`document.querySelector("[data-do=` + act + `]")`)
+		b.eval(`document.querySelector("[data-do=` + act + `]").click()`)
+	}
+	press("run")
+	b.await(`said.textContent.includes("does not know objects of kind Module: apply deploy/chart/module-crd.yaml")`)
+	b.screenshot("refused")
+
+	h.kubectl("apply", "-f", h.definition())
+	h.awaitModule("web", "ready", "True")
+	runs := strings.Count(h.journal(), "ran")
+	press("run")
+	b.await(`said.textContent.includes("the operator takes it within seconds")`)
+	h.eventually("another run", func() error {
+		if strings.Count(h.journal(), "ran") <= runs {
+			return errNotYet
+		}
+		return nil
+	})
+	press("suspend")
+	b.await(`headline.textContent === "1 suspended"`)
+	h.awaitModule("web", "suspended", "False")
+	press("resume")
+	b.await(`headline.textContent === "1 ready"`)
+	b.screenshot("requests")
 }
 
 // axe has the accessibility engine look at the page, if its file is given: it is no part of this repository.
