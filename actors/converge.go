@@ -65,6 +65,7 @@ type converge struct {
 	ready        bool // the first converge is over
 	cause        messages.Cause
 	span         work.Span // of the start-up and the reload in progress
+	record       convergeRecord
 }
 
 func newConverge(ctx context.Context, p *program, b *boot) *converge {
@@ -143,7 +144,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	c.publish()
 }
 
-// answer answers the questions of runs, which change nothing that is published, and reports whether it was one.
+// answer answers the questions of runs and of pages, and remembers steps, which change nothing that is published, and reports whether it was one.
 func (c *converge) answer(ctx actor.Context) bool {
 	switch msg := ctx.Message().(type) {
 	case work.GetDiscovery:
@@ -158,6 +159,10 @@ func (c *converge) answer(ctx actor.Context) bool {
 		c.endAsks(ctx)
 	case work.MayPurge:
 		ctx.Respond(c.mayPurge(msg.Release))
+	case messages.StepEnded:
+		c.record.add(msg)
+	case messages.ListConverges:
+		ctx.Respond(c.record.converges())
 	default:
 		return false
 	}
@@ -173,6 +178,7 @@ func (c *converge) discovery() work.Discovery {
 func (c *converge) startUp(ctx actor.Context) {
 	cause := messages.Cause{Activation: messages.Startup}
 	c.span = c.program.ConvergeSpan(1, cause)
+	c.record.begin(1, cause)
 	c.log.Info("start-up begins", "globalHooks", len(c.globalHooks), "modules", len(c.tree.Modules))
 	c.tellMaintenance(ctx, c.maintenance) // who is thawed during the first discovery must know what it left out
 	c.enqueue(ctx, false, c.startUpTasks(c.globalHooks, cause))
@@ -260,7 +266,7 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 }
 
 func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
-	queue := ctx.Sender()
+	queue, began, failed := ctx.Sender(), time.Now(), 0
 	c.runs.Start(ctx, supervisor.Task{
 		ID: t.ID, AllowFailure: t.AllowFailure,
 		Work: func(run *supervisor.Run) (any, error) {
@@ -275,6 +281,7 @@ func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervis
 			}
 		},
 		Failed: func(a supervisor.Attempt) {
+			failed = a.Number
 			c.failed(t, a)
 			if !a.Final {
 				c.program.waits(t, a.Err)
@@ -283,6 +290,9 @@ func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervis
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			if outcome == supervisor.Allowed {
 				c.purges.later(ctx, t)
+			}
+			if _, group := t.Work.(messages.RunModules); !group { // its modules are steps
+				c.record.add(messages.StepEnded{Reload: reloadOf(t), Step: step(t, began, failed, outcome, nil)})
 			}
 			ended(ctx, t, queue)
 			c.purges.answer(ctx)
@@ -305,6 +315,7 @@ func (c *converge) beginReload(ctx actor.Context, cause messages.Cause) {
 	c.cause = cause
 	c.reload++
 	c.began = time.Now()
+	c.record.begin(c.reload, cause)
 	if c.reload > 1 {
 		c.span.End(nil) // it was overtaken, or is over
 		c.span = c.program.ConvergeSpan(c.reload, cause)
@@ -439,6 +450,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 	c.program.changed.note("") // modules that are gone, and requests, have waited
 	c.span.End(nil)
 	c.program.Metrics.Converge.Ended(c.cause, c.began)
+	c.record.end(c.reload)
 	log, text := c.log, "converged"
 	if held := c.purges.Held; len(held) > 0 {
 		log, text = log.With("held", held), "converged, but a purge is held back"

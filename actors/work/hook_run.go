@@ -29,6 +29,7 @@ type Job struct {
 	Log        *slog.Logger
 	Limits     *Limits
 	Unfinished *Unfinished
+	Parts      *Parts // what the task spends its time on; nil: it is not kept
 }
 
 // RunHook is the work of a RunHook task. Synchronizations that replace events come first; each
@@ -438,6 +439,7 @@ func (j Job) process(run *supervisor.Run, prepared hooks.Run, binding hooks.Bind
 	defer j.tellRun(run, prepared.Hook, prepared.Contexts)()
 	began := time.Now()
 	result, err := j.Hooks.Run(run.Context(), prepared)
+	j.Parts.add(prepared.Hook.Name, began)
 	if j.HookRan != nil && run.Context().Err() == nil { // else it was ended
 		j.HookRan(view.HookRun{
 			Owner: j.Owner, Hook: prepared.Hook.Name, Queue: j.Task.Queue, Task: j.Task.ID, Binding: binding, Contexts: prepared.Contexts, Cause: j.Task.Cause,

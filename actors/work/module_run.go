@@ -181,6 +181,7 @@ func (j ModuleJob) applyRelease(run *supervisor.Run) (outcome helm.Outcome, unto
 	}
 	began := time.Now()
 	outcome, err = j.apply(run)
+	j.Parts.add("", began)
 	j.Metrics.Helm.Ran(j.Owner, j.Task.Cause, began)
 	j.warnUnread(outcome, err)
 	if err != nil {
