@@ -69,6 +69,7 @@ func (s probes) fragmentRoutes() []Route {
 		part("drift", "what others have changed in the objects of a module there", s.driftFragment),
 		part("history", "the recorded revisions of a module's release there", s.historyFragment),
 		part("diff", "what differs between two of them there", s.diffFragment),
+		get("/live/converges", "", "the last reloads there", fragment{s, "converges", s.convergesFragment}),
 		part("actors", "the actors and queues behind a module there", s.actorsFragment),
 	}
 }

@@ -44,7 +44,7 @@ var pageTemplate = sync.OnceValue(func() *template.Template {
 	}
 	return template.Must(template.New("page").Funcs(template.FuncMap{
 		"ago": at("ago"), "lasts": at("for"), "next": at("in"),
-		"times": func(n int) string { return view.Count(n, "time") }, "diffLink": diffLink,
+		"times": func(n int) string { return view.Count(n, "time") }, "diffLink": diffLink, "span": seconds,
 	}).Parse(pageHTML + detailHTML))
 })
 
@@ -65,7 +65,9 @@ type overview struct {
 	Notices []string
 	Modules []moduleRow // problems first, then in the order of runs
 	Queues  []queueRow
-	tree    []*supervisor.Node // what all of this was made of
+	// Converges is the version of the record of the last reloads, which insiders are shown; empty for others.
+	Converges string
+	tree      []*supervisor.Node // what all of this was made of
 }
 
 // livePage is the whole page.
@@ -166,6 +168,11 @@ func (s probes) overview() overview {
 	all := s.visible(tree)
 	data := overview{
 		Ready: converge.Ready, Stage: stage(tree, converge), Headline: view.Headline(all, globalStatus(tree)), Notices: notices(tree), Queues: queueRows(tree), tree: tree,
+	}
+	if s.who == insider {
+		if data.Converges = fmt.Sprint(converge.Reload, converge.Phase); converge.Phase == view.ConvergeReloading {
+			data.Converges += fmt.Sprint(queueLength(tree, messages.MainQueue))
+		}
 	}
 	if what := s.differences()[messages.GlobalHooks]; what != "" {
 		data.Notices = append(data.Notices, "Global hooks and values: "+what)

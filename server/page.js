@@ -60,7 +60,13 @@ function become(before, now) {
   if (before.nodeName !== now.nodeName || before.nodeType !== Node.ELEMENT_NODE) { before.replaceWith(now); return; }
   if (before.matches(".loaded, .kept")) return; // its content came from elsewhere
   for (const { name } of [...before.attributes]) if (!now.hasAttribute(name) && name !== "open") before.removeAttribute(name);
-  for (const { name, value } of now.attributes) before.setAttribute(name, value);
+  for (const { name, value } of now.attributes) if (name !== "open") before.setAttribute(name, value);
+  adopt(before, now);
+  if (before.matches("details.more[open]")) load(before);
+}
+
+// adopt gives an element the content of another one. Children with an id are the same ones wherever they stand.
+function adopt(before, now) {
   const known = new Map([...before.children].filter((c) => c.id).map((c) => [c.id, c]));
   let place = before.firstChild;
   for (const child of [...now.childNodes]) {
@@ -70,7 +76,6 @@ function become(before, now) {
     become(same, child);
   }
   while (place) { const next = place.nextSibling; place.remove(); place = next; }
-  if (before.matches("details.more[open]")) load(before);
 }
 
 // load fills a part that a person has opened, unless it has this version already.
@@ -83,7 +88,7 @@ async function load(part) {
   try {
     const answer = await fetch(path), text = await answer.text();
     if (content.dataset.has !== version) return; // another one was asked for since
-    if (answer.ok) content.replaceChildren(parse(text)); else content.textContent = text;
+    if (answer.ok) adopt(content, parse(text)); else content.textContent = text;
   } catch {
     content.textContent = "The operator does not answer. Close this and open it again.";
   }

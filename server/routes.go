@@ -81,6 +81,7 @@ func (s router) debugRoutes() []Route {
 	return append(probes(s).fragmentRoutes(), []Route{
 		get("/queue/list", "showEmpty=true", "all queues and their tasks", json(actors.queueList)),
 		get("/queue/{name}", "", "the tasks of one queue", json(actors.queueOne)),
+		get("/converge/list", "", "the last reloads of all modules: what ran when, what the end waited for, the slowest hooks", json(convergePages{s.Source}.list)),
 		get("/global/list", "", "the global hooks", json(hooks.globalList)),
 		get("/global/{page}", "show-secrets=true", "values, config, patches or snapshots of the global section and hooks", json(modules.globalPage)),
 		get("/module/list", "observed=true", "the enabled modules, and how all modules are; whether the ConfigMap in the cluster has been seen", json(modules.moduleList)),

@@ -62,7 +62,7 @@ func (p *parts) latest(look func() overview) (moment, error) {
 		return p.now, nil
 	}
 	now := moment{overview: look(), html: map[string]string{}}
-	for _, name := range []string{"top", "queues"} {
+	for _, name := range []string{"top", "queues", "converged"} {
 		text, err := part(name, now.overview)
 		if err != nil {
 			return moment{}, err
