@@ -70,6 +70,7 @@ func (s probes) fragmentRoutes() []Route {
 		part("history", "the recorded revisions of a module's release there", s.historyFragment),
 		part("diff", "what differs between two of them there", s.diffFragment),
 		get("/live/converges", "", "the last reloads there", fragment{s, "converges", s.convergesFragment}),
+		get("/live/queue", "name=QUEUE", "the tasks of a queue there", fragment{s, "tasks", s.tasksFragment}),
 		part("actors", "the actors and queues behind a module there", s.actorsFragment),
 	}
 }
@@ -353,4 +354,34 @@ func diffLines(diff string) (lines []diffLine) {
 		lines = append(lines, diffLine{colour, line})
 	}
 	return lines
+}
+
+// taskRow is a task in a queue.
+type taskRow struct {
+	view.QueuedTask
+	Causes []messages.Cause // what led to it, the latest first
+	supervisor.RunStatus
+}
+
+// tasksFragment answers /live/queue.
+func (s probes) tasksFragment(r *http.Request) (any, error) {
+	all, runs := queues(s.tree(s.who))
+	name, known := r.URL.Query().Get("name"), make([]string, 0, len(all))
+	for _, q := range all {
+		known = append(known, q.name)
+	}
+	i := slices.Index(known, name)
+	if i < 0 {
+		return nil, unknown("queue", name, known)
+	}
+	var data struct {
+		Rows []taskRow
+		Cut  int
+	}
+	tasks := all[i].Tasks()
+	for _, t := range tasks[:min(len(tasks), mostObjects)] {
+		data.Rows = append(data.Rows, taskRow{t, t.Cause.Chain(), runs[t.ID]})
+	}
+	data.Cut = all[i].Length - len(data.Rows)
+	return data, nil
 }

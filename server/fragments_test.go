@@ -28,7 +28,7 @@ func (h *house) furnishWeb() server.Source {
 	h.add("operator", "monitors", reporter{view.MonitorsStatus{Bindings: []messages.BindingState{
 		{Owner: "web", Hook: "web/hooks/a.sh", Binding: "pods", Kind: "Pod", Phase: "complete", Objects: 60},
 	}}})
-	h.add("operator", "queue/main", view.QueueStatus{Length: 1, Head: []messages.Task{{ID: "1", Owner: "web", Work: messages.RunModule{}, QueuedAt: time.Now()}}})
+	h.add("operator", "queue/main", view.QueueStatus{Length: 1, Head: []messages.Task{{ID: "1", Owner: "web", Work: messages.RunModule{}, QueuedAt: time.Now(), Cause: messages.Cause{Activation: messages.ByKubernetes, Detail: "Pod a/b"}}}})
 	section, err := values.NewSection("web", nil)
 	if err != nil {
 		h.t.Fatal(err)
@@ -65,10 +65,11 @@ func TestFragments(t *testing.T) {
 		source := h.furnishWeb()
 		debug := server.Debug(source)
 		for path, want := range map[string][]string{
-			"/live/snapshots?module=web": {"<h4>web/hooks/a.sh pods: Pod, 60 objects</h4>", "1. {&#34;n&#34;:1}", "<summary>a/pod</summary>", "10 more objects are not shown here", "***"},
-			"/live/drift?module=web":     {"data.size", "&lt;huge&gt;", "***", "The last look was <time"},
-			"/live/actors?module=web":    {"module/web</th>", "queue/main</th>"},
-			"/live/values?module=web":    {"Nothing has set a value of this module."},
+			"/live/snapshots?module=web":       {"<h4>web/hooks/a.sh pods: Pod, 60 objects</h4>", "1. {&#34;n&#34;:1}", "<summary>a/pod</summary>", "10 more objects are not shown here", "***"},
+			"/live/drift?module=web":           {"data.size", "&lt;huge&gt;", "***", "The last look was <time"},
+			"/live/actors?module=web":          {"module/web</th>", "queue/main</th>"},
+			"/live/queue?name=main&module=web": {"<li>RunModule web , queued <time", "because of Kubernetes: Pod a/b"},
+			"/live/values?module=web":          {"Nothing has set a value of this module."},
 		} {
 			status, body := h.get(debug, path)
 			if status != http.StatusOK {
@@ -87,8 +88,12 @@ func TestFragments(t *testing.T) {
 			if status, _ := h.get(server.Public(source), path); status != http.StatusNotFound {
 				t.Errorf("the public is answered %d by %s", status, path)
 			}
-			if status, body := h.get(debug, strings.Replace(path, "web", "wep", 1)); status != http.StatusNotFound || !strings.Contains(body, "did you mean web") {
-				t.Errorf("%s of another module: %d %s", path, status, body)
+			unknown, want := strings.Replace(path, "web", "wep", 1), "did you mean web"
+			if strings.HasPrefix(path, "/live/queue") {
+				unknown, want = "/live/queue?name=slow", `there is no queue "slow"; there are: main`
+			}
+			if status, body := h.get(debug, unknown); status != http.StatusNotFound || !strings.Contains(body, want) {
+				t.Errorf("%s: %d %s", unknown, status, body)
 			}
 		}
 	})

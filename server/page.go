@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -130,7 +131,10 @@ func (m pageModule) look() (colour, sign string) {
 // queueRow is a queue; Since is zero while its first task waits.
 type queueRow struct {
 	Name, First, Doing string
+	Cause              string // of the first task
 	Length             int
+	Triggers, Aside    int    // that wait: triggers of hooks in it, and tasks for complete snapshots next to it
+	Path, Version      string // of its list of tasks, for insiders
 	Oldest, Since      time.Time
 	supervisor.RunStatus
 }
@@ -167,7 +171,7 @@ func (s probes) overview() overview {
 	tree, converge := s.tree(s.who), s.Converge()
 	all := s.visible(tree)
 	data := overview{
-		Ready: converge.Ready, Stage: stage(tree, converge), Headline: view.Headline(all, globalStatus(tree)), Notices: notices(tree), Queues: queueRows(tree), tree: tree,
+		Ready: converge.Ready, Stage: stage(tree, converge), Headline: view.Headline(all, globalStatus(tree)), Notices: notices(tree), Queues: queueRows(tree, s.who), tree: tree,
 	}
 	if s.who == insider {
 		if data.Converges = fmt.Sprint(converge.Reload, converge.Phase); converge.Phase == view.ConvergeReloading {
@@ -237,15 +241,19 @@ func notices(tree []*supervisor.Node) []string {
 	return all
 }
 
-func queueRows(tree []*supervisor.Node) []queueRow {
+func queueRows(tree []*supervisor.Node, who audience) []queueRow {
 	all, runs := queues(tree)
 	var rows []queueRow
 	for _, q := range all {
-		row := queueRow{Name: q.name, Length: q.Length, Doing: "empty"}
-		if tasks := q.Tasks(); len(tasks) > 0 {
-			first := tasks[0]
-			row.First, row.Doing = strings.TrimSpace(first.Kind+" "+first.Owner+" "+first.About), "waits"
-			row.Oldest = slices.MinFunc(tasks, func(a, b view.QueuedTask) int { return a.QueuedAt.Compare(b.QueuedAt) }).QueuedAt
+		row := queueRow{Name: q.name, Length: q.Length, Doing: "empty", Triggers: q.Triggers, Aside: q.Aside}
+		if len(q.Head) > 0 {
+			first := q.Head[0]
+			kind, about := first.Work.Describe()
+			row.First, row.Doing, row.Cause = strings.TrimSpace(kind+" "+first.Owner+" "+about), "waits", first.Cause.String()
+			row.Oldest = slices.MinFunc(q.Head, func(a, b messages.Task) int { return a.QueuedAt.Compare(b.QueuedAt) }).QueuedAt
+			if who == insider {
+				row.Path, row.Version = "live/queue?name="+url.QueryEscape(q.name), fmt.Sprint(q.Length, q.Triggers, first.ID)
+			}
 			if q.InProgress {
 				row.Doing, row.Since, row.RunStatus = "", q.Since, runs[first.ID]
 			}
