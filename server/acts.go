@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 
@@ -49,6 +50,9 @@ func (s actPages) request(r *http.Request) (any, error) {
 	}
 	if subtle.ConstantTimeCompare([]byte(r.Header.Get(PageTokenHeader)), []byte(s.pageToken)) != 1 {
 		return nil, &pageError{http.StatusForbidden, errors.New("only the live page of this operator makes requests here, and it has not: load it again. In scripts use addon-operator run, retry, suspend and resume, or kubectl")}
+	}
+	if local, tcp := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); tcp && !local.IP.IsLoopback() {
+		return nil, &pageError{http.StatusForbidden, errors.New("requests are taken on loopback only, as through kubectl port-forward: who reaches this address need not have the right to make them")}
 	}
 	asked, name := r.URL.Query().Get("do"), r.PathValue("name")
 	if !slices.Contains(acts(), asked) {

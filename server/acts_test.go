@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -52,6 +53,7 @@ func TestRequestsOfThePage(t *testing.T) {
 		for name, c := range map[string]struct {
 			handler      http.Handler
 			method, path string
+			local        string // address that was connected to
 			headers      map[string]string
 			problem      error
 			follows      bool
@@ -71,6 +73,8 @@ func TestRequestsOfThePage(t *testing.T) {
 			"another site":         {path: "/module/web/request?do=run", headers: with("Sec-Fetch-Site", "cross-site"), status: 403, want: "cross-origin"},
 			"another port here":    {path: "/module/web/request?do=run", headers: with("Sec-Fetch-Site", "same-site"), status: 403, want: "cross-origin"},
 			"an old browser there": {path: "/module/web/request?do=run", headers: map[string]string{server.PageTokenHeader: token[1], "Origin": "http://evil.example"}, status: 403, want: "cross-origin"},
+			"not by loopback":      {path: "/module/web/request?do=run", local: "10.0.0.7", status: 403, want: "on loopback only"},
+			"by loopback":          {path: "/module/web/request?do=run", local: "127.0.0.1", status: 200, want: "request is kept", written: "run web"},
 			"the public address":   {handler: server.Public(source), path: "/module/web/request?do=run", status: 405, want: ""},
 			"a follower":           {path: "/module/web/request?do=run", follows: true, status: 503, want: "ask the leader"},
 			"no rights":            {path: "/module/web/request?do=run", problem: may, status: 403, want: "modules is forbidden", written: "run web"},
@@ -89,6 +93,9 @@ func TestRequestsOfThePage(t *testing.T) {
 			r := httptest.NewRequest(c.method, "http://localhost:9115"+c.path, http.NoBody)
 			for header, value := range c.headers {
 				r.Header.Set(header, value)
+			}
+			if c.local != "" {
+				r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.ParseIP(c.local), Port: 9115}))
 			}
 			w := httptest.NewRecorder()
 			c.handler.ServeHTTP(w, r)

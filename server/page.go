@@ -251,11 +251,11 @@ func queueRows(tree []*supervisor.Node, who audience) []queueRow {
 			kind, about := first.Work.Describe()
 			row.First, row.Doing, row.Cause = strings.TrimSpace(kind+" "+first.Owner+" "+about), "waits", first.Cause.String()
 			row.Oldest = slices.MinFunc(q.Head, func(a, b messages.Task) int { return a.QueuedAt.Compare(b.QueuedAt) }).QueuedAt
-			if who == insider {
-				row.Path, row.Version = "live/queue?name="+url.QueryEscape(q.name), fmt.Sprint(q.Length, q.Triggers, first.ID)
-			}
 			if q.InProgress {
 				row.Doing, row.Since, row.RunStatus = "", q.Since, runs[first.ID]
+			}
+			if who == insider {
+				row.Path, row.Version = "live/queue?name="+url.QueryEscape(q.name), fmt.Sprint(q.Length, q.Triggers, first.ID, row.Attempt, row.Step, row.RetryAt.IsZero())
 			}
 		}
 		rows = append(rows, row)
