@@ -66,7 +66,11 @@ func (s actPages) request(r *http.Request) (any, error) {
 	if errors.As(err, &mayNot) {
 		return nil, &pageError{http.StatusForbidden, err}
 	}
-	return saidOf(name, asked, kept), err
+	if err != nil {
+		return nil, err
+	}
+	said := saidOf(name, asked, kept)
+	return display{map[string]string{"said": said}, lines([]string{said})}, nil
 }
 
 // actButton is a button of the detail of a module.
