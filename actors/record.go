@@ -12,14 +12,20 @@ import (
 	"addon-operator/supervisor"
 )
 
-// How much is kept of the last reloads: some hundred KiB with some hundred modules.
+// How much is kept of the last reloads: at most some 4 MiB, and about half of it with 500 modules of two hooks.
 const (
 	keptConverges = 10
 	keptSteps     = 1000 // of one reload
+	keptParts     = 3000 // of all its steps
 )
 
 // convergeRecord is what the last reloads did. Only converge has it.
-type convergeRecord struct{ list []*messages.ConvergeRecord } // the newest last
+type convergeRecord struct{ list []*keptConverge } // the newest last
+
+type keptConverge struct {
+	messages.ConvergeRecord
+	parts int
+}
 
 // begin opens the record of a reload. The start-up has opened that of the first one.
 func (r *convergeRecord) begin(reload int, cause messages.Cause) {
@@ -32,7 +38,7 @@ func (r *convergeRecord) begin(reload int, cause messages.Cause) {
 			before.Ended, before.Overtaken = now, true
 		}
 	}
-	r.list = append(r.list, &messages.ConvergeRecord{Reload: reload, Cause: cause, Began: now})
+	r.list = append(r.list, &keptConverge{ConvergeRecord: messages.ConvergeRecord{Reload: reload, Cause: cause, Began: now}})
 	r.list = slices.Delete(r.list, 0, max(0, len(r.list)-keptConverges))
 }
 
@@ -43,8 +49,8 @@ func (r *convergeRecord) end(reload int) {
 }
 
 // of is the record of a reload, nil when it is not kept any more.
-func (r *convergeRecord) of(reload int) *messages.ConvergeRecord {
-	i := slices.IndexFunc(r.list, func(c *messages.ConvergeRecord) bool { return c.Reload == reload })
+func (r *convergeRecord) of(reload int) *keptConverge {
+	i := slices.IndexFunc(r.list, func(c *keptConverge) bool { return c.Reload == reload })
 	if i < 0 {
 		return nil
 	}
@@ -58,7 +64,12 @@ func (r *convergeRecord) add(msg messages.StepEnded) {
 	case len(c.Steps) >= keptSteps:
 		c.Cut++
 	default:
-		c.Steps = append(c.Steps, msg.Step)
+		s := msg.Step
+		if c.parts += len(s.Parts); c.parts > keptParts {
+			c.parts -= len(s.Parts)
+			s.Parts, s.Cut = nil, s.Cut+len(s.Parts)
+		}
+		c.Steps = append(c.Steps, s)
 	}
 }
 
@@ -66,7 +77,7 @@ func (r *convergeRecord) add(msg messages.StepEnded) {
 func (r *convergeRecord) converges() messages.Converges {
 	all := make([]messages.ConvergeRecord, 0, len(r.list))
 	for _, c := range slices.Backward(r.list) {
-		shown := *c
+		shown := c.ConvergeRecord
 		shown.Steps = slices.Clip(c.Steps)
 		all = append(all, shown)
 	}

@@ -256,7 +256,7 @@ func (s probes) actorsFragment(r *http.Request) (any, error) {
 		}
 		row := actorRow{Path: path, State: n.State, Current: n.Current, Waiting: n.UserMessages + n.SystemMessages, Handled: n.Processed}
 		if n.Status != nil {
-			row.Status = s.short(fmt.Sprint(n.Status))
+			row.Status = s.short(n.Status.String())
 		}
 		rows = append(rows, row)
 	})

@@ -65,7 +65,7 @@ func TestFragments(t *testing.T) {
 		source := h.furnishWeb()
 		debug := server.Debug(source)
 		for path, want := range map[string][]string{
-			"/live/snapshots?module=web":       {"<h4>web/hooks/a.sh pods: Pod, 60 objects</h4>", "1. {&#34;n&#34;:1}", "<summary>a/pod</summary>", "10 more objects are not shown here", "***"},
+			"/live/snapshots?module=web":       {"<h3>web/hooks/a.sh pods: Pod, 60 objects</h3>", "1. {&#34;n&#34;:1}", "<summary>a/pod</summary>", "10 more objects are not shown here", "***"},
 			"/live/drift?module=web":           {"data.size", "&lt;huge&gt;", "***", "The last look was <time"},
 			"/live/actors?module=web":          {"module/web</th>", "queue/main</th>"},
 			"/live/queue?name=main&module=web": {"<li>RunModule web , queued <time", "because of Kubernetes: Pod a/b"},
@@ -172,7 +172,7 @@ func TestRevisionFragments(t *testing.T) {
 		debug := server.Debug(source)
 		for path, want := range map[string][]string{
 			"/live/history?module=web":                            {`data-part="live/diff?module=web&amp;to=5"`, `data-part="live/diff?module=web&amp;to=5&amp;from=4"`, "&lt;***&gt;", "3 older revisions"},
-			"/live/diff?module=web&from=4&to=5&show-secrets=true": {"<h4>ConfigMap web is changed</h4>", "<span> a: 1\n</span><span class=\"bad\">-b: ", "<span class=\"good\">&#43;b: &lt;3&gt;\n</span>", "the rest is cut"},
+			"/live/diff?module=web&from=4&to=5&show-secrets=true": {"<h3>ConfigMap web is changed</h3>", "<span> a: 1\n</span><span class=\"bad\">-b: ", "<span class=\"good\">&#43;b: &lt;3&gt;\n</span>", "the rest is cut"},
 			"/live/diff?module=web&to=9":                          {"revision 9 of module web is not recorded; there are 5"},
 		} {
 			_, body := h.get(debug, path)

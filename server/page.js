@@ -88,9 +88,10 @@ async function load(part) {
   try {
     const answer = await fetch(path), text = await answer.text();
     if (content.dataset.has !== version) return; // another one was asked for since
-    if (answer.ok) adopt(content, parse(text)); else content.textContent = text;
-  } catch {
-    content.textContent = "The operator does not answer. Close this and open it again.";
+    if (answer.ok) adopt(content, parse(text)); else throw text;
+  } catch (problem) {
+    content.textContent = typeof problem === "string" ? problem : "The operator does not answer.";
+    delete content.dataset.has; // it is tried again with the next change
   }
   count();
 }
