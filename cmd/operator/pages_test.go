@@ -62,7 +62,7 @@ func TestEveryPageInEveryFormat(t *testing.T) {
 	types := map[string]string{"json": "application/json", "yaml": "application/yaml", "text": "text/plain; charset=utf-8"}
 	pages := 0
 	for _, route := range server.Routes() {
-		if route.Method != http.MethodGet || route.Public && route.Path != "/discovery" || strings.HasPrefix(route.Path, "/debug/") {
+		if route.Method != http.MethodGet || route.Public && route.Path != "/discovery" || strings.HasPrefix(route.Path, "/debug/") || strings.HasPrefix(route.Path, "/live/") {
 			continue
 		}
 		for _, path := range asked(route) {
@@ -86,6 +86,31 @@ func TestEveryPageInEveryFormat(t *testing.T) {
 	}
 	if pages < 100 {
 		t.Errorf("only %d pages", pages)
+	}
+}
+
+// J18: every part of the live page answers as HTML, and never shows a secret.
+func TestEveryPartOfTheLivePage(t *testing.T) {
+	r := startRunning(t)
+	parts := 0
+	for _, route := range server.Routes() {
+		if !strings.HasPrefix(route.Path, "/live/") {
+			continue
+		}
+		parts++
+		for _, secrets := range []string{"", "&show-secrets=true"} {
+			path := route.Path + "?module=ingress&name=main" + secrets
+			status, header, body := r.fetch(http.MethodGet, path, nil)
+			if status != http.StatusOK || header.Get("Content-Type") != "text/html; charset=utf-8" || body == "" {
+				t.Errorf("%s: %d, %s, %q", path, status, header.Get("Content-Type"), body)
+			}
+			if strings.Contains(body, "s3cret") {
+				t.Errorf("%s shows a secret:\n%s", path, body)
+			}
+		}
+	}
+	if parts < 8 {
+		t.Errorf("only %d parts", parts)
 	}
 }
 
