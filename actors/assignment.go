@@ -98,6 +98,7 @@ func (o *ownTasks) start(ctx actor.Context, a assignment) {
 	if hook := t.Hook(); hook != "" {
 		o.ofHooks[t.ID] = hook
 	}
+	began, failed := time.Now(), 0
 	o.runs.Start(ctx, supervisor.Task{
 		ID: t.ID, AllowFailure: t.AllowFailure, Begins: func() { o.handTo(a) }, Work: work,
 		Succeeded: func(ctx actor.Context, result any) {
@@ -105,8 +106,14 @@ func (o *ownTasks) start(ctx actor.Context, a assignment) {
 				a.succeeded(ctx, result)
 			}
 		},
-		Failed: func(at supervisor.Attempt) { o.attemptFailed(a, at) },
+		Failed: func(at supervisor.Attempt) {
+			failed = at.Number
+			o.attemptFailed(a, at)
+		},
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
+			if reloadOf(t) > 0 {
+				o.tellStep(ctx, t, step(t, began, failed, outcome, a.Parts))
+			}
 			o.over(t)
 			if a.release {
 				delete(o.changing, t.ID)

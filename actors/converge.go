@@ -118,7 +118,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	c.publish()
 }
 
-// answer answers the questions of runs, which change nothing that is published, and reports whether it was one.
+// answer answers the questions of runs and of pages, and remembers steps, which change nothing that is published, and reports whether it was one.
 func (c *converge) answer(ctx actor.Context) bool {
 	switch msg := ctx.Message().(type) {
 	case work.GetDiscovery:
@@ -133,6 +133,10 @@ func (c *converge) answer(ctx actor.Context) bool {
 		c.asks.end(ctx)
 	case work.MayPurge:
 		ctx.Respond(c.catalog.mayPurge(msg.Release, c.purges.Held))
+	case messages.StepEnded:
+		c.reloads.record.add(msg)
+	case messages.ListConverges:
+		ctx.Respond(c.reloads.record.converges())
 	default:
 		return false
 	}
@@ -173,7 +177,7 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 }
 
 func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
-	queue := ctx.Sender()
+	queue, began, failed := ctx.Sender(), time.Now(), 0
 	c.runs.Start(ctx, supervisor.Task{
 		ID: t.ID, AllowFailure: t.AllowFailure,
 		Work: func(run *supervisor.Run) (any, error) {
@@ -188,6 +192,7 @@ func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervis
 			}
 		},
 		Failed: func(a supervisor.Attempt) {
+			failed = a.Number
 			c.failed(t, a)
 			if !a.Final {
 				c.program.waits(t, a.Err)
@@ -196,6 +201,9 @@ func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervis
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			if outcome == supervisor.Allowed {
 				c.purges.later(ctx, t)
+			}
+			if _, group := t.Work.(messages.RunModules); !group { // its modules are steps
+				c.reloads.record.add(messages.StepEnded{Reload: reloadOf(t), Step: step(t, began, failed, outcome, nil)})
 			}
 			ended(ctx, t, queue)
 			c.purges.answer(ctx)
@@ -293,6 +301,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 	c.program.changed.note("") // modules that are gone, and requests, have waited
 	c.reloads.span.End(nil)
 	c.program.Metrics.Converge.Ended(c.reloads.cause, c.reloads.began)
+	c.reloads.record.end(c.reloads.number)
 	log, text := c.log, "converged"
 	if held := c.purges.Held; len(held) > 0 {
 		log, text = log.With("held", held), "converged, but a purge is held back"

@@ -90,7 +90,7 @@ func (o *owner) reset() {
 
 // job makes what a run needs to run hooks of this owner.
 func (o *owner) job(t messages.Task) work.Job {
-	return work.Job{Shared: o.program.runs, Owner: o.name, WorkingDir: o.workingDir, Task: t, Known: &work.Known{}, Log: o.log, Limits: &o.limits, Unfinished: o.unfinished}
+	return work.Job{Shared: o.program.runs, Owner: o.name, WorkingDir: o.workingDir, Task: t, Known: &work.Known{}, Log: o.log, Limits: &o.limits, Unfinished: o.unfinished, Parts: partsOf(t)}
 }
 
 // known is what an owner hands over; modules add to it.

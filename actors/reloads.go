@@ -34,6 +34,7 @@ type reloads struct {
 	cause        messages.Cause
 	span         work.Span // of the start-up and the reload in progress
 	ready        bool      // the first converge is over
+	record       convergeRecord
 
 	// restarts counts since a reload has last ended without another one being asked for.
 	restarts int
@@ -161,6 +162,7 @@ func (r *reloads) begin(ctx actor.Context, global []hooks.Hook, cause messages.C
 	r.cause = cause
 	r.number++
 	r.began = time.Now()
+	r.record.begin(r.number, cause)
 	if r.number > 1 {
 		r.span.End(nil) // it was overtaken, or is over
 		r.span = r.program.ConvergeSpan(r.number, cause)

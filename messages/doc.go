@@ -84,6 +84,9 @@
 //	ReloadModules        global, module    converge
 //	SetDynamicFlags      global-hooks      converge, config
 //	ConvergeFinished     global-hooks      converge
+//	StepEnded            owners            converge
+//	ListConverges        server            converge
+//	Converges            converge          server
 //
 //	of package actors    sender            receiver
 //

@@ -24,6 +24,9 @@ import (
 //go:embed page.html
 var pageHTML string
 
+//go:embed detail.html
+var detailHTML string
+
 //go:embed page.css
 var pageCSS string
 
@@ -32,7 +35,7 @@ var pageJS string
 
 // pageTemplate makes the live page and its parts. It is a text of this program, which a test reads.
 var pageTemplate = sync.OnceValue(func() *template.Template {
-	moment := func(kind string) func(time.Time) template.HTML {
+	at := func(kind string) func(time.Time) template.HTML {
 		return func(t time.Time) template.HTML {
 			if t.IsZero() {
 				return ""
@@ -41,9 +44,9 @@ var pageTemplate = sync.OnceValue(func() *template.Template {
 		}
 	}
 	return template.Must(template.New("page").Funcs(template.FuncMap{
-		"ago": moment("ago"), "lasts": moment("for"), "next": moment("in"),
-		"times": func(n int) string { return view.Count(n, "time") },
-	}).Parse(pageHTML))
+		"ago": at("ago"), "lasts": at("for"), "next": at("in"),
+		"times": func(n int) string { return view.Count(n, "time") }, "diffLink": diffLink, "span": seconds,
+	}).Parse(pageHTML + detailHTML))
 })
 
 // pagePolicy allows the style and the script that are in the page, and questions to where it comes from; nothing else.
@@ -63,6 +66,9 @@ type overview struct {
 	Notices []string
 	Modules []moduleRow // problems first, then in the order of runs
 	Queues  []queueRow
+	// Converges is the version of the record of the last reloads, which insiders are shown; empty for others.
+	Converges string
+	tree      []*supervisor.Node // what all of this was made of
 }
 
 // livePage is the whole page.
@@ -125,18 +131,12 @@ func (m pageModule) look() (colour, sign string) {
 // queueRow is a queue; Since is zero while its first task waits.
 type queueRow struct {
 	Name, First, Doing string
+	Cause              string // of the first task
 	Length             int
+	Triggers, Aside    int    // that wait: triggers of hooks in it, and tasks for complete snapshots next to it
+	Path, Version      string // of its list of tasks, for insiders
 	Oldest, Since      time.Time
 	supervisor.RunStatus
-}
-
-// moduleDetail is all that the page shows of one module; the name is empty when none is chosen.
-type moduleDetail struct {
-	pageModule
-	Missing  bool // there is no such module
-	Bindings []view.HookInfo
-	Runs     []RanHook // of its hooks, the last one first
-	Pages    []pageLink
 }
 
 // live is the page for people: how the modules are and what waits. With ?actors it shows all mailboxes, too, to who may see them.
@@ -171,7 +171,12 @@ func (s probes) overview() overview {
 	tree, converge := s.tree(s.who), s.Converge()
 	all := s.visible(tree)
 	data := overview{
-		Ready: converge.Ready, Stage: stage(tree, converge), Headline: view.Headline(all, globalStatus(tree)), Notices: notices(tree), Queues: queueRows(tree),
+		Ready: converge.Ready, Stage: stage(tree, converge), Headline: view.Headline(all, globalStatus(tree)), Notices: notices(tree), Queues: queueRows(tree, s.who), tree: tree,
+	}
+	if s.who == insider {
+		if data.Converges = fmt.Sprint(converge.Reload, converge.Phase); converge.Phase == view.ConvergeReloading {
+			data.Converges += fmt.Sprint(queueLength(tree, messages.MainQueue))
+		}
 	}
 	if what := s.differences()[messages.GlobalHooks]; what != "" {
 		data.Notices = append(data.Notices, "Global hooks and values: "+what)
@@ -207,33 +212,6 @@ func (s probes) visible(tree []*supervisor.Node) []view.Module {
 	return s.allModules(tree, s.differences())
 }
 
-// detail looks at one module. The public is shown none.
-func (s probes) detail(r *http.Request, name string) moduleDetail {
-	if s.who != insider || name == "" {
-		return moduleDetail{}
-	}
-	all := s.visible(s.tree(s.who))
-	i := slices.IndexFunc(all, func(m view.Module) bool { return m.Name == name })
-	if i < 0 {
-		return moduleDetail{pageModule: pageModule{view.Module{Name: name}}, Missing: true}
-	}
-	d := moduleDetail{pageModule: pageModule{all[i]}}
-	hooks := hookPages{owners{s.Source}}
-	d.Bindings, _ = hooks.hooksOf(r.Context(), name) // a module that is being restarted shows none for a moment
-	hooks.addProblems(d.Bindings)
-	const most = 20
-	d.Runs = s.History.Runs(name, "", 0)
-	slices.Reverse(d.Runs)
-	d.Runs = d.Runs[:min(len(d.Runs), most)]
-	base := "module/" + url.PathEscape(name) + "/"
-	d.Pages = []pageLink{
-		{"values/explain.text?module=" + url.QueryEscape(name), "values and where they come from"}, {base + "values.yaml", "values"}, {base + "config.yaml", "ConfigMap"},
-		{base + "patches.yaml", "patches of hooks"}, {base + "snapshots.yaml", "snapshots"}, {base + "render", "manifest"},
-		{base + "render?diff=true", "what the next run would change"}, {base + "drift.yaml", "drift"}, {base + "status.yaml", "status"},
-	}
-	return d
-}
-
 // notices are the problems that belong to no module or queue.
 func notices(tree []*supervisor.Node) []string {
 	var all []string
@@ -263,17 +241,21 @@ func notices(tree []*supervisor.Node) []string {
 	return all
 }
 
-func queueRows(tree []*supervisor.Node) []queueRow {
+func queueRows(tree []*supervisor.Node, who audience) []queueRow {
 	all, runs := queues(tree)
 	var rows []queueRow
 	for _, q := range all {
-		row := queueRow{Name: q.name, Length: q.Length, Doing: "empty"}
-		if tasks := q.Tasks(); len(tasks) > 0 {
-			first := tasks[0]
-			row.First, row.Doing = strings.TrimSpace(first.Kind+" "+first.Owner+" "+first.About), "waits"
-			row.Oldest = slices.MinFunc(tasks, func(a, b view.QueuedTask) int { return a.QueuedAt.Compare(b.QueuedAt) }).QueuedAt
+		row := queueRow{Name: q.name, Length: q.Length, Doing: "empty", Triggers: q.Triggers, Aside: q.Aside}
+		if len(q.Head) > 0 {
+			first := q.Head[0]
+			kind, about := first.Work.Describe()
+			row.First, row.Doing, row.Cause = strings.TrimSpace(kind+" "+first.Owner+" "+about), "waits", first.Cause.String()
+			row.Oldest = slices.MinFunc(q.Head, func(a, b messages.Task) int { return a.QueuedAt.Compare(b.QueuedAt) }).QueuedAt
 			if q.InProgress {
 				row.Doing, row.Since, row.RunStatus = "", q.Since, runs[first.ID]
+			}
+			if who == insider {
+				row.Path, row.Version = "live/queue?name="+url.QueryEscape(q.name), fmt.Sprint(q.Length, q.Triggers, first.ID, row.Attempt, row.Step, row.RetryAt.IsZero())
 			}
 		}
 		rows = append(rows, row)

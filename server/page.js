@@ -31,28 +31,90 @@ function lost() {
 }
 
 function apply(change) {
-  const parts = change.parts || {};
-  for (const id of Object.keys(parts)) {
-    const holder = document.createElement("template");
-    holder.innerHTML = parts[id];
-    const now = holder.content.firstElementChild, before = byID(id);
-    if (!now) { if (before) before.remove(); continue; }
-    if (!before) { rows.append(now); continue; }
-    const focused = before.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-    const open = [...before.querySelectorAll("details")].map((d) => d.open && d.parentElement.querySelector("time").dateTime);
-    for (const d of now.querySelectorAll("details")) d.open = open.includes(d.parentElement.querySelector("time").dateTime);
-    before.replaceWith(now);
-    if (focused !== null) for (const link of now.querySelectorAll("a")) if (link.getAttribute("href") === focused) link.focus();
-  }
-  if (change.order) {
-    for (const row of [...rows.children]) if (!change.order.includes(row.id)) row.remove();
-    change.order.forEach((id, i) => { if (rows.children[i] !== byID(id)) rows.insertBefore(byID(id), rows.children[i] || null); });
-  }
+  for (const [id, html] of Object.entries(change.parts || {})) put(id, html);
+  if (change.order) arrange(change.order);
   const detail = byID("detail");
   if (focusDetail && !detail.hidden) { detail.focus(); focusDetail = false; }
   document.title = byID("headline").textContent + " – addon-operator";
   narrow();
   count();
+}
+
+// put brings a part in its place; one without content goes.
+function put(id, html) {
+  const now = parse(html).firstElementChild, before = byID(id);
+  if (!now) before?.remove();
+  else if (before) become(before, now);
+  else rows.append(now);
+}
+
+function parse(html) {
+  const holder = document.createElement("template");
+  holder.innerHTML = html;
+  return holder.content;
+}
+
+// become changes an element into another one and keeps what is alike, with its focus, its selection and what is open.
+function become(before, now) {
+  if (before.isEqualNode(now)) return;
+  if (before.nodeName !== now.nodeName || before.nodeType !== Node.ELEMENT_NODE) { before.replaceWith(now); return; }
+  if (before.matches(".loaded, .kept")) return; // its content came from elsewhere
+  for (const { name } of [...before.attributes]) if (!now.hasAttribute(name) && name !== "open") before.removeAttribute(name);
+  for (const { name, value } of now.attributes) if (name !== "open") before.setAttribute(name, value);
+  adopt(before, now);
+  if (before.matches("details.more[open]")) load(before);
+}
+
+// adopt gives an element the content of another one. Children with an id are the same ones wherever they stand.
+function adopt(before, now) {
+  const known = new Map([...before.children].filter((c) => c.id).map((c) => [c.id, c]));
+  let place = before.firstChild;
+  for (const child of [...now.childNodes]) {
+    const same = child.id ? known.get(child.id) : place && !place.id ? place : null;
+    if (!same) { before.insertBefore(child, place); continue; }
+    if (same === place) place = place.nextSibling; else before.insertBefore(same, place);
+    become(same, child);
+  }
+  while (place) { const next = place.nextSibling; place.remove(); place = next; }
+}
+
+// load fills a part that a person has opened, unless it has this version already.
+async function load(part) {
+  const content = part.querySelector(".loaded"), path = part.dataset.part, version = path + " " + part.dataset.version;
+  if (content.dataset.has === version) return;
+  if (content.dataset.of !== path) content.textContent = "…"; // that of another module
+  content.dataset.has = version;
+  content.dataset.of = path;
+  try {
+    const answer = await fetch(path), text = await answer.text();
+    if (content.dataset.has !== version) return; // another one was asked for since
+    if (answer.ok) adopt(content, parse(text)); else throw text;
+  } catch (problem) {
+    content.textContent = typeof problem === "string" ? problem : "The operator does not answer.";
+    delete content.dataset.has; // it is tried again with the next change
+  }
+  count();
+}
+
+// request asks the operator for what a button says, and shows the answer.
+async function request(button) {
+  const { path, token } = button.closest(".acts").dataset, said = byID("said");
+  said.textContent = "…";
+  try {
+    const answer = await fetch(path + "?do=" + button.dataset.do, { method: "POST", headers: { "Addon-Operator-Page-Token": token } });
+    said.textContent = await answer.text();
+    said.className = answer.ok ? "kept" : "kept bad";
+  } catch {
+    said.textContent = "The operator does not answer.";
+    said.className = "kept bad";
+  }
+}
+
+// arrange brings the rows in an order; those that are not in it go.
+function arrange(order) {
+  const wanted = new Set(order);
+  for (const row of [...rows.children]) if (!wanted.has(row.id)) row.remove();
+  order.forEach((id, i) => { if (rows.children[i] !== byID(id)) rows.insertBefore(byID(id), rows.children[i] || null); });
 }
 
 function narrow() {
@@ -89,7 +151,13 @@ function count() {
 }
 
 filter.addEventListener("input", narrow);
-addEventListener("hashchange", () => { focusDetail = chosen() !== ""; connect(); });
+addEventListener("toggle", (event) => {
+  if (!event.target.matches("details.more")) return;
+  delete event.target.querySelector(".loaded").dataset.has; // opened again is asked again
+  if (event.target.open) load(event.target);
+}, true);
+addEventListener("click", (event) => { if (event.target.matches(".acts button")) request(event.target); });
+addEventListener("hashchange", () => { byID("said")?.replaceChildren(); focusDetail = chosen() !== ""; connect(); });
 addEventListener("keydown", (event) => {
   if (event.key === "Escape" && chosen()) {
     const from = asked;

@@ -78,15 +78,19 @@ func (s router) debugRoutes() []Route {
 	modules, values, hooks := modulePages{owners}, valuePages{owners}, hookPages{owners}
 	actors, parameters := actorPages{s.Source}, parameterPages{s.Parameters}
 	json := func(look func(*http.Request) (any, error)) page { return page{look, asJSON} }
-	return []Route{
+	return append(probes(s).fragmentRoutes(), []Route{
 		get("/queue/list", "showEmpty=true", "all queues and their tasks", json(actors.queueList)),
 		get("/queue/{name}", "", "the tasks of one queue", json(actors.queueOne)),
+		get("/converge/list", "", "the last reloads of all modules: what ran when, what the end waited for, the slowest hooks", json(convergePages{s.Source}.list)),
 		get("/global/list", "", "the global hooks", json(hooks.globalList)),
 		get("/global/{page}", "show-secrets=true", "values, config, patches or snapshots of the global section and hooks", json(modules.globalPage)),
 		get("/module/list", "observed=true", "the enabled modules, and how all modules are; whether the ConfigMap in the cluster has been seen", json(modules.moduleList)),
 		get("/module/resource-monitor", "", "the objects of releases that are watched for deletion", json(modules.resourceMonitor)),
 		get("/module/{name}/{page}", "global=true, show-secrets=true", "values, config, patches, snapshots or status of a module", json(modules.modulePage)),
 		get("/module/{name}/render", "diff=true, since=REVISION, debug=true, show-secrets=true", "what the chart makes of the values now; what differs from the deployed release, or from an earlier revision", page{modules.renderPage, asText}),
+		{Method: http.MethodPost, Path: "/module/{name}/request", Query: "do=REQUEST", Help: "for the live page alone: writes a request, run, retry, suspend or resume, to the object of a module", handler: page{actPages{owners}.request, asText}},
+		get("/module/{name}/history", "max=NUMBER", "the newest recorded revisions of a module's release, 20 unless more are asked for", page{modules.historyPage, asJSON}),
+		get("/module/{name}/diff", "from=REVISION, to=REVISION, show-secrets=true", "what differs between two revisions of a module's release, by default the two newest; what is too long is left out", page{modules.diffPage, asText}),
 		get("/module/{name}/drift", "show-secrets=true", "which fields of a module's objects others have changed, by the last check", json(modules.drift)),
 		get("/hook/list", "module=NAME", "all hooks and what they run on", json(hooks.hookList)),
 		get("/hook/runs", "module=NAME, hook=NAME, after=NUMBER", "the last runs of hooks: when, why, how long, and their last lines", json(hooks.runs)),
@@ -105,7 +109,7 @@ func (s router) debugRoutes() []Route {
 		get("/debug/pprof/profile", "seconds=30", "CPU", http.HandlerFunc(pprof.Profile)),
 		get("/debug/pprof/symbol", "", "", http.HandlerFunc(pprof.Symbol)),
 		get("/debug/pprof/trace", "seconds=1", "", http.HandlerFunc(pprof.Trace)),
-	}
+	}...)
 }
 
 // pattern is what the router makes of a route. Names of queues and hooks have slashes.

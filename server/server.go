@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -45,6 +46,10 @@ type Source struct {
 	Ask func(ctx context.Context, path string, question any) (any, error)
 	// Render renders the chart of a module with its values now; nil when it is not available.
 	Render func(ctx context.Context, module string, request view.RenderRequest) (view.Rendered, error)
+	// Releases returns the newest revisions of a module's release, at most so many, and Compare what differs between two of them,
+	// where an error may be a *view.NoRevisionError; nil when they cannot be read.
+	Releases func(ctx context.Context, module string, most int) (view.ReleaseHistory, error)
+	Compare  func(ctx context.Context, module string, request view.DiffRequest) (view.RevisionDiff, error)
 	// Parameters can be changed while the operator runs; nil when there are none.
 	Parameters Parameters
 	// Cluster is the address of the API server, ConfigMap is NAMESPACE/NAME of that with values. The debug address tells both in
@@ -54,6 +59,10 @@ type Source struct {
 	Hide func(string) string
 	// Leadership returns who leads among several replicas; nil when this one is alone.
 	Leadership func() view.Leadership
+	// Act writes requests of people to objects of kind Module; nil: the page offers none.
+	Act Act
+
+	pageToken string // of the live page on the debug address
 }
 
 // Public serves probes, metrics and the list of queues: nothing in it holds values. Everybody
@@ -78,6 +87,7 @@ const (
 // Debug serves what only users of the machine may see. Pages of other sites that are open
 // in a browser there cannot change or read anything.
 func Debug(s Source) http.Handler {
+	s.pageToken = rand.Text()
 	pages := http.NewCrossOriginProtection().Handler(byItsOwnName(newGate().handler(router{s, insider}.handler())))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for header, value := range map[string]string{ClusterHeader: s.Cluster, ConfigMapHeader: s.ConfigMap} {

@@ -81,7 +81,7 @@ func (s router) leaderOnly(next http.Handler) http.Handler {
 func needsLeader(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch first {
-	case "queue", "module", "global", "hook", "values", "graph", "plan":
+	case "queue", "module", "global", "hook", "values", "graph", "plan", "converge":
 		return true
 	}
 	return false

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -34,38 +35,56 @@ type change struct {
 
 // parts are the parts of the page that all of its readers share. They are made once a second, however many read.
 type parts struct {
-	mu    sync.Mutex
-	made  time.Time
-	html  map[string]string
-	order []string
+	mu   sync.Mutex
+	made time.Time
+	now  moment
+	rows map[string]row
 }
 
-// latest returns parts that are at most a second old. Neither is changed afterwards.
-func (p *parts) latest(look func() overview) (html map[string]string, order []string, _ error) {
+// moment is what the page shows at one moment. It is not changed afterwards.
+type moment struct {
+	overview
+	html  map[string]string // by identifier of the part
+	order []string          // of the rows
+}
+
+// row is a row of the table as it was made of a module. Most modules are as they were a second ago.
+type row struct {
+	of   moduleRow
+	html string
+}
+
+// latest returns parts that are at most a second old.
+func (p *parts) latest(look func() overview) (moment, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.html != nil && time.Since(p.made) < streamEvery {
-		return p.html, p.order, nil
+	if p.now.html != nil && time.Since(p.made) < streamEvery {
+		return p.now, nil
 	}
-	data := look()
-	html = map[string]string{}
-	for _, name := range []string{"top", "queues"} {
-		text, err := part(name, data)
+	now := moment{overview: look(), html: map[string]string{}}
+	for _, name := range []string{"top", "queues", "converged"} {
+		text, err := part(name, now.overview)
 		if err != nil {
-			return nil, nil, err
+			return moment{}, err
 		}
-		html[name] = text
+		now.html[name] = text
 	}
-	for _, m := range data.Modules {
-		text, err := part("row", m)
-		if err != nil {
-			return nil, nil, err
+	rows := make(map[string]row, len(now.Modules))
+	for _, m := range now.Modules {
+		made, known := p.rows[m.Name]
+		if !known || !reflect.DeepEqual(made.of, m) {
+			text, err := part("row", m)
+			if err != nil {
+				return moment{}, err
+			}
+			made = row{m, text}
 		}
+		rows[m.Name] = made
 		id := "m-" + m.Name
-		html[id], order = text, append(order, id)
+		now.html[id], now.order = made.html, append(now.order, id)
 	}
-	p.made, p.html, p.order = time.Now(), html, order
-	return html, order, nil
+	p.made, p.now, p.rows = time.Now(), now, rows
+	return now, nil
 }
 
 // part makes one part of the page.
@@ -117,24 +136,24 @@ type reader struct {
 
 // event is what the reader has not been sent yet.
 func (s probes) event(r *http.Request, shared *parts, to *reader) (event change, err error) {
-	html, order, err := shared.latest(s.overview)
+	now, err := shared.latest(s.overview)
 	if err != nil {
 		return event, err
 	}
-	detail, err := part("detail", s.detail(r, r.URL.Query().Get("module")))
+	detail, err := part("detail", s.detail(r.Context(), now.overview, r.URL.Query().Get("module")))
 	if err != nil {
 		return event, err
 	}
 	event.Parts = map[string]string{}
 	to.add(&event, "detail", detail)
-	for id, text := range html {
+	for id, text := range now.html {
 		to.add(&event, id, text)
 	}
-	if !slices.Equal(order, to.order) {
-		event.Order = slices.Concat([]string{}, order) // not null: without modules all rows go
-		to.order = order
+	if !slices.Equal(now.order, to.order) {
+		event.Order = slices.Concat([]string{}, now.order) // not null: without modules all rows go
+		to.order = now.order
 		for id := range to.parts {
-			if _, there := html[id]; !there && id != "detail" {
+			if _, there := now.html[id]; !there && id != "detail" {
 				delete(to.parts, id)
 			}
 		}

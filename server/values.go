@@ -151,7 +151,12 @@ func (s valuePages) explainPage(r *http.Request) (any, error) {
 			return nil, badRequest("say what to explain: ?path=global.a.b or ?module=NAME&path=a.b")
 		}
 	}
-	known, err := s.owner(r.Context(), module)
+	return s.explain(r.Context(), module, path, showSecrets(r))
+}
+
+// explain says where the values of a module, or of global, at a path come from.
+func (s valuePages) explain(ctx context.Context, module, path string, secrets bool) ([]values.Leaf, error) {
+	known, err := s.owner(ctx, module)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +164,7 @@ func (s valuePages) explainPage(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, notFound("%w", err)
 	}
-	if !showSecrets(r) {
+	if !secrets {
 		for i := range leaves {
 			leaves[i] = leaves[i].Masked()
 		}

@@ -29,6 +29,7 @@ type Job struct {
 	Log        *slog.Logger
 	Limits     *Limits
 	Unfinished *Unfinished
+	Parts      *Parts // what the task spends its time on; nil: it is not kept
 }
 
 // HookJob is the part of a job that runs one hook.
@@ -447,6 +448,7 @@ func (h HookJob) process(prepared hooks.Run, binding hooks.BindingType) (hooks.R
 	defer h.begins(prepared.Contexts)()
 	began := time.Now()
 	result, err := h.job.Hooks.Run(h.run.Context(), prepared)
+	h.job.Parts.add(h.hook.Name, began)
 	if h.job.HookRan != nil && h.run.Context().Err() == nil { // else it was ended
 		h.job.HookRan(view.HookRun{
 			Owner: h.job.Owner, Hook: h.hook.Name, Queue: h.job.Task.Queue, Task: h.job.Task.ID, Binding: binding, Contexts: prepared.Contexts, Cause: h.job.Task.Cause,

@@ -26,9 +26,18 @@ func (renderedByHand) Show(_ context.Context, m helm.Module) ([]helm.Document, e
 	return []helm.Document{{Source: m.Name + "/templates/secret.yaml", Text: "kind: Secret # s3cret\n", Objects: []map[string]any{secret}}}, nil
 }
 
-func (renderedByHand) Deployed(_ context.Context, name string, _ int) (objects []map[string]any, revision int, err error) {
+func (renderedByHand) Deployed(_ context.Context, name string, revision int) (objects []map[string]any, found int, err error) {
 	old := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}, "data": map[string]any{"url": "a"}}
+	if revision == 2 {
+		old = map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name}, "stringData": map[string]any{"a": "s3cret"}}
+	}
 	return []map[string]any{old}, 3, nil
+}
+
+func (renderedByHand) Revisions(context.Context, string) ([]int, error) { return []int{3, 2}, nil }
+
+func (renderedByHand) History(context.Context, string, int) (newest []helm.Recorded, recorded int, err error) {
+	return []helm.Recorded{{Revision: 3, Status: "deployed", ChartVersion: "1.0.0", Description: "Upgrade complete"}}, 2, nil
 }
 
 // asked are the paths under which a route is asked for, in the house of the tests.
@@ -53,7 +62,7 @@ func TestEveryPageInEveryFormat(t *testing.T) {
 	types := map[string]string{"json": "application/json", "yaml": "application/yaml", "text": "text/plain; charset=utf-8"}
 	pages := 0
 	for _, route := range server.Routes() {
-		if route.Method != http.MethodGet || route.Public && route.Path != "/discovery" || strings.HasPrefix(route.Path, "/debug/") {
+		if route.Method != http.MethodGet || route.Public && route.Path != "/discovery" || strings.HasPrefix(route.Path, "/debug/") || strings.HasPrefix(route.Path, "/live/") {
 			continue
 		}
 		for _, path := range asked(route) {
@@ -77,6 +86,31 @@ func TestEveryPageInEveryFormat(t *testing.T) {
 	}
 	if pages < 100 {
 		t.Errorf("only %d pages", pages)
+	}
+}
+
+// J18: every part of the live page answers as HTML, and never shows a secret.
+func TestEveryPartOfTheLivePage(t *testing.T) {
+	r := startRunning(t)
+	parts := 0
+	for _, route := range server.Routes() {
+		if !strings.HasPrefix(route.Path, "/live/") {
+			continue
+		}
+		parts++
+		for _, secrets := range []string{"", "&show-secrets=true"} {
+			path := route.Path + "?module=ingress&name=main" + secrets
+			status, header, body := r.fetch(http.MethodGet, path, nil)
+			if status != http.StatusOK || header.Get("Content-Type") != "text/html; charset=utf-8" || body == "" {
+				t.Errorf("%s: %d, %s, %q", path, status, header.Get("Content-Type"), body)
+			}
+			if strings.Contains(body, "s3cret") {
+				t.Errorf("%s shows a secret:\n%s", path, body)
+			}
+		}
+	}
+	if parts < 8 {
+		t.Errorf("only %d parts", parts)
 	}
 }
 

@@ -106,10 +106,14 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	if host.Begins != nil {
 		host.Begins(operator, replica.runner.Kill)
 	}
+	var acts server.Act
+	if objects, ok := world.ModuleObjects.(moduleRequests); ok {
+		acts = actOn(objects, log)
+	}
 	// The pages are served to the end: a stop that takes long is when people look.
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
 	defer closePages()
-	if err := serve(pages, c, operator, server.Source{Parameters: changeable, History: history, Leadership: world.Leadership, Cluster: replica.apiServer, ConfigMap: c.Namespace + "/" + c.ConfigMap}, replica.reviewer, log); err != nil {
+	if err := serve(pages, c, operator, server.Source{Parameters: changeable, History: history, Leadership: world.Leadership, Cluster: replica.apiServer, ConfigMap: c.Namespace + "/" + c.ConfigMap, Act: acts}, replica.reviewer, log); err != nil {
 		return err
 	}
 	if err := replica.start(ctx, operator); err != nil && ctx.Err() == nil {
@@ -284,6 +288,7 @@ func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, source
 	source.Inspector, source.Ask, source.Converge, source.Version = operator.Inspector(), operator.Ask, operator.Converge, c.Version
 	source.Metrics, source.HookMetrics = operator.Metrics().Registry, operator.Metrics().HookRegistry
 	source.Render, source.Plan, source.Hide = operator.Render, operator.Plan, operator.Hide
+	source.Releases, source.Compare = operator.History, operator.Compare
 	source.Hanging, source.NotInForce, source.Observed = operator.HangingHooks, operator.NotInForce, operator.Observed
 	public, debug := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort)), server.Debug(source)
 	var err error

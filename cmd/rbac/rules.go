@@ -70,7 +70,7 @@ func baseDemands(c *cli.Config) []demand {
 		own("", "pods", "the Pod of the operator, to show events on it", "get"),
 		named(c.LeaseName, own("coordination.k8s.io", "leases", "the lease of the one that acts", "get", "list", "watch", "update", "patch")),
 		own("coordination.k8s.io", "leases", "the lease of the one that acts, when there is none", "create"),
-		own(kube.ModuleGroup, "modules", "objects that show how modules are doing", "get", "list", "watch", "create", "delete"),
+		own(kube.ModuleGroup, "modules", "objects that show how modules are doing, and requests that people make on the live page", "get", "list", "watch", "create", "patch", "delete"),
 		own(kube.ModuleGroup, "modules/status", "objects that show how modules are doing", "patch"),
 		{"", schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, "", readVerbs(), "to hear of new kinds"},
 		{"", schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}, "", readVerbs(), "to hear of new kinds"},

@@ -1,0 +1,119 @@
+package actors
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/work"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// How much is kept of the last reloads: at most some 4 MiB, and about half of it with 500 modules of two hooks.
+const (
+	keptConverges = 10
+	keptSteps     = 1000 // of one reload
+	keptParts     = 3000 // of all its steps
+)
+
+// convergeRecord is what the last reloads did. Only converge has it.
+type convergeRecord struct{ list []*keptConverge } // the newest last
+
+type keptConverge struct {
+	messages.ConvergeRecord
+	parts int
+}
+
+// begin opens the record of a reload. The start-up has opened that of the first one.
+func (r *convergeRecord) begin(reload int, cause messages.Cause) {
+	if r.of(reload) != nil {
+		return
+	}
+	now := time.Now()
+	for _, before := range r.list {
+		if before.Ended.IsZero() {
+			before.Ended, before.Overtaken = now, true
+		}
+	}
+	r.list = append(r.list, &keptConverge{ConvergeRecord: messages.ConvergeRecord{Reload: reload, Cause: cause, Began: now}})
+	r.list = slices.Delete(r.list, 0, max(0, len(r.list)-keptConverges))
+}
+
+func (r *convergeRecord) end(reload int) {
+	if c := r.of(reload); c != nil {
+		c.Ended = time.Now()
+	}
+}
+
+// of is the record of a reload, nil when it is not kept any more.
+func (r *convergeRecord) of(reload int) *keptConverge {
+	i := slices.IndexFunc(r.list, func(c *keptConverge) bool { return c.Reload == reload })
+	if i < 0 {
+		return nil
+	}
+	return r.list[i]
+}
+
+// add remembers a step, also of a reload that has ended: a parked module goes on.
+func (r *convergeRecord) add(msg messages.StepEnded) {
+	switch c := r.of(msg.Reload); {
+	case c == nil:
+	case len(c.Steps) >= keptSteps:
+		c.Cut++
+	default:
+		s := msg.Step
+		if c.parts += len(s.Parts); c.parts > keptParts {
+			c.parts -= len(s.Parts)
+			s.Parts, s.Cut = nil, s.Cut+len(s.Parts)
+		}
+		c.Steps = append(c.Steps, s)
+	}
+}
+
+// converges is the answer to a question. Steps are only ever appended, so that their slices can be shared.
+func (r *convergeRecord) converges() messages.Converges {
+	all := make([]messages.ConvergeRecord, 0, len(r.list))
+	for _, c := range slices.Backward(r.list) {
+		shown := c.ConvergeRecord
+		shown.Steps = slices.Clip(c.Steps)
+		all = append(all, shown)
+	}
+	return messages.Converges{List: all}
+}
+
+// reloadOf is the reload whose step a task is; 0 for none. What the start-up causes belongs to the first one.
+func reloadOf(t messages.Task) int {
+	if t.Reload == 0 && t.Cause.Activation == messages.Startup {
+		return 1
+	}
+	return t.Reload
+}
+
+// partsOf is where a run says what it spends its time on, if the task is a step of a reload.
+func partsOf(t messages.Task) *work.Parts {
+	if reloadOf(t) == 0 {
+		return nil
+	}
+	return &work.Parts{}
+}
+
+// step is a task that has ended, for the record of its reload.
+func step(t messages.Task, began time.Time, failed int, outcome supervisor.Outcome, parts *work.Parts) messages.Step {
+	kind, about := t.Work.Describe()
+	s := messages.Step{
+		Task: strings.TrimSpace(kind + " " + about), Owner: t.Owner, Queue: t.Queue, Began: began, Ended: time.Now(), Failed: failed,
+		Cancelled: outcome == supervisor.Cancelled,
+	}
+	if parts != nil {
+		s.Parts, s.Cut = parts.List, parts.Cut
+	}
+	return s
+}
+
+// tellStep has converge remember a task that has ended.
+func (o *ownTasks) tellStep(ctx actor.Context, t messages.Task, step messages.Step) {
+	ctx.Send(o.program.PID(convergePath), messages.StepEnded{Reload: reloadOf(t), Step: step})
+}

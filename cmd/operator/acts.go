@@ -1,0 +1,38 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"addon-operator/kube"
+	"addon-operator/server"
+)
+
+// moduleRequests are the objects of kind Module, to which requests are written. Package kube implements it.
+type moduleRequests interface {
+	Request(ctx context.Context, name, at string, r kube.ModuleRequest) (kube.ModuleObject, error)
+}
+
+// actOn writes the requests that people make on the live page, with the rights of the operator.
+func actOn(objects moduleRequests, log *slog.Logger) server.Act {
+	return func(ctx context.Context, module, act string) (kept bool, err error) {
+		yes, no := true, false
+		request, known := map[string]kube.ModuleRequest{
+			server.ActRun: {Run: true}, server.ActRetry: {Retry: true}, server.ActSuspend: {Suspend: &yes}, server.ActResume: {Suspend: &no},
+		}[act]
+		if !known {
+			return false, fmt.Errorf("bug: there is no request %q", act)
+		}
+		object, err := objects.Request(ctx, module, time.Now().UTC().Format(time.RFC3339Nano), request)
+		if kube.IsDenied(err) {
+			return false, &server.MayNotError{Err: fmt.Errorf("the operator may not write this request: %w; grant it to patch modules.addon-operator.io, as the chart and rbac generate do, or use addon-operator %s %s, which has your rights", err, act, module)}
+		}
+		if err != nil {
+			return false, err
+		}
+		log.Info("a person has requested something of a module on the live page", "module", module, "request", act)
+		return object.Suspend, nil
+	}
+}
