@@ -112,7 +112,7 @@ ready() {
 # Builds in a process group of its own: Ctrl-C ends this script, and that ends the build.
 build() {
   local code=0
-  launch bash .ci/build "$@"
+  BUILD_THEN="the cluster and the operator start" launch bash .ci/build "$@"
   builder=$!
   wait "$builder" || code=$?
   builder=''

@@ -197,12 +197,13 @@ func TestRunOfTheExamples(t *testing.T) {
 func TestInterrupts(t *testing.T) {
 	t.Run("during the build", func(t *testing.T) {
 		bin := t.TempDir()
-		slow := "#!/usr/bin/env bash\nif [[ $1 == list ]]; then echo one; exit; fi\necho example.com/package >&2\nexec sleep 1000\n"
+		slow := "#!/usr/bin/env bash\nif [[ $1 == list ]]; then printf '%s\\n' a b c d; exit; fi\necho example.com/a >&2\necho example.com/b >&2\nexec sleep 1000\n"
 		if err := os.WriteFile(filepath.Join(bin, "go"), []byte(slow), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		p := begin(t, "BUILT=", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 		p.expect("building the operator")
+		p.expect("0 % (package 1 of 4), 0 s so far; next: the cluster and the operator start")
 		p.interrupt()
 		p.ends(0)
 		if !strings.Contains(p.text(), "stopping the build") {
