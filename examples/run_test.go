@@ -286,6 +286,28 @@ func TestTakenPortIsNamed(t *testing.T) {
 	}
 }
 
+// A second run with the same directory is refused before it writes there, and one of its own works.
+func TestSecondRunIsRefused(t *testing.T) {
+	first := begin(t)
+	first.expect("Ctrl-C ends the operator and the cluster")
+	kubeconfig, err := os.ReadFile(filepath.Join(first.dir, "memory", "kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := begin(t, "RUN_DIR="+first.dir)
+	second.ends(1)
+	if text := second.text(); !strings.Contains(text, fmt.Sprintf("process %d, uses %s", first.cmd.Process.Pid, first.dir)) {
+		t.Errorf("output:\n%s", text)
+	}
+	if now, err := os.ReadFile(filepath.Join(first.dir, "memory", "kubeconfig")); err != nil || !bytes.Equal(now, kubeconfig) {
+		t.Errorf("the second run wrote into the directory of the first: %v", err)
+	}
+	first.interrupt()
+	first.ends(0)
+	third := begin(t, "RUN_DIR="+first.dir, "RUN_ONCE=1")
+	third.ends(0)
+}
+
 // CLUSTER=mine writes nothing before somebody has agreed, and a namespace of its own is used.
 func TestRunInTheCurrentCluster(t *testing.T) {
 	cluster := begin(t) // plays the part of somebody's cluster

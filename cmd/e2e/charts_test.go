@@ -38,6 +38,7 @@ const chartsVariable = "CHARTS"
 // switched off leaves what Helm leaves, and can be switched on again. The charts of testdata/charts and of
 // helm/testdata/foreign are ours, and have the constructs that public charts use.
 func TestForeignCharts(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs an API server")
 	}
