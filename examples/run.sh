@@ -65,7 +65,7 @@ own_directory() {
   local other='' command=''
   [[ ! -s "$run/pid" ]] || other=$(<"$run/pid")
   if alive "$other"; then # it may be the number of another program by now
-    command=$(tr '\0' ' ' <"/proc/$other/cmdline" 2>/dev/null || ps -o args= -p "$other" 2>/dev/null) || true
+    command=$(tr '\0' ' ' 2>/dev/null <"/proc/$other/cmdline" || ps -o args= -p "$other" 2>/dev/null) || true
     [[ $command != *run.sh* ]] ||
       die "another make run, process $other, uses $run: end it with Ctrl-C, or give this one a directory of its own: RUN_DIR=.run2 make run"
   fi
@@ -126,7 +126,7 @@ ready() {
 # Builds in a process group of its own: Ctrl-C ends this script, and that ends the build.
 build() {
   local code=0
-  BUILD_THEN="the cluster and the operator start" launch bash .ci/build "$@"
+  BUILD_THEN="the cluster starts" launch bash .ci/build "$@"
   builder=$!
   wait "$builder" || code=$?
   builder=''

@@ -203,7 +203,7 @@ func TestInterrupts(t *testing.T) {
 		}
 		p := begin(t, "BUILT=", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 		p.expect("building the operator")
-		p.expect("0 % (package 1 of 4), 0 s so far; next: the cluster and the operator start")
+		p.expect("0 %, package 1 of 4, 0 s; next: the cluster starts")
 		p.interrupt()
 		p.ends(0)
 		if !strings.Contains(p.text(), "stopping the build") {
