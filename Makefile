@@ -131,11 +131,11 @@ quick: format vet-changed ## in seconds: format, vet of what changed, all tests 
 
 # go test begins packages in the order of the command line. The longest come first: one that is
 # left over at the end keeps a single processor busy.
-LONGEST := ./cmd/e2e ./helm ./examples ./kube ./actors ./actors/scenario ./values
+LONGEST := ./cmd/e2e ./kube ./actors ./helm ./examples ./testkit/devclustertest ./actors/scenario ./cmd/lint ./values ./hooks
 
 # So many packages at a time, on two processors too: most of them wait for an API server, for hooks or
 # for a timer, and leave a processor idle.
-AT_A_TIME := -p 3
+AT_A_TIME := -p 4
 
 # make check runs a failed test once more, by itself, as most end-to-end tests of Kubernetes projects do: one
 # test of a thousand that depends on the load of the machine must not hide what the others say. It

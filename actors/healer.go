@@ -28,7 +28,8 @@ import (
 //
 //	resting   -> the module runs again, a second after the last news
 //	running   -> Helm may have passed already: looked at again when the run has ended
-//	after     -> a hook of the module took it away on purpose; news of that may be late. A module
+//	after     -> a hook of the module may have taken it away on purpose: it is brought back once, and
+//	             when that run ends without it, too, a hook it was. News of that may be late. A module
 //	             without hooks did not: looked at again when the run has ended
 //
 //	resting -runBegan-> running -releaseApplied-> after -runEnded-> resting
@@ -55,8 +56,9 @@ type patient struct {
 	gone map[helm.Object]bool
 	// doubtful went while the module ran; true for those that went before Helm was done.
 	doubtful map[helm.Object]bool
-	// tried went right after a run, which may be late news of what a hook did. It is
-	// brought back once; when that happens again, a hook it was.
+	// tried went between Helm and the end of a run, or right after it: a hook may have taken it away, or
+	// anybody. It is brought back once; when that happens again, a hook it was. What has stayed until the next
+	// run was not taken by a hook.
 	tried   map[helm.Object]bool
 	changed bool // another client wrote the records of the release
 	hooks   bool // the module has hooks, which may take objects away
@@ -181,9 +183,9 @@ func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
 		case p.stage != resting:
 			p.doubtful[o] = p.doubtful[o] || p.stage == running
 		case late && p.tried[o]:
-			h.log.Debug("an object goes at the end of each run: a hook of the module takes it away", "module", name, "object", o.String())
+			h.taken(name, o)
 		default:
-			p.tried[o] = late
+			p.try(o, late)
 			h.lost(ctx, name, p, o)
 			h.healLater(ctx, name, p)
 		}
@@ -201,6 +203,7 @@ func (h *healer) runBegan(module string) {
 	p := h.patient(module)
 	p.stage, p.first = running, time.Time{}
 	clear(p.doubtful)
+	maps.DeleteFunc(p.tried, func(o helm.Object, _ bool) bool { return h.program.ReleaseWatch.Present(o) })
 	p.stopTimer()
 }
 
@@ -233,11 +236,31 @@ func (h *healer) runEnded(ctx actor.Context, msg runEnded) {
 	p := h.patient(msg.module)
 	p.stage, p.hooks, p.ended = resting, msg.hooks, time.Now()
 	if p.hooks {
-		maps.DeleteFunc(p.doubtful, func(_ helm.Object, beforeApplied bool) bool { return !beforeApplied })
+		maps.DeleteFunc(p.doubtful, func(o helm.Object, beforeApplied bool) bool {
+			if !beforeApplied && p.tried[o] {
+				h.taken(msg.module, o)
+				return true
+			}
+			p.try(o, !beforeApplied)
+			return false
+		})
 	}
 	if len(p.doubtful)+len(p.gone) > 0 {
 		h.healLater(ctx, msg.module, p)
 	}
+}
+
+// try notes whether a hook may have taken away what is brought back now.
+func (p *patient) try(o helm.Object, mayBeHook bool) {
+	if mayBeHook {
+		p.tried[o] = true
+	} else {
+		delete(p.tried, o)
+	}
+}
+
+func (h *healer) taken(module string, o helm.Object) {
+	h.log.Debug("an object goes at the end of each run: a hook of the module takes it away", "module", module, "object", o.String())
 }
 
 // forget is called when a module is switched off or deleted.

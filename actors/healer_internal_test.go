@@ -15,8 +15,8 @@ import (
 	"addon-operator/messages"
 )
 
-// H13: what goes between Helm and the end of the run is healed when the module has no hooks: nothing of ours
-// has taken it away, and nothing else would look at it again.
+// H13: what goes between Helm and the end of a run is healed when the module has no hooks. A hook may have taken
+// it away: then it is brought back once, and stays away when that run ends without it, too.
 func TestGoneAtTheEndOfARun(t *testing.T) {
 	o := helm.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "n", Name: "web"}
 	for _, hooks := range []bool{false, true} {
@@ -30,26 +30,27 @@ func TestGoneAtTheEndOfARun(t *testing.T) {
 		}))
 		spawned(t, p, modulePath+"web", actor.ReceiveFunc(func(actor.Context) {}))
 		pid := spawned(t, p, healerPath, newHealer(t.Context(), p))
-		p.Send(pid, runBegan{"web"})
-		p.Send(pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}})
-		p.Send(pid, objectGone{o})
-		p.Send(pid, runEnded{"web", hooks})
-		if hooks {
-			if s := mustAsk[messages.Monitored](t, p, pid, messages.ListMonitored{}); s == nil {
-				t.Error("the healer does not answer")
-			}
-			if live, ok := p.Inspector.Status(healerPath).(liveHealer); !ok || len(live.status.Ailing) > 0 {
-				t.Errorf("what a hook took away is to be healed: %v", live.status.Ailing)
-			}
-			continue
+		goes := func() {
+			p.Send(pid, runBegan{"web"})
+			p.Send(pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Back: []helm.Object{o}})
+			p.Send(pid, objectGone{o})
+			p.Send(pid, runEnded{"web", hooks})
 		}
+		goes()
 		select {
 		case got := <-queued:
 			if len(got.Tasks) != 1 || got.Tasks[0].Owner != "web" {
 				t.Errorf("it queued %+v", got)
 			}
 		case <-time.After(time.Minute):
-			t.Error("it is not healed")
+			t.Fatalf("it is not healed, with hooks: %t", hooks)
+		}
+		goes()
+		if s := mustAsk[messages.Monitored](t, p, pid, messages.ListMonitored{}); s == nil {
+			t.Error("the healer does not answer")
+		}
+		if live, ok := p.Inspector.Status(healerPath).(liveHealer); !ok || hooks && len(live.status.Ailing) > 0 {
+			t.Errorf("what a hook took away twice is to be healed: %v", live.status.Ailing)
 		}
 	}
 }

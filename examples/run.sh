@@ -33,7 +33,7 @@ export PATH="$PWD/bin:$PATH"
 export KUBECACHEDIR="$run/kube-cache"
 [[ $kind == mine ]] || export KUBECONFIG="$run/$kind/kubeconfig"
 
-builder='' operator='' cluster='' guard='' follower=''
+owned='' builder='' operator='' cluster='' guard='' follower=''
 
 say() { printf '\n== %s\n' "$*"; }
 
@@ -60,6 +60,19 @@ stop() {
   wait "$1" 2>/dev/null || true
 }
 
+# Two runs with one directory would write each other's kubeconfig and data.
+own_directory() {
+  local other='' command=''
+  [[ ! -s "$run/pid" ]] || other=$(<"$run/pid")
+  if alive "$other"; then # it may be the number of another program by now
+    command=$(tr '\0' ' ' 2>/dev/null <"/proc/$other/cmdline" || ps -o args= -p "$other" 2>/dev/null) || true
+    [[ $command != *run.sh* ]] ||
+      die "another make run, process $other, uses $run: end it with Ctrl-C, or give this one a directory of its own: RUN_DIR=.run2 make run"
+  fi
+  echo "$$" >"$run/pid"
+  owned=1
+}
+
 # Stops the operator before its cluster; an impatient second Ctrl-C kills both.
 cleanup() {
   local code=$?
@@ -74,6 +87,7 @@ cleanup() {
   stop "$operator"
   stop "$cluster"
   stop "$follower"
+  [[ -z $owned ]] || rm -f "$run/pid"
   exit "$code"
 }
 
@@ -112,7 +126,7 @@ ready() {
 # Builds in a process group of its own: Ctrl-C ends this script, and that ends the build.
 build() {
   local code=0
-  launch bash .ci/build "$@"
+  BUILD_THEN="the cluster starts" launch bash .ci/build "$@"
   builder=$!
   wait "$builder" || code=$?
   builder=''
@@ -334,6 +348,7 @@ fi
 export MODULES_DIR="${MODULES_DIR:-$PWD/examples/modules}"
 export GLOBAL_HOOKS_DIR="${GLOBAL_HOOKS_DIR:-$PWD/examples/global-hooks}"
 
+own_directory
 build_programs
 start_cluster
 prepare_cluster

@@ -197,12 +197,13 @@ func TestRunOfTheExamples(t *testing.T) {
 func TestInterrupts(t *testing.T) {
 	t.Run("during the build", func(t *testing.T) {
 		bin := t.TempDir()
-		slow := "#!/usr/bin/env bash\nif [[ $1 == list ]]; then echo one; exit; fi\necho example.com/package >&2\nexec sleep 1000\n"
+		slow := "#!/usr/bin/env bash\nif [[ $1 == list ]]; then printf '%s\\n' a b c d; exit; fi\necho example.com/a >&2\necho example.com/b >&2\nexec sleep 1000\n"
 		if err := os.WriteFile(filepath.Join(bin, "go"), []byte(slow), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		p := begin(t, "BUILT=", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 		p.expect("building the operator")
+		p.expect("0 %, package 1 of 4, 0 s; next: the cluster starts")
 		p.interrupt()
 		p.ends(0)
 		if !strings.Contains(p.text(), "stopping the build") {
@@ -283,6 +284,28 @@ func TestTakenPortIsNamed(t *testing.T) {
 	if !strings.Contains(p.text(), "port 9650 is taken") {
 		t.Errorf("output:\n%s", p.text())
 	}
+}
+
+// A second run with the same directory is refused before it writes there, and one of its own works.
+func TestSecondRunIsRefused(t *testing.T) {
+	first := begin(t)
+	first.expect("Ctrl-C ends the operator and the cluster")
+	kubeconfig, err := os.ReadFile(filepath.Join(first.dir, "memory", "kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := begin(t, "RUN_DIR="+first.dir)
+	second.ends(1)
+	if text := second.text(); !strings.Contains(text, fmt.Sprintf("process %d, uses %s", first.cmd.Process.Pid, first.dir)) {
+		t.Errorf("output:\n%s", text)
+	}
+	if now, err := os.ReadFile(filepath.Join(first.dir, "memory", "kubeconfig")); err != nil || !bytes.Equal(now, kubeconfig) {
+		t.Errorf("the second run wrote into the directory of the first: %v", err)
+	}
+	first.interrupt()
+	first.ends(0)
+	third := begin(t, "RUN_DIR="+first.dir, "RUN_ONCE=1")
+	third.ends(0)
 }
 
 // CLUSTER=mine writes nothing before somebody has agreed, and a namespace of its own is used.

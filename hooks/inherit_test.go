@@ -2,10 +2,13 @@ package hooks
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -140,5 +143,36 @@ func TestHooksAreOfferedToTheOOMKiller(t *testing.T) {
 	}
 	if now, err := os.ReadFile("/proc/self/oom_score_adj"); err != nil || !bytes.Equal(now, own) {
 		t.Errorf("the operator itself: %q, it was %q; %v", now, own, err)
+	}
+}
+
+// What a process has started before the operator could say so is offered to the kernel, too.
+func TestChildrenOfTheFirstMomentAreOffered(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/thread-self/children"); err != nil {
+		t.Skip("this kernel lists no children: ", err)
+	}
+	cmd := exec.Command("bash", "-c", `bash -c 'sleep 1000 & echo $$ $!; wait' & wait`)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		group(cmd.Process.Pid).signal(syscall.SIGKILL)
+		_ = cmd.Wait() // it was killed
+	})
+	var child, grandchild int
+	if _, err := fmt.Fscan(out, &child, &grandchild); err != nil {
+		t.Fatal(err)
+	}
+	offerToOOMKiller(cmd.Process.Pid)
+	for _, pid := range []int{cmd.Process.Pid, child, grandchild} {
+		if score, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid)); err != nil || string(score) != "1000\n" {
+			t.Errorf("process %d has %q, %v", pid, score, err)
+		}
 	}
 }

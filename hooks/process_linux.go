@@ -32,10 +32,29 @@ func dieWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr {
 	return attributes
 }
 
-// offerToOOMKiller has the kernel kill a process, and what it starts from now on, before the operator when memory runs out.
+// offerToOOMKiller has the kernel kill a process that has just begun before the operator when memory runs out, with what it
+// starts, and what its first thread and theirs have started already: on a busy machine that is possible.
 // Raising the score needs no privilege. Without it only that order is lost.
 func offerToOOMKiller(pid int) {
-	_ = os.WriteFile(filepath.Join("/proc", strconv.Itoa(pid), "oom_score_adj"), []byte("1000"), 0)
+	const most = 100 // a hook may start thousands, and starts more meanwhile
+	for family := []int{pid}; len(family) > 0; family = family[1:] {
+		one := strconv.Itoa(family[0])
+		_ = os.WriteFile(filepath.Join("/proc", one, "oom_score_adj"), []byte("1000"), 0) // children from now on inherit it
+		if len(family) < most {
+			family = append(family, startedBy(one, one)...)
+		}
+	}
+}
+
+// startedBy lists the children that a thread of a process has started and that were not reaped.
+func startedBy(process, thread string) (children []int) {
+	list, _ := os.ReadFile(filepath.Join("/proc", process, "task", thread, "children")) // the thread may have ended
+	for _, child := range bytes.Fields(list) {
+		if pid, err := strconv.Atoi(string(child)); err == nil {
+			children = append(children, pid)
+		}
+	}
+	return children
 }
 
 // machineClock is one for all processes of the machine; it goes on while the machine is suspended.
@@ -99,11 +118,8 @@ func peakMemory(pid int, threads bool) int64 {
 			tasks = threadsOf(dir)
 		}
 		for _, task := range tasks {
-			children, _ := os.ReadFile(filepath.Join(dir, "task", task, "children")) // the thread may have ended
-			for _, child := range bytes.Fields(children) {
-				if id, err := strconv.Atoi(string(child)); err == nil && len(family) < most {
-					family = append(family, id)
-				}
+			if children := startedBy(one, task); len(family) < most {
+				family = append(family, children[:min(len(children), most-len(family))]...)
 			}
 		}
 	}

@@ -392,7 +392,9 @@ func TestScriptWithoutItsXBit(t *testing.T) {
 
 // A hook that hangs ends the scenario with what it is about.
 func TestHookThatHangs(t *testing.T) {
-	results := module(t, Options{StepTimeout: 3 * time.Second}, map[string]string{
+	t.Parallel()
+	// So long a busy machine may take until the hook runs.
+	results := module(t, Options{StepTimeout: 10 * time.Second}, map[string]string{
 		"010-a/hooks/hangs.sh":  "#!/bin/sh\n[ \"$1\" = --config ] && echo '{\"configVersion\": \"v1\", \"beforeHelm\": 1}' || exec sleep 60\n",
 		"010-a/tests/hang.yaml": "description: d",
 	})

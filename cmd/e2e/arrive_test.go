@@ -265,6 +265,7 @@ webhooks:
 
 // The service of a conversion webhook does not answer: the error names the definition, and the module that brought it. H24.
 func TestConversionWithoutService(t *testing.T) {
+	t.Parallel()
 	for what, dir := range map[string]string{"in templates": "templates", "in crds": "crds"} {
 		t.Run(what, func(t *testing.T) {
 			kind := devclustertest.Kind("Turned")

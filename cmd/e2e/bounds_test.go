@@ -150,6 +150,7 @@ func TestBombInAValuesFile(t *testing.T) {
 // What hooks write is bounded, too; a hook that writes too much has failed, and the
 // operator goes on. D39, K1.
 func TestBombInTheOutputOfHooks(t *testing.T) {
+	t.Parallel()
 	for what, c := range map[string]struct{ script, says string }{
 		"copies of copies": {
 			`for i in {1..30}; do echo '{"op":"copy","from":"/two","path":"/two/copy'$i'"}'; done > "$VALUES_JSON_PATCH_PATH"`,

@@ -33,44 +33,6 @@ import (
 // chartsVariable names a directory with charts to play instead of ours: see make charts.
 const chartsVariable = "CHARTS"
 
-// Charts of others live as modules as they do with Helm, in one operator: each is installed, and its manifest
-// is that of Helm; a restart makes no revision; an edit makes one; a deleted object comes back; a module that is
-// switched off leaves what Helm leaves, and can be switched on again. The charts of testdata/charts and of
-// helm/testdata/foreign are ours, and have the constructs that public charts use.
-func TestForeignCharts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs an API server")
-	}
-	dir := os.Getenv(chartsVariable)
-	var all []*foreignChart
-	if dir != "" {
-		all = foreignCharts(t, dir)
-	} else {
-		all = ownCharts(t)
-	}
-	inOrder(all)
-	t.Run("groups", func(t *testing.T) {
-		for i, group := range withoutConflicts(all) {
-			t.Run(strconv.Itoa(i+1), func(t *testing.T) { playCharts(t, group) })
-		}
-	})
-	for _, c := range all {
-		t.Log(c.name, c.version, "edited:", c.edited, "notes:", strings.Join(c.notes, "; "))
-		for _, problem := range c.problems {
-			t.Errorf("%s %s: %s", c.name, c.version, problem)
-		}
-		if c.refused != "" && dir == "" {
-			t.Errorf("%s: Helm refuses it: %s", c.name, c.refused)
-		}
-		if c.edit == nil && c.refused == "" && dir == "" {
-			t.Errorf("%s: no value to edit was found", c.name)
-		}
-	}
-	if dir != "" {
-		writeTable(t, all)
-	}
-}
-
 // ownCharts unpacks the charts of this repository.
 func ownCharts(t testing.TB) (all []*foreignChart) {
 	t.Helper()
@@ -138,9 +100,10 @@ type chartsPlay struct {
 	status   map[string]view.ModuleStatus // of modules, as of the last look
 }
 
+// playCharts plays a group in a cluster that it has for itself: nothing serves the webhooks of charts.
 func playCharts(t *testing.T, group []*foreignChart) {
 	t.Helper()
-	h, cluster := ownHouse(t, "-- modules/values.yaml --\n", devclustertest.StartOwn)
+	h, cluster := houseWithCluster(t, "-- modules/values.yaml --\n", devclustertest.StartOwn)
 	p := newChartsPlay(h, cluster, group)
 	p.start()
 	p.install()

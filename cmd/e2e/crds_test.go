@@ -11,6 +11,7 @@ import (
 // A file in crds/ of one module, or of a subchart, that is wrong is a failure of this module: the others are installed and
 // run, the error names the file, and the module runs when it is corrected. M2, M4, design 4.
 func TestWrongCRDsOfOneModule(t *testing.T) {
+	t.Parallel()
 	for what, c := range map[string]struct{ policy, file, text, says string }{
 		"another kind": {
 			"block", "modules/010-bad/crds/a.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: bad}}\n",

@@ -154,7 +154,7 @@ func (s *terminal) press(keys string) {
 }
 
 // lastOutput is how long the output of a process that has ended may take to be seen.
-const lastOutput = 5 * time.Second
+const lastOutput = 30 * time.Second
 
 // see waits until the screen has all of the texts, and none of those that begin with an exclamation mark.
 func (s *terminal) see(texts ...string) {

@@ -70,6 +70,7 @@ echo '{"configVersion": "v1", "beforeAll": 1, "kubernetes": [{"kind": "Pod", "jq
 // A patch that is no JSON patch, or that touches what it may not, fails the hook, and
 // nothing of its run is applied. D17, D20, D21, D26.
 func TestMalformedPatches(t *testing.T) {
+	t.Parallel()
 	for situation, c := range map[string]struct {
 		body string
 		says []string

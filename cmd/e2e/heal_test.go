@@ -34,6 +34,43 @@ func TestDeletedObjectIsBack(t *testing.T) {
 	}
 }
 
+// An object that a person deletes while afterHelm hooks run is back when they have ended; what such a hook takes away
+// itself is brought back once, and not again. H13.
+func TestDeletedWhileAfterHelmHooksRun(t *testing.T) {
+	h := newHouse(t, "web")
+	h.write("modules/010-web/templates/job.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: done}\ndata: {a: b}\n")
+	h.write("modules/010-web/hooks/z.sh", `#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "afterHelm": 1}'; exit; fi
+kubectl -n $NAMESPACE delete configmap done --ignore-not-found --wait=true >&2
+echo z >> "$OUT/z"
+while [[ -e $OUT/hold ]]; do sleep 0.05; done
+`)
+	o := h.start().ready()
+	runs := func(n int) {
+		t.Helper()
+		h.eventually(fmt.Sprintf("%d runs of the hook", n), func() error {
+			if got := strings.Count(h.read("out/z"), "z"); got != n {
+				return fmt.Errorf("there were %d", got)
+			}
+			return nil
+		})
+	}
+	o.expect("the module runs again", "ConfigMap "+h.namespace+"/done")
+	runs(2)
+
+	h.write("out/hold", "")
+	h.setConfig(map[string]string{"web": "size: large"})
+	runs(3)
+	h.deleteConfigMap("web")
+	h.remove("out/hold")
+	o.expect("the module runs again", "ConfigMap "+h.namespace+"/web")
+	h.awaitConfigMap("web", "size", "large")
+	runs(4)
+	if n := o.count("the module runs again", "/done"); n != 1 {
+		t.Errorf("what the hook takes away was brought back %d times, want once", n)
+	}
+}
+
 // CRDs of a module are installed before any module runs, and its own objects with them. One
 // that is deleted by hand comes back with its objects, also when it is another module's; so
 // does an object alone. They stay when their module is disabled. M2, M5, M6, H13.

@@ -25,10 +25,17 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-// ownHouse is a house on a cluster that the test has for itself.
+// ownHouse is a house on a cluster that the test has for itself. The test runs in parallel with others.
 func ownHouse(t *testing.T, name string, start func(testing.TB) *devclustertest.Cluster) (*house, *devclustertest.Cluster) {
 	t.Helper()
-	h := newHouse(t, name)
+	t.Parallel()
+	return houseWithCluster(t, name, start)
+}
+
+// houseWithCluster is ownHouse for tests that say themselves whether they are parallel.
+func houseWithCluster(t *testing.T, name string, start func(testing.TB) *devclustertest.Cluster) (*house, *devclustertest.Cluster) {
+	t.Helper()
+	h := houseOn(t, devclustertest.Start(t), name)
 	cluster := start(t)
 	client, err := kubernetes.NewForConfig(cluster.RESTConfig())
 	if err != nil {

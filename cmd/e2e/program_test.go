@@ -20,7 +20,7 @@ const (
 	// Without noRaceSleep, each program with the race detector sleeps for a second at its end.
 	raceVariable, noRaceSleep = "GORACE", "atexit_sleep_ms=0"
 	// together is the number of tests at a time: they wait more than they compute.
-	together = "6"
+	together = "8"
 )
 
 // TestMain builds the program, with the race detector when the tests have it.

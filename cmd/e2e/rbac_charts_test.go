@@ -14,6 +14,7 @@ import (
 // subcharts define. Rules with a * stand on top, with the chart that asks for them. A chart that does not render
 // without values of its owner costs no other its rules.
 func TestRulesOfForeignCharts(t *testing.T) {
+	t.Parallel()
 	var all []*foreignChart
 	if dir := os.Getenv(chartsVariable); dir != "" {
 		all = foreignCharts(t, dir)

@@ -318,6 +318,7 @@ echo '[{"op": "add", "path": "/work/n", "value": '$((n + 1))'}]' >"$CONFIG_VALUE
 // With one rule removed the state on the debug address says which verb on which resource is
 // missing. Issue 8, "Proof".
 func TestStateNamesTheMissingRule(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		group, resource string
 		says            []string

@@ -10,6 +10,7 @@ import (
 // mistake in options. The error names what to touch and how to fix it. Issue 2, "Bad
 // input"; B7, B8, A6, A19, C6–C8, D30.
 func TestStartUpIsRefused(t *testing.T) {
+	t.Parallel()
 	const script = "#!/usr/bin/env bash\n"
 	cases := map[string]struct {
 		file, content string   // written over a house that is in order

@@ -20,7 +20,8 @@ type flags struct {
 	output, release string
 	values          []string
 	strict, tests   bool
-	limit           time.Duration
+	limit           time.Duration // of a call of a hook or script
+	stepLimit       time.Duration // of a step of a test
 }
 
 // Command finds mistakes in modules.
@@ -52,12 +53,13 @@ The exit code is 1 when there is an error, or with --strict a warning; else it i
 	set.StringArrayVar(&f.values, "values", nil, "file with values that hooks would find out, such as {global: {…}}; can be given several times")
 	set.BoolVar(&f.strict, "strict", false, "fail on warnings, too")
 	set.BoolVar(&f.tests, "tests", true, "play the tests of modules, too")
-	set.DurationVar(&f.limit, "hook-limit", 10*time.Second, "time until a hook must have answered --config, an enabled script its question, and a step of a test must be over")
+	set.DurationVar(&f.limit, "hook-limit", 30*time.Second, "time until a hook must have answered --config, and an enabled script its question")
+	set.DurationVar(&f.stepLimit, "step-timeout", time.Minute, "time until the operator must be idle after a step of a test")
 	return cmd
 }
 
 func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
-	o := Options{Dirs: c.Dirs, Tests: f.tests, HookLimit: f.limit, JQLibrary: c.JQDirs(), Chroot: c.ChrootDir, CRDSkip: c.CRDPrefixes()}
+	o := Options{Dirs: c.Dirs, Tests: f.tests, HookLimit: f.limit, StepTimeout: f.stepLimit, JQLibrary: c.JQDirs(), Chroot: c.ChrootDir, CRDSkip: c.CRDPrefixes()}
 	release, err := builtin.ParseRelease(f.release)
 	if err != nil {
 		return cli.Usagef("--kube-version: %w", err)
@@ -70,6 +72,9 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 	}
 	if f.limit <= 0 {
 		return cli.Usagef("--hook-limit must be above 0, not %s", f.limit)
+	}
+	if f.stepLimit <= 0 {
+		return cli.Usagef("--step-timeout must be above 0, not %s", f.stepLimit)
 	}
 	for _, file := range f.values {
 		data, err := os.ReadFile(file)

@@ -28,6 +28,8 @@ type Options struct {
 	Tests bool
 	// HookLimit is how long one hook may take to answer --config, and an enabled script to answer at all.
 	HookLimit time.Duration
+	// StepTimeout is how long the operator may take until it is idle after a step of a test; 0: a minute.
+	StepTimeout time.Duration
 
 	// Memory is that of the last check of these directories with these options; nil: everything is looked at.
 	Memory *Memory

@@ -69,7 +69,7 @@ func (c *checks) scenarios(ctx context.Context, dir, module string) {
 		c.found.add(Error, dir, place{}, err.Error())
 		return
 	}
-	options := scenario.Options{JQLibrary: c.JQLibrary, CRDSkip: c.CRDSkip, StepTimeout: c.HookLimit, Coverage: true}
+	options := scenario.Options{JQLibrary: c.JQLibrary, CRDSkip: c.CRDSkip, StepTimeout: c.StepTimeout, Coverage: true}
 	results := scenario.Play(ctx, list, options, nil)
 	if !slices.ContainsFunc(results, func(r scenario.Result) bool { return !r.Passed() }) { // else not all steps were played
 		c.unexercised(dir, module, results)

@@ -22,7 +22,7 @@ import (
 const lastWord = time.Second
 
 // Dial connects to a port on the loopback interface of a Pod. Nothing listens on this machine meanwhile. The error
-// of a Pod in which nothing listens on the port comes with the first Read. The user needs the permission to create
+// of a Pod in which nothing listens on the port comes with the first Read at the latest. The user needs the permission to create
 // pods/portforward in the namespace.
 func (p Pod) Dial(ctx context.Context, port int) (net.Conn, error) {
 	type dialled struct {
@@ -107,12 +107,7 @@ func open(connection httpstream.Connection, port int) (net.Conn, error) {
 		return nil, err
 	}
 	_ = problems.Close() // nothing is written to it
-	headers.Set(corev1.StreamType, corev1.StreamTypeData)
-	data, err := connection.CreateStream(headers)
-	if err != nil {
-		return nil, err
-	}
-	c := &conn{Stream: data, connection: connection, reason: make(chan error, 1)}
+	c := &conn{connection: connection, reason: make(chan error, 1)}
 	go func() {
 		const longest = 4 << 10
 		text, _ := io.ReadAll(io.LimitReader(problems, longest)) // it ends with the connection
@@ -122,6 +117,10 @@ func open(connection httpstream.Connection, port int) (net.Conn, error) {
 		}
 		c.reason <- errors.New(strings.TrimSpace(string(text)))
 	}()
+	headers.Set(corev1.StreamType, corev1.StreamTypeData)
+	if c.Stream, err = connection.CreateStream(headers); err != nil { // the kubelet may have given up before it has answered this
+		return nil, c.explain(err)
+	}
 	return c, nil
 }
 
@@ -131,15 +130,20 @@ func (c *conn) Read(p []byte) (int, error) {
 	if n > 0 || err == nil {
 		return n, err
 	}
+	return 0, c.explain(err)
+}
+
+// explain waits a moment for the reason that the kubelet gives for the end; without one it is err.
+func (c *conn) explain(err error) error {
 	select {
 	case reason := <-c.reason:
 		c.reason <- reason
 		if reason != nil {
-			return 0, reason
+			return reason
 		}
 	case <-time.After(lastWord):
 	}
-	return 0, err
+	return err
 }
 
 // Close implements net.Conn.
