@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Pages that read a body, or render charts, take tens of mebibytes each. maxHeavy of them are made at a time; who comes
+// Pages that read a body, render charts, or read records of releases, take tens of mebibytes each. maxHeavy of them are made at a time; who comes
 // later waits, before his body is read. J8.
 const (
 	maxHeavy    = 2
@@ -25,7 +26,8 @@ func newGate() gate { return make(gate, maxHeavy) }
 // heavy reports whether a page is one of those.
 func heavy(r *http.Request) bool {
 	asked := strings.TrimSuffix(r.URL.Path, path.Ext(r.URL.Path))
-	return r.Method == http.MethodPost || asked == "/plan" || strings.HasSuffix(asked, "/render")
+	_, part, module := strings.Cut(strings.TrimPrefix(asked, "/module/"), "/")
+	return r.Method == http.MethodPost || asked == "/plan" || module && slices.Contains([]string{"render", "history", "diff"}, part)
 }
 
 // handler serves heavy pages when there is a place, and all others at once.

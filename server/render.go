@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -26,10 +25,8 @@ func (s modulePages) renderPage(r *http.Request) (any, error) {
 	}
 	asked := func(name string) bool { return r.URL.Query().Get(name) == "true" }
 	o := view.RenderRequest{Diff: asked("diff"), Broken: asked("debug"), Secrets: showSecrets(r)}
-	if since := r.URL.Query().Get("since"); since != "" {
-		if o.Since, err = strconv.Atoi(since); err != nil || o.Since < 1 {
-			return nil, badRequest("since must be the number of a revision, not %q", since)
-		}
+	if o.Since, err = revision(r, "since"); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), renderTimeout)
 	defer cancel()
@@ -49,7 +46,11 @@ func writeRendered(w io.Writer, rendered view.Rendered, o view.RenderRequest) {
 	if len(rendered.Changes) == 0 {
 		fmt.Fprintf(w, "Nothing differs from the deployed release, revision %d.\n", rendered.Revision)
 	}
-	for _, c := range rendered.Changes {
+	writeChanges(w, rendered.Changes)
+}
+
+func writeChanges(w io.Writer, changes []view.ObjectDiff) {
+	for _, c := range changes {
 		fmt.Fprintf(w, "%s is %s\n%s\n", c.Object, c.Action, strings.TrimRight(c.Diff, "\n"))
 	}
 }

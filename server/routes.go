@@ -87,6 +87,8 @@ func (s router) debugRoutes() []Route {
 		get("/module/resource-monitor", "", "the objects of releases that are watched for deletion", json(modules.resourceMonitor)),
 		get("/module/{name}/{page}", "global=true, show-secrets=true", "values, config, patches, snapshots or status of a module", json(modules.modulePage)),
 		get("/module/{name}/render", "diff=true, since=REVISION, debug=true, show-secrets=true", "what the chart makes of the values now; what differs from the deployed release, or from an earlier revision", page{modules.renderPage, asText}),
+		get("/module/{name}/history", "max=NUMBER", "the newest recorded revisions of a module's release, 20 unless more are asked for", page{modules.historyPage, asJSON}),
+		get("/module/{name}/diff", "from=REVISION, to=REVISION, show-secrets=true", "what differs between two revisions of a module's release, by default the two newest; what is too long is left out", page{modules.diffPage, asText}),
 		get("/module/{name}/drift", "show-secrets=true", "which fields of a module's objects others have changed, by the last check", json(modules.drift)),
 		get("/hook/list", "module=NAME", "all hooks and what they run on", json(hooks.hookList)),
 		get("/hook/runs", "module=NAME, hook=NAME, after=NUMBER", "the last runs of hooks: when, why, how long, and their last lines", json(hooks.runs)),

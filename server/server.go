@@ -45,6 +45,10 @@ type Source struct {
 	Ask func(ctx context.Context, path string, question any) (any, error)
 	// Render renders the chart of a module with its values now; nil when it is not available.
 	Render func(ctx context.Context, module string, request view.RenderRequest) (view.Rendered, error)
+	// Releases returns the newest revisions of a module's release, at most so many, and Compare what differs between two of them,
+	// where an error may be a *view.NoRevisionError; nil when they cannot be read.
+	Releases func(ctx context.Context, module string, most int) (view.ReleaseHistory, error)
+	Compare  func(ctx context.Context, module string, request view.DiffRequest) (view.RevisionDiff, error)
 	// Parameters can be changed while the operator runs; nil when there are none.
 	Parameters Parameters
 	// Cluster is the address of the API server, ConfigMap is NAMESPACE/NAME of that with values. The debug address tells both in

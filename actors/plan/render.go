@@ -20,10 +20,10 @@ import (
 	"addon-operator/values"
 )
 
-// Renderer renders charts, and changes nothing. Package helm implements it.
+// Renderer renders charts, and reads records of releases. It changes nothing. Package helm implements it.
 type Renderer interface {
 	Show(ctx context.Context, m helm.Module) ([]helm.Document, error)
-	Deployed(ctx context.Context, release string, earlier int) (objects []map[string]any, revision int, err error)
+	Recorder
 }
 
 // Render renders the chart of a module, and compares it with the deployed release if that is asked.
@@ -60,7 +60,7 @@ func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values
 	if request.Secrets {
 		mask = nil
 	}
-	rendered.Changes = diffObjects(deployed, now, mask)
+	rendered.Changes = (&differ{from: "deployed", to: "now", mask: mask}).objects(deployed, now)
 	return rendered, nil
 }
 
@@ -102,15 +102,30 @@ func showDocument(d helm.Document, request view.RenderRequest, mask func(map[str
 	return shown, nil
 }
 
-// diffObjects returns what differs between the objects of two renders, sorted by name. mask hides
-// secrets in an object; nil shows them.
-func diffObjects(before, after []map[string]any, mask func(map[string]any) map[string]any) []view.ObjectDiff {
+// differ makes the difference of objects of two renders.
+type differ struct {
+	from, to string // names of the two
+	// mask hides secrets in an object; nil shows them.
+	mask func(map[string]any) map[string]any
+	// limited says that what is too long is left out.
+	limited bool
+
+	size          int // of all differences
+	lines, untold int // lines, and whole objects, that were left out
+}
+
+// objects returns what differs between the objects of two renders, sorted by name.
+func (d *differ) objects(before, after []map[string]any) []view.ObjectDiff {
 	old, now := byName(before), byName(after)
 	names := maps.Clone(old)
 	maps.Copy(names, now)
 	changes := []view.ObjectDiff{}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if reflect.DeepEqual(old[name], now[name]) {
+			continue
+		}
+		if d.limited && (len(changes) == mostDiffs || d.size >= longestDiffs) {
+			d.untold++
 			continue
 		}
 		action := "changed"
@@ -120,9 +135,24 @@ func diffObjects(before, after []map[string]any, mask func(map[string]any) map[s
 		case now[name] == nil:
 			action = "removed"
 		}
-		changes = append(changes, view.ObjectDiff{Object: name, Action: action, Diff: diffObject(old[name], now[name], mask)})
+		changes = append(changes, view.ObjectDiff{Object: name, Action: action, Diff: d.object(old[name], now[name])})
 	}
 	return changes
+}
+
+// cut says what was left out; empty: nothing was.
+func (d *differ) cut() string {
+	var parts []string
+	if d.lines > 0 {
+		parts = append(parts, view.Count(d.lines, "line"))
+	}
+	if d.untold > 0 {
+		parts = append(parts, view.Count(d.untold, "changed object"))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "too long: " + strings.Join(parts, " and ") + " left out"
 }
 
 // byName is a map from "Kind namespace/name" to the object.
@@ -134,11 +164,19 @@ func byName(objects []map[string]any) map[string]map[string]any {
 	return out
 }
 
-// diffObject is the difference of two objects as YAML. A secret that differs is hidden on both
+// object is the difference of two objects as YAML. A secret that differs is hidden on both
 // sides, also where only one of them looks like one, and it is said that it differs.
-func diffObject(before, after map[string]any, mask func(map[string]any) map[string]any) string {
-	if mask != nil {
-		before, after = dryrun.HideBoth(before, after, mask)
+func (d *differ) object(before, after map[string]any) string {
+	if d.mask != nil {
+		before, after = dryrun.HideBoth(before, after, d.mask)
 	}
-	return cmp.Or(dryrun.Unified(before, after, "deployed", "now"), "only hidden values differ; ask with show-secrets\n")
+	text := cmp.Or(dryrun.Unified(before, after, d.from, d.to), "only hidden values differ; ask with show-secrets\n")
+	if most := min(longestDiff, longestDiffs-d.size); d.limited && len(text) > most {
+		kept := text[:strings.LastIndexByte(text[:most], '\n')+1]
+		left := strings.Count(text[len(kept):], "\n")
+		d.lines += left
+		text = kept + fmt.Sprintf("… %s more\n", view.Count(left, "line"))
+	}
+	d.size += len(text)
+	return text
 }

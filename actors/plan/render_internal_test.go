@@ -31,7 +31,7 @@ func TestDiffOfRenders(t *testing.T) {
 	after := objectsOf(t, "{kind: Service, metadata: {name: same}}", "{kind: Service, metadata: {name: new}}", secret("s3cret2"), deployment("b"))
 	var got []string
 	mask := (*values.Hider)(nil).Object
-	changes := diffObjects(before, after, mask)
+	changes := (&differ{mask: mask}).objects(before, after)
 	for _, c := range changes {
 		got = append(got, c.Object+" "+c.Action)
 		if strings.Contains(c.Diff, "s3cret") {
@@ -47,10 +47,10 @@ func TestDiffOfRenders(t *testing.T) {
 	if !strings.Contains(changes[1].Diff, " (changed)") {
 		t.Errorf("the Secret: %s", changes[1].Diff)
 	}
-	if changes = diffObjects(before, after, nil); !strings.Contains(changes[1].Diff, "-  a: s3cret1\n+  a: s3cret2\n") {
+	if changes = (&differ{}).objects(before, after); !strings.Contains(changes[1].Diff, "-  a: s3cret1\n+  a: s3cret2\n") {
 		t.Errorf("with secrets: %+v", changes)
 	}
-	if changes = diffObjects(before, before, mask); len(changes) != 0 {
+	if changes = (&differ{mask: mask}).objects(before, before); len(changes) != 0 {
 		t.Errorf("the same: %v", changes)
 	}
 }
@@ -71,7 +71,7 @@ func TestDiffOfRendersHidesBothSides(t *testing.T) {
 			if turned {
 				before, after = after, before
 			}
-			changes := diffObjects(before, after, (*values.Hider)(nil).Object)
+			changes := (&differ{mask: (*values.Hider)(nil).Object}).objects(before, after)
 			if len(changes) != 1 {
 				t.Fatal(changes)
 			}

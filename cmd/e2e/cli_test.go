@@ -29,6 +29,17 @@ func (o *operator) ask(command string, want ...string) string {
 	return string(out)
 }
 
+// refuse runs a command that must fail, with these parts in what it prints.
+func (o *operator) refuse(command string, want ...string) {
+	o.house.t.Helper()
+	cmd := exec.Command(program(), strings.Fields(command)...)
+	cmd.Env = append(slices.Clone(o.env), "ADDON_OPERATOR_DEBUG_ADDRESS=unix:"+o.house.socket())
+	out, err := cmd.CombinedOutput()
+	if err == nil || !containsAll(string(out), want) {
+		o.house.t.Errorf("%s: %v, want %q in\n%s", command, err, want, out)
+	}
+}
+
 // Issue 8, point 4: a person looks into a running operator, from modules to manifests, and
 // changes how much it logs. J4, J6.
 func TestLookIntoARunningOperator(t *testing.T) {
@@ -85,6 +96,17 @@ fi
 	o.expect("release step") // at debug level
 	h.awaitRevisions("well", "1:superseded 2:deployed")
 	o.ask("why well", "module well: ", "because of ConfigMap")
+	o.ask("history well", "REVISION  UPDATED", "deployed", "superseded", "1.0.0", "Upgrade complete", "Install complete")
+	o.ask("history well --max 1", "1 older revision left out; --max shows more.")
+	if out := o.ask("diff well", "What revision 2 of well has changed since revision 1:", "~ Secret well", "password: '*** (changed)'"); strings.Contains(out, "s3cret") {
+		t.Errorf("the difference shows a secret:\n%s", out)
+	}
+	o.ask("diff well --show-secrets", "-  password: s3cret", "+  password: other")
+	o.ask("diff well --from 2 --to 2", "No object differs between the revisions 2 and 2 of well.")
+	o.refuse("diff well --from 7", "revision 7 of module well is not recorded; there are 2, 1")
+	o.refuse("history wel", "did you mean well?")
+	o.refuse("diff off", "no revision of module off is recorded: it has no chart, or no run of Helm has begun")
+	o.ask("history off", "No revision of module off is recorded")
 	h.setConfig(map[string]string{"well": "size: many\nsizee: 1\n: ["})
 	h.eventually("an event on the ConfigMap", func() error { return h.hasEvent("Refused", "Warning") })
 	h.setConfig(map[string]string{"well": "size: 2"})

@@ -26,9 +26,18 @@ func (renderedByHand) Show(_ context.Context, m helm.Module) ([]helm.Document, e
 	return []helm.Document{{Source: m.Name + "/templates/secret.yaml", Text: "kind: Secret # s3cret\n", Objects: []map[string]any{secret}}}, nil
 }
 
-func (renderedByHand) Deployed(_ context.Context, name string, _ int) (objects []map[string]any, revision int, err error) {
+func (renderedByHand) Deployed(_ context.Context, name string, revision int) (objects []map[string]any, found int, err error) {
 	old := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}, "data": map[string]any{"url": "a"}}
+	if revision == 2 {
+		old = map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name}, "stringData": map[string]any{"a": "s3cret"}}
+	}
 	return []map[string]any{old}, 3, nil
+}
+
+func (renderedByHand) Revisions(context.Context, string) ([]int, error) { return []int{3, 2}, nil }
+
+func (renderedByHand) History(context.Context, string, int) (newest []helm.Recorded, recorded int, err error) {
+	return []helm.Recorded{{Revision: 3, Status: "deployed", ChartVersion: "1.0.0", Description: "Upgrade complete"}}, 2, nil
 }
 
 // asked are the paths under which a route is asked for, in the house of the tests.

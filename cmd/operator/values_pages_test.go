@@ -102,7 +102,7 @@ func startRunning(t *testing.T) *running {
 	changeable.addLogLevel(&slog.LevelVar{})
 	r.pages = httptest.NewServer(server.Debug(server.Source{
 		Inspector: operator.Inspector(), Converge: operator.Converge, Ask: operator.Ask, Version: "v1.2.3",
-		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: operator.Render, Parameters: changeable, Plan: operator.Plan,
+		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: operator.Render, Releases: operator.History, Compare: operator.Compare, Parameters: changeable, Plan: operator.Plan,
 	}))
 	t.Cleanup(r.pages.Close)
 	if _, err := r.run("values", "explain", "global"); err == nil {

@@ -172,6 +172,9 @@ func (a *asking) repeat(cmd *cobra.Command, once func(io.Writer) error) error {
 }
 
 func isTerminal(w io.Writer) bool {
+	if p, ok := w.(printable); ok {
+		w = p.Writer
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -159,9 +158,5 @@ func (p *planning) print(w io.Writer, plan view.Plan, source string) error {
 	if p.output == "json" || p.output == "yaml" {
 		return writeData(w, p.output, plan)
 	}
-	colored := p.color == "always"
-	if p.color == "auto" {
-		colored = isTerminal(w) && os.Getenv("NO_COLOR") == ""
-	}
-	return writePlan(w, plan, source, colored)
+	return writePlan(w, plan, source, p.color == "always" || p.color == "auto" && colored(w))
 }

@@ -29,6 +29,9 @@ func (t *planText) line(color, format string, args ...any) {
 	t.WriteString(text + "\n")
 }
 
+// colored reports whether colors are wanted there.
+func colored(w io.Writer) bool { return isTerminal(w) && os.Getenv("NO_COLOR") == "" }
+
 // mark shows an outcome in one character and a color.
 func mark(what string) (sign, color string) {
 	switch what {
@@ -44,7 +47,7 @@ func mark(what string) (sign, color string) {
 
 // WriteObjects prints what would happen to objects, as a plan does.
 func WriteObjects(w io.Writer, objects []view.ObjectPlan) error {
-	t := &planText{colored: isTerminal(w) && os.Getenv("NO_COLOR") == ""}
+	t := &planText{colored: colored(w)}
 	for _, o := range objects {
 		t.object(o)
 	}
@@ -111,9 +114,15 @@ func (t *planText) object(o view.ObjectPlan) {
 		note = " (" + o.Note + ")"
 	}
 	t.line(color, "    %s %s%s", sign, o.Object, note)
-	const headings = 2 // they repeat the name
 	lines := strings.Split(strings.TrimSuffix(o.Diff, "\n"), "\n")
-	for _, line := range lines[min(headings, len(lines)):] {
+	if strings.HasPrefix(o.Diff, "--- ") { // the headings repeat the name
+		const headings = 2
+		lines = lines[min(headings, len(lines)):]
+	}
+	for _, line := range lines {
+		if line == "" {
+			continue
+		}
 		color := ""
 		switch {
 		case strings.HasPrefix(line, "+"):
