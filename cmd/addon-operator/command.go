@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"addon-operator/cmd/bring"
 	"addon-operator/cmd/cli"
@@ -36,6 +37,8 @@ and schemas. Without a command it starts the operator.`
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl addon"}
 		root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
+	root.Version = version
+	root.SetVersionTemplate("addon-operator {{.Version}}\n")
 	remote.DumpActors(cfg, root)
 
 	values, hook, module := remote.Values(cfg), remote.Hook(cfg), remote.Module(cfg)
@@ -48,7 +51,7 @@ and schemas. Without a command it starts the operator.`
 		}
 		root.AddCommand(commands...)
 	}
-	add(cli.GroupRun, start, versionCommand(), rbac.Command(cfg), operator.KeepHooks(cfg))
+	add(cli.GroupRun, start, versionCommand(), debugOptions(), rbac.Command(cfg), operator.KeepHooks(cfg))
 	add(cli.GroupChange, slices.Concat(remote.Edits(cfg), remote.Requests(cfg))...)
 	add(cli.GroupLook, remote.Status(cfg), remote.Get(cfg), remote.Logs(cfg), remote.Why(cfg), remote.Wait(cfg), remote.History(cfg), remote.Diff(cfg), remote.Plan(cfg, operator.Plan), values, hook, module, remote.Global(cfg),
 		remote.Queue(cfg), remote.Config(cfg), remote.Log(cfg), remote.Raw(cfg))
@@ -60,6 +63,19 @@ and schemas. Without a command it starts the operator.`
 func versionCommand() *cobra.Command {
 	return &cobra.Command{Use: "version", Short: "Print the version", Args: cli.NoArgs, Run: func(cmd *cobra.Command, _ []string) {
 		fmt.Fprintln(cmd.OutOrStdout(), "addon-operator", version)
+	}}
+}
+
+// debugOptions prints the options that help to find a fault; existing installations have it under this name.
+func debugOptions() *cobra.Command {
+	return &cobra.Command{Use: "debug-options", Short: "Print the options that help to find a fault", Args: cli.NoArgs, Hidden: true, Run: func(cmd *cobra.Command, _ []string) {
+		shown := pflag.NewFlagSet("", pflag.ContinueOnError)
+		cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) {
+			if strings.HasPrefix(f.Name, "debug-") || strings.HasPrefix(f.Name, "log-") {
+				shown.AddFlag(f)
+			}
+		})
+		fmt.Fprint(cmd.OutOrStdout(), shown.FlagUsages())
 	}}
 }
 

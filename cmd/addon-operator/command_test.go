@@ -83,7 +83,20 @@ func TestExitCodes(t *testing.T) {
 
 // B2.
 func TestVersion(t *testing.T) {
-	if out, err := commanded(nil, "version"); out != "addon-operator dev\n" || err != nil {
+	for _, line := range []string{"version", "--version"} {
+		if out, err := commanded(nil, line); out != "addon-operator dev\n" || err != nil {
+			t.Errorf("%s: got %q, %v", line, out, err)
+		}
+	}
+}
+
+// B2: existing installations have this command; help does not list it.
+func TestDebugOptions(t *testing.T) {
+	out, err := commanded(nil, "debug-options")
+	if err != nil || !strings.Contains(out, "--debug-unix-socket") || !strings.Contains(out, "--log-level") || strings.Contains(out, "--namespace") {
 		t.Errorf("got %q, %v", out, err)
+	}
+	if out, err = commanded(nil, "--help"); err != nil || strings.Contains(out, "debug-options") {
+		t.Errorf("help: %v\n%s", err, out)
 	}
 }
