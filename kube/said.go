@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -24,7 +26,8 @@ type Said struct {
 	Object  string    `json:"object"` // Kind/name that it is shown on
 	Message string    `json:"message"`
 
-	uid types.UID
+	uid     types.UID
+	version string
 }
 
 const (
@@ -54,7 +57,7 @@ func (c *Client) said(ctx context.Context, namespace string) (all []Said, versio
 				all = append(all, saidBy(e))
 			}
 		}
-		slices.SortStableFunc(all, func(a, b Said) int { return a.Last.Compare(b.Last) })
+		slices.SortFunc(all, earlier)
 		all = all[max(0, len(all)-mostEvents):]
 		if version = list.ResourceVersion; list.Continue == "" {
 			return all, version, nil
@@ -140,6 +143,15 @@ func byOperator(e *corev1.Event) bool {
 func saidBy(e *corev1.Event) Said {
 	return Said{
 		Last: e.LastTimestamp.Time, First: e.FirstTimestamp.Time, Count: int(e.Count), Type: e.Type, Reason: e.Reason,
-		Object: e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, Message: e.Message, uid: e.UID,
+		Object: e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, Message: e.Message, uid: e.UID, version: e.ResourceVersion,
 	}
+}
+
+// earlier orders Events by their times, which are whole seconds, and then as they were written.
+func earlier(a, b Said) int {
+	written, err := resourceversion.CompareResourceVersion(a.version, b.version)
+	if err != nil {
+		written = 0
+	}
+	return cmp.Or(a.Last.Compare(b.Last), written)
 }
