@@ -166,7 +166,7 @@ func (c *converge) answer(ctx actor.Context) bool {
 
 // discovery is what one begins with.
 func (c *converge) discovery() work.Discovery {
-	return work.Discovery{Tree: c.tree, Config: c.config, Dynamic: c.dynamic, Maintenance: c.maintenance, List: !c.listed, Before: c.enabled, Verdicts: c.verdicts, Deployed: maps.Clone(c.deployed), Purges: c.purges.Clone()}
+	return work.Discovery{Tree: c.tree, Config: c.config, Dynamic: c.dynamic, Maintenance: c.maintenance, Suspended: c.suspended, List: !c.listed, Before: c.enabled, Verdicts: c.verdicts, Deployed: maps.Clone(c.deployed), Purges: c.purges.Clone()}
 }
 
 // startUp queues steps 1 and 2 and the first reload.
