@@ -74,7 +74,7 @@ func (c *Client) FollowSaid(ctx context.Context, namespace string, say func(Said
 		all, version, err := c.said(ctx, namespace)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // that is the end
 		case err != nil && (first || apierrors.IsForbidden(err)):
 			return err
 		case err == nil:
@@ -120,7 +120,7 @@ func (c *Client) followFrom(ctx context.Context, namespace, version string, all 
 		return fmt.Errorf("watch events in namespace %s: %w", namespace, err)
 	}
 	if err != nil {
-		return nil //nolint:nilerr // it is tried again
+		return nil // it is tried again
 	}
 	defer w.Stop()
 	for change := range w.ResultChan() {
