@@ -58,7 +58,7 @@ func newCatalog(p *program, b *boot) *catalog {
 
 // discovery is what one begins with.
 func (c *catalog) discovery(purges decide.Purges) work.Discovery {
-	return work.Discovery{Tree: c.tree, Config: c.config, Dynamic: c.dynamic, Maintenance: c.maintenance, List: !c.listed, Before: c.enabled, Verdicts: c.verdicts, Deployed: maps.Clone(c.deployed), Purges: purges}
+	return work.Discovery{Tree: c.tree, Config: c.config, Dynamic: c.dynamic, Maintenance: c.maintenance, Suspended: c.suspended, List: !c.listed, Before: c.enabled, Verdicts: c.verdicts, Deployed: maps.Clone(c.deployed), Purges: purges}
 }
 
 // use puts a tree in force, and says what is new about it.

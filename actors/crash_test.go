@@ -29,7 +29,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 	never := strings.Fields("ListMonitored DumpSnapshots ListHooks GetDrift CheckConfig ScheduleFired ShutDown getKnownConfig " +
 		"AwaitSnapshots SynchronizeLater SnapshotsComplete SetAside asideDue BindingDeferred watchAgain watchOverflowed " +
 		"askAgain keepAgain delayedReload postponedDue remindHeld slowedDue fought GetHooks retireModule ConfigFlagsSaved scriptAgreed " +
-		"modulesSeen objectsDue lookAtObjects suspensionChanged")
+		"modulesSeen objectsDue restDue lookAtObjects suspensionChanged")
 	handled := handledMessages(t)
 	sprung := map[string]bool{}
 	for i, begin := range []string{"start", "standby"} {

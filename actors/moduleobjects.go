@@ -54,15 +54,17 @@ type ModuleObjects interface {
 	Watch(ctx context.Context, notify func(kube.ModuleNews))
 	Create(ctx context.Context, name string, suspend bool) (kube.ModuleObject, error)
 	Apply(ctx context.Context, name string, status kube.ModuleStatus) (kube.ModuleObject, error)
-	Delete(ctx context.Context, name string) error
+	// Delete deletes an object in the state that was read; the error of one that has changed since is of reason Conflict.
+	Delete(ctx context.Context, read kube.ModuleObject) error
 }
 
 type (
 	// modulesSeen has news of the objects.
 	modulesSeen struct{ news kube.ModuleNews }
-	// objectsDue has the noted modules compared, lookAtObjects all of them.
+	// objectsDue has the noted modules compared, lookAtObjects all of them, and restDue those that a batch has left.
 	objectsDue    struct{}
 	lookAtObjects struct{}
+	restDue       struct{ names map[string]bool }
 	// handledRequests are values of the two annotations.
 	handledRequests struct{ run, retry string }
 	// suspensionChanged says to converge which modules are suspended.
@@ -75,6 +77,9 @@ const (
 	// objectsLook is the time after which all modules are compared: some of what is shown changes without a message, such as
 	// a hook that hangs, or the deadline of an object.
 	objectsLook = 30 * time.Second
+	// objectsBatch is after how long the other modules are compared in a message of their own, so that what people ask for
+	// does not wait until hundreds of objects are written.
+	objectsBatch = 500 * time.Millisecond
 	// maxFailed is after how many failed writes in a row, each of another object, none is tried for a while.
 	maxFailed = 3
 )
@@ -129,7 +134,10 @@ func (o *moduleObjects) Receive(ctx actor.Context) {
 	case modulesSeen:
 		o.learn(ctx, msg.news)
 	case objectsDue:
-		o.compare(ctx)
+		names, all := o.program.changed.take()
+		o.compare(ctx, func(name string) bool { return all || names[name] })
+	case restDue:
+		o.compare(ctx, func(name string) bool { return msg.names[name] })
 	case lookAtObjects:
 		o.program.changed.note("")
 		o.lookLater(ctx.Self())
@@ -222,9 +230,8 @@ func (o *moduleObjects) tellAbsent(err error) {
 	o.program.notify(kube.Notice{Warning: true, Reason: "ModuleObjectsForbidden", Message: "Modules are not shown as objects of kind Module: " + err.Error()})
 }
 
-// compare writes the objects of the modules that were noted, as far as they differ.
-func (o *moduleObjects) compare(ctx actor.Context) {
-	names, all := o.program.changed.take()
+// compare writes the objects of the modules that are due, as far as they differ.
+func (o *moduleObjects) compare(ctx actor.Context, due func(name string) bool) {
 	if !o.listed || time.Now().Before(o.pause) {
 		return // all are compared when they are listed, and after the pause
 	}
@@ -235,11 +242,17 @@ func (o *moduleObjects) compare(ctx actor.Context) {
 	}
 	modules := view.Modules(o.program.Inspector.Statuses(), o.program.runs.Hanging(), o.program.notInForce(tree), time.Now())
 	modules = o.withoutGone(modules, tree, converge)
-	for _, m := range modules {
+	modules = slices.DeleteFunc(modules, func(m view.Module) bool { return !due(m.Name) })
+	began := time.Now()
+	for i, m := range modules {
 		if o.ctx.Err() != nil {
 			return
 		}
-		if !all && !names[m.Name] || time.Now().Before(o.later[m.Name]) {
+		if time.Since(began) > objectsBatch {
+			ctx.Send(ctx.Self(), restOf(modules[i:]))
+			return
+		}
+		if time.Now().Before(o.later[m.Name]) {
 			continue
 		}
 		err := o.show(ctx, m, converge)
@@ -250,6 +263,14 @@ func (o *moduleObjects) compare(ctx actor.Context) {
 			return
 		}
 	}
+}
+
+func restOf(modules []view.Module) restDue {
+	rest := restDue{map[string]bool{}}
+	for _, m := range modules {
+		rest.names[m.Name] = true
+	}
+	return rest
 }
 
 // noKind is that an object cannot be created because its kind is not served.
@@ -285,7 +306,10 @@ func (o *moduleObjects) goesOn(name string, err error) bool {
 	return false
 }
 
-// withoutGone deletes the objects of modules that are gone, and leaves these modules out. Objects of others stay, and so does
+// gone is why a module without a directory is off.
+const gone = "its directory is gone"
+
+// withoutGone deletes the objects of modules that are gone, and leaves these modules out. Objects of others stay, and say so, and so does
 // what is suspended, and everything while it may be a mistake that modules are gone (P1).
 func (o *moduleObjects) withoutGone(modules []view.Module, tree *addons.Tree, converge view.ConvergeStatus) []view.Module {
 	there := map[string]bool{}
@@ -305,16 +329,20 @@ func (o *moduleObjects) withoutGone(modules []view.Module, tree *addons.Tree, co
 	for _, name := range slices.Sorted(maps.Keys(shown)) {
 		object := shown[name]
 		switch {
-		case there[name] || !object.Ours:
-		case object.Suspend, purgeHeld(converge, name), len(tree.Empty) > 0:
-			gone := view.Module{Name: name, State: string(view.Disabled), Off: "its directory is gone"}
-			gone.Phase = view.Disabled
+		case there[name]:
+		case !object.Ours, object.Suspend, purgeHeld(converge, name), len(tree.Empty) > 0:
+			m := view.Module{Name: name, State: string(view.Disabled), Off: gone}
+			m.Phase = view.Disabled
 			if object.Suspend {
-				gone.State, gone.Maintenance = string(view.Suspended), values.Suspended
+				m.State, m.Maintenance = string(view.Suspended), values.Suspended
 			}
-			modules = append(modules, gone)
+			modules = append(modules, m)
 		default:
-			if err := o.program.ModuleObjects.Delete(o.ctx, name); err != nil {
+			err := o.program.ModuleObjects.Delete(o.ctx, object)
+			if apierrors.IsConflict(err) {
+				continue // a person has changed it: the watch brings how it is now
+			}
+			if err != nil {
 				o.goesOn(name, err)
 				continue
 			}
@@ -350,8 +378,13 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 	if converge.Ready {
 		o.request(ctx, &object, m)
 	}
+	// What spec asks for is observed when the module does it.
+	observed := object
+	if object.Suspend != (m.Maintenance == values.Suspended) {
+		observed.Generation = object.Status.ObservedGeneration
+	}
 	status := objects.Status(m, objects.Facts{
-		Object: object, Namespace: o.program.Namespace, Requested: o.runs(m), Held: purgeHeld(converge, m.Name), Hide: o.program.Secrets.Hide, Now: time.Now(),
+		Object: observed, Gone: m.Off == gone && !object.Ours, Namespace: o.program.Namespace, Requested: o.runs(m), Held: purgeHeld(converge, m.Name), Hide: o.program.Secrets.Hide, Now: time.Now(),
 	})
 	want, stored := status.String(), o.seen[m.Name].Status.String()
 	if exists && (want == stored || o.wrote[m.Name] == wroteStatus{want, stored}) {

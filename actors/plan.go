@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"addon-operator/actors/decide"
 	"addon-operator/actors/plan"
 	"addon-operator/actors/work"
@@ -75,7 +77,7 @@ func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 	}
 	known.Enabling = decide.Enabling{Dynamic: d.Dynamic, Scripts: decide.Answers(d.Verdicts)}
 	known.Running = func(m addons.Module, _ bool) bool { return slices.Contains(d.Before, m.Name) }
-	known.GlobalHooksRan = true
+	known.GlobalHooksRan, known.Suspended = true, d.Suspended
 	maps.Copy(known.Reload.Deployed, d.Deployed)
 	known.Reload.Purges = d.Purges
 	known.Sections[values.GlobalKey] = globalOnDisk(&known, o.program.global.Load(), tree.Global, d.Tree.Global)
@@ -194,11 +196,33 @@ func Plan(ctx context.Context, w World, request view.PlanRequest) (view.Plan, er
 	known.Enabling.Scripts = map[string]bool{} // each may say true
 	known.Enabling.Charts = planRules(known, tree)
 	known.Reload.Purges.Confirmed = current.ConfirmPurge
+	if err := w.suspendedIn(ctx, &known); err != nil {
+		return view.Plan{}, err
+	}
 	before, _ := values.ParseConfigMap(current.Data) // one that is refused has enabled nothing
 	known.Running = func(m addons.Module, release bool) bool {
 		return release || !charts.Exists(m.Dir) && decide.SwitchedOn(m, nil, before.Flags).Enabled
 	}
 	return plan.Make(ctx, known, request)
+}
+
+// suspendedIn reads which modules are suspended, without an operator.
+func (w World) suspendedIn(ctx context.Context, known *plan.Known) error {
+	if w.ModuleObjects == nil {
+		return nil
+	}
+	all, err := w.ModuleObjects.Read(ctx)
+	if apierrors.IsForbidden(err) {
+		known.Notes = append(known.Notes, "whether modules are suspended is not known: "+err.Error())
+		return nil
+	}
+	known.Suspended = map[string]bool{}
+	for _, object := range all {
+		if object.Suspend {
+			known.Suspended[object.Name] = true
+		}
+	}
+	return err
 }
 
 func setOf(names []string) map[string]bool {

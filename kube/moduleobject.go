@@ -279,12 +279,14 @@ func (m *ModuleObjects) Apply(ctx context.Context, name string, status ModuleSta
 	return moduleObject(stored), nil
 }
 
-// Delete deletes an object. That there is none is no error.
-func (m *ModuleObjects) Delete(ctx context.Context, name string) error {
+// Delete deletes an object in the state that was read. That there is none is no error; one that a person has changed since, or
+// made again, stays, and the error is of reason Conflict.
+func (m *ModuleObjects) Delete(ctx context.Context, read ModuleObject) error {
 	ctx, cancel := context.WithTimeout(ctx, moduleTimeout)
 	defer cancel()
-	if err := m.api.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete Module %s/%s: %w", m.namespace, name, err)
+	unchanged := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &read.Version}}
+	if err := m.api.Delete(ctx, read.Name, unchanged); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete Module %s/%s: %w", m.namespace, read.Name, err)
 	}
 	return nil
 }

@@ -105,10 +105,17 @@ func TestModuleObjects(t *testing.T) {
 		}
 		break
 	}
-	if err := objects.Delete(ctx, "web"); err != nil {
+	if err := objects.Delete(ctx, stored); !apierrors.IsConflict(err) {
+		t.Errorf("what a person has changed since is deleted: %v", err)
+	}
+	now, err := objects.Create(ctx, "web", false) // reads it
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := objects.Delete(ctx, "web"); err != nil {
+	if err := objects.Delete(ctx, now); err != nil {
+		t.Fatal(err)
+	}
+	if err := objects.Delete(ctx, now); err != nil {
 		t.Errorf("deleted again: %v", err)
 	}
 	if n := next(); n.Gone != "web" {

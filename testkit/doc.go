@@ -71,6 +71,7 @@
 //	module-request NAME AT        annotate an object: run now
 //	module-retry NAME AT          annotate an object: retry now
 //	module-crossed STEP NAME      suspend or request, in the middle of the operator's next write of its status
+//	module-slow DURATION          each write of a status takes so long from now on
 //	module-delete NAME            delete an object
 //	module-writes                 how many writes of objects there were since the last time
 //	vanish OBJECT...              delete objects of releases; a release r has r-a and r-b

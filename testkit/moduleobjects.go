@@ -3,12 +3,14 @@ package testkit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,7 +30,8 @@ type moduleObjects struct {
 	writes  map[string]int // by module
 	refused error          // of all requests
 	notify  func(kube.ModuleNews)
-	quiet   bool // writes are counted, and not traced
+	quiet   bool          // writes are counted, and not traced
+	slow    time.Duration // of each write
 	// crossed is what people do just before the next write of an object, so that its answer shows it before the watch does.
 	crossed map[string]func()
 }
@@ -86,6 +89,10 @@ func (m *moduleObjects) Create(_ context.Context, name string, suspend bool) (ku
 // Apply implements actors.ModuleObjects.
 func (m *moduleObjects) Apply(_ context.Context, name string, status kube.ModuleStatus) (kube.ModuleObject, error) {
 	m.mu.Lock()
+	slow := m.slow
+	m.mu.Unlock()
+	time.Sleep(slow) // on virtual time
+	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.refused != nil {
 		return kube.ModuleObject{}, m.refused
@@ -123,11 +130,19 @@ func shown(s kube.ModuleStatus) string {
 }
 
 // Delete implements actors.ModuleObjects.
-func (m *moduleObjects) Delete(_ context.Context, name string) error {
+func (m *moduleObjects) Delete(_ context.Context, read kube.ModuleObject) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.refused != nil {
 		return m.refused
+	}
+	name := read.Name
+	if cross := m.crossed[name]; cross != nil {
+		delete(m.crossed, name)
+		cross()
+	}
+	if now, there := m.objects[name]; there && now.Version != read.Version {
+		return apierrors.NewConflict(schema.GroupResource{Group: kube.ModuleGroup, Resource: "modules"}, name, errors.New("it has changed"))
 	}
 	m.note(name, "deleted")
 	m.remove(name)
@@ -177,7 +192,13 @@ func moduleSteps() map[string]step {
 		"module-suspend": onModuleObject(suspend),
 		"module-request": onModuleObject(request),
 		"module-crossed": crossing,
-		"module-retry":   onModuleObject(func(o *kube.ModuleObject, at string) { o.RetryRequestedAt = at }),
+		"module-slow": func(p *player, text string) (err error) {
+			p.modules.mu.Lock()
+			defer p.modules.mu.Unlock()
+			p.modules.slow, err = time.ParseDuration(text)
+			return err
+		},
+		"module-retry": onModuleObject(func(o *kube.ModuleObject, at string) { o.RetryRequestedAt = at }),
 		"module-delete": func(p *player, name string) error {
 			p.modules.mu.Lock()
 			defer p.modules.mu.Unlock()

@@ -35,6 +35,7 @@ const (
 	HookFailed           = "HookFailed"
 	Disabled             = "Disabled"
 	PurgeHeld            = "PurgeHeld"
+	NoModule             = "NoModule"
 )
 
 // keepsFailing is the number of attempts, half a minute, after which a failure does not pass by itself. Events begin there, too.
@@ -59,6 +60,8 @@ type Facts struct {
 	Requested bool
 	// Held: its directory is gone, and the purge of its release waits for a person.
 	Held bool
+	// Gone: there is no module of this name, and the object is not the operator's, who would delete it.
+	Gone bool
 	// Hide masks secrets.
 	Hide func(string) string
 	Now  time.Time
@@ -72,7 +75,7 @@ func Status(m view.Module, f Facts) kube.ModuleStatus {
 		ObservedGeneration: f.Object.Generation, Phase: b.name(m.State), Enabled: m.Enabled, EnabledReason: b.text(cmp.Or(m.Off, m.On)),
 		Order: m.Order, Maintenance: m.Maintenance, LastRun: b.lastRun(), Hooks: b.hooks(), Objects: b.health(), Drift: b.drift(), Problems: b.problems(),
 		LastHandledRequestedAt: old.LastHandledRequestedAt, LastHandledRetryRequestedAt: old.LastHandledRetryRequestedAt,
-		Conditions: slices.Clone(old.Conditions),
+		Conditions: own(old.Conditions),
 	}
 	if m.Enabled && m.Release > 0 {
 		s.Release = &kube.ModuleRelease{Name: m.Name, Namespace: cmp.Or(m.Namespace, f.Namespace), Revision: m.Release}
@@ -85,6 +88,16 @@ func Status(m view.Module, f Facts) kube.ModuleStatus {
 	b.set(&s, Reconciling, yes(v.reconciling), v)
 	b.set(&s, Stalled, yes(v.stalled), v)
 	return s
+}
+
+// own are the conditions that the operator writes; those of other writers stay theirs.
+func own(all []metav1.Condition) (ours []metav1.Condition) {
+	for _, c := range all {
+		if slices.Contains([]string{Ready, Reconciling, Stalled}, c.Type) {
+			ours = append(ours, c)
+		}
+	}
+	return ours
 }
 
 // builder makes the parts of a status.
@@ -129,6 +142,9 @@ func (b builder) verdict() verdict {
 	}
 	if failing := b.worst(); failing != nil {
 		return failure(*failing)
+	}
+	if b.f.Gone {
+		return verdict{ready: metav1.ConditionFalse, stalled: true, reason: NoModule, message: "there is no module of this name; another client has created this object, so it is not deleted"}
 	}
 	progressing := verdict{ready: metav1.ConditionUnknown, reconciling: true, reason: Progressing}
 	problem := b.Health.Problem(b.f.Now)
@@ -283,10 +299,10 @@ func (b builder) text(text string) string { return b.cut(text, maxText) }
 func (b builder) name(text string) string { return b.cut(text, maxName) }
 
 func (b builder) cut(text string, limit int) string {
-	text = text[:min(len(text), maxLooked)] // what is looked at is far longer than what is shown
-	if b.f.Hide != nil {
+	if b.f.Hide != nil { // before it is cut: of a part of a secret it is not known that it is one
 		text = b.f.Hide(text)
 	}
+	text = text[:min(len(text), maxLooked)] // what is looked at is far longer than what is shown
 	const mark = "…"
 	text = hooks.Printable(strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?"))
 	if len(text) <= limit {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 	"sigs.k8s.io/yaml"
@@ -191,5 +192,40 @@ func TestStatusIsBounded(t *testing.T) {
 	}
 	if strings.Contains(text, "�") || strings.Contains(text, `\u001b`) {
 		t.Error("the text is cut within a character, or commands a terminal")
+	}
+}
+
+// J14: conditions of other writers stay theirs; what the operator would apply does not have them.
+func TestConditionsOfOthersAreNotAdopted(t *testing.T) {
+	facts := objects.Facts{Now: noon()}
+	facts.Object.Status.Conditions = []metav1.Condition{{Type: "Approved", Status: "True", Reason: "Theirs"}, {Type: objects.Ready, Status: "True", Reason: "Old"}}
+	var got []string
+	for _, c := range objects.Status(module(func(*view.Module) {}), facts).Conditions {
+		got = append(got, c.Type)
+	}
+	if want := "Ready Reconciling Stalled"; strings.Join(got, " ") != want {
+		t.Errorf("conditions %s, want %s", got, want)
+	}
+}
+
+// J14: an object that another client has created says so when there is no such module; it does not stay ready.
+func TestObjectWithoutAModule(t *testing.T) {
+	gone := view.Module{Name: "dns", State: string(view.Disabled), Off: "its directory is gone"}
+	s := objects.Status(gone, objects.Facts{Now: noon(), Gone: true})
+	if ready := s.Conditions[0]; ready.Type != objects.Ready || ready.Status != metav1.ConditionFalse || ready.Reason != objects.NoModule {
+		t.Errorf("%+v", ready)
+	}
+}
+
+// D41: a secret is masked before a text is cut, wherever it stands.
+func TestSecretsAreMaskedBeforeTextsAreCut(t *testing.T) {
+	const secret = "swordfish-of-some-length"
+	hide := func(text string) string { return strings.ReplaceAll(text, secret, "***") }
+	for _, before := range []int{980, 16<<10 - 10} {
+		text := strings.Repeat(" ", before-1) + "x" + secret // blanks count when it is cut, and are not shown
+		m := module(func(m *view.Module) { m.Problems = []string{text} })
+		if shown := objects.Status(m, objects.Facts{Now: noon(), Hide: hide}).String(); strings.Contains(shown, "swordfi") {
+			t.Errorf("a secret behind %d bytes is shown in part: %.300s", before, shown)
+		}
 	}
 }

@@ -47,6 +47,8 @@ type Known struct {
 	// Sections are those of all modules and of global, by key.
 	Sections map[string]*values.Section
 	Enabling decide.Enabling
+	// Suspended are the modules, and releases, that people have suspended (H27).
+	Suspended map[string]bool
 	// Running returns which modules would not have to be started.
 	Running func(m addons.Module, release bool) bool
 	// HookValues is what is known of the values that hooks of a module set, by module. A module that
@@ -87,6 +89,7 @@ func Make(ctx context.Context, known Known, request view.PlanRequest) (view.Plan
 	if err != nil {
 		return view.Plan{}, fmt.Errorf("enabled scripts: %s", p.hide(err.Error()))
 	}
+	p.config.Maintenance = decide.WithSuspended(p.config.Maintenance, p.Suspended)
 	p.Reload.Enabled, p.Reload.Maintenance = enabled, p.config.Maintenance
 	steps, _ := p.Reload.Steps()
 	plan := view.Plan{Notes: p.Notes, Modules: p.modules(steps, verdicts)}
@@ -181,7 +184,10 @@ func (p *planner) modules(steps decide.Steps, verdicts map[string]decide.Verdict
 	for _, name := range steps.Run {
 		m := p.module(name)
 		plan := view.ModulePlan{Module: name, Step: view.StepRun, Why: "enabled by " + verdicts[name].Source, HookValues: p.HookValues[name]}
-		if !p.Running(*m, p.Reload.Deployed[name]) {
+		switch {
+		case p.Suspended[name]:
+			plan.Step, plan.Why = view.StepKeep, plan.Why+butSuspended
+		case !p.Running(*m, p.Reload.Deployed[name]):
 			plan.Step = view.StepStart
 		}
 		plans = append(plans, plan)
@@ -196,7 +202,11 @@ func (p *planner) modules(steps decide.Steps, verdicts map[string]decide.Verdict
 	}
 	add := func(names []string, step, but string) {
 		for _, name := range names {
-			plans = append(plans, view.ModulePlan{Module: name, Step: step, Why: disabled(name) + but})
+			why := disabled(name) + but
+			if step == view.StepKeep && p.Suspended[name] {
+				why = disabled(name) + butSuspended
+			}
+			plans = append(plans, view.ModulePlan{Module: name, Step: step, Why: why})
 		}
 	}
 	add(steps.Delete, view.StepStop, "")
@@ -205,6 +215,9 @@ func (p *planner) modules(steps decide.Steps, verdicts map[string]decide.Verdict
 	add(steps.Keep, view.StepKeep, ", but under maintenance")
 	return plans
 }
+
+// butSuspended is why a module is kept as it is.
+const butSuspended = ", but suspended"
 
 func (p *planner) module(name string) *addons.Module {
 	i := slices.IndexFunc(p.Reload.Tree.Modules, func(m addons.Module) bool { return m.Name == name })

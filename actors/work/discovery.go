@@ -30,6 +30,8 @@ type Discovery struct {
 	Dynamic map[string]bool
 	// Maintenance are the modes in the ConfigMap (H15).
 	Maintenance map[string]string
+	// Suspended are the modules, and releases, that people have suspended (H27).
+	Suspended map[string]bool
 	// List asks for the releases in the cluster: once at the start, and when the set of
 	// module directories has changed (E10).
 	List bool

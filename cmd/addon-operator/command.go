@@ -1,12 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"addon-operator/cmd/bring"
 	"addon-operator/cmd/cli"
@@ -35,6 +37,8 @@ and schemas. Without a command it starts the operator.`
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl addon"}
 		root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
+	root.Version = version
+	root.SetVersionTemplate("addon-operator {{.Version}}\n")
 	remote.DumpActors(cfg, root)
 
 	values, hook, module := remote.Values(cfg), remote.Hook(cfg), remote.Module(cfg)
@@ -47,13 +51,26 @@ and schemas. Without a command it starts the operator.`
 		}
 		root.AddCommand(commands...)
 	}
-	add(cli.GroupRun, start, versionCommand(), rbac.Command(cfg), operator.KeepHooks(cfg))
+	add(cli.GroupRun, start, versionCommand(), debugOptions(), rbac.Command(cfg), operator.KeepHooks(cfg))
 	add(cli.GroupChange, slices.Concat(remote.Edits(cfg), remote.Requests(cfg))...)
-	add(cli.GroupLook, remote.Status(cfg), remote.Get(cfg), remote.Logs(cfg), remote.Why(cfg), remote.Wait(cfg), remote.History(cfg), remote.Diff(cfg), remote.Plan(cfg, operator.Plan), values, hook, module, remote.Global(cfg),
+	add(cli.GroupLook, remote.Status(cfg), remote.Get(cfg), remote.Logs(cfg), remote.Events(cfg), remote.Why(cfg), remote.Wait(cfg), remote.History(cfg), remote.Diff(cfg), remote.Plan(cfg, operator.Plan), values, hook, module, remote.Global(cfg),
 		remote.Queue(cfg), remote.Config(cfg), remote.Log(cfg), remote.Raw(cfg))
 	add(cli.GroupMake, local.Init(), dev.Command(cfg), remote.Import(cfg, operator.Plan), local.Test(cfg), lint.Command(cfg), local.APIServer())
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), globalFlags, shortGlobalFlags, 1))
 	return root
+}
+
+// debugOptions prints the options that help to find a fault; existing installations have it under this name.
+func debugOptions() *cobra.Command {
+	return &cobra.Command{Use: "debug-options", Short: "Print the options that help to find a fault", Args: cli.NoArgs, Hidden: true, Run: func(cmd *cobra.Command, _ []string) {
+		shown := pflag.NewFlagSet("", pflag.ContinueOnError)
+		cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) {
+			if strings.HasPrefix(f.Name, "debug-") || strings.HasPrefix(f.Name, "log-") {
+				shown.AddFlag(f)
+			}
+		})
+		fmt.Fprint(cmd.OutOrStdout(), shown.FlagUsages())
+	}}
 }
 
 // globalFlags is the part of the library's template that lists the options of the operator,

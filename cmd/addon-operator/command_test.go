@@ -81,3 +81,14 @@ func TestExitCodes(t *testing.T) {
 		})
 	}
 }
+
+// B2: existing installations have this command; help does not list it.
+func TestDebugOptions(t *testing.T) {
+	out, err := commanded(nil, "debug-options")
+	if err != nil || !strings.Contains(out, "--debug-unix-socket") || !strings.Contains(out, "--log-level") || strings.Contains(out, "--namespace") {
+		t.Errorf("got %q, %v", out, err)
+	}
+	if out, err = commanded(nil, "--help"); err != nil || strings.Contains(out, "debug-options") {
+		t.Errorf("help: %v\n%s", err, out)
+	}
+}

@@ -13,8 +13,10 @@ import (
 
 // B2.
 func TestVersion(t *testing.T) {
-	if out, err := commanded(nil, "version"); out != "addon-operator dev\n" || err != nil {
-		t.Errorf("got %q, %v", out, err)
+	for _, line := range []string{"version", "--version"} {
+		if out, err := commanded(nil, line); out != "addon-operator dev\n" || err != nil {
+			t.Errorf("%s: got %q, %v", line, out, err)
+		}
 	}
 }
 

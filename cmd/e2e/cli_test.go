@@ -111,6 +111,8 @@ fi
 	h.eventually("an event on the ConfigMap", func() error { return h.hasEvent("Refused", "Warning") })
 	h.setConfig(map[string]string{"well": "size: 2"})
 	h.eventually("an event on the ConfigMap", func() error { return h.hasEvent("Accepted", "Normal") })
+	o.ask("events", "LAST", "Warning  Refused ", "Normal   Accepted")
+	o.ask("events -o jsonpath={.events[-1:].reason}", "Accepted\n")
 }
 
 // hasEvent looks for an event on the ConfigMap of the operator.

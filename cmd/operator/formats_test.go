@@ -9,7 +9,7 @@ import (
 // spelled adds what a command line needs beyond its words, in the house of the tests.
 func spelled(command string) string {
 	switch command {
-	case "why", "module values", "module config", "module patches", "module render", "module snapshots", "values explain", "module drift":
+	case "why", "history", "diff", "get values", "module values", "module config", "module patches", "module render", "module snapshots", "values explain", "module drift":
 		return command + " ingress"
 	case "hook snapshots":
 		return command + " 010-ingress/hooks/h.sh"

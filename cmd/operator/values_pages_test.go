@@ -271,7 +271,7 @@ func TestValuesCommandsRefuse(t *testing.T) {
 	for _, args := range []string{
 		"values explain", "values explain a b c", "values explain a -o xml", "values diff a b", "values diff -o xml", "module values",
 		"module values a b", "module list x", "global values x", "module values a -o xml", "module list -w --every 0s",
-		"module render", "queue list a b", "log level debug 1m x", "config set a", "raw", "why", "why a -o xml", "hook snapshots", "module snapshots",
+		"module render", "queue list a b", "log level debug 1m x", "config set a", "raw a b", "get tasks a b", "why", "why a -o xml", "hook snapshots", "module snapshots",
 	} {
 		_, err := commanded(strings.Fields(args)...)
 		var usage cli.UsageError

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
 
@@ -27,8 +28,11 @@ type asking struct {
 	formats []string
 	secrets bool
 	wide    bool // no cell of a table is cut
-	watch   bool
-	every   time.Duration
+	bare    bool // a table has rows only
+	// names finds the names that -o name prints, one a line; nil: it is no format.
+	names func(body []byte) ([]string, error)
+	watch bool
+	every time.Duration
 }
 
 // flags declares the flags of pages that hold values; the first format is the default.
@@ -40,8 +44,15 @@ func (a *asking) flags(cmd *cobra.Command, formats ...string) {
 // format declares the flag for the format only: for pages that hold no values.
 func (a *asking) format(cmd *cobra.Command, formats ...string) {
 	a.formats = formats
-	if slices.Contains(formats, "table") {
-		formats = append(slices.Clone(formats), "wide")
+	if formats = slices.Clone(formats); slices.Contains(formats, "table") {
+		formats = append(formats, "wide")
+		cmd.Flags().BoolVar(&a.bare, "no-headers", false, "print only the rows of the table")
+	}
+	if a.names != nil {
+		formats = append(formats, nameFormat)
+	}
+	if slices.Contains(formats, "json") {
+		formats = append(formats, pathFormat+"TEMPLATE")
 	}
 	cmd.Flags().StringVarP(&a.output, "output", "o", formats[0], "format: "+strings.Join(formats, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // it was declared a line above
@@ -50,7 +61,13 @@ func (a *asking) format(cmd *cobra.Command, formats ...string) {
 // watching declares the flags for looking again and again.
 func (a *asking) watching(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&a.watch, "watch", "w", false, "look again and again, until Ctrl-C")
-	cmd.Flags().DurationVar(&a.every, "every", time.Second, "with --watch: how often")
+	cmd.Flags().DurationVarP(&a.every, "every", "t", time.Second, "with --watch: how often")
+	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "watchInterval" { // as existing installations have it
+			name = "every"
+		}
+		return pflag.NormalizedName(name)
+	})
 }
 
 // page asks for a debug page.
@@ -75,11 +92,28 @@ func cell(w io.Writer, text string, longest int) string {
 	return shortened(text, longest)
 }
 
+// notes is where to write what stands around a table.
+func notes(w io.Writer) io.Writer {
+	if p, ok := w.(printable); ok && p.bare {
+		return io.Discard
+	}
+	return w
+}
+
 // print writes an answer as it is, or as YAML, or with a function as a table.
 func (a *asking) print(w io.Writer, body []byte, table func(io.Writer, []byte) error) error {
+	if template, ok := strings.CutPrefix(a.output, pathFormat); ok {
+		return printPath(w, template, body)
+	}
 	switch a.output {
 	case "table", "text":
-		return table(printable{w, a.wide || !isTerminal(w)}, body)
+		return table(printable{w, a.wide || !isTerminal(w), a.bare}, body)
+	case nameFormat:
+		names, err := a.names(body)
+		if err == nil && len(names) > 0 {
+			_, err = io.WriteString(printable{Writer: w}, strings.Join(names, "\n")+"\n")
+		}
+		return err
 	case "yaml":
 		text, err := yaml.JSONToYAML(body)
 		if err != nil {
@@ -95,6 +129,7 @@ func (a *asking) print(w io.Writer, body []byte, table func(io.Writer, []byte) e
 type printable struct {
 	io.Writer
 	whole bool // no cell is cut
+	bare  bool // without headers and notes
 }
 
 // Write implements io.Writer. Tables are written in whole lines.
@@ -122,11 +157,25 @@ func (a *asking) checked() error {
 	if i := slices.IndexFunc(a.formats, func(f string) bool { return f == "table" || f == "text" }); i >= 0 && (a.output == "table" || a.output == "text" || a.wide) {
 		a.output = a.formats[i]
 	}
-	if !slices.Contains(a.formats, a.output) {
-		return cli.Usagef("output: %q is none of %s", a.output, strings.Join(a.formats, ", "))
+	if err := a.checkFormat(); err != nil {
+		return err
 	}
 	if a.watch && a.every <= 0 {
 		return cli.Usagef("every must be above 0, not %s", a.every)
+	}
+	return nil
+}
+
+func (a *asking) checkFormat() error {
+	known := a.formats
+	if a.names != nil {
+		known = append(slices.Clone(known), nameFormat)
+	}
+	if template, ok := strings.CutPrefix(a.output, pathFormat); ok && slices.Contains(known, "json") {
+		return checkPath(template)
+	}
+	if !slices.Contains(known, a.output) {
+		return cli.Usagef("output: %q is none of %s", a.output, strings.Join(known, ", "))
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func (a *asking) followRuns(cmd *cobra.Command, query url.Values) error {
 		}
 		for _, r := range list.Runs {
 			after = r.Number
-			if _, err := fmt.Fprintln(printable{cmd.OutOrStdout(), true}, r); err != nil {
+			if _, err := fmt.Fprintln(printable{Writer: cmd.OutOrStdout(), whole: true}, r); err != nil {
 				return err
 			}
 		}

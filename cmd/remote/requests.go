@@ -56,13 +56,7 @@ the operator has taken the request. You need the rights to get and patch modules
 }
 
 func (r *request) run(cmd *cobra.Command, modules []string) error {
-	if err := inItsNamespace(cmd.Context(), r.config); err != nil {
-		return err
-	}
-	if r.config.Namespace == "" {
-		return cli.Usagef("no namespace is given; --namespace or $ADDON_OPERATOR_NAMESPACE is that of the operator")
-	}
-	client, err := r.config.Connect()
+	client, err := operatorNamespace(cmd.Context(), r.config)
 	if err != nil {
 		return err
 	}
@@ -87,6 +81,18 @@ func (r *request) run(cmd *cobra.Command, modules []string) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// operatorNamespace makes a client for a command that reads or writes objects in the namespace of the operator, with the kubeconfig
+// of the person who gives it, and sets that namespace.
+func operatorNamespace(ctx context.Context, c *cli.Config) (*kube.Client, error) {
+	if err := inItsNamespace(ctx, c); err != nil {
+		return nil, err
+	}
+	if c.Namespace == "" {
+		return nil, cli.Usagef("no namespace is given; --namespace or $ADDON_OPERATOR_NAMESPACE is that of the operator")
+	}
+	return c.Connect()
 }
 
 // await waits until the operator has taken the request.

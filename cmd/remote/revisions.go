@@ -14,7 +14,7 @@ import (
 
 // History prints the revisions of a module's release.
 func History(c *cli.Config) *cobra.Command {
-	a, names := &asking{config: c}, &completer{c}
+	a, names := &asking{config: c, names: namesIn("revision", "revisions")}, &completer{c}
 	var most int
 	cmd := &cobra.Command{
 		Use: "history MODULE", Short: "Print the recorded revisions of a module's release, the newest first",
@@ -54,7 +54,7 @@ func historyTable(w io.Writer, body []byte) error {
 	}
 	err := table(w, "No revision of module "+history.Module+" is recorded: it has no chart, or no run of Helm has begun.", "REVISION UPDATED STATUS CHART APP DESCRIPTION", rows)
 	if older := history.Recorded - len(history.Revisions); err == nil && older > 0 {
-		_, err = fmt.Fprintf(w, "\n%s left out; --max shows more.\n", view.Count(older, "older revision"))
+		_, err = fmt.Fprintf(notes(w), "\n%s left out; --max shows more.\n", view.Count(older, "older revision"))
 	}
 	return err
 }

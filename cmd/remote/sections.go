@@ -31,7 +31,7 @@ func Module(c *cli.Config) *cobra.Command {
 }
 
 func moduleList(c *cli.Config) *cobra.Command {
-	a := &asking{config: c}
+	a := &asking{config: c, names: namesIn("name", "modules")}
 	cmd := &cobra.Command{
 		Use: "list", Short: "Print all modules and how they are", Args: cli.NoArgs,
 		Long: `Prints all modules in the order they run, also those that are disabled.
@@ -125,6 +125,8 @@ bring.`,
 	a.flags(cmd, "text", "json", "yaml")
 	cmd.Flags().BoolVar(&diff, "diff", false, "print what differs from the deployed release")
 	cmd.Flags().BoolVar(&broken, "debug-text", false, "print also what templates make that is no YAML; with --show-secrets")
+	cmd.Flags().BoolVar(&broken, "debug", false, "the same as --debug-text")
+	_ = cmd.Flags().MarkHidden("debug") // it was declared a line above
 	return cmd
 }
 
@@ -206,7 +208,7 @@ func Queue(c *cli.Config) *cobra.Command {
 	names := &completer{c}
 	cmd := cli.Group("queue", "Show the queues of the running operator")
 	var empty bool
-	a := &asking{config: c}
+	a := &asking{config: c, names: namesOfQueues}
 	list := &cobra.Command{
 		Use: "list [NAME]", Short: "Print all queues and their tasks, or one queue",
 		Example: "  addon-operator queue list\n  addon-operator queue list --watch\n  addon-operator queue list slow -o yaml",
@@ -255,12 +257,20 @@ func (a *asking) queue(cmd *cobra.Command, name string, query url.Values) error 
 func Raw(c *cli.Config) *cobra.Command {
 	names := &completer{c}
 	return &cobra.Command{
-		Use: "raw PATH", Short: "Print a page of the debug address as it is",
-		Long:    "Prints a page of the debug address as it is. Without this command: curl on the debug address.",
+		Use: "raw [PATH]", Short: "Print a page of the debug address as it is",
+		Long:    "Prints a page of the debug address as it is, without PATH the list of all. Without this command: curl on the debug address.",
 		Example: "  addon-operator raw /discovery\n  addon-operator raw '/readyz?verbose'\n  addon-operator raw /module/dns/values.yaml",
-		Args:    cli.OneArg("the path of one page, as /discovery, which lists all"),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.Usagef("raw takes the path of one page, as /discovery, which lists all")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path := args[0]
+			path := "/discovery"
+			if len(args) == 1 {
+				path = args[0]
+			}
 			if path == "" || path[0] != '/' {
 				path = "/" + path
 			}
@@ -277,7 +287,7 @@ func Raw(c *cli.Config) *cobra.Command {
 // Hook lists the hooks of the running operator; commands that try one without an operator come below it, too.
 func Hook(c *cli.Config) *cobra.Command {
 	names := &completer{c}
-	a, b := &asking{config: c}, &asking{config: c}
+	a, b := &asking{config: c, names: namesIn("hook", "hooks")}, &asking{config: c}
 	var module string
 	list := &cobra.Command{
 		Use: "list", Short: "Print the hooks of the running operator and what they run on", Args: cli.NoArgs,

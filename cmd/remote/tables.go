@@ -21,11 +21,13 @@ type tableWriter func(w io.Writer, body []byte) error
 // table writes a head and rows in columns; without rows it says that there is nothing.
 func table(w io.Writer, nothing, head string, rows [][]string) error {
 	if len(rows) == 0 {
-		_, err := fmt.Fprintln(w, nothing)
+		_, err := fmt.Fprintln(notes(w), nothing)
 		return err
 	}
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, strings.Join(strings.Fields(head), "\t"))
+	if notes(w) == w {
+		fmt.Fprintln(out, strings.Join(strings.Fields(head), "\t"))
+	}
 	for _, row := range rows {
 		for i, cell := range row {
 			row[i] = orDash(cell)
@@ -97,7 +99,7 @@ func moduleTable(w io.Writer, body []byte) error {
 		return err
 	}
 	if notice := list.Config.Notice(); notice != "" {
-		fmt.Fprintf(w, "%s\n\n", notice)
+		fmt.Fprintf(notes(w), "%s\n\n", notice)
 	}
 	var rows [][]string
 	for _, m := range list.Modules {
@@ -123,14 +125,15 @@ func moduleTable(w io.Writer, body []byte) error {
 		rows = append(rows, []string{m.Name, fmt.Sprint(m.Order), state, release, fmt.Sprint(m.Hooks), ran, cell(w, m.Off, 100), m.problem(w, list.HeldPurge)})
 	}
 	err := table(w, "There are no modules.", "NAME ORDER STATE REVISION HOOKS RAN WHY-OFF PROBLEM", rows)
+	below := notes(w)
 	if err == nil && list.Leadership != nil {
-		_, err = fmt.Fprintf(w, "\nThis replica is the %s.\n", list.Leadership)
+		_, err = fmt.Fprintf(below, "\nThis replica is the %s.\n", list.Leadership)
 	}
 	if err == nil && list.HeldPurge != nil { // of releases that need not be in the table
-		_, err = fmt.Fprintf(w, "\nNote: %s\n", list.HeldPurge)
+		_, err = fmt.Fprintf(below, "\nNote: %s\n", list.HeldPurge)
 	}
 	for _, problem := range list.GlobalProblems {
-		fmt.Fprintf(w, "\nGlobal hooks: %s\n", problem)
+		fmt.Fprintf(below, "\nGlobal hooks: %s\n", problem)
 	}
 	return err
 }

@@ -23,7 +23,7 @@ func TestTablesAreWholeInPipes(t *testing.T) {
 		times int
 	}{"a pipe, or -o wide": {true, 3}, "a terminal": {false, 0}} {
 		var out bytes.Buffer
-		if err := moduleTable(printable{&out, c.whole}, body); err != nil {
+		if err := moduleTable(printable{Writer: &out, whole: c.whole}, body); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Count(out.String(), "and its end"); got != c.times {

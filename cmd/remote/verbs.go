@@ -17,8 +17,8 @@ func Get(c *cli.Config) *cobra.Command {
 	cmd.AddCommand(
 		under("modules", "module", child(Module(c), "list")),
 		under("hooks", "hook", child(Hook(c), "list")),
-		under("queues [NAME]", "queue", child(Queue(c), "list")),
-		under("tasks [QUEUE]", "task", child(Queue(c), "list")),
+		getQueues(c, "queues [NAME]", "queue", "Print the queues and what they do", queueTable, namesOfQueues),
+		getQueues(c, "tasks [QUEUE]", "task", "Print the tasks of the queues: up to 100 of each", taskTable, namesOfTasks),
 		under("values MODULE", "", child(Module(c), "values")),
 	)
 	return cmd

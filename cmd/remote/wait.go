@@ -70,7 +70,7 @@ func (a *asking) wait(ctx context.Context, out io.Writer, modules []string, time
 			return err
 		case text != "" && text != said:
 			said = text
-			if _, err := fmt.Fprintln(printable{out, true}, text); err != nil {
+			if _, err := fmt.Fprintln(printable{Writer: out, whole: true}, text); err != nil {
 				return err
 			}
 		}

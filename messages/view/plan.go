@@ -28,7 +28,7 @@ const (
 	StepRun   = "run"   // enabled and running; its release may be upgraded
 	StepStop  = "stop"  // disabled: its release is deleted
 	StepPurge = "purge" // a release without a module directory
-	StepKeep  = "keep"  // would be stopped or purged, but is under maintenance (H15), or held back (P1)
+	StepKeep  = "keep"  // suspended (H27); or would be stopped or purged, but is under maintenance (H15), or held back (P1)
 )
 
 // Adopted is ModulePlan.Release of a module that takes over what Helm has installed, without a revision.

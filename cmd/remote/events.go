@@ -1,0 +1,85 @@
+package remote
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/cli"
+	"addon-operator/kube"
+)
+
+// Events prints what the operator has said by Kubernetes Events. They outlive the operator, and a change of the leader; a record
+// in its memory would not.
+func Events(c *cli.Config) *cobra.Command {
+	a := &asking{config: c}
+	var follow bool
+	cmd := &cobra.Command{
+		Use: "events", Short: "Print what the operator has said: modules that keep failing, refused values, held purges",
+		Long: `Prints what the operator has said by Kubernetes Events in its namespace, the oldest first: modules and hooks that keep
+failing and that recover, values that are refused, purges that are held, Helm hooks that wait. The API server keeps Events
+for an hour, unless it is told otherwise; they are there when the operator is not. The command reads them with your
+kubeconfig, and you need the rights to list and watch events in that namespace.`,
+		Example: "  addon-operator events\n  addon-operator events --follow --namespace addon-operator --context production\n  addon-operator events -o jsonpath='{.events[?(@.type==\"Warning\")].message}'",
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checked(); err != nil {
+				return err
+			}
+			client, err := operatorNamespace(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			if follow {
+				return a.followEvents(cmd, client)
+			}
+			all, err := client.Said(cmd.Context(), c.Namespace)
+			if err != nil {
+				return err
+			}
+			if all == nil {
+				all = []kube.Said{}
+			}
+			body, err := json.MarshalIndent(map[string]any{"events": all}, "", "  ")
+			if err != nil {
+				return err
+			}
+			return a.print(cmd.OutOrStdout(), append(body, '\n'), eventTable)
+		},
+	}
+	a.format(cmd, "table", "json", "yaml")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what it says, until Ctrl-C")
+	return cmd
+}
+
+func eventTable(w io.Writer, body []byte) error {
+	var list struct{ Events []kube.Said }
+	if err := decoded(body, &list); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, e := range list.Events {
+		rows = append(rows, []string{ago(e.Last), fmt.Sprint(e.Count), e.Type, e.Reason, cell(w, e.Message, 160)})
+	}
+	return table(w, "No events of an operator are there; the API server forgets them after a while.", "LAST COUNT TYPE REASON MESSAGE", rows)
+}
+
+// followEvents prints a line for each event.
+func (a *asking) followEvents(cmd *cobra.Command, client *kube.Client) error {
+	if a.output != "table" {
+		return cli.Usagef("--follow prints lines, not %s", a.output)
+	}
+	out := printable{Writer: cmd.OutOrStdout(), whole: true}
+	return client.FollowSaid(cmd.Context(), a.config.Namespace, func(s kube.Said) error {
+		times := ""
+		if s.Count > 1 {
+			times = fmt.Sprintf(" (%d times)", s.Count)
+		}
+		_, err := fmt.Fprintf(out, "%s %s %s: %s%s\n", s.Last.Format(time.RFC3339), s.Type, s.Reason, strings.Join(strings.Fields(s.Message), " "), times)
+		return err
+	})
+}

@@ -1,0 +1,157 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Said is something that an operator has said by a Kubernetes Event.
+type Said struct {
+	Last    time.Time `json:"last"` // when it was said last, First when first
+	First   time.Time `json:"first"`
+	Count   int       `json:"count"` // how often
+	Type    string    `json:"type"`  // Normal or Warning
+	Reason  string    `json:"reason"`
+	Object  string    `json:"object"` // Kind/name that it is shown on
+	Message string    `json:"message"`
+
+	uid     types.UID
+	version string
+}
+
+const (
+	// eventsAtATime and mostEvents limit what is read, and what is kept of it: the newest ones.
+	eventsAtATime = 500
+	mostEvents    = 1000
+	// eventsPause is between two attempts to follow.
+	eventsPause = time.Second
+)
+
+// Said lists what operators have said in a namespace, the oldest first; of very many the newest.
+func (c *Client) Said(ctx context.Context, namespace string) ([]Said, error) {
+	all, _, err := c.said(ctx, namespace)
+	return all, err
+}
+
+// said returns the resourceVersion of the list, too.
+func (c *Client) said(ctx context.Context, namespace string) (all []Said, version string, err error) {
+	options := metav1.ListOptions{Limit: eventsAtATime}
+	for {
+		list, err := c.core.Events(namespace).List(ctx, options)
+		if err != nil {
+			return nil, "", fmt.Errorf("list events in namespace %s: %w", namespace, err)
+		}
+		for i := range list.Items {
+			if e := &list.Items[i]; byOperator(e) {
+				all = append(all, saidBy(e))
+			}
+		}
+		slices.SortFunc(all, earlier)
+		all = all[max(0, len(all)-mostEvents):]
+		if version = list.ResourceVersion; list.Continue == "" {
+			return all, version, nil
+		}
+		options.Continue = list.Continue
+	}
+}
+
+// FollowSaid calls say for what operators have said in a namespace, and then for what they say, until ctx is done or say
+// fails. A watch that ends is begun again.
+func (c *Client) FollowSaid(ctx context.Context, namespace string, say func(Said) error) error {
+	heard := map[types.UID]int{} // counts
+	for first := true; ; first = false {
+		all, version, err := c.said(ctx, namespace)
+		switch {
+		case ctx.Err() != nil:
+			return nil //nolint:nilerr // that is the end
+		case err != nil && (first || apierrors.IsForbidden(err)):
+			return err
+		case err == nil:
+			err = c.followFrom(ctx, namespace, version, all, func(s Said) error {
+				if s.Count <= heard[s.uid] {
+					return nil
+				}
+				heard[s.uid] = s.Count
+				return say(s)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		known := map[types.UID]bool{}
+		for _, s := range all {
+			known[s.uid] = true
+		}
+		if err == nil { // what is gone is not said again
+			for uid := range heard {
+				if !known[uid] {
+					delete(heard, uid)
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(eventsPause):
+		}
+	}
+}
+
+// followFrom returns nil when the watch has ended.
+func (c *Client) followFrom(ctx context.Context, namespace, version string, all []Said, say func(Said) error) error {
+	for _, s := range all {
+		if err := say(s); err != nil {
+			return err
+		}
+	}
+	w, err := c.core.Events(namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: version})
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("watch events in namespace %s: %w", namespace, err)
+	}
+	if err != nil {
+		return nil // it is tried again
+	}
+	defer w.Stop()
+	for change := range w.ResultChan() {
+		e, ok := change.Object.(*corev1.Event)
+		if !ok || change.Type == watch.Deleted || !byOperator(e) {
+			continue
+		}
+		if err := say(saidBy(e)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// byOperator reports whether an operator has recorded the event, of whichever version.
+func byOperator(e *corev1.Event) bool {
+	return e.Source.Component == defaultUserAgent || strings.HasPrefix(e.Source.Component, defaultUserAgent+"/")
+}
+
+func saidBy(e *corev1.Event) Said {
+	return Said{
+		Last: e.LastTimestamp.Time, First: e.FirstTimestamp.Time, Count: int(e.Count), Type: e.Type, Reason: e.Reason,
+		Object: e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, Message: e.Message, uid: e.UID, version: e.ResourceVersion,
+	}
+}
+
+// earlier orders Events by their times, which are whole seconds, and then as they were written.
+func earlier(a, b Said) int {
+	written, err := resourceversion.CompareResourceVersion(a.version, b.version)
+	if err != nil {
+		written = 0
+	}
+	return cmp.Or(a.Last.Compare(b.Last), written)
+}
