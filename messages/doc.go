@@ -153,7 +153,7 @@
 //
 //	modulesSeen          kube              module-objects
 //	objectsDue           timer             module-objects
-//	restDue              itself            objects
+//	restDue              itself            module-objects
 //	lookAtObjects        timer             module-objects
 //	suspensionChanged    module-objects    converge
 //
