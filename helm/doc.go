@@ -26,7 +26,7 @@
 // Helm does otherwise, unstable.go, lookup.go and repeats.go charts that render by chance or look into the cluster, errors.go
 // and observe.go what callers learn, needs.go what an error says is missing, warned.go what the API server
 // warns of, webhooks.go whose webhook has failed, foreign.go charts of others, record.go what a record says,
-// recall.go what it spares the next start, adopt.go releases of others, homes.go the namespaces that have releases, hookwait.go hooks that wait,
+// history.go the recorded revisions, recall.go what it spares the next start, adopt.go releases of others, homes.go the namespaces that have releases, hookwait.go hooks that wait,
 // resume.go an attempt that goes on with them, sort.go the order of documents, show.go, plan.go and dryrun.go
 // what would happen.
 //

@@ -104,8 +104,7 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 	merged, _ := r.job.Known.Values()
 	m := plan.HelmModule(r.job.Module, merged)
 	m.Gone, m.Drifted = r.job.Known.Gone, r.job.Known.Drifted
-	m.Began = func(o helm.Operation) func(error) { return r.operation(o) }
-	m.Writes = func(o helm.Object) func(string) { return r.writes(o) }
+	m.Began, m.Writes = r.operation, r.writes
 	m.HookWaits = r.hookWaits()
 	outcome, err := r.job.Releases.Apply(r.job.WriteContext, m)
 	if err != nil {
