@@ -165,7 +165,7 @@ test: format devcluster ## proves the product: all tests, on a real API server; 
 # While make test runs, it leaves a processor idle for a third of its time: what only computes goes on then, at
 # the lowest priority, and its output appears when it ends. The rest has the machine for itself, one after the
 # other: tests with timeouts that share two processors fail by chance.
-BESIDE_TEST := race-libraries lint test-image test-release test-files
+BESIDE_TEST := race-libraries lint test-image test-release test-files test-site
 
 .PHONY: check
 check: bin/gotestsum devcluster ## what CI runs: test, and the race detector, lint with go vet, 600 differential steps, the image's steps, a release, workflows, fuzzing, a short soak
@@ -268,6 +268,15 @@ test-image: ## the build steps of the Dockerfile, twice, in folders: the same by
 test-files: ## lints the Dockerfile, and workflows and forms in .github
 	@$(LOW) go test -C $(CHECKS) -vet=off -count=1 .
 	echo "test-files: ok ($$SECONDS s)"
+
+.PHONY: docs
+docs: ## builds the site from docs/ into bin/site, and serves it on this machine; needs npm
+	@bash .ci/site preview
+
+.PHONY: test-site
+test-site: devcluster ## builds the site, looks for dead links, and at it in a browser
+	@$(LOW) bash .ci/site test
+	echo "test-site: ok ($$SECONDS s)"
 
 .PHONY: golden
 golden: devcluster ## rewrite the expected outputs of tests; look at the difference before you commit it

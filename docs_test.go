@@ -20,7 +20,7 @@ func TestLinks(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && file != "." && strings.HasPrefix(entry.Name(), "."):
+		case entry.IsDir() && file != "." && (strings.HasPrefix(entry.Name(), ".") || file == "bin"):
 			return fs.SkipDir
 		case path.Ext(file) != ".md":
 			return nil
@@ -162,7 +162,7 @@ func names(t *testing.T) map[string]bool {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (file != "." && strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata"):
+		case entry.IsDir() && (file != "." && strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" || file == "bin"):
 			return fs.SkipDir
 		case path.Ext(file) != ".go":
 			return nil

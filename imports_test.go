@@ -88,7 +88,7 @@ func imports(root fs.FS, see func(file, imported string)) error {
 		}
 		if entry.IsDir() {
 			_, err := fs.Stat(root, path.Join(file, "go.mod"))
-			hidden := strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata"
+			hidden := strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" || file == "bin"
 			if file != "." && (hidden || !errors.Is(err, fs.ErrNotExist)) {
 				return fs.SkipDir
 			}
