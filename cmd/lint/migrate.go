@@ -128,7 +128,7 @@ func (m *migration) boolean(file, key string) (text string, at place) {
 
 // files looks into all files of a module, or of the global hooks.
 func (m *migration) files(dir string) {
-	seen := 0
+	seen, clue := 0, regexp.MustCompile(`_operator_|d8_telemetry_|sdk\.Register|flant/|go_hook|/shell_lib|/framework|modules/|global-hooks/|crd-install`)
 	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil || entry == nil:
@@ -140,6 +140,9 @@ func (m *migration) files(dir string) {
 		}
 		if seen++; seen > maxFiles {
 			return fs.SkipAll
+		}
+		if !clue.Match(readSource(path)) {
+			return nil // it is not kept in memory
 		}
 		rel, _ := filepath.Rel(dir, path)
 		inHooks := strings.HasPrefix(rel, "hooks/") || dir == m.tree.Global.Dir
@@ -153,7 +156,9 @@ func (m *migration) files(dir string) {
 		if strings.HasPrefix(rel, "templates/") {
 			m.crdInstall(path)
 		}
-		m.found.list = append(m.found.list, m.metrics(path)...)
+		if len(m.found.list) < maxFindings {
+			m.found.list = append(m.found.list, m.metrics(path)...)
+		}
 		return nil
 	})
 }
@@ -262,7 +267,7 @@ func (m *migration) metrics(path string) (all []Finding) {
 			case !known:
 				continue
 			}
-			if seen[prefix+name] {
+			if seen[prefix+name] || len(all) >= maxFindings {
 				continue
 			}
 			seen[prefix+name] = true
