@@ -76,6 +76,26 @@ func refuseVariables(lookup func(string) (string, bool)) error {
 	return errors.Join(errs...)
 }
 
+// Unserved says what to do about a variable that the operator does not serve, and whether it refuses to start with it; no advice
+// when there is nothing to do. The prefixes are those of the operator's own variables, and a name with one of them that is no
+// option is probably meant for it.
+func (c *Config) Unserved(name, value string) (advice string, refused bool) {
+	served, known := c.variables(), unservedVariables()
+	u, unserved := known[name]
+	switch {
+	case value == "" || slices.Contains(served, name) || unserved && !u.asksFor(value):
+		return "", false
+	case unserved:
+		return u.advice, u.refused
+	case !looksLikeOurs(name):
+		return "", false
+	}
+	if near := values.Nearest(name, slices.Concat(served, slices.Sorted(maps.Keys(known)))); near != "" {
+		return "did you mean " + near + "?", false
+	}
+	return "it is no option of the operator; remove it, unless hooks read it", false
+}
+
 func (u unserved) asksFor(value string) bool {
 	return value != "" && (u.same == nil || !u.same(value))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,8 @@ type flags struct {
 	strict, tests   bool
 	limit           time.Duration // of a call of a hook or script
 	stepLimit       time.Duration // of a step of a test
+	from            bool          // from the existing addon-operator
+	migration       Migration
 }
 
 // Command finds mistakes in modules.
@@ -37,8 +40,12 @@ DIR holds modules/ and global-hooks/, or modules, or is one module. Without DIR 
 the options are checked, or else the current one. Hooks are asked with --config, enabled scripts run with the values on disk,
 and tests are played; none of them reaches a cluster.
 
+With --from-addon-operator it finds what needs a hand before a tree that was written for the existing addon-operator runs here:
+what is an error here, and what means something else. --configmap, --deployment and --queries name files of that
+installation, and a Dockerfile next to the modules is looked at, too.
+
 The exit code is 1 when there is an error, or with --strict a warning; else it is 0.`,
-		Example: "  addon-operator lint\n  addon-operator lint modules/010-dns --kube-version v1.31\n  addon-operator lint -o github",
+		Example: "  addon-operator lint\n  addon-operator lint --from-addon-operator --configmap cm.yaml --deployment deployment.yaml\n  addon-operator lint modules/010-dns --kube-version v1.31\n  addon-operator lint -o github",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return cli.Usagef("lint takes one directory")
@@ -55,6 +62,10 @@ The exit code is 1 when there is an error, or with --strict a warning; else it i
 	set.BoolVar(&f.tests, "tests", true, "play the tests of modules, too")
 	set.DurationVar(&f.limit, "hook-limit", 30*time.Second, "time until a hook must have answered --config, and an enabled script its question")
 	set.DurationVar(&f.stepLimit, "step-timeout", time.Minute, "time until the operator must be idle after a step of a test")
+	set.BoolVar(&f.from, "from-addon-operator", false, "find what needs a hand before a tree of the existing addon-operator runs here")
+	set.StringVar(&f.migration.ConfigMap, "configmap", "", "with --from-addon-operator: file with its ConfigMap")
+	set.StringVar(&f.migration.Deployment, "deployment", "", "with --from-addon-operator: file with the manifest of its Deployment or Pod")
+	set.StringArrayVar(&f.migration.Queries, "queries", nil, "with --from-addon-operator: file with queries of its metrics, such as alerts or a dashboard; can be given several times")
 	return cmd
 }
 
@@ -76,16 +87,8 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 	if f.stepLimit <= 0 {
 		return cli.Usagef("--step-timeout must be above 0, not %s", f.stepLimit)
 	}
-	for _, file := range f.values {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("--values: %w", err)
-		}
-		tree, err := values.ParseYAML(data)
-		if err != nil {
-			return fmt.Errorf("--values: %s: %w", file, err)
-		}
-		o.Values = append(o.Values, tree)
+	if err := errors.Join(f.existing(), f.read(&o)); err != nil {
+		return err
 	}
 	if o.Dirs, o.Only, err = directories(c, args); err != nil {
 		return err
@@ -98,11 +101,56 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 	if err := errors.Join(err, os.RemoveAll(empty)); err != nil {
 		return err
 	}
-	if err := write(cmd.OutOrStdout(), f.output, found, modules); err != nil {
+	if err := write(cmd.OutOrStdout(), f.output, found, summary(found, modules, f.from)); err != nil {
 		return err
 	}
 	if count(found, Error) > 0 || f.strict && len(found) > 0 {
 		return cli.ExitError(1)
+	}
+	return nil
+}
+
+// read reads the files with values.
+func (f *flags) read(o *Options) error {
+	for _, file := range f.values {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("--values: %w", err)
+		}
+		tree, err := values.ParseYAML(data)
+		if err != nil {
+			return fmt.Errorf("--values: %s: %w", file, err)
+		}
+		o.Values = append(o.Values, tree)
+	}
+	if f.from {
+		o.From = &f.migration
+	}
+	return nil
+}
+
+// existing checks that the files of the existing installation can be read.
+func (f *flags) existing() error {
+	files := slices.Clone(f.migration.Queries)
+	for _, file := range []string{f.migration.ConfigMap, f.migration.Deployment} {
+		if file != "" {
+			files = append(files, file)
+		}
+	}
+	if !f.from {
+		if len(files) > 0 {
+			return cli.Usagef("--configmap, --deployment and --queries belong to --from-addon-operator")
+		}
+		return nil
+	}
+	for _, file := range files {
+		info, err := os.Stat(file)
+		switch {
+		case err != nil:
+			return err
+		case !info.Mode().IsRegular() || info.Size() > maxSource:
+			return fmt.Errorf("%s: must be a file of at most %d MiB", file, maxSource>>20)
+		}
 	}
 	return nil
 }

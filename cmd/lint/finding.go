@@ -118,12 +118,15 @@ func count(all []Finding, severity string) (n int) {
 }
 
 // summary says how many there are of each.
-func summary(all []Finding, modules int) string {
+func summary(all []Finding, modules int, migration bool) string {
 	number := func(n int, word string) string {
 		if n == 1 {
 			return "1 " + word
 		}
 		return fmt.Sprintf("%d %ss", n, word)
+	}
+	if len(all) == 0 && migration {
+		return fmt.Sprintf("Nothing needs a hand in %s and the global hooks.", number(modules, "module"))
 	}
 	if len(all) == 0 {
 		return fmt.Sprintf("No findings in %s and the global hooks.", number(modules, "module"))
@@ -131,8 +134,8 @@ func summary(all []Finding, modules int) string {
 	return number(count(all, Error), "error") + ", " + number(count(all, Warning), "warning")
 }
 
-// write writes findings in a format.
-func write(w io.Writer, format string, all []Finding, modules int) error {
+// write writes findings in a format; text and github end with a summary.
+func write(w io.Writer, format string, all []Finding, summary string) error {
 	switch format {
 	case "json":
 		encoder := json.NewEncoder(w)
@@ -152,7 +155,7 @@ func write(w io.Writer, format string, all []Finding, modules int) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintln(w, summary(all, modules))
+	_, err := fmt.Fprintln(w, summary)
 	return err
 }
 

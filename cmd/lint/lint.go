@@ -34,6 +34,9 @@ type Options struct {
 	// Memory is that of the last check of these directories with these options; nil: everything is looked at.
 	Memory *Memory
 
+	// From also looks for what the existing addon-operator takes in another way, and leaves other warnings out; nil: it does not.
+	From *Migration
+
 	JQLibrary []string // as hooks.Options has it
 	Chroot    string   // as hooks.Options has it
 	CRDSkip   []string // beginnings of names of files in crds/ that are no definitions
@@ -102,7 +105,11 @@ func Check(ctx context.Context, o Options) (found []Finding, modules int, err er
 	if ctx.Err() != nil {
 		return nil, 0, context.Cause(ctx)
 	}
-	return sorted(c.found.about(o.Only)), len(c.tree.Modules) + len(c.tree.Broken), nil
+	var outside []Finding
+	if o.From != nil {
+		outside = c.migrate(*o.From)
+	}
+	return sorted(append(c.found.about(o.Only), outside...)), len(c.tree.Modules) + len(c.tree.Broken), nil
 }
 
 // module checks all of one module that loading does not.

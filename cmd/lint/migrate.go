@@ -1,0 +1,374 @@
+package lint
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"addon-operator/actors"
+	"addon-operator/addons"
+	"addon-operator/cmd/cli"
+	"addon-operator/values"
+)
+
+// Migration has checks that look for what the existing addon-operator takes in another way.
+type Migration struct {
+	// ConfigMap is the file with the ConfigMap that was written for it; empty: none.
+	ConfigMap string
+	// Deployment is the file with the manifest of its Pod; empty: none.
+	Deployment string
+	// Queries are files that ask for its metrics, such as alerts and dashboards, outside of the modules.
+	Queries []string
+}
+
+// migration is one look at a tree that was written for the existing addon-operator.
+type migration struct {
+	*checks
+	Migration
+	data       map[string]string // of the ConfigMap
+	dockerfile string            // next to the modules; "" when there is none
+}
+
+// migrate keeps the errors that were found, says of them what the existing operator does instead, and adds what only matters to those
+// who come from it.
+func (c *checks) migrate(from Migration) (outside []Finding) {
+	m := &migration{checks: c, Migration: from}
+	if data := readSource(m.docker()); data != nil {
+		m.dockerfile = m.docker()
+	}
+	c.found.list = slices.DeleteFunc(c.found.list, func(f Finding) bool { return f.Severity == Warning && !strings.Contains(f.Message, notEvaluated) })
+	config := m.configMap()
+	for _, module := range append(slices.Clone(c.tree.Modules), c.tree.Broken...) {
+		if c.Only == "" || c.Only == module.Dir {
+			m.flag(module)
+			m.files(module.Dir)
+		}
+	}
+	if c.Only == "" || c.Only == c.tree.Global.Dir {
+		m.files(c.tree.Global.Dir)
+	}
+	for i := range c.found.list {
+		m.explain(&c.found.list[i])
+	}
+	c.found.list = slices.DeleteFunc(c.found.list, func(f Finding) bool { return f.Message == "" })
+	outside = slices.Concat(config, m.image(), m.deployment())
+	for _, file := range from.Queries {
+		outside = append(outside, m.metrics(file)...)
+	}
+	return outside
+}
+
+func (m *migration) docker() string {
+	return filepath.Join(filepath.Dir(m.found.roots[0]), "Dockerfile")
+}
+
+// Texts of findings of other checks that are explained here.
+const (
+	notEvaluated  = "has rules that are not evaluated"
+	notExecutable = "is not executable, so it is no hook"
+)
+
+// explain says of a finding of the other checks what the existing operator does. An empty message is a finding that another one
+// stands for.
+func (m *migration) explain(f *Finding) {
+	base := filepath.Base(f.File)
+	switch {
+	case base == "module.yaml" && strings.HasSuffix(f.Message, " is unknown"):
+		f.Fix = "the existing operator does not read module.yaml, and here it holds " + strings.TrimPrefix(f.Fix, "the known ones are ") + "; remove the key, or rename the file if another tool reads it"
+	case base == "values.yaml" && strings.Contains(f.Fix, "or the schema "):
+		f.Fix += "; the existing operator checks only the ConfigMap against config-values.yaml, here the files are checked, too"
+	case filepath.Ext(base) == ".go" && strings.HasPrefix(f.Message, notExecutable),
+		strings.Contains(f.Message, shellLib) && strings.HasPrefix(f.Message, "--config: "):
+		f.Message = "" // goHook and library say more
+	case strings.Contains(f.Message, notEvaluated) && strings.Contains(f.Message, "x-deckhouse-validations"):
+		f.Fix = "write them with keywords of OpenAPI v3, or have a hook check the values; the existing operator evaluates x-deckhouse-validations"
+	}
+}
+
+// flag compares what the flag in the module's own values.yaml decides here with what decides it in the existing operator.
+func (m *migration) flag(module addons.Module) {
+	key := values.FlagKey(module.Key)
+	if _, ok := m.data[key]; ok {
+		return // the ConfigMap decides in both
+	}
+	own, at := m.boolean(filepath.Join(module.Dir, "values.yaml"), key)
+	common := "false"
+	for _, root := range m.found.roots[:len(m.found.roots)-1] {
+		if text, _ := m.boolean(filepath.Join(root, "values.yaml"), key); text != "" {
+			common = text
+		}
+	}
+	if own == "" || own == common {
+		return
+	}
+	state := map[string]string{"true": "enables", "false": "disables"}[own]
+	m.found.add(Warning, filepath.Join(module.Dir, "values.yaml"), at,
+		fmt.Sprintf("%s %s the module here, and the existing operator ignores it in this file; move it to the values.yaml next to the modules, or remove it", key, state))
+}
+
+// boolean is the text true or false of a key of a YAML file.
+func (m *migration) boolean(file, key string) (text string, at place) {
+	src := m.found.src.of(file)
+	node := src.document()
+	if node == nil {
+		return "", place{}
+	}
+	name, value := child(node, key)
+	if name == nil || value.Value != "true" && value.Value != "false" {
+		return "", place{}
+	}
+	return value.Value, place{name.Line, name.Column}
+}
+
+// files looks into all files of a module, or of the global hooks.
+func (m *migration) files(dir string) {
+	seen, clue := 0, regexp.MustCompile(`_operator_|d8_telemetry_|sdk\.Register|flant/|go_hook|/shell_lib|/framework|modules/|global-hooks/|crd-install`)
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil || entry == nil:
+			return nil //nolint:nilerr // loading says what cannot be read
+		case entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && path != dir:
+			return fs.SkipDir
+		case entry.IsDir() || strings.EqualFold(filepath.Ext(path), ".md"):
+			return nil
+		}
+		if seen++; seen > maxFiles {
+			return fs.SkipAll
+		}
+		if !clue.Match(readSource(path)) {
+			return nil // it is not kept in memory
+		}
+		rel, _ := filepath.Rel(dir, path)
+		inHooks := strings.HasPrefix(rel, "hooks/") || dir == m.tree.Global.Dir
+		switch ext := filepath.Ext(path); {
+		case ext == ".go":
+			m.goHook(path)
+		case inHooks || rel == "enabled":
+			m.library(path)
+			m.workingDir(path)
+		}
+		if strings.HasPrefix(rel, "templates/") {
+			m.crdInstall(path)
+		}
+		if len(m.found.list) < maxFindings {
+			m.found.list = append(m.found.list, m.metrics(path)...)
+		}
+		return nil
+	})
+}
+
+// match finds an expression in a file.
+func (m *migration) match(path string, form *regexp.Regexp) (place, bool) {
+	for i, line := range m.found.src.of(path).lines {
+		if strings.HasPrefix(strings.TrimSpace(line), "#") || strings.HasPrefix(strings.TrimSpace(line), "//") {
+			continue
+		}
+		if text := form.FindString(line); text != "" {
+			return m.found.src.of(path).word(i+1, text), true
+		}
+	}
+	return place{}, false
+}
+
+// goHook finds hooks that register themselves in the program of the existing operator.
+func (m *migration) goHook(path string) {
+	at, ok := m.match(path, regexp.MustCompile(`\bsdk\.Register(Func)?\(|flant/addon-operator/sdk|pkg/module_manager/go_hook`))
+	if ok {
+		m.found.add(Error, path, at, "is a hook in Go that is compiled into the existing operator, and does not run here; build it as a batch (docs/hooks.md, Batches), or write it as a script")
+	}
+}
+
+// shellLib is the library of shell functions in the images of the existing operators.
+const shellLib = "shell_lib.sh"
+
+// library finds scripts that need files that only the image of the existing operator has.
+func (m *migration) library(path string) {
+	at, ok := m.match(path, regexp.MustCompile(`/shell_lib\.sh|/frameworks?/shell\b`))
+	switch {
+	case !ok || len(readSource("/"+shellLib)) > 0: // this is the image
+	case strings.Contains(string(readSource(m.dockerfile)), shellLib):
+		m.found.add(Warning, path, at, "could not be asked for its configuration, because /"+shellLib+" is not on this machine; run the check in the image that the Dockerfile builds")
+	default:
+		m.found.add(Error, path, at, "needs /"+shellLib+", which the image of this operator does not have; copy it, and the directory with its functions, from your present image into yours")
+	}
+}
+
+// workingDir finds paths that lead from the working directory of the existing operator to a hook's own files.
+func (m *migration) workingDir(path string) {
+	at, ok := m.match(path, regexp.MustCompile(`(^|\s)(source|\.|bash|sh|cat)\s+"?(\./)?(modules|global-hooks)/`))
+	if ok {
+		m.found.add(Warning, path, at, "has a path relative to the working directory of the existing operator, and hooks start in their own directory here, enabled scripts in that of the module; begin the path with $WORKING_DIR in a hook, or make it absolute")
+	}
+}
+
+// crdInstall finds definitions that Helm 2 installed before the chart.
+func (m *migration) crdInstall(path string) {
+	at, ok := m.match(path, regexp.MustCompile(`helm\.sh/hook"?:\s*"?crd-install`))
+	if ok {
+		m.found.add(Error, path, at, "is a Helm hook of Helm 2, and Helm 3 leaves the object out; move the definition to crds/ of the module, without the annotation")
+	}
+}
+
+// renamed are names of metrics, without the prefix, that the existing operators serve or document and this one does not, with the name
+// here; empty: there is none.
+func renamed() map[string]string {
+	return map[string]string{
+		"global_hook_run_errors_total":         "global_hook_errors_total",
+		"global_hook_run_allowed_errors_total": "global_hook_allowed_errors_total",
+		"global_hook_run_success_total":        "global_hook_success_total",
+		"module_hook_run_errors_total":         "module_hook_errors_total",
+		"module_hook_run_allowed_errors_total": "module_hook_allowed_errors_total",
+		"module_hook_run_success_total":        "module_hook_success_total",
+		"module_discover_errors_total":         "modules_discover_errors_total",
+		"kube_snapshot_bytes":                  "",
+
+		"d8_telemetry_module_enabled":      "mm_module_enabled",
+		"d8_telemetry_helm_fallback_total": "helm_fallback_total",
+
+		// Of shell-operator, whose hooks are global hooks here.
+		"hook_run_seconds":                             "global_hook_run_seconds",
+		"hook_run_user_cpu_seconds":                    "global_hook_run_user_cpu_seconds",
+		"hook_run_sys_cpu_seconds":                     "global_hook_run_sys_cpu_seconds",
+		"hook_run_max_rss_bytes":                       "global_hook_run_max_rss_bytes",
+		"hook_run_errors_total":                        "global_hook_errors_total",
+		"hook_run_allowed_errors_total":                "global_hook_allowed_errors_total",
+		"hook_run_success_total":                       "global_hook_success_total",
+		"hook_enable_kubernetes_bindings_seconds":      "",
+		"hook_enable_kubernetes_bindings_errors_total": "",
+		"hook_enable_kubernetes_bindings_success":      "",
+	}
+}
+
+// metrics finds names of metrics that this operator does not serve, each once in a file.
+func (m *migration) metrics(path string) (all []Finding) {
+	named := regexp.MustCompile(`\b((?:addon|shell)_operator_)?(d8_telemetry_\w+|\w+)\b`)
+	seen := map[string]bool{}
+	for i, line := range m.found.src.of(path).lines {
+		if !strings.Contains(line, "_operator_") && !strings.Contains(line, "d8_telemetry_") {
+			continue
+		}
+		for _, found := range named.FindAllStringSubmatch(line, -1) {
+			prefix, name := found[1], found[2]
+			for _, of := range []string{"_bucket", "_sum", "_count"} {
+				name = strings.TrimSuffix(name, of)
+			}
+			other, known := renamed()[name]
+			switch {
+			case prefix == "" && !strings.HasPrefix(name, "d8_telemetry_"):
+				continue
+			case !known && prefix == "shell_operator_":
+				other = name
+			case !known:
+				continue
+			}
+			if seen[prefix+name] || len(all) >= maxFindings {
+				continue
+			}
+			seen[prefix+name] = true
+			text := "asks for the metric " + prefix + name + ", which is not served; "
+			if other == "" {
+				text += "there is none in its place (docs/metrics.md)"
+			} else {
+				text += "it is addon_operator_" + other + " here"
+			}
+			all = append(all, m.at(Warning, path, m.found.src.of(path).word(i+1, found[0]), text))
+		}
+	}
+	return all
+}
+
+// at is a finding that need not be below the directories. What follows the last semicolon is what to do.
+func (m *migration) at(severity, path string, at place, text string) Finding {
+	abs, err := filepath.Abs(path)
+	if err == nil && m.found.inside(abs) {
+		list := findings{roots: m.found.roots, given: m.found.given, src: m.found.src}
+		list.add(severity, abs, at, text)
+		return list.list[0]
+	}
+	one := Finding{Severity: severity, File: fromHere(cmp.Or(abs, path)), Line: at.line, Column: at.column}
+	one.Path = one.File
+	one.Message = cut(text, maxMessage)
+	if i := strings.LastIndex(one.Message, "; "); i > 0 && !strings.Contains(one.Message[i:], "\n") {
+		one.Message, one.Fix = one.Message[:i], one.Message[i+2:]
+	}
+	return one
+}
+
+// configMap finds what this operator refuses, and what it ignores, in the ConfigMap. No line of the file is shown: it may hold secrets.
+func (m *migration) configMap() (all []Finding) {
+	if m.ConfigMap == "" {
+		return nil
+	}
+	say := func(severity, text string) {
+		at := place{}
+		for _, word := range regexp.MustCompile(`\w+`).FindAllString(text, -1) {
+			if _, ok := m.data[word]; ok {
+				at, _ = m.found.src.of(m.ConfigMap).at([]string{"data", word}, true)
+				break
+			}
+		}
+		all = append(all, m.at(severity, m.ConfigMap, at, m.found.short(text)))
+	}
+	data, err := cli.ReadConfigMap(m.ConfigMap)
+	if err != nil {
+		say(Error, err.Error())
+		return all
+	}
+	m.data = data
+	onDisk := map[string]bool{} // errors of files are no news: other checks report them
+	for _, text := range lines(actors.CheckConfigMap(m.tree, nil, nil, slog.New(slog.DiscardHandler), &m.Memory.charts)) {
+		onDisk[text] = true
+	}
+	var unread noted
+	for _, text := range lines(actors.CheckConfigMap(m.tree, data, nil, slog.New(&unread), &m.Memory.charts)) {
+		if !onDisk[text] {
+			say(Error, text)
+		}
+	}
+	for _, text := range unread.texts {
+		if !strings.Contains(text, "reaches nothing") { // it does not in the existing operator, either
+			say(Warning, text)
+		}
+	}
+	return all
+}
+
+// noted is a log whose messages are findings.
+type noted struct{ texts []string }
+
+// Enabled implements slog.Handler.
+func (n *noted) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements slog.Handler.
+func (n *noted) Handle(_ context.Context, r slog.Record) error {
+	text := r.Message
+	r.Attrs(func(a slog.Attr) bool { text = a.Key + " " + a.Value.String() + ": " + text; return true })
+	n.texts = append(n.texts, text)
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (n *noted) WithAttrs([]slog.Attr) slog.Handler { return n }
+
+// WithGroup implements slog.Handler.
+func (n *noted) WithGroup(string) slog.Handler { return n }
+
+// lines are the errors that one is joined from.
+func lines(err error) (all []string) {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			all = append(all, lines(one)...)
+		}
+		return all
+	}
+	return []string{err.Error()}
+}
