@@ -86,7 +86,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	if err != nil {
 		return err
 	}
-	history := &server.History{}
+	history := &server.History{Hide: secrets.Hide}
 	world.Secrets, world.HookRan = secrets, func(r view.HookRun) {
 		history.Add(r)
 		if host.HookRan != nil {
