@@ -104,8 +104,8 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 	merged, _ := r.job.Known.Values()
 	m := plan.HelmModule(r.job.Module, merged)
 	m.Gone, m.Drifted = r.job.Known.Gone, r.job.Known.Drifted
-	m.Began = func(o helm.Operation) func(error) { return r.operation(o) }
-	m.Writes = func(o helm.Object) func(string) { return r.writes(o) }
+	m.Began = r.operation
+	m.Writes = r.writes
 	m.HookWaits = r.hookWaits()
 	outcome, err := r.job.Releases.Apply(r.job.WriteContext, m)
 	if err != nil {
