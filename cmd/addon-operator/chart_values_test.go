@@ -152,6 +152,16 @@ func TestUpdateOnTheNetworkOfTheNode(t *testing.T) {
 	}
 }
 
+// The debug address shows secrets to who is on the node then, which the notes say unless it is switched off.
+func TestNotesOfTheNetworkOfTheNode(t *testing.T) {
+	const off = "options: {DEBUG_HTTP_SERVER_ADDR: \"\"}"
+	for values, want := range map[string]bool{"": false, "hostNetwork: true": true, "hostNetwork: true\n" + off: false} {
+		if got := strings.Contains(rendered(t, values)["NOTES.txt"], "DEBUG_HTTP_SERVER_ADDR"); got != want {
+			t.Errorf("%q: that the debug address is on the node is said: %v, want %v", values, got, want)
+		}
+	}
+}
+
 // Each of both monitors asks for the same, with the token of the same account.
 func TestMonitors(t *testing.T) {
 	const secure = "secureMetrics: {enabled: true}\n"
