@@ -186,7 +186,7 @@ func (v *ownValues) refuse(a application, err error) {
 
 // setConfig replaces the ConfigMap layer; saved patches are replayed over it (D22). The
 // config actor has checked it, but not the sections of disabled modules (D37): their old
-// answer stay until theirs are fixed.
+// values stay until theirs are fixed.
 func (v *ownValues) setConfig(msg messages.SetConfig) {
 	next, err := v.section.WithConfig(msg.Section, msg.Origin)
 	if err == nil {

@@ -26,8 +26,9 @@ const (
 type lineLog struct {
 	log       *slog.Logger
 	proxyJSON bool
-	pending   []byte // the line that has no end yet
-	tail      []byte // the end of everything
+	hide      func(string) string // gives a text without known secrets; nil when there are none
+	pending   []byte              // the line that has no end yet
+	tail      []byte              // the end of everything
 }
 
 // Write never fails: a hook must not die of a broken pipe because its log could not be written.
@@ -50,10 +51,12 @@ func (l *lineLog) Write(data []byte) (int, error) {
 	}
 }
 
-// remember keeps the end of everything, and at most as much again.
+// remember keeps the end of everything: what ending returns, as much before it, so that a secret which begins there is known,
+// and at most as much again.
 func (l *lineLog) remember(data []byte) {
-	l.tail = append(l.tail, data[max(0, len(data)-tailBytes):]...)
-	if surplus := len(l.tail) - tailBytes; surplus > tailBytes {
+	const kept = 2 * tailBytes
+	l.tail = append(l.tail, data[max(0, len(data)-kept):]...)
+	if surplus := len(l.tail) - kept; surplus > tailBytes {
 		l.tail = append(l.tail[:0], l.tail[surplus:]...)
 	}
 }
@@ -119,9 +122,14 @@ func logLevel(name string) (slog.Level, bool) {
 	return 0, false
 }
 
-// ending returns the last lines of the stream for an error.
+// ending returns the last lines of the stream for an error. Secrets are hidden before it cuts: of a part of one it is not known
+// that it is one.
 func (l *lineLog) ending() string {
-	tail := bytes.TrimSpace(l.tail)
+	tail := l.tail
+	if l.hide != nil {
+		tail = []byte(l.hide(string(tail)))
+	}
+	tail = bytes.TrimSpace(tail)
 	if len(tail) > tailBytes {
 		tail = tail[len(tail)-tailBytes:]
 	}

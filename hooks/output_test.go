@@ -114,6 +114,22 @@ func TestEnding(t *testing.T) { // C27
 	}
 }
 
+// J10: a secret that lies across the place where the end of the output begins leaves no part of itself.
+func TestEndingHidesBeforeItCuts(t *testing.T) {
+	const secret = "swordfish"
+	for cut := range len(secret) {
+		stream := &lineLog{log: slog.New(slog.DiscardHandler), hide: func(text string) string { return strings.ReplaceAll(text, secret, "***") }}
+		for part := range slices.Chunk([]byte(strings.Repeat("y", 100_000)+secret+strings.Repeat("x", tailBytes-cut)), 1000) {
+			if _, err := stream.Write(part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := stream.ending(); strings.Contains(got, "h") || len(got) > tailBytes {
+			t.Errorf("%d bytes of a secret after the cut: %.20q", cut, got)
+		}
+	}
+}
+
 func TestLogLevel(t *testing.T) { // C28
 	tests := map[string]slog.Level{
 		"trace": slog.LevelDebug, "DEBUG": slog.LevelDebug, "info": slog.LevelInfo, "Warning": slog.LevelWarn, "fatal": slog.LevelError,

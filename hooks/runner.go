@@ -43,6 +43,8 @@ type Options struct {
 	Chroot         string        // root directory of hooks and scripts, which must lie below it, as TmpDir; "" means none
 	May            func() error  // asked before each run of a hook or enabled script; its error refuses it. nil means always
 	Keeper         *Keeper       // kills what runs when this process cannot any more; nil means none
+	// Hide gives a text without known secrets: what a hook printed is cut after that. The log hides them itself. nil hides none.
+	Hide func(string) string
 }
 
 // Runner executes hooks and enabled scripts. It is safe for concurrent use; each execution has files of its own.
@@ -306,6 +308,7 @@ func (r *Runner) output(labels []slog.Attr, hook, stream string) *lineLog {
 	return &lineLog{
 		log:       slog.New(r.options.Log.Handler().WithAttrs(append(withHook(labels, hook), slog.String("stream", stream)))),
 		proxyJSON: r.options.ProxyJSON,
+		hide:      r.options.Hide,
 	}
 }
 

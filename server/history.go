@@ -65,6 +65,9 @@ func (r RanHook) Took() time.Duration {
 
 // History keeps the last runs of hooks. It is safe for concurrent use; the zero value is empty.
 type History struct {
+	// Hide gives a text without known secrets; nil when there are none.
+	Hide func(string) string
+
 	mu     sync.Mutex
 	id     string // random
 	number int
@@ -75,14 +78,14 @@ type History struct {
 // Add remembers a run, and forgets old ones: of this hook, then of all.
 func (h *History) Add(r view.HookRun) {
 	record := RanHook{
-		Module: r.Owner, Hook: r.Hook, Binding: string(r.Binding), Queue: r.Queue, Cause: ending(r.Cause.String(), textOfACause),
-		Began: time.Now().Add(-r.Took), Seconds: r.Took.Seconds(), Output: ending(r.Output, outputOfRun),
+		Module: r.Owner, Hook: r.Hook, Binding: string(r.Binding), Queue: r.Queue, Cause: h.ending(r.Cause.String(), textOfACause),
+		Began: time.Now().Add(-r.Took), Seconds: r.Took.Seconds(), Output: h.ending(r.Output, outputOfRun),
 	}
 	if record.Module == messages.GlobalHooks {
 		record.Module = globalOwner
 	}
 	if r.Err != nil {
-		record.Error = ending(r.Err.Error(), errorOfRecord)
+		record.Error = h.ending(r.Err.Error(), errorOfRecord)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -137,9 +140,15 @@ func (h *History) process() string {
 	return h.id
 }
 
-// ending is the end of a text that is too long: whole lines, because a secret that was cut would not be known. Of a
-// single line it is the end.
-func ending(text string, most int) string {
+// ending is the end of a text that is too long: whole lines, or of a single line its end. Secrets are hidden before, because of a
+// part of one it is not known that it is one.
+func (h *History) ending(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	if h.Hide != nil {
+		text = h.Hide(text)
+	}
 	if len(text) <= most {
 		return text
 	}

@@ -41,3 +41,18 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d bytes are kept, of the last run %v", bytes, len(last))
 	}
 }
+
+// J10: a secret that lies across the place where a long text is cut leaves no part of itself.
+func TestHistoryHidesBeforeItCuts(t *testing.T) {
+	h := &server.History{Hide: func(text string) string { return strings.ReplaceAll(text, "swordfish", "***") }}
+	for cut := range len("swordfish") {
+		long := "swordfish" + strings.Repeat("x", 4<<10-cut)
+		h.Add(view.HookRun{Hook: fmt.Sprint(cut), Output: long, Err: errors.New(long), Cause: messages.Cause{Activation: "Schedule", Detail: "swordfish" + strings.Repeat("x", 200-cut)}})
+		run := h.Runs("", fmt.Sprint(cut), 0)[0]
+		for _, text := range []string{run.Output, run.Error, run.Cause} {
+			if strings.Contains(text, "h") {
+				t.Errorf("of a secret, %d bytes of it after the cut, there is a part: %.20q", cut, text)
+			}
+		}
+	}
+}

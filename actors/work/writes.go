@@ -31,7 +31,7 @@ func (h HookJob) writes(objects []objectpatch.Patch) (ctx context.Context, writt
 	return ctx, func() { h.run.Tell(MonitorsPath, ended) }
 }
 
-// writes is writesOf for an object of the release.
+// writes notifies monitors that an object of the release is about to be written; the caller calls written when it is.
 func (r releaseJob) writes(o helm.Object) (written func(version string)) {
 	name := messages.ObjectName{Kind: strings.ToLower(o.GVK.Kind), Namespace: o.Namespace, Name: o.Name}
 	begun := messages.ObjectsPatched{

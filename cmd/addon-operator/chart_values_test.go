@@ -105,6 +105,63 @@ func TestCommonLabels(t *testing.T) {
 	}
 }
 
+// A label that two values set is there once, as the value says that is about fewer objects.
+func TestLabelsOfSeveralValues(t *testing.T) {
+	for values, file := range map[string]string{
+		"podLabels: {team: b}":                                                                   "deployment.yaml",
+		"podMonitor: {create: true, labels: {team: b}}":                                          "podmonitor.yaml",
+		"serviceMonitor: {create: true, labels: {team: b}}":                                      "servicemonitor.yaml",
+		"prometheusRule: {create: true, labels: {team: b}}":                                      "prometheusrule.yaml",
+		"dashboard: {create: true, labels: {team: b}}":                                           "dashboard.yaml",
+		"prometheusRule: {create: true, alertLabels: {severity: c, team: b}}":                    "prometheusrule.yaml",
+		"podAnnotations: {kubectl.kubernetes.io/default-container: other}\npodLabels: {team: b}": "deployment.yaml",
+	} {
+		text := rendered(t, "commonLabels: {team: a}\n"+values)[file]
+		var object any
+		if err := yaml.Unmarshal([]byte(text), &object); err != nil || !strings.Contains(text, "team: b") {
+			t.Errorf("%s: %v in\n%.1500s", values, err, text)
+		}
+	}
+}
+
+// What the chart cannot do is refused with the value that asks for it.
+func TestValuesThatAreRefused(t *testing.T) {
+	for values, want := range map[string]string{
+		"podLabels: {app.kubernetes.io/name: a}":        "podLabels",
+		"commonLabels: {app.kubernetes.io/instance: a}": "commonLabels",
+		"probes: null":            "probes",
+		"probes: {startup: null}": "startup",
+		"openshift: \"true\"":     "openshift",
+		"secureMetrics: null":     "secureMetrics",
+		"modules: null":           "modules",
+		"test: null":              "missing property 'test'",
+		"fullnameOverride: \"-\"": "fullnameOverride",
+	} {
+		if _, err := render(values); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "nil pointer") || strings.Contains(err.Error(), "wrong type") {
+			t.Errorf("%s: %v", values, err)
+		}
+	}
+}
+
+// On the network of the node two Pods find no place on one node: the old one goes first.
+func TestUpdateOnTheNetworkOfTheNode(t *testing.T) {
+	for values, want := range map[string][2]string{"": {"0", "1"}, "hostNetwork: true": {"1", "0"}} {
+		if u := deployment(t, values).Spec.Strategy.RollingUpdate; u.MaxUnavailable.String() != want[0] || u.MaxSurge.String() != want[1] {
+			t.Errorf("%q: the update is %v", values, u)
+		}
+	}
+}
+
+// The debug address shows secrets to who is on the node then, which the notes say unless it is switched off.
+func TestNotesOfTheNetworkOfTheNode(t *testing.T) {
+	const off = "options: {DEBUG_HTTP_SERVER_ADDR: \"\"}"
+	for values, want := range map[string]bool{"": false, "hostNetwork: true": true, "hostNetwork: true\n" + off: false} {
+		if got := strings.Contains(rendered(t, values)["NOTES.txt"], "DEBUG_HTTP_SERVER_ADDR"); got != want {
+			t.Errorf("%q: that the debug address is on the node is said: %v, want %v", values, got, want)
+		}
+	}
+}
+
 // Each of both monitors asks for the same, with the token of the same account.
 func TestMonitors(t *testing.T) {
 	const secure = "secureMetrics: {enabled: true}\n"

@@ -38,8 +38,9 @@ type replica struct {
 	apiServer string // its address
 	runner    *hooks.Runner
 	former    *predecessor
-	reviewer  *kube.Reviewer // of secure metrics, whether this replica leads or not
-	started   func()         // is called once, when files are read
+	reviewer  *kube.Reviewer      // of secure metrics, whether this replica leads or not
+	started   func()              // is called once, when files are read
+	hide      func(string) string // gives a text without known secrets; nil hides none
 }
 
 // newReplica makes what the clients and the hooks of a replica are bound to.

@@ -82,11 +82,12 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 		return err
 	}
 	defer replica.close()
+	replica.hide = secrets.Hide
 	world, err := newWorld(writes, c, replica, metrics)
 	if err != nil {
 		return err
 	}
-	history := &server.History{}
+	history := &server.History{Hide: secrets.Hide}
 	world.Secrets, world.HookRan = secrets, func(r view.HookRun) {
 		history.Add(r)
 		if host.HookRan != nil {
@@ -219,7 +220,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	}
 	runner, err := hooks.NewRunner(hooks.Options{
 		TmpDir: c.TmpDir, KeepFiles: c.KeepTmpFiles, ProxyJSON: c.LogProxyHook, Grace: min(hookGrace, c.GracePeriod/2), Log: log,
-		Timeout: c.HookTimeout, Chroot: c.ChrootDir, JQLibrary: c.JQDirs(), Inherit: inherit, May: replica.may(), Keeper: replica.keeper,
+		Timeout: c.HookTimeout, Chroot: c.ChrootDir, JQLibrary: c.JQDirs(), Inherit: inherit, May: replica.may(), Keeper: replica.keeper, Hide: replica.hide,
 	})
 	if err == nil {
 		err = replica.join(client, runner)

@@ -18,11 +18,23 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{- define "operator.labels" -}}
-{{ include "operator.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
-{{- with .Values.commonLabels }}
+{{ include "operator.labelsAnd" (list . dict "") }}
+{{- end }}
+
+{{- /* The same with those of a value, which is named, and wins over commonLabels. */ -}}
+{{- define "operator.labelsAnd" -}}
+{{- $root := index . 0 -}}
+{{- $of := dict "commonLabels" $root.Values.commonLabels (index . 2) (index . 1) -}}
+{{- range $value, $labels := $of }}
+{{- range list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "helm.sh/chart" }}
+{{- if hasKey ($labels | default dict) . }}{{ fail (printf "%s has the label %s, which is the chart's own: remove it" $value .) }}{{ end -}}
+{{- end }}
+{{- end -}}
+{{ include "operator.selector" $root }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ $root.Chart.Name }}-{{ $root.Chart.Version }}
+{{- with merge (dict) (index . 1 | default dict) ($root.Values.commonLabels | default dict) }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}
