@@ -84,6 +84,7 @@ func (s router) debugRoutes() []Route {
 		get("/converge/list", "", "the last reloads of all modules: what ran when, what the end waited for, the slowest hooks", json(convergePages{s.Source}.list)),
 		get("/global/list", "", "the global hooks", json(hooks.globalList)),
 		get("/global/{page}", "show-secrets=true", "values, config, patches or snapshots of the global section and hooks", json(modules.globalPage)),
+		get("/converge/progress", "", "how far the reload of all modules in progress is, and what runs now", json(convergePages{s.Source}.progress)),
 		get("/module/list", "observed=true", "the enabled modules, and how all modules are; whether the ConfigMap in the cluster has been seen", json(modules.moduleList)),
 		get("/module/resource-monitor", "", "the objects of releases that are watched for deletion", json(modules.resourceMonitor)),
 		get("/module/{name}/{page}", "global=true, show-secrets=true", "values, config, patches, snapshots or status of a module", json(modules.modulePage)),
