@@ -41,9 +41,12 @@ type RunningStep struct {
 // mostRunning bounds what Progress names.
 const mostRunning = 10
 
+// Converged reports whether the first converge is over, and no reload of all modules is in progress.
+func Converged(c view.ConvergeStatus) bool { return c.Ready && c.Phase == view.ConvergeIdle }
+
 // ProgressOf sums up what actors have published, by their paths.
 func ProgressOf(statuses map[string]supervisor.Status, c view.ConvergeStatus, now time.Time) Progress {
-	p := Progress{Converged: c.Ready && c.Phase == view.ConvergeIdle, Waits: c.Waits}
+	p := Progress{Converged: Converged(c), Waits: c.Waits}
 	if !c.Began.IsZero() {
 		p.Seconds = now.Sub(c.Began).Seconds()
 	}
@@ -86,6 +89,8 @@ func (p Progress) String() string {
 	took := (time.Duration(p.Seconds) * time.Second).String()
 	switch {
 	case p.Converged:
+		return ""
+	case p.Seconds == 0 && p.Waits == "": // nothing has begun, or another replica leads
 		return ""
 	case p.Waits != "":
 		return "starting: " + p.Waits

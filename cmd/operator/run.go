@@ -62,6 +62,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 		return err
 	}
 	secrets := &actors.Secrets{}
+	line := host.onTerminal(c)
 	log, level, err := c.Logger(host.Log, secrets.Hide)
 	if err != nil {
 		return err
@@ -103,6 +104,18 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	ctx, unbind := replica.bind(ctx)
 	defer unbind()
 	operator := actors.New(world)
+	if line != nil {
+		ended := make(chan struct{})
+		shown, remove := context.WithCancel(ctx)
+		defer func() { // nothing is shown below what is printed next
+			remove()
+			<-ended
+		}()
+		go func() {
+			defer close(ended)
+			showProgress(shown, line, operator)
+		}()
+	}
 	if host.Begins != nil {
 		host.Begins(operator, replica.runner.Kill)
 	}
