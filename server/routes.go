@@ -90,6 +90,7 @@ func (s router) debugRoutes() []Route {
 		get("/module/{name}/{page}", "global=true, show-secrets=true", "values, config, patches, snapshots or status of a module", json(modules.modulePage)),
 		get("/module/{name}/render", "diff=true, since=REVISION, debug=true, show-secrets=true", "what the chart makes of the values now; what differs from the deployed release, or from an earlier revision", page{modules.renderPage, asText}),
 		{Method: http.MethodPost, Path: "/module/{name}/request", Query: "do=REQUEST", Help: "for the live page alone: writes a request, run, retry, suspend or resume, to the object of a module", handler: page{actPages{owners}.request, asText}},
+		get("/module/{name}/objects", "", "the objects of a module's release", json(modules.objects)),
 		get("/module/{name}/history", "max=NUMBER", "the newest recorded revisions of a module's release, 20 unless more are asked for", page{modules.historyPage, asJSON}),
 		get("/module/{name}/diff", "from=REVISION, to=REVISION, show-secrets=true", "what differs between two revisions of a module's release, by default the two newest; what is too long is left out", page{modules.diffPage, asText}),
 		get("/module/{name}/drift", "show-secrets=true", "which fields of a module's objects others have changed, by the last check", json(modules.drift)),

@@ -103,7 +103,7 @@ func TestProgressOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	following.see("the first line of a log\n", "the second line\n", line)
+	following.see("the first line of a log", "the second line", line)
 
 	h.write("out/go", "")
 	s.see("the hook goes on", "converged", "!converging:")
