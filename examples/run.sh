@@ -223,8 +223,8 @@ start_operator() {
   operator=$!
 }
 
-# Shows the operator's log, on a terminal above the progress of the converge, until unfollow. Between pause and resume nothing is shown, and
-# nothing is lost.
+# Shows the operator's log, on a terminal above the progress of the converge, until unfollow. Between pause and
+# resume nothing is shown, and nothing is lost.
 follow() {
   launch show_log
   follower=$!

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -126,7 +125,9 @@ func TestProgressOnATerminal(t *testing.T) {
 func TestNoProgressElsewhere(t *testing.T) {
 	h := newHouse(t, slowHouse)
 	h.write("out/go", "")
-	controls := func(text string) bool { return strings.ContainsAny(text, "\x1b\r") || strings.Contains(text, "converging:") }
+	controls := func(text string) bool {
+		return strings.ContainsAny(text, "\x1b\r") || strings.Contains(text, "converging:")
+	}
 	for _, kind := range []string{"auto", "text"} {
 		o := h.start("LOG_TYPE=" + kind).ready()
 		cmd := exec.Command(program(), "progress")
@@ -136,7 +137,7 @@ func TestNoProgressElsewhere(t *testing.T) {
 			t.Errorf("progress: %v, %q", err, out)
 		}
 		o.terminate()
-		if text := string(bytes.Clone(o.output.data)); controls(text) {
+		if text := string(o.output.data); controls(text) {
 			t.Errorf("LOG_TYPE=%s: control characters in a pipe: %q", kind, text)
 		}
 	}
