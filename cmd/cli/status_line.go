@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/charmbracelet/x/ansi"
@@ -62,10 +63,10 @@ func (s *StatusLine) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-// Set replaces the status line, cut to the width of the terminal; empty removes it. One that is shown already is not
+// Set replaces the status line by the first line of a text, cut to the width of the terminal; empty removes it. One that is shown already is not
 // written again.
 func (s *StatusLine) Set(text string) {
-	if text != "" {
+	if text, _, _ = strings.Cut(text, "\n"); text != "" {
 		text = ansi.Truncate(hooks.Printable(text), max(s.width()-1, 0), "…") // the last cell would begin a new line
 	}
 	s.mu.Lock()

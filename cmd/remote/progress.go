@@ -87,7 +87,9 @@ func (a *asking) progress(ctx context.Context, out io.Writer, log string) error 
 		case err == nil && file == nil:
 			if state := fmt.Sprint(p.Done, p.Total, p.Failing, p.Waits); state != said {
 				said = state
-				fmt.Fprintln(printable{Writer: out}, p)
+				if _, err := fmt.Fprintln(printable{Writer: out}, p); err != nil {
+					return err
+				}
 			}
 		}
 		select {
