@@ -27,6 +27,23 @@ func (h *Host) onTerminal(c *cli.Config) *cli.StatusLine {
 	return line
 }
 
+// beginProgress shows the progress until ctx ends, or the function that it returns was called. Nothing is shown without a line.
+func beginProgress(ctx context.Context, line *cli.StatusLine, operator *actors.Operator) (end func()) {
+	if line == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		showProgress(ctx, line, operator)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
 // showProgress shows how far the converge is, until ctx ends.
 func showProgress(ctx context.Context, line *cli.StatusLine, operator *actors.Operator) {
 	defer line.Set("")

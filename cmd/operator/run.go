@@ -104,18 +104,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	ctx, unbind := replica.bind(ctx)
 	defer unbind()
 	operator := actors.New(world)
-	if line != nil {
-		ended := make(chan struct{})
-		shown, remove := context.WithCancel(ctx)
-		defer func() { // nothing is shown below what is printed next
-			remove()
-			<-ended
-		}()
-		go func() {
-			defer close(ended)
-			showProgress(shown, line, operator)
-		}()
-	}
+	defer beginProgress(ctx, line, operator)()
 	if host.Begins != nil {
 		host.Begins(operator, replica.runner.Kill)
 	}

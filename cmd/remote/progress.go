@@ -44,18 +44,18 @@ converged; an operator that does not answer yet is waited for.`,
 
 // progress shows it on a terminal or elsewhere. With a log it goes on until ctx ends.
 func (a *asking) progress(ctx context.Context, out io.Writer, log string) error {
-	var file *os.File
+	v := progressView{out: out, line: cli.NewStatusLine(out)}
+	if v.line != nil {
+		defer v.line.Set("")
+		v.out = v.line
+	}
 	if log != "" {
-		var err error
-		if file, err = os.Open(log); err != nil {
+		file, err := os.Open(log)
+		if err != nil {
 			return err
 		}
 		defer file.Close()
-	}
-	line := cli.NewStatusLine(out)
-	if line != nil {
-		defer line.Set("")
-		out = line
+		v.log = file
 	}
 	pause := progressPause
 	if asksCluster(a.config) {
@@ -63,41 +63,73 @@ func (a *asking) progress(ctx context.Context, out io.Writer, log string) error 
 	}
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
-	lines, said := &wholeLines{out: out}, ""
 	for {
-		if file != nil {
-			if _, err := io.CopyN(lines, file, logChunk); err != nil && !errors.Is(err, io.EOF) {
-				return fmt.Errorf("show %s: %w", log, err)
-			}
+		if err := v.follow(); err != nil {
+			return fmt.Errorf("show %s: %w", log, err)
 		}
 		p, err := a.askProgress(ctx)
-		switch {
-		case err != nil && file == nil && !errors.As(err, new(errUnreachable)) && ctx.Err() == nil:
+		if over, err := v.show(p, err); over || err != nil && ctx.Err() == nil {
 			return err
-		case err == nil && p.Converged && file == nil:
-			if line != nil {
-				line.Set("")
-			}
-			_, err := fmt.Fprintf(out, "converged: %d modules\n", p.Total)
-			return err
-		case line != nil && err != nil:
-			line.Set("")
-		case line != nil:
-			line.Set(p.String())
-		case err == nil && file == nil:
-			if state := fmt.Sprint(p.Done, p.Total, p.Failing, p.Waits); state != said {
-				said = state
-				if _, err := fmt.Fprintln(printable{Writer: out}, p); err != nil {
-					return err
-				}
-			}
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			if v.log != nil {
+				return nil
+			}
+			return ctx.Err() // it has not converged
 		case <-tick.C:
 		}
 	}
+}
+
+// progressView is what progress writes to.
+type progressView struct {
+	out  io.Writer
+	line *cli.StatusLine // nil without a terminal
+	log  io.Reader       // nil: none is shown
+	rest wholeLines
+	said string
+}
+
+// follow shows what was added to the log.
+func (v *progressView) follow() error {
+	if v.log == nil {
+		return nil
+	}
+	v.rest.out = v.out
+	if _, err := io.CopyN(&v.rest, v.log, logChunk); !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// show shows an answer of the operator, or that there is none yet. It reports whether all has been shown.
+func (v *progressView) show(p server.Progress, err error) (over bool, _ error) {
+	if err != nil {
+		if v.line != nil {
+			v.line.Set("")
+		}
+		if v.log != nil || errors.As(err, new(errUnreachable)) {
+			return false, nil
+		}
+		return false, err
+	}
+	if v.line != nil {
+		v.line.Set(p.String())
+	}
+	if v.log != nil {
+		return false, nil
+	}
+	text := fmt.Sprintf("converged: %d modules", p.Total)
+	if !p.Converged {
+		state := fmt.Sprint(p.Done, p.Total, p.Failing, p.Waits)
+		if text = p.String(); v.line != nil || state == v.said || text == "" {
+			return false, nil
+		}
+		v.said = state
+	}
+	_, err = fmt.Fprintln(printable{Writer: v.out}, text)
+	return p.Converged, err
 }
 
 func (a *asking) askProgress(ctx context.Context) (p server.Progress, _ error) {
