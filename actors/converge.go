@@ -379,5 +379,8 @@ func (c *converge) publish() {
 	if next := c.reloads.postponed; next != nil {
 		s.Postponed = next.String()
 	}
+	if kept := c.reloads.record.of(max(c.reloads.number, 1)); kept != nil {
+		s.Began = kept.Began
+	}
 	c.program.Inspector.Publish(c.program.PID(convergePath), s)
 }

@@ -17,16 +17,14 @@ func compareBindings(a, b messages.BindingState) int {
 func (h *healer) monitored() messages.Monitored {
 	out := messages.Monitored{}
 	for name, p := range h.patients {
-		var ids []string
+		var objects []messages.MonitoredObject
 		for _, o := range p.objects {
-			id := o.GVK.Kind + "/" + o.Name
-			if o.Namespace != "" {
-				id = o.Namespace + "/" + id
-			}
-			ids = append(ids, id)
+			objects = append(objects, messages.MonitoredObject{Group: o.GVK.Group, Kind: o.GVK.Kind, Namespace: o.Namespace, Name: o.Name})
 		}
-		slices.Sort(ids)
-		out[name] = ids
+		slices.SortFunc(objects, func(a, b messages.MonitoredObject) int {
+			return cmp.Or(cmp.Compare(a.String(), b.String()), cmp.Compare(a.Group, b.Group))
+		})
+		out[name] = objects
 	}
 	return out
 }

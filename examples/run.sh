@@ -35,7 +35,11 @@ export KUBECACHEDIR="$run/kube-cache"
 
 owned='' builder='' operator='' cluster='' guard='' follower=''
 
-say() { printf '\n== %s\n' "$*"; }
+# On a terminal the progress may be shown in the last line.
+say() {
+  [[ ! -t 1 ]] || printf '\r\033[K'
+  printf '\n== %s\n' "$*"
+}
 
 die() {
   printf '\nmake run: %s\n' "$*" >&2
@@ -219,15 +223,19 @@ start_operator() {
   operator=$!
 }
 
-# Shows the operator's log, until unfollow. Between pause and resume nothing is shown, and
-# nothing is lost.
+# Shows the operator's log, on a terminal above the progress of the converge, until unfollow. Between pause and
+# resume nothing is shown, and nothing is lost.
 follow() {
   launch show_log
   follower=$!
 }
 
 show_log() {
-  tail -n +1 -f "$run/operator.log" &
+  if [[ -t 1 ]]; then
+    bin/addon-operator progress --log "$run/operator.log" &
+  else
+    tail -n +1 -f "$run/operator.log" &
+  fi
   guard "$!"
 }
 

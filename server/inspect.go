@@ -334,11 +334,30 @@ func (s modulePages) resourceMonitor(r *http.Request) (any, error) {
 	out := map[string]any{}
 	for _, name := range s.modules() {
 		out[name] = "No monitor"
-		if ids := monitored[name]; len(ids) > 0 {
+		var ids []string
+		for _, o := range monitored[name] {
+			ids = append(ids, o.String())
+		}
+		if len(ids) > 0 {
 			out[name] = ids
 		}
 	}
 	return out, nil
+}
+
+// objects lists the objects of one module's release.
+func (s modulePages) objects(r *http.Request) (any, error) {
+	name := r.PathValue("name")
+	own, err := s.owner(r.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	monitored, err := question[messages.Monitored](r.Context(), s.Source, "healer", messages.ListMonitored{})
+	if err != nil {
+		return nil, err
+	}
+	name = s.nameOf(name, own)
+	return map[string]any{"module": name, "objects": slices.Concat([]messages.MonitoredObject{}, monitored[name])}, nil
 }
 
 // rank are modules that run side by side.

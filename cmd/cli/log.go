@@ -3,7 +3,6 @@ package cli
 import (
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
@@ -24,7 +23,7 @@ func (c *Config) Logger(w io.Writer, hide func(string) string) (*slog.Logger, *s
 	kind := c.LogType
 	if kind == "auto" {
 		kind = "json"
-		if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		if f, ok := w.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(f.Fd())) {
 			kind = "color"
 		}
 	}

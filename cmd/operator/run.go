@@ -62,6 +62,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 		return err
 	}
 	secrets := &actors.Secrets{}
+	line := host.onTerminal(c)
 	log, level, err := c.Logger(host.Log, secrets.Hide)
 	if err != nil {
 		return err
@@ -104,6 +105,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	ctx, unbind := replica.bind(ctx)
 	defer unbind()
 	operator := actors.New(world)
+	defer beginProgress(ctx, line, operator)()
 	if host.Begins != nil {
 		host.Begins(operator, replica.runner.Kill)
 	}

@@ -1,0 +1,162 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/cli"
+	"addon-operator/server"
+)
+
+// How often progress looks: at an operator of this machine, and through an API server.
+const (
+	progressPause    = 250 * time.Millisecond
+	progressFarPause = time.Second
+)
+
+// logChunk bounds how much of a log is shown at once, in bytes.
+const logChunk = 1 << 20
+
+// Progress shows the reload of all modules that is in progress.
+func Progress(c *cli.Config) *cobra.Command {
+	a, log := &asking{config: c}, ""
+	cmd := &cobra.Command{
+		Use: "progress", Short: "Show how far the reload of all modules is, until it is over",
+		Long: `Shows how many modules are ready, what runs now and since when: on a terminal in one line, which
+is rewritten, elsewhere in a line whenever a module is done or fails. It ends when all modules have
+converged; an operator that does not answer yet is waited for.`,
+		Example: "  addon-operator progress\n  addon-operator progress --log operator.log",
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.progress(cmd.Context(), cmd.OutOrStdout(), log)
+		},
+	}
+	cmd.Flags().StringVar(&log, "log", "", "show this file above the line as it grows, and go on until Ctrl-C")
+	return cmd
+}
+
+// progress shows it on a terminal or elsewhere. With a log it goes on until ctx ends.
+func (a *asking) progress(ctx context.Context, out io.Writer, log string) error {
+	v := progressView{out: out, line: cli.NewStatusLine(out)}
+	if v.line != nil {
+		defer v.line.Set("")
+		v.out = v.line
+	}
+	if log != "" {
+		file, err := os.Open(log)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		v.log = file
+	}
+	pause := progressPause
+	if asksCluster(a.config) {
+		pause = progressFarPause
+	}
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		if err := v.follow(); err != nil {
+			return fmt.Errorf("show %s: %w", log, err)
+		}
+		p, err := a.askProgress(ctx)
+		if over, err := v.show(p, err); over || err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			if v.log != nil {
+				return nil
+			}
+			return ctx.Err() // it has not converged
+		case <-tick.C:
+		}
+	}
+}
+
+// progressView is what progress writes to.
+type progressView struct {
+	out  io.Writer
+	line *cli.StatusLine // nil without a terminal
+	log  io.Reader       // nil: none is shown
+	rest wholeLines
+	said string
+}
+
+// follow shows what was added to the log.
+func (v *progressView) follow() error {
+	if v.log == nil {
+		return nil
+	}
+	v.rest.out = v.out
+	if _, err := io.CopyN(&v.rest, v.log, logChunk); !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// show shows an answer of the operator, or that there is none yet. It reports whether all has been shown.
+func (v *progressView) show(p server.Progress, err error) (over bool, _ error) {
+	if err != nil {
+		if v.line != nil {
+			v.line.Set("")
+		}
+		if v.log != nil || errors.As(err, new(errUnreachable)) {
+			return false, nil
+		}
+		return false, err
+	}
+	if v.line != nil {
+		v.line.Set(p.String())
+	}
+	if v.log != nil {
+		return false, nil
+	}
+	text := fmt.Sprintf("converged: %d modules", p.Total)
+	if !p.Converged {
+		state := fmt.Sprint(p.Done, p.Total, p.Failing, p.Waits)
+		if text = p.String(); v.line != nil || state == v.said || text == "" {
+			return false, nil
+		}
+		v.said = state
+	}
+	_, err = fmt.Fprintln(printable{Writer: v.out}, text)
+	return p.Converged, err
+}
+
+func (a *asking) askProgress(ctx context.Context) (p server.Progress, _ error) {
+	body, err := a.page(ctx, "/converge/progress", nil)
+	if err == nil {
+		err = decoded(body, &p)
+	}
+	return p, err
+}
+
+// wholeLines writes only whole lines, so that something can be shown below them. The end of a line comes later.
+type wholeLines struct {
+	out  io.Writer
+	rest []byte
+}
+
+// Write implements io.Writer.
+func (w *wholeLines) Write(text []byte) (int, error) {
+	w.rest = append(w.rest, text...)
+	end := bytes.LastIndexByte(w.rest, '\n') + 1
+	if end == 0 && len(w.rest) < logChunk {
+		return len(text), nil
+	}
+	if end == 0 {
+		end = len(w.rest)
+	}
+	_, err := w.out.Write(w.rest[:end])
+	w.rest = append([]byte(nil), w.rest[end:]...)
+	return len(text), err
+}

@@ -1,0 +1,184 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/cli"
+	"addon-operator/helm/health"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+)
+
+// Bounds of a tree: objects of the release, and what they own.
+const (
+	treeRoots = 1000
+	treeOwned = 500
+)
+
+// treeNode is an object in a tree.
+type treeNode struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+	// State is a word of kstatus, or Missing; Message says more.
+	State   string     `json:"state"`
+	Message string     `json:"message,omitempty"`
+	Owned   []treeNode `json:"owned,omitempty"`
+}
+
+// objectTree is what tree prints.
+type objectTree struct {
+	Module  string     `json:"module"`
+	Objects []treeNode `json:"objects"`
+	// Unlisted are kinds whose owned objects are not known, and why. Cut is how many objects are left out, AtLeast that there
+	// may be more.
+	Unlisted []string `json:"notListed,omitempty"`
+	Cut      int      `json:"leftOut,omitempty"`
+	AtLeast  bool     `json:"mayLackMore,omitempty"`
+}
+
+// Tree prints the objects of a module's release, and those that they own.
+func Tree(c *cli.Config) *cobra.Command {
+	a, names := &asking{config: c}, &completer{c}
+	cmd := &cobra.Command{
+		Use: "tree MODULE", Short: "Print the objects of a module's release and what they own, and how each is doing",
+		Long: `Prints the objects of a module's release and, below each, the objects in the same namespace that name it
+as their owner, as a Deployment has ReplicaSets and those have Pods; and how each is doing, by the rules of
+kstatus. The operator says which objects the release has. The others are read with your kubeconfig, since the
+operator needs, and has, no permission to read what the charts do not contain: kinds that you may not list are
+named. At most 500 owned objects are shown.`,
+		Example:           "  addon-operator tree ingress-nginx\n  addon-operator tree ingress-nginx -o json",
+		Args:              cli.OneArg("the name of one module, as 'dns' of 010-dns"),
+		ValidArgsFunction: first(names.modules),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.repeat(cmd, func(w io.Writer) error {
+				tree, err := a.tree(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				body, err := json.MarshalIndent(tree, "", "  ")
+				if err != nil {
+					return err
+				}
+				return a.print(w, append(body, '\n'), treeTable)
+			})
+		},
+	}
+	a.format(cmd, "table", "json", "yaml")
+	a.watching(cmd)
+	return cmd
+}
+
+func (a *asking) tree(ctx context.Context, module string) (objectTree, error) {
+	var release struct {
+		Module  string
+		Objects []messages.MonitoredObject
+	}
+	body, err := a.page(ctx, "/module/"+url.PathEscape(module)+"/objects", nil)
+	if err == nil {
+		err = decoded(body, &release)
+	}
+	if err != nil {
+		return objectTree{}, err
+	}
+	client, err := a.config.Connect()
+	if err != nil {
+		return objectTree{}, err
+	}
+	tree := objectTree{Module: release.Module, Objects: []treeNode{}, Cut: max(len(release.Objects)-treeRoots, 0)}
+	var roots []kube.ObjectName
+	for _, o := range release.Objects[:len(release.Objects)-tree.Cut] {
+		roots = append(roots, kube.ObjectName{Kind: schema.GroupKind{Group: o.Group, Kind: o.Kind}, Namespace: o.Namespace, Name: o.Name})
+	}
+	if len(roots) == 0 {
+		return tree, nil
+	}
+	owned, err := client.Owned(ctx, roots, treeOwned)
+	if err != nil {
+		return objectTree{}, err
+	}
+	tree.Unlisted, tree.AtLeast = owned.Unlisted, owned.AtLeast
+	tree.Cut += owned.Cut
+	for _, root := range owned.Roots {
+		tree.Objects = append(tree.Objects, nodeOf(root))
+	}
+	return tree, nil
+}
+
+// nodeOf describes an object, and those below it.
+func nodeOf(o *kube.OwnedObject) treeNode {
+	n := treeNode{APIVersion: o.APIVersion, Kind: o.Kind.Kind, Namespace: o.Namespace, Name: o.Name, State: string(health.Current)}
+	switch {
+	case apierrors.IsNotFound(o.Err):
+		n.State = "Missing"
+	case o.Err != nil:
+		n.State, n.Message = string(health.Unknown), o.Err.Error()
+	case o.Object.GetDeletionTimestamp() != nil || health.HasStatus(o.Kind):
+		h := health.Of(o.Object)
+		n.State, n.Message = string(h.State), h.Message
+	}
+	for _, child := range o.Owned {
+		n.Owned = append(n.Owned, nodeOf(child))
+	}
+	return n
+}
+
+func treeTable(w io.Writer, body []byte) error {
+	var tree objectTree
+	if err := decoded(body, &tree); err != nil {
+		return err
+	}
+	var rows [][]string
+	var add func(nodes []treeNode, namespace, branch, below string)
+	add = func(nodes []treeNode, namespace, branch, below string) {
+		for i, n := range nodes {
+			name, inside := n.Name, below+"│ "
+			if n.Namespace != "" && n.Namespace != namespace {
+				name = n.Namespace + "/" + name
+			}
+			lead := below + "├─"
+			if i == len(nodes)-1 {
+				lead, inside = below+"└─", below+"  "
+			}
+			if branch == "" {
+				lead, inside = "", ""
+			}
+			rows = append(rows, []string{lead + n.Kind + " " + name, n.State, cell(w, n.Message, 80)})
+			add(n.Owned, cmp.Or(n.Namespace, namespace), "owned", inside)
+		}
+	}
+	slices.SortStableFunc(tree.Objects, func(a, b treeNode) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	add(tree.Objects, "", "", "")
+	if err := table(w, "Module "+tree.Module+" has no objects: it has no chart, or no run of Helm has succeeded.", "OBJECT STATE MESSAGE", rows); err != nil {
+		return err
+	}
+	if tree.Cut > 0 || tree.AtLeast {
+		least := ""
+		if tree.AtLeast {
+			least = "at least "
+		}
+		fmt.Fprintf(notes(w), "\n%s%s left out.\n", least, view.Count(tree.Cut, "more object"))
+	}
+	if len(tree.Unlisted) > 0 {
+		fmt.Fprintln(notes(w), "\nWhat is owned of these kinds is not known:")
+		for _, kind := range tree.Unlisted {
+			fmt.Fprintln(notes(w), "  "+kind)
+		}
+	}
+	return nil
+}
