@@ -152,12 +152,21 @@ func TestUpdateOnTheNetworkOfTheNode(t *testing.T) {
 	}
 }
 
-// The debug address shows secrets to who is on the node then, which the notes say unless it is switched off.
-func TestNotesOfTheNetworkOfTheNode(t *testing.T) {
-	const off = "options: {DEBUG_HTTP_SERVER_ADDR: \"\"}"
-	for values, want := range map[string]bool{"": false, "hostNetwork: true": true, "hostNetwork: true\n" + off: false} {
-		if got := strings.Contains(rendered(t, values)["NOTES.txt"], "DEBUG_HTTP_SERVER_ADDR"); got != want {
-			t.Errorf("%q: that the debug address is on the node is said: %v, want %v", values, got, want)
+// With the network of the node there is no debug address, unless a person wants it: loopback is that of the node.
+func TestDebugAddressOnTheNode(t *testing.T) {
+	const own = "options: {DEBUG_HTTP_SERVER_ADDR: \"127.0.0.1:9115\"}"
+	for values, want := range map[string]string{"": "default", "hostNetwork: true": "", "hostNetwork: true\n" + own: "127.0.0.1:9115"} {
+		got := "default"
+		for _, v := range deployment(t, values).Spec.Template.Spec.Containers[0].Env {
+			if v.Name == "DEBUG_HTTP_SERVER_ADDR" {
+				got = v.Value
+			}
+		}
+		if got != want {
+			t.Errorf("%q: the debug address is %q, want %q", values, got, want)
+		}
+		if says := strings.Contains(rendered(t, values)["NOTES.txt"], "DEBUG_HTTP_SERVER_ADDR"); says != (want == "") {
+			t.Errorf("%q: the notes say so: %v", values, says)
 		}
 	}
 }

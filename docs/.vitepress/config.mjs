@@ -24,6 +24,10 @@ const guide = [
     ['Running', '/running'], ['Delivery of modules', '/delivery'], ['Upgrading', '/upgrading'], ['High availability', '/high-availability'], ['Module objects', '/module-objects'],
     ['Plan and drift', '/plan'], ['Metrics', '/metrics'], ['Alerts', '/alerts'], ['Traces', '/tracing'], ['Troubleshooting', '/troubleshooting'], ['Security', '/security'],
   ]),
+  pages('Move here', [
+    ['From addon-operator', '/migrate/from-addon-operator'], ['From shell-operator', '/migrate/from-shell-operator'], ['From Helm', '/migrate/from-helm'],
+    ['From Helmfile', '/migrate/from-helmfile'], ['From Flux', '/migrate/from-flux'], ['From Argo CD', '/migrate/from-argo-cd'], ['Comparison', '/comparison'],
+  ]),
   pages('Reference', [['Commands', '/cli'], ['Options', '/running#options'], ['Rules', '/rules'], ['Architecture', '/architecture'], ['Decisions', '/decisions/README']]),
 ]
 
