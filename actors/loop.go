@@ -3,6 +3,7 @@ package actors
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"time"
 
@@ -44,16 +45,53 @@ func delayAfter(over int) time.Duration {
 	return d
 }
 
-// looping counts a turn of a loop that is slowed down, and reports the loop: where it is, which
-// is the same at each turn, and by what it came.
-func (p *program) looping(log *slog.Logger, where string, c messages.Cause, in time.Duration) {
+// looping counts a turn of a loop that is slowed down, and reports the loop: whose it is, a module or messages.GlobalHooks, where
+// it is, which is the same at each turn, and by what it came.
+func (p *program) looping(log *slog.Logger, owner, where string, c messages.Cause, in time.Duration) {
 	p.Metrics.Converge.Looped(c)
+	p.loops.turned(owner, c, in)
 	p.notify(kube.Notice{Warning: true, Reason: "ValueLoop", Message: "Hooks go round in circles and are slowed down; one changes something at each run: " + c.String()})
 	if !p.told.due(where, time.Now()) {
 		log.Debug("hooks still go round in circles", "in", in, "causes", chainText(c))
 		return
 	}
 	log.Warn("hooks go round in circles: what follows is slowed down; fix the hook that changes something at each run", "in", in, "causes", chainText(c))
+}
+
+// circles are the last turns of loops that were slowed down, by owner.
+type circles struct {
+	turns supervisor.Shared[map[string]lastTurn]
+}
+
+type lastTurn struct {
+	cause messages.Cause
+	over  time.Time // when there is no such loop any more, unless it turns again
+}
+
+// turned notes a turn after which the next one waits so long.
+func (l *circles) turned(owner string, c messages.Cause, in time.Duration) {
+	now := time.Now()
+	const slack = 30 * time.Second // for what runs in a turn
+	l.turns.Change(func(before map[string]lastTurn) map[string]lastTurn {
+		turns := maps.Clone(before)
+		if turns == nil {
+			turns = map[string]lastTurn{}
+		}
+		maps.DeleteFunc(turns, func(_ string, t lastTurn) bool { return now.After(t.over) })
+		turns[owner] = lastTurn{c, now.Add(in + slack)}
+		return turns
+	})
+}
+
+// Loops says of each module, or messages.GlobalHooks, by which causes its hooks go round in circles now.
+func (o *Operator) Loops() map[string]string {
+	said := map[string]string{}
+	for owner, t := range o.program.loops.turns.Get() {
+		if time.Now().Before(t.over) {
+			said[owner] = "hooks go round in circles and are slowed down; fix the first of these that changes something at each run: " + chainText(t.cause)
+		}
+	}
+	return said
 }
 
 // chainText shows the latest links of a chain.
@@ -79,7 +117,7 @@ func (m *module) runAgain(ctx actor.Context, head bool, t messages.Task) {
 		m.program.enqueue(ctx, head, t)
 		return
 	}
-	m.program.looping(m.log, "run of "+m.name, t.Cause, d)
+	m.program.looping(m.log, m.name, "run of "+m.name, t.Cause, d)
 	m.delayed.queue(m.program, t, d)
 }
 
@@ -98,7 +136,7 @@ func (m *module) tellUnstable(t messages.Task, o helm.Outcome) {
 		m.program.Metrics.Converge.Looped(again.Cause)
 		return
 	}
-	m.program.looping(m.log, "render of "+m.name, again.Cause, o.Again)
+	m.program.looping(m.log, m.name, "render of "+m.name, again.Cause, o.Again)
 	m.delayed.queue(m.program, again, o.Again)
 }
 

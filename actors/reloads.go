@@ -139,7 +139,7 @@ func (r *reloads) requestUnlooped(ctx actor.Context, cause messages.Cause) {
 		r.request(ctx, cause)
 		return
 	}
-	r.program.looping(r.log, "reload", cause, d)
+	r.program.looping(r.log, messages.GlobalHooks, "reload", cause, d)
 	self := ctx.Self()
 	time.AfterFunc(d, func() { r.program.Send(self, delayedReload{cause}) })
 }

@@ -142,6 +142,7 @@ type program struct {
 	mainWaits atomic.Bool
 
 	told    told // of loops
+	loops   circles
 	changed changedModules
 	ran     ranSections // what schemas of charts are compared with
 	// secretOff: the Secret with values is not read or written.

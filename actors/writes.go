@@ -132,7 +132,7 @@ func describeObject(kind, namespace, name string) string {
 func (m *monitors) slow(ctx actor.Context, key messages.WatchKey, mon *monitor, object objectID, t messages.Task, l link) {
 	d := delayAfter(l.over)
 	if l.certain && !mon.slowed.certain() { // the others are of the same turn
-		m.program.looping(m.log, "events of "+key.Binding.Hook+" "+mon.binding.Name, t.Cause, d)
+		m.program.looping(m.log, key.Owner, "events of "+key.Binding.Hook+" "+mon.binding.Name, t.Cause, d)
 	}
 	if mon.slowed.add(m.program, slowedEvent{object: object, certain: l.certain, task: t, due: time.Now().Add(d)}) {
 		self := ctx.Self()

@@ -26,6 +26,14 @@ func (s Source) hanging() []view.RunningHook {
 	return s.Hanging()
 }
 
+// loops says of each module, or global-hooks, how its hooks go round in circles.
+func (s Source) loops() map[string]string {
+	if s.Loops == nil {
+		return nil
+	}
+	return s.Loops()
+}
+
 // notInForce says of each module, or global-hooks, how its files differ from what is in force.
 func (s Source) notInForce() map[string]string {
 	if s.NotInForce == nil {
@@ -45,9 +53,16 @@ func statuses(tree []*supervisor.Node) map[string]supervisor.Status {
 	return all
 }
 
-// allModules lists all modules with what no actor knows: the hooks that hang, and files that were changed since (P8).
+// allModules lists all modules with what no actor knows: the hooks that hang or go round in circles, and
+// files that were changed since (P8).
 func (s Source) allModules(tree []*supervisor.Node, differs map[string]string) []view.Module {
-	return view.Modules(statuses(tree), s.hanging(), differs, time.Now())
+	all, loops := view.Modules(statuses(tree), s.hanging(), differs, time.Now()), s.loops()
+	for i := range all {
+		if loop := loops[all[i].Name]; loop != "" {
+			all[i].Problems = append(slices.Clip(all[i].Problems), loop)
+		}
+	}
+	return all
 }
 
 // modulePages show modules, and global.
@@ -83,6 +98,9 @@ func (s modulePages) moduleList(r *http.Request) (any, error) {
 	problems := view.GlobalProblems(statuses(tree))
 	if what := differs[messages.GlobalHooks]; what != "" {
 		problems = append(slices.Clip(problems), what)
+	}
+	if loop := s.loops()[messages.GlobalHooks]; loop != "" {
+		problems = append(slices.Clip(problems), loop)
 	}
 	if len(problems) > 0 {
 		data["globalProblems"] = problems

@@ -181,6 +181,9 @@ func (s probes) overview() overview {
 	if what := s.differences()[messages.GlobalHooks]; what != "" {
 		data.Notices = append(data.Notices, "Global hooks and values: "+what)
 	}
+	if loop := s.loops()[messages.GlobalHooks]; loop != "" {
+		data.Notices = append(data.Notices, "Global hooks: "+loop)
+	}
 	for _, h := range s.hanging() { // those of modules are shown with them
 		if h.Module == "" {
 			data.Notices = append(data.Notices, "H"+strings.TrimPrefix(h.String(), "h"))
@@ -219,7 +222,7 @@ func notices(tree []*supervisor.Node) []string {
 		switch status := n.Status.(type) {
 		case view.ConfigStatus:
 			if notice := status.Notice(); notice != "" {
-				all = append(all, notice)
+				all = append(all, withNext(notice, status.Next()))
 			}
 		case view.ConvergeStatus:
 			if status.HeldPurge != nil {
@@ -234,11 +237,18 @@ func notices(tree []*supervisor.Node) []string {
 			}
 		case view.GlobalStatus:
 			for _, f := range status.Failing {
-				all = append(all, "Global hooks: "+f.String())
+				all = append(all, withNext("Global hooks: "+f.String(), status.Next()))
 			}
 		}
 	})
 	return all
+}
+
+func withNext(notice, next string) string {
+	if next == "" {
+		return notice
+	}
+	return notice + "; next: " + next
 }
 
 func queueRows(tree []*supervisor.Node, who audience) []queueRow {

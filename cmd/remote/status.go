@@ -56,8 +56,8 @@ func Status(c *cli.Config) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
 		Use: "status", Short: "Print how the modules are: what fails and why, what is done now, what to try next",
-		Long: `Prints how the modules are: how many fail, wait and are ready, the worst first; what is wrong, with its error; what the
-queues do now; and the commands that say more.`,
+		Long: `Prints how the modules are: how many fail, wait and are ready, the worst first; what is wrong, with its error
+and what to do next; and what the queues do now.`,
 		Example: "  addon-operator status\n  addon-operator status --namespace addons --context production --watch",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -101,8 +101,7 @@ func overviewText(w io.Writer, body []byte, program string) error {
 		fmt.Fprintf(w, "; this replica is the %s", o.Leadership)
 	}
 	fmt.Fprintln(w)
-	problems, modules := o.problems(w)
-	if len(problems) > 0 {
+	if problems := o.problems(w, program); len(problems) > 0 {
 		fmt.Fprintln(w, "\nPROBLEMS")
 		writeList(w, problems)
 	}
@@ -113,14 +112,6 @@ func overviewText(w io.Writer, body []byte, program string) error {
 	if len(now) > 0 {
 		fmt.Fprintln(w, "\nQUEUES")
 		writeList(w, now)
-	}
-	if len(modules) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w, "\nNEXT")
-	const most = 3
-	for _, name := range modules[:min(most, len(modules))] {
-		fmt.Fprintf(w, "  %s why %s\n", program, name)
 	}
 	return nil
 }
@@ -136,34 +127,47 @@ func writeList(w io.Writer, rows [][]string) {
 	}
 }
 
-// problems are who has one and which, and the modules among them that have run.
-func (o overview) problems(w io.Writer) (problems [][]string, modules []string) {
+// problems are who has one and which, each followed by what to do next, unless the problem says that itself.
+func (o overview) problems(w io.Writer, program string) (rows [][]string) {
+	uncut := printable{Writer: w, whole: true}
+	add := func(who, problem, next string) {
+		rows = append(rows, []string{who, withEnd(w, problem)})
+		if next != "" {
+			rows = append(rows, []string{"", "next: " + strings.ReplaceAll(next, "addon-operator ", program+" ")})
+		}
+	}
 	if notice := o.Config.Notice(); notice != "" {
-		problems = append(problems, []string{"configuration", notice})
+		add("configuration", notice, o.Config.Next())
 	}
 	if o.HeldPurge != nil {
-		problems = append(problems, []string{"purge", o.HeldPurge.String()})
+		add("purge", o.HeldPurge.String(), "")
 	}
-	for _, f := range o.Global.Failing {
-		problems = append(problems, []string{"global hooks", failing(w, f)})
+	for i, f := range o.Global.Failing {
+		add("global hooks", failing(uncut, f), view.GlobalStatus{Failing: o.Global.Failing[i:]}.Next())
 	}
 	for _, p := range o.GlobalProblems {
-		problems = append(problems, []string{"global hooks", cell(w, p, 160)})
+		add("global hooks", cell(uncut, p, 0), "")
 	}
 	for _, m := range o.Modules {
-		problem := m.problem(w, o.HeldPurge)
+		problem := m.problem(uncut, o.HeldPurge)
 		if len(m.Hanging) == 0 && m.Waiting == nil && len(m.Failing) > 0 {
-			problem = failing(w, m.Failing[0])
+			problem = failing(uncut, m.Failing[0])
 		}
-		if problem == "" {
-			continue
-		}
-		problems = append(problems, []string{m.Name, problem})
-		if m.LastRun != nil {
-			modules = append(modules, m.Name)
+		if problem != "" {
+			add(m.Name, problem, m.Next())
 		}
 	}
-	return problems, modules
+	return rows
+}
+
+// withEnd is a text of bearable length on a terminal. The end of an error stays: it says what to do.
+func withEnd(w io.Writer, text string) string {
+	const beginning, end = 500, 300
+	runes := []rune(text)
+	if p, ok := w.(printable); ok && p.whole || len(runes) <= beginning+end {
+		return text
+	}
+	return string(runes[:beginning]) + " … " + string(runes[len(runes)-end:])
 }
 
 // failing says what fails, and when it is tried again.

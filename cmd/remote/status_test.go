@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The overview has what fails first, the next attempt, what queues do, and the commands that say more.
+// The overview has what fails first, the next attempt, what to do next, and what queues do.
 func TestOverview(t *testing.T) {
 	retry := time.Now().Add(time.Hour).Format(time.RFC3339)
 	body := `{"headline": "1 failing, 1 ready", "stage": "reloading all modules, 2 tasks to do",
@@ -27,15 +27,14 @@ reloading all modules, 2 tasks to do
 
 PROBLEMS
   global hooks  RunHook a failed 1 time: no network
+                next: kubectl addon logs global
   bad           RunModule failed 3 times, next attempt in 1h0m0s: exit code 3 no credentials
+                next: kubectl addon why bad, and what its chart would change: kubectl addon module render bad --diff
   odd           Chart.yaml: no name
 
 QUEUES
   main  2 tasks, first RunModule bad: next attempt in 9s
   slow  1 task, first RunHook well hooks/a.sh: in progress
-
-NEXT
-  kubectl addon why bad
 `
 	if got := out.String(); got != strings.ReplaceAll(want, "1h0m0s", between(got, "in ", ": exit")) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -38,14 +38,7 @@ func table(w io.Writer, nothing, head string, rows [][]string) error {
 }
 
 // listedModule is a module in the answer of /module/list.
-type listedModule struct {
-	Name  string
-	State string
-	view.ModuleStatus
-	Off      string
-	Hanging  []view.RunningHook
-	Problems []string
-}
+type listedModule struct{ view.Module }
 
 // problem is what a person should know first of the module; empty when all is well.
 func (m listedModule) problem(w io.Writer, held *view.HeldPurge) string {

@@ -103,7 +103,7 @@ type FailingTask struct {
 	Error    string    `json:"error"`
 	// Hook is the one that the task runs, empty for other tasks. Public is what the error says for whoever may see the
 	// namespace, as in Events.
-	Hook   string `json:"-"`
+	Hook   string `json:"hook,omitempty"`
 	Public string `json:"-"`
 }
 
@@ -428,15 +428,22 @@ func (s MonitorsStatus) String() string {
 	return text
 }
 
-// BindingProblem says why the snapshot is not what the cluster has, or empty: a first list that is on its way is none.
+// BindingProblem says why the snapshot is not what the cluster has and what to do about that, or empty: a first list that is on its way is none.
 func BindingProblem(b messages.BindingState) string {
 	if b.Phase == "complete" || b.Phase == "syncing" && b.Message == "" {
 		return ""
 	}
 	if b.Phase == "waiting-for-kind" { // its message says so
-		return fmt.Sprintf("binding %s: %s", b.Binding, head(b.Message))
+		return fmt.Sprintf("binding %s: %s; install its CRD, or correct kind and apiVersion of the binding", b.Binding, head(b.Message))
 	}
-	return strings.TrimSuffix(fmt.Sprintf("binding %s is %s: %s", b.Binding, b.Phase, head(b.Message)), ": ")
+	text := strings.TrimSuffix(fmt.Sprintf("binding %s is %s: %s", b.Binding, b.Phase, head(b.Message)), ": ")
+	switch b.Phase {
+	case "forbidden":
+		text += "; 'addon-operator rbac generate' prints the rules that are needed"
+	case "too-large":
+		text += "; narrow the binding, or raise ADDON_OPERATOR_SNAPSHOT_LIMIT"
+	}
+	return text
 }
 
 // ScheduleStatus is what schedule publishes about itself.

@@ -1,0 +1,345 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"html"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// trouble is a problem of docs/troubleshooting.md that a test brings about.
+type trouble struct {
+	heading string   // the one that it stands below
+	says    []string // the cause and the next step; NAMESPACE stands for that of the test
+	after   func(h *house)
+}
+
+// troubles are problems that one operator has.
+type troubles struct {
+	files string
+	start func(h *house) *operator
+	all   []trouble
+}
+
+// Each problem of docs/troubleshooting.md is shown by status and on the live page, with its cause and with what to do next. J1, J18.
+func TestStatusAndPageShowEachProblem(t *testing.T) {
+	t.Parallel()
+	for name, group := range allTroubles() {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t, group.files)
+			o := group.start(h)
+			for _, p := range group.all {
+				if p.after != nil {
+					p.after(h)
+				}
+				h.eventually(p.heading+", in status and on the page", func() error { return o.shows(p) })
+			}
+		})
+	}
+}
+
+// shows looks for a problem in what a person sees first.
+func (o *operator) shows(p trouble) error {
+	page, err := o.livePage()
+	if err != nil {
+		return err
+	}
+	for where, text := range map[string]string{"status": o.ask("status"), "the page": page} {
+		for _, want := range p.says {
+			if want = strings.ReplaceAll(want, "NAMESPACE", o.house.namespace); !strings.Contains(text, want) {
+				return fmt.Errorf("%s has no %q:\n%s", where, want, text)
+			}
+		}
+	}
+	return nil
+}
+
+// livePage is the text of what the live page is sent first.
+func (o *operator) livePage() (string, error) {
+	ctx, cancel := context.WithCancel(o.house.ctx)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+o.debug+"/live", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewReader(answer.Body)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return "", err
+		}
+		data, isData := strings.CutPrefix(line, "data: ")
+		if !isData {
+			continue
+		}
+		var event struct{ Parts map[string]string }
+		if err := json.Unmarshal([]byte(data), &event); err != nil {
+			return "", err
+		}
+		var text strings.Builder
+		for _, part := range event.Parts {
+			text.WriteString(html.UnescapeString(part) + "\n")
+		}
+		return text.String(), nil
+	}
+}
+
+const troubledModules = `
+-- modules/values.yaml --
+failsEnabled: true
+patchesEnabled: true
+serviceEnabled: true
+thiefEnabled: true
+guardedEnabled: true
+kindsEnabled: true
+waitsEnabled: true
+lateEnabled: true
+fightEnabled: true
+echoEnabled: true
+dnsEnabled: true
+brokenEnabled: true
+-- modules/005-dns/openapi/config-values.yaml --
+properties: {replicas: {type: integer}}
+-- modules/010-fails/hooks/fail.sh --
+#!/bin/sh
+[ "$1" = --config ] && { echo '{configVersion: v1, schedule: [{name: tick, crontab: "* * * * * *", queue: slow}]}'; exit; }
+echo 'the database is away' >&2
+exit 1
+-- modules/020-patches/hooks/h.sh --
+#!/bin/sh
+[ "$1" = --config ] && { echo '{configVersion: v1, onStartup: 1}'; exit; }
+echo '{operation: MergePatch, apiVersion: v1, kind: ConfigMap, namespace: '"$NAMESPACE"', name: later, mergePatch: {data: {a: b}}}' > "$KUBERNETES_PATCH_PATH"
+-- modules/030-service/templates/service.yaml --
+{apiVersion: v1, kind: Service, metadata: {name: service}, spec: {ipFamilyPolicy: Never, ports: [{port: 80}]}}
+-- modules/040-thief/templates/cm.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: stolen}}
+-- modules/050-guarded/templates/cm.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: guarded, labels: {guarded: "yes"}}}
+-- modules/060-kinds/hooks/wait.sh --
+#!/bin/sh
+[ "$1" = --config ] && echo '{configVersion: v1, kubernetes: [{name: monitors, apiVersion: absent.example.com/v1, kind: NeverThere}]}'
+-- modules/070-waits/templates/job.yaml --
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: job
+  annotations: {helm.sh/hook: pre-install}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: c, image: none}]
+-- modules/080-late/templates/deployment.yaml --
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: late}
+spec:
+  progressDeadlineSeconds: 1
+  selector: {matchLabels: {app: late}}
+  template: {metadata: {labels: {app: late}}, spec: {containers: [{name: a, image: none}]}}
+-- modules/085-after/module.yaml --
+waitFor: [late]
+-- modules/090-fight/templates/cm.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: fight}, data: {a: b}}
+-- modules/100-echo/hooks/echo.sh --
+#!/bin/sh
+[ "$1" = --config ] && { echo '{configVersion: v1, kubernetes: [{name: cm, kind: ConfigMap, nameSelector: {matchNames: [watched]}, namespace: {nameSelector: {matchNames: ['"$NAMESPACE"']}}}]}'; exit; }
+kubectl annotate configmap watched -n "$NAMESPACE" --overwrite "time=$(date +%s%N)" > /dev/null
+-- modules/110-broken/Chart.yaml --
+{apiVersion: v2, name: broken, version: 1.0.0, dependencies: [{name: redis, version: 1.0.0, repository: "https://charts.example.com"}]}
+`
+
+// allTroubles are the problems that can be brought about, by the operators that have them.
+func allTroubles() map[string]troubles {
+	return map[string]troubles{
+		"modules": {troubledModules, (*house).startTroubled, []trouble{
+			{"2. A hook fails, and its queue grows", []string{"the database is away", "addon-operator logs fails 010-fails/hooks/fail.sh"}, nil},
+			{"Object patches that are refused", []string{`configmaps "later" not found`, "addon-operator logs patches"}, nil},
+			{"3. A module's release cannot be upgraded", []string{"spec.ipFamilyPolicy: Unsupported value", "addon-operator module render service --diff"}, nil},
+			{"4. A chart wants an object that belongs to another release", []string{"ConfigMap NAMESPACE/stolen belongs to release elsewhere", "remove it from one of the two charts, or delete its annotation"}, nil},
+			{"6. A module fails: an object of its chart is forbidden", []string{"the webhook guard.example.com is in ValidatingWebhookConfiguration NAMESPACE", "make its service answer, or delete it"}, nil},
+			{"7. A hook does not run: its kind does not exist", []string{"binding monitors: waiting for absent.example.com/v1/NeverThere", "install its CRD"}, nil},
+			{"8. A module is not installed, and nothing fails", []string{"declares the dependency redis, which is not in charts/", "helm dependency build"}, nil},
+			{"And when a Helm hook waits", []string{"Helm hook Job NAMESPACE/job has not finished", "0/3 nodes are available", "kubectl -n NAMESPACE describe pod job-"}, func(h *house) {
+				h.changePod("job", func(s *corev1.PodStatus) {
+					s.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}
+				})
+			}},
+			{"A module is progressing, or unhealthy", []string{"Deployment NAMESPACE/late is Failed", "kubectl -n NAMESPACE describe deployment late"}, nil},
+			{"And when a release, or an object of it, does not go", []string{"something else has deleted ConfigMap NAMESPACE/fight", "kubectl get events -A"}, func(h *house) {
+				for range 4 {
+					h.awaitConfigMap("fight", "a", "b")
+					h.deleteConfigMap("fight")
+				}
+			}},
+			{"9. Hooks go round in circles", []string{"hooks go round in circles", "fix the first of these", "binding cm"}, nil},
+			{"1. The ConfigMap was edited and nothing happens", []string{"dns.replicas: must be an integer, is a text", "next: correct the ConfigMap"}, func(h *house) {
+				h.setConfig(map[string]string{"dns": "replicas: many"})
+			}},
+			{"1. The ConfigMap was edited and nothing happens", []string{"the ConfigMap is deleted", "create it again before the operator restarts"}, func(h *house) {
+				h.deleteConfigMap("addon-operator")
+			}},
+		}},
+		"a global hook": {`
+-- global-hooks/g.sh --
+#!/bin/sh
+[ "$1" = --config ] && { echo '{configVersion: v1, beforeAll: 1}'; exit; }
+echo 'the cloud is away' >&2
+exit 1
+`, (*house).startPlain, []trouble{
+			{"A global hook that fails in the main queue", []string{"the cloud is away", "addon-operator logs global g.sh"}, nil},
+		}},
+		"rights": {`
+-- modules/values.yaml --
+watchEnabled: true
+backupEnabled: true
+-- modules/010-watch/hooks/h.sh --
+#!/bin/sh
+[ "$1" = --config ] && echo '{configVersion: v1, kubernetes: [{name: classes, apiVersion: storage.k8s.io/v1, kind: StorageClass}]}'
+-- modules/020-backup/templates/cron.yaml --
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: backup}
+spec: {schedule: "0 0 * * *", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: none}]}}}}}
+`, (*house).startWithoutRights, []trouble{
+			{"5. A hook does not run: its binding is forbidden", []string{"not allowed to list storageclasses.storage.k8s.io", "'addon-operator rbac generate'"}, nil},
+			{"6. A module fails: an object of its chart is forbidden", []string{`cannot create resource "cronjobs"`, "'addon-operator rbac generate'"}, nil},
+		}},
+		"purge": {troubledPurge, (*house).startPlain, []trouble{
+			{"11. Releases of removed modules stay", []string{"the purge of 2 releases is held back", "to allow it: kubectl annotate"}, func(h *house) {
+				h.awaitRevisions("one", "1:deployed")
+				h.awaitRevisions("two", "1:deployed")
+				h.remove("modules/010-one")
+				h.remove("modules/020-two")
+				h.setConfig(map[string]string{"global": "any: change"})
+			}},
+		}},
+	}
+}
+
+const troubledPurge = `
+-- modules/values.yaml --
+oneEnabled: true
+twoEnabled: true
+-- modules/010-one/templates/cm.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: one}}
+-- modules/020-two/templates/cm.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: two}}
+`
+
+func (h *house) startPlain() *operator {
+	h.setConfig(map[string]string{"global": "any: text"})
+	return h.start()
+}
+
+// startTroubled makes what fails the modules of troubledModules.
+func (h *house) startTroubled() *operator {
+	h.setConfig(map[string]string{"global": "any: text"})
+	h.createConfigMap("watched", "watched", nil)
+	_, err := h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Name: "stolen", Labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"},
+		Annotations: map[string]string{"meta.helm.sh/release-name": "elsewhere", "meta.helm.sh/release-namespace": h.namespace},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.write("hook.yaml", `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: `+h.namespace+`}
+webhooks:
+- name: guard.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  timeoutSeconds: 2
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: `+h.namespace+`}}
+  objectSelector: {matchLabels: {guarded: "yes"}}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+  clientConfig: {service: {name: missing, namespace: `+h.namespace+`}}
+`)
+	h.t.Cleanup(func() { _ = h.tryIn(context.Background(), "delete", "-f", h.path("hook.yaml")) })
+	h.kubectl("apply", "-f", h.path("hook.yaml"))
+	return h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
+}
+
+// startWithoutRights starts an operator that may do little more than lead itself.
+func (h *house) startWithoutRights() *operator {
+	h.grant("operator", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets", "events"}, Verbs: []string{"*"}})
+	h.kubeconfig = h.serviceAccount("operator")
+	return h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
+}
+
+// elsewhere are the headings without a row, and why they have none.
+func elsewhere() map[string]string {
+	return map[string]string{
+		"10. The operator does not start":    "there is no operator to ask; TestLastLineOfARefusedStart reads its log",
+		"And when an aggregated API is down": "the module waits as any other that fails; TestAggregatedAPIIsDown has a cluster of its own for it",
+		"And when etcd was restored":         "there is nothing to do; TestClusterGoesBack reads the log and the Event",
+		"And when an update stands still":    "a follower has neither modules nor queues to show: its pages name the leader, and /readyz why it could not lead",
+		"And when the API server is away":    "there is nothing to do, and modules are as they were",
+	}
+}
+
+// An operator that does not start cannot be asked: the last line of its log has the cause and what to do. After a wrong option
+// one that refers to the help follows. B8.
+func TestLastLineOfARefusedStart(t *testing.T) {
+	h := newHouse(t, "web")
+	for setting, want := range map[string][]string{
+		"ADDON_OPERATOR_NAMESPACE=":             {"no namespace is given", "set ADDON_OPERATOR_NAMESPACE or --namespace"},
+		"MODULES_DIR=" + h.path("nowhere"):      {"does not exist", "create it or set MODULES_DIR"},
+		"GLOBAL_HOOKS_DIR=" + h.path("nowhere"): {"does not exist", "create it or set GLOBAL_HOOKS_DIR"},
+	} {
+		o := h.start(setting)
+		if code := o.exit(); code == 0 {
+			t.Errorf("%s: exit code 0", setting)
+		}
+		lines := o.output.lines()
+		expectAll(t, lines[len(lines)-1], want...)
+	}
+}
+
+// A problem of the document has a row in the table of the test above, or a reason why it has none.
+func TestEachProblemHasARow(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := elsewhere()
+	var rows []string
+	for _, group := range allTroubles() {
+		for _, p := range group.all {
+			rows = append(rows, p.heading)
+		}
+	}
+	var headings []string
+	for _, found := range regexp.MustCompile(`(?m)^###? (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		headings = append(headings, found[1])
+		if hasRow, why := slices.Contains(rows, found[1]), reasons[found[1]]; hasRow == (why != "") {
+			t.Errorf("%q has a row: %v, and a reason to have none: %q", found[1], hasRow, why)
+		}
+	}
+	for heading := range reasons {
+		rows = append(rows, heading)
+	}
+	for _, heading := range rows {
+		if !slices.Contains(headings, heading) {
+			t.Errorf("there is no heading %q", heading)
+		}
+	}
+}
