@@ -89,7 +89,10 @@ const (
 type (
 	objectGone     struct{ object helm.Object }
 	releaseChanged struct{ release string }
-	runBegan       struct{ module string }
+	runBegan       struct {
+		module string
+		absent []helm.Object // of its release, when it began: the run may have applied them again before this is read
+	}
 	// objectsGone says to a module what Helm must apply again; a run that did sends objectsBack.
 	objectsGone struct{ objects []helm.Object }
 	runEnded    struct {
@@ -130,7 +133,7 @@ func (h *healer) Receive(ctx actor.Context) {
 	case releaseChanged:
 		h.releaseChanged(ctx, msg.release)
 	case runBegan:
-		h.runBegan(msg.module)
+		h.runBegan(msg)
 	case work.ReleaseApplied:
 		h.releaseApplied(ctx, msg)
 	case work.ReportHealth:
@@ -199,11 +202,11 @@ func (h *healer) releaseChanged(ctx actor.Context, name string) {
 	}
 }
 
-func (h *healer) runBegan(module string) {
-	p := h.patient(module)
+func (h *healer) runBegan(msg runBegan) {
+	p := h.patient(msg.module)
 	p.stage, p.first = running, time.Time{}
 	clear(p.doubtful)
-	maps.DeleteFunc(p.tried, func(o helm.Object, _ bool) bool { return h.program.ReleaseWatch.Present(o) })
+	maps.DeleteFunc(p.tried, func(o helm.Object, _ bool) bool { return !slices.Contains(msg.absent, o) })
 	p.stopTimer()
 }
 

@@ -277,7 +277,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
 	a.cancelled = m.runEnded
 	a.failed, a.parks, a.release = m.countFailure, m.program.Isolate, true
-	a.begins = func() { m.program.Send(m.program.PID(healerPath), runBegan{m.name}) }
+	a.begins = func() { m.program.Send(m.program.PID(healerPath), runBegan{m.name, m.absent()}) }
 	a.waits = func(ctx actor.Context, waits bool) { // objects that go meanwhile are healed
 		if waits {
 			m.runEnded(ctx)
@@ -319,6 +319,14 @@ func (m *module) runEnded(ctx actor.Context) {
 		return
 	}
 	ctx.Send(m.program.PID(healerPath), runEnded{m.name, len(m.owner.hooks.all) > 0})
+}
+
+// absent are the objects of the release that are not there, if the module has hooks, which may have taken them away.
+func (m *module) absent() []helm.Object {
+	if m.program.ReleaseWatch == nil || len(m.owner.hooks.all) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(m.last.Objects), m.program.ReleaseWatch.Present)
 }
 
 // forgetRelease says to the healer that the objects have no owner any more.

@@ -6,7 +6,15 @@ const rows = byID("rows"), filter = byID("filter"), stale = byID("stale");
 const silence = 40000; // milliseconds: the operator sends something every 15 seconds
 let source, heard = Date.now(), tried = 0, asked = "", focusDetail = false;
 
-const chosen = () => decodeURIComponent(location.hash.slice(1));
+// chosen is the module in the address, which a person may have typed.
+function chosen() {
+  const name = location.hash.slice(1);
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
 
 function connect() {
   if (source) source.close();

@@ -47,7 +47,9 @@ exit 3
 func TestLivePage(t *testing.T) {
 	h := newHouse(t, liveModules)
 	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate").ready()
-	b := h.browse("http://" + o.debug + "/")
+	b := h.browse("http://" + o.debug + "/#%") // what a person types names no module, and is no address
+	b.await(`document.querySelector("#rows tr") !== null`)
+	b.open("http://" + o.debug + "/")
 	b.screen(1200, 800, "light")
 	// The worst comes first, and a tag that a hook prints is a text.
 	b.await(`document.querySelector("#headline").textContent === "1 failing, 1 ready, 1 off"`)

@@ -14,7 +14,7 @@ default
 
 {{- define "operator.selector" -}}
 app.kubernetes.io/name: addon-operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "operator.labels" -}}
@@ -33,7 +33,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "operator.selector" $root }}
 app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ $root.Release.Service }}
-helm.sh/chart: {{ $root.Chart.Name }}-{{ $root.Chart.Version }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
 {{- with merge (dict) (index . 1 | default dict) ($root.Values.commonLabels | default dict) }}
 {{ toYaml . }}
 {{- end }}
@@ -189,5 +189,5 @@ git
 {{- /* The Pod of helm test is not one of the operator's. */ -}}
 {{- define "operator.testSelector" -}}
 app.kubernetes.io/name: addon-operator-test
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
