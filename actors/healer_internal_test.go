@@ -31,7 +31,7 @@ func TestGoneAtTheEndOfARun(t *testing.T) {
 		spawned(t, p, modulePath+"web", actor.ReceiveFunc(func(actor.Context) {}))
 		pid := spawned(t, p, healerPath, newHealer(t.Context(), p))
 		goes := func() {
-			p.Send(pid, runBegan{"web", nil})
+			p.Send(pid, runBegan{"web", []helm.Object{o}})
 			p.Send(pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Back: []helm.Object{o}})
 			p.Send(pid, objectGone{o})
 			p.Send(pid, runEnded{"web", hooks})
