@@ -15,8 +15,13 @@ type moduleRequests interface {
 	Request(ctx context.Context, name, at string, r kube.ModuleRequest) (kube.ModuleObject, error)
 }
 
-// actOn writes the requests that people make on the live page, with the rights of the operator.
-func actOn(objects moduleRequests, log *slog.Logger) server.Act {
+// actsOf writes the requests that people make on the live page, with the rights of the operator. It is nil where there are no
+// objects of kind Module to write them to.
+func actsOf(store any, log *slog.Logger) server.Act {
+	objects, ok := store.(moduleRequests)
+	if !ok {
+		return nil
+	}
 	return func(ctx context.Context, module, act string) (kept bool, err error) {
 		yes, no := true, false
 		request, known := map[string]kube.ModuleRequest{

@@ -30,7 +30,7 @@ func (w *writtenRequests) Request(_ context.Context, name, at string, r kube.Mod
 // J20: each button is one request; what the API server denies is said with a way out.
 func TestActOn(t *testing.T) {
 	objects := &writtenRequests{}
-	act := actOn(objects, slog.New(slog.DiscardHandler))
+	act := actsOf(objects, slog.New(slog.DiscardHandler))
 	for do, want := range map[string]func(kube.ModuleRequest) bool{
 		server.ActRun:     func(r kube.ModuleRequest) bool { return r.Run && !r.Retry && r.Suspend == nil },
 		server.ActRetry:   func(r kube.ModuleRequest) bool { return r.Retry && !r.Run && r.Suspend == nil },

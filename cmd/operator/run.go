@@ -109,14 +109,10 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	if host.Begins != nil {
 		host.Begins(operator, replica.runner.Kill)
 	}
-	var acts server.Act
-	if objects, ok := world.ModuleObjects.(moduleRequests); ok {
-		acts = actOn(objects, log)
-	}
 	// The pages are served to the end: a stop that takes long is when people look.
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
 	defer closePages()
-	if err := serve(pages, c, operator, server.Source{Parameters: changeable, History: history, Leadership: world.Leadership, Cluster: replica.apiServer, ConfigMap: c.Namespace + "/" + c.ConfigMap, Act: acts}, replica.reviewer, log); err != nil {
+	if err := serve(pages, c, operator, server.Source{Parameters: changeable, History: history, Leadership: world.Leadership, Cluster: replica.apiServer, ConfigMap: c.Namespace + "/" + c.ConfigMap, Act: actsOf(world.ModuleObjects, log)}, replica.reviewer, log); err != nil {
 		return err
 	}
 	if err := replica.start(ctx, operator); err != nil && ctx.Err() == nil {
