@@ -94,7 +94,7 @@ func (s probes) actButtons(m view.Module) []actButton {
 	return append(all, actButton{ActSuspend, "suspend"})
 }
 
-// saidOf is what a person is told of a request that was written.
+// saidOf says what follows a request that was written.
 func saidOf(module, act string, kept bool) string {
 	switch {
 	case kept && act != ActResume && act != ActSuspend:

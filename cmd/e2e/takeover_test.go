@@ -135,7 +135,7 @@ func (h *house) standing() string {
 }
 
 // What older versions have left, one file for each in testdata/state, is taken over by this one: no release gets a
-// revision, no object is written, nobody's values change. Hooks run as at each start. The releases belong to this
+// revision, no object is written, no values change. Hooks run as at each start. The releases belong to this
 // version: when a module goes, its release is purged. P2, H1.
 func TestStateOfOlderVersionsIsTakenOver(t *testing.T) {
 	files, err := filepath.Glob("testdata/state/*.yaml")

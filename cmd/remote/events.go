@@ -22,7 +22,7 @@ func Events(c *cli.Config) *cobra.Command {
 		Use: "events", Short: "Print what the operator has said: modules that keep failing, refused values, held purges",
 		Long: `Prints what the operator has said by Kubernetes Events in its namespace, the oldest first: modules and hooks that keep
 failing and that recover, values that are refused, purges that are held, Helm hooks that wait. The API server keeps Events
-for an hour, unless it is told otherwise; they are there when the operator is not. The command reads them with your
+for an hour, unless it is configured otherwise; they are there when the operator is not. The command reads them with your
 kubeconfig, and you need the rights to list and watch events in that namespace.`,
 		Example: "  addon-operator events\n  addon-operator events --follow --namespace addon-operator --context production\n  addon-operator events -o jsonpath='{.events[?(@.type==\"Warning\")].message}'",
 		Args:    cli.NoArgs,

@@ -7,7 +7,7 @@
 // modules in the binaries, and SHA256SUMS.
 //
 // Nothing in a release depends on the machine, the directory or the time: times are those of the commit, archives
-// are in the order of their names and belong to nobody. The same commit and the same version of Go give the same bytes.
+// are in the order of their names and have no owner. The same commit and the same version of Go give the same bytes.
 //
 // What publishes a release does not belong here: a workflow does that.
 package main

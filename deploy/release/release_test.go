@@ -97,7 +97,7 @@ func TestLicences(t *testing.T) {
 	}
 }
 
-// A module that nobody may give away without its source, or without a licence at all, stops a release.
+// A module that must not be distributed without its source, or without a licence at all, stops a release.
 func TestLicencesThatAreRefused(t *testing.T) {
 	for says, files := range map[string]map[string]string{
 		"no licence was recognised among its files []": {"README": "free for all"},
