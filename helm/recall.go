@@ -49,14 +49,15 @@ func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte)
 	if err := json.Unmarshal([]byte(last.note), &n); err != nil || n.Checksum != last.Checksum || n.Inputs != h.renderer.sumOf(op, ch, values) {
 		return nil
 	}
-	if n.All != "" && (n.All != h.renderer.inputsOf(op, ch, values) || len(h.kinds.Unknown()) > 0) || !kinds.NewAsked(op.capabilities, h.kinds.Unknown()).Same(n.Has) {
+	lists := n.All != ""
+	if lists && (n.All != h.renderer.inputsOf(op, ch, values, n.Has, lists) || len(h.kinds.Unknown()) > 0) || !kinds.NewAsked(op.capabilities, h.kinds.Unknown()).Same(n.Has) {
 		return nil
 	}
 	objects := make([]Object, len(n.Objects))
 	for i, row := range n.Objects {
 		objects[i] = Object{GVK: schema.FromAPIVersionAndKind(row[0], row[1]), Namespace: row[2], Name: row[3]}
 	}
-	return &rendered{checksum: last.Checksum, objects: objects, record: last.id()}
+	return &rendered{checksum: last.Checksum, objects: objects, record: last.id(), answers: n.Has, lists: lists}
 }
 
 // id is that of a record as it was read.
@@ -127,7 +128,7 @@ func (a *apply) note() string {
 func (a *apply) makeNote() string {
 	const clock = `\{\{[^}]*\b(now|ago)\b` // two renders in a row agree about it
 	m := a.manifest
-	if m.volatile || m.record != "" || a.mentions(clock) {
+	if m.volatile || m.record != "" || mentions(a.module, a.chart, clock) {
 		return ""
 	}
 	sum, err := valuesSum(a.module.Values)
@@ -135,7 +136,7 @@ func (a *apply) makeNote() string {
 		return ""
 	}
 	n := note{Checksum: m.checksum, Inputs: a.home.renderer.sumOf(a.operation, a.chart, sum), Has: m.answers, Objects: make([][4]string, len(m.objects))}
-	if m.lists || a.mentions(`\.APIVersions\b([^.]|\.[^H])`) {
+	if m.lists {
 		n.All = m.inputs
 	}
 	for i, o := range m.objects {
@@ -150,8 +151,8 @@ func (a *apply) makeNote() string {
 }
 
 // mentions looks for an expression in what may be a template: files of the chart, and the values, for tpl.
-func (a *apply) mentions(expression string) bool {
+func mentions(m Module, ch *charts.Chart, expression string) bool {
 	matches := regexp.MustCompile(expression).Match
-	values, err := json.Marshal(a.module.Values)
-	return err != nil || matches(values) || a.chart.Any(matches)
+	values, err := json.Marshal(m.Values)
+	return err != nil || matches(values) || ch.Any(matches)
 }

@@ -103,6 +103,33 @@ func TestRecallKinds(t *testing.T) {
 	}
 }
 
+// H6: a new kind in the cluster gives no new password to a chart that does not ask about kinds.
+func TestKindsThatNobodyAsksAbout(t *testing.T) {
+	for _, test := range []struct {
+		asks string
+		want Action
+	}{
+		{"", Skipped},
+		{`{{ .Capabilities.APIVersions.Has "other.example/v1" }}`, Skipped},
+		{`{{ .Capabilities.APIVersions.Has "GROUP/v1" }}`, Upgraded},
+		{`{{ $v := .Capabilities.APIVersions }}{{ $v.Has "v1" }}{{ range $v }}{{ end }}`, Upgraded},
+	} {
+		t.Run(test.asks, func(t *testing.T) {
+			f := start(t)
+			text := strings.ReplaceAll(test.asks, "GROUP", groupOf(f.namespace)) + "{{ randAlphaNum 9 }}"
+			m := moduleOf(t, "password", "-- templates/a.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {text: '"+text+"'}\n")
+			f.apply(m, Installed, 1)
+			f.createCRDOf("Asked")
+			defer f.deleteCRD()
+			f.restart()
+			got, err := f.client.Apply(f.Context(), m)
+			if err != nil || got.Action != test.want {
+				t.Errorf("%+v, %v; want %s", got, err, test.want)
+			}
+		})
+	}
+}
+
 // H6: what is not the same for the same inputs is not recalled.
 func TestRecallNothing(t *testing.T) {
 	for how, text := range map[string]string{

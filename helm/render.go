@@ -117,7 +117,7 @@ func (r *renderer) render(op *operation, m Module, ch *charts.Chart, recall reca
 			return nil, err
 		}
 	}
-	key.result.inputs = r.inputsOf(op, ch, sum)
+	key.result.inputs = r.inputsOf(op, ch, sum, key.result.answers, key.result.lists)
 	r.renders.put(m.Name, key)
 	return key.result, nil
 }
@@ -135,6 +135,7 @@ func (r *renderer) renderAgain(op *operation, m Module, ch *charts.Chart) (resul
 		result.lookups = lookup.sum()
 	}
 	result.answers, result.lists = lookup.asked.Answers()
+	result.lists = result.lists || len(result.answers) > 0 && mentions(m, ch, `\.APIVersions\b([^.]|\.[^H])`)
 	return result, files, nil
 }
 

@@ -25,16 +25,24 @@ import (
 // A chart whose templates ask for random values, keys or the time renders another manifest each
 // time. An upgrade for each of them would restart what it deploys at each start of the operator, and
 // is what loops live on (H6). So such a chart is upgraded when its inputs change: files, values,
-// labels, the kinds of the API server, the operator itself, and what lookup finds. What changes all the time in the cluster
-// would upgrade it all the time, so that happens with a backoff.
+// labels, the kinds that it asks about, the operator itself, and what lookup finds. What changes all the time in
+// the cluster would upgrade it all the time, so that happens with a backoff.
 
 // InputsLabel holds the checksum of what a manifest was rendered from.
 const InputsLabel = "moduleInputs"
 
-// inputsOf sums up all that determines the manifest of a module, but for chance, the time and lookup.
-func (r *renderer) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]byte) string {
+// inputsOf sums up all that determines the manifest of a module, but for chance, the time and lookup. A kind
+// that no template asks about is no input: a new CRD must not give each chart with a random password another one.
+func (r *renderer) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]byte, answers map[string]bool, lists bool) string {
+	if lists {
+		return r.sumWith(op, ch, values, op.capabilities.APIVersions)
+	}
+	return r.sumWith(op, ch, values, answers)
+}
+
+func (r *renderer) sumWith(op *operation, ch *charts.Chart, values [sha256.Size]byte, kinds any) string {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\x00%q\x00", r.sumOf(op, ch, values), op.capabilities.APIVersions)
+	fmt.Fprintf(sum, "%s\x00%v\x00", r.sumOf(op, ch, values), kinds)
 	return hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
 }
 

@@ -133,8 +133,8 @@ func TestSiteInABrowser(t *testing.T) {
 	b.screen(1280, 900, "light")
 	b.open(at.URL + "/concepts")
 	b.await(`document.querySelector('#local-search button, .VPNavBarSearchButton') !== null`)
-	b.eval(`document.querySelector('#local-search button, .VPNavBarSearchButton').click()`)
-	b.await(`document.querySelector('#localsearch-input') !== null`)
+	// A click is lost while the page's script has not run yet.
+	b.await(`document.querySelector('#localsearch-input') !== null || (document.querySelector('#local-search button, .VPNavBarSearchButton').click(), false)`)
 	b.eval(`(() => { const i = document.querySelector('#localsearch-input'); i.value = 'purge'; i.dispatchEvent(new Event('input', {bubbles: true})) })()`)
 	b.await(`document.querySelectorAll('#localsearch-list .result').length > 2`)
 	b.screenshot("site-search")
