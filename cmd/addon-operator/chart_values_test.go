@@ -44,6 +44,9 @@ func TestValuesOfThePod(t *testing.T) {
 			c := p.Spec.Containers[0]
 			return c.StartupProbe.FailureThreshold == 300 && c.StartupProbe.PeriodSeconds == 2 && c.LivenessProbe.PeriodSeconds == 30 && c.LivenessProbe.TimeoutSeconds == 5
 		},
+		"probes: {readiness: {periodSeconds: null, timeoutSeconds: null, failureThreshold: null}}": func(p corev1.PodTemplateSpec) bool {
+			return p.Spec.Containers[0].ReadinessProbe.HTTPGet.Path == "/readyz"
+		},
 		"podSecurityContext: {runAsUser: 1000}\ncontainerSecurityContext: {readOnlyRootFilesystem: false}": func(p corev1.PodTemplateSpec) bool {
 			return *p.Spec.SecurityContext.RunAsUser == 1000 && *p.Spec.SecurityContext.RunAsNonRoot && !*p.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem
 		},
@@ -63,7 +66,7 @@ func TestValuesOfThePod(t *testing.T) {
 // On OpenShift no user and no group are asked for, unless a person says so.
 func TestChartOnOpenShift(t *testing.T) {
 	for values, want := range map[string]bool{"": false, "openshift: false": true} {
-		files, err := renderOn(values, []string{"security.openshift.io/v1"})
+		files, err := renderOn("addon-operator", "addon-operator", values, "security.openshift.io/v1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,6 +82,47 @@ func TestNameOfTheChart(t *testing.T) {
 	for values, want := range map[string]string{"": "addon-operator", "nameOverride: a": "a", "nameOverride: a\nfullnameOverride: b": "b"} {
 		if got := deployment(t, values).Name; got != want {
 			t.Errorf("%q: the Deployment is called %s, want %s", values, got, want)
+		}
+	}
+}
+
+// A name of digits is a name: unquoted, YAML would read a number, which the API server refuses.
+func TestNamesOfDigits(t *testing.T) {
+	if _, err := renderOn("123", "456", ""); err == nil || !strings.Contains(err.Error(), "123 is no name for a Service: set fullnameOverride") {
+		t.Error(err)
+	}
+	files, err := renderOn("123", "456", everything+`
+fullnameOverride: operator
+serviceAccount: {name: "456"}
+priorityClassName: "789"
+options: {ADDON_OPERATOR_CONFIG_MAP: "1011"}
+initialConfig: {a: {}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var numbers func(at string, value any)
+	numbers = func(at string, value any) {
+		switch v := value.(type) {
+		case map[string]any:
+			for key, value := range v {
+				numbers(at+"."+key, value)
+			}
+		case []any:
+			for _, value := range v {
+				numbers(at, value)
+			}
+		case int:
+			if slices.Contains([]int{123, 456, 789, 1011}, v) {
+				t.Errorf("%s is the number %d", at, v)
+			}
+		}
+	}
+	for file, text := range files {
+		for _, text := range strings.Split(text, "\n---\n") {
+			var object map[string]any
+			if err := yaml.Unmarshal([]byte(text), &object); err == nil {
+				numbers(file, object)
+			}
 		}
 	}
 }

@@ -42,10 +42,12 @@ func rendered(t *testing.T, values string) map[string]string {
 	return files
 }
 
-func render(values string) (map[string]string, error) { return renderOn(values, nil) }
+func render(values string) (map[string]string, error) {
+	return renderOn("addon-operator", "addon-operator", values)
+}
 
-// renderOn renders for a cluster that serves further groups of its own.
-func renderOn(values string, serves []string) (map[string]string, error) {
+// renderOn renders a release in a namespace, for a cluster that serves further groups of its own.
+func renderOn(name, namespace, values string, serves ...string) (map[string]string, error) {
 	chart, err := loader.LoadDir(chartDir)
 	if err != nil {
 		return nil, err
@@ -54,7 +56,7 @@ func renderOn(values string, serves []string) (map[string]string, error) {
 	if err := yaml.Unmarshal([]byte(values), &tree); err != nil {
 		return nil, err
 	}
-	release := chartutil.ReleaseOptions{Name: "addon-operator", Namespace: "addon-operator", IsInstall: true}
+	release := chartutil.ReleaseOptions{Name: name, Namespace: namespace, IsInstall: true}
 	cluster := chartutil.DefaultCapabilities.Copy() // which is older than what the chart asks for
 	cluster.KubeVersion = chartutil.KubeVersion{Version: "v1.33.0", Major: "1", Minor: "33"}
 	cluster.APIVersions = append(slices.Clone(cluster.APIVersions), serves...)

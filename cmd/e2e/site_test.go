@@ -69,6 +69,9 @@ func TestSiteHasNoDeadLinks(t *testing.T) {
 		t.Fatalf("the site has %d pages", len(pages))
 	}
 	for name, text := range pages {
+		if strings.Contains(text, "&amp;ZeroWidthSpace;") {
+			t.Errorf("%s: the name of a sign is shown in place of it", name)
+		}
 		for _, m := range siteLink.FindAllStringSubmatch(text, -1) {
 			link, err := url.Parse(m[1])
 			if err != nil {

@@ -98,7 +98,11 @@ function plainText(md) {
     const render = md.renderer.rules[rule]
     md.renderer.rules[rule] = (...args) => render(...args).replaceAll('{{', '&#123;&#123;')
   }
-  md.renderer.rules.html_inline = (tokens, i) => md.utils.escapeHtml(tokens[i].content)
+  // What links a heading to itself is an empty sign, which VitePress itself writes as an entity.
+  md.renderer.rules.html_inline = (tokens, i) => {
+    const { content, meta } = tokens[i]
+    return meta?.isPermalinkSymbol ? content : md.utils.escapeHtml(content)
+  }
 }
 
 // mermaid draws fences of that name in the reader's colours.

@@ -1,5 +1,7 @@
 {{- define "operator.name" -}}
-{{- .Values.fullnameOverride | default .Values.nameOverride | default .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- $name := .Values.fullnameOverride | default .Values.nameOverride | default .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- if not (regexMatch "^[a-z]" $name) }}{{ fail (printf "%s is no name for a Service: set fullnameOverride to one that begins with a letter" $name) }}{{ end -}}
+{{- $name -}}
 {{- end }}
 
 {{- define "operator.account" -}}
@@ -110,12 +112,12 @@ git
 - name: GITSYNC_USERNAME
   valueFrom:
     secretKeyRef:
-      name: {{ .secret }}
+      name: {{ .secret | quote }}
       key: username
 - name: GITSYNC_PASSWORD
   valueFrom:
     secretKeyRef:
-      name: {{ .secret }}
+      name: {{ .secret | quote }}
       key: password
 {{- else if eq .auth "ssh" }}
 - name: GITSYNC_SSH_KEY_FILE
