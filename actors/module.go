@@ -30,6 +30,7 @@ type module struct {
 	loading loading
 
 	module addons.Module
+	unread work.Unread
 	life   moduleLife
 	loaded bool            // its hooks were asked for their configuration
 	loads  int             // counts these attempts
@@ -216,7 +217,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 // moduleJob makes what a run needs to take the module through its life. The directory, and
 // the root it lies in, may be others than at the start.
 func (m *module) moduleJob(t messages.Task) work.ModuleJob {
-	j := work.ModuleJob{Job: m.owner.job(t), Module: m.module}
+	j := work.ModuleJob{Job: m.owner.job(t), Module: m.module, Unread: &m.unread}
 	j.WorkingDir = m.module.Root
 	return j
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -16,6 +15,7 @@ import (
 	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
+	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
@@ -85,37 +85,43 @@ const (
 )
 
 // changedModules are those whose objects are to be compared. All actors note them.
-type changedModules struct {
-	mu    sync.Mutex
-	wake  func() // nil: no one looks
-	names map[string]bool
+type changedModules struct{ noted supervisor.Shared[changes] }
+
+type changes struct {
+	wake  func()          // nil: no one looks
+	names map[string]bool // not written to
 	all   bool
-	armed bool
 }
 
 // note has a module compared; an empty name stands for all.
 func (c *changedModules) note(name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.wake == nil {
-		return
-	}
-	if c.all = c.all || name == ""; !c.all {
-		c.names[name] = true
-	}
-	if !c.armed {
-		c.armed = true
-		time.AfterFunc(objectsPause, c.wake)
+	var wake func()
+	c.noted.Change(func(now changes) changes {
+		wake = nil
+		if now.wake == nil || now.all || now.names[name] {
+			return now
+		}
+		if len(now.names) == 0 {
+			wake = now.wake // what is noted later comes with it
+		}
+		if now.all = name == ""; !now.all {
+			now.names = maps.Clone(now.names)
+			now.names[name] = true
+		}
+		return now
+	})
+	if wake != nil {
+		time.AfterFunc(objectsPause, wake)
 	}
 }
 
-// take returns what was noted since the last time.
-func (c *changedModules) take() (names map[string]bool, all bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	names, all = c.names, c.all
-	c.names, c.all, c.armed = map[string]bool{}, false, false
-	return names, all
+// take returns what was noted since the last time. From then on wake is called for what is new.
+func (c *changedModules) take(wake func()) (taken changes) {
+	c.noted.Change(func(now changes) changes {
+		taken = now
+		return changes{wake: wake, names: map[string]bool{}}
+	})
+	return taken
 }
 
 func newModuleObjects(ctx context.Context, p *program, suspended map[string]bool) *moduleObjects {
@@ -134,8 +140,8 @@ func (o *moduleObjects) Receive(ctx actor.Context) {
 	case modulesSeen:
 		o.learn(ctx, msg.news)
 	case objectsDue:
-		names, all := o.program.changed.take()
-		o.compare(ctx, func(name string) bool { return all || names[name] })
+		due := o.program.changed.take(o.wake(ctx.Self()))
+		o.compare(ctx, func(name string) bool { return due.all || due.names[name] })
 	case restDue:
 		o.compare(ctx, func(name string) bool { return msg.names[name] })
 	case lookAtObjects:
@@ -147,11 +153,14 @@ func (o *moduleObjects) Receive(ctx actor.Context) {
 }
 
 func (o *moduleObjects) begin(self *actor.PID) {
-	o.program.changed.mu.Lock()
-	o.program.changed.names, o.program.changed.wake = map[string]bool{}, func() { o.send(self, objectsDue{}) }
-	o.program.changed.mu.Unlock()
+	o.program.changed.take(o.wake(self))
 	o.program.ModuleObjects.Watch(o.ctx, func(news kube.ModuleNews) { o.send(self, modulesSeen{news}) })
 	o.lookLater(self)
+}
+
+// wake has what is noted compared.
+func (o *moduleObjects) wake(self *actor.PID) func() {
+	return func() { o.send(self, objectsDue{}) }
 }
 
 func (o *moduleObjects) lookLater(self *actor.PID) {

@@ -19,6 +19,7 @@ import (
 type ModuleJob struct {
 	Job
 	Module addons.Module // as it lay on disk when the task began
+	Unread *Unread
 }
 
 // ModuleRan is the result of a module run.

@@ -63,7 +63,6 @@ type Shared struct {
 	tasks   atomic.Int64 // counts tasks, for their IDs
 	shows   atomic.Int64 // counts Synchronization runs, writes and runs of hooks, for their names
 	running runningHooks
-	unread  unreadValues
 }
 
 // NewShared makes it; notify shows a notice to people.
