@@ -46,8 +46,8 @@ type drift struct {
 	program *program
 	name    string // of the module
 	log     *slog.Logger
-	rests   func() bool // reports whether the module rests, with a release that is not left alone
-	delayed *delayedRun // of the module
+	release *moduleRelease // of the module
+	delayed *delayedRun    // of the module
 
 	number int    // of the timer that counts
 	task   string // the look in progress
@@ -110,7 +110,7 @@ func (d *drift) forget(ctx actor.Context, runs *supervisor.Runs) {
 
 // begin queues a look. A module that runs, or will, looks after that.
 func (d *drift) begin(ctx actor.Context, msg driftDue) {
-	if msg.number != d.number || !d.rests() {
+	if msg.number != d.number || !d.release.rests() {
 		return
 	}
 	t := d.program.task(d.name, messages.CheckDrift{}, messages.Cause{Activation: messages.ByDrift})
@@ -121,7 +121,7 @@ func (d *drift) begin(ctx actor.Context, msg driftDue) {
 // looked takes over what a look has found.
 func (d *drift) looked(ctx actor.Context, result any) {
 	found, _ := result.(work.DriftFound)
-	if !d.rests() || !found.Known {
+	if !d.release.rests() || !found.Known {
 		d.lookLater(d.program.DriftPeriod)
 		return
 	}
@@ -178,7 +178,7 @@ func (d *drift) correct(ctx actor.Context) {
 	}
 	d.program.Metrics.Converge.Looped(cause)
 	d.log.Warn("fields are changed again after each correction: corrections are slowed down; metadata.managedFields of the object names the writer", "in", delay, "drift", cause.Detail)
-	d.delayed.queue(d.program, t, delay)
+	d.delayed.queue(t, delay)
 }
 
 // fightDelay is how long a correction waits that was needed again and again.
@@ -212,23 +212,14 @@ func (d *drift) answer(secrets bool) messages.Drift {
 	return answer
 }
 
-// executeDrift begins a look.
-func (m *module) executeDrift(ctx actor.Context, a assignment, j work.ModuleJob) {
-	if !m.rests() {
-		refuse(ctx, a.Task)
-		return
-	}
-	m.drift.task = a.Task.ID
+// look makes a task a look.
+func (d *drift) look(a assignment, j work.ModuleJob) assignment {
+	d.task = a.Task.ID
 	a.work = func(run *supervisor.Run) (any, error) { return j.SeekDrift(run) }
-	a.succeeded = m.drift.looked
+	a.succeeded = d.looked
 	a.failed = func(at supervisor.Attempt) {
-		m.drift.failed = at.Err.Error()
-		m.drift.lookLater(m.program.DriftPeriod)
+		d.failed = at.Err.Error()
+		d.lookLater(d.program.DriftPeriod)
 	}
-	m.owner.tasks.start(ctx, m.unlessGone(a))
-}
-
-// rests reports whether the module rests, with a release that is not left alone.
-func (m *module) rests() bool {
-	return m.life.phase == view.Ready && m.maintenance == "" && m.last.Action != "" && len(m.owner.tasks.alone)+len(m.owner.tasks.next) == 0
+	return a
 }

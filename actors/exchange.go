@@ -162,12 +162,16 @@ func (h *ownHooks) superseded(t messages.Task) bool {
 	return ok && h.fresh[w.Hook] != nil && w.Carried() == 0
 }
 
-// startedUp notes that the start-up of hooks is over.
-func (h *ownHooks) startedUp(started map[string]*hooks.Config) {
-	for name, config := range started {
+// startedUp notes that the start-up of hooks is over. The run that says so may have been cancelled meanwhile: then the
+// schedules have just been stopped.
+func (h *ownHooks) startedUp(ctx actor.Context, msg work.StartedUp) {
+	for name, config := range msg.Hooks {
 		if h.fresh[name] == config {
 			delete(h.fresh, name)
 			delete(h.begun, name)
 		}
+	}
+	if h.tasks.runs.Lives(msg.Task) {
+		ctx.Send(h.program.PID(schedulePath), messages.StartSchedules{Owner: h.name, Hooks: h.all})
 	}
 }

@@ -12,15 +12,21 @@ import (
 // was removed.
 type directoryGone struct{ err error }
 
-// answerQuiet is called after every message: runs end by one.
-func (m *module) answerQuiet(ctx actor.Context) {
-	if m.owner.tasks.runs.Len() > 0 {
+// whenQuiet answers runs that wait until nothing of a module runs.
+type whenQuiet struct {
+	runs     *supervisor.Runs
+	awaiting []*actor.PID
+}
+
+// answer is called after every message: runs end by one.
+func (q *whenQuiet) answer(ctx actor.Context) {
+	if q.runs.Len() > 0 {
 		return
 	}
-	for _, pid := range m.awaitQuiet {
+	for _, pid := range q.awaiting {
 		ctx.Send(pid, work.ModuleQuiet{})
 	}
-	m.awaitQuiet = nil
+	q.awaiting = nil
 }
 
 // unlessGone ends a task that failed when the directory of its module is gone. No

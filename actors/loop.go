@@ -108,46 +108,51 @@ func chainText(c messages.Cause) string {
 	return strings.Join(links, " ← ")
 }
 
+// delayedRun is a run of a module that goes round in circles: it waits, unless one begins before.
+type delayedRun struct {
+	program *program
+	name    string // of the module
+	log     *slog.Logger
+	timer   *time.Timer
+}
+
 // runAgain queues a module run that the module's own hooks have caused. One that goes
 // round in circles waits first, so that a loop is never a busy one; any run of the module
 // that begins meanwhile serves it.
-func (m *module) runAgain(ctx actor.Context, head bool, t messages.Task) {
-	d := loopDelay(t.Cause)
-	if d == 0 {
-		m.program.enqueue(ctx, head, t)
+func (d *delayedRun) runAgain(ctx actor.Context, head bool, t messages.Task) {
+	delay := loopDelay(t.Cause)
+	if delay == 0 {
+		d.program.enqueue(ctx, head, t)
 		return
 	}
-	m.program.looping(m.log, m.name, "run of "+m.name, t.Cause, d)
-	m.delayed.queue(m.program, t, d)
+	d.program.looping(d.log, d.name, "run of "+d.name, t.Cause, delay)
+	d.queue(t, delay)
 }
 
 // tellUnstable reports a chart that renders differently from the same inputs, and queues the
 // run that tries again when that was a reason to wait (H6).
-func (m *module) tellUnstable(t messages.Task, o helm.Outcome) {
+func (d *delayedRun) tellUnstable(t messages.Task, o helm.Outcome) {
 	if o.Unstable == "" {
 		return
 	}
-	m.program.notify(kube.Notice{Warning: true, Reason: "UnstableRender", Message: fmt.Sprintf("module %s: its chart gives another manifest each time from the same values: %s", m.name, o.Unstable)})
-	if m.program.told.due("unstable "+m.name+" "+o.Unstable, time.Now()) {
-		m.log.Warn("unstable render: the chart gives another manifest each time from the same values; use values, or lookup of what was generated before, instead of random values and the time", "where", o.Unstable, "revision", o.Revision)
+	d.program.notify(kube.Notice{Warning: true, Reason: "UnstableRender", Message: fmt.Sprintf("module %s: its chart gives another manifest each time from the same values: %s", d.name, o.Unstable)})
+	if d.program.told.due("unstable "+d.name+" "+o.Unstable, time.Now()) {
+		d.log.Warn("unstable render: the chart gives another manifest each time from the same values; use values, or lookup of what was generated before, instead of random values and the time", "where", o.Unstable, "revision", o.Revision)
 	}
-	again := m.program.task(m.name, messages.RunModule{}, messages.By(messages.ByChance, o.Unstable, t.Cause))
+	again := d.program.task(d.name, messages.RunModule{}, messages.By(messages.ByChance, o.Unstable, t.Cause))
 	if o.Again == 0 { // there is no reason to try again, so nothing waits; it counts all the same
-		m.program.Metrics.Converge.Looped(again.Cause)
+		d.program.Metrics.Converge.Looped(again.Cause)
 		return
 	}
-	m.program.looping(m.log, m.name, "render of "+m.name, again.Cause, o.Again)
-	m.delayed.queue(m.program, again, o.Again)
+	d.program.looping(d.log, d.name, "render of "+d.name, again.Cause, o.Again)
+	d.queue(again, o.Again)
 }
 
-// delayedRun is a module run that waits, unless one begins before.
-type delayedRun struct{ timer *time.Timer }
-
 // queue queues a run after a delay, in place of one that waits already.
-func (d *delayedRun) queue(p *program, t messages.Task, in time.Duration) {
+func (d *delayedRun) queue(t messages.Task, in time.Duration) {
 	d.stop()
-	to := p.PID(queuePath + t.Queue)
-	d.timer = time.AfterFunc(in, func() { p.Send(to, messages.Enqueue{Queue: t.Queue, Tasks: []messages.Task{t}}) })
+	to := d.program.PID(queuePath + t.Queue)
+	d.timer = time.AfterFunc(in, func() { d.program.Send(to, messages.Enqueue{Queue: t.Queue, Tasks: []messages.Task{t}}) })
 }
 
 func (d *delayedRun) stop() {

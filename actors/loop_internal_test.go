@@ -19,8 +19,8 @@ func TestUnstableRenderIsCounted(t *testing.T) {
 	p := newTestProgram(nil)
 	m := newModule(p, addons.Module{Name: "a", Key: "a"}, section, nil)
 	cause := messages.By(messages.ByChance, "ConfigMap", messages.Cause{})
-	m.tellUnstable(messages.Task{Cause: cause}, helm.Outcome{})
-	m.tellUnstable(messages.Task{Cause: cause}, helm.Outcome{Unstable: "a/templates/cm.yaml, line 1"})
+	m.delayed.tellUnstable(messages.Task{Cause: cause}, helm.Outcome{})
+	m.delayed.tellUnstable(messages.Task{Cause: cause}, helm.Outcome{Unstable: "a/templates/cm.yaml, line 1"})
 	families, err := p.Metrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)

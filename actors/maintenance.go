@@ -66,23 +66,23 @@ func (m *module) retire(ctx actor.Context) {
 		return
 	}
 	m.forget(ctx)
-	m.log.Info("module is disabled under maintenance: its release stays until maintenance is over", "mode", m.maintenance)
+	m.log.Info("module is disabled under maintenance: its release stays until maintenance is over", "mode", m.life.maintenance)
 }
 
 // setMaintenance begins or ends maintenance. A Helm action in progress ends as it would.
 func (m *module) setMaintenance(ctx actor.Context, mode string) {
-	if mode == m.maintenance {
+	if mode == m.life.maintenance {
 		return
 	}
-	was := m.maintenance
-	m.maintenance = mode
+	was := m.life.maintenance
+	m.life.maintenance = mode
 	if mode == "" {
 		m.log.Info(map[bool]string{false: "maintenance is over", true: "module is no longer suspended"}[was == values.Suspended])
 		return
 	}
-	m.wantCRDs(true)
+	m.crds.want(true)
 	m.drift.forget(ctx, m.owner.tasks.runs)
-	m.forgetRelease()
+	m.release.forget()
 	if mode == values.Suspended {
 		m.hold(ctx)
 		m.log.Info("module is suspended: it does not run, its hooks wait, and its release is left alone")

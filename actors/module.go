@@ -26,32 +26,40 @@ type module struct {
 	program *program
 	name    string
 	log     *slog.Logger
-	delayed delayedRun // one that goes round in circles
-	loading loading
 
-	module addons.Module
-	unread work.Unread
-	life   moduleLife
-	loaded bool            // its hooks were asked for their configuration
-	loads  int             // counts these attempts
-	begun  bool            // it was forgotten in the middle of a run or a delete
-	missed []messages.Task // while it was suspended
-	// awaitQuiet are runs that wait until nothing of the module runs.
-	awaitQuiet []*actor.PID
-	readiness  readiness
-	last       helm.Outcome
-	lastRun    *view.ModuleRun
-	succeeded  time.Time // the last run that did
-	failed     time.Time
+	module    addons.Module
+	life      moduleLife
+	loading   loading
+	release   moduleRelease
+	drift     drift
+	delayed   delayedRun
+	readiness readiness
+	quiet     whenQuiet
+	crds      crdsDue
+	unread    work.Unread
 
-	maintenance string   // the mode, empty for none
-	fights      []string // the field managers that heals of the release fight with
-	gone        []helm.Object
-	// crdsWanted counts why the CRDs are to be looked at by the next run: under maintenance they were not, the discovery could
-	// not install them, their files may have changed. crdsSeen is that number when a run looked at them last.
-	crdsWanted, crdsSeen int
-	drift                drift
-	health               *view.Health // of the objects of its release
+	begun     bool // it was forgotten in the middle of a run or a delete
+	lastRun   *view.ModuleRun
+	succeeded time.Time // the last run that did
+	failed    time.Time
+}
+
+// crdsDue counts why the CRDs are to be looked at by the next run: under maintenance they were not, the discovery could
+// not install them, their files may have changed. Seen is that number when a run looked at them last.
+type crdsDue struct{ wanted, seen int }
+
+func (c *crdsDue) want(due bool) {
+	if due {
+		c.wanted++
+	}
+}
+
+// due is the number for the next run, 0 when they need not be looked at.
+func (c *crdsDue) due() int {
+	if c.wanted == c.seen {
+		return 0
+	}
+	return c.wanted
 }
 
 // adoptModule gives a module actor the module's directory, which came back after it was
@@ -72,12 +80,16 @@ type updateModule struct {
 // newModule makes a module; warm are its hooks when a follower has loaded them, else nil.
 func newModule(p *program, dir addons.Module, section *values.Section, warm []hooks.Hook) *module {
 	m := &module{program: p, name: dir.Name, log: p.Log.With("module", dir.Name), module: dir}
-	m.readiness = readiness{program: p, awaiting: map[string]awaitsReady{}}
-	m.drift = drift{program: p, name: m.name, log: m.log, rests: m.rests, delayed: &m.delayed}
-	m.life = moduleLife{log: m.log, phase: view.Disabled}
 	m.owner = newOwner(m, p, dir.Name, dir.Root, m.log, section)
+	m.life = moduleLife{log: m.log, phase: view.Disabled}
+	m.loading = loading{owner: m.owner, dir: &m.module, life: &m.life}
+	m.release = moduleRelease{owner: m.owner, life: &m.life}
+	m.delayed = delayedRun{program: p, name: m.name, log: m.log}
+	m.drift = drift{program: p, name: m.name, log: m.log, release: &m.release, delayed: &m.delayed}
+	m.readiness = readiness{program: p, awaiting: map[string]awaitsReady{}}
+	m.quiet = whenQuiet{runs: m.owner.tasks.runs}
 	if warm != nil {
-		m.owner.hooks.all, m.loaded = warm, true
+		m.owner.hooks.all, m.loading.done = warm, true
 		p.Metrics.Hooks.Loaded(dir.Name, warm)
 	}
 	return m
@@ -88,8 +100,8 @@ func (m *module) Receive(ctx actor.Context) {
 	if !m.owner.receive(ctx) && !m.receive(ctx) {
 		unhandled(ctx, m.log)
 	}
-	m.answerQuiet(ctx)
-	m.readiness.answer(ctx, view.ModuleStatus{Phase: m.life.phase, Health: m.health})
+	m.quiet.answer(ctx)
+	m.readiness.answer(ctx, view.ModuleStatus{Phase: m.life.phase, Health: m.release.health})
 	m.publish()
 }
 
@@ -99,14 +111,13 @@ func (m *module) receive(ctx actor.Context) bool {
 	case messages.ExecuteTask:
 		m.execute(ctx, msg.Task)
 	case work.GetHooks:
-		m.getHooks(ctx)
+		m.loading.answer(ctx)
 	case work.StartedUp:
-		m.owner.hooks.startedUp(msg.Hooks)
-		m.startSchedules(ctx, msg.Task)
+		m.owner.hooks.startedUp(ctx, msg)
 	case work.CRDsInstalled:
-		m.crdsSeen = msg.Due
+		m.crds.seen = msg.Due
 	case messages.EnableModule:
-		m.wantCRDs(msg.CRDsDue)
+		m.crds.want(msg.CRDsDue)
 		m.enable(ctx)
 	case messages.SuspendModule:
 		m.suspend(ctx)
@@ -114,7 +125,7 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.resume(ctx)
 	case adoptModule:
 		m.forget(ctx) // its hooks have other paths, and may be other hooks
-		m.wantCRDs(!msg.module.SameCRDs(m.module))
+		m.crds.want(!msg.module.SameCRDs(m.module))
 		m.module, m.owner.values.section = msg.module, msg.section
 	case updateModule:
 		m.update(ctx, msg)
@@ -127,13 +138,13 @@ func (m *module) receive(ctx actor.Context) bool {
 	case retireModule:
 		m.retire(ctx)
 	case objectsGone:
-		m.gone = append(m.gone, msg.objects...)
+		m.release.gone = append(m.release.gone, msg.objects...)
 	case work.ObjectsBack:
-		m.gone = slices.DeleteFunc(m.gone, func(o helm.Object) bool { return slices.Contains(msg.Objects, o) })
+		m.release.gone = slices.DeleteFunc(m.release.gone, func(o helm.Object) bool { return slices.Contains(msg.Objects, o) })
 	case fought:
-		m.fights = msg.fights
+		m.release.fights = msg.fights
 	case healthChanged:
-		m.health = msg.health
+		m.release.health = msg.health
 	case messages.SetMaintenance:
 		m.setMaintenance(ctx, msg.Mode)
 	case scriptAgreed:
@@ -142,36 +153,19 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.readiness.awaiting[msg.Waiter] = awaitsReady{ctx.Sender(), msg.Known}
 	case unreadDue:
 	case work.AwaitQuiet:
-		m.awaitQuiet = append(m.awaitQuiet, ctx.Sender())
+		m.quiet.awaiting = append(m.quiet.awaiting, ctx.Sender())
 	default:
 		return false
 	}
 	return true
 }
 
-func (m *module) wantCRDs(due bool) {
-	if due {
-		m.crdsWanted++
-	}
-}
-
-// startSchedules is called by the run of a task, which may have been cancelled meanwhile: then the schedules have
-// just been stopped.
-func (m *module) startSchedules(ctx actor.Context, task string) {
-	if m.owner.tasks.runs.Lives(task) {
-		ctx.Send(m.program.PID(schedulePath), messages.StartSchedules{Owner: m.name, Hooks: m.owner.hooks.all})
-	}
-}
-
 // known implements applier.
 func (m *module) known() work.Known {
 	k := m.owner.known()
-	k.Loaded, k.Started, k.Begun = m.loaded, m.life.started(), m.begun
-	k.Maintenance = m.maintenance
-	if m.crdsWanted != m.crdsSeen {
-		k.CRDsDue = m.crdsWanted
-	}
-	k.Gone = slices.Clone(m.gone)
+	k.Loaded, k.Started, k.Begun = m.loading.done, m.life.started(), m.begun
+	k.Maintenance, k.CRDsDue = m.life.maintenance, m.crds.due()
+	k.Gone = slices.Clone(m.release.gone)
 	if m.program.Drift == messages.DriftCorrect {
 		k.Drifted = m.drift.correcting
 	}
@@ -194,12 +188,16 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		}
 		m.life.become(view.Deleting)
 		// Again, for a Helm action that ended after the module was suspended.
-		m.forgetRelease()
+		m.release.forget()
 		a.work = func(run *supervisor.Run) (any, error) { return j.DeleteModule(run) }
 		a.succeeded, a.failed, a.parks, a.release = m.deleted, m.countFailure, m.program.Isolate, true
 		m.owner.tasks.startAlone(ctx, m.unlessGone(a))
 	case messages.CheckDrift:
-		m.executeDrift(ctx, a, j)
+		if !m.release.rests() {
+			refuse(ctx, t)
+			return
+		}
+		m.owner.tasks.start(ctx, m.unlessGone(m.drift.look(a, j)))
 	case messages.RunHook:
 		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.Hook(run, hook).Run(work) })
 	case messages.SynchronizeHook:
@@ -226,7 +224,7 @@ func (m *module) moduleJob(t messages.Task) work.ModuleJob {
 func (m *module) executeHook(ctx actor.Context, a assignment, name string, work func(*supervisor.Run, hooks.Hook) error) {
 	hook, err := m.owner.hooks.find(name)
 	if err != nil || m.life.off() || m.owner.hooks.superseded(a.Task) {
-		m.miss(a.Task)
+		m.life.miss(m.program, a.Task)
 		m.owner.hooks.unqueued(a.Task)
 		refuse(ctx, a.Task)
 		return
@@ -239,7 +237,7 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 	}
 	a.cancelled = func(ctx actor.Context) {
 		ctx.Send(a.queue, messages.SetAside{ID: a.Task.ID}) // nothing: all of it is kept here, or due again, or dropped
-		m.miss(a.Task)
+		m.life.miss(m.program, a.Task)
 		now, err := m.owner.hooks.find(name)
 		exchanged := err == nil && now.Config != hook.Config             // what it is about is shown by the Synchronization of the new one
 		if !m.life.off() && !m.owner.tasks.runs.Ending() && !exchanged { // switched on again while the run was ending
@@ -257,7 +255,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 		refuse(ctx, a.Task)
 		return
 	}
-	if m.maintenance == values.Suspended { // before its first run; afterwards the phase says so
+	if m.life.maintenance == values.Suspended { // before its first run; afterwards the phase says so
 		refuse(ctx, a.Task)
 		return
 	}
@@ -276,12 +274,12 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: a.Task.Cause.Chain()}
 	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
-	a.cancelled = m.runEnded
+	a.cancelled = m.release.runEnded
 	a.failed, a.parks, a.release = m.countFailure, m.program.Isolate, true
-	a.begins = func() { m.program.Send(m.program.PID(healerPath), runBegan{m.name, m.absent()}) }
+	a.begins = func() { m.program.Send(m.program.PID(healerPath), runBegan{m.name, m.release.absent()}) }
 	a.waits = func(ctx actor.Context, waits bool) { // objects that go meanwhile are healed
 		if waits {
-			m.runEnded(ctx)
+			m.release.runEnded(ctx)
 		} else {
 			a.begins()
 		}
@@ -292,12 +290,12 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 // ran ends a module run.
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(work.ModuleRan)
-	m.runEnded(ctx)
+	m.release.runEnded(ctx)
 	m.succeeded = time.Now()
 	m.program.ran.note(m.owner.values.section, m.program.global.Load())
 	if !outcome.Untouched {
-		m.last = outcome.Release
-		m.tellUnstable(t, outcome.Release)
+		m.release.last = outcome.Release
+		m.delayed.tellUnstable(t, outcome.Release)
 		m.drift.correcting = nil
 		m.drift.lookLater(driftMoment)
 	}
@@ -310,30 +308,8 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	if outcome.Changed { // G5.4: at once, as the next task
 		again := m.program.task(m.name, messages.RunModule{}, messages.By(messages.ByHook, "afterHelm hooks of "+m.name+" changed values", t.Cause).In(outcome.Trace))
 		again.Reload, again.Trace, again.Urgent = t.Reload, t.Trace, t.Urgent
-		m.runAgain(ctx, true, again)
+		m.delayed.runAgain(ctx, true, again)
 	}
-}
-
-func (m *module) runEnded(ctx actor.Context) {
-	if m.maintenance != "" || m.life.off() { // whatever Helm did before that began
-		m.forgetRelease()
-		return
-	}
-	ctx.Send(m.program.PID(healerPath), runEnded{m.name, len(m.owner.hooks.all) > 0})
-}
-
-// absent are the objects of the release that are not there, if the module has hooks, which may have taken them away.
-func (m *module) absent() []helm.Object {
-	if m.program.ReleaseWatch == nil || len(m.owner.hooks.all) == 0 {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(m.last.Objects), m.program.ReleaseWatch.Present)
-}
-
-// forgetRelease says to the healer that the objects have no owner any more.
-func (m *module) forgetRelease() {
-	m.gone = nil
-	m.program.Send(m.program.PID(healerPath), moduleGone{m.name})
 }
 
 func (m *module) countFailure(supervisor.Attempt) {
@@ -367,7 +343,7 @@ func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, chan
 // reconcile implements applier.
 func (m *module) reconcile(ctx actor.Context, cause messages.Cause) {
 	if !m.life.off() {
-		m.runAgain(ctx, false, m.program.task(m.name, messages.RunModule{}, cause))
+		m.delayed.runAgain(ctx, false, m.program.task(m.name, messages.RunModule{}, cause))
 	}
 }
 
@@ -381,9 +357,9 @@ func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, 
 func (m *module) publish() {
 	defer m.program.changed.note(m.name)
 	m.program.Inspector.Publish(m.program.owner(m.name), view.ModuleStatus{
-		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks.all), Runs: m.owner.tasks.runs.Len(), Release: m.last.Revision,
+		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks.all), Runs: m.owner.tasks.runs.Len(), Release: m.release.last.Revision,
 		Values: m.owner.values.section.Checksum()[:8], Failing: m.owner.tasks.listFailing(), Parked: len(m.owner.tasks.parked) > 0, Waiting: m.owner.tasks.waitsFor, LastRun: m.lastRun,
-		Enabled: m.life.enabled(), Version: m.last.ChartVersion, AppVersion: m.last.AppVersion, Succeeded: m.succeeded, Failed: m.failed,
-		Namespace: m.module.File.Namespace, Maintenance: m.maintenance, Drift: m.drift.told, Fights: m.fights, Health: m.health,
+		Enabled: m.life.enabled(), Version: m.release.last.ChartVersion, AppVersion: m.release.last.AppVersion, Succeeded: m.succeeded, Failed: m.failed,
+		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Fights: m.release.fights, Health: m.release.health,
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/work"
+	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
@@ -19,8 +20,19 @@ import (
 // The modules' runs take turns, so that hooks are asked in alphabetical order (C3); who needs
 // its hooks at once does not wait for its turn.
 
-// loading is what a module remembers while its hooks are loaded.
+// loading loads the hooks of a module.
 type loading struct {
+	owner *owner         // of the module
+	dir   *addons.Module // of the module, as it is now
+	life  *moduleLife    // of the module
+
+	done  bool // the hooks were asked for their configuration
+	count int  // of attempts
+	loadAttempt
+}
+
+// loadAttempt is what is remembered while hooks are loaded.
+type loadAttempt struct {
 	// id is that of the run. Each has its own: what a cancelled one has said may come after
 	// its end, and would be taken for the result of the next.
 	id       string
@@ -29,65 +41,102 @@ type loading struct {
 	err      error              // why it has failed
 }
 
-// getHooks answers at once, or when the hooks are loaded. Of a module that is switched off
+// answer answers at once, or when the hooks are loaded. Of a module that is switched off
 // only a run that is cancelled asks.
-func (m *module) getHooks(ctx actor.Context) {
+func (l *loading) answer(ctx actor.Context) {
 	switch {
-	case m.loaded:
-		ctx.Respond(work.Handed{Known: m.known()})
+	case l.done:
+		ctx.Respond(work.Handed{Known: l.owner.self.known()})
 		return
-	case m.life.off() && m.life.phase != view.Deleting:
-		ctx.Respond(work.Handed{Known: m.known(), Err: errNotLoaded})
+	case l.life.off() && l.life.phase != view.Deleting:
+		ctx.Respond(work.Handed{Known: l.owner.self.known(), Err: errNotLoaded})
 		return
 	}
-	m.loading.awaiting = append(m.loading.awaiting, ctx.Sender())
-	m.loadHooks(ctx)
-	m.loading.needed() // hooks of others, which are not needed yet, may hang
+	l.awaiting = append(l.awaiting, ctx.Sender())
+	l.begin(ctx)
+	l.needed() // hooks of others, which are not needed yet, may hang
 }
 
-// loadHooks begins to load the hooks, unless it has begun. Those who need the hooks
+// begin begins to load the hooks, unless it has begun. Those who need the hooks
 // get a failure as answer. When none waits yet, the next run asks again.
-func (m *module) loadHooks(ctx actor.Context) {
-	if m.loaded || m.owner.tasks.runs.Has(m.loading.id) {
+func (l *loading) begin(ctx actor.Context) {
+	if l.done || l.owner.tasks.runs.Has(l.id) {
 		return
 	}
-	mod := m.module
+	p, dir := l.owner.program, *l.dir
 	turn, needed := context.WithCancel(context.Background())
-	m.loads++
-	m.loading.id, m.loading.needed, m.loading.err = "load-hooks-"+strconv.Itoa(m.loads), needed, nil
-	m.owner.tasks.runs.Start(ctx, supervisor.Task{
-		ID: m.loading.id, AllowFailure: true,
+	l.count++
+	l.id, l.needed, l.err = "load-hooks-"+strconv.Itoa(l.count), needed, nil
+	l.owner.tasks.runs.Start(ctx, supervisor.Task{
+		ID: l.id, AllowFailure: true,
 		Work: func(run *supervisor.Run) (any, error) {
 			defer context.AfterFunc(run.Context(), needed)()
 			run.Step("wait until others have loaded their hooks")
-			if m.program.loads.Acquire(turn, 1) == nil {
-				defer m.program.loads.Release(1)
+			if p.loads.Acquire(turn, 1) == nil {
+				defer p.loads.Release(1)
 			}
 			run.Step("ask hooks for --config")
-			return work.LoadModuleHooks(run.Context(), m.program.Hooks, mod, m.log)
+			return work.LoadModuleHooks(run.Context(), p.Hooks, dir, l.owner.log)
 		},
 		Succeeded: func(ctx actor.Context, result any) {
-			if found, _ := result.([]hooks.Hook); !m.loaded { // else newer ones are there
-				m.haveHooks(ctx, found)
+			if found, _ := result.([]hooks.Hook); !l.done { // else newer ones are there
+				l.have(ctx, found)
 			}
 		},
-		Failed: func(a supervisor.Attempt) { m.loading.err = a.Err },
+		Failed: func(a supervisor.Attempt) { l.err = a.Err },
 		Ended: func(ctx actor.Context, _ supervisor.Outcome) {
 			needed()
-			m.loadEnded(ctx)
+			l.ended(ctx)
 		},
 	})
 }
 
-func (m *module) haveHooks(ctx actor.Context, found []hooks.Hook) {
-	m.owner.hooks.all, m.loaded = found, true
-	m.program.nameQueues(ctx, m.name, found)
-	m.program.Metrics.Hooks.Loaded(m.name, found)
+func (l *loading) have(ctx actor.Context, found []hooks.Hook) {
+	l.owner.hooks.all, l.done = found, true
+	l.owner.program.nameQueues(ctx, l.owner.name, found)
+	l.owner.program.Metrics.Hooks.Loaded(l.owner.name, found)
 }
+
+// exchange takes over hooks that have changed on disk and were asked for their configuration.
+func (l *loading) exchange(ctx actor.Context, found []hooks.Hook) {
+	switch {
+	case l.done:
+		l.owner.hooks.exchange(ctx, found, l.life.started())
+	case l.owner.tasks.runs.Has(l.id): // it asks the old ones, or both
+		l.have(ctx, found)
+		l.owner.tasks.runs.Cancel(ctx, l.id)
+	}
+}
+
+// ended answers those who wait. When it has brought neither hooks nor an error, it was
+// cancelled, and they came while it was ending; then it begins again.
+func (l *loading) ended(ctx actor.Context) {
+	if len(l.awaiting) == 0 {
+		return
+	}
+	answer := work.Handed{Known: l.owner.self.known()}
+	if !l.done {
+		if l.err == nil && !l.owner.tasks.runs.Ending() {
+			l.begin(ctx)
+			return
+		}
+		answer.Err = l.err
+		if answer.Err == nil {
+			answer.Err = errNotLoaded
+		}
+	}
+	for _, pid := range l.awaiting {
+		ctx.Send(pid, answer)
+	}
+	l.awaiting = nil
+}
+
+// errNotLoaded is the answer of a module that stops, or is switched off.
+var errNotLoaded = errors.New("the module stops, or is switched off, before its hooks are loaded")
 
 // update takes over what has changed on disk, in place: the release, and hooks that bind as before, stay (P8).
 func (m *module) update(ctx actor.Context, msg updateModule) {
-	m.wantCRDs(!msg.module.SameCRDs(m.module))
+	m.crds.want(!msg.module.SameCRDs(m.module))
 	m.module = msg.module
 	if msg.section != nil {
 		next, err := m.owner.values.section.OnFiles(msg.section)
@@ -97,39 +146,8 @@ func (m *module) update(ctx actor.Context, msg updateModule) {
 			m.owner.values.set(next)
 		}
 	}
-	switch {
-	case !msg.asked:
-	case m.loaded:
-		m.owner.hooks.exchange(ctx, msg.hooks, m.life.started())
-	case m.owner.tasks.runs.Has(m.loading.id): // it asks the old ones, or both
-		m.haveHooks(ctx, msg.hooks)
-		m.owner.tasks.runs.Cancel(ctx, m.loading.id)
+	if msg.asked {
+		m.loading.exchange(ctx, msg.hooks)
 	}
 	m.owner.tasks.retryNow()
 }
-
-// loadEnded answers those who wait. When it has brought neither hooks nor an error, it was
-// cancelled, and they came while it was ending; then it begins again.
-func (m *module) loadEnded(ctx actor.Context) {
-	if len(m.loading.awaiting) == 0 {
-		return
-	}
-	answer := work.Handed{Known: m.known()}
-	if !m.loaded {
-		if m.loading.err == nil && !m.owner.tasks.runs.Ending() {
-			m.loadHooks(ctx)
-			return
-		}
-		answer.Err = m.loading.err
-		if answer.Err == nil {
-			answer.Err = errNotLoaded
-		}
-	}
-	for _, pid := range m.loading.awaiting {
-		ctx.Send(pid, answer)
-	}
-	m.loading.awaiting = nil
-}
-
-// errNotLoaded is the answer of a module that stops, or is switched off.
-var errNotLoaded = errors.New("the module stops, or is switched off, before its hooks are loaded")

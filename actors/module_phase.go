@@ -2,7 +2,9 @@ package actors
 
 import (
 	"log/slog"
+	"slices"
 
+	"addon-operator/messages"
 	"addon-operator/messages/view"
 )
 
@@ -43,12 +45,24 @@ func moduleTransitions(from view.Phase) []view.Phase {
 	return nil
 }
 
-// moduleLife is the phase of a module.
+// moduleLife is the phase of a module, and its maintenance.
 type moduleLife struct {
 	log   *slog.Logger
 	phase view.Phase
+	// maintenance is the mode, empty for none.
+	maintenance string
+	// missed are tasks that have ended while it was suspended.
+	missed []messages.Task
 	// resumes is where ResumeModule leads from suspended: starting or ready. It is kept while deleting.
 	resumes view.Phase
+}
+
+// miss keeps a task that has ended because the module is switched off: when it is switched on again before it was
+// deleted, nothing has happened (E14), and the task is due. Of the ticks of a schedule one is: the reload may be held up for days.
+func (l *moduleLife) miss(p *program, t messages.Task) {
+	if l.phase == view.Suspended && !slices.ContainsFunc(l.missed, func(kept messages.Task) bool { return repeats(t, kept) }) {
+		l.missed = p.mergeIntoWaiting(l.missed, t)
+	}
 }
 
 // become is the only way to change the phase.

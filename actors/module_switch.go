@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -15,14 +14,6 @@ import (
 
 // How a module is switched off and on. Flags suspend it at once, before the reload that
 // deletes it: a task that keeps failing must not delay that. Until then nothing is lost.
-
-// miss keeps a task that has ended because the module is switched off: when it is switched on again before it was
-// deleted, nothing has happened (E14), and the task is due. Of the ticks of a schedule one is: the reload may be held up for days.
-func (m *module) miss(t messages.Task) {
-	if m.life.phase == view.Suspended && !slices.ContainsFunc(m.missed, func(kept messages.Task) bool { return repeats(t, kept) }) {
-		m.missed = m.program.mergeIntoWaiting(m.missed, t)
-	}
-}
 
 // again queues tasks that did not end as they should.
 func (p *program) again(ctx actor.Context, tasks ...messages.Task) {
@@ -56,9 +47,9 @@ func (m *module) suspend(ctx actor.Context) {
 	if m.life.off() {
 		return
 	}
-	m.forgetRelease()
+	m.release.forget()
 	m.life.become(view.Suspended)
-	m.loading = loading{} // it is cancelled, and who waits for it
+	m.loading.loadAttempt = loadAttempt{} // it is cancelled, and who waits for it
 	m.owner.values.discard()
 	m.owner.tasks.dropNext(ctx)
 	m.owner.tasks.runs.CancelAll(ctx, supervisor.ErrCancelled)
@@ -66,11 +57,11 @@ func (m *module) suspend(ctx actor.Context) {
 
 // forget ends everything of a module, as when its directory is gone.
 func (m *module) forget(ctx actor.Context) {
-	m.loading = loading{} // it is cancelled, and who waits for it
+	m.loading.loadAttempt = loadAttempt{} // it is cancelled, and who waits for it
 	m.owner.values.discard()
 	m.owner.tasks.dropNext(ctx)
 	m.owner.tasks.runs.CancelAll(ctx, supervisor.ErrCancelled)
-	m.begun = m.begun || m.loaded && m.life.phase != view.Disabled && m.life.phase != view.Waiting
+	m.begun = m.begun || m.loading.done && m.life.phase != view.Disabled && m.life.phase != view.Waiting
 	m.clear(ctx)
 	m.life.become(view.Disabled)
 }
@@ -82,12 +73,12 @@ func (m *module) clear(ctx actor.Context) {
 	m.drift.forget(ctx, m.owner.tasks.runs)
 	m.program.leaveQueues(ctx, m.name, m.owner.hooks.all)
 	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
-	m.forgetRelease()
+	m.release.forget()
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
 	m.program.Metrics.ForgetModule(m.name)
 	m.owner.reset()
-	m.loaded, m.missed, m.fights = false, nil, nil
-	m.last, m.succeeded, m.failed = helm.Outcome{}, time.Time{}, time.Time{}
+	m.loading.done, m.life.missed, m.release.fights = false, nil, nil
+	m.release.last, m.succeeded, m.failed = helm.Outcome{}, time.Time{}, time.Time{}
 }
 
 // enable begins to load the hooks, so that they are there when the run begins.
@@ -97,7 +88,7 @@ func (m *module) enable(ctx actor.Context) {
 		m.program.nameQueues(ctx, m.name, m.owner.hooks.all) // they may have been loaded while another replica led
 		m.life.become(view.Waiting)
 	}
-	m.loadHooks(ctx)
+	m.loading.begin(ctx)
 }
 
 // resume undoes suspend: the flag was switched back before the reload came (E14). A
@@ -108,11 +99,11 @@ func (m *module) resume(ctx actor.Context) {
 	case view.Deleting:
 		m.forget(ctx)
 	case view.Suspended:
-		if m.maintenance == values.Suspended {
+		if m.life.maintenance == values.Suspended {
 			return
 		}
-		m.program.again(ctx, m.missed...)
-		m.missed = nil
+		m.program.again(ctx, m.life.missed...)
+		m.life.missed = nil
 		m.life.become(m.life.resumes)
 	}
 }
