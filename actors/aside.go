@@ -32,12 +32,12 @@ func (q *queue) keepAside(ctx actor.Context, t messages.Task) {
 
 // mergeAside merges the tasks at the head of the line into those that were set aside before.
 func (q *queue) mergeAside() {
-	for len(q.pending) > 0 {
-		head := q.pending[0]
+	for len(q.line.tasks) > 0 {
+		head := q.line.tasks[0]
 		if !slices.ContainsFunc(q.aside, func(t messages.Task) bool { return mergeable(t, head) }) {
 			return
 		}
-		q.pending = slices.Delete(q.pending, 0, 1)
+		q.line.tasks = slices.Delete(q.line.tasks, 0, 1)
 		q.aside = q.program.mergeIntoWaiting(q.aside, head)
 	}
 }
@@ -55,19 +55,8 @@ func (q *queue) bringBack(msg messages.SnapshotsComplete) {
 			t.Work = w
 		}
 		if carriesTriggers(t) {
-			q.queueBefore(t)
+			q.line.queueBefore(t)
 		}
 	}
 	q.aside = slices.DeleteFunc(q.aside, of)
-}
-
-// queueBefore adds a task; its triggers are older than those of one that waits for the same hook.
-func (q *queue) queueBefore(t messages.Task) {
-	i := slices.IndexFunc(q.pending, func(waiting messages.Task) bool { return mergeable(t, waiting) })
-	if i < 0 {
-		q.pending = append(q.pending, t)
-		return
-	}
-	both := q.program.mergeIntoWaiting([]messages.Task{t}, q.pending[i])
-	q.pending[i] = both[0]
 }

@@ -40,15 +40,15 @@ func TestBroughtBack(t *testing.T) {
 		"synchronized again since": {true, "[h tick,e3/Event]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := &queue{program: newTestProgram(nil)}
+			q := newQueue(newTestProgram(nil), "main")
 			q.aside = []messages.Task{hookTask("1", event("e1"), event("e2"), triggerOf(hooks.OnSchedule, "tick"))}
-			q.pending = []messages.Task{hookTask("2", event("e3"))}
+			q.line.tasks = []messages.Task{hookTask("2", event("e3"))}
 			q.bringBack(messages.SnapshotsComplete{Owner: "other", Hook: "h"})
 			if len(q.aside) != 1 {
 				t.Fatal("brought back for the hook of another module")
 			}
 			q.bringBack(messages.SnapshotsComplete{Owner: "a", Hook: "h", Resync: test.resync})
-			if got := carried(q.pending); len(got) != 1 || "["+got[0]+"]" != test.want || len(q.aside) != 0 {
+			if got := carried(q.line.tasks); len(got) != 1 || "["+got[0]+"]" != test.want || len(q.aside) != 0 {
 				t.Errorf("in the line %q, set aside %q; want %s", got, carried(q.aside), test.want)
 			}
 		})
@@ -57,13 +57,13 @@ func TestBroughtBack(t *testing.T) {
 
 // C17, C40: what comes for a hook joins what was set aside for it before.
 func TestMergeAside(t *testing.T) {
-	q := &queue{program: newTestProgram(nil)}
+	q := newQueue(newTestProgram(nil), "main")
 	q.aside = []messages.Task{hookTask("1", triggerOf(hooks.OnKubernetes, "e1"))}
 	other := hookTask("3", triggerOf(hooks.OnKubernetes, "e3"))
 	other.Owner = "b"
-	q.pending = []messages.Task{hookTask("2", triggerOf(hooks.OnKubernetes, "e2")), other}
+	q.line.tasks = []messages.Task{hookTask("2", triggerOf(hooks.OnKubernetes, "e2")), other}
 	q.mergeAside()
-	if got := carried(q.aside); len(got) != 1 || got[0] != "h e1/Event,e2/Event" || len(q.pending) != 1 {
-		t.Errorf("set aside %q, in the line %q", got, carried(q.pending))
+	if got := carried(q.aside); len(got) != 1 || got[0] != "h e1/Event,e2/Event" || len(q.line.tasks) != 1 {
+		t.Errorf("set aside %q, in the line %q", got, carried(q.line.tasks))
 	}
 }

@@ -59,7 +59,7 @@ func (p *patient) truce() time.Time {
 	var ends []time.Time
 	for _, o := range p.ailments() {
 		var end time.Time
-		if f := p.fights[o]; f != nil {
+		if f := p.fights.objects[o]; f != nil {
 			end = f.healed.Add(f.delay())
 		}
 		ends = append(ends, end)
@@ -79,24 +79,32 @@ func (p *patient) ailments() []helm.Object {
 	return all
 }
 
-// countHeals is called when a run is queued that brings back what is gone.
-func (h *healer) countHeals(ctx actor.Context, module string, p *patient) {
-	for _, o := range p.ailments() {
-		f := p.fights[o]
+// fights are those about the release of a module.
+type fights struct {
+	program *program
+	module  string
+	objects map[helm.Object]*fight
+	told    []string // those that the module knows of
+}
+
+// healed is called when a run is queued that brings back what is gone.
+func (l *fights) healed(ctx actor.Context, ailments []helm.Object) {
+	for _, o := range ailments {
+		f := l.objects[o]
 		if f == nil {
 			f = &fight{}
-			p.fights[o] = f
+			l.objects[o] = f
 		}
 		f.times++
 		f.healed = time.Now()
 		if f.times > allowedTurns {
 			text := describeFight(o, f.times)
-			h.log.Warn("something else undoes each heal of a release: heals are slowed down", "module", module, "fight", text, "next", f.delay())
-			h.program.notify(kube.Notice{Warning: true, Reason: "HealFight", Message: fmt.Sprintf("module %s: %s; it is healed more and more seldom", module, text)})
+			l.program.Log.Warn("something else undoes each heal of a release: heals are slowed down", "module", l.module, "fight", text, "next", f.delay())
+			l.program.notify(kube.Notice{Warning: true, Reason: "HealFight", Message: fmt.Sprintf("module %s: %s; it is healed more and more seldom", l.module, text)})
 		}
-		h.endLater(ctx, module, o, f)
+		l.endLater(ctx, o)
 	}
-	h.tellFights(ctx, module, p)
+	l.tell(ctx)
 }
 
 func describeFight(o helm.Object, times int) string {
@@ -107,43 +115,49 @@ func describeFight(o helm.Object, times int) string {
 }
 
 // endLater looks at a fight again when it may be over.
-func (h *healer) endLater(ctx actor.Context, module string, o helm.Object, f *fight) {
-	self, over := ctx.Self(), fightOver{module, o, f.times}
-	time.AfterFunc(f.delay()+peace, func() { h.program.Send(self, over) })
+func (l *fights) endLater(ctx actor.Context, o helm.Object) {
+	f := l.objects[o]
+	self, over := ctx.Self(), fightOver{l.module, o, f.times}
+	time.AfterFunc(f.delay()+peace, func() { l.program.Send(self, over) })
 }
 
-// fightOver forgets a fight when there was no other heal and nothing is gone again.
-func (h *healer) fightOver(ctx actor.Context, msg fightOver) {
-	p := h.patients[msg.module]
-	if p == nil || p.fights[msg.object] == nil || p.fights[msg.object].times != msg.times {
-		return
-	}
-	if p.stage != resting || slices.Contains(p.ailments(), msg.object) || time.Since(p.ended) < peace {
-		h.endLater(ctx, msg.module, msg.object, p.fights[msg.object])
-		return
-	}
-	delete(p.fights, msg.object)
-	h.tellFights(ctx, msg.module, p)
+// over forgets a fight.
+func (l *fights) over(ctx actor.Context, o helm.Object) {
+	delete(l.objects, o)
+	l.tell(ctx)
 }
 
-// forgetFights drops what is no part of the release any more.
-func (h *healer) forgetFights(ctx actor.Context, module string, p *patient) {
-	maps.DeleteFunc(p.fights, func(o helm.Object, _ *fight) bool { return o != records && !slices.Contains(p.objects, o) })
-	h.tellFights(ctx, module, p)
+// applied drops what is no part of the release any more.
+func (l *fights) applied(ctx actor.Context, release []helm.Object) {
+	maps.DeleteFunc(l.objects, func(o helm.Object, _ *fight) bool { return o != records && !slices.Contains(release, o) })
+	l.tell(ctx)
 }
 
 // fought says to a module who undoes its heals.
 type fought struct{ fights []string }
 
-func (h *healer) tellFights(ctx actor.Context, module string, p *patient) {
-	var fights []string
-	for _, o := range slices.SortedFunc(maps.Keys(p.fights), compareObjects) {
-		if f := p.fights[o]; f.times > allowedTurns {
-			fights = append(fights, describeFight(o, f.times))
+func (l *fights) tell(ctx actor.Context) {
+	var told []string
+	for _, o := range slices.SortedFunc(maps.Keys(l.objects), compareObjects) {
+		if f := l.objects[o]; f.times > allowedTurns {
+			told = append(told, describeFight(o, f.times))
 		}
 	}
-	if !slices.Equal(fights, p.told) {
-		p.told = fights
-		ctx.Send(h.program.owner(module), fought{fights})
+	if !slices.Equal(told, l.told) {
+		l.told = told
+		ctx.Send(l.program.owner(l.module), fought{told})
 	}
+}
+
+// fightOver forgets a fight when there was no other heal and nothing is gone again.
+func (h *healer) fightOver(ctx actor.Context, msg fightOver) {
+	p := h.patients[msg.module]
+	if p == nil || p.fights.objects[msg.object] == nil || p.fights.objects[msg.object].times != msg.times {
+		return
+	}
+	if p.stage != resting || slices.Contains(p.ailments(), msg.object) || time.Since(p.ended) < peace {
+		p.fights.endLater(ctx, msg.object)
+		return
+	}
+	p.fights.over(ctx, msg.object)
 }

@@ -66,8 +66,7 @@ type patient struct {
 	timer   *time.Timer
 	due     time.Time // of the timer; zero without one
 	first   time.Time // the first news since a run was last queued; zero without one
-	fights  map[helm.Object]*fight
-	told    []string // the fights that the module knows of
+	fights  fights
 }
 
 type stage string
@@ -172,7 +171,7 @@ func (h *healer) watch(self *actor.PID) {
 func (h *healer) patient(module string) *patient {
 	p := h.patients[module]
 	if p == nil {
-		p = &patient{stage: resting, gone: map[helm.Object]bool{}, doubtful: map[helm.Object]bool{}, tried: map[helm.Object]bool{}, fights: map[helm.Object]*fight{}}
+		p = &patient{stage: resting, gone: map[helm.Object]bool{}, doubtful: map[helm.Object]bool{}, tried: map[helm.Object]bool{}, fights: fights{program: h.program, module: module, objects: map[helm.Object]*fight{}}}
 		h.patients[module] = p
 	}
 	return p
@@ -232,7 +231,7 @@ func (h *healer) releaseApplied(ctx actor.Context, msg work.ReleaseApplied) {
 	for _, o := range msg.Back {
 		delete(p.gone, o)
 	}
-	h.forgetFights(ctx, msg.Module, p)
+	p.fights.applied(ctx, msg.Objects)
 }
 
 func (h *healer) runEnded(ctx actor.Context, msg runEnded) {
@@ -379,7 +378,7 @@ func (h *healer) heal(ctx actor.Context, module string, p *patient) {
 		return
 	}
 	h.log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
-	h.countHeals(ctx, module, p)
+	p.fights.healed(ctx, p.ailments())
 	t := h.program.task(module, messages.RunModule{}, cause)
 	t.Urgent = true
 	h.program.enqueue(ctx, false, t)

@@ -160,21 +160,3 @@ func yieldsToReload(waiting messages.Task) bool {
 	}
 	return messages.ModuleOf(waiting.Owner) != ""
 }
-
-// placeOf is where a task comes in the line. A heal stands before those of modules that come later in the
-// order (H13), but for those that are queued together with it.
-func (q *queue) placeOf(t messages.Task, together []messages.Task) int {
-	if !t.Urgent {
-		return len(q.pending)
-	}
-	order := q.program.enabledModules()
-	mine := slices.Index(order, t.Owner)
-	i := slices.IndexFunc(q.pending, func(waiting messages.Task) bool {
-		return waiting.Urgent && slices.Index(order, waiting.Owner) > mine &&
-			!slices.ContainsFunc(together, func(other messages.Task) bool { return other.ID == waiting.ID })
-	})
-	if i < 0 {
-		return len(q.pending)
-	}
-	return i
-}

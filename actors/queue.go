@@ -19,7 +19,7 @@ type queue struct {
 	program *program
 	name    string
 
-	pending []messages.Task
+	line    waitingLine
 	current *messages.Task
 	since   time.Time // the current task began
 	held    []held    // tasks that wait for their next attempt, while others go past them
@@ -32,7 +32,9 @@ type queue struct {
 	holdsUp int               // the reload that steps of this queue hold up, as converge knows it; 0 for none
 }
 
-func newQueue(p *program, name string) *queue { return &queue{program: p, name: name} }
+func newQueue(p *program, name string) *queue {
+	return &queue{program: p, name: name, line: waitingLine{program: p}}
+}
 
 // Receive implements actor.Actor.
 func (q *queue) Receive(ctx actor.Context) {
@@ -75,115 +77,19 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 		action = metrics.AddFirst
 	}
 	defer q.program.Metrics.Queues.Acted(q.name, action, now)
-	var first []messages.Task
+	if msg.Head {
+		q.line.addFirst(msg.Tasks, now)
+		return
+	}
 	for _, t := range msg.Tasks {
 		t.QueuedAt = now
-		if msg.Head {
-			first = append(first, q.inPlace(t))
-			continue
-		}
-		if q.isServed(t) || slices.ContainsFunc(q.begun(), func(begun messages.Task) bool { return repeats(t, begun) }) {
-			continue
-		}
-		if at := q.placeOf(t, msg.Tasks); at < len(q.pending) {
-			q.pending = slices.Insert(q.pending, at, t)
-			continue
-		}
-		q.pending = q.program.mergeIntoWaiting(q.pending, t)
+		q.line.add(t, msg.Tasks, q.begun())
 	}
-	if msg.Head {
-		q.pending = slices.Concat(first, q.pending)
-	}
-}
-
-// inPlace drops the tasks that wait and that a task makes needless. It remains the step of a reload that one of them was.
-func (q *queue) inPlace(t messages.Task) messages.Task {
-	q.pending = slices.DeleteFunc(q.pending, func(waiting messages.Task) bool {
-		needless := serves(t, waiting)
-		if needless {
-			t.Reload = max(t.Reload, waiting.Reload)
-		}
-		return needless
-	})
-	return t
-}
-
-// isServed reports whether a task that waits makes another one needless. The run that an urgent one needs
-// is urgent from then on; that of a group cannot be.
-func (q *queue) isServed(t messages.Task) bool {
-	i := slices.IndexFunc(q.pending, func(waiting messages.Task) bool {
-		_, group := waiting.Work.(messages.RunModules)
-		return serves(waiting, t) && !(t.Urgent && group)
-	})
-	if i >= 0 && t.Urgent {
-		q.pending[i].Urgent = true
-	}
-	return i >= 0
-}
-
-// serves reports whether a task makes another one needless: it runs all modules that the
-// other would run, or both reload, or one repeats the other.
-func serves(t, other messages.Task) bool {
-	if _, ok := other.Work.(messages.ReloadModules); ok {
-		_, same := t.Work.(messages.ReloadModules)
-		return same
-	}
-	if repeats(other, t) {
-		return true
-	}
-	wanted, run := runs(other), runs(t)
-	return len(wanted) > 0 && !slices.ContainsFunc(wanted, func(name string) bool { return !slices.Contains(run, name) })
-}
-
-// repeats reports whether the task that is added repeats one that has not ended yet, so
-// that they do not pile up: a Synchronization whose hook takes longer than its
-// resynchronizationPeriod, or fails (C15), and a purge that fails at each reload (E10).
-func repeats(added, other messages.Task) bool {
-	switch a := added.Work.(type) {
-	case messages.SynchronizeHook:
-		o, ok := other.Work.(messages.SynchronizeHook)
-		return ok && a.Again && added.Owner == other.Owner && o.Hook == a.Hook && slices.Equal(o.Bindings, a.Bindings)
-	case messages.PurgeRelease:
-		return other.Work == added.Work
-	}
-	return false
-}
-
-// runs are the modules that a task runs.
-func runs(t messages.Task) []string {
-	switch w := t.Work.(type) {
-	case messages.RunModule:
-		return []string{t.Owner}
-	case messages.RunModules:
-		return w.Names
-	}
-	return nil
 }
 
 func (q *queue) drop(msg messages.DropTasks) {
 	defer q.program.Metrics.Queues.Acted(q.name, metrics.Filter, time.Now())
-	q.pending = slices.DeleteFunc(q.pending, func(t messages.Task) bool { return t.Reload == msg.Reload })
-}
-
-// crowd is how many triggers of one hook are many.
-const crowd = 20
-
-// count returns how many triggers wait for hooks, and for which of them many do; mostly for none.
-func (q *queue) count() (triggers int, many map[string]int) {
-	for _, t := range q.pending {
-		w, ok := t.Work.(messages.RunHook)
-		if !ok || !carriesTriggers(t) {
-			continue
-		}
-		triggers += w.Carried()
-		if w.Carried() > crowd {
-			if many == nil {
-				many = map[string]int{}
-			}
-			many[w.Hook] += w.Carried()
-		}
-	}
-	return triggers, many
+	q.line.drop(msg.Reload)
 }
 
 func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
@@ -212,12 +118,12 @@ func (q *queue) next(ctx actor.Context) {
 		return
 	}
 	now := time.Now()
-	head, rest, more := firstRun(q.pending[at])
+	head, rest, more := firstRun(q.line.tasks[at])
 	if more {
 		rest.ID = q.program.runs.NewTaskID()
-		q.pending[at] = rest
+		q.line.tasks[at] = rest
 	} else {
-		q.pending = slices.Delete(q.pending, at, at+1)
+		q.line.tasks = slices.Delete(q.line.tasks, at, at+1)
 	}
 	q.current, q.since = &head, now
 	q.program.Metrics.Queues.Acted(q.name, metrics.RemoveFirst, now)
@@ -227,8 +133,8 @@ func (q *queue) next(ctx actor.Context) {
 
 func (q *queue) publish(ctx actor.Context) {
 	begun := q.begun()
-	s := view.QueueStatus{Length: len(begun) + len(q.pending), Since: q.since, InProgress: len(begun) > 0, Head: begun}
-	s.Triggers, s.Crowded = q.count()
+	s := view.QueueStatus{Length: len(begun) + len(q.line.tasks), Since: q.since, InProgress: len(begun) > 0, Head: begun}
+	s.Triggers, s.Crowded = q.line.count()
 	s.Aside = len(q.aside)
 	if q.name == messages.MainQueue {
 		q.program.mainWaits.Store(len(q.passed) > 0)
@@ -239,7 +145,7 @@ func (q *queue) publish(ctx actor.Context) {
 	case q.current == nil && len(q.held) > 0:
 		s.Since = q.held[0].since
 	}
-	s.Head = append(s.Head, q.pending[:min(len(q.pending), shownTasks)]...)
+	s.Head = append(s.Head, q.line.tasks[:min(len(q.line.tasks), shownTasks)]...)
 	q.program.Inspector.Publish(ctx.Self(), s)
 }
 

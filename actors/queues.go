@@ -156,7 +156,7 @@ func queueChild(name string) string { return "queue/" + name }
 
 // tellEmpty answers endQueue, as soon as nothing waits and nothing is in progress.
 func (q *queue) tellEmpty(ctx actor.Context) {
-	if q.ending == 0 || len(q.begun())+len(q.pending) > 0 {
+	if q.ending == 0 || len(q.begun())+len(q.line.tasks) > 0 {
 		return
 	}
 	ctx.Send(q.program.PID(operatorPath), queueEmpty{q.name, q.ending})

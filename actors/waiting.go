@@ -141,7 +141,7 @@ func (q *queue) nextPending() int {
 		return -1
 	}
 	order := q.program.enabledModules()
-	return slices.IndexFunc(q.pending, func(t messages.Task) bool {
+	return slices.IndexFunc(q.line.tasks, func(t messages.Task) bool {
 		return !slices.ContainsFunc(q.passed, func(b passedTask) bool { return !b.letsPass(t, order) }) &&
 			!slices.ContainsFunc(q.held, func(h held) bool { return !passes(t, h) })
 	})

@@ -1,0 +1,154 @@
+package actors
+
+import (
+	"slices"
+	"time"
+
+	"addon-operator/messages"
+)
+
+// waitingLine are the tasks of a queue that have not begun, in order.
+type waitingLine struct {
+	program *program
+	tasks   []messages.Task
+}
+
+// addFirst puts tasks before all others, in place of those that they make needless.
+func (l *waitingLine) addFirst(tasks []messages.Task, now time.Time) {
+	var first []messages.Task
+	for _, t := range tasks {
+		t.QueuedAt = now
+		first = append(first, l.inPlace(t))
+	}
+	l.tasks = slices.Concat(first, l.tasks)
+}
+
+// add adds a task to those that it is queued together with, unless one that waits, or that has begun and is not done, serves it.
+func (l *waitingLine) add(t messages.Task, together, begun []messages.Task) {
+	if l.isServed(t) || slices.ContainsFunc(begun, func(b messages.Task) bool { return repeats(t, b) }) {
+		return
+	}
+	if at := l.placeOf(t, together); at < len(l.tasks) {
+		l.tasks = slices.Insert(l.tasks, at, t)
+		return
+	}
+	l.tasks = l.program.mergeIntoWaiting(l.tasks, t)
+}
+
+// inPlace drops the tasks that wait and that a task makes needless. It remains the step of a reload that one of them was.
+func (l *waitingLine) inPlace(t messages.Task) messages.Task {
+	l.tasks = slices.DeleteFunc(l.tasks, func(waiting messages.Task) bool {
+		needless := serves(t, waiting)
+		if needless {
+			t.Reload = max(t.Reload, waiting.Reload)
+		}
+		return needless
+	})
+	return t
+}
+
+// placeOf is where a task comes in the line. A heal stands before those of modules that come later in the
+// order (H13), but for those that are queued together with it.
+func (l *waitingLine) placeOf(t messages.Task, together []messages.Task) int {
+	if !t.Urgent {
+		return len(l.tasks)
+	}
+	order := l.program.enabledModules()
+	mine := slices.Index(order, t.Owner)
+	i := slices.IndexFunc(l.tasks, func(waiting messages.Task) bool {
+		return waiting.Urgent && slices.Index(order, waiting.Owner) > mine &&
+			!slices.ContainsFunc(together, func(other messages.Task) bool { return other.ID == waiting.ID })
+	})
+	if i < 0 {
+		return len(l.tasks)
+	}
+	return i
+}
+
+// queueBefore adds a task; its triggers are older than those of one that waits for the same hook.
+func (l *waitingLine) queueBefore(t messages.Task) {
+	i := slices.IndexFunc(l.tasks, func(waiting messages.Task) bool { return mergeable(t, waiting) })
+	if i < 0 {
+		l.tasks = append(l.tasks, t)
+		return
+	}
+	both := l.program.mergeIntoWaiting([]messages.Task{t}, l.tasks[i])
+	l.tasks[i] = both[0]
+}
+
+func (l *waitingLine) drop(reload int) {
+	l.tasks = slices.DeleteFunc(l.tasks, func(t messages.Task) bool { return t.Reload == reload })
+}
+
+// isServed reports whether a task that waits makes another one needless. The run that an urgent one needs
+// is urgent from then on; that of a group cannot be.
+func (l *waitingLine) isServed(t messages.Task) bool {
+	i := slices.IndexFunc(l.tasks, func(waiting messages.Task) bool {
+		_, group := waiting.Work.(messages.RunModules)
+		return serves(waiting, t) && !(t.Urgent && group)
+	})
+	if i >= 0 && t.Urgent {
+		l.tasks[i].Urgent = true
+	}
+	return i >= 0
+}
+
+// serves reports whether a task makes another one needless: it runs all modules that the
+// other would run, or both reload, or one repeats the other.
+func serves(t, other messages.Task) bool {
+	if _, ok := other.Work.(messages.ReloadModules); ok {
+		_, same := t.Work.(messages.ReloadModules)
+		return same
+	}
+	if repeats(other, t) {
+		return true
+	}
+	wanted, run := runs(other), runs(t)
+	return len(wanted) > 0 && !slices.ContainsFunc(wanted, func(name string) bool { return !slices.Contains(run, name) })
+}
+
+// repeats reports whether the task that is added repeats one that has not ended yet, so
+// that they do not pile up: a Synchronization whose hook takes longer than its
+// resynchronizationPeriod, or fails (C15), and a purge that fails at each reload (E10).
+func repeats(added, other messages.Task) bool {
+	switch a := added.Work.(type) {
+	case messages.SynchronizeHook:
+		o, ok := other.Work.(messages.SynchronizeHook)
+		return ok && a.Again && added.Owner == other.Owner && o.Hook == a.Hook && slices.Equal(o.Bindings, a.Bindings)
+	case messages.PurgeRelease:
+		return other.Work == added.Work
+	}
+	return false
+}
+
+// runs are the modules that a task runs.
+func runs(t messages.Task) []string {
+	switch w := t.Work.(type) {
+	case messages.RunModule:
+		return []string{t.Owner}
+	case messages.RunModules:
+		return w.Names
+	}
+	return nil
+}
+
+// crowd is how many triggers of one hook are many.
+const crowd = 20
+
+// count returns how many triggers wait for hooks, and for which of them many do; mostly for none.
+func (l *waitingLine) count() (triggers int, many map[string]int) {
+	for _, t := range l.tasks {
+		w, ok := t.Work.(messages.RunHook)
+		if !ok || !carriesTriggers(t) {
+			continue
+		}
+		triggers += w.Carried()
+		if w.Carried() > crowd {
+			if many == nil {
+				many = map[string]int{}
+			}
+			many[w.Hook] += w.Carried()
+		}
+	}
+	return triggers, many
+}
