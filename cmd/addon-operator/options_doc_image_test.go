@@ -272,7 +272,7 @@ func dockerignore(t *testing.T) func(name string) bool {
 // part of it does not travel to the builder: neither history nor programs nor tests.
 func TestSourcesOfTheImage(t *testing.T) {
 	ignored := dockerignore(t)
-	for _, name := range []string{"go.mod", "go.sum", "LICENSE", "cmd", "actors", "testkit", "testkit/devcluster", "testkit/devcluster/ldflags", "server/page.html", "cmd/local/skeleton"} {
+	for _, name := range []string{"go.mod", "go.sum", "LICENSE", "cmd", "actors", "testkit", "testkit/devcluster", "testkit/devcluster/ldflags", "server/page.html", "cmd/bring/skeleton"} {
 		if _, err := os.Stat(repository + name); err != nil || ignored(name) {
 			t.Errorf("%s is left out, or is not there: %v", name, err)
 		}

@@ -34,7 +34,7 @@ func commanded(args ...string) (string, error) {
 	module, values := cli.Group("module", ""), cli.Group("values", "")
 	module.AddCommand(bring.UpgradeChart(c, remote.WriteObjects))
 	values.AddCommand(local.CheckValues(c))
-	root.AddCommand(local.Init(), local.Test(c), module, values)
+	root.AddCommand(bring.Init(), local.Test(c), module, values)
 	var out bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(io.Discard)

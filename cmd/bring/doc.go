@@ -1,2 +1,3 @@
-// Package bring makes modules of charts that others have published, and brings them to other versions.
+// Package bring makes modules: new ones, of charts that others have published, which it brings to other versions, and of
+// releases in the cluster.
 package bring

@@ -18,8 +18,8 @@ import (
 	"addon-operator/values"
 )
 
-// Flags are those of Helm for a chart of others.
-func Flags(f *pflag.FlagSet, r *fetch.Request) {
+// chartFlags are those of Helm for a chart of others.
+func chartFlags(f *pflag.FlagSet, r *fetch.Request) {
 	f.StringVar(&r.Version, "version", "", "version of the chart, or a range such as ^1.2 (default: the newest)")
 	f.StringVar(&r.Repo, "repo", "", "URL of the chart repository in which the chart is")
 	f.BoolVar(&r.Devel, "devel", false, "count pre-releases when the newest version is chosen")
@@ -35,16 +35,16 @@ func Flags(f *pflag.FlagSet, r *fetch.Request) {
 	f.StringVar(&r.Keyring, "keyring", "", "file with public keys for --verify (default: pubring.gpg of GnuPG)")
 }
 
-// New is how a module is made of a chart.
-type New struct {
+// fromChart is how a module is made of a chart.
+type fromChart struct {
 	fetch.Request
 	Dir        string // of modules
 	Base       string // of the directory of the module; empty: the name of the chart, with the next number
 	ValuesFile string // values for helm install -f, which become those of the module; may be empty
 }
 
-// Make makes the module and reports what it wrote.
-func (o New) Make(ctx context.Context, w io.Writer) error {
+// write makes the module and reports what it wrote.
+func (o fromChart) write(ctx context.Context, w io.Writer) error {
 	if o.Base != "" {
 		if _, _, err := names(o.Base); err != nil {
 			return cli.Usagef("init module %s: %w", o.Base, err)
@@ -71,7 +71,7 @@ func (o New) Make(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-func (o New) make(ctx context.Context, w io.Writer, given string) (root string, err error) {
+func (o fromChart) make(ctx context.Context, w io.Writer, given string) (root string, err error) {
 	s, err := newStage(o.Dir, filepath.Join(o.Dir, "..", "global-hooks"))
 	if s != nil {
 		defer s.close()
@@ -121,7 +121,7 @@ func (o New) make(ctx context.Context, w io.Writer, given string) (root string, 
 }
 
 // free refuses a directory that exists, and the name of another module.
-func (o New) free(n *newModule) error {
+func (o fromChart) free(n *newModule) error {
 	entries, err := os.ReadDir(o.Dir)
 	if err != nil {
 		return err

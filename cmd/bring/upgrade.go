@@ -64,7 +64,7 @@ is given. Nothing is written to the cluster; values that hooks set are not known
 	f.StringVar(&u.from, "from", "auto", "where values are read: files (not in the cluster), cluster (its ConfigMap, too), auto (the cluster if it can be reached)")
 	f.BoolVarP(&u.updateTests, "update-tests", "u", false, "rewrite the golden files of the tests of the module")
 	f.BoolVar(&u.secrets, "show-secrets", false, "show the values of Secrets")
-	Flags(f, &u.Request)
+	chartFlags(f, &u.Request)
 	return cmd
 }
 

@@ -1,3 +1,3 @@
 // Package local has the commands for authors of modules, which need no operator and no
-// cluster: scaffold, check, try hooks, play tests.
+// cluster: check, try hooks, play tests.
 package local

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"addon-operator/cmd/bring"
 	"addon-operator/cmd/cli"
 )
 
@@ -32,7 +33,7 @@ func commanded(args ...string) (output string, err error) {
 	hook, values := cli.Group("hook", ""), cli.Group("values", "")
 	hook.AddCommand(HookConfig(c), HookRun(c))
 	values.AddCommand(CheckValues(c))
-	root.AddCommand(Init(), Test(c), hook, values)
+	root.AddCommand(bring.Init(), Test(c), hook, values)
 	var out bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(io.Discard)

@@ -76,6 +76,13 @@ func writePlan(w io.Writer, f view.Plan, source string, colored bool) error {
 	return err
 }
 
+// ModulePlanText is what a plan prints of one module.
+func ModulePlanText(m view.ModulePlan) string {
+	t := &planText{}
+	t.module(m)
+	return strings.TrimPrefix(t.String(), "\n")
+}
+
 func (t *planText) module(m view.ModulePlan) {
 	sign, color := mark(m.Step)
 	step, reason := m.Step, ""

@@ -1,4 +1,4 @@
-package remote
+package bring
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"addon-operator/cmd/remote"
 	"addon-operator/hooks"
 	"addon-operator/messages/view"
 	"addon-operator/values"
@@ -93,9 +94,7 @@ func (i *importing) foretell(line func(string, ...any), first *view.ModulePlan, 
 }
 
 func (i *importing) details(line func(string, ...any), first *view.ModulePlan) {
-	text := &planText{}
-	text.module(*first)
-	for one := range strings.Lines(strings.TrimPrefix(text.String(), "\n")) {
+	for one := range strings.Lines(remote.ModulePlanText(*first)) {
 		line("  %s", strings.TrimSuffix(one, "\n"))
 	}
 }

@@ -1,4 +1,4 @@
-package local
+package bring
 
 import (
 	"embed"
@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"addon-operator/actors/scenario"
-	"addon-operator/cmd/bring"
 	"addon-operator/cmd/cli"
 	"addon-operator/values"
 )
@@ -29,7 +28,7 @@ var skeleton embed.FS
 func Init() *cobra.Command {
 	cmd := cli.Group("init", "Write the beginning of something")
 	dir := "modules"
-	var from bring.New
+	var from fromChart
 	module := &cobra.Command{
 		Use: "module [NAME]", Short: "Write a module, with a chart of your own or a chart of others, that has a test that passes",
 		Long: `Writes a module with a chart, a hook, schemas and a test. With --from-chart it gets a chart
@@ -52,7 +51,7 @@ it is given. Repositories, logins, plugins and HELM_* variables are those of Hel
 				if from.Dir = dir; len(args) > 0 {
 					from.Base = args[0]
 				}
-				return from.Make(cmd.Context(), cmd.OutOrStdout())
+				return from.write(cmd.Context(), cmd.OutOrStdout())
 			}
 			if alone := withoutChart(cmd.LocalNonPersistentFlags()); alone != "" {
 				return cli.Usagef("--%s needs --from-chart", alone)
@@ -71,7 +70,7 @@ it is given. Repositories, logins, plugins and HELM_* variables are those of Hel
 	f.StringVar(&dir, "dir", dir, "directory of modules")
 	f.StringVar(&from.Ref, "from-chart", "", "chart of others: a directory, an archive, oci://HOST/PATH/CHART, REPO/CHART, the URL of an archive, or a name with --repo")
 	f.StringVar(&from.ValuesFile, "values", "", "file with values of the chart, as for helm install -f, which become those of the module")
-	bring.Flags(f, &from.Request)
+	chartFlags(f, &from.Request)
 	cmd.AddCommand(module)
 	return cmd
 }
@@ -100,7 +99,7 @@ func initModule(dir, base string) (written []string, err error) {
 	if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("init module: %s exists; choose another name, or remove it", root)
 	}
-	data := map[string]string{"Name": name, "Key": key, "Schema": schemaName}
+	data := map[string]string{"Name": name, "Key": key, "Schema": testSchema}
 	err = fs.WalkDir(skeleton, "skeleton", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -112,12 +111,9 @@ func initModule(dir, base string) (written []string, err error) {
 	if err != nil {
 		return written, err
 	}
-	schema := filepath.Join(root, "tests", schemaName)
+	schema := filepath.Join(root, "tests", testSchema)
 	return append(written, schema), os.WriteFile(schema, scenario.Schema(), 0o644)
 }
-
-// schemaName is the file next to the tests by which editors complete and check them.
-const schemaName = "module-test.v1.schema.json"
 
 func writeSkeleton(source, target string, data map[string]string) error {
 	text, err := skeleton.ReadFile(source)

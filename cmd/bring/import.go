@@ -1,4 +1,4 @@
-package remote
+package bring
 
 import (
 	"cmp"
@@ -18,8 +18,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"addon-operator/addons"
-	"addon-operator/cmd/bring"
 	"addon-operator/cmd/cli"
+	"addon-operator/cmd/remote"
 	"addon-operator/helm"
 	"addon-operator/helm/fetch"
 	"addon-operator/messages/view"
@@ -29,7 +29,7 @@ import (
 // importing is one run of 'import release'.
 type importing struct {
 	config    *cli.Config
-	planner   Planner
+	planner   remote.Planner
 	namespace string        // of the release
 	source    fetch.Request // where the chart is, when the record is not enough
 	order     int           // of the module; 0 is behind the others
@@ -44,7 +44,7 @@ type importing struct {
 }
 
 // Import groups what takes over from others.
-func Import(c *cli.Config, planner Planner) *cobra.Command {
+func Import(c *cli.Config, planner remote.Planner) *cobra.Command {
 	cmd := cli.Group("import", "Make modules of what is in the cluster")
 	i := &importing{config: c, planner: planner}
 	release := &cobra.Command{
@@ -72,7 +72,7 @@ in the chart only, too.`,
 	flags := release.Flags()
 	flags.StringVarP(&i.namespace, "namespace", "n", "", "namespace of the release; without one, that of the operator (ADDON_OPERATOR_NAMESPACE)")
 	flags.StringVar(&i.source.Ref, "chart", "", "the chart of the release, for one with subcharts: a directory, an archive, oci://…, or REPO/CHART; with --repo its name, which need not be given")
-	bring.Flags(flags, &i.source)
+	chartFlags(flags, &i.source)
 	flags.Lookup("version").Usage = "version of the chart, which must be that of the release (default: that of the release)"
 	flags.Lookup("devel").Hidden = true // the version is known
 	flags.IntVar(&i.order, "order", 0, "number of the module, by which modules run in order; without one, behind all others")
@@ -87,7 +87,7 @@ func (i *importing) alone(given *pflag.FlagSet) (name string) {
 		return ""
 	}
 	ofCharts := pflag.NewFlagSet("", pflag.ContinueOnError)
-	bring.Flags(ofCharts, &fetch.Request{})
+	chartFlags(ofCharts, &fetch.Request{})
 	given.VisitAll(func(f *pflag.Flag) {
 		if f.Changed && ofCharts.Lookup(f.Name) != nil {
 			name = f.Name
@@ -211,7 +211,7 @@ func (i *importing) write(ctx context.Context, dir string) (files []string, err 
 	if err != nil {
 		return nil, err
 	}
-	module := bring.ModuleFile(source, i.namespace)
+	module := moduleFile(source) + fmt.Sprintf("namespace: %s\n", quoted(i.namespace))
 	section, err := values.ParseYAML(i.record.Values)
 	if err != nil {
 		return nil, fmt.Errorf("values of release %s: %w", i.name, err)
