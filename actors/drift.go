@@ -12,7 +12,6 @@ import (
 	"addon-operator/actors/plan"
 	"addon-operator/actors/work"
 	"addon-operator/helm"
-	"addon-operator/helm/dryrun"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
@@ -58,7 +57,7 @@ type drift struct {
 type driftFound struct {
 	checked time.Time
 	failed  string // why the last look failed
-	found   []dryrun.Change
+	found   work.DriftFound
 	told    []view.DriftedObject // without values, as it was reported
 	// correcting are the objects that the next run puts back; cause is that of the last
 	// correction, which was at corrected, until objects have stayed as they are for a while.
@@ -125,7 +124,7 @@ func (d *drift) looked(ctx actor.Context, result any) {
 		d.lookLater(d.program.DriftPeriod)
 		return
 	}
-	d.checked, d.failed, d.found = time.Now(), "", found.Changes
+	d.checked, d.failed, d.found = time.Now(), "", found
 	d.program.Metrics.Modules.Drifted(d.name, len(found.Changes))
 	told := plan.Drifted(found.Changes)
 	d.report(told)
@@ -161,7 +160,7 @@ func (d *drift) report(told []view.DriftedObject) {
 // each time, and at most for a period.
 func (d *drift) correct(ctx actor.Context) {
 	d.correcting = nil
-	for _, c := range d.found {
+	for _, c := range d.found.Changes {
 		d.correcting = append(d.correcting, c.Object)
 	}
 	cause := messages.Cause{Activation: messages.ByDrift, Detail: describeDrift(d.told)}
@@ -205,7 +204,7 @@ func describeDrift(told []view.DriftedObject) string {
 
 // answer answers GetDrift.
 func (d *drift) answer(secrets bool) messages.Drift {
-	answer := messages.Drift{Mode: d.program.Drift, Checked: d.checked, Error: d.failed, Objects: plan.Drift(d.found, d.program.Secrets.Hider(), secrets)}
+	answer := messages.Drift{Mode: d.program.Drift, Checked: d.checked, Error: d.failed, Objects: plan.Drift(d.found.Changes, d.program.Secrets.Hider(), secrets)}
 	if answer.Mode == "" {
 		answer.Mode = messages.DriftOff
 	}
