@@ -407,11 +407,12 @@ func describeObjects(gone []helm.Object) string {
 
 func (h *healer) publish(ctx actor.Context) {
 	status := view.HealerStatus{Objects: len(h.owners)}
-	for _, name := range slices.Sorted(maps.Keys(h.patients)) {
-		if p := h.patients[name]; len(p.gone)+len(p.doubtful) > 0 {
+	for name, p := range h.patients {
+		if len(p.gone)+len(p.doubtful) > 0 {
 			status.Ailing = append(status.Ailing, name)
 		}
 	}
+	slices.Sort(status.Ailing) // a few of hundreds
 	h.program.Inspector.Publish(ctx.Self(), liveHealer{status, h.program.ReleaseWatch})
 }
 

@@ -116,15 +116,16 @@ func (l *looks) looked(ctx actor.Context, result any) {
 // NotInForce says of each module, or global-hooks, how the files on disk differ from what is in force: they were changed since
 // they were compared last. What was refused is among the problems. It reads the disk.
 func (o *Operator) NotInForce() map[string]string {
-	return o.program.notInForce(o.program.tree.Load())
-}
-
-func (p *program) notInForce(tree *addons.Tree) map[string]string {
+	tree := o.program.tree.Load()
 	if tree == nil {
 		return nil
 	}
+	return notInForce(tree.Unloaded(o.program.Dirs))
+}
+
+func notInForce(unloaded map[string]string) map[string]string {
 	differs := map[string]string{}
-	for name, what := range tree.Unloaded(p.Dirs) {
+	for name, what := range unloaded {
 		if name == "" {
 			name = messages.GlobalHooks
 		}

@@ -249,7 +249,8 @@ func (o *moduleObjects) compare(ctx actor.Context, due func(name string) bool) {
 	if tree == nil {
 		return // nothing is known yet
 	}
-	modules := view.Modules(o.program.Inspector.Statuses(), o.program.runs.Hanging(), o.program.notInForce(tree), time.Now())
+	differs := notInForce(tree.UnloadedModules(due)) // hundreds of directories each second would be read for one module that changes
+	modules := view.Modules(o.program.Inspector.Statuses(), o.program.runs.Hanging(), differs, time.Now())
 	modules = o.withoutGone(modules, tree, converge)
 	modules = slices.DeleteFunc(modules, func(m view.Module) bool { return !due(m.Name) })
 	began := time.Now()

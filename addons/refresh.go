@@ -285,29 +285,17 @@ func (g Global) Refused(now Global) bool {
 
 func (g Global) sums() globalSums { return globalSums{g.files.parts, g.Static} }
 
+// changedOnDisk is how a difference begins.
+const changedOnDisk = "changed on disk since it was loaded: "
+
 // Unloaded compares what was loaded with the files as they are now, and says of each module, "" for all of them, whose files
 // differ and were not loaded yet, and which modules are new. It only looks.
 func (t *Tree) Unloaded(dirs Dirs) map[string]string {
-	changed := map[string]string{}
-	say := func(name, what string) {
-		if said, before := changed[name]; before {
-			changed[name] = said + ", " + what
-			return
-		}
-		changed[name] = "changed on disk since it was loaded: " + what
-	}
-	note := func(name, dir string, known contents, partOf func(string) part) {
-		if now := look(dir, known, partOf); now.parts != known.parts {
-			say(name, dir)
-		}
-	}
-	if known := t.Global.refused.parts; known == [allParts]sum{} || look(t.Global.Dir, t.Global.files, partOfGlobal).parts != known {
-		note("", t.Global.Dir, t.Global.files, partOfGlobal) // else it is a problem already
-	}
-	for _, m := range t.Modules {
-		if m.stale == "" {
-			note(m.Name, m.Dir, m.files, partOfModule)
-		}
+	changed := t.UnloadedModules(func(string) bool { return true })
+	var common []string
+	global := look(t.Global.Dir, t.Global.files, partOfGlobal).parts
+	if refused := t.Global.refused.parts; global != t.Global.files.parts && (refused == [allParts]sum{} || global != refused) { // what was refused is a problem already
+		common = append(common, t.Global.Dir)
 	}
 	for i, path := range t.common.paths {
 		doc, err := readValues(path)
@@ -315,16 +303,30 @@ func (t *Tree) Unloaded(dirs Dirs) map[string]string {
 			continue
 		}
 		if err != nil || !reflect.DeepEqual(doc, t.common.documents[i]) {
-			say("", path)
+			common = append(common, path)
 		}
 	}
 	found, _, err := (&Tree{}).find(dirs)
 	if err != nil {
-		say("", oneLine(err))
+		common = append(common, oneLine(err))
 	}
 	for _, m := range found {
 		if t.module(m.Name) == nil && !slices.ContainsFunc(t.Broken, func(b Module) bool { return b.Name == m.Name }) {
-			say("", fmt.Sprintf("the module %s in %s is new", m.Name, m.Dir))
+			common = append(common, fmt.Sprintf("the module %s in %s is new", m.Name, m.Dir))
+		}
+	}
+	if len(common) > 0 {
+		changed[""] = changedOnDisk + strings.Join(common, ", ")
+	}
+	return changed
+}
+
+// UnloadedModules is Unloaded for the files of some modules: it does not look at those of the others.
+func (t *Tree) UnloadedModules(of func(name string) bool) map[string]string {
+	changed := map[string]string{}
+	for _, m := range t.Modules {
+		if m.stale == "" && of(m.Name) && look(m.Dir, m.files, partOfModule).parts != m.files.parts {
+			changed[m.Name] = changedOnDisk + m.Dir
 		}
 	}
 	return changed

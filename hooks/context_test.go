@@ -22,7 +22,7 @@ func encodeContexts(contexts []Context) ([]byte, error) {
 
 // The file is written as it is made: what it needs of memory does not grow with its contexts.
 func TestContextsAreWrittenAsAStream(t *testing.T) {
-	snapshot := map[string][]Object{"pods": {{Object: raw(`"` + strings.Repeat("x", 1<<20) + `"`)}}}
+	snapshot := map[string][]Object{"pods": {{Object: raw(`"` + strings.Repeat("x", 128<<10) + `"`)}}}
 	contexts := make([]Context, 100)
 	for i := range contexts {
 		contexts[i] = Context{Binding: "pods", Type: TypeSchedule, Snapshots: snapshot}
@@ -31,7 +31,7 @@ func TestContextsAreWrittenAsAStream(t *testing.T) {
 	if err := writeContexts(&out, contexts); err != nil {
 		t.Fatal(err)
 	}
-	if out.all < 100<<20 || out.one > 2<<20 {
+	if out.all < 100*128<<10 || out.one > 2*128<<10 {
 		t.Errorf("%d bytes in pieces of up to %d", out.all, out.one)
 	}
 	if err := writeContexts(failing{}, contexts); !errors.Is(err, errFull) {

@@ -3,11 +3,13 @@ package testkit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/tools/txtar"
 )
@@ -117,14 +119,16 @@ func (d *disk) rename(from, to string) error {
 	return os.Rename(filepath.Join(d.dir, filepath.FromSlash(from)), filepath.Join(d.dir, filepath.FromSlash(to)))
 }
 
-// restore writes the files of the archive at and below a path.
+// restore writes the files of the archive at and below a path. They are older than the virtual time, in which the year 2000 has just
+// begun: the operator reads files again and again that have just changed, or that are of the future.
 func (d *disk) restore(path string) error {
 	for name, f := range d.original {
 		onDisk := strings.HasPrefix(name, "modules/") || strings.HasPrefix(name, "global-hooks/")
 		if !onDisk || !isBelow(name, path) {
 			continue
 		}
-		if err := d.write(name, f); err != nil {
+		old := time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)
+		if err := errors.Join(d.write(name, f), os.Chtimes(filepath.Join(d.dir, filepath.FromSlash(name)), old, old)); err != nil {
 			return err
 		}
 	}
