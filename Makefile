@@ -273,6 +273,11 @@ test-files: ## lints the Dockerfile, and workflows and forms in .github
 docs: ## builds the site from docs/ into bin/site, and serves it on this machine; needs npm
 	@bash .ci/site preview
 
+.PHONY: casts
+casts: ## records what docs/ shows of a terminal, from real runs, into docs/.vitepress/public/casts
+	@$(BUILD) operator tools
+	go run ./examples/casts
+
 .PHONY: test-site
 test-site: devcluster ## builds the site, looks for dead links, and at it in a browser
 	@$(LOW) bash .ci/site test

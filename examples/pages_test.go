@@ -10,8 +10,19 @@ import (
 	"time"
 )
 
-// blocks are the bash blocks of a page below a heading, up to the next heading of that depth.
-func blocks(t *testing.T, page, heading string) []string {
+// step is a block of commands of a page, and the output that the page shows below it, or "".
+type step struct{ commands, output string }
+
+// The pages that a stranger reads first.
+const (
+	readme    = "../README.md"
+	firstHour = "../docs/getting-started.md"
+)
+
+var fence = regexp.MustCompile("(?s)(?:^|\n)```(\\w*)\n(.*?\n)```") //nolint:gochecknoglobals // a constant
+
+// section is the text of a page below a heading, up to the next heading of that depth.
+func section(t *testing.T, page, heading string) string {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -23,26 +34,60 @@ func blocks(t *testing.T, page, heading string) []string {
 	}
 	depth, _, _ := strings.Cut(heading, " ")
 	section, _, _ = strings.Cut(section, "\n"+depth+" ")
-	var bash []string
-	for _, m := range regexp.MustCompile("(?s)(?:^|\n)```bash\n(.*?\n)```").FindAllStringSubmatch(section, -1) {
-		bash = append(bash, m[1])
-	}
-	return bash
+	return section
 }
+
+// steps are the steps of a section of a page. Each block is commands, or the output of those before it.
+func steps(t *testing.T, page, heading string) (all []step) {
+	t.Helper()
+	for _, m := range fence.FindAllStringSubmatch(section(t, page, heading), -1) {
+		switch last := len(all) - 1; {
+		case m[1] == "bash":
+			all = append(all, step{commands: m[2]})
+		case m[1] == "text" && last >= 0 && all[last].output == "":
+			all[last].output = m[2]
+		default:
+			t.Fatalf("%s, %s: a block of %q is neither commands nor their output:\n%s", page, heading, m[1], m[2])
+		}
+	}
+	return all
+}
+
+// shows reports whether an output has the lines that a page shows. … is for any text; times, ages, versions of objects and
+// the width of columns vary.
+func shows(output, page string) bool {
+	pattern := regexp.QuoteMeta(strings.TrimSpace(page))
+	for _, varies := range [][2]string{
+		{`…`, `.*`},
+		{`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`, `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`},
+		{`resourceVersion \d+`, `resourceVersion \d+`},
+		{`\b\d+s\b`, `\d+m?\d*s`},
+		{` {2,}`, ` +`},
+	} {
+		pattern = regexp.MustCompile(varies[0]).ReplaceAllLiteralString(pattern, varies[1])
+	}
+	return regexp.MustCompile(`(?m)^\s*` + pattern + `$`).MatchString(output)
+}
+
+// terminal is one of a reader.
+type terminal struct {
+	*testing.T
+	log       func() string // of the operator, for a test that fails
+	begin     string        // what he has pasted at its begin
+	dir, home string
+}
+
+// failed is what a terminal prints that stops at an error.
+const failed = "this command has failed: "
 
 // terminal is the second terminal of a reader, who has pasted the export line of make run.
-type terminal struct {
-	*play
-	export, dir, home string
-}
-
 func (p *play) terminal(dir, home string) *terminal {
 	p.Helper()
 	line := regexp.MustCompile(`(?m)^export KUBECONFIG=.*$`).FindString(p.text())
 	if line == "" {
 		p.Fatalf("there is no line for a second terminal:\n%s", p.text())
 	}
-	return &terminal{p, line, dir, home}
+	return &terminal{p.T, p.text, line, dir, home}
 }
 
 // paste runs commands as a person does, who does not stop at an error, and gives back what they
@@ -51,9 +96,9 @@ func (t *terminal) paste(commands string) string {
 	t.Helper()
 	// A hook that fails waits the longer the slower the reader is: a minute is enough for a person only.
 	commands = strings.ReplaceAll(commands, "--timeout=60s", "--timeout="+patience.String())
-	cmd := exec.Command("bash", "-c", t.export+"\n"+commands)
+	cmd := exec.Command("bash", "-c", t.begin+"\n"+commands)
 	cmd.Dir = t.dir
-	for _, variable := range os.Environ() { // the reader has nothing but that line
+	for _, variable := range os.Environ() { // the reader has nothing but that
 		if !strings.HasPrefix(variable, "ADDON_OPERATOR_") && !strings.HasPrefix(variable, "KUBECONFIG=") {
 			cmd.Env = append(cmd.Env, variable)
 		}
@@ -63,37 +108,45 @@ func (t *terminal) paste(commands string) string {
 	return string(out)
 }
 
-// plays pastes the blocks of a page and compares what they print. Where the page waits a moment,
-// the command behind that is run until it prints what is wanted.
-func (t *terminal) plays(blocks []string, prints ...string) {
+// plays pastes the steps of a page and compares what they print with the page, and with what is wanted besides. Where the
+// page waits a moment, the command behind that is run until it prints that.
+func (t *terminal) plays(all []step, prints ...string) {
 	t.Helper()
-	if len(blocks) != len(prints) {
-		t.Fatalf("the page has %d blocks of commands, the test knows %d:\n%s", len(blocks), len(prints), strings.Join(blocks, "\n"))
+	if len(all) != len(prints) {
+		t.Fatalf("the page has %d blocks of commands, the test knows %d:\n%v", len(all), len(prints), all)
 	}
+	for i, s := range all {
+		t.step(s, prints[i])
+	}
+}
+
+func (t *terminal) step(s step, prints string) {
+	t.Helper()
+	before, again := s.commands, ""
 	pause := regexp.MustCompile(`(?m)^sleep \d+; `)
-	for i, block := range blocks {
-		again := block
-		if at := pause.FindStringIndex(block); at != nil {
-			again = pause.ReplaceAllString(block[at[0]:], "")
-			block = pause.ReplaceAllString(block, "")
+	if at := pause.FindStringIndex(s.commands); at != nil {
+		before, again = s.commands[:at[0]], pause.ReplaceAllString(s.commands[at[0]:], "")
+	}
+	wanted := regexp.MustCompile(prints)
+	right := func(out string) bool {
+		return wanted.MatchString(out) && (s.output == "" || shows(out, s.output)) && !strings.Contains(out, failed)
+	}
+	first := t.paste(before)
+	out := first + t.paste(again)
+	late := time.After(patience)
+	tick := time.NewTicker(100 * time.Millisecond) // each look is a process
+	defer tick.Stop()
+	for again != "" && !right(out) {
+		select {
+		case <-tick.C:
+			out = first + t.paste(again)
+			continue
+		case <-late:
 		}
-		out := t.paste(block)
-		first := out
-		late := time.After(patience)
-		tick := time.NewTicker(100 * time.Millisecond) // each look is a process
-		for !regexp.MustCompile(prints[i]).MatchString(out) && again != block {
-			select {
-			case <-tick.C:
-				out = t.paste(again)
-				continue
-			case <-late:
-			}
-			break
-		}
-		tick.Stop()
-		if !regexp.MustCompile(prints[i]).MatchString(out) {
-			t.Fatalf("block %d does not print %q:\n%s\nbut at first\n%s\nand in the end\n%s\n%s", i+1, prints[i], blocks[i], first, out, t.text())
-		}
+		break
+	}
+	if !right(out) {
+		t.Fatalf("the page says\n%s\nand shows\n%s\nwanted is %q, and it prints\n%s\n%s", s.commands, s.output, prints, out, t.log())
 	}
 }
 
@@ -105,7 +158,7 @@ func TestReadmeIsPlayed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.terminal(root, t.TempDir()).plays(blocks(t, "../README.md", "## Five minutes"),
+	p.terminal(root, t.TempDir()).plays(steps(t, readme, "## Five minutes"),
 		`prometheus\.retention +"30d" +ConfigMap +resourceVersion`,
 		`because of HelmResourcesAbsent: Deployment addon-operator/grafana`,
 		`nothing is written.*prometheus\.retention: must match the pattern`,
@@ -116,13 +169,29 @@ func TestReadmeIsPlayed(t *testing.T) {
 	)
 }
 
+// A module of one's own, made with the README's commands, becomes a release.
+func TestOwnModuleIsPlayed(t *testing.T) {
+	home := t.TempDir()
+	files, last, found := strings.Cut(steps(t, readme, ownModule)[0].commands, "MODULES_DIR=")
+	if last != "~/add-ons/modules make run\n" || !found {
+		t.Fatalf("the block ends with %q", last)
+	}
+	if out := (&terminal{t, nil, "set -e", home, home}).paste(files); out != "" {
+		t.Fatal(out)
+	}
+	p := begin(t, "MODULES_DIR="+filepath.Join(home, "add-ons", "modules"))
+	p.expect("Ctrl-C ends the operator and the cluster")
+	look := step{commands: "kubectl -n addon-operator get configmap hello -o yaml; kubectl -n addon-operator get secret sh.helm.release.v1.hello.v1 -o name"}
+	p.terminal(home, home).plays([]step{look}, `(?s)text: hello world, v1\..*secret/sh\.helm\.release\.v1\.hello\.v1`)
+}
+
 // What make run prints to try next works by copy and paste, also in another namespace.
 func TestNextStepsArePlayed(t *testing.T) {
 	p := begin(t, "NAMESPACE=elsewhere")
 	p.expect("Ctrl-C ends the operator and the cluster")
 	_, next, _ := strings.Cut(p.text(), "== what to try next")
 	next, _, _ = strings.Cut(next, "\n== ")
-	var commands []string
+	var all []step
 	for _, block := range strings.Split(next, "\n\n") {
 		var lines []string
 		for _, line := range strings.Split(block, "\n") {
@@ -130,9 +199,9 @@ func TestNextStepsArePlayed(t *testing.T) {
 				lines = append(lines, command)
 			}
 		}
-		commands = append(commands, strings.Join(lines, "\n"))
+		all = append(all, step{commands: strings.Join(lines, "\n")})
 	}
-	p.terminal(t.TempDir(), t.TempDir()).plays(commands,
+	p.terminal(t.TempDir(), t.TempDir()).plays(all,
 		`retention.*30d`, `backup +40 +ready`, `secret/ca-bundle condition met`, `prometheusEnabled: false -> \(none\)`)
 }
 
@@ -140,8 +209,8 @@ func TestNextStepsArePlayed(t *testing.T) {
 func TestGettingStartedIsPlayed(t *testing.T) {
 	home := t.TempDir()
 	dir := filepath.Join(home, "hello")
-	section := func(heading string) []string { return blocks(t, "../docs/getting-started.md", heading) }
-	files, _, found := strings.Cut(section("## 1. Start")[0], "rm -rf .run")
+	section := func(heading string) []step { return steps(t, firstHour, heading) }
+	files, _, found := strings.Cut(section("## 1. Start")[0].commands, "rm -rf .run")
 	if !found {
 		t.Fatal("the first block does not begin with an empty .run")
 	}
@@ -165,4 +234,46 @@ func TestGettingStartedIsPlayed(t *testing.T) {
 	reader.plays(section("## 7. Take it away"), `confirm-purge=4b249b519fef`, `annotated\n(configmap/greeter condition met\n)?$`)
 	p.interrupt()
 	p.ends(0)
+}
+
+// Who plays the blocks below each heading of the pages that a stranger reads first. A test that plays a heading wants as many
+// blocks as there are, and compares all that show an output.
+func TestEveryBlockIsPlayed(t *testing.T) {
+	played := map[string]string{
+		readme + "## Two commands":                  "not played: make run is played by TestRunOfTheExamples, make test would play this test",
+		readme + "## Five minutes":                  "TestReadmeIsPlayed",
+		readme + ownModule:                          "TestOwnModuleIsPlayed",
+		readme + intoCluster:                        "TestIntoACluster; docker and helm by stand-ins",
+		readme + "## Inside":                        "not compared: a drawing of all actors, with what each is for",
+		firstHour + "## 1. Start":                   "TestGettingStartedIsPlayed; make run is examples/run.sh, cd is the directory of the terminal",
+		firstHour + "## 2. A module is a directory": "TestGettingStartedIsPlayed",
+		firstHour + "## 3. Values":                  "TestGettingStartedIsPlayed",
+		firstHour + "## 4. A hook":                  "TestGettingStartedIsPlayed",
+		firstHour + "## 5. Break it and fix it":     "TestGettingStartedIsPlayed",
+		firstHour + "## 6. Refuse nonsense":         "TestGettingStartedIsPlayed",
+		firstHour + "## 7. Take it away":            "TestGettingStartedIsPlayed",
+		firstHour + intoClusterOfFirstHour:          "TestIntoACluster; docker and helm by stand-ins",
+	}
+	for _, page := range []string{readme, firstHour} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, heading := range regexp.MustCompile(`(?m)^## .*$`).FindAllString(string(text), -1) {
+			by, known := played[page+heading]
+			blocks := fence.MatchString(section(t, page, heading))
+			switch {
+			case blocks && !known:
+				t.Errorf("no test plays the commands of %s, %s, nor says why not", page, heading)
+			case known && !blocks:
+				t.Errorf("%s, %s has no blocks any more: %s", page, heading, by)
+			case strings.HasPrefix(by, "Test"):
+				steps(t, page, heading)
+			}
+			delete(played, page+heading)
+		}
+	}
+	for heading := range played {
+		t.Errorf("there is no %s", heading)
+	}
 }
