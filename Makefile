@@ -149,7 +149,7 @@ AT_A_TIME := -p 4
 # test of a thousand that depends on the load of the machine must not hide what the others say. It
 # prints which one that was, and such a test is a defect to fix. A data race is never run again,
 # nor are more than five failures. make test runs each test once.
-GO_TEST = $(if $(RERUN),bin/gotestsum --format pkgname --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-abort-on-data-race --packages="$(strip $1)" --,go test $1) -vet=off $(LIMIT) $(AT_A_TIME)
+GO_TEST = $(if $(RERUN),bin/gotestsum --format pkgname $(if $(RESULTS),--jsonfile "$(RESULTS)") --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-abort-on-data-race --packages="$(strip $1)" --,go test $1) -vet=off $(LIMIT) $(AT_A_TIME)
 ALL_PACKAGES = $(if $(filter ./...,$(PACKAGES)),$(LONGEST)) $(PACKAGES)
 
 bin/gotestsum: .ci/tools.mod .ci/tools.sum
@@ -257,15 +257,18 @@ differential: devcluster ## 600 random steps, the stock Helm library beside ours
 # A CI that fails can be run again with the same faults: its seed is fixed. make soak draws one by the clock.
 # The test counts its time itself, and ends a little after it: a round that has begun is played to its end.
 .PHONY: matrix
-matrix: devcluster ## tests on the versions of Kubernetes in KUBERNETES="1.34 1.35 1.36", which writes docs/compatibility.md
+matrix: RERUN = yes
+matrix: RESULTS = $$results
+matrix: bin/gotestsum devcluster ## tests on the versions of Kubernetes in KUBERNETES="1.34 1.35 1.36", which writes docs/compatibility.md
 	@mkdir -p bin/matrix
 	code=0
 	for version in $(KUBERNETES); do
 	  [ "$$version" = '$(NEWEST)' ] && unset KUBERNETES || export KUBERNETES="$$version"
 	  [ "$$version" = '$(NEWEST)' ] || bash .ci/build "cluster-$$version"
 	  echo "matrix: Kubernetes $$version"
-	  go test -json -count=1 -vet=off $(LIMIT) $(AT_A_TIME) -skip '^TestCompatibilityPage$$' $(filter $(CLUSTERED),$(LONGEST)) $(CLUSTERED) >"bin/matrix/$$version.json" || code=$$?
-	  MATRIX_RESULTS="$(CURDIR)/bin/matrix/$$version.json" go test -count=1 -v -vet=off ./cmd/e2e -run '^TestCompatibilityPage$$' || code=$$?
+	  results="$(CURDIR)/bin/matrix/$$version.json"
+	  $(call GO_TEST,$(filter $(CLUSTERED),$(LONGEST)) $(CLUSTERED)) -count=1 -skip '^TestCompatibilityPage$$' || code=$$?
+	  MATRIX_RESULTS="$$results" go test -count=1 -v -vet=off ./cmd/e2e -run '^TestCompatibilityPage$$' || code=$$?
 	done
 	[ "$$code" = 0 ] || exit "$$code"
 	echo "matrix: ok ($$SECONDS s)"

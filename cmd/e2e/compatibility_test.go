@@ -140,10 +140,10 @@ func builtVersions(t *testing.T) []string {
 	return all
 }
 
-// summary says how many tests of the output of go test -json passed, and which failed. A package that ends
-// without a result counts as failed.
+// summary says how many tests of the output of go test -json passed, and which failed. The last result of a test counts,
+// which may be that of a second run. A test or a package that ends without a result counts as failed.
 func summary(output io.Reader) (string, error) {
-	passed, failed, running := 0, []string{}, map[string]bool{}
+	results, passed, failed := map[string]string{}, 0, []string{}
 	lines := bufio.NewScanner(output)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -151,27 +151,22 @@ func summary(output io.Reader) (string, error) {
 		if json.Unmarshal(lines.Bytes(), &event) != nil {
 			return "", fmt.Errorf("no line of go test -json: %q", lines.Text())
 		}
-		name := strings.TrimPrefix(strings.TrimPrefix(event.Package, "addon-operator/")+" "+event.Test, " ")
+		if slices.Contains([]string{"start", "run", "pass", "fail", "skip"}, event.Action) {
+			results[strings.TrimSpace(strings.TrimPrefix(event.Package, "addon-operator/")+" "+event.Test)] = event.Action
+		}
+	}
+	for name, result := range results {
 		switch {
-		case event.Action == "run":
-			running[name] = true
-		case event.Action == "fail":
-			failed = append(failed, strings.TrimSpace(name))
-		case event.Action == "pass" && event.Test != "":
+		case result != "pass" && result != "skip":
+			failed = append(failed, name)
+		case result == "pass" && strings.Contains(name, " "):
 			passed++
 		}
-		if slices.Contains([]string{"pass", "fail", "skip"}, event.Action) {
-			delete(running, name)
-		}
-	}
-	for name := range running {
-		failed = append(failed, name)
 	}
 	slices.Sort(failed)
-	if err := lines.Err(); err != nil {
+	switch err := lines.Err(); {
+	case err != nil:
 		return "", err
-	}
-	switch {
 	case passed+len(failed) == 0:
 		return "", errors.New("no test has run")
 	case len(failed) > 0:
@@ -190,6 +185,12 @@ func TestSummaryOfAMatrixRun(t *testing.T) {
 		"1 passed, failed: helm TestB, kube": `{"Action":"pass","Package":"addon-operator/kube","Test":"TestA"}
 {"Action":"run","Package":"addon-operator/helm","Test":"TestB"}
 {"Action":"fail","Package":"addon-operator/kube"}`,
+		"1 passed": `{"Action":"run","Package":"addon-operator/kube","Test":"TestA"}
+{"Action":"fail","Package":"addon-operator/kube","Test":"TestA"}
+{"Action":"fail","Package":"addon-operator/kube"}
+{"Action":"run","Package":"addon-operator/kube","Test":"TestA"}
+{"Action":"pass","Package":"addon-operator/kube","Test":"TestA"}
+{"Action":"pass","Package":"addon-operator/kube"}`,
 		"no test has run":                    `{"Action":"pass","Package":"addon-operator/kube"}`,
 		`no line of go test -json: "killed"`: "killed",
 	} {
