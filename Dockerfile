@@ -27,15 +27,17 @@ FROM --platform=$BUILDPLATFORM golang:1.26-alpine3.22@sha256:727cfc3c40be55cd1bc
 WORKDIR /src
 ENV CGO_ENABLED=0 GOFLAGS="-buildvcs=false -trimpath -gcflags=all=-dwarf=false -ldflags=-s" GOTOOLCHAIN=local
 COPY go.mod go.sum ./
-COPY testkit/devcluster/go.mod testkit/devcluster/go.sum testkit/devcluster/ldflags testkit/devcluster/
-RUN --mount=type=cache,target=/go/pkg/mod go mod download && go -C testkit/devcluster mod download
+RUN --mount=type=cache,target=/go/pkg/mod go mod download
 
-# kubectl is the one of the development cluster: one minor version around it are supported.
+# kubectl is of the version whose modules KUBECTL names: it is made for API servers of one minor version around it, and
+# those of 1.35 are all in docs/compatibility.md. --build-arg KUBECTL=go.mod is the one of the operator's client library.
 FROM modules AS kubectl
+ARG KUBECTL=kube-1.35.mod
 ARG TARGETARCH
+COPY testkit/devcluster/*.mod testkit/devcluster/*.sum testkit/devcluster/ldflags testkit/devcluster/
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     mkdir -p /out/bin && \
-    GOOS=linux GOARCH=${TARGETARCH} go build -C testkit/devcluster -ldflags "-buildid= $(cat testkit/devcluster/ldflags)" -o /out/bin/kubectl k8s.io/kubernetes/cmd/kubectl
+    GOOS=linux GOARCH=${TARGETARCH} go build -C testkit/devcluster -modfile="${KUBECTL}" -ldflags "-buildid= $(sh testkit/devcluster/ldflags "${KUBECTL}")" -o /out/bin/kubectl k8s.io/kubernetes/cmd/kubectl
 
 # program-source compiles the program. COMMIT and DATE are what "addon-operator version -o json" prints.
 FROM modules AS program-source

@@ -35,10 +35,17 @@ DEVCLUSTER := testkit/devcluster
 # What builds a release, and what checks workflows and the Dockerfile, are modules of their own, too.
 RELEASE := deploy/release
 CHECKS  := .ci/checks
-LINK_KUBE   = -ldflags "$$(cat $(DEVCLUSTER)/ldflags)"
+LINK_KUBE   = -ldflags "$$(sh $(DEVCLUSTER)/ldflags)"
 BUILD       = VERSION=$(VERSION) bash .ci/build
 export CGO_ENABLED := 0
 export GOFLAGS     := $(shell cat .ci/goflags)
+
+# The versions of Kubernetes that a control plane is made of: those of kube-*.mod, and of go.mod. The tests that have a
+# cluster run on each, the others do not know of it. What they say is a row of docs/compatibility.md.
+OLDER      := $(patsubst $(DEVCLUSTER)/kube-%.mod,%,$(sort $(wildcard $(DEVCLUSTER)/kube-*.mod)))
+NEWEST     := $(shell awk '$$1 == "k8s.io/kubernetes" { split($$2, v, "."); print "1." v[2]; exit }' $(DEVCLUSTER)/go.mod)
+KUBERNETES ?= $(OLDER) $(NEWEST)
+CLUSTERED   = $(sort ./testkit/devclustertest $(shell grep -rl --include='*_test.go' '"addon-operator/testkit/devclustertest"' . | xargs -n1 dirname))
 
 # How long the tests of one package may take. Go's own ten minutes are too few with the race
 # detector on a machine that does other things, too.
@@ -101,10 +108,11 @@ licenses: ## the licences of all modules in the program; fails when one is unkno
 	@go run -C $(RELEASE) . -root '$(CURDIR)' -platforms '$(PLATFORMS)' -licences
 
 # A scan that could not be made is not one that found nothing: it fails.
+IN_IMAGE = $(shell sed -n 's/^ARG KUBECTL=//p' Dockerfile)
 .PHONY: scan
 scan: bin/govulncheck ## known vulnerabilities of the operator and of kubectl in its image; needs the database of Go
 	@scan=(bin/govulncheck $(if $(GOVULNDB),-db '$(GOVULNDB)'))
-	output=$$("$${scan[@]}" $(PACKAGES) 2>&1 && "$${scan[@]}" -C $(DEVCLUSTER) k8s.io/kubernetes/cmd/kubectl 2>&1) && code=0 || code=$$?
+	output=$$("$${scan[@]}" $(PACKAGES) 2>&1 && GOFLAGS="$$GOFLAGS -modfile=$(IN_IMAGE)" "$${scan[@]}" -C $(DEVCLUSTER) k8s.io/kubernetes/cmd/kubectl 2>&1) && code=0 || code=$$?
 	echo "$$output"
 	if grep -q 'fetching vulnerabilities' <<<"$$output"; then
 	  echo "scan: NOT DONE: the database of vulnerabilities cannot be reached from here; another one is named by GOVULNDB=URL"
@@ -141,7 +149,7 @@ AT_A_TIME := -p 4
 # test of a thousand that depends on the load of the machine must not hide what the others say. It
 # prints which one that was, and such a test is a defect to fix. A data race is never run again,
 # nor are more than five failures. make test runs each test once.
-GO_TEST = $(if $(RERUN),bin/gotestsum --format pkgname --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-abort-on-data-race --packages="$(strip $1)" --,go test $1) -vet=off $(LIMIT) $(AT_A_TIME)
+GO_TEST = $(if $(RERUN),bin/gotestsum --format pkgname $(if $(RESULTS),--jsonfile "$(RESULTS)") --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-abort-on-data-race --packages="$(strip $1)" --,go test $1) -vet=off $(LIMIT) $(AT_A_TIME)
 ALL_PACKAGES = $(if $(filter ./...,$(PACKAGES)),$(LONGEST)) $(PACKAGES)
 
 bin/gotestsum: .ci/tools.mod .ci/tools.sum
@@ -165,10 +173,10 @@ test: format devcluster ## proves the product: all tests, on a real API server; 
 # While make test runs, it leaves a processor idle for a third of its time: what only computes goes on then, at
 # the lowest priority, and its output appears when it ends. The rest has the machine for itself, one after the
 # other: tests with timeouts that share two processors fail by chance.
-BESIDE_TEST := race-libraries lint test-image test-release test-files test-site
+BESIDE_TEST := oldest race-libraries lint test-image test-release test-files test-site
 
 .PHONY: check
-check: bin/gotestsum devcluster ## what CI runs: test, and the race detector, lint with go vet, 600 differential steps, the image's steps, a release, workflows, fuzzing, a short soak
+check: bin/gotestsum devcluster ## what CI runs: test, and the race detector on the oldest Kubernetes, lint with go vet, 600 differential steps, the image's steps, a release, workflows, fuzzing, a short soak
 	@bash .ci/fetch-axe
 	[ ! -s bin/axe.js ] || export AXE='$(CURDIR)/bin/axe.js' # for TestLivePage
 	$(MAKE) --no-print-directory -j 2 -O RERUN=yes LOW='nice -n 19' test $(BESIDE_TEST)
@@ -207,13 +215,23 @@ RACING      = $(if $(filter ./...,$(PACKAGES)),$(filter-out ./examples ./values 
   grep -rlE --include='*.go' '$(CONCURRENT)' . | xargs -n1 dirname | sort -u)),$(PACKAGES))
 IN_VALUES   = $(shell awk -F'[ \050]' '/^func Test/ { test = $$2 } /[.]Go[^a-z]|^[ \t]*go [a-z]/ { print test }' values/*_test.go | sort -u | paste -sd '|' -)
 
+# These tests run on the oldest Kubernetes that is supported: make test has had them on the newest.
 .PHONY: test-race
-test-race: devcluster race-libraries ## tests of all that has several goroutines, with the race detector; nothing without a C compiler
-	@[ -n '$(CC_FOUND)' ] || { echo "test-race: there is no C compiler ($$(go env CC)), so there is no race detector"; exit 0; }
+test-race: devcluster oldest race-libraries ## tests of all that has several goroutines, with the race detector, on the oldest Kubernetes; without a C compiler those that have a cluster
+	@export KUBERNETES='$(firstword $(OLDER))'
+	if [ -z '$(CC_FOUND)' ]; then
+	  echo "test-race: there is no C compiler ($$(go env CC)), so there is no race detector: only tests with a cluster run, on Kubernetes $$KUBERNETES"
+	  $(call GO_TEST,$(CLUSTERED))
+	  exit
+	fi
 	export CGO_ENABLED=1
 	$(call GO_TEST,$(filter $(RACING),$(LONGEST)) $(RACING)) -race
 	$(if $(filter ./...,$(PACKAGES)),go test -vet=off -race ./values -run '$(IN_VALUES)')
-	echo "test-race: ok ($$SECONDS s)"
+	echo "test-race: ok, on Kubernetes $$KUBERNETES ($$SECONDS s)"
+
+.PHONY: oldest
+oldest:
+	@$(LOW) bash .ci/build 'cluster-$(firstword $(OLDER))'
 
 .PHONY: race-libraries
 race-libraries:
@@ -238,6 +256,23 @@ differential: devcluster ## 600 random steps, the stock Helm library beside ours
 
 # A CI that fails can be run again with the same faults: its seed is fixed. make soak draws one by the clock.
 # The test counts its time itself, and ends a little after it: a round that has begun is played to its end.
+.PHONY: matrix
+matrix: RERUN = yes
+matrix: RESULTS = $$results
+matrix: bin/gotestsum devcluster ## tests on the versions of Kubernetes in KUBERNETES="1.34 1.35 1.36", which writes docs/compatibility.md
+	@mkdir -p bin/matrix
+	code=0
+	for version in $(KUBERNETES); do
+	  [ "$$version" = '$(NEWEST)' ] && unset KUBERNETES || export KUBERNETES="$$version"
+	  [ "$$version" = '$(NEWEST)' ] || bash .ci/build "cluster-$$version"
+	  echo "matrix: Kubernetes $$version"
+	  results="$(CURDIR)/bin/matrix/$$version.json"
+	  $(call GO_TEST,$(filter $(CLUSTERED),$(LONGEST)) $(CLUSTERED)) -count=1 -skip '^TestCompatibilityPage$$' || code=$$?
+	  MATRIX_RESULTS="$$results" go test -count=1 -v -vet=off ./cmd/e2e -run '^TestCompatibilityPage$$' || code=$$?
+	done
+	[ "$$code" = 0 ] || exit "$$code"
+	echo "matrix: ok ($$SECONDS s)"
+
 .PHONY: soak
 soak: devcluster ## the program under faults from a seed, for SOAK_TIME=10m, against a model; the same faults again by SOAK_SEED=N
 	@SOAK_TIME='$(SOAK_TIME)' SOAK_SEED='$(SOAK_SEED)' go test -vet=off -count=1 -v -timeout 24h ./cmd/e2e -run '^TestSoak$$'

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"debug/elf"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -90,6 +91,18 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// argument returns the default of an ARG of the stage.
+func argument(t *testing.T, stage, name string) string {
+	t.Helper()
+	for _, i := range dockerfile(t) {
+		if value, ok := strings.CutPrefix(i.args, name+"="); ok && i.stage == stage && i.name == "ARG" {
+			return value
+		}
+	}
+	t.Fatalf("stage %s has no ARG %s with a default", stage, name)
+	return ""
+}
+
 // steps are the commands of a stage's RUN instructions.
 func steps(t *testing.T, stage string) string {
 	t.Helper()
@@ -140,7 +153,7 @@ func TestImageIsBuiltTheSameEachTime(t *testing.T) {
 		for program, stage := range map[string]string{"addon-operator": "program-source", "kubectl": "kubectl"} {
 			script := strings.ReplaceAll(steps(t, stage), "/out/", out+"/")
 			cmd := exec.Command("sh", "-euc", script)
-			cmd.Dir, cmd.Env = source, append(append(os.Environ(), env...), "VERSION=v1.2.3", "COMMIT=0123abc", "DATE=2026-01-31T12:00:00Z", "TARGETARCH="+runtime.GOARCH)
+			cmd.Dir, cmd.Env = source, append(append(os.Environ(), env...), "VERSION=v1.2.3", "COMMIT=0123abc", "DATE=2026-01-31T12:00:00Z", "TARGETARCH="+runtime.GOARCH, "KUBECTL="+argument(t, "kubectl", "KUBECTL"))
 			if output, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%s: %v\n%s", script, err, output)
 			}
@@ -155,7 +168,8 @@ func TestImageIsBuiltTheSameEachTime(t *testing.T) {
 			}
 		}
 		says, err = exec.Command(filepath.Join(out, "bin", "kubectl"), "version", "--client").Output()
-		if err != nil || !strings.Contains(string(says), "Client Version: v1.") {
+		kubectl := minorOf(t, repository+"testkit/devcluster/"+argument(t, "kubectl", "KUBECTL"))
+		if err != nil || !strings.Contains(string(says), fmt.Sprintf("Client Version: v1.%d.", kubectl)) {
 			t.Errorf("kubectl says %s, %v", says, err)
 		}
 	}

@@ -23,6 +23,10 @@ var (
 // oldestKubernetes is the minor version that the chart of the Deployment asks for at least; a test compares them.
 const oldestKubernetes = "1.25"
 
+// testedKubernetes are the minor versions in docs/compatibility.md; a test compares them with the control planes that
+// make matrix builds.
+func testedKubernetes() []string { return []string{"1.34", "1.35", "1.36"} }
+
 // versions is what `version -o json` prints. Versions of libraries are those in the program, as their modules name
 // them; "unknown" where the program does not know.
 type versions struct {
@@ -34,10 +38,11 @@ type versions struct {
 	Helm     string `json:"helm"`
 	ClientGo string `json:"clientGo"`
 	// Kubernetes is the range of minor versions: from what the chart of the Deployment asks for, to what the
-	// client library was made for.
+	// client library was made for. The tests of a release run on those that are tested.
 	Kubernetes struct {
-		Oldest string `json:"oldest"`
-		Newest string `json:"newest"`
+		Oldest string   `json:"oldest"`
+		Newest string   `json:"newest"`
+		Tested []string `json:"tested"`
 	} `json:"kubernetes"`
 }
 
@@ -47,7 +52,7 @@ func ownVersions() versions {
 		Version: version, Commit: commit, Date: date, Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH, Helm: unknown, ClientGo: unknown,
 	}
-	v.Kubernetes.Oldest, v.Kubernetes.Newest = oldestKubernetes, unknown
+	v.Kubernetes.Oldest, v.Kubernetes.Newest, v.Kubernetes.Tested = oldestKubernetes, unknown, testedKubernetes()
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, module := range info.Deps {
 			switch module.Path {
@@ -77,7 +82,7 @@ func versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Long: `Print the version. With -o json or yaml also the commit and its date, the versions of Go, of the
 libraries of Helm and Kubernetes, and the range of Kubernetes versions: the oldest is what the Deployment's
-chart asks for, the newest what the client library was made for.`,
+chart asks for, the newest what the client library was made for; tested are those that the tests ran on.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var text []byte

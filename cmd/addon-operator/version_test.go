@@ -2,9 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -35,7 +40,7 @@ func TestVersionForPrograms(t *testing.T) {
 	if err := json.Unmarshal([]byte(asJSON), &v); err != nil {
 		t.Fatal(err)
 	}
-	if err := yaml.UnmarshalStrict([]byte(asYAML), &other); err != nil || other != v {
+	if err := yaml.UnmarshalStrict([]byte(asYAML), &other); err != nil || !reflect.DeepEqual(other, v) {
 		t.Errorf("JSON %+v, YAML %+v, %v", v, other, err)
 	}
 	gomod, err := os.ReadFile(repository + "go.mod")
@@ -62,5 +67,43 @@ func TestVersionForPrograms(t *testing.T) {
 	}
 	if !strings.Contains(string(chart), `kubeVersion: ">=`+v.Kubernetes.Oldest+`.0-0"`) {
 		t.Errorf("the oldest Kubernetes is %s, the chart says\n%s", v.Kubernetes.Oldest, chart)
+	}
+	files, err := filepath.Glob(repository + "testkit/devcluster/*.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tested []string
+	for _, file := range files {
+		tested = append(tested, "1."+strconv.Itoa(minorOf(t, file)))
+	}
+	slices.Sort(tested)
+	if !slices.Equal(v.Kubernetes.Tested, tested) {
+		t.Errorf("tested are %v, and make matrix tests %v", v.Kubernetes.Tested, tested)
+	}
+}
+
+// minorOf returns the minor version of the Kubernetes that a go.mod requires.
+func minorOf(t *testing.T, file string) int {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^\tk8s\.io/kubernetes v1\.(\d+)\.`).FindSubmatch(data)
+	if m == nil {
+		t.Fatalf("%s requires no k8s.io/kubernetes", file)
+	}
+	minor, _ := strconv.Atoi(string(m[1])) // they are digits
+	return minor
+}
+
+// kubectl is made for API servers of one minor version around its own: all that the operator is tested on.
+func TestKubectlOfTheImage(t *testing.T) {
+	kubectl := minorOf(t, repository+"testkit/devcluster/"+argument(t, "kubectl", "KUBECTL"))
+	for _, version := range testedKubernetes() {
+		var minor int
+		if _, err := fmt.Sscanf(version, "1.%d", &minor); err != nil || max(minor-kubectl, kubectl-minor) > 1 {
+			t.Errorf("kubectl 1.%d of the image is not made for Kubernetes %s, %v", kubectl, version, err)
+		}
 	}
 }

@@ -21,7 +21,7 @@ const guide = [
   pages('Begin', [['What it is', '/concepts'], ['Your first hour', '/getting-started'], ['Glossary', '/glossary'], ['Questions', '/faq']]),
   pages('Write modules', [['Modules', '/modules'], ['Hooks', '/hooks'], ['Values', '/values'], ['Charts', '/charts'], ['Testing modules', '/testing-modules'], ['Lifecycle scripts', '/testkit']]),
   pages('Operate', [
-    ['Running', '/running'], ['Delivery of modules', '/delivery'], ['Upgrading', '/upgrading'], ['High availability', '/high-availability'], ['Module objects', '/module-objects'],
+    ['Running', '/running'], ['Delivery of modules', '/delivery'], ['Upgrading', '/upgrading'], ['Compatibility', '/compatibility'], ['High availability', '/high-availability'], ['Module objects', '/module-objects'],
     ['Plan and drift', '/plan'], ['Metrics', '/metrics'], ['Alerts', '/alerts'], ['Traces', '/tracing'], ['Troubleshooting', '/troubleshooting'], ['Security', '/security'],
   ]),
   pages('Move here', [

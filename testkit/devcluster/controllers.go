@@ -33,7 +33,6 @@ import (
 	"k8s.io/kubernetes/pkg/controller/endpoint"
 	"k8s.io/kubernetes/pkg/controller/endpointslice"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
-	"k8s.io/kubernetes/pkg/controller/job"
 	"k8s.io/kubernetes/pkg/controller/namespace"
 	"k8s.io/kubernetes/pkg/controller/replicaset"
 	"k8s.io/kubernetes/pkg/controller/replication"
@@ -174,7 +173,7 @@ func (c *controllers) appsAndBatch(ctx context.Context) error {
 		return err
 	}
 	c.run(daemons.Run, workers)
-	jobs, err := job.NewController(ctx, c.client, core.Pods(), batch.Jobs(), nil, nil)
+	jobs, err := newJobs(ctx, c.client, core.Pods(), batch.Jobs())
 	if err != nil {
 		return err
 	}
@@ -201,8 +200,7 @@ func (c *controllers) namespaces(ctx context.Context, keys pki) error {
 		core.Namespaces(), resync, corev1.FinalizerKubernetes)
 	c.run(deletion.Run, deletionWorkers)
 
-	account, err := accounts.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(), core.Namespaces(), c.client,
-		accounts.DefaultServiceAccountsControllerOptions())
+	account, err := newAccounts(ctx, c.client, core.ServiceAccounts(), core.Namespaces())
 	if err != nil {
 		return err
 	}
@@ -243,7 +241,7 @@ func (c *controllers) garbageCollector(ctx context.Context) error {
 }
 
 func (c *controllers) resourceQuota(ctx context.Context) error {
-	configuration, err := quota.NewQuotaConfigurationForControllers(generic.ListerFuncForResourceFunc(c.typed.ForResource), c.typed)
+	configuration, err := newQuotas(c.typed)
 	if err != nil {
 		return err
 	}

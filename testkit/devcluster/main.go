@@ -112,7 +112,7 @@ func (o options) validate(rest []string) error {
 	// Without the version the API server calls itself v0.0.0 and clients that
 	// compare versions (Helm's kubeVersion for one) refuse it.
 	if version.Get().Major == "" {
-		problems = append(problems, errors.New("built without its version: build with -ldflags \"$(cat ldflags)\", as make devcluster does"))
+		problems = append(problems, errors.New("built without its version: build with -ldflags \"$(sh ldflags)\", as make devcluster does"))
 	}
 	return errors.Join(problems...)
 }

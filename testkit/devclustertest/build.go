@@ -14,12 +14,26 @@ import (
 // binDir is where programs lie, below the root of the repository.
 const binDir = "bin"
 
-// What .ci/build can build, and the programs of the cluster among it.
+// What .ci/build can build.
 const (
-	clusterProgram = "devcluster"
-	buildCluster   = "cluster"
-	buildTools     = "tools" // kubectl and jq
+	buildCluster = "cluster"
+	buildTools   = "tools" // kubectl and jq
 )
+
+// KubernetesEnv is the environment variable that names the minor version of Kubernetes, as 1.34, that clusters of
+// tests run; without it they run the one that the operator's client library was made for.
+const KubernetesEnv = "KUBERNETES"
+
+// ofVersion adds the version of $KUBERNETES to the name of what is built or run.
+func ofVersion(name string) string {
+	if version := os.Getenv(KubernetesEnv); version != "" {
+		return name + "-" + version
+	}
+	return name
+}
+
+// clusterProgram is the program of the cluster, below bin.
+func clusterProgram() string { return ofVersion("devcluster") }
 
 // repositoryRoot walks up from the working directory (a test's is its package)
 // to the go.mod of the module addon-operator.

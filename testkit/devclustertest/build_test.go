@@ -26,7 +26,7 @@ func TestProgramIsBuiltWhenMissingOrOlderThanItsSources(t *testing.T) {
 	const standIn = `#!/usr/bin/env bash
 case $1 in
   list) echo example.com/package ;;
-  build) echo "$GOFLAGS $CGO_ENABLED" >>calls; touch bin/devcluster bin/kubectl bin/gojq; chmod +x bin/* ;;
+  build) echo "$GOFLAGS $CGO_ENABLED" >>calls; touch bin/devcluster bin/kubectl bin/gojq; [[ $GOFLAGS != *1.34* ]] || touch bin/devcluster-1.34; chmod +x bin/* ;;
 esac
 `
 	now := time.Now()
@@ -42,7 +42,8 @@ esac
 	writeAt(".ci/goflags", "-flags=of-the-house\n", now)
 	writeAt("tools/go", standIn, now)
 	writeAt("testkit/devcluster/go.mod", "", now)
-	writeAt("testkit/devcluster/ldflags", "-s", now)
+	writeAt("testkit/devcluster/ldflags", "echo -s", now)
+	writeAt("testkit/devcluster/kube-1.34.mod", "", now)
 	writeAt("testkit/devcluster/main.go", "", now)
 	calls := 0
 	check := func(situation string, builds int, what ...string) {
@@ -55,7 +56,7 @@ esac
 		}
 		written, _ := os.ReadFile(filepath.Join(dir, "calls"))
 		before := calls
-		calls = strings.Count(string(written), "-flags=of-the-house 0\n")
+		calls = len(regexp.MustCompile(`(?m)^-flags=of-the-house( -modfile=kube-1\.34\.mod -tags=kube_1_34)? 0$`).FindAll(written, -1))
 		if calls-before != builds {
 			t.Errorf("%s: %d calls of go build, want %d\n%s", situation, calls-before, builds, output)
 		}
@@ -67,6 +68,14 @@ esac
 	check("a source of the cluster is newer", 1, "cluster", "tools")
 	writeAt("testkit/devcluster/go.mod", "", time.Now().Add(time.Minute))
 	check("the versions of the tools are newer", 1, "tools")
+	writeAt("testkit/devcluster/main.go", "", now)
+	check("an older cluster", 1, "cluster-1.34")
+	check("an older cluster, newer than its sources", 0, "cluster-1.34")
+	writeAt("testkit/devcluster/kube-1.34.mod", "", time.Now().Add(time.Minute))
+	check("the versions of the older cluster are newer", 1, "cluster-1.34")
+	if written, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Count(string(written), "-modfile=kube-1.34.mod -tags=kube_1_34") != 2 {
+		t.Errorf("the older cluster is not built from its own go.mod:\n%s", written)
+	}
 }
 
 func TestNamespaceNames(t *testing.T) {

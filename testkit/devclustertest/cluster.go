@@ -64,7 +64,7 @@ func startOwn(t testing.TB, flags ...string) *Cluster {
 	skipWhenShort(t)
 	root, err := repositoryRoot()
 	if err == nil {
-		err = build(root, buildCluster)
+		err = build(root, ofVersion(buildCluster))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func startBorrowed(t testing.TB) *Cluster {
 	t.Helper()
 	root, err := repositoryRoot()
 	if err == nil {
-		err = build(root, buildCluster)
+		err = build(root, ofVersion(buildCluster))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func startShared() (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := build(root, buildCluster); err != nil {
+	if err := build(root, ofVersion(buildCluster)); err != nil {
 		return nil, err
 	}
 	unlock, err := lockFile(filepath.Join(root, binDir, ".shared.lock"))

@@ -100,7 +100,7 @@ func TestProgramRefusesAWrongCommandLine(t *testing.T) {
 func TestProgramEndsWithTheShellThatStartedIt(t *testing.T) {
 	cluster := Start(t)
 	dir := filepath.Join(t.TempDir(), "cluster")
-	program := filepath.Join(cluster.root, binDir, clusterProgram)
+	program := filepath.Join(cluster.root, binDir, clusterProgram())
 	shell := exec.Command("sh", "-c", `"$0" --dir "$1" --rm & wait`, program, dir)
 	stdout, err := shell.StdoutPipe()
 	if err != nil {
@@ -125,7 +125,7 @@ func TestProgramEndsWithTheShellThatStartedIt(t *testing.T) {
 
 // devcluster is the program with arguments, for runs that end by themselves.
 func devcluster(cluster *Cluster, args ...string) *exec.Cmd {
-	return exec.Command(filepath.Join(cluster.root, binDir, clusterProgram), args...)
+	return exec.Command(filepath.Join(cluster.root, binDir, clusterProgram()), args...)
 }
 
 func exitCode(err error) int {
