@@ -96,6 +96,7 @@ func TestPatchIsBounded(t *testing.T) {
 		deeper += `{"op":"add","path":"/m` + strings.Repeat("/a", i+1) + `","value":{}}`
 	}
 	back := strings.Repeat(`{"op":"copy","from":"/m/big","path":"/m/copy"}{"op":"remove","path":"/m/copy"}`, 1000)
+	section := sectionOf(t, "m", nil, "{big: "+strings.Repeat("x", 1<<20)+", deep: {}}", "") // no patch changes it: each makes another one
 	for name, c := range map[string]struct {
 		patch string
 		want  []string
@@ -113,7 +114,6 @@ func TestPatchIsBounded(t *testing.T) {
 		"what takes a place":         {`{"op":"add","path":"/m/big","value":` + text(3<<20) + "}", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			section := sectionOf(t, "m", nil, "{big: "+strings.Repeat("x", 1<<20)+", deep: {}}", "")
 			patch, _, err := ParsePatch([]byte(c.patch))
 			if err == nil {
 				_, err = section.Patch(patch, Origin{})
@@ -122,7 +122,6 @@ func TestPatchIsBounded(t *testing.T) {
 		})
 	}
 
-	section := sectionOf(t, "m", nil, "{big: "+strings.Repeat("x", 1<<20)+"}", "")
 	half := patchOf(t, `{"op":"add","path":"/m/list","value":[]}`)
 	appending := patchOf(t, `{"op":"add","path":"/m/list/-","value":`+text(1<<19)+"}")
 	section, err := section.Patch(half, Origin{})

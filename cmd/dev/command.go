@@ -120,7 +120,7 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, dir string) (err error) {
 // onSecondSignal calls hurry at the second SIGINT or SIGTERM. Without it that one would end the process as it is, with a terminal in raw
 // mode and files left behind. The first one ends the context of the command. stop ends it.
 func onSecondSignal(hurry func()) (stop func()) {
-	signals, done := make(chan os.Signal, 1), make(chan struct{})
+	signals, done := make(chan os.Signal, 2), make(chan struct{}) // both are kept when a busy machine does not look between them
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
 		for range 2 {

@@ -301,7 +301,7 @@ func (s *session) runView(ctx context.Context, end func(), hurry <-chan struct{}
 }
 
 // killLimit is how long a terminal may take to be as it was before; then only its mode is. So long hooks may take to be killed, too.
-const killLimit = time.Second
+const killLimit = 3 * time.Second
 
 // keepTerminal returns what restores the mode of a terminal, whatever else becomes of it.
 func keepTerminal(in io.Reader) (restore func()) {

@@ -29,6 +29,7 @@ type devTree struct {
 	tmp  string // TMPDIR of the program
 	out  string // where the hook writes its contexts
 	home string
+	env  []string // more variables of the program
 }
 
 const greeting = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: hello}\ndata: {text: \"hello {{ .Values.global.clusterName }}\"}\n"
@@ -85,6 +86,7 @@ func (d *devTree) command(args ...string) *exec.Cmd {
 	cmd.Dir = d.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, "TMPDIR=" + d.tmp, "TERM=xterm-256color", "OUT=" + d.out, "GORACE=" + noRaceSleep, "NO_COLOR=1",
 		"ADDON_OPERATOR_LISTEN_PORT=" + freePort(d.t), "ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:" + freePort(d.t)}
+	cmd.Env = append(cmd.Env, d.env...)
 	if slices.Contains(args, "--cluster") { // that of a shell in which people look at another operator
 		cmd.Env = append(cmd.Env, "ADDON_OPERATOR_NAMESPACE=of-another-operator")
 	}
@@ -346,6 +348,7 @@ func TestDevPrintsLines(t *testing.T) {
 func TestDevEndsAtASecondSignal(t *testing.T) {
 	t.Parallel()
 	d := newDevTree(t)
+	d.env = []string{"ADDON_OPERATOR_GRACE_PERIOD=10m"} // else it may end in good order before the second one, on a busy machine
 	d.write("modules/010-hello/hooks/say.sh", "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, beforeHelm: 1}'; exit; fi\n"+
 		"exec 9>$OUT.pipe; trap '' TERM; echo '\"beforeHelm\"' >>$OUT; (while [ -e $OUT ]; do sleep 1; done)\n")
 	before := d.files()
@@ -379,18 +382,18 @@ func TestDevEndsAtASecondSignal(t *testing.T) {
 		})
 		runs = d.runs()
 	}
-	twice := func(cmd *exec.Cmd) {
+	signal := func(cmd *exec.Cmd) {
 		t.Helper()
-		for range 2 {
-			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
-			<-time.After(10 * pollInterval) // two at once may be one
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
 		}
 	}
+	const first = "stopping: no new tasks" // until then a second one could be the same
 	s := d.inTerminal()
 	began(s.await)
-	twice(s.cmd)
+	signal(s.cmd)
+	s.see(first)
+	signal(s.cmd)
 	if code := s.exit(); code != 130 {
 		t.Errorf("exit code %d", code)
 	}
@@ -405,7 +408,9 @@ func TestDevEndsAtASecondSignal(t *testing.T) {
 	cmd, expect := d.plainly()
 	expect("modules of ")
 	began(s.await)
-	twice(cmd)
+	signal(cmd)
+	expect(first)
+	signal(cmd)
 	_ = cmd.Wait() // it ends with a code
 	if code := cmd.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("exit code %d without a terminal", code)

@@ -136,11 +136,13 @@ func (h *house) journal() string { return strings.Join(strings.Fields(h.read("ou
 
 var errNotYet = errors.New("not yet")
 
-// eventually polls until the condition has no more to say.
+// eventually polls until the condition has no more to say. One that takes long, such as a program that it starts, is asked less often:
+// other tests want the processor, too.
 func (h *house) eventually(what string, condition func() error) {
 	h.t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
+		began := time.Now()
 		err := condition()
 		if err == nil {
 			return
@@ -151,7 +153,7 @@ func (h *house) eventually(what string, condition func() error) {
 		select {
 		case <-h.ctx.Done():
 			h.t.Fatalf("waiting for %s: %v", what, h.ctx.Err())
-		case <-time.After(pollInterval):
+		case <-time.After(min(max(pollInterval, 2*time.Since(began)), time.Second)):
 		}
 	}
 }

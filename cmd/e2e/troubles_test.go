@@ -55,14 +55,18 @@ func (o *operator) shows(p trouble) error {
 	if err != nil {
 		return err
 	}
-	for where, text := range map[string]string{"status": o.ask("status"), "the page": page} {
+	shown := func(where, text string) error {
 		for _, want := range p.says {
 			if want = strings.ReplaceAll(want, "NAMESPACE", o.house.namespace); !strings.Contains(text, want) {
 				return fmt.Errorf("%s has no %q:\n%s", where, want, text)
 			}
 		}
+		return nil
 	}
-	return nil
+	if err := shown("the page", page); err != nil {
+		return err // status is a program that starts: it is asked last
+	}
+	return shown("status", o.ask("status"))
 }
 
 // livePage is the text of what the live page is sent first.

@@ -155,30 +155,6 @@ func TestRBACDeniesWhatAServiceAccountWasNotGiven(t *testing.T) {
 	}
 }
 
-func TestClusterComesBackWithItsDataOnItsPort(t *testing.T) {
-	cluster := Borrow(t)
-	client := clientFor(t, cluster.RESTConfig()) // one client through all of it
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}, Data: map[string]string{"key": "value"}}
-	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-
-	cluster.Kill(t)
-	cluster.Kill(t) // of a killed one: nothing
-	if _, err := client.Discovery().ServerVersion(); err == nil {
-		t.Fatal("the API server answers after Kill")
-	}
-
-	cluster.Restart(t) // kube has the test that restarts one that runs
-	kept, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if kept.Data["key"] != "value" {
-		t.Errorf("data %v", kept.Data)
-	}
-}
-
 func TestBorrowedClusterServesOneTestAfterTheOther(t *testing.T) {
 	skipWhenShort(t)
 	var first *Cluster
@@ -191,7 +167,14 @@ func TestBorrowedClusterServesOneTestAfterTheOther(t *testing.T) {
 			t.Error("the borrowed cluster is there for others")
 		}
 	})
-	t.Run("killed", func(t *testing.T) { Borrow(t).Kill(t) })
+	t.Run("killed", func(t *testing.T) { // kube has the test in which it comes back
+		cluster := Borrow(t)
+		cluster.Kill(t)
+		cluster.Kill(t) // of a killed one: nothing
+		if _, err := clientFor(t, cluster.RESTConfig()).Discovery().ServerVersion(); err == nil {
+			t.Error("the API server answers after Kill")
+		}
+	})
 	if idle().take() != nil {
 		t.Error("a killed cluster was given back")
 	}

@@ -12,11 +12,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // What the program promises at its command line, beyond what Cluster uses.
 
-func TestProgramSaysInOneLineThatItIsReady(t *testing.T) {
+func TestProgramFromItsStartToItsEnd(t *testing.T) {
 	cluster := StartOwn(t)
 	want := regexp.MustCompile(`^devcluster ready: KUBECONFIG=` + regexp.QuoteMeta(cluster.Kubeconfig()) +
 		` server=https://127\.0\.0\.1:[0-9]+ version=v1\.[0-9]+\.[0-9]+$`)
@@ -55,22 +58,48 @@ func TestProgramSaysInOneLineThatItIsReady(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("stops on SIGTERM with 0 and keeps its port", func(t *testing.T) {
-		before := cluster.process.ready
+	maps := clientFor(t, cluster.RESTConfig()).CoreV1().ConfigMaps("default") // one client through all of it
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}, Data: map[string]string{"key": "value"}}
+	if _, err := maps.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	before := cluster.process.ready
+	t.Run("stops on SIGTERM with 0", func(t *testing.T) {
 		if err := cluster.process.command.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
 		if err := cluster.process.command.Wait(); err != nil {
 			t.Errorf("after SIGTERM: %v", err)
 		}
-		process, err := startProcess(cluster.root, cluster.dir)
-		if err != nil {
+	})
+	cluster.process = nil
+	shell := exec.Command("sh", "-c", `"$0" --dir "$1" --rm & wait`, filepath.Join(cluster.root, binDir, clusterProgram()), cluster.dir)
+	stdout, err := shell.StdoutPipe()
+	if err == nil {
+		err = shell.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = shell.Process.Kill() }) // the program ends with it
+	t.Run("comes back on its port with its data", func(t *testing.T) {
+		if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || strings.TrimSpace(line) != before {
+			t.Fatalf("started again as %q, was %q: %v", line, before, err)
+		}
+		if kept, err := maps.Get(t.Context(), "kept", metav1.GetOptions{}); err != nil || kept.Data["key"] != "value" {
+			t.Errorf("it has %v, %v", kept, err)
+		}
+	})
+	// A shell that runs it and is killed does not ask for a signal.
+	t.Run("ends with the shell that started it, and with --rm removes its directory", func(t *testing.T) {
+		if err := shell.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		cluster.process = process
-		if process.ready != before {
-			t.Errorf("restarted as %q, was %q", process.ready, before)
-		}
+		_ = shell.Wait() // says that it was killed
+		eventually(t, "the program to end and remove its directory", func(context.Context) (bool, error) {
+			_, err := os.Stat(cluster.dir)
+			return errors.Is(err, os.ErrNotExist), nil
+		})
 	})
 }
 
@@ -93,34 +122,6 @@ func TestProgramRefusesAWrongCommandLine(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A shell that runs the program and is killed takes the program with it, and
-// with --rm its directory; it does not ask for a signal.
-func TestProgramEndsWithTheShellThatStartedIt(t *testing.T) {
-	cluster := Start(t)
-	dir := filepath.Join(t.TempDir(), "cluster")
-	program := filepath.Join(cluster.root, binDir, clusterProgram())
-	shell := exec.Command("sh", "-c", `"$0" --dir "$1" --rm & wait`, program, dir)
-	stdout, err := shell.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := shell.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil || !strings.HasPrefix(line, "devcluster ready:") {
-		t.Fatalf("line %q: %v", line, err)
-	}
-	if err := shell.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = shell.Wait() // says that it was killed
-	eventually(t, "the program to end and remove its directory", func(context.Context) (bool, error) {
-		_, err := os.Stat(dir)
-		return errors.Is(err, os.ErrNotExist), nil
-	})
 }
 
 // devcluster is the program with arguments, for runs that end by themselves.
