@@ -185,10 +185,11 @@ kubectl --kubeconfig %[1]s config set-context --current --user=pod`, access, pod
 	for _, v := range container.Env {
 		if v.ValueFrom != nil {
 			field := map[string]string{"metadata.namespace": pod.Namespace, "metadata.name": pod.Name, "status.podIP": "127.0.0.1"}
-			known := false
-			if v.Value, known = field[v.ValueFrom.FieldRef.FieldPath]; !known {
+			value, known := field[v.ValueFrom.FieldRef.FieldPath]
+			if !known {
 				s.Fatalf("what is %v?", v.ValueFrom)
 			}
+			v.Value = value
 		}
 		cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
 	}
@@ -284,6 +285,7 @@ func freePort(t *testing.T) string {
 // Who follows the pages into a cluster has the modules there, with the rights that were granted and no others.
 func TestIntoACluster(t *testing.T) {
 	t.Run("by the README", func(t *testing.T) {
+		t.Parallel() // both wait for a minute: without watches the operator asks for objects so often
 		s := newStranger(t)
 		files, _, _ := strings.Cut(steps(t, readme, ownModule)[0].commands, "MODULES_DIR=")
 		s.plays([]step{{commands: files}}, `^$`)
@@ -295,6 +297,7 @@ func TestIntoACluster(t *testing.T) {
 		s.nothingIsForbidden()
 	})
 	t.Run("by the first hour", func(t *testing.T) {
+		t.Parallel() // both wait for a minute: without watches the operator asks for objects so often
 		s := newStranger(t)
 		// What the first hour has made so far, without what was only tried.
 		first, _, _ := strings.Cut(steps(t, firstHour, "## 1. Start")[0].commands, "rm -rf .run")

@@ -19,7 +19,7 @@ const (
 	firstHour = "../docs/getting-started.md"
 )
 
-var fence = regexp.MustCompile("(?s)(?:^|\n)```(\\w*)\n(.*?\n)```") //nolint:gochecknoglobals // a constant
+var fence = regexp.MustCompile("(?s)(?:^|\n)```(\\w*)\n(.*?\n)```")
 
 // section is the text of a page below a heading, up to the next heading of that depth.
 func section(t *testing.T, page, heading string) string {
