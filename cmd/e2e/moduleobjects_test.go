@@ -152,8 +152,8 @@ func TestModuleObjects(t *testing.T) {
 // definition returns the file of the kind Module, which is removed from the cluster when the test ends.
 func (h *house) definition() string {
 	h.t.Cleanup(func() {
-		cmd := exec.Command(h.tools+"/kubectl", "--kubeconfig", h.kubeconfig, "delete", "crd", "modules.addon-operator.io", "--ignore-not-found", "--wait=false")
-		_ = cmd.Run() // the cluster may be gone
+		cmd := exec.Command(h.tools+"/kubectl", "--kubeconfig", h.kubeconfig, "delete", "crd", "modules.addon-operator.io", "--ignore-not-found", "--timeout=1m") // gone, for who borrows the cluster next
+		_ = cmd.Run()                                                                                                                                             // the cluster may be gone
 	})
 	return "../../deploy/chart/module-crd.yaml"
 }
