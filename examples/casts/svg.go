@@ -18,8 +18,8 @@ const (
 	// Sizes in units of the picture, which scales with the page.
 	cellWidth, cellHeight, margin = 8.4, 18, 12
 
-	// How long a frame is shown, however long it took, and how long the last one.
-	shortest, longest, atEnd = 600 * time.Millisecond, 2 * time.Second, 6 * time.Second
+	// How long a frame is shown, however long it took, and how long the last one: a plan of 25 lines is to be read.
+	shortest, longest, atEnd = 600 * time.Millisecond, 2 * time.Second, 12 * time.Second
 )
 
 // frame is what a screen showed from a time on: the text of each row, with its colours.
