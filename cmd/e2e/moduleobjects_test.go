@@ -53,8 +53,8 @@ func TestModuleObjects(t *testing.T) {
 	t.Parallel()
 	h := houseOn(t, devclustertest.Borrow(t), modulesOfObjects)
 	crd := h.definition()
-	hasty := append(slices.Clone(hasty), "ADDON_OPERATOR_HA=true", "DEBUG_UNIX_SOCKET=", "ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
-	first := h.start(append(hasty, "ADDON_OPERATOR_POD=first")...)
+	patient := append(slices.Clone(patient), "ADDON_OPERATOR_HA=true", "DEBUG_UNIX_SOCKET=", "ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
+	first := h.start(append(patient, "ADDON_OPERATOR_POD=first")...)
 	first.expect("there is no kind Module in the cluster")
 	h.awaitRevisions("web", "1:deployed")
 
@@ -101,7 +101,7 @@ func TestModuleObjects(t *testing.T) {
 		t.Error("no metric shows that the module is suspended")
 	}
 	version := h.module("web").GetResourceVersion()
-	second := h.start(append(hasty, "ADDON_OPERATOR_POD=second")...)
+	second := h.start(append(patient, "ADDON_OPERATOR_POD=second")...)
 	second.expect("another replica holds the lease")
 	first.kill()
 	second.expect("this replica leads")
@@ -141,7 +141,7 @@ func TestModuleObjects(t *testing.T) {
 
 	h.grant("operator", rbacv1.PolicyRule{APIGroups: []string{"", "coordination.k8s.io"}, Resources: []string{"configmaps", "secrets", "events", "leases"}, Verbs: []string{"*"}})
 	h.kubeconfig = h.serviceAccount("operator")
-	third := h.start(append(hasty, "ADDON_OPERATOR_POD=third")...).ready()
+	third := h.start(append(patient, "ADDON_OPERATOR_POD=third")...).ready()
 	third.expect("objects of kind Module cannot be used", "forbidden")
 	h.awaitEvent("ModuleObjectsForbidden")
 	if n := third.count("objects of kind Module cannot be used"); n != 1 {
