@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -251,12 +252,7 @@ func refersTo(tree, node *yaml.Node) bool {
 	if tree.Kind == yaml.AliasNode {
 		return tree.Alias == node
 	}
-	for _, child := range tree.Content {
-		if refersTo(child, node) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(tree.Content, func(child *yaml.Node) bool { return refersTo(child, node) })
 }
 
 // block writes a value as lines; all but the first are indented.

@@ -22,7 +22,7 @@ const maxFindings = 10 * maxProblems
 func (s *schema) explain(key string, section any, secret func(pointer) bool) (violations []Violation, more bool) {
 	r := newReport(s, key, section, secret)
 	r.explain(s.compiled, section, nil, "")
-	violations = r.finish()
+	violations = r.findings.finish()
 	if len(violations) == 0 {
 		violations = []Violation{{Path: key, Message: errTooMuchWork.Error()}}
 	}
@@ -31,30 +31,37 @@ func (s *schema) explain(key string, section any, secret func(pointer) bool) (vi
 
 // report collects what is wrong with one value, or with one of its alternatives.
 type report struct {
-	schema  *schema
-	check   *checker
-	key     string
-	section map[string]any // the section under its key, as paths name it
-	secret  func(pointer) bool
-	asKey   bool // it is about the keys of a map, as texts
-	found   []finding
-	left    *int // bytes that may still be reported
-	inside  bool // of a message about alternatives, which it shares with others
-	cut     bool // something was left out
-	partial bool // other layers may add keys to maps: only what stays wrong is reported
-	worded  map[string]string
+	schema   *schema
+	check    *checker
+	secret   func(pointer) bool
+	asKey    bool // it is about the keys of a map, as texts
+	findings findings
+	inside   bool // of a message about alternatives, which it shares with others
+	cut      bool // something was left out
+	partial  bool // other layers may add keys to maps: only what stays wrong is reported
+	worded   map[string]string
 }
 
 func newReport(s *schema, key string, section any, secret func(pointer) bool) *report {
 	left := maxExplanation
-	return &report{schema: s, check: s.checker.begin(), key: key, section: map[string]any{key: section}, secret: secret, left: &left, worded: map[string]string{}}
+	found := findings{key: key, section: map[string]any{key: section}, left: &left}
+	return &report{schema: s, check: s.checker.begin(), secret: secret, findings: found, worded: map[string]string{}}
 }
 
 // inner is a report about an alternative, whose reasons are part of one message.
 func (r *report) inner(left *int) *report {
 	one := *r
-	one.found, one.cut, one.inside, one.left = nil, false, true, left
+	one.cut, one.inside = false, true
+	one.findings.found, one.findings.left = nil, left
 	return &one
+}
+
+// findings are what a report has found.
+type findings struct {
+	key     string
+	section map[string]any // the section under its key, as paths name it
+	found   []finding
+	left    *int // bytes that may still be reported
 }
 
 // finding is a violation before it is known whether it is worth telling.
@@ -66,7 +73,7 @@ type finding struct {
 
 // full reports that the check stops here, and remembers it.
 func (r *report) full() bool {
-	r.cut = r.cut || len(r.found) >= maxFindings || *r.left <= 0 || r.check.exhausted()
+	r.cut = r.cut || len(r.findings.found) >= maxFindings || *r.findings.left <= 0 || r.check.exhausted()
 	return r.cut
 }
 
@@ -139,7 +146,7 @@ func (r *report) keyword(s *jsonschema.Schema, keyword string) any {
 // wrong reports a value that is not what it must be, with the value when it is short and no secret.
 func (r *report) wrong(at pointer, value any, message string) {
 	if r.asKey {
-		r.add(at, "as a key "+message)
+		r.findings.add(at, "as a key "+message)
 		return
 	}
 	if !r.hides(at) {
@@ -147,15 +154,15 @@ func (r *report) wrong(at pointer, value any, message string) {
 			message += ", is " + shown
 		}
 	}
-	r.add(at, message)
+	r.findings.add(at, message)
 }
 
 func (r *report) mistyped(s *jsonschema.Schema, value any, at pointer) {
 	if r.asKey {
-		r.add(at, fmt.Sprintf("as a key expected %s, but got string", strings.Join(s.Types, " or ")))
+		r.findings.add(at, fmt.Sprintf("as a key expected %s, but got string", strings.Join(s.Types, " or ")))
 		return
 	}
-	r.add(at, fmt.Sprintf("must be %s, is %s", typeNames(r.keyword(s, "type")), describe(value)))
+	r.findings.add(at, fmt.Sprintf("must be %s, is %s", typeNames(r.keyword(s, "type")), describe(value)))
 }
 
 // content checks the keywords of the value's own type.
@@ -184,7 +191,7 @@ func (r *report) mapping(s *jsonschema.Schema, m map[string]any, at pointer, see
 	r.limit(within(len(m), -1, s.MaxProperties), s, "maxProperties", m, at)
 	for _, name := range s.Required {
 		if _, present := m[name]; !present && !r.partial && !r.full() {
-			r.add(append(slices.Clip(at), name), missing)
+			r.findings.add(append(slices.Clip(at), name), missing)
 		}
 	}
 	keys := sortedKeys(m)
@@ -315,7 +322,7 @@ func (r *report) exactlyOne(s *jsonschema.Schema, value any, at pointer, seen *e
 	case fitting == 0:
 		r.alternatives(s.OneOf, "oneOf", value, at)
 	case fitting > 1 && !r.undecided(value):
-		r.add(at, "fits more than one of the alternatives of oneOf; exactly one must fit")
+		r.findings.add(at, "fits more than one of the alternatives of oneOf; exactly one must fit")
 	}
 }
 
@@ -339,12 +346,12 @@ func (r *report) forbidden(value any, at pointer, via string) {
 	case r.asKey:
 		r.wrong(at, value, "not failed")
 	case via == "additionalProperties":
-		r.add(at, unknownKey)
+		r.findings.add(at, unknownKey)
 	case via == "unevaluatedProperties":
-		r.add(at, "is not allowed together with the other values here")
-		r.found[len(r.found)-1].unevaluated = true
+		r.findings.add(at, "is not allowed together with the other values here")
+		r.findings.found[len(r.findings.found)-1].unevaluated = true
 	default:
-		r.add(at, "is of a form that the schema excludes with not")
+		r.findings.add(at, "is of a form that the schema excludes with not")
 	}
 }
 
@@ -372,15 +379,15 @@ func (r *report) unevaluated(s *jsonschema.Schema, value any, at pointer, seen *
 // alternatives reports that none of several schemas fit, as one violation: which of them the author wanted is unknown.
 func (r *report) alternatives(branches []*jsonschema.Schema, keyword string, value any, at pointer) {
 	// The reasons are part of one message, and so are those of alternatives inside of alternatives.
-	mine := min(*r.left, 2*maxMessage)
+	mine := min(*r.findings.left, 2*maxMessage)
 	left := mine
-	path := r.path(at)
+	path := r.findings.path(at)
 	var reasons []string
 	for _, branch := range branches {
 		one := r.inner(&left)
 		one.explain(branch, value, at, "")
 		var texts []string
-		for _, v := range one.finish() {
+		for _, v := range one.findings.finish() {
 			text := strings.TrimPrefix(v.String(), path)
 			texts = append(texts, strings.TrimPrefix(strings.TrimPrefix(text, ": "), "."))
 		}
@@ -398,21 +405,21 @@ func (r *report) alternatives(branches []*jsonschema.Schema, keyword string, val
 		}
 	}
 	if r.inside {
-		*r.left -= mine - max(left, 0)
+		*r.findings.left -= mine - max(left, 0)
 	}
-	r.add(at, fmt.Sprintf("fits none of the alternatives of %s: %s", keyword, strings.Join(reasons, "; or ")))
+	r.findings.add(at, fmt.Sprintf("fits none of the alternatives of %s: %s", keyword, strings.Join(reasons, "; or ")))
 }
 
 // finish drops what only follows from something else, removes doubles and sorts by path. It keeps the first of too many.
-func (r *report) finish() []Violation {
+func (f *findings) finish() []Violation {
 	var violations []Violation
 	known := map[Violation]bool{}
-	for _, f := range r.found {
-		if known[f.Violation] || f.unevaluated && r.explained(f) {
+	for _, one := range f.found {
+		if known[one.Violation] || one.unevaluated && f.explained(one) {
 			continue
 		}
-		known[f.Violation] = true
-		violations = append(violations, f.Violation)
+		known[one.Violation] = true
+		violations = append(violations, one.Violation)
 	}
 	slices.SortStableFunc(violations, func(a, b Violation) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message))
@@ -422,20 +429,20 @@ func (r *report) finish() []Violation {
 
 // explained reports whether another violation in the same object may be the reason why the branch that knows the key does not
 // fit.
-func (r *report) explained(key finding) bool {
+func (f *findings) explained(key finding) bool {
 	parent := key.at[:len(key.at)-1]
-	return slices.ContainsFunc(r.found, func(f finding) bool { return !f.unevaluated && parent.contains(f.at) })
+	return slices.ContainsFunc(f.found, func(one finding) bool { return !one.unevaluated && parent.contains(one.at) })
 }
 
-func (r *report) add(at pointer, message string) {
-	v := Violation{Path: r.path(at), Message: shorten(message, maxMessage)}
-	*r.left -= len(v.Path) + len(v.Message)
-	r.found = append(r.found, finding{Violation: v, at: at})
+func (f *findings) add(at pointer, message string) {
+	v := Violation{Path: f.path(at), Message: shorten(message, maxMessage)}
+	*f.left -= len(v.Path) + len(v.Message)
+	f.found = append(f.found, finding{Violation: v, at: at})
 }
 
 // path words the place of a value for users.
-func (r *report) path(at pointer) string {
-	return dottedUpTo(r.section, append(pointer{r.key}, at...), maxElement)
+func (f *findings) path(at pointer) string {
+	return dottedUpTo(f.section, append(pointer{f.key}, at...), maxElement)
 }
 
 // located takes a location of the compiler apart: a JSON pointer with the escapes of a URL.

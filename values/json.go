@@ -38,8 +38,7 @@ func ParseJSON(data []byte) (any, error) {
 // jsonError adds the line to an error of the decoder.
 func jsonError(data []byte, decoder *json.Decoder, err error) error {
 	offset := decoder.InputOffset()
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		offset = syntax.Offset
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

@@ -30,7 +30,7 @@ func referenceViolations(t testing.TB, s *schema, key string, section any) []str
 	r := newReference(s, key, section)
 	r.add(root, section)
 	var texts []string
-	for _, v := range r.report.finish() {
+	for _, v := range r.report.findings.finish() {
 		texts = append(texts, v.String())
 	}
 	return texts
@@ -62,23 +62,23 @@ func (r *reference) add(failure *jsonschema.ValidationError, section any) {
 func (r *reference) alternatives(failure *jsonschema.ValidationError, keyword string, section any) {
 	at := located(failure.InstanceLocation)
 	if len(failure.Causes) == 0 {
-		r.report.add(at, "fits more than one of the alternatives of oneOf; exactly one must fit")
+		r.report.findings.add(at, "fits more than one of the alternatives of oneOf; exactly one must fit")
 		return
 	}
 	var reasons []string
 	for _, cause := range failure.Causes {
-		one := newReference(r.schema, r.report.key, section)
+		one := newReference(r.schema, r.report.findings.key, section)
 		one.add(cause, section)
 		var texts []string
-		for _, v := range one.report.finish() {
-			text := strings.TrimPrefix(v.String(), r.report.path(at))
+		for _, v := range one.report.findings.finish() {
+			text := strings.TrimPrefix(v.String(), r.report.findings.path(at))
 			texts = append(texts, strings.TrimPrefix(strings.TrimPrefix(text, ": "), "."))
 		}
 		if reason := strings.Join(texts, " and "); !slices.Contains(reasons, reason) {
 			reasons = append(reasons, reason)
 		}
 	}
-	r.report.add(at, fmt.Sprintf("fits none of the alternatives of %s: %s", keyword, strings.Join(reasons, "; or ")))
+	r.report.findings.add(at, fmt.Sprintf("fits none of the alternatives of %s: %s", keyword, strings.Join(reasons, "; or ")))
 }
 
 func (r *reference) leaf(failure *jsonschema.ValidationError, section any) {
@@ -94,24 +94,24 @@ func (r *reference) leaf(failure *jsonschema.ValidationError, section any) {
 	parent := strings.TrimSuffix(failure.KeywordLocation, "/not")
 	switch {
 	case strings.Contains(failure.KeywordLocation, "/propertyNames/"):
-		r.report.add(at, "as a key "+message)
+		r.report.findings.add(at, "as a key "+message)
 	case keyword == "not" && strings.HasSuffix(parent, "/additionalProperties"):
-		r.report.add(at, "is not a known key")
+		r.report.findings.add(at, "is not a known key")
 	case keyword == "not" && strings.HasSuffix(parent, "/unevaluatedProperties"):
-		r.report.add(at, "is not allowed together with the other values here")
-		r.report.found[len(r.report.found)-1].unevaluated = true
+		r.report.findings.add(at, "is not allowed together with the other values here")
+		r.report.findings.found[len(r.report.findings.found)-1].unevaluated = true
 	case keyword == "not":
-		r.report.add(at, "is of a form that the schema excludes with not")
+		r.report.findings.add(at, "is of a form that the schema excludes with not")
 	case keyword == "required":
 		object, _ := value.(map[string]any)
 		names, _ := limit.([]any)
 		for _, name := range names {
 			if _, present := object[name.(string)]; !present {
-				r.report.add(append(slices.Clip(at), name.(string)), "is required")
+				r.report.findings.add(append(slices.Clip(at), name.(string)), "is required")
 			}
 		}
 	case keyword == "type":
-		r.report.add(at, fmt.Sprintf("must be %s, is %s", typeNames(limit), describe(value)))
+		r.report.findings.add(at, fmt.Sprintf("must be %s, is %s", typeNames(limit), describe(value)))
 	default:
 		r.report.wrong(at, value, message)
 	}

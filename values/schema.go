@@ -151,8 +151,7 @@ func compileAs(draft *jsonschema.Draft, text []byte) (*jsonschema.Schema, error)
 func compileError(err error, origins map[string]string) error {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
-		var wrapped *jsonschema.SchemaError
-		if errors.As(err, &wrapped) && wrapped.Err != nil {
+		if wrapped, ok := errors.AsType[*jsonschema.SchemaError](err); ok && wrapped.Err != nil {
 			err = wrapped.Err
 		}
 		return errors.New(strings.TrimPrefix(err.Error(), "jsonschema: "))

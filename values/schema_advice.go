@@ -179,7 +179,7 @@ func (c *defaultCheck) compare(d *defaults, about []*jsonschema.Schema) {
 	for _, s := range about {
 		r.explain(s, d.written, nil, "")
 	}
-	for _, v := range r.finish() {
+	for _, v := range r.findings.finish() {
 		problem := shorten(d.from, maxElement) + "/default: "
 		if below := strings.TrimPrefix(strings.TrimPrefix(v.Path, key), "."); below != "" {
 			problem += below + ": "

@@ -69,36 +69,28 @@ func sentence(keyword string, limit any) string {
 		return "must be one of " + alternatives(limit)
 	}
 	text, _ := JSON(limit)
-	switch keyword {
-	case "const":
-		return "must be " + string(text)
-	case "minimum":
-		return "must be at least " + string(text)
-	case "maximum":
-		return "must be at most " + string(text)
-	case "exclusiveMinimum":
-		return "must be more than " + string(text)
-	case "exclusiveMaximum":
-		return "must be less than " + string(text)
-	case "multipleOf":
-		return "must be a multiple of " + string(text)
-	case "minLength":
-		return fmt.Sprintf("must have at least %s characters", text)
-	case "maxLength":
-		return fmt.Sprintf("must have at most %s characters", text)
-	case "minItems":
-		return fmt.Sprintf("must have at least %s elements", text)
-	case "maxItems":
-		return fmt.Sprintf("must have at most %s elements", text)
-	case "minProperties":
-		return fmt.Sprintf("must have at least %s keys", text)
-	case "maxProperties":
-		return fmt.Sprintf("must have at most %s keys", text)
-	case "pattern":
+	form := map[string]string{
+		"const":            "must be %s",
+		"minimum":          "must be at least %s",
+		"maximum":          "must be at most %s",
+		"exclusiveMinimum": "must be more than %s",
+		"exclusiveMaximum": "must be less than %s",
+		"multipleOf":       "must be a multiple of %s",
+		"minLength":        "must have at least %s characters",
+		"maxLength":        "must have at most %s characters",
+		"minItems":         "must have at least %s elements",
+		"maxItems":         "must have at most %s elements",
+		"minProperties":    "must have at least %s keys",
+		"maxProperties":    "must have at most %s keys",
+	}[keyword]
+	switch {
+	case form != "":
+		return fmt.Sprintf(form, text)
+	case keyword == "pattern":
 		return fmt.Sprintf("must match the pattern %v", limit)
-	case "format":
+	case keyword == "format":
 		return fmt.Sprintf("must have the format %v", limit)
-	case "uniqueItems":
+	case keyword == "uniqueItems":
 		return "must not have equal elements"
 	}
 	return "does not fit the keyword " + keyword
