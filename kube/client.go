@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// The limits of the client when the user sets none. They are far above those
-// of the library (5 and 10), which would make a converge wait for itself.
+// These limits apply when the user sets none. They are far above those of the library (5 and 10),
+// with which a converge would mostly wait for its own rate limit.
 const (
 	DefaultQPS       = 100
 	DefaultBurst     = 200
@@ -36,8 +36,8 @@ type Options struct {
 	Watches    Watches      // observes the failures of watches; may be nil
 }
 
-// Client holds the connections to one API server. It is safe for concurrent
-// use.
+// Client holds the connections to one API server. It is safe for concurrent use. Clients for core,
+// dynamic and metadata requests share one pool of connections.
 type Client struct {
 	config   *rest.Config
 	core     corev1.CoreV1Interface
@@ -52,8 +52,8 @@ type Client struct {
 	unfenced *rest.Config // for the Lease itself
 }
 
-// Connect makes a client. It makes no request: an API server that is away is
-// met, and named, by the first call.
+// Connect makes a client. It makes no request: if the API server is away, the first call returns an
+// error that names it.
 func Connect(o Options) (*Client, error) {
 	log := o.Log
 	if log == nil {
@@ -110,9 +110,8 @@ type Limits struct {
 	Timeout time.Duration // of one request; 0: none
 }
 
-// WithLimits makes a client with limits of its own, so that its requests do
-// not hold up those of c, nor the other way round (K6). Both share connections
-// and what they know of kinds.
+// WithLimits makes a client with limits of its own, so that its requests do not delay those of c,
+// nor the other way round (K6). Both share what they know of kinds, and pass the same Fence.
 func (c *Client) WithLimits(l Limits) (*Client, error) {
 	config := rest.CopyConfig(c.config)
 	config.QPS = orDefault(l.QPS, DefaultQPS)
@@ -155,9 +154,10 @@ func restConfig(o Options) (*rest.Config, error) {
 	return config, nil
 }
 
-// PersonConfig is the configuration of a person at a terminal, found as kubectl finds it: o.Kubeconfig, which may be
-// several files separated as in PATH, or else ~/.kube/config. The namespace is that of the context, empty when it has
-// none. A service account is never used: whoever has one in the same place means another cluster.
+// PersonConfig is the configuration of a person at a terminal, found as kubectl finds it:
+// o.Kubeconfig, which may be several files separated as in PATH, or else ~/.kube/config. The
+// namespace is that of the context, empty when it has none. A service account is never used: a
+// person who works inside a pod with one means another cluster.
 func PersonConfig(o Options) (config *rest.Config, namespace string, err error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	where := rules.GetDefaultFilename()

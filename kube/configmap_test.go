@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"addon-operator/testkit/devclustertest"
 )
@@ -25,14 +24,14 @@ func TestMergeKeys(t *testing.T) {
 		want          keys
 		conflict      string
 	}{
-		"a new key":                        {nil, nil, map[string]*string{"a": ptr.To("1")}, keys{"a": "1"}, ""},
-		"a key as in base":                 {keys{"a": "1", "b": "x"}, keys{"a": "1"}, map[string]*string{"a": ptr.To("2")}, keys{"a": "2", "b": "x"}, ""},
-		"another key has changed":          {keys{"a": "1", "b": "y"}, keys{"a": "1", "b": "x"}, map[string]*string{"a": ptr.To("2")}, keys{"a": "2", "b": "y"}, ""},
+		"a new key":                        {nil, nil, map[string]*string{"a": new("1")}, keys{"a": "1"}, ""},
+		"a key as in base":                 {keys{"a": "1", "b": "x"}, keys{"a": "1"}, map[string]*string{"a": new("2")}, keys{"a": "2", "b": "x"}, ""},
+		"another key has changed":          {keys{"a": "1", "b": "y"}, keys{"a": "1", "b": "x"}, map[string]*string{"a": new("2")}, keys{"a": "2", "b": "y"}, ""},
 		"a key to delete":                  {keys{"a": "1"}, keys{"a": "1"}, map[string]*string{"a": nil}, keys{}, ""},
-		"the key has changed":              {keys{"a": "3"}, keys{"a": "1"}, map[string]*string{"a": ptr.To("2")}, nil, "a"},
-		"the key has appeared":             {keys{"a": ""}, nil, map[string]*string{"a": ptr.To("2")}, nil, "a"},
-		"the key is gone":                  {nil, keys{"a": "1"}, map[string]*string{"a": ptr.To("2")}, nil, "a"},
-		"the key is as wanted already":     {keys{"a": "2"}, keys{"a": "1"}, map[string]*string{"a": ptr.To("2")}, keys{"a": "2"}, ""},
+		"the key has changed":              {keys{"a": "3"}, keys{"a": "1"}, map[string]*string{"a": new("2")}, nil, "a"},
+		"the key has appeared":             {keys{"a": ""}, nil, map[string]*string{"a": new("2")}, nil, "a"},
+		"the key is gone":                  {nil, keys{"a": "1"}, map[string]*string{"a": new("2")}, nil, "a"},
+		"the key is as wanted already":     {keys{"a": "2"}, keys{"a": "1"}, map[string]*string{"a": new("2")}, keys{"a": "2"}, ""},
 		"the key is deleted already":       {nil, keys{"a": "1"}, map[string]*string{"a": nil}, keys{}, ""},
 		"two of three keys have changed":   {keys{"a": "3", "b": "1", "c": "3"}, keys{"a": "1", "b": "1", "c": "1"}, map[string]*string{"a": nil, "b": nil, "c": nil}, nil, `["a" "c"]`},
 		"a key to delete that has changed": {keys{"a": "3"}, keys{"a": "1"}, map[string]*string{"a": nil}, nil, "a"},
@@ -73,7 +72,7 @@ func TestWriteConfigMap(t *testing.T) {
 		c.BinaryData = map[string][]byte{"bin": {0, 255}}
 		c.Data["other"] = "other # as it is"
 	})
-	written, err = client.ConfigMap(ns, "values").Write(ctx, written.Data, map[string]*string{"b": ptr.To("2"), "a": nil})
+	written, err = client.ConfigMap(ns, "values").Write(ctx, written.Data, map[string]*string{"b": new("2"), "a": nil})
 	must(t, err)
 	if want := map[string]string{"b": "2", "other": "other # as it is"}; !maps.Equal(written.Data, want) {
 		t.Errorf("data %q, want %q", written.Data, want)
@@ -87,11 +86,11 @@ func TestWriteConfigMap(t *testing.T) {
 	if err != nil || read.ResourceVersion != written.ResourceVersion || !maps.Equal(read.Data, written.Data) {
 		t.Errorf("read %+v, %v; written %+v", read, err, written)
 	}
-	again, err := client.ConfigMap(ns, "values").Write(ctx, read.Data, map[string]*string{"b": ptr.To("2")})
+	again, err := client.ConfigMap(ns, "values").Write(ctx, read.Data, map[string]*string{"b": new("2")})
 	if err != nil || again.ResourceVersion != read.ResourceVersion {
 		t.Errorf("writing what is there made a version: %+v, %v", again, err)
 	}
-	stale, err := client.ConfigMap(ns, "values").Write(ctx, map[string]string{"b": "1"}, map[string]*string{"b": ptr.To("3")})
+	stale, err := client.ConfigMap(ns, "values").Write(ctx, map[string]string{"b": "1"}, map[string]*string{"b": new("3")})
 	if !errors.Is(err, ErrConflict) || stale.Data["b"] != "2" || !strings.Contains(err.Error(), "values") {
 		t.Errorf("over a foreign change: %+v, %v; want ErrConflict with what is there", stale, err)
 	}
@@ -105,11 +104,11 @@ func TestWriteConfigMapAfterItsDeletion(t *testing.T) {
 	client, ctx := world.client, t.Context()
 	known := map[string]string{"a": "1 # comment", "b": "2"}
 
-	none, err := client.ConfigMap(ns, "values").Write(ctx, known, map[string]*string{"b": ptr.To("2"), "c": nil})
+	none, err := client.ConfigMap(ns, "values").Write(ctx, known, map[string]*string{"b": new("2"), "c": nil})
 	if err != nil || none.Exists() || none.Data != nil {
 		t.Errorf("nothing to write: %+v, %v; want no ConfigMap and no error", none, err)
 	}
-	written, err := client.ConfigMap(ns, "values").Write(ctx, known, map[string]*string{"b": nil, "c": ptr.To("3")})
+	written, err := client.ConfigMap(ns, "values").Write(ctx, known, map[string]*string{"b": nil, "c": new("3")})
 	if want := map[string]string{"a": "1 # comment", "c": "3"}; err != nil || !maps.Equal(written.Data, want) {
 		t.Errorf("data %q, %v; want %q", written.Data, err, want)
 	}
@@ -118,7 +117,7 @@ func TestWriteConfigMapAfterItsDeletion(t *testing.T) {
 	}
 	world.deleteConfigMap(ns, "values")
 	world.createConfigMap(ns, "values", nil)
-	written, err = client.ConfigMap(ns, "values").Write(ctx, known, map[string]*string{"c": ptr.To("3")})
+	written, err = client.ConfigMap(ns, "values").Write(ctx, known, map[string]*string{"c": new("3")})
 	if want := map[string]string{"c": "3"}; err != nil || !maps.Equal(written.Data, want) {
 		t.Errorf("into an empty one: data %q, %v; want %q", written.Data, err, want)
 	}
@@ -136,7 +135,7 @@ func TestWriteConfigMapConcurrently(t *testing.T) {
 			for round := range rounds {
 				own := fmt.Sprintf("own%d", writer)
 				var err error
-				known, err = world.client.ConfigMap(ns, "values").Write(t.Context(), known.Data, map[string]*string{own: ptr.To(fmt.Sprint(round))})
+				known, err = world.client.ConfigMap(ns, "values").Write(t.Context(), known.Data, map[string]*string{own: new(fmt.Sprint(round))})
 				if err != nil {
 					t.Errorf("writer %d: %v", writer, err)
 					return
@@ -164,7 +163,7 @@ func TestWriteConfigMapConcurrently(t *testing.T) {
 func (w *world) increment(ns string, known ConfigMap) ConfigMap {
 	for {
 		next := known.Data["shared"] + "x"
-		set := map[string]*string{"shared": &next, "turn": ptr.To(rand.Text())}
+		set := map[string]*string{"shared": &next, "turn": new(rand.Text())}
 		written, err := w.client.ConfigMap(ns, "values").Write(w.t.Context(), known.Data, set)
 		if err == nil {
 			return written
@@ -182,7 +181,7 @@ func TestWriteConfigMapRefused(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)
 	world.createConfigMap(ns, "immutable", nil)
-	world.updateConfigMap(ns, "immutable", func(c *corev1.ConfigMap) { c.Immutable = ptr.To(true) })
+	world.updateConfigMap(ns, "immutable", func(c *corev1.ConfigMap) { c.Immutable = new(true) })
 	tests := map[string]struct{ name, text, message string }{
 		"immutable": {"immutable", "x", "immutable"},
 		"too large": {"large", strings.Repeat("x", 1<<20), "1048577 bytes"},

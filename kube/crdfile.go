@@ -34,8 +34,9 @@ type crdSource struct {
 	object *unstructured.Unstructured
 }
 
-// readDefinitions reads the files below <dir>/crds of every dir, after those of subcharts: of two definitions
-// the last one counts (M1). All errors are returned together; a file with one counts for nothing.
+// readDefinitions reads the files below <dir>/crds of every dir, after those of subcharts: of two
+// definitions with one name the last one counts (M1). All errors are returned together; nothing of
+// a file with an error is used.
 func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 	var all []crdSource
 	var errs []error
@@ -63,10 +64,10 @@ func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 	return all, errors.Join(errs...)
 }
 
-// CRDFiles lists the files with YAML or JSON below crds/ of a directory in order, but for those whose names begin
-// like one to skip, and those that are ignored (M1); one that is not there has none. Links are followed, as Helm does.
-// Hidden entries are left out: a directory that is mounted from a ConfigMap holds each file
-// twice, once below "..data".
+// CRDFiles lists the YAML and JSON files below crds/ of a directory in order, except those whose
+// names begin with a prefix to skip, and those that .helmignore names (M1). A missing directory has
+// none. Links are followed, as Helm does. Hidden entries are left out: a directory that is mounted
+// from a ConfigMap holds each file twice, once below "..data".
 func CRDFiles(dir string, o CRDOptions) ([]string, error) {
 	files, err := crdFiles(filepath.Join(dir, "crds"), o.SkipPrefixes, map[string]bool{})
 	if err == nil && len(files) > 0 && o.Ignored != nil {
@@ -83,7 +84,7 @@ func CRDFiles(dir string, o CRDOptions) ([]string, error) {
 	return files, nil
 }
 
-// crdFiles visits no directory twice: a link may lead to one that is above it.
+// crdFiles visits no directory twice: a link may lead to a directory above it.
 func crdFiles(root string, skip []string, visited map[string]bool) (files []string, err error) {
 	resolved, err := filepath.EvalSymlinks(root)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -169,8 +170,8 @@ const (
 	maxCRD     = 4 << 20
 )
 
-// readDefinitionText reads a file that is one: a named pipe may have no
-// writer, and a device may never end.
+// readDefinitionText reads a regular file only: a named pipe may have no writer, and a device may
+// never end.
 func readDefinitionText(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -269,8 +270,8 @@ func checkDefinition(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// complete takes out what only the API server may say, adds the labels, and
-// sums up.
+// complete removes what only the API server may set, adds the labels, and computes the hash of the
+// result. The hash tells whether the definition in the cluster has to be applied again.
 func (d *crdSource) complete(labels map[string]string) error {
 	delete(d.object.Object, "status")
 	metadata, _ := d.object.Object["metadata"].(map[string]any)

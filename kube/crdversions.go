@@ -26,8 +26,9 @@ import (
 )
 
 const (
-	// crdSettle is how long API servers may go on storing objects in the version that was the stored one before. They
-	// allow each other as much time before a new definition is in use.
+	// crdSettle is how long API servers may continue to store objects in the version that was the
+	// stored one before: replicas of an API server allow each other this time before a new
+	// definition is in use.
 	crdSettle = 5 * time.Second
 
 	rewriteMost    = 50_000           // objects of one kind
@@ -38,11 +39,14 @@ const (
 	rewriteLog     = 10 * time.Second // between two messages
 )
 
-// leaveVersions prepares a definition for a file that drops versions in which objects may be stored: once they are out of
-// the definition, such objects can no longer be read or deleted. It writes all objects again, which stores them in the
-// version that the file stores, and then takes the old versions out of status.storedVersions (M3). Until then the
-// definition keeps them, and what converts objects now. Objects are not written again in a version that ranks below one that
-// is dropped, as in a rollback: they would lose the fields that only the later one has.
+// leaveVersions prepares a definition for a file that drops versions in which objects may be
+// stored. Once a version is out of the definition, such objects can no longer be read or deleted.
+// So it writes all objects again, which stores them in the version that the file stores, and then
+// takes the old versions out of status.storedVersions (M3). Until then the definition keeps them,
+// and what converts objects now.
+//
+// Objects are not written again in a version that ranks below a dropped one, as in a rollback: they
+// would lose the fields that only the later version has.
 func (c crdInstaller) leaveVersions(ctx context.Context, d crdSource, next, live *unstructured.Unstructured) error {
 	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
 	dropped := slices.DeleteFunc(slices.Clone(stored), func(v string) bool { return versionOf(next, v) != nil })
@@ -107,8 +111,10 @@ func (c crdInstaller) count(ctx context.Context, gvr schema.GroupVersionResource
 	return objects, nil
 }
 
-// rewrite writes all objects of a kind as they are, which the API server then stores in the stored version. A single object
-// is tried again: the next call would begin with the first one.
+// rewrite writes all objects of a kind as they are, which the API server then stores in the stored
+// version. It has a client of its own, so that thousands of writes do not use up the rate of
+// everything else. An object that fails is tried again here: the next call would begin with the
+// first object.
 func (c crdInstaller) rewrite(ctx context.Context, gvr schema.GroupVersionResource) error {
 	switch objects, err := c.count(ctx, gvr); {
 	case err != nil || objects == 0:
@@ -154,7 +160,8 @@ func (c crdInstaller) rewrite(ctx context.Context, gvr schema.GroupVersionResour
 	return nil
 }
 
-// namesOf lists all objects of a kind before one of them is written: an API server forgets soon where a list was.
+// namesOf lists all objects of a kind before one of them is written: the token of a paged list
+// expires after some minutes.
 func namesOf(ctx context.Context, resource metadata.Getter) (names []types.NamespacedName, err error) {
 	pages := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) })
 	err = pages.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
@@ -175,7 +182,8 @@ func tooMany(objects int64) error {
 		"(https://kubernetes.io/docs/tasks/manage-kubernetes-objects/storage-version-migration/), and take the version out of status.storedVersions", objects, rewriteMost)
 }
 
-// writeAgain writes one object as it is. One that is gone needs no more.
+// writeAgain writes one object as it is, by an empty patch, so that no other writer is overwritten.
+// An object that is gone needs no more.
 func writeAgain(ctx context.Context, resource metadata.Getter, name types.NamespacedName) error {
 	var in metadata.ResourceInterface = resource
 	if name.Namespace != "" {
@@ -216,9 +224,10 @@ func (c crdInstaller) forget(ctx context.Context, live *unstructured.Unstructure
 	return nil
 }
 
-// withVersions is a definition that keeps versions of the one in the cluster, and the webhook that converts them: without it,
-// the API server would only rename the version, and drop the fields that the other one does not have. It does not count as
-// installed.
+// withVersions is a definition that keeps some versions of the one in the cluster, and the webhook
+// that converts them. Without the webhook the API server would only rename the version, and drop
+// the fields that the other one does not have. It lacks the annotation with the hash, so that it
+// does not count as installed.
 func withVersions(next, live *unstructured.Unstructured, names []string) (*unstructured.Unstructured, error) {
 	between := next.DeepCopy()
 	unstructured.RemoveNestedField(between.Object, "metadata", "annotations", crdHash)

@@ -37,8 +37,8 @@ type (
 	watcher func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 )
 
-// feed keeps a store equal to what the API server has, whatever happens to the
-// connection. It is a reflector whose failures can be seen.
+// feed keeps a store equal to what the API server has, whatever happens to the connection. It is a
+// reflector of client-go whose failures are visible, and whose pauses depend on their cause.
 type feed struct {
 	name    string // of what is watched, for logs: "secrets in namespace a"
 	key     sourceKey
@@ -111,8 +111,8 @@ func (f *feed) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	return f.WatchWithContext(context.Background(), options)
 }
 
-// ListWithContext lists and notes a failure. A success is none yet: a role may
-// allow to list and not to watch, and the watch comes next.
+// ListWithContext lists and notes a failure. A success does not end an outage yet: a role may allow
+// list and not watch, and the watch comes next.
 func (f *feed) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	watched, unanswered := f.watchAttempts(ctx, "list")
 	if err := f.passed(watched, options.ResourceVersion); err != nil {
@@ -163,11 +163,10 @@ func unsupported(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// plain leaves out the address of a request, which hides what went wrong: the
-// name of the watch says all of it that people care for.
+// plain removes the URL of a request from its error, because it hides what went wrong; the name of
+// the watch is logged anyway.
 func plain(err error) error {
-	var request *url.Error
-	if errors.As(err, &request) {
+	if request, ok := errors.AsType[*url.Error](err); ok {
 		err = request.Err
 	}
 	if errors.Is(err, io.EOF) {
@@ -176,8 +175,8 @@ func plain(err error) error {
 	return err
 }
 
-// note keeps the outcome of a request. A resource version that is too old or
-// too new is the ordinary way to learn that a new list is due.
+// note keeps the outcome of a request. A resource version that is too old or too new is no failure:
+// it is how a reflector learns that a new list is due.
 func (f *feed) note(ctx context.Context, verb string, err error) {
 	switch {
 	case ctx.Err() != nil:

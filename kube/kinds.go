@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// discoveryInterval is the shortest time between two discoveries that misses
-// ask for.
+// discoveryInterval is the shortest time between two discoveries that are made because a kind was
+// not found: a hook with a misspelt kind must not load the API server.
 const discoveryInterval = time.Second
 
 // errNoKind says that the API server knows no such kind (now).
@@ -36,15 +36,15 @@ func (k kind) groupKind() schema.GroupKind {
 	return schema.GroupKind{Group: k.resource.Group, Kind: k.name}
 }
 
-// kinds resolves what users write into resources. The answer of discovery is
-// kept and asked for again only when something is not found in it, at most
-// once each discoveryInterval.
+// kinds resolves the kinds that users write into resources (C15). The answer of discovery is kept
+// and asked for again only when something is not found in it, at most once each discoveryInterval.
+// client-go's own cache never asks again for an unknown kind.
 type kinds struct {
 	server catalog
 
 	mu      sync.Mutex // held while discovering: all who miss wait for one answer
 	index   *kindIndex
-	gone    kindIndex // what was served before, the latest last
+	gone    kindIndex // what was served before and is not now, the latest last; to tell a deleted kind from a misspelt one
 	fetched time.Time
 }
 

@@ -28,13 +28,13 @@ import (
 type LeaseOptions struct {
 	Namespace, Name string
 	Identity        string // of this process; no two processes have the same
-	// A leader renews each RetryPeriod. It stops acting RenewDeadline after the beginning of
-	// its last successful renewal; another replica takes over at the earliest Duration after
-	// it saw that renewal. What lies between is the time to kill hooks and cut writes.
+	// A leader renews each RetryPeriod. It stops acting RenewDeadline after the beginning of its
+	// last successful renewal. Another replica takes over Duration after it has seen that renewal,
+	// at the earliest. The time in between is for killing hooks and cutting off writes.
 	Duration, RenewDeadline, RetryPeriod time.Duration
 }
 
-// Check says what is wrong with the times.
+// Check says what is wrong with the durations; all mistakes are joined.
 func (o LeaseOptions) Check() error {
 	var errs []error
 	if o.Duration < time.Second || o.Duration%time.Second != 0 {
@@ -59,9 +59,9 @@ type LeaseStatus struct {
 	Problem     string    // last error while accessing the Lease; empty when there is none
 }
 
-// Lease is the part of one replica in the election of a leader (L1). The election itself
-// is client-go's; here is what makes it safe to act on: a Fence, which is open no longer
-// than the Lease is surely held.
+// Lease is the part of one replica in the election of a leader (L1). The election itself is
+// client-go's. What is added makes it safe to act on: a Fence, which is open no longer than the
+// Lease is certainly held, and a watch, by which a follower notices a released Lease at once.
 type Lease struct {
 	options LeaseOptions
 	fence   *Fence
@@ -75,18 +75,18 @@ type Lease struct {
 	stopped chan struct{}
 	won     chan struct{} // closed when this replica leads
 	waits   chan struct{} // closed when it is known that this replica does not lead at once
-	due     chan struct{} // one place: a follower should look at the Lease at once
+	due     chan struct{} // capacity one: a follower should look at the Lease at once
 
 	mu       sync.Mutex
 	status   LeaseStatus
 	ended    string    // identity of a process that is known to have ended
 	uid      types.UID // of the Lease in the last event of the watch
-	seen     time.Time // the holder showed itself last
+	seen     time.Time // when the holder showed itself last
 	duration time.Duration
-	renewed  metav1.Time // by another, as the election has seen it
-	expires  *time.Timer // looks when that was too long ago
+	renewed  metav1.Time // by another replica, as the election has seen it
+	expires  *time.Timer // fires when that was too long ago
 	reading  error       // of the last look at the Lease
-	writing  error       // of the last bid for it
+	writing  error       // of the last attempt to take it
 }
 
 // NewLease prepares the competition for a Lease. It makes no request. The client must

@@ -30,8 +30,8 @@ const (
 )
 
 const (
-	moduleManager = "addon-operator" // of fields
-	// writtenByOperator marks objects that the operator has created, and may delete.
+	moduleManager = "addon-operator" // field manager of the status
+	// managedByLabel marks objects that the operator has created, and may delete.
 	managedByLabel = "app.kubernetes.io/managed-by"
 	managedBy      = "addon-operator"
 )
@@ -43,7 +43,9 @@ func moduleResource() schema.GroupVersionResource {
 // moduleCRDName is that of the definition.
 func moduleCRDName() string { return moduleResource().GroupResource().String() }
 
-// ModuleStatus is the status of an object of kind Module. Package actors/objects fills it.
+// ModuleStatus is the status of an object of kind Module (J14). Package actors/objects fills it.
+// Its fields are those of deploy/chart/module-crd.yaml, which explains them; what that file lacks
+// the API server drops.
 type ModuleStatus struct {
 	ObservedGeneration          int64              `json:"observedGeneration,omitempty"`
 	Phase                       string             `json:"phase"`

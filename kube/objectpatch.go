@@ -25,7 +25,8 @@ const (
 	deletePoll  = time.Second
 )
 
-// Patcher executes the object patches that hooks ask for. It is safe for concurrent use.
+// Patcher executes the object patches that hooks ask for (chapter K). It is safe for concurrent
+// use. Parsing is in kube/objectpatch; what one operation does is in the methods of target.
 type Patcher struct {
 	dynamic dynamic.Interface
 	kinds   *kinds
@@ -39,8 +40,8 @@ func NewPatcher(c *Client) *Patcher {
 }
 
 // CheckObjectPatches says what cannot be right with operations, without writing: a kind that the
-// API server does not serve, a namespace that is missing or too much (K7). All errors are
-// returned together. What needs the objects, or permissions, shows when they are executed.
+// API server does not serve, a namespace that is missing or must not be there (K7). All errors are
+// returned together. What depends on the objects, or on permissions, fails when they are executed.
 func (c *Patcher) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
 	var errs failures
 	defined := false // an operation before brings a kind
@@ -54,8 +55,8 @@ func (c *Patcher) CheckObjectPatches(ctx context.Context, patches []objectpatch.
 	return errs.join()
 }
 
-// failures are the operations that failed. There can be tens of thousands: one
-// reason, such as a missing permission, is often that of all.
+// failures are the errors of operations. There can be tens of thousands, often with one reason such
+// as a missing permission, so only the first hundred are kept.
 type failures struct {
 	first []error
 	more  int
@@ -77,9 +78,9 @@ func (f *failures) join() error {
 	return errors.Join(f.first...)
 }
 
-// ApplyObjectPatches executes operations in order. After an error the rest is still tried, and
-// all errors are returned together (K5), the first hundred of them in words, with the operations
-// that are left: those that failed, in their order, and when ctx ends those that were not tried.
+// ApplyObjectPatches executes operations in order. After an error the rest is still tried, and all
+// errors are returned together (K5). left are the operations to repeat: those that failed, in their
+// order, and when ctx ends those that were not tried.
 func (c *Patcher) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	var errs failures
 	defined := false
@@ -99,8 +100,8 @@ func (c *Patcher) ApplyObjectPatches(ctx context.Context, patches []objectpatch.
 	return left, errs.join()
 }
 
-// answered reports whether the API server has refused a request; without an answer it may have
-// done what was asked.
+// answered reports whether the API server has refused a request. Without an answer it may have done
+// it, so a repetition must accept its effect.
 func answered(err error) bool {
 	return apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsTimeout(err) && !apierrors.IsInternalError(err)
 }
@@ -142,16 +143,16 @@ func (c *Patcher) applyObjectPatch(ctx context.Context, p objectpatch.Patch, def
 	return err
 }
 
-// needless reports that there is nothing to do, because no object of the kind exists: the hook
-// expects that its kind may be missing, or the kind that a delete names was served before. A
-// delete of a kind that was never served is a mistake (K3).
+// needless reports that there is nothing to do because no object of the kind can exist: the hook
+// expects that its kind may be missing, or the kind of a delete was served before. A delete of a
+// kind that was never served is a mistake (K3).
 func (c *Patcher) needless(p objectpatch.Patch, err error) bool {
 	return errors.Is(err, errNoKind) &&
 		(p.IgnoreMissingObject && !p.Creates() || p.Deletes() && c.kinds.wasServed(p.APIVersion, p.Kind))
 }
 
-// targetOfNewKind waits for a kind that an operation before has defined: the
-// API server serves it a moment later.
+// targetOfNewKind waits for a kind that an earlier operation has defined: the API server serves it
+// a moment later.
 func (c *Patcher) targetOfNewKind(ctx context.Context, p objectpatch.Patch) (target, error) {
 	for deadline := time.Now().Add(kindRecent); ; {
 		if err := sleep(ctx, discoveryInterval); err != nil {
@@ -221,8 +222,8 @@ func (to target) object(p objectpatch.Patch) *unstructured.Unstructured {
 	return (&unstructured.Unstructured{Object: content}).DeepCopy()
 }
 
-// create makes the object. Hooks write what a snapshot has shown them: the API
-// server refuses its version on a new object, before it says that there is one.
+// create creates the object. Hooks write what a snapshot has shown them, and the API server refuses
+// a resourceVersion on a new object before it reports that the object exists; so it is removed.
 func (to target) create(ctx context.Context, p objectpatch.Patch) error {
 	object := to.object(p)
 	object.SetResourceVersion("")
@@ -253,8 +254,8 @@ func (to target) delete(ctx context.Context, p objectpatch.Patch, policy metav1.
 	return to.api.Delete(ctx, p.Name, metav1.DeleteOptions{PropagationPolicy: &policy}, subresources(p)...)
 }
 
-// deleteAndWait deletes with all dependents and waits until the object, not
-// another one of its name, is gone.
+// deleteAndWait deletes with all dependents, and waits until the object is gone. Another object of
+// the same name (UID) counts as gone.
 func (to target) deleteAndWait(ctx context.Context, p objectpatch.Patch) error {
 	object, err := to.api.Get(ctx, p.Name, metav1.GetOptions{})
 	if err != nil {
@@ -286,8 +287,8 @@ func (to target) patch(ctx context.Context, p objectpatch.Patch, patchType types
 	return err
 }
 
-// jqPatch replaces the object by what the filter makes of it, again when
-// someone else was faster.
+// jqPatch replaces the object by what the filter makes of it, and begins again if another client
+// was faster.
 func (to target) jqPatch(ctx context.Context, p objectpatch.Patch) error {
 	return retryOnConflict(func() error {
 		live, err := to.api.Get(ctx, p.Name, metav1.GetOptions{}, subresources(p)...)

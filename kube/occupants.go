@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Occupants are those who use a namespace in which an operator is about to begin.
+// Occupants are those who use a namespace in which a second operator is about to be started, as the
+// command dev does: two operators would undo each other's work.
 type Occupants struct {
 	// Lease is the one that has not expired; without a holder there is none.
 	Lease HeldLease
@@ -36,8 +37,9 @@ type HeldLease struct {
 // maxNamed bounds how many objects of one kind are named.
 const maxNamed = 5
 
-// Occupants looks for another operator in a namespace: one that holds the Lease, a workload that runs one, its ConfigMap and its
-// releases.
+// Occupants looks for another operator in a namespace: one that holds the Lease, a workload that
+// runs one, its ConfigMap and its releases. What may not be read is listed in Unknown and is no
+// error.
 func (c *Client) Occupants(ctx context.Context, namespace, lease, configMap string) (o Occupants, err error) {
 	of := func(group, version, resource string) func(string, metav1.ListOptions) ([]unstructured.Unstructured, error) {
 		return func(name string, options metav1.ListOptions) ([]unstructured.Unstructured, error) {
@@ -124,7 +126,8 @@ func held(lease unstructured.Unstructured, now time.Time) HeldLease {
 	return HeldLease{holder, since, duration - since}
 }
 
-// runsOperator reports whether a workload has a container that looks like an operator.
+// runsOperator reports whether a workload has a container that looks like an operator, by its
+// image, command or variables. It may be wrong: the answer is a warning for a person.
 func runsOperator(workload unstructured.Unstructured) bool {
 	containers, _, _ := unstructured.NestedSlice(workload.Object, "spec", "template", "spec", "containers")
 	return slices.ContainsFunc(containers, func(one any) bool {

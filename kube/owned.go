@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// How much Owned reads: objects of each kind and namespace, a page of them, and how many requests at the same time.
+// These limit what Owned reads: objects of each kind and namespace, objects in a page, and requests
+// at the same time.
 const (
 	ownedPerKind = 5000
 	ownedPage    = 500
@@ -48,9 +49,10 @@ type OwnedTree struct {
 	AtLeast bool
 }
 
-// Owned reads objects, and those that they own: directly or over others, in their namespaces, at most so many of them. Kinds that
-// may not be listed are left out, and named. It reads the metadata of all objects of these namespaces, in pages, and of what it
-// returns the whole.
+// Owned reads objects and those that they own, directly or through others, in their namespaces, at
+// most most of them. Kinds that may not be listed are left out, and named in Unlisted. The API
+// server cannot be asked for the objects of an owner, so the metadata of all objects of these
+// namespaces is read, in pages, and of the result the whole objects.
 func (c *Client) Owned(ctx context.Context, roots []ObjectName, most int) (OwnedTree, error) {
 	d, err := c.Discover(ctx)
 	if err != nil {
@@ -92,16 +94,16 @@ func (c *Client) Owned(ctx context.Context, roots []ObjectName, most int) (Owned
 	return o.tree, nil
 }
 
-// ownedSearch is one call of Owned.
+// ownedSearch is one call of Owned. The mutex is for the lists, which run in parallel.
 type ownedSearch struct {
 	client *Client
 	kinds  []kind
-	most   int
+	most   int // how many owned objects may still be added
 
 	mu       sync.Mutex
 	children map[types.UID][]*OwnedObject // by the owner
-	uids     map[*OwnedObject]types.UID
-	seen     map[types.UID]bool
+	uids     map[*OwnedObject]types.UID   // of the children, known from their metadata
+	seen     map[types.UID]bool           // objects that are in the tree already
 	tree     OwnedTree
 }
 
@@ -125,7 +127,7 @@ func listed(lists []*metav1.APIResourceList) (all []kind) {
 	return all
 }
 
-// read reads objects whole.
+// read reads objects whole. One that cannot be read has its error, and does not end the search.
 func (o *ownedSearch) read(ctx context.Context, objects []*OwnedObject) error {
 	group, reading := errgroup.WithContext(ctx)
 	group.SetLimit(ownedWidth)
@@ -212,7 +214,8 @@ func (o *ownedSearch) found(k kind, m *metav1.PartialObjectMetadata) {
 	}
 }
 
-// adopt gives a parent what it owns, and returns that: each object once, so that a ring of owners ends, as long as there is room.
+// adopt gives a parent what it owns, and returns that. Each object is added once, so that a cycle
+// of owners ends, and as long as there is room.
 func (o *ownedSearch) adopt(parent *OwnedObject) []*OwnedObject {
 	if parent.Object == nil {
 		return nil

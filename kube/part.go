@@ -116,7 +116,7 @@ func (p *part) remove(u update) {
 		return // notified already
 	}
 	if u.entry.failed {
-		w.filterFailed(u, old)
+		w.filter.note(u, old)
 		u.entry.result = old.result
 	}
 	p.drop(u.key, u.entry, u.version)
@@ -147,7 +147,7 @@ func (p *part) set(u update, silent bool) {
 		old, cached = entry{}, false
 	}
 	if u.entry.failed {
-		w.filterFailed(u, old)
+		w.filter.note(u, old)
 	}
 	same := cached && old.sum == u.entry.sum && old.failed == u.entry.failed
 	if same {

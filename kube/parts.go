@@ -19,7 +19,12 @@ func (w *Watch) run(ctx context.Context) {
 		switch {
 		case err == nil:
 			w.kindFound(ctx, found)
-			w.waitLost(ctx)
+			select {
+			case <-ctx.Done():
+			case <-w.lost:
+				// A kind that is being deleted may still be known to discovery; the source, which goes on trying, calls again.
+				_ = sleep(ctx, discoveryInterval)
+			}
 			pause, fresh = newPause(pauseLost), true
 		case errors.Is(err, errNoKind):
 			w.kindGone(err)
@@ -54,25 +59,6 @@ func (w *Watch) awaitKind(ctx context.Context) {
 			return
 		}
 		alarm.wait(ctx, changed)
-	}
-}
-
-// kindMissing makes run look whether the kind is still there. It never blocks.
-func (w *Watch) kindMissing() {
-	select {
-	case w.lost <- struct{}{}:
-	default:
-	}
-}
-
-// waitLost waits until a source cannot find its resource, and then until
-// discovery may be asked again. A kind that is being deleted may still be
-// known to discovery then; the source, which goes on trying, calls again.
-func (w *Watch) waitLost(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-w.lost:
-		_ = sleep(ctx, discoveryInterval) // run asks ctx
 	}
 }
 

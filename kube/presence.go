@@ -14,19 +14,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Presence knows which objects exist of those that bear some labels: one
-// metadata-only watch for each kind that anybody asks for, of whose objects only
-// the names are kept. It is safe for concurrent use.
+// Presence knows which objects with some labels exist: one metadata-only watch for each kind that
+// is asked for, of whose objects only the names are kept. It is safe for concurrent use.
 //
-// What it knows may be a moment late: an object that it calls absent may have
-// just been created, and one that it has may have just gone.
+// What it knows may be a moment late: an object that it calls absent may have just been created,
+// and one that it has may have just gone. helm therefore looks again before it acts.
 type Presence struct {
 	client *Client
 	pause  time.Duration // between two polls of a kind
 
 	mu     sync.Mutex
 	ctx    context.Context // of the watches; nil: not started
-	labels string
+	labels string          // a label selector, as text
 	report PresenceReport
 	kinds  map[schema.GroupKind]*presentKind
 	wanted map[string]map[schema.GroupKind][]types.NamespacedName // by owner
@@ -63,8 +62,8 @@ func (p *Presence) Start(ctx context.Context, labels string, report PresenceRepo
 // Follow begins to watch a kind, and does not wait for it.
 func (p *Presence) Follow(m *meta.RESTMapping) { p.of(m) }
 
-// Has reports whether an object is known to exist; it waits for the first list
-// of its kind.
+// Has reports whether an object is known to exist. It waits for the first list of its kind, and
+// returns false if ctx ends before.
 func (p *Presence) Has(ctx context.Context, m *meta.RESTMapping, name types.NamespacedName) bool {
 	k := p.of(m)
 	if k == nil {
@@ -81,8 +80,8 @@ func (p *Presence) Has(ctx context.Context, m *meta.RESTMapping, name types.Name
 	return ok && k.err == nil
 }
 
-// MayExist reports whether an object is there, as far as the watches know; it
-// never waits. What they do not know counts as present.
+// MayExist reports whether an object exists, as far as the watches know; it never waits. What they
+// do not know counts as present: nobody should heal what may be there.
 func (p *Presence) MayExist(kind schema.GroupKind, name types.NamespacedName) bool {
 	p.mu.Lock()
 	k := p.kinds[kind]
@@ -101,8 +100,9 @@ func (p *Presence) MayExist(kind schema.GroupKind, name types.NamespacedName) bo
 	return ok || k.err != nil && !apierrors.IsNotFound(k.err)
 }
 
-// Want remembers which objects an owner has, for the kinds that must be polled, and for watches that are
-// slower than whoever deletes an object that was just created; none forgets the owner.
+// Want remembers which objects an owner has; none forgets the owner. They are needed for kinds that
+// must be polled, and for a watch that begins after another client has deleted an object that was
+// just created: no event would show that.
 func (p *Presence) Want(owner string, objects map[schema.GroupKind][]types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,8 +118,8 @@ func (p *Presence) Want(owner string, objects map[schema.GroupKind][]types.Names
 	}
 }
 
-// of returns the watch of a kind; it begins with the first who asks. When that
-// version is no longer served, a request for another version gets a new watch.
+// of returns the watch of a kind, which begins with the first request. If its version is no longer
+// served, a request for another version begins a new watch.
 func (p *Presence) of(m *meta.RESTMapping) *presentKind {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -250,7 +250,7 @@ func (k *presentKind) Replace(all []*metav1.PartialObjectMetadata, _ string) {
 	k.ask(unseen) // the list may be older than they are
 }
 
-// ask reports those of the objects that do not exist.
+// ask gets objects one by one, and reports those that do not exist.
 func (k *presentKind) ask(names []types.NamespacedName) {
 	k.presence.mu.Lock()
 	ctx := k.presence.ctx
@@ -274,6 +274,7 @@ func (k *presentKind) lose(name types.NamespacedName) {
 	k.notify(name)
 }
 
+// swap replaces what is known, and reports what is gone.
 func (k *presentKind) swap(fresh map[types.NamespacedName]struct{}) {
 	k.mu.Lock()
 	old := k.live
@@ -286,7 +287,7 @@ func (k *presentKind) swap(fresh map[types.NamespacedName]struct{}) {
 	}
 }
 
-// missing records that the API server does not serve the kind in this version.
+// missing reports whether the API server does not serve the kind in this version.
 func (k *presentKind) missing() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -305,9 +306,9 @@ func (k *presentKind) Alive() {
 	k.once.Do(func() { close(k.ready) })
 }
 
-// Failed implements MetadataStore. With a lost connection the names stay, but
-// are not relied on. With a kind its objects are gone. What may not be watched
-// is polled.
+// Failed implements MetadataStore. If the connection is lost, the names stay, but MayExist does not
+// rely on their absence. If the kind is gone, so are its objects. A kind that may not be watched is
+// polled.
 func (k *presentKind) Failed(err error) {
 	k.mu.Lock()
 	first := k.err == nil
@@ -332,7 +333,7 @@ func (k *presentKind) Failed(err error) {
 	k.once.Do(func() { close(k.ready) })
 }
 
-// poll asks for the objects of this kind that anybody wants.
+// poll asks for the wanted objects of this kind, at most once in a pause.
 func (k *presentKind) poll() {
 	p := k.presence
 	if time.Since(k.polled) < p.pause {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Said is something that an operator has said by a Kubernetes Event.
+// Said is something that an operator has reported by a Kubernetes Event, as the command events
+// shows it; Events of others in the namespace are left out.
 type Said struct {
 	Last    time.Time `json:"last"` // when it was said last, First when first
 	First   time.Time `json:"first"`
@@ -34,11 +36,12 @@ const (
 	// eventsAtATime and mostEvents limit what is read, and what is kept of it: the newest ones.
 	eventsAtATime = 500
 	mostEvents    = 1000
-	// eventsPause is between two attempts to follow.
+	// eventsPause is the time between two attempts to watch.
 	eventsPause = time.Second
 )
 
-// Said lists what operators have said in a namespace, the oldest first; of very many the newest.
+// Said lists what operators have reported in a namespace, the oldest first; of more than mostEvents
+// the newest.
 func (c *Client) Said(ctx context.Context, namespace string) ([]Said, error) {
 	all, _, err := c.said(ctx, namespace)
 	return all, err
@@ -66,10 +69,11 @@ func (c *Client) said(ctx context.Context, namespace string) (all []Said, versio
 	}
 }
 
-// FollowSaid calls say for what operators have said in a namespace, and then for what they say, until ctx is done or say
-// fails. A watch that ends is begun again.
+// FollowSaid calls say for what operators have reported in a namespace, and then for what they
+// report, until ctx is done (then it returns nil) or say fails. A watch that ends is begun again.
+// Only the first list, and a denial, are errors.
 func (c *Client) FollowSaid(ctx context.Context, namespace string, say func(Said) error) error {
-	heard := map[types.UID]int{} // counts
+	heard := map[types.UID]int{} // the counts that were shown: a repeated Event is the same object with a higher count
 	for first := true; ; first = false {
 		all, version, err := c.said(ctx, namespace)
 		switch {
@@ -94,11 +98,7 @@ func (c *Client) FollowSaid(ctx context.Context, namespace string, say func(Said
 			known[s.uid] = true
 		}
 		if err == nil { // what is gone is not said again
-			for uid := range heard {
-				if !known[uid] {
-					delete(heard, uid)
-				}
-			}
+			maps.DeleteFunc(heard, func(uid types.UID, _ int) bool { return !known[uid] })
 		}
 		select {
 		case <-ctx.Done():
@@ -147,7 +147,8 @@ func saidBy(e *corev1.Event) Said {
 	}
 }
 
-// earlier orders Events by their times, which are whole seconds, and then as they were written.
+// earlier orders Events by their times, which are whole seconds, then by resourceVersion: the order
+// in which they were written.
 func earlier(a, b Said) int {
 	written, err := resourceversion.CompareResourceVersion(a.version, b.version)
 	if err != nil {

@@ -98,7 +98,7 @@ func (s SecretStore) tryWrite(ctx context.Context, base map[string]string, set m
 	return SecretOf(object), nil
 }
 
-// withoutObject keeps of a refusal what kind it is: its text may quote what was written.
+// withoutObject reduces a refusal to its reason: the text may quote the secret that was written.
 func withoutObject(err error) error {
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
 		return fmt.Errorf("the API server refuses it: %s", apierrors.ReasonForError(err))
@@ -106,7 +106,7 @@ func withoutObject(err error) error {
 	return err
 }
 
-// writableSecret foretells the refusals of the API server.
+// writableSecret predicts refusals of the API server whose texts would not say what to do.
 func writableSecret(object *corev1.Secret, data map[string]string) error {
 	if object.Immutable != nil && *object.Immutable {
 		return errors.New("it is immutable: delete it and create it again without 'immutable: true'")

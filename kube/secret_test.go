@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"addon-operator/testkit/devclustertest"
 )
@@ -27,7 +26,7 @@ func TestSecretWithValues(t *testing.T) {
 	if none, err := client.Secret(ns, "values").Read(ctx); err != nil || none.Exists() {
 		t.Errorf("no Secret: %+v, %v", none, err)
 	}
-	written, err := client.Secret(ns, "values").Write(ctx, nil, map[string]*string{"a": ptr.To("x: 1\n")})
+	written, err := client.Secret(ns, "values").Write(ctx, nil, map[string]*string{"a": new("x: 1\n")})
 	if err != nil || written.Data["a"] != "x: 1\n" {
 		t.Fatalf("the first write: %+v, %v", written, err)
 	}
@@ -40,24 +39,24 @@ func TestSecretWithValues(t *testing.T) {
 	object.Labels, object.Data["other"] = map[string]string{"l": "1"}, []byte{0, 255}
 	_, err = secrets.Update(ctx, object, metav1.UpdateOptions{})
 	must(t, err)
-	written, err = client.Secret(ns, "values").Write(ctx, written.Data, map[string]*string{"a": nil, "b": ptr.To("2")})
+	written, err = client.Secret(ns, "values").Write(ctx, written.Data, map[string]*string{"a": nil, "b": new("2")})
 	if want := map[string]string{"b": "2", "other": "\x00\xff"}; err != nil || !maps.Equal(written.Data, want) {
 		t.Errorf("data %q, %v; want %q", written.Data, err, want)
 	}
 	if object, err = secrets.Get(ctx, "values", metav1.GetOptions{}); err != nil || object.Labels["l"] != "1" || object.Type != corev1.SecretTypeOpaque {
 		t.Errorf("labels or type were touched: %v, %v", object, err)
 	}
-	stale, err := client.Secret(ns, "values").Write(ctx, map[string]string{"b": "planted"}, map[string]*string{"b": ptr.To("planted too")})
+	stale, err := client.Secret(ns, "values").Write(ctx, map[string]string{"b": "planted"}, map[string]*string{"b": new("planted too")})
 	if !errors.Is(err, ErrConflict) || stale.Data["b"] != "2" || strings.Contains(err.Error(), "planted") {
 		t.Errorf("over a foreign change: %+v, %v", stale, err)
 	}
 	must(t, secrets.Delete(ctx, "values", metav1.DeleteOptions{}))
 	known := map[string]string{"b": "2", "c": "3"}
-	written, err = client.Secret(ns, "values").Write(ctx, known, map[string]*string{"b": ptr.To("4")})
+	written, err = client.Secret(ns, "values").Write(ctx, known, map[string]*string{"b": new("4")})
 	if err != nil || !maps.Equal(written.Data, map[string]string{"b": "4", "c": "3"}) {
 		t.Errorf("after its deletion: %+v, %v", written, err)
 	}
-	_, err = client.Secret(ns, "values").Write(ctx, written.Data, map[string]*string{"big": ptr.To(strings.Repeat("planted", 1<<18))})
+	_, err = client.Secret(ns, "values").Write(ctx, written.Data, map[string]*string{"big": new(strings.Repeat("planted", 1<<18))})
 	if err == nil || !strings.Contains(err.Error(), "a Secret can have 1048576") || strings.Contains(err.Error(), "planted") {
 		t.Errorf("too large: %v", err)
 	}

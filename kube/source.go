@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// pageSize bounds the memory of a list that cannot be streamed.
+// pageSize bounds the memory of a list that cannot be streamed, in objects.
 const pageSize = 100
 
 // sourceKey is what distinguishes sources: Watches that ask for the same share
@@ -52,11 +52,10 @@ func (k sourceKey) gvr() string {
 	return k.resource.GroupVersion().String() + "/" + k.resource.Resource
 }
 
-// source hands the events of one reflector to its parts. It keeps no objects:
-// that is the parts' business.
+// source hands the events of one reflector to its parts; Watches that ask for the same share it. It
+// keeps no objects: each part keeps what its filter leaves of them.
 //
-// A part that comes after the first list is complete needs the objects too:
-// see join.go.
+// A part that comes after the first list is complete needs the objects, too: see join.go.
 type source struct {
 	key  sourceKey
 	feed feed
@@ -64,12 +63,12 @@ type source struct {
 	seed maphash.Seed
 	log  *slog.Logger
 
-	joined chan struct{} // one place: someone wants to join
+	joined chan struct{} // capacity one: a part wants to join
 
 	mu      sync.Mutex
 	started bool    // the reflector runs
-	active  []*part // get each event
-	joining []*part // wait for their list; events are put aside for them
+	active  []*part // receive each event
+	joining []*part // wait for their list; events are kept for them meanwhile
 	batch   *batch  // the running (or last) list of the reflector is made for these
 	lists   int     // complete lists of the reflector
 }
@@ -206,7 +205,7 @@ func (s *source) kindMissing() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range slices.Concat(s.active, s.joining) {
-		p.watch.kindMissing()
+		p.watch.lost.raise()
 	}
 }
 

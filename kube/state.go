@@ -68,7 +68,7 @@ func (s WatchState) Whole() bool {
 func (w *Watch) ownState() (state WatchState, sources []*source, namespaces *Watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	state = WatchState{Phase: Syncing, FilterErrors: w.failures, FilterMessage: w.failure, Reflectors: len(w.parts)}
+	state = WatchState{Phase: Syncing, FilterErrors: w.filter.count, FilterMessage: w.filter.last, Reflectors: len(w.parts)}
 	complete := w.settled
 	for _, p := range w.parts {
 		if p.source != nil {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -24,9 +25,7 @@ func FindTarget(o Options) (Target, error) {
 	if err != nil {
 		return t, fmt.Errorf("kubeconfig %s: %w", t.Kubeconfig, err)
 	}
-	if t.Context == "" {
-		t.Context = raw.CurrentContext
-	}
+	t.Context = cmp.Or(t.Context, raw.CurrentContext)
 	if t.Context == "" {
 		return t, fmt.Errorf("kubeconfig %s has no current context", t.Kubeconfig)
 	}

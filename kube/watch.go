@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 )
@@ -14,12 +15,12 @@ type Watch struct {
 	selection selection
 	cancel    context.CancelFunc
 
-	selectionText string // of the spec
+	selectionText string // of the spec, for errors and logs
 
 	definition bool // watches definitions of kinds for the alarm
 
-	lost chan struct{} // one place: the kind may be gone
-	wake chan struct{} // one place: the queue is not empty
+	lost signal // capacity one: the kind may be gone
+	wake signal // capacity one: the queue is not empty
 
 	adjusting sync.Mutex // one adjustment of the parts at a time; taken before all other locks
 
@@ -33,17 +34,16 @@ type Watch struct {
 	whole      bool // all parts are listed, and the last word of that is on its way
 	stopped    bool
 	seq        uint64
-	queue      []notice
-	bytes      int    // that the entries of all parts take
-	objects    int    // of these, the JSON of objects
-	overflowed bool   // that was too much: nothing is kept any more
-	together   bool   // it was not too much for one, but for all
-	failures   uint64 // of the filter
-	failure    string // the last of them
+	queue      []notice // changes to deliver, in order; without a bound, because Limit bounds what they come from
+	bytes      int      // that the entries of all parts take
+	objects    int      // of these, the JSON of objects
+	overflowed bool     // that was too much: nothing is kept any more
+	together   bool     // too much not alone, but with all others of the Budget
+	filter     filterFailures
 }
 
-// notice is a change to be delivered, or the word that the Watch is complete, or
-// that it is too large.
+// notice is a change to be delivered, or the message that the Watch is complete, or that it is too
+// large.
 type notice struct {
 	change     Change
 	synced     bool
@@ -56,9 +56,10 @@ func newWatch(w *Watcher, spec Spec, selection selection) *Watch {
 		spec:          spec,
 		selection:     selection,
 		selectionText: spec.selectionText(),
-		lost:          make(chan struct{}, 1),
-		wake:          make(chan struct{}, 1),
+		lost:          make(signal, 1),
+		wake:          make(signal, 1),
 		parts:         map[scope]*part{},
+		filter:        filterFailures{log: w.log, kind: spec.Kind},
 	}
 }
 
@@ -84,9 +85,8 @@ func (w *Watch) Snapshot() (objects []Object, seq uint64) {
 	return objects, w.seq
 }
 
-// Stop ends the Watch and empties its cache. What is queued is not notified; a
-// call that is running or about to run goes on to its end, so Stop may be
-// called from notify.
+// Stop ends the Watch and empties its queue. A call of notify that is running or about to run goes
+// on to its end, so Stop may be called from notify.
 func (w *Watch) Stop() {
 	w.mu.Lock()
 	w.stopped = true
@@ -108,8 +108,8 @@ func (w *Watch) notify(change Change) {
 	w.enqueue(notice{change: change})
 }
 
-// checkSynced queues the word that the Watch is complete, for the first time or again.
-// Called with w.mu.
+// checkSynced queues the message that the Watch is complete, for the first time or again. Called
+// with w.mu.
 func (w *Watch) checkSynced() {
 	if w.whole || !w.settled || w.stopped || w.overflowed {
 		return
@@ -123,8 +123,8 @@ func (w *Watch) checkSynced() {
 	w.enqueue(notice{synced: true})
 }
 
-// weigh counts what is kept instead of something else, and gives all up when it is too
-// much. Called with w.mu.
+// weigh counts the bytes that one entry adds instead of another, and gives all up if they are too
+// many. Called with w.mu.
 func (w *Watch) weigh(key objectKey, now, before *entry) {
 	if now != nil {
 		w.bytes += now.size(key)
@@ -139,7 +139,9 @@ func (w *Watch) weigh(key objectKey, now, before *entry) {
 	}
 }
 
-// account reports to the budget what is kept now, after a change. Called with w.mu.
+// account reports to the budget what is kept now. The budget may name other Watches as too large.
+// These are emptied in goroutines of their own, because two Watches that lock each other would
+// block. Called with w.mu.
 func (w *Watch) account() {
 	budget := w.spec.Budget
 	if budget == nil || w.overflowed || w.stopped {
@@ -178,25 +180,41 @@ func (w *Watch) overflow() {
 
 func (w *Watch) enqueue(n notice) {
 	w.queue = append(w.queue, n)
+	w.wake.raise()
+}
+
+// signal has one place: it is raised or not.
+type signal chan struct{}
+
+// raise never blocks.
+func (s signal) raise() {
 	select {
-	case w.wake <- struct{}{}:
+	case s <- struct{}{}:
 	default:
 	}
 }
 
-// filterFailed counts a failure of the filter and logs it, once for each
-// object until it works on it again (C39). Called with w.mu.
-func (w *Watch) filterFailed(u update, before entry) {
-	w.failures++
-	w.failure = u.err.Error()
+// filterFailures are those of the filter of a Watch; guarded by its lock.
+type filterFailures struct {
+	log   *slog.Logger
+	kind  string
+	count uint64
+	last  string
+}
+
+// note counts a failure and logs it, once for each object until the filter works on it again (C39).
+func (f *filterFailures) note(u update, before entry) {
+	f.count++
+	f.last = u.err.Error()
 	if before.failed {
 		return
 	}
-	w.watcher.log.Error("filter failed on an object, it has no filter result",
-		"kind", w.spec.Kind, "namespace", u.key.namespace, "name", u.key.name, "err", u.err)
+	f.log.Error("filter failed on an object, it has no filter result",
+		"kind", f.kind, "namespace", u.key.namespace, "name", u.key.name, "err", u.err)
 }
 
-// deliver calls notify and synced, in order, with no lock held, until ctx ends.
+// deliver calls notify and synced, in order, with no lock held, until ctx ends. One goroutine does
+// that for each Watch.
 func (w *Watch) deliver(ctx context.Context, notify func(Change), synced func()) {
 	for {
 		select {

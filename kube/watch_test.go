@@ -469,3 +469,10 @@ func TestWrongSpec(t *testing.T) {
 		}
 	}
 }
+
+// reflectors counts the running ones.
+func (w *Watcher) reflectors() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.sources)
+}

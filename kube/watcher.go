@@ -103,10 +103,3 @@ func (w *Watcher) detach(p *part) {
 		delete(w.sources, p.source.key)
 	}
 }
-
-// reflectors counts the running ones.
-func (w *Watcher) reflectors() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.sources)
-}

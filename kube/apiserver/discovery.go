@@ -16,8 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// serveDiscovery answers what clients ask before they ask for objects. It reports false
-// for all other paths.
+// serveDiscovery answers what clients ask before they ask for objects, and reports whether the path
+// was one of these. A version whose API server is away is listed as a group but answers 503: that
+// is how clients learn of it (P13).
 func serveDiscovery(w http.ResponseWriter, r *http.Request, served kinds, about version.Info) bool {
 	path := strings.Trim(r.URL.Path, "/")
 	if gv, ok := groupVersion(path); ok {
@@ -67,7 +68,7 @@ func groupVersion(path string) (gv schema.GroupVersion, ok bool) {
 	return gv, false
 }
 
-// answerGroups shows by an ETag whether the kinds are still the same.
+// answerGroups sends an ETag, by which clients ask whether the kinds are still the same.
 func answerGroups(w http.ResponseWriter, r *http.Request, list []metav1.APIGroup) {
 	answer := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: list}
 	data, err := json.Marshal(answer)
@@ -84,6 +85,8 @@ func answerGroups(w http.ResponseWriter, r *http.Request, list []metav1.APIGroup
 	writeJSON(w, http.StatusOK, answer)
 }
 
+// groups lists the API groups, in the order of the kinds. The first version of a group is the
+// preferred one.
 func groups(served kinds) []metav1.APIGroup {
 	list := []metav1.APIGroup{}
 	add := func(gv schema.GroupVersion) {
@@ -109,6 +112,8 @@ func groups(served kinds) []metav1.APIGroup {
 	return list
 }
 
+// resources lists the kinds of a version with their subresources. Namespaces cannot be deleted as a
+// collection.
 func resources(all []*kind, gv schema.GroupVersion) metav1.APIResourceList {
 	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(), APIResources: []metav1.APIResource{}}
 	for _, k := range all {
@@ -150,6 +155,8 @@ func openAPIPaths(all []*kind) map[string]any {
 	return map[string]any{"paths": paths}
 }
 
+// openAPI says of each kind only that PATCH has the parameter fieldValidation: kubectl looks for no
+// more.
 func openAPI(all []*kind) map[string]any {
 	paths := map[string]any{}
 	for _, k := range all {

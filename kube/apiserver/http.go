@@ -29,7 +29,12 @@ type Request struct {
 	Object          map[string]any // to be created, else nil
 }
 
-// request is a request for objects: /apis/GROUP/VERSION/namespaces/NAMESPACE/PLURAL/NAME/SUBRESOURCE.
+// request is a request for objects:
+// /apis/GROUP/VERSION/namespaces/NAMESPACE/PLURAL/NAME/SUBRESOURCE. Discovery is answered before
+// (discovery.go).
+//
+// This file has what all verbs share, and the verbs with one answer; watch has a stream
+// (stream.go).
 type request struct {
 	http                         *http.Request
 	query                        url.Values
@@ -38,7 +43,7 @@ type request struct {
 	kind                         *kind
 	namespace, name, subresource string
 	selection                    selection
-	partial                      bool // the client wants no more than metadata
+	format                       format
 	created                      bool // the answer is an object that did not exist
 }
 
@@ -79,10 +84,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if q.created {
 		code = http.StatusCreated
 	}
-	writeJSON(w, code, q.answer(answer))
+	writeJSON(w, code, q.format.answer(answer))
 }
 
-// review calls the observers of requests.
+// review calls the observers of requests, which may refuse them: scenarios inject faults by that. A
+// creation is reviewed later, when its object is known.
 func (q *request) review(object map[string]any) error {
 	q.store.mu.Lock()
 	defer q.store.mu.Unlock()
@@ -139,7 +145,7 @@ func newRequest(s *store, r *http.Request) (*request, error) {
 	if len(parts) == 0 {
 		return nil, unknown
 	}
-	q := &request{http: r, query: r.URL.Query(), store: s, partial: strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")}
+	q := &request{http: r, query: r.URL.Query(), store: s}
 	if len(parts) > 2 && parts[0] == "namespaces" && !(len(parts) == 3 && slices.Contains([]string{"status", "finalize"}, parts[2])) {
 		q.namespace, parts = parts[1], parts[2:]
 	}
@@ -161,10 +167,15 @@ func newRequest(s *store, r *http.Request) (*request, error) {
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
+	accept := r.Header.Get("Accept")
+	q.format = format{
+		kind: q.kind, scale: q.subresource == "scale", partial: strings.Contains(accept, "as=PartialObjectMetadata"),
+		table: len(q.kind.columns) > 0 && r.Method == http.MethodGet && q.subresource == "" && strings.Contains(accept, "as=Table"),
+	}
 	return q, nil
 }
 
-// splitPath takes group and version off a path; nothing is left of one that has none.
+// splitPath cuts group and version off a path. The rest is empty for a path that has none.
 func splitPath(path string) (gv schema.GroupVersion, rest []string) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
@@ -233,6 +244,7 @@ func (q *request) place(u *unstructured.Unstructured) error {
 	return nil
 }
 
+// create serves POST.
 func (q *request) create() (any, error) {
 	u, err := q.body()
 	if err == nil {
@@ -245,7 +257,8 @@ func (q *request) create() (any, error) {
 	return q.store.create(q.kind, u, q.write())
 }
 
-// update replaces an object. A Lease is made when there is none.
+// update replaces an object. A Lease is created if there is none, as API servers do for this kind
+// alone.
 func (q *request) update() (any, error) {
 	if q.subresource == "scale" {
 		return q.scale(func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return q.anyBody() })
@@ -315,24 +328,32 @@ func (q *request) deleteAll() (any, error) {
 	return list, nil
 }
 
+// format is how a client wants to see objects.
+type format struct {
+	kind    *kind
+	scale   bool // that subresource
+	partial bool // no more than metadata
+	table   bool // it prints what it gets, and the kind has columns for that
+}
+
 // answer is an object, or a list, as the client wants to see it.
-func (q *request) answer(answer any) any {
+func (f *format) answer(answer any) any {
 	switch a := answer.(type) {
 	case *unstructured.Unstructured:
-		if q.wantsTable() {
-			return q.table([]unstructured.Unstructured{*a}, a.GetResourceVersion())
+		if f.table {
+			return f.rows([]unstructured.Unstructured{*a}, a.GetResourceVersion())
 		}
-		return q.shown(a)
+		return f.shown(a)
 	case *unstructured.UnstructuredList:
-		if q.wantsTable() {
-			return q.table(a.Items, a.GetResourceVersion())
+		if f.table {
+			return f.rows(a.Items, a.GetResourceVersion())
 		}
 		items := make([]any, len(a.Items))
 		for i := range a.Items {
-			items[i] = q.item(&a.Items[i])
+			items[i] = f.item(&a.Items[i])
 		}
 		out := map[string]any{"apiVersion": a.GetAPIVersion(), "kind": a.GetKind(), "metadata": a.Object["metadata"], "items": items}
-		if q.partial {
+		if f.partial {
 			out["apiVersion"], out["kind"] = "meta.k8s.io/v1", "PartialObjectMetadataList"
 		}
 		return out
@@ -340,10 +361,11 @@ func (q *request) answer(answer any) any {
 	return answer
 }
 
-// item is an object of a list. Those of built-in kinds do not say of what kind they are.
-func (q *request) item(u *unstructured.Unstructured) map[string]any {
-	object := q.shown(u)
-	if q.kind.custom || q.partial {
+// item is an object of a list. Objects of built-in kinds lack kind and apiVersion there, as in
+// answers of real API servers: clients must not rely on them.
+func (f *format) item(u *unstructured.Unstructured) map[string]any {
+	object := f.shown(u)
+	if f.kind.custom || f.partial {
 		return object
 	}
 	object = maps.Clone(object)
@@ -353,18 +375,18 @@ func (q *request) item(u *unstructured.Unstructured) map[string]any {
 }
 
 // shown is an object, or its subresource, in the version of the request.
-func (q *request) shown(u *unstructured.Unstructured) map[string]any {
-	if q.subresource == "scale" {
-		return q.kind.scale.shown(u).Object
+func (f *format) shown(u *unstructured.Unstructured) map[string]any {
+	if f.scale {
+		return f.kind.scale.shown(u).Object
 	}
-	if q.partial {
+	if f.partial {
 		return map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": u.Object["metadata"]}
 	}
-	if u.GetAPIVersion() == q.kind.String() {
+	if u.GetAPIVersion() == f.kind.String() {
 		return u.Object
 	}
 	other := u.DeepCopy()
-	other.SetAPIVersion(q.kind.String())
+	other.SetAPIVersion(f.kind.String())
 	return other.Object
 }
 

@@ -31,6 +31,8 @@ func decode(data []byte) (map[string]any, error) {
 	return object, err
 }
 
+// patch serves PATCH. An apply patch is no change of an object but a wish of a manager, and may
+// create the object, so it has a way of its own.
 func (q *request) patch() (any, error) {
 	data, err := io.ReadAll(q.http.Body)
 	if err != nil {
@@ -55,11 +57,13 @@ func (q *request) patch() (any, error) {
 	})
 }
 
+// autoscaling is the version of Scale, whatever the version of the kind that is scaled.
 func autoscaling() schema.GroupVersion {
 	return schema.GroupVersion{Group: "autoscaling", Version: "v1"}
 }
 
-// apply merges what a manager wants with what others manage; it creates what does not exist.
+// apply serves server-side apply: it merges what a manager wants with what others manage, and
+// creates what does not exist.
 func (q *request) apply(data []byte) (any, error) {
 	manager := q.query.Get("fieldManager")
 	if manager == "" {
@@ -109,6 +113,8 @@ func patched(k *kind, patchType types.PatchType, u *unstructured.Unstructured, p
 	return next, nil
 }
 
+// patchedJSON applies a patch as API servers do. A strategic patch needs the Go type of the kind,
+// so for custom resources it is refused, as there.
 func patchedJSON(k *kind, patchType types.PatchType, before, patch []byte) (after []byte, err error) {
 	switch patchType {
 	case types.JSONPatchType:
@@ -144,6 +150,7 @@ func patchedJSON(k *kind, patchType types.PatchType, before, patch []byte) (afte
 	return nil, failure(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, fmt.Sprintf("the API server of scenarios knows no patch of type %q for %s", patchType, k.name))
 }
 
+// invalidPatch is the answer to a patch that is well-formed but does not fit the object.
 func invalidPatch(err error) error {
 	return failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "the patch cannot be applied: "+err.Error())
 }

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -35,9 +36,7 @@ type endpoint struct {
 
 // Start serves at an address (host:port); "" is any free port of the loopback interface.
 func (s *Server) Start(address string) error {
-	if address == "" {
-		address = anyFreePort
-	}
+	address = cmp.Or(address, anyFreePort)
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("API server in memory: %w", err)

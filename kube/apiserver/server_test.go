@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,9 +43,7 @@ func secrets(t *testing.T, s *Server) dynamic.ResourceInterface {
 
 func secret(name string, fields map[string]any) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name}}}
-	for key, value := range fields {
-		u.Object[key] = value
-	}
+	maps.Copy(u.Object, fields)
 	return u
 }
 

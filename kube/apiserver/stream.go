@@ -30,7 +30,7 @@ func (q *request) watch(w http.ResponseWriter) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
 	out := json.NewEncoder(w)
-	write := func(kind string, u *unstructured.Unstructured) { _ = out.Encode(frame{kind, q.shown(u)}) }
+	write := func(kind string, u *unstructured.Unstructured) { _ = out.Encode(frame{kind, q.format.shown(u)}) }
 	if since == now {
 		since = q.streamAll(write)
 	}

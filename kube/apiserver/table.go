@@ -2,8 +2,6 @@ package apiserver
 
 import (
 	"bytes"
-	"net/http"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,21 +49,16 @@ func (c column) cell(u *unstructured.Unstructured) any {
 	return duration.HumanDuration(time.Since(at))
 }
 
-// wantsTable reports whether the client prints what it gets, and the kind has columns for that.
-func (q *request) wantsTable() bool {
-	return len(q.kind.columns) > 0 && q.http.Method == http.MethodGet && q.subresource == "" && strings.Contains(q.http.Header.Get("Accept"), "as=Table")
-}
-
-// table shows objects as rows.
-func (q *request) table(objects []unstructured.Unstructured, version string) map[string]any {
+// rows shows objects as rows.
+func (f *format) rows(objects []unstructured.Unstructured, version string) map[string]any {
 	definitions := []any{metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name"}}
-	for _, c := range q.kind.columns {
+	for _, c := range f.kind.columns {
 		definitions = append(definitions, c.TableColumnDefinition)
 	}
 	rows := make([]any, 0, len(objects))
 	for i := range objects {
 		cells := []any{objects[i].GetName()}
-		for _, c := range q.kind.columns {
+		for _, c := range f.kind.columns {
 			cells = append(cells, c.cell(&objects[i]))
 		}
 		metadata := map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": objects[i].Object["metadata"]}

@@ -17,9 +17,9 @@ import (
 	"addon-operator/kube"
 )
 
-// Watch is one watch of the operator with its snapshot. It is notified of changes in the
-// goroutine that makes them, so that whoever waits for the operator to be idle needs not
-// wait for a connection.
+// Watch is one watch of the operator with its snapshot, in place of kube.Watch. It reports changes
+// in the goroutine that makes them, so that a test which waits for the operator to be idle need not
+// wait for a connection. It copies the rules of kube.Watch (C35, C38, C39, limits), not its code.
 type Watch struct {
 	store *store
 	ctx   context.Context
@@ -38,8 +38,9 @@ type Watch struct {
 	failures uint64 // of the filter
 }
 
-// WatchObjects is the watch of a kubernetes binding, as kube.Watcher has it. It ends with
-// its context. What it calls may not call the server or the Watch.
+// WatchObjects is the watch of a kubernetes binding, as kube.Watcher has it. It ends with its
+// context. The functions are called with the lock of the store held, so they may not call the
+// server or the Watch.
 func (s *Server) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (*Watch, error) {
 	w := &Watch{store: s.store, ctx: ctx, spec: spec, notify: notify, synced: synced, kept: map[key]kube.Object{}}
 	var err error
@@ -70,9 +71,10 @@ type share struct {
 	namespace string
 }
 
-// Deny takes from watches of the operator the permission to read a kind, in one namespace or, if
-// that is empty, everywhere; or gives it back. A watch over all namespaces has one permission
-// for them all, the others one for each namespace. They are not notified of what happens meanwhile.
+// Deny takes the permission to read a kind from the watches of the operator, in one namespace or,
+// if that is empty, everywhere; or gives it back. A watch over all namespaces has one permission
+// for all of them, other watches one for each namespace. Changes are not reported while the
+// permission lacks.
 func (s *Server) Deny(word, namespace string, denied bool) error {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
@@ -95,7 +97,7 @@ func (s *Server) Deny(word, namespace string, denied bool) error {
 // kind is nil until it is served.
 func (w *Watch) kind() *kind { return w.store.kinds.find(w.spec.APIVersion, w.spec.Kind) }
 
-// listAgain notifies what has changed while the watch was denied.
+// listAgain reports what has changed while the watch was denied.
 func (w *Watch) listAgain(k *kind) {
 	if !w.complete {
 		w.begin()
@@ -134,7 +136,8 @@ func (w *Watch) refused(k *kind) (namespace string, refused bool) {
 	return "", false
 }
 
-// blind reports whether the watch is not notified of an object, because it may not read it.
+// blind reports whether a change of an object must not be reported, because the watch may not read
+// it.
 func (w *Watch) blind(at key) bool {
 	if w.store.denied[share{resource: at.resource}] {
 		return true

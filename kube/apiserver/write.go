@@ -17,16 +17,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// write says how an object is written.
+// write says how an object is written. The zero value is a write of the whole object by no named
+// manager.
 type write struct {
-	dry         bool
-	subresource string
-	manager     string // who writes; "" for a writer that no apply patch conflicts with
-	replace     bool   // the whole object comes from the client
-	applied     []metav1.ManagedFieldsEntry
+	dry         bool                        // a dry run: everything but the commit
+	subresource string                      // "status" or "scale"; empty for the object
+	manager     string                      // who writes; "" for a writer that no apply patch conflicts with
+	replace     bool                        // the whole object comes from the client
+	applied     []metav1.ManagedFieldsEntry // the managers, when an apply patch has worked them out
 }
 
-// create stores an object of a client.
+// create stores an object of a client, or refuses it with the error of an API server. It fills in
+// what an API server fills in, and changes u for it.
 func (s *store) create(k *kind, u *unstructured.Unstructured, w write) (*unstructured.Unstructured, error) {
 	if u.GetName() == "" && u.GetGenerateName() != "" {
 		u.SetName(u.GetGenerateName() + rand.String(5))
@@ -89,9 +91,12 @@ func invalid(k *kind, name string, problems ...*field.Error) error {
 	return apierrors.NewInvalid(k.WithKind(k.name).GroupKind(), name, problems)
 }
 
+// change makes the next version of an object of a copy of it.
 type change func(*unstructured.Unstructured) (*unstructured.Unstructured, error)
 
-// update changes an object to what change makes of a copy of it.
+// update replaces an object by what change makes of a copy of it. A write of the object leaves its
+// status alone and one of the status leaves the rest, where the kind has that subresource. A write
+// that changes nothing gets no new resourceVersion, and no watch sees it.
 func (s *store) update(k *kind, namespace, name string, w write, change change) (*unstructured.Unstructured, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,8 +172,8 @@ func equal(a, b map[string]any, same func(field string, a, b any) bool) bool {
 	return true
 }
 
-// checkUpdate refuses what would be another object, an older one, or one that shall live
-// longer than it may.
+// checkUpdate refuses what would be another object, an older version, or an object that gets a
+// finalizer while it is being deleted.
 func checkUpdate(k *kind, before, after *unstructured.Unstructured, w write) error {
 	name := before.GetName()
 	switch version := after.GetResourceVersion(); {
@@ -221,7 +226,7 @@ func (s *store) complete(k *kind, u, before *unstructured.Unstructured) {
 	}
 }
 
-// generation counts the changes of what is wanted.
+// generation counts the changes of what is wanted: metadata and status do not count.
 func generation(u, before *unstructured.Unstructured) int64 {
 	if before == nil {
 		return max(u.GetGeneration(), 1)
@@ -243,7 +248,7 @@ func wanted(u *unstructured.Unstructured) map[string]any {
 	return out
 }
 
-// commit stores an object and notifies the change, unless nothing is different; the caller holds
+// commit stores an object and notifies the watches, unless nothing is different. The caller holds
 // the lock.
 func (s *store) commit(key key, after *unstructured.Unstructured) {
 	before := s.objects[key]
@@ -259,6 +264,8 @@ func (s *store) commit(key key, after *unstructured.Unstructured) {
 	s.notify(event{s.number, key, before, after})
 }
 
+// commitGone removes an object and notifies the watches. A namespace that is being deleted may be
+// empty now. The caller holds the lock.
 func (s *store) commitGone(key key) {
 	s.number++
 	before := s.objects[key]

@@ -61,10 +61,10 @@ func (k *Kinds) Misfits(object map[string]any) []Misfit {
 // steps takes spec.containers[0].name apart. Keys that hold dots are not told from steps, but none is above a field that a kind
 // does not have, other than in maps, whose keys all are allowed.
 func steps(path string) (all []string) {
-	for _, step := range strings.Split(path, ".") {
+	for step := range strings.SplitSeq(path, ".") {
 		name, rest, _ := strings.Cut(step, "[")
 		all = append(all, name)
-		for _, index := range strings.Split(rest, "[") {
+		for index := range strings.SplitSeq(rest, "[") {
 			if index = strings.TrimSuffix(index, "]"); index != "" {
 				all = append(all, index)
 			}

@@ -107,8 +107,7 @@ func pointed(t reflect.Type) shape {
 // fieldsOf are the fields of a struct by their names in JSON, with those of embedded structs.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	all := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case name == "-" || !f.IsExported() && !f.Anonymous:

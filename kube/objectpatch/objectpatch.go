@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 )
 
-// Operation is what an Patch does (K2).
+// Operation is what a Patch does (K2).
 type Operation string
 
 // The operations that hooks may ask for.
@@ -125,7 +125,8 @@ func (d patchDocument) compile(jqLibrary []string) (Patch, error) {
 	return p, errors.Join(err, p.possible())
 }
 
-// possible refuses names that cannot be a part of an address: no object has one.
+// possible refuses names that cannot be a part of a URL: no object has one, and a slash would
+// address another resource.
 func (p *Patch) possible() error {
 	var errs []error
 	for _, part := range []struct{ field, text string }{{"namespace", p.Namespace}, {"name", p.Name}, {"subresource", p.Subresource}} {
@@ -136,7 +137,8 @@ func (p *Patch) possible() error {
 	return errors.Join(errs...)
 }
 
-// onlyPayload reports payloads that the operation would silently ignore.
+// onlyPayload reports payloads that the operation would ignore: a mistake in the operation's name
+// would otherwise pass unnoticed.
 func (d patchDocument) onlyPayload(field string) error {
 	var errs []error
 	for name, given := range map[string]bool{
@@ -165,7 +167,7 @@ func (p *Patch) named() error {
 	return errors.Join(errs...)
 }
 
-// setObject takes the object, which names itself.
+// setObject takes the object, whose own fields name it.
 func (p *Patch) setObject(d patchDocument) error {
 	if err := mapOrText("object", d.Object, &p.Object); err != nil {
 		return err
@@ -213,7 +215,7 @@ func (p *Patch) agrees(d patchDocument) error {
 	return errors.Join(errs...)
 }
 
-// setPatch takes a patch of the shape of into.
+// setPatch takes a patch that decodes into a value like into, and keeps it as JSON.
 func (p *Patch) setPatch(field string, given json.RawMessage, into any) error {
 	if err := mapOrText(field, given, into); err != nil {
 		return err
@@ -223,6 +225,8 @@ func (p *Patch) setPatch(field string, given json.RawMessage, into any) error {
 	return err
 }
 
+// setJSONPatch checks the form of each step: a step that the API server refuses would fail after
+// other operations are done (D26).
 func (p *Patch) setJSONPatch(given json.RawMessage) error {
 	var steps []map[string]any
 	if err := p.setPatch("jsonPatch", given, &steps); err != nil {
@@ -259,6 +263,7 @@ func isPointer(field any) bool {
 // olderFunctions are those that filters of bindings have, too: see package hooks.
 const olderFunctions = `def keys_unsorted: keys; def leaf_paths: paths(scalars); def recurse_down: recurse; def debug: .; def stderr: .; .`
 
+// setFilter compiles the filter, with the functions that gojq lacks.
 func (p *Patch) setFilter(expression string, jqLibrary []string) error {
 	if expression == "" {
 		return errors.New("jqFilter is missing")

@@ -14,10 +14,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Parse reads the file that a hook wrote: JSON objects one after
-// another, or documents of YAML (K1). All that is wrong is reported, with the
-// number of the document, and then nothing is returned: a hook's operations
-// are applied all or not at all. An empty file is no operation. Modules that
+// Parse reads the file that a hook wrote: JSON objects one after another, or YAML documents (K1).
+// All mistakes are reported, with the number of the document, and then nothing is returned: the
+// operations of a hook are applied all or not at all. An empty file has no operations. Modules that
 // the filters of JQPatch import are searched in jqLibrary.
 func Parse(data []byte, jqLibrary ...string) ([]Patch, error) {
 	documents, err := splitDocuments(data)
@@ -53,7 +52,8 @@ func parseOne(text []byte, jqLibrary []string) (Patch, error) {
 	return document.compile(jqLibrary)
 }
 
-// splitDocuments returns the documents as JSON.
+// splitDocuments returns the documents as JSON. What begins with a brace is tried as JSON first:
+// its numbers stay exact, and its errors have better positions.
 func splitDocuments(data []byte) ([][]byte, error) {
 	switch trimmed := bytes.TrimSpace(data); {
 	case len(trimmed) == 0:
@@ -113,7 +113,7 @@ func splitYAML(data []byte) (documents [][]byte, err error) {
 	}
 }
 
-// yamlToJSON refuses keys that are there twice, and aliases that stand for too much.
+// yamlToJSON refuses duplicate keys, and aliases that expand to too much.
 func yamlToJSON(text []byte) ([]byte, error) {
 	if bytes.IndexByte(text, '*') >= 0 {
 		if err := CheckExpansion(text); err != nil {
