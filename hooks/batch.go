@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,16 +16,17 @@ import (
 )
 
 // A batch file is one executable with several hooks, as the module SDK of Deckhouse builds it. It
-// does not know --config: "hook config" prints the configurations of all, "hook run N" runs the
-// one with that number, and "hook ready" runs the probe of the module, if there is one.
+// does not know --config: "hook config" prints the configurations of all its hooks, "hook run N"
+// runs the hook with that number, and "hook ready" runs the readiness probe of the module, if there
+// is one.
 const (
 	sdkModule  = "github.com/deckhouse/module-sdk"
 	readiness  = "ready" // in place of a number
 	batchGroup = "main"  // all snapshots of a hook belong together: the SDK reads none else
 )
 
-// isBatch reports whether a file is a batch. The answer comes from the file alone: an ordinary
-// hook that is run with "hook config" would do its work.
+// isBatch reports whether a file is a batch. The file is only read for that: an ordinary hook that
+// is run with "hook config" would do its work.
 func isBatch(path string) bool { return builtWithSDK(path) || scriptOfBatch(path) }
 
 // builtWithSDK reports whether the module SDK is part of a program. What is no Go program costs
@@ -42,9 +44,9 @@ func builtWithSDK(path string) bool {
 	return info.Main.Path == sdkModule
 }
 
-// scriptOfBatch reports whether a script speaks the language of a batch: like all batches it has
-// no extension, it has the words of the question, and it does not handle --config, neither itself
-// nor by a library of shell functions (hook::run).
+// scriptOfBatch reports whether a script looks like a batch: it has no extension, it has the words
+// "hook" and "config", and it handles --config neither itself nor by a library of shell functions
+// (hook::run).
 func scriptOfBatch(path string) bool {
 	if filepath.Ext(path) != "" {
 		return false
@@ -71,6 +73,8 @@ type batchConfig struct {
 // errNoBatch says that the output is not that of a batch file.
 var errNoBatch = errors.New("it printed no list of hooks for \"hook config\"")
 
+// configureBatch asks a batch for all its hooks. An error in one configuration does not hide the
+// other hooks (C6).
 func (r *Runner) configureBatch(ctx context.Context, file File, workingDir string, scope Scope) ([]Hook, error) {
 	printed, err := r.ask(ctx, file, workingDir, "hook", "config")
 	if err != nil {
@@ -107,7 +111,7 @@ func (r *Runner) configureBatch(ctx context.Context, file File, workingDir strin
 	return found, errors.Join(errs...)
 }
 
-// parseBatch finds the configuration in the output: the SDK may print log records before it.
+// parseBatch finds the list in the output: the SDK may print log records before it.
 func parseBatch(printed []byte) (batchConfig, error) {
 	decoder := json.NewDecoder(bytes.NewReader(printed))
 	for {
@@ -145,12 +149,11 @@ func hookName(raw map[string]any, id string) string {
 	return id
 }
 
-// ordinary turns the configuration of one hook of a batch into what --config of a hook prints.
+// ordinary translates the configuration of one hook of a batch into what --config prints. All
+// bindings get one group, because such a hook always reads snapshots.
 func ordinary(raw map[string]any) map[string]any {
 	out := make(map[string]any, len(raw))
-	for key, value := range raw {
-		out[key] = value
-	}
+	maps.Copy(out, raw)
 	allow, allowed := out["allowFailure"]
 	for _, key := range []string{"metadata", "allowFailure", "logLevel"} {
 		delete(out, key)
@@ -180,8 +183,9 @@ func ordinary(raw map[string]any) map[string]any {
 	return out
 }
 
-// ordinarySettings writes a time.Duration, a number of nanoseconds in JSON, as text. Schedules
-// wait for the first run of their module here; that they may not has no counterpart.
+// ordinarySettings writes a time.Duration, in JSON a number of nanoseconds, as text. The SDK's
+// setting by which schedules do not wait for the first run of the module has no counterpart here,
+// and is dropped.
 func ordinarySettings(settings map[string]any) map[string]any {
 	out := map[string]any{}
 	if interval, ok := settings["executionMinInterval"].(float64); ok {

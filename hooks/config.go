@@ -6,8 +6,12 @@ import (
 	"time"
 )
 
-// ParseConfig reads what a hook printed for --config: JSON or YAML of protocol v0 or v1 (C4, C5). It is strict; the
-// error is a *ConfigError with every mistake, or says why the output cannot be read at all.
+// ParseConfig reads what a hook printed for --config: JSON or YAML of protocol v0 or v1 (C4, C5).
+// It is strict. The error is a *ConfigError with every mistake, or says why the output cannot be
+// read at all.
+//
+// The schema checks the shape (schema.go), and readV0 and readV1 the meaning. A value of the wrong
+// type reads as absent in the second step, so that one report holds the mistakes of both.
 func ParseConfig(scope Scope, data []byte) (*Config, error) {
 	return parseConfig(scope, data, nil)
 }
@@ -49,6 +53,7 @@ func parseConfig(scope Scope, data []byte, jqLibrary []string) (*Config, error) 
 	return config, nil
 }
 
+// empty: a hook that binds to nothing would never run, so it is a mistake (C7).
 func (c *Config) empty() bool {
 	return len(c.Orders) == 0 && len(c.Schedules) == 0 && len(c.Kubernetes) == 0
 }
@@ -111,6 +116,8 @@ func allowedBindings(scope Scope, version string) []string {
 	return bindings
 }
 
+// orderBindings are in the order in which they run in the life of an owner; allowedBindings relies
+// on OnStartup being the first.
 func orderBindings() []BindingType {
 	return []BindingType{OnStartup, BeforeAll, AfterAll, BeforeHelm, AfterHelm, BeforeDeleteHelm, AfterDeleteHelm}
 }
@@ -140,6 +147,7 @@ func readSchedule(p place) Schedule {
 	return schedule
 }
 
+// readFilter compiles a jq expression once, when the hook is loaded; nil when there is none.
 func readFilter(p place) *Filter {
 	if p.text() == "" {
 		return nil

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// readV1 reads a document of protocol v1 and checks what its schema cannot (C10, C11, C15).
+// readV1 reads a document of protocol v1 and checks what its schema cannot (C10, C11, C15). Names
+// of snapshots are resolved last: a schedule may name a binding that stands after it.
 func readV1(document place, config *Config) {
 	config.Settings = readSettings(document.at("settings"))
 	schedules := document.at(string(OnSchedule)).each()
@@ -38,6 +39,7 @@ func readSettings(p place) Settings {
 	}
 }
 
+// readBinding reads what schedules and kubernetes bindings have in common; name is the default.
 func readBinding(p place, name string) Binding {
 	if queue := p.at("queue"); strings.HasPrefix(queue.text(), ReservedQueues) {
 		queue.fail("of binding %s is %q, but names that begin with %q are for queues of the operator itself; give the queue another name", p.at("name").textOr(name), queue.text(), ReservedQueues)
@@ -192,6 +194,8 @@ func namesOf(all []KubernetesBinding) string {
 	return "; there are " + strings.Join(names, ", ")
 }
 
+// validAPIVersion reports whether a text is v1 or group/version. ParseGroupVersion alone accepts
+// more.
 func validAPIVersion(apiVersion string) bool {
 	if apiVersion == "" {
 		return true

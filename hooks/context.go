@@ -35,8 +35,8 @@ type Resource struct {
 	Name      string
 }
 
-// Context is one element of the array a hook finds in BINDING_CONTEXT_PATH. Its JSON has exactly the fields that C31
-// (v1) and C32 (v0) list for its type, whatever else is filled in.
+// Context is one element of the array that a hook finds in BINDING_CONTEXT_PATH. Its JSON has
+// exactly the fields that C31 (v1) and C32 (v0) list for its type, whatever other fields are set.
 type Context struct {
 	Binding      string
 	Type         ContextType // "" for order bindings and for every context of protocol v0
@@ -70,8 +70,9 @@ func (c Context) MarshalJSON() ([]byte, error) {
 	return encode(c.wire())
 }
 
-// writeContexts writes the array of BINDING_CONTEXT_PATH; it is never null (X18). It is written object by object: each
-// context repeats the snapshots it asked for, and they can be large, so that the whole array may not fit into memory.
+// writeContexts writes the array of BINDING_CONTEXT_PATH; it is never null (X18). It is written
+// object by object: each context repeats the snapshots that it asked for, so the whole array may
+// not fit into memory.
 func writeContexts(out io.Writer, contexts []Context) error {
 	w := contextWriter{out: bufio.NewWriterSize(out, 64<<10)}
 	w.list(len(contexts), func(i int) { w.context(contexts[i]) })
@@ -123,7 +124,8 @@ func (w *contextWriter) list(n int, element func(i int)) {
 	w.text("]")
 }
 
-// value writes a value without its ending.
+// value writes a value as JSON without the given ending: the closing brace of a context follows its
+// lists.
 func (w *contextWriter) value(v any, without string) {
 	text, err := encode(v)
 	if w.err == nil {
@@ -167,8 +169,9 @@ func (c Context) wire() wireContext {
 	return wire
 }
 
-// Compact keeps of each row of neighbours with the same group only the last one, because its snapshots say all that
-// the others would; contexts without a group are all kept, and the order stays (C42). The given slice is not changed.
+// Compact keeps only the last of neighbouring contexts with the same group, because its snapshots
+// say all that the others would. Contexts without a group are all kept, and the order stays (C42).
+// The given slice is not changed.
 func Compact(contexts []Context) []Context {
 	var kept []Context
 	for i, context := range contexts {

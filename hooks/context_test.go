@@ -151,7 +151,7 @@ func TestCompact(t *testing.T) { // C42, T11
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {
 			var given []Context
-			for _, word := range strings.Fields(test.given) {
+			for word := range strings.FieldsSeq(test.given) {
 				binding, group, _ := strings.Cut(word, ":")
 				given = append(given, context(binding, group))
 			}

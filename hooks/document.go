@@ -16,7 +16,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// parseDocument reads the one JSON or YAML object a hook printed (C4). Numbers are int64, uint64 or float64.
+// parseDocument reads the one JSON or YAML object that a hook printed (C4). Numbers are int64,
+// uint64 or float64. The number of values is checked before anything else is made of them: aliases
+// of YAML multiply.
 func parseDocument(data []byte) (map[string]any, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, errors.New("the hook printed nothing; print a JSON or YAML object with configVersion and the bindings")
@@ -81,6 +83,7 @@ func elements(tree any) int {
 	return n
 }
 
+// parseJSON refuses duplicate keys, of which one would be lost without a word.
 func parseJSON(data []byte) (any, error) {
 	var tree any
 	duplicates, err := kjson.UnmarshalStrict(data, &tree)
@@ -124,6 +127,7 @@ func decodeYAML(document *yaml.Node) (any, error) {
 	return tree, nil
 }
 
+// isEmpty reports whether a document has no content, as after a trailing "---".
 func isEmpty(document *yaml.Node) bool {
 	return len(document.Content) == 0 || document.Content[0].Kind == yaml.ScalarNode && document.Content[0].Tag == "!!null"
 }

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// filterLimit bounds one application of a filter by Apply. A filter that needs a second for one object loops forever
-	// or would keep the watch of everybody else waiting.
+	// filterLimit bounds one application of a filter by Apply. A filter that needs a second for one
+	// object loops without end, or would keep all other watches waiting.
 	filterLimit = time.Second
 	// distrust is the limit of a filter that has run into its limit within the last penalty. An ordinary filter needs far
 	// less than a millisecond; one that loops on each of a thousand objects must not take a quarter of an hour.
@@ -27,9 +27,9 @@ const (
 // sorted here in any case; what would go to stderr goes nowhere.
 const olderFunctions = `def keys_unsorted: keys; def leaf_paths: paths(scalars); def recurse_down: recurse; def debug: .; def stderr: .; .`
 
-// Filter is a compiled jq expression. It is safe for concurrent use; it sees no environment variables, and of files only
-// the modules it imports, which are read when it is compiled.
-// A nil *Filter is the filter of a binding without jqFilter.
+// Filter is a compiled jq expression. It is safe for concurrent use. It sees no environment
+// variables, and of files only the modules that it imports, which are read when it is compiled. A
+// nil *Filter is the filter of a binding without jqFilter.
 type Filter struct {
 	source     string
 	code       *gojq.Code
@@ -63,9 +63,9 @@ func (f *Filter) String() string {
 	return f.source
 }
 
-// Apply runs the filter over one object, which it does not change. No result is null, one result is that value, several
-// are an array of them (C37). A nil filter returns nil. It gives up after a second, or much sooner when that has happened
-// in the last minute.
+// Apply runs the filter over one object, which it does not change. No result gives null, one result
+// that value, several an array of them (C37). A nil filter returns nil. It gives up after
+// filterLimit, or after distrust if that has happened in the last minute.
 func (f *Filter) Apply(object map[string]any) (json.RawMessage, error) {
 	if f == nil {
 		return nil, nil
@@ -100,8 +100,7 @@ func (f *Filter) ApplyContext(ctx context.Context, object map[string]any) (json.
 			break
 		}
 		if err, failed := result.(error); failed {
-			var halt *gojq.HaltError
-			if errors.As(err, &halt) && halt.Value() == nil {
+			if halt, ok := errors.AsType[*gojq.HaltError](err); ok && halt.Value() == nil {
 				break
 			}
 			return nil, fmt.Errorf("jq expression %q: %w", f.source, err)
@@ -117,8 +116,9 @@ func (f *Filter) ApplyContext(ctx context.Context, object map[string]any) (json.
 	return gojq.Marshal(results)
 }
 
-// jqValue turns a tree into the types gojq takes: it panics on others, int64 included. Objects come from a shared cache,
-// so nothing is changed in place; subtrees that need no change are shared.
+// jqValue converts a tree into the types that gojq takes: it panics on others, int64 included.
+// Objects come from a shared cache, so nothing is changed in place; subtrees that need no change
+// are shared.
 func jqValue(value any) (converted any, changed bool, err error) {
 	switch v := value.(type) {
 	case nil, bool, string, int, float64, json.Number:

@@ -61,11 +61,7 @@ func skippedDirectory(name string, scope Scope) bool {
 // skippedFile holds the files that are never hooks, so that no warning is due. Images built on systems without
 // an executable bit often set it on everything.
 func skippedFile(name string) bool {
-	switch filepath.Ext(name) {
-	case ".yaml", ".json", ".md", ".txt":
-		return true
-	}
-	return strings.HasPrefix(name, ".")
+	return strings.HasPrefix(name, ".") || slices.Contains([]string{".yaml", ".json", ".md", ".txt"}, filepath.Ext(name))
 }
 
 // whyNoHook follows links: a link to an executable file is a hook.

@@ -45,9 +45,10 @@ type wireMetric struct {
 	Labels  map[string]string `json:"labels"`
 }
 
-// ParseMetrics reads JSON objects one after another, in lines or not (I6). Every object that is wrong is reported with
-// its number, up to a hundred of them; a syntax error ends the reading. Empty data are no metrics. Keys that mean nothing are
-// warned of, up to a hundred times: other operators have ignored them.
+// ParseMetrics reads JSON objects one after another, in lines or not (I6). Every wrong object is
+// reported with its number, up to maxProblems of them; a syntax error ends the reading. Empty data
+// are no metrics. Unknown keys cause warnings, also at most maxProblems: other operators ignore
+// them, so hooks that have them must go on working.
 func ParseMetrics(data []byte) (metrics []Metric, warnings []string, err error) {
 	var problems []error
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -130,7 +131,8 @@ func (m *Metric) takeAction(wire wireMetric) error {
 	return nil
 }
 
-// checkAction holds the rules of I6 for each action, and what the metrics library would otherwise answer by a panic.
+// checkAction checks the rules of I6 for each action, and what the metrics library would otherwise
+// answer with a panic.
 func (m *Metric) checkAction() error {
 	switch m.Action {
 	case "":
@@ -187,6 +189,8 @@ func identifier(name string) bool {
 	return name != ""
 }
 
+// ascending reports whether buckets are finite and ascend strictly; the metrics library panics
+// otherwise.
 func ascending(buckets []float64) bool {
 	for i, bound := range buckets {
 		if math.IsNaN(bound) || math.IsInf(bound, 0) || (i > 0 && bound <= buckets[i-1]) {
@@ -196,6 +200,7 @@ func ascending(buckets []float64) bool {
 	return true
 }
 
+// problem returns an error with the text if something is wrong.
 func problem(wrong bool, text string) error {
 	if wrong {
 		return errors.New(text)
@@ -203,6 +208,7 @@ func problem(wrong bool, text string) error {
 	return nil
 }
 
+// first returns the first error: the others are often consequences of it.
 func first(problems ...error) error {
 	for _, err := range problems {
 		if err != nil {

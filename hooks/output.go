@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	// longestLine is where a line is logged in parts, so that a hook which prints no newline costs no memory.
+	// longestLine is where a line is logged in parts (bytes), so that a hook which prints no
+	// newline costs no memory.
 	longestLine = 1 << 20
-	// tailBytes and tailLines bound what of stderr an error carries.
+	// tailBytes and tailLines bound what an error, or Result.Output, has of one stream.
 	tailBytes = 4 << 10
 	tailLines = 20
 )
@@ -51,8 +52,9 @@ func (l *lineLog) Write(data []byte) (int, error) {
 	}
 }
 
-// remember keeps the end of everything: what ending returns, as much before it, so that a secret which begins there is known,
-// and at most as much again.
+// remember keeps the end of the stream: what ending returns, and as many bytes before it, so that a
+// secret which begins there is recognised as a whole. Up to tailBytes more may be there before they
+// are cut, so that not each write copies all.
 func (l *lineLog) remember(data []byte) {
 	const kept = 2 * tailBytes
 	l.tail = append(l.tail, data[max(0, len(data)-kept):]...)
@@ -122,8 +124,8 @@ func logLevel(name string) (slog.Level, bool) {
 	return 0, false
 }
 
-// ending returns the last lines of the stream for an error. Secrets are hidden before it cuts: of a part of one it is not known
-// that it is one.
+// ending returns the last lines of the stream for an error. Secrets are hidden before it is cut: a
+// part of a secret would not be recognised.
 func (l *lineLog) ending() string {
 	tail := l.tail
 	if l.hide != nil {
@@ -153,8 +155,8 @@ func partEnd(line []byte) int {
 	return end
 }
 
-// printable writes bytes that are no text, and characters that would command a terminal, as escapes; so nothing is lost
-// and nothing is obeyed.
+// printable writes bytes that are no text, and characters that would control a terminal, as
+// escapes: nothing is lost, and a log that is read in a terminal cannot be forged by a hook.
 func printable(line []byte) string {
 	if whole := string(line); clean(whole) {
 		return whole

@@ -13,11 +13,12 @@ import (
 	"time"
 )
 
-// drainTime is how long the output of a hook that has ended may stay open. Only a process that has left the group, for
-// example a daemon, can hold it that long.
+// drainTime is how long the output of a hook that has ended may stay open. Only a process that has
+// left the group, such as a daemon, can hold it open that long.
 const drainTime = 2 * time.Second
 
-// process is one execution of an executable file in a process group of its own.
+// process is one execution of an executable file in a process group of its own, so that everything
+// that it starts can be ended with it.
 type process struct {
 	name    string // for errors: the hook's name
 	path    string
@@ -33,14 +34,15 @@ type process struct {
 	gated   bool // starts only when Options.May allows it
 }
 
-// limit is how long a process may run, and the setting that says so; none when it is 0.
+// limit is how long a process may run, and the setting that says so, for the error. 0 means no
+// limit.
 type limit struct {
 	time   time.Duration
 	source string
 }
 
-// run is runUntil with the limit of the process. A process that reaches it is ended as if ctx was cancelled, but it has
-// failed: that is a *TimeoutError.
+// run is runUntil with the time limit of the process (C29). A process that reaches it is ended as
+// if ctx were cancelled, but it has failed: the error is a *TimeoutError.
 func (p process) run(ctx context.Context) (Usage, error) {
 	if p.limit.time <= 0 {
 		return p.runUntil(ctx)
@@ -54,8 +56,9 @@ func (p process) run(ctx context.Context) (Usage, error) {
 	return usage, err
 }
 
-// runUntil starts the process in the directory of its file (X1) and returns when it and its whole group are gone. An exit
-// code other than 0 is an *ExitError; a cancelled ctx is returned as that, whatever the process answered.
+// runUntil starts the process in the directory of its file (X1), and returns when it and its whole
+// group are gone. An exit code other than 0 is an *ExitError. A cancelled ctx is returned as that,
+// whatever the process answered.
 func (p process) runUntil(ctx context.Context) (Usage, error) {
 	if err := ctx.Err(); err != nil {
 		return Usage{}, fmt.Errorf("hook %s: not started: %w", p.name, stopCause(ctx))
@@ -100,9 +103,9 @@ func (p process) runUntil(ctx context.Context) (Usage, error) {
 	return usage, nil
 }
 
-// start begins the execution. A script that was written an instant ago may still be open for writing in a child which
-// another goroutine is forking at this moment; the kernel then says "text file busy" for some microseconds, or longer where
-// the processor is throttled. Ten attempts are a second.
+// start begins the execution. A script that was written a moment ago may still be open for writing
+// in a child that another goroutine is forking just then; the kernel then answers "text file busy",
+// for some microseconds, or longer where the processor is throttled. Ten attempts take a second.
 func (p process) start() (*exec.Cmd, *started, error) {
 	for attempt := 0; ; attempt++ {
 		path := inside(p.root, p.path)
@@ -149,9 +152,10 @@ func (g group) signal(signal syscall.Signal) {
 	_ = syscall.Kill(-int(g), signal)
 }
 
-// superviseUntilExit returns when the leader has ended. It asks the group to end when ctx is cancelled, and kills it
-// after grace. On return no signal is under way any more, and the leader is not reaped yet: until then its id, which is
-// the id of the group, cannot be given to a stranger.
+// superviseUntilExit returns when the leader has ended. When ctx is cancelled it sends SIGTERM to
+// the group, and SIGKILL after grace. On return no signal is under way any more and the leader is
+// not reaped yet: until then its id, which is the id of the group, cannot be given to another
+// process.
 func (g group) superviseUntilExit(ctx context.Context, grace time.Duration) error {
 	exited, exit := context.WithCancel(context.WithoutCancel(ctx))
 	stopped, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -49,7 +49,7 @@ func offerToOOMKiller(pid int) {
 // startedBy lists the children that a thread of a process has started and that were not reaped.
 func startedBy(process, thread string) (children []int) {
 	list, _ := os.ReadFile(filepath.Join("/proc", process, "task", thread, "children")) // the thread may have ended
-	for _, child := range bytes.Fields(list) {
+	for child := range bytes.FieldsSeq(list) {
 		if pid, err := strconv.Atoi(string(child)); err == nil {
 			children = append(children, pid)
 		}

@@ -11,7 +11,7 @@ import (
 // maxProblems bounds how many mistakes of one output of a hook are reported: it may hold nothing else, and each takes memory.
 const maxProblems = 100
 
-// The keys and names of a configuration, which mistakes are reported with, may be as long as all of it.
+// Keys and names in a configuration may be as long as the whole of it, and mistakes quote them.
 const longestPath, longestProblem = 300, 1000 // bytes
 
 func shortened(text string, longest int) string {
@@ -54,13 +54,15 @@ func (v Violation) String() string {
 	return v.Path + ": " + v.Problem
 }
 
-// report gathers what is found on the way through a document. It also carries what the reading needs from outside.
+// report collects what is found on the way through a document. It also carries what the reading
+// needs from outside, so that place need not.
 type report struct {
 	violations []Violation
 	warnings   []string
 	jqLibrary  []string
 }
 
+// fail notes a mistake, once. After maxProblems one more says that there are others.
 func (r *report) fail(path, format string, args ...any) {
 	if len(r.violations) > maxProblems {
 		return

@@ -35,7 +35,8 @@ type runDir struct {
 	max  int64    // largest result file that is read, in bytes
 }
 
-// makeRunDir makes a fresh directory whose name says whose run it was, for those who keep the files.
+// makeRunDir makes a fresh directory. Its name contains that of the hook, for people who keep the
+// files.
 func makeRunDir(tmpDir, hook string, maxResult int64) (*runDir, error) {
 	slug := strings.Map(func(char rune) rune {
 		switch {
@@ -82,8 +83,8 @@ func (d *runDir) write(variable string, content func(io.Writer) error) error {
 	return nil
 }
 
-// result reads what the hook wrote. A file that is gone counts as empty. The hook may have replaced the file by anything,
-// so it is opened in a way that a pipe cannot block.
+// result reads what the hook wrote. A file that is gone counts as empty. The hook may have replaced
+// it by anything, so it is opened without blocking: a pipe would stop the run.
 func (d *runDir) result(variable string) ([]byte, error) {
 	file, err := os.OpenFile(filepath.Join(d.path, fileName(variable)), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -28,7 +28,7 @@ const (
 	defaultMaxResult = 16 << 20
 )
 
-// Options configure a Runner.
+// Options configure a Runner; NewRunner replaces zero values by defaults.
 type Options struct {
 	TmpDir         string        // where the directories of runs are made; created if absent, refused if others rule it
 	KeepFiles      bool          // leave these directories behind, for debugging
@@ -123,7 +123,8 @@ func (r *Runner) configure(ctx context.Context, file File, workingDir string, sc
 	return config, nil
 }
 
-// ask runs a file with arguments and returns what it prints to stdout.
+// ask runs a file with arguments and returns what it prints to stdout, at most maxConfig bytes. It
+// is used for --config and for the questions to a batch.
 func (r *Runner) ask(ctx context.Context, file File, workingDir string, args ...string) ([]byte, error) {
 	question := strings.Join(args, " ")
 	ctx, cancel := context.WithTimeoutCause(ctx, configLimit, fmt.Errorf("%s took more than %s", question, configLimit))
@@ -172,9 +173,10 @@ type Result struct {
 	Output        string   // the last lines of stdout and then of stderr, for failed runs too; at most 8 KiB
 }
 
-// Run executes a hook once. It returns an *ExitError when the hook says that it failed, a *TimeoutError when it took too
-// long, the wrapped error of ctx when that ended the run, and otherwise everything that is wrong with the result files. Of
-// the first two the result holds the object patches all the same: some may be meant for that (K9).
+// Run executes a hook once. It returns an *ExitError when the hook reports a failure, a
+// *TimeoutError when it took too long, the wrapped error of ctx when that ended the run, and
+// otherwise everything that is wrong with the result files. With the first two the result still
+// holds the object patches: those with ignoreHookError are applied (K9).
 func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	var result Result
 	dir, err := makeRunDir(r.options.TmpDir, run.Hook.Name, r.options.MaxResultBytes)
@@ -226,9 +228,11 @@ func (r *Runner) limitOf(hook Hook) limit {
 	return r.limit()
 }
 
-// limit is how long everything else may run.
+// limit is the time limit of everything that sets none itself, with the name of the option that
+// sets it.
 func (r *Runner) limit() limit { return limit{r.options.Timeout, "ADDON_OPERATOR_HOOK_TIMEOUT"} }
 
+// failedItself: the hook has failed, and was not ended from outside.
 func failedItself(err error) bool {
 	var exit *ExitError
 	var timeout *TimeoutError
@@ -259,7 +263,8 @@ func addTree(dir *runDir, variable string, tree any) error {
 	return dir.add(variable, data)
 }
 
-// readRun parses all result files and reports everything that is wrong with any of them.
+// readRun parses all result files and reports everything that is wrong with any of them, so that
+// one run of the hook shows all mistakes (D26).
 func readRun(dir *runDir, result *Result) error {
 	var problems [4]error
 	result.ValuesPatch, problems[0] = readPatch(dir, envValuesPatch, result)

@@ -18,13 +18,15 @@ var configV1Schema []byte
 //go:embed config.v0.schema.json
 var configV0Schema []byte
 
-// A schema compiles in a millisecond, which counts with hundreds of hooks: once, at the first use.
+// Compiling a schema takes a millisecond, which adds up with hundreds of hooks: so it is done once,
+// at the first use.
 var (
 	formatV1 = sync.OnceValues(func() (*values.Format, error) { return values.NewFormat("hook configurations", configV1Schema) })
 	formatV0 = sync.OnceValues(func() (*values.Format, error) { return values.NewFormat("hook configurations", configV0Schema) })
 )
 
-// checkShape validates a document against a schema, and reports every violation in words.
+// checkShape validates a document against a schema, and reports every violation in words. The
+// library's own messages name keywords of JSON schema, which authors of hooks need not know.
 func checkShape(document place, format func() (*values.Format, error)) error {
 	schema, err := format()
 	if err != nil {
@@ -40,7 +42,8 @@ func checkShape(document place, format func() (*values.Format, error)) error {
 	return nil
 }
 
-// explain says a violation of one keyword of a rule at one place of the document as a sentence.
+// explain reports the violation of one keyword of a rule, at one place of the document, as a
+// sentence.
 func explain(at place, rule map[string]any, keyword, message string) {
 	switch keyword {
 	case "additionalProperties":
@@ -106,6 +109,7 @@ func typeWord(schemaType any) string {
 	return fmt.Sprintf("a %v", schemaType)
 }
 
+// property is the rule for a key of an object; nil when there is none.
 func property(rule map[string]any, key string) map[string]any {
 	properties, _ := rule["properties"].(map[string]any)
 	found, _ := properties[key].(map[string]any)
@@ -131,6 +135,7 @@ func quoteHint(at place, rule map[string]any) string {
 	return ""
 }
 
+// alternatives joins values as in "a, b or c".
 func alternatives(values []any) string {
 	words := make([]string, len(values))
 	for i, value := range values {

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -58,11 +59,7 @@ func operator(expression place, keys []string) string {
 }
 
 func knownOperator(operator metav1.LabelSelectorOperator) bool {
-	switch operator {
-	case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
-		return true
-	}
-	return false
+	return slices.Contains([]metav1.LabelSelectorOperator{metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist}, operator)
 }
 
 // checkSelector lets the library of Kubernetes judge one requirement, so that its complaint gets the right path.

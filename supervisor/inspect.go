@@ -19,7 +19,8 @@ type Inspector struct {
 	crashes *crashes
 	mu      sync.RWMutex
 	probes  map[string]*probe
-	gone    map[string]totals // by the types of actors
+	// gone sums up the actors that have ended, by type, so that counters in metrics never fall.
+	gone map[string]totals
 	// Restarts of all actors, also of those that are no longer there: the counter never falls.
 	restarts atomic.Int64
 }
@@ -28,9 +29,9 @@ func newInspector(actors *actor.ActorSystem, c *crashes) *Inspector {
 	return &Inspector{actors: actors, crashes: c, probes: map[string]*probe{}, gone: map[string]totals{}}
 }
 
-// Status is what an actor says about itself: small, immutable, without values of
-// users, since the dump is shown to everyone who may see the debug address. It is
-// shown as JSON and, by its String method, as text.
+// Status is what an actor publishes about itself: small, immutable, and without values of users,
+// because everyone who may see the debug address sees it. It is shown as JSON and, by its String
+// method, as text.
 type Status interface{ fmt.Stringer }
 
 // Publish replaces what the actor says about itself.
@@ -73,8 +74,8 @@ func (in *Inspector) mailbox() actor.Mailbox {
 	return p
 }
 
-// probe stands between the mailbox of one actor and its invoker. The mailbox's
-// goroutine writes, dumps read; hence the atomics.
+// probe stands between the mailbox of one actor and its invoker. The goroutine of the mailbox
+// writes and dumps read, hence the atomics.
 type probe struct {
 	actor.Mailbox
 	in     *Inspector
@@ -82,7 +83,7 @@ type probe struct {
 	id     string
 	parent string
 	kind   string
-	run    bool // its failures are those of a task
+	run    bool // a worker of Runs: its failures are those of a task, and no crash
 	born   time.Time
 
 	system    atomic.Int32 // system messages waiting
@@ -217,8 +218,11 @@ func (p *probe) end() {
 	p.processed.Add(1)
 }
 
+// turned notes the time of a change of state.
 func (p *probe) turned() { p.since.Store(time.Now().UnixNano()) }
 
+// forgetIfGone drops the probe once the library has removed the actor. The library does not report
+// that, so it is checked after the messages that may lead to it.
 func (p *probe) forgetIfGone() {
 	if _, alive := p.in.actors.ProcessRegistry.GetLocal(p.id); alive {
 		return

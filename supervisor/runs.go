@@ -63,10 +63,10 @@ type Attempt struct {
 	In     time.Duration // until the next attempt
 }
 
-// Runs supervises the runs of one owner: it starts a child for each task, restarts it
-// with backoff when it fails and notifies the owner when it is gone. The owner embeds it,
-// passes every message to [Runs.Receive] first, and is by that its children's
-// supervision strategy, so that failures are handled in the owner's goroutine.
+// Runs supervises the runs of one owner: it starts a child for each task, restarts it with backoff
+// when it fails, and notifies the owner when it is gone. The owner passes every message to
+// [Runs.Receive] first, and is the supervision strategy of its children (HandleFailure), so that
+// failures are handled in the owner's goroutine. No field needs a lock for that reason.
 type Runs struct {
 	system   *System
 	log      *slog.Logger
@@ -80,18 +80,18 @@ func NewRuns(system *System, log *slog.Logger) *Runs {
 	return &Runs{system: system, log: log, runs: map[string]*run{}}
 }
 
-// run is the owner's record of a child.
+// run is the owner's record of a child. Only ctx and attempt are read by the child.
 type run struct {
 	task    Task
 	pid     *actor.PID
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	outcome Outcome
-	attempt int // failed ones
-	delays  backoff.BackOff
-	timer   *time.Timer
-	sup     actor.Supervisor
-	stopped bool
+	outcome Outcome          // what Ended will report: Cancelled until something else is known
+	attempt int              // failed ones
+	delays  backoff.BackOff  // one for the whole task, so that delays grow from attempt to attempt
+	timer   *time.Timer      // until the next attempt; nil during one
+	sup     actor.Supervisor // restarts the child; from its last failure
+	stopped bool             // a Stop is on its way to the child: whatever it still sends counts for nothing
 }
 
 // messages of this file
@@ -132,9 +132,9 @@ func (r *Runs) path(id string) string {
 	return r.self.Id + "/run/" + id
 }
 
-// Start begins a task; no other one in progress may have its ID. One that comes while the owner
-// ends is not begun: messages that were in the mailbox when the stop came are handled as long as
-// other runs end, and what they begin would never be cancelled.
+// Start begins a task; no other task in progress may have its ID. While the owner ends no task is
+// begun: messages that were in the mailbox when the stop came are still handled as long as other
+// runs end, and what they begin would never be cancelled.
 func (r *Runs) Start(ctx actor.Context, t Task) {
 	r.self = ctx.Self()
 	if r.Ending() {
@@ -155,7 +155,8 @@ func (r *Runs) Start(ctx actor.Context, t Task) {
 	r.runs[pid.Id] = rec
 }
 
-// Receive handles the messages that belong to the runs and reports whether it was one.
+// Receive handles the messages that belong to the runs, and reports whether the message was one.
+// The owner must handle Stopping, too, so that one is reported as not handled.
 func (r *Runs) Receive(ctx actor.Context) bool {
 	r.self = ctx.Self()
 	switch msg := ctx.Message().(type) {
@@ -244,7 +245,8 @@ func (r *Runs) restartDue(msg restartDue) {
 	rec.sup.RestartChildren(rec.pid)
 }
 
-// RetryNow cuts the waiting of failed tasks short (F8). It reports how many there were.
+// RetryNow ends the delays of failed tasks (F8). It returns how many waited. A timer that has fired
+// already counts for itself: its message is in the mailbox.
 func (r *Runs) RetryNow() (waiting int) {
 	for _, path := range slices.Sorted(maps.Keys(r.runs)) {
 		rec := r.runs[path]
@@ -297,7 +299,7 @@ type Run struct {
 // one place where the context and the work have the same life.
 func (r *Run) Context() context.Context { return r.ctx }
 
-// With is the same run with a context that was made of its own: it ends no later.
+// With is the same run with another context, which must be derived from its own.
 func (r *Run) With(ctx context.Context) *Run {
 	inner := *r
 	inner.ctx = ctx
@@ -346,9 +348,9 @@ func (s RunStatus) String() string {
 	}
 }
 
-// worker is the actor of a run. It blocks in Receive: a busy mailbox has a goroutine of
-// its own, and a panic in the work is supervised instead of ending the process. The
-// library's Stop is seen only after that, so owners cancel the context first.
+// worker is the actor of a run. It blocks in Receive, which is allowed here: a busy mailbox has a
+// goroutine of its own, and a panic in the work is supervised instead of ending the process. The
+// library's Stop is seen only after Receive returns, so owners cancel the context first.
 type worker struct {
 	rec *run
 	run *Run

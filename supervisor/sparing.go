@@ -10,22 +10,23 @@ import (
 	"unicode"
 )
 
-// Retries never stop, so repeated failures are logged at growing intervals.
+// Retries never stop, so a failure that repeats is logged at growing intervals.
 const (
 	spareFirst = 10 * time.Second // until the same failure is logged again; doubled each time
 	spareMost  = time.Hour
-	// spareQuiet without a failure ends its repetition: the pauses between attempts are shorter.
+	// spareQuiet is after how long without the failure it counts as new: the delays between
+	// attempts are shorter.
 	spareQuiet = 5 * time.Minute
-	// spareKept bounds the memory of failures; more than these are all logged.
+	// spareKept bounds how many failures are remembered; others are all logged.
 	spareKept = 1000
 )
 
-// Sparing returns a handler that passes a failure on when it happens for the first time,
-// and when the same one repeats at growing distances, with the number of records that were
-// left out between (leftOut). A failure is a warning or an error with the attribute err; it
-// is the same when message and attributes are, but for the number of the attempt, the time
-// until the next one, and numbers in the error. Nothing is left out while next writes debug
-// records; next may change its mind at any time.
+// Sparing returns a handler that passes a failure on when it happens for the first time, and a
+// repeated one at growing intervals, with the number of records that were left out in between
+// (leftOut). A failure is a warning or an error with the attribute err. Two are the same if message
+// and attributes are equal, except for the number of the attempt, the time until the next one, and
+// digits in the error. Nothing is left out while next writes debug records; the level of next may
+// change at any time.
 func Sparing(next slog.Handler) slog.Handler {
 	return sparing{next: next, memory: &memory{seen: map[string]*repetition{}}}
 }
@@ -121,7 +122,8 @@ func withoutNumbers(s string) string {
 	}, s)
 }
 
-// memory knows the failures that repeat.
+// memory is shared by all handlers that come from one Sparing, or each With would begin to count
+// again.
 type memory struct {
 	mu   sync.Mutex
 	seen map[string]*repetition
