@@ -105,9 +105,9 @@ func expectWarnings(t *testing.T, tree *addons.Tree, parts ...string) {
 
 func module(t *testing.T, tree *addons.Tree, name string) addons.Module {
 	t.Helper()
-	i := slices.IndexFunc(tree.Modules, func(m addons.Module) bool { return m.Name == name })
-	if i < 0 {
+	m := tree.Module(name)
+	if m == nil {
 		t.Fatalf("no module %s", name)
 	}
-	return tree.Modules[i]
+	return *m
 }

@@ -32,18 +32,19 @@ func (t *Tree) Refresh(dirs Dirs) (*Tree, error) {
 	for _, err := range misnamed {
 		next.problem(&next.Global.Problems, "%v", err)
 	}
-	next.refreshCommon(t, dirs)
-	next.refreshGlobal(t, dirs)
+	r := refresh{before: t, next: next, dirs: dirs}
+	r.common()
+	r.global()
 	for _, m := range entries {
-		next.refreshModule(t.module(m.Name), m)
+		r.module(t.Module(m.Name), m)
 	}
 	next.warnUnknownFlags()
 	next.resolveWaits()
 	return next, nil
 }
 
-// module finds a module by its name; nil when there is none.
-func (t *Tree) module(name string) *Module {
+// Module finds a module by its name; nil when there is none. It is a part of the tree.
+func (t *Tree) Module(name string) *Module {
 	i := slices.IndexFunc(t.Modules, func(m Module) bool { return m.Name == name })
 	if i < 0 {
 		return nil
@@ -51,13 +52,20 @@ func (t *Tree) module(name string) *Module {
 	return &t.Modules[i]
 }
 
-// refreshCommon reads the values.yaml of the roots.
-func (t *Tree) refreshCommon(before *Tree, dirs Dirs) {
-	for _, root := range dirs.Modules {
+// refresh makes the next tree from the one before, and what lies on disk.
+type refresh struct {
+	before, next *Tree
+	dirs         Dirs
+}
+
+// common reads the values.yaml of the roots.
+func (r *refresh) common() {
+	t := r.next
+	for _, root := range r.dirs.Modules {
 		var one static
 		if err := one.read([]string{root}); err != nil {
 			t.problem(&t.Global.Problems, "%s", kept(err))
-			one = before.common.of(commonPath(root))
+			one = r.before.common.of(commonPath(root))
 		}
 		t.common.paths = append(t.common.paths, one.paths...)
 		t.common.documents = append(t.common.documents, one.documents...)
@@ -72,7 +80,8 @@ func (s *static) of(path string) (one static) {
 	return one
 }
 
-func (t *Tree) refreshGlobal(before *Tree, dirs Dirs) {
+func (r *refresh) global() {
+	t, before := r.next, r.before
 	problems := t.Global.Problems // of the values.yaml of the roots
 	files := look(before.Global.Dir, before.Global.files, partOfGlobal)
 	next := before.Global
@@ -82,7 +91,7 @@ func (t *Tree) refreshGlobal(before *Tree, dirs Dirs) {
 		var fresh Tree
 		err = stable(func() contents { return look(before.Global.Dir, files, partOfGlobal) }, func(read contents) error {
 			fresh = Tree{common: t.common}
-			err := fresh.loadGlobal(dirs.Global)
+			err := fresh.loadGlobal(r.dirs.Global)
 			fresh.Global.files = read
 			return err
 		})
@@ -101,8 +110,9 @@ func (t *Tree) refreshGlobal(before *Tree, dirs Dirs) {
 	}
 }
 
-// refreshModule adds a module that was found, loaded again when its files differ from those of old.
-func (t *Tree) refreshModule(old *Module, m Module) {
+// module adds a module that was found, loaded again when its files differ from those of old.
+func (r *refresh) module(old *Module, m Module) {
+	t := r.next
 	var known contents
 	if old != nil && old.Dir == m.Dir {
 		known = old.files
@@ -150,7 +160,7 @@ func (t *Tree) add(m Module) {
 // Keep puts the version of the files of a module in place that is in force already: the one on disk is refused. What the roots'
 // values.yaml say is as new as they are: a module that is broken can be switched off there.
 func (t *Tree) Keep(name string, before *Tree, why error) {
-	if m, old := t.module(name), before.module(name); m != nil && old != nil {
+	if m, old := t.Module(name), before.Module(name); m != nil && old != nil {
 		last := *old
 		last.Dir, last.Root, last.Base, last.Order, last.doubles = m.Dir, m.Root, m.Base, m.Order, m.doubles
 		t.combine(&last)
@@ -165,14 +175,14 @@ func (t *Tree) Keep(name string, before *Tree, why error) {
 // KeepValues is Keep for values that are refused: those of the roots' files stay, too.
 func (t *Tree) KeepValues(name string, before *Tree, why error) {
 	t.Keep(name, before, why)
-	if m, old := t.module(name), before.module(name); m != nil && old != nil {
+	if m, old := t.Module(name), before.Module(name); m != nil && old != nil {
 		m.Static = old.Static
 	}
 }
 
 // Drop takes a new module out of the tree that cannot be used.
 func (t *Tree) Drop(name string, why error) {
-	if m := t.module(name); m != nil {
+	if m := t.Module(name); m != nil {
 		t.problem(&t.Global.Problems, "module %s is not in force: %s", name, oneLine(why))
 		t.Broken = append(t.Broken, *m)
 		t.Modules = slices.DeleteFunc(t.Modules, func(m Module) bool { return m.Name == name })
@@ -311,7 +321,7 @@ func (t *Tree) Unloaded(dirs Dirs) map[string]string {
 		common = append(common, oneLine(err))
 	}
 	for _, m := range found {
-		if t.module(m.Name) == nil && !slices.ContainsFunc(t.Broken, func(b Module) bool { return b.Name == m.Name }) {
+		if t.Module(m.Name) == nil && !slices.ContainsFunc(t.Broken, func(b Module) bool { return b.Name == m.Name }) {
 			common = append(common, fmt.Sprintf("the module %s in %s is new", m.Name, m.Dir))
 		}
 	}

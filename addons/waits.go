@@ -13,7 +13,7 @@ func (t *Tree) resolveWaits() {
 		m := &t.Modules[i]
 		m.Awaits, m.vain = nil, nil
 		for _, name := range m.File.WaitFor {
-			switch other := t.module(name); {
+			switch other := t.Module(name); {
 			case other == nil:
 				fix := "correct the name, or remove it"
 				if meant := values.Nearest(name, names); meant != "" {

@@ -13,7 +13,7 @@ type ConvergeRecord struct {
 	Reload int
 	Cause  Cause
 	Began  time.Time
-	// Ended is zero while the reload lasts; Overtaken: the next one has taken its place.
+	// Ended is zero while the reload lasts; Overtaken: the next one began before it had ended.
 	Ended     time.Time
 	Overtaken bool
 	// Steps are tasks of it that have ended, in the order of their ends. Cut is how many more there were.

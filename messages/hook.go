@@ -49,11 +49,12 @@ type AwaitSnapshots struct {
 	Queue string
 }
 
-// SnapshotsComplete answers AwaitSnapshots.
+// SnapshotsComplete answers AwaitSnapshots. It may be outdated when it arrives; whoever runs the
+// hook then finds that by GetSnapshots.
 type SnapshotsComplete struct {
 	Owner, Hook string
-	// Resync: the Synchronizations of the hook are due again, and queued; they show what events
-	// of before would show.
+	// Resync: the Synchronizations of the hook are due again, and queued before this message; they
+	// show what earlier events would show.
 	Resync bool
 }
 
@@ -93,7 +94,7 @@ type SynchronizationEnded struct {
 // Snapshots are the objects of a hook's kubernetes bindings, in their order.
 type Snapshots struct {
 	Bindings []BindingSnapshot
-	// Waiting says which binding cannot be complete for now, and why.
+	// Waiting says which binding cannot be complete for now, and why; empty when all are complete.
 	Waiting string
 	// Resync: Synchronizations of the hook are due when it is complete, as after the start.
 	Resync bool
@@ -150,7 +151,7 @@ type ObjectsPatched struct {
 }
 
 // ObjectsWritten says to monitors that the writes of an ObjectsPatched are over. Events of these
-// versions are their effect, and no others are but for those of objects that were deleted.
+// versions are their effect; no other events are, except the deletions of these objects.
 type ObjectsWritten struct {
 	Write    int64
 	Versions []ObjectVersion
@@ -162,8 +163,8 @@ type ObjectVersion struct {
 	Version string // resourceVersion
 }
 
-// HookBegan says to monitors that the process of a hook is about to start: what it writes by itself,
-// with kubectl, is an event from now on.
+// HookBegan says to monitors that the process of a hook is about to start. From now on an event may
+// be the effect of what the hook writes by itself, with kubectl.
 type HookBegan struct {
 	Owner, Hook string
 	Run         int64 // no other has this number

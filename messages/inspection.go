@@ -9,8 +9,8 @@ import (
 // ListHooks asks an owner for its hooks. The answer is [HookList].
 type ListHooks struct{}
 
-// HookList are the hooks of an owner. A module has none before its first run since it was
-// enabled: only then they are asked for their configuration.
+// HookList are the hooks of an owner. A module has none until they were asked for their
+// configuration, which begins when a discovery enables it.
 type HookList struct{ Hooks []hooks.Hook }
 
 // DumpSnapshots asks monitors what it holds for the hooks of an owner, or for one of them
@@ -33,11 +33,12 @@ type BindingState struct {
 	Binding string `json:"binding"`
 	Queue   string `json:"queue"`
 	Kind    string `json:"kind"`
-	// Phase is syncing, complete, waiting-for-kind, forbidden or stale; Message says more.
+	// Phase is syncing, complete, waiting-for-kind, forbidden, too-large or stale (kube.Phase);
+	// Message says more.
 	Phase   string `json:"phase"`
 	Message string `json:"message,omitempty"`
-	// Objects in the snapshot, events held back until Synchronization has succeeded, and
-	// how often jqFilter failed on an object (C39).
+	// Objects in the snapshot, events held until Synchronization has succeeded, and how often
+	// jqFilter failed on an object (C39).
 	Objects      int    `json:"objects"`
 	Held         int    `json:"heldEvents,omitempty"`
 	FilterErrors uint64 `json:"filterErrors,omitempty"`

@@ -10,7 +10,8 @@ type ShutDown struct{}
 // converge sends it, so that the latest is always in force.
 type SetMaintenance struct{ Mode string }
 
-// SuspendModule cancels the tasks of a module that is about to be disabled.
+// SuspendModule cancels the tasks of a module that is about to be disabled, before the reload that
+// deletes it (E11). ResumeModule undoes it.
 type SuspendModule struct{}
 
 // EnableModule says to a module that the discovery has enabled it: its runs are on their way.
@@ -26,7 +27,7 @@ type ModuleDeleted struct{ Name string }
 // DiskChanged says to converge that files below the modules directories, or of global hooks, may have changed.
 type DiskChanged struct{}
 
-// RetryNow cuts the waiting of failed tasks short (F8).
+// RetryNow ends the delays of failed tasks (F8): what has changed may be what they failed at.
 type RetryNow struct{}
 
 // SetDynamicFlags carries the opinions of global hooks on enabled modules (D25), by flag key, and

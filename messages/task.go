@@ -26,7 +26,8 @@ func ModuleOf(owner string) string {
 // MainQueue is the queue of everything that has no queue of its own (F2).
 const MainQueue = "main"
 
-// Task is one unit of work in a queue.
+// Task is one unit of work in a queue. A retry is the same task; its copies in different actors are
+// told apart from others by the ID.
 type Task struct {
 	// ID is unique in the life of the process.
 	ID string
@@ -42,7 +43,8 @@ type Task struct {
 	Reload int
 	// Group is the ID of the RunModules task that this task is a part of, or empty.
 	Group string
-	// Urgent: a run that restores what other modules may need. It does not wait behind a task that fails.
+	// Urgent: a run that restores what other modules may need, so it goes past tasks that fail
+	// (H13).
 	Urgent bool
 	// Trace is the span that this task is a part of, as a W3C traceparent; empty without one.
 	Trace    string
@@ -80,7 +82,8 @@ type Cause struct {
 	Trace string `json:"trace,omitempty"`
 }
 
-// maxChain bounds a chain of causes: a loop makes it grow forever.
+// maxChain bounds a chain of causes, which a loop would make grow without end. It is well above the
+// length at which loops are delayed (actors/loop.go).
 const maxChain = 40
 
 // In returns the cause as one that a span has made.
@@ -103,7 +106,8 @@ func (c Cause) First() Cause {
 	return c
 }
 
-// shortened leaves links out before the first one, which metrics name.
+// shortened bounds the chain to n links. It leaves out links just after the first one, which
+// metrics name (I3): the latest links show a loop.
 func (c Cause) shortened(n int) Cause {
 	switch {
 	case c.Parent == nil:
@@ -128,6 +132,7 @@ func (c Cause) Chain() []Cause {
 
 // Activation reasons.
 const (
+	// The values are labels of metrics and spans (I3): they are an interface, do not change them.
 	Startup       = "OperatorStartup"
 	ByConfigMap   = "ConfigMap"
 	ByKubernetes  = "Kubernetes"
@@ -234,8 +239,8 @@ type DiscoverModules struct{}
 // PurgeRelease uninstalls a release that has no module directory (G7).
 type PurgeRelease struct{ Release string }
 
-// AwaitSynchronization holds the queue until the Synchronization runs of the owner's
-// hooks in other queues have succeeded (F13, F14).
+// AwaitSynchronization holds the queue until the Synchronizations of the owner's hooks in other
+// queues have succeeded or are deferred (F13, F14).
 type AwaitSynchronization struct{}
 
 // FinishReload is the last step: it reports whether afterAll changed global values (G8).
@@ -342,7 +347,7 @@ type LetPass struct {
 }
 
 // TaskDone says to a queue that it need not wait for a task any more: nothing of it runs, or it is
-// parked and is retried outside of the queue.
+// parked and retried outside of the queue. It is sent exactly once for each task.
 type TaskDone struct {
 	ID string
 }

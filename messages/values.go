@@ -61,8 +61,8 @@ type SetConfig struct {
 	SecretOrigin values.Origin
 }
 
-// RememberValues says to an owner that a converge is over: what changes from now on is what
-// changed since.
+// RememberValues says to an owner that a converge is over: later changes of values are shown as
+// changes since then.
 type RememberValues struct{}
 
 // ConfigChanged says to converge what a valid change of the ConfigMap touched (G16).
@@ -95,8 +95,8 @@ type CheckConfig struct {
 type ConfigChecked struct {
 	// Refused says why the content would be refused as a whole; empty when it would not.
 	Refused string `json:"refused,omitempty"`
-	// Deleted: the ConfigMap is gone (P1). LastValid is what is in force; when it is not empty and
-	// the ConfigMap is gone, config may only not have heard of that yet.
+	// Deleted: the ConfigMap is gone (P1). LastValid is what is in force. If it is not empty
+	// although the caller found no ConfigMap, config may not have received the deletion yet.
 	Deleted   bool              `json:"deleted,omitempty"`
 	LastValid map[string]string `json:"lastValid,omitempty"`
 	// Marked: the value at Path, or a part of it, is marked with x-secret (D41).
@@ -125,6 +125,6 @@ type SaveConfig struct {
 type ConfigSaved struct {
 	Err      error
 	Conflict bool
-	// FlagsChanged: a flag in the ConfigMap is another now.
+	// FlagsChanged: a flag in the ConfigMap has another value now.
 	FlagsChanged bool
 }

@@ -62,8 +62,7 @@ func (s actPages) request(r *http.Request) (any, error) {
 		return nil, s.noModule(name, s.modules())
 	}
 	kept, err := s.Act(r.Context(), name, asked)
-	var mayNot *MayNotError
-	if errors.As(err, &mayNot) {
+	if _, ok := errors.AsType[*MayNotError](err); ok {
 		return nil, &pageError{http.StatusForbidden, err}
 	}
 	if err != nil {
@@ -77,7 +76,7 @@ func (s actPages) request(r *http.Request) (any, error) {
 type actButton struct{ Do, Text string }
 
 // actButtons are what makes sense for a module now.
-func (s probes) actButtons(m view.Module) []actButton {
+func (s livePages) actButtons(m view.Module) []actButton {
 	if s.Act == nil {
 		return nil
 	}

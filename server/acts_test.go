@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -84,9 +85,7 @@ func TestRequestsOfThePage(t *testing.T) {
 			if c.handler == nil {
 				c.handler = debug
 			}
-			if c.method == "" {
-				c.method = http.MethodPost
-			}
+			c.method = cmp.Or(c.method, http.MethodPost)
 			if c.headers == nil {
 				c.headers = mine
 			}

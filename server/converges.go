@@ -185,7 +185,7 @@ type drawnStep struct {
 }
 
 // convergesFragment answers /live/converges.
-func (s probes) convergesFragment(r *http.Request) (any, error) {
+func (s fragments) convergesFragment(r *http.Request) (any, error) {
 	all, err := s.converges(r)
 	drawn := make([]drawnConverge, 0, len(all))
 	for _, c := range all {

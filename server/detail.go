@@ -48,7 +48,7 @@ type runMoment struct {
 }
 
 // detail looks at one module. The public is shown none.
-func (s probes) detail(ctx context.Context, now overview, name string) moduleDetail {
+func (s livePages) detail(ctx context.Context, now overview, name string) moduleDetail {
 	if s.who != insider || name == "" {
 		return moduleDetail{}
 	}
@@ -66,7 +66,7 @@ func (s probes) detail(ctx context.Context, now overview, name string) moduleDet
 }
 
 // hookRows are the hooks of a module. One that is being restarted shows none for a moment.
-func (s probes) hookRows(ctx context.Context, now overview, module string) []hookRow {
+func (s livePages) hookRows(ctx context.Context, now overview, module string) []hookRow {
 	found, err := hookPages{owners{s.Source}}.hooksOf(ctx, module)
 	if err != nil {
 		return nil

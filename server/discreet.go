@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	"google.golang.org/protobuf/proto"
 
 	"addon-operator/messages/view"
 )
@@ -81,7 +80,7 @@ func (g discreetMetrics) Gather() ([]*dto.MetricFamily, error) {
 		for _, metric := range family.GetMetric() {
 			for i, label := range metric.GetLabel() {
 				if shown := g.shown(label.GetValue()); shown != label.GetValue() {
-					metric.Label[i] = &dto.LabelPair{Name: proto.String(label.GetName()), Value: proto.String(shown)} // the old one may be shared
+					metric.Label[i] = &dto.LabelPair{Name: new(label.GetName()), Value: new(shown)} // the old one may be shared
 				}
 			}
 		}

@@ -26,7 +26,6 @@ const (
 
 // fragment is a part of the live page that a person has opened: HTML of one template, or a sentence with a status.
 type fragment struct {
-	probes
 	name string // of the template
 	look func(*http.Request) (any, error)
 }
@@ -54,14 +53,20 @@ func (f fragment) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(out.Bytes()) // the client has gone
 }
 
-// fragmentRoutes are the parts of a module that the live page loads.
-func (s probes) fragmentRoutes() []Route {
+// fragments are the parts of a module that the live page loads.
+type fragments struct {
+	Source
+	who audience
+}
+
+// routes are their addresses.
+func (s fragments) routes() []Route {
 	part := func(name, help string, look func(*http.Request) (any, error)) Route {
 		query := "module=NAME"
 		if name == "diff" {
 			query += ", from=REVISION, to=REVISION"
 		}
-		return get("/live/"+name, query, help, fragment{s, name, look})
+		return get("/live/"+name, query, help, fragment{name, look})
 	}
 	return []Route{
 		part("values", "the values of a module on the live page, and where they come from, as HTML", s.valuesFragment),
@@ -69,8 +74,8 @@ func (s probes) fragmentRoutes() []Route {
 		part("drift", "what others have changed in the objects of a module there", s.driftFragment),
 		part("history", "the recorded revisions of a module's release there", s.historyFragment),
 		part("diff", "what differs between two of them there", s.diffFragment),
-		get("/live/converges", "", "the last reloads there", fragment{s, "converges", s.convergesFragment}),
-		get("/live/queue", "name=QUEUE", "the tasks of a queue there", fragment{s, "tasks", s.tasksFragment}),
+		get("/live/converges", "", "the last reloads there", fragment{"converges", s.convergesFragment}),
+		get("/live/queue", "name=QUEUE", "the tasks of a queue there", fragment{"tasks", s.tasksFragment}),
 		part("actors", "the actors and queues behind a module there", s.actorsFragment),
 	}
 }
@@ -112,11 +117,10 @@ type valueSource struct {
 }
 
 // valuesFragment answers /live/values.
-func (s probes) valuesFragment(r *http.Request) (any, error) {
+func (s fragments) valuesFragment(r *http.Request) (any, error) {
 	module := r.URL.Query().Get("module")
 	leaves, err := valuePages{owners{s.Source}}.explain(r.Context(), module, "", false)
-	var none *pageError
-	if errors.As(err, &none) && slices.Contains(s.modules(), module) {
+	if _, ok := errors.AsType[*pageError](err); ok && slices.Contains(s.modules(), module) {
 		err = nil // nothing has set a value
 	}
 	if err != nil {
@@ -166,7 +170,7 @@ type snapshotRow struct {
 type objectRow struct{ Name, Text string }
 
 // snapshotsFragment answers /live/snapshots.
-func (s probes) snapshotsFragment(r *http.Request) (any, error) {
+func (s fragments) snapshotsFragment(r *http.Request) (any, error) {
 	module := r.URL.Query().Get("module")
 	if _, err := (owners{s.Source}).owner(r.Context(), module); err != nil {
 		return nil, err
@@ -205,7 +209,7 @@ func (s Source) objectName(object, result json.RawMessage, place int) string {
 }
 
 // driftFragment answers /live/drift.
-func (s probes) driftFragment(r *http.Request) (any, error) {
+func (s fragments) driftFragment(r *http.Request) (any, error) {
 	module := r.URL.Query().Get("module")
 	if _, err := (owners{s.Source}).owner(r.Context(), module); err != nil {
 		return nil, err
@@ -241,7 +245,7 @@ type actorRow struct {
 }
 
 // actorsFragment answers /live/actors.
-func (s probes) actorsFragment(r *http.Request) (any, error) {
+func (s fragments) actorsFragment(r *http.Request) (any, error) {
 	module := r.URL.Query().Get("module")
 	if _, err := (owners{s.Source}).owner(r.Context(), module); err != nil {
 		return nil, err
@@ -279,7 +283,7 @@ func bindingStates(tree []*supervisor.Node, module string) map[[2]string]message
 }
 
 // ofModule asks a page of a module for the fragment of it.
-func (s probes) ofModule(r *http.Request, page func(modulePages, *http.Request) (any, error)) (any, error) {
+func (s fragments) ofModule(r *http.Request, page func(modulePages, *http.Request) (any, error)) (any, error) {
 	r = r.Clone(r.Context())
 	r.SetPathValue("name", r.URL.Query().Get("module"))
 	found, err := page(modulePages{owners{s.Source}}, r)
@@ -296,7 +300,7 @@ type revisionRow struct {
 }
 
 // historyFragment answers /live/history.
-func (s probes) historyFragment(r *http.Request) (any, error) {
+func (s fragments) historyFragment(r *http.Request) (any, error) {
 	found, err := s.ofModule(r, modulePages.historyPage)
 	if err != nil {
 		return nil, err
@@ -318,7 +322,7 @@ func (s probes) historyFragment(r *http.Request) (any, error) {
 type diffLine struct{ Colour, Text string }
 
 // diffFragment answers /live/diff.
-func (s probes) diffFragment(r *http.Request) (any, error) {
+func (s fragments) diffFragment(r *http.Request) (any, error) {
 	query := r.URL.Query()
 	query.Del("show-secrets")
 	r = r.Clone(r.Context())
@@ -364,7 +368,7 @@ type taskRow struct {
 }
 
 // tasksFragment answers /live/queue.
-func (s probes) tasksFragment(r *http.Request) (any, error) {
+func (s fragments) tasksFragment(r *http.Request) (any, error) {
 	all, runs := queues(s.tree(s.who))
 	name, known := r.URL.Query().Get("name"), make([]string, 0, len(all))
 	for _, q := range all {

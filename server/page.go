@@ -139,8 +139,14 @@ type queueRow struct {
 	supervisor.RunStatus
 }
 
-// live is the page for people: how the modules are and what waits. With ?actors it shows all mailboxes, too, to who may see them.
-func (s probes) live() http.Handler {
+// livePages are the page for people, and what changes on it.
+type livePages struct {
+	Source
+	who audience
+}
+
+// page is the page for people: how the modules are and what waits. With ?actors it shows all mailboxes, too, to who may see them.
+func (s livePages) page() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		data := livePage{overview: s.overview(), Version: s.Version, Style: template.CSS(pageCSS), Script: template.JS(pageJS)} //nolint:gosec // ours
 		if leadership, follower := s.standby(); s.Leadership != nil && !follower {
@@ -167,7 +173,7 @@ func (s probes) live() http.Handler {
 }
 
 // overview looks at everything.
-func (s probes) overview() overview {
+func (s livePages) overview() overview {
 	tree, converge := s.tree(s.who), s.Converge()
 	all := s.visible(tree)
 	data := overview{
@@ -200,7 +206,7 @@ func (s probes) overview() overview {
 }
 
 // differences are the files that are not in force, in words that the audience may read.
-func (s probes) differences() map[string]string {
+func (s livePages) differences() map[string]string {
 	differs := s.notInForce()
 	if s.who != insider {
 		for name := range differs {
@@ -211,7 +217,7 @@ func (s probes) differences() map[string]string {
 }
 
 // visible are all modules in the tree, as the audience may see them.
-func (s probes) visible(tree []*supervisor.Node) []view.Module {
+func (s livePages) visible(tree []*supervisor.Node) []view.Module {
 	return s.allModules(tree, s.differences())
 }
 

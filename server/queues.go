@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -121,9 +122,7 @@ func describeRun(run supervisor.RunStatus) string {
 // describeTask is a line about a task: kind, queue, what it is about, failures.
 func describeTask(queue string, t view.QueuedTask, run supervisor.RunStatus) string {
 	about := t.About
-	if about == "" {
-		about = t.Owner
-	}
+	about = cmp.Or(about, t.Owner)
 	text := strings.Join([]string{t.Kind, queue, about}, ":")
 	if run.Attempt > 0 {
 		text += strings.TrimSuffix(fmt.Sprintf(":failures %d:%s", run.Attempt, run.Error), ":")

@@ -51,13 +51,13 @@ func get(path, query, help string, handler http.Handler) Route {
 }
 
 func (s router) publicRoutes() []Route {
-	probes := probes(s)
+	probes, live := probes(s), livePages(s)
 	// Users look for the metrics of hooks on the first page, too (I1).
 	both := discreetMetrics{prometheus.Gatherers{s.Metrics, s.HookMetrics}, s.Hide}
 	scrape := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}
 	all := []Route{
-		get("/", "", "the live page: modules, queues, what waits; on the debug address also actors", probes.live()),
-		get(livePath, "module=NAME", "what changes on the live page, as server-sent events", probes.stream()),
+		get("/", "", "the live page: modules, queues, what waits; on the debug address also actors", live.page()),
+		get(livePath, "module=NAME", "what changes on the live page, as server-sent events", live.stream()),
 		get("/healthz", "", "200 while the process lives", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })),
 		get("/readyz", "verbose", "200 after the first converge, in a follower when it could lead; 500 before", http.HandlerFunc(probes.readyz)),
 		get("/metrics", "", "metrics of the operator and of hooks", promhttp.HandlerForTransactional(&scrapes{gatherer: both}, scrape)),
@@ -78,7 +78,7 @@ func (s router) debugRoutes() []Route {
 	modules, values, hooks := modulePages{owners}, valuePages{owners}, hookPages{owners}
 	actors, parameters := actorPages{s.Source}, parameterPages{s.Parameters}
 	json := func(look func(*http.Request) (any, error)) page { return page{look, asJSON} }
-	return append(probes(s).fragmentRoutes(), []Route{
+	return append(fragments(s).routes(), []Route{
 		get("/queue/list", "showEmpty=true", "all queues and their tasks", json(actors.queueList)),
 		get("/queue/{name}", "", "the tasks of one queue", json(actors.queueOne)),
 		get("/converge/list", "", "the last reloads of all modules: what ran when, what the end waited for, the slowest hooks", json(convergePages{s.Source}.list)),

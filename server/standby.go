@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"addon-operator/messages"
@@ -80,9 +81,5 @@ func (s router) leaderOnly(next http.Handler) http.Handler {
 
 func needsLeader(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	switch first {
-	case "queue", "module", "global", "hook", "values", "graph", "plan", "converge":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"queue", "module", "global", "hook", "values", "graph", "plan", "converge"}, first)
 }

@@ -95,7 +95,7 @@ func part(name string, data any) (string, error) {
 }
 
 // stream sends the live page what changes, as server-sent events; ?module=NAME chooses the module whose detail it shows.
-func (s probes) stream() http.Handler {
+func (s livePages) stream() http.Handler {
 	shared := &parts{}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
@@ -135,7 +135,7 @@ type reader struct {
 }
 
 // event is what the reader has not been sent yet.
-func (s probes) event(r *http.Request, shared *parts, to *reader) (event change, err error) {
+func (s livePages) event(r *http.Request, shared *parts, to *reader) (event change, err error) {
 	now, err := shared.latest(s.overview)
 	if err != nil {
 		return event, err
@@ -168,7 +168,7 @@ func (to *reader) add(event *change, id, text string) {
 }
 
 // send writes an event, without known secrets: the page is never shown them.
-func (s probes) send(w http.ResponseWriter, control *http.ResponseController, event change) error {
+func (s livePages) send(w http.ResponseWriter, control *http.ResponseController, event change) error {
 	for id, text := range event.Parts {
 		if s.Hide != nil {
 			text = s.Hide(text)

@@ -56,7 +56,7 @@ func BenchmarkLivePageSecond(b *testing.B) {
 	for i := range modules {
 		publish(i, 1)
 	}
-	s := probes{Source{
+	s := livePages{Source{
 		Inspector: system.Inspector, Converge: func() view.ConvergeStatus { return view.ConvergeStatus{Ready: true} },
 		History: &History{},
 		Ask:     func(context.Context, string, any) (any, error) { return messages.HookList{}, nil },

@@ -23,10 +23,19 @@ type Health struct {
 	DeadlineSeconds int `json:"progressDeadlineSeconds"`
 }
 
+// The states of an object, in the words of kstatus.
+const (
+	ObjectCurrent     = "Current"
+	ObjectInProgress  = "InProgress"
+	ObjectFailed      = "Failed"
+	ObjectTerminating = "Terminating"
+	ObjectUnknown     = "Unknown"
+)
+
 // ObjectHealth is an object that is not current.
 type ObjectHealth struct {
 	Object string `json:"object"` // Kind namespace/name
-	State  string `json:"state"`  // a word of kstatus: InProgress, Failed, Terminating, Unknown
+	State  string `json:"state"`  // one of the constants above
 	// Message is that of its status.
 	Message string `json:"message,omitempty"`
 	// Since is when this operator saw it in this state first.
@@ -45,9 +54,9 @@ func (o ObjectHealth) String() string {
 // unwell reports whether the object has failed, or is in progress for longer than it may.
 func (h *Health) unwell(o ObjectHealth, now time.Time) bool {
 	switch o.State {
-	case "Failed":
+	case ObjectFailed:
 		return true
-	case "InProgress", "Terminating":
+	case ObjectInProgress, ObjectTerminating:
 		return now.Sub(o.Since) >= time.Duration(h.DeadlineSeconds)*time.Second
 	}
 	return false
@@ -79,7 +88,7 @@ const readTime = 30 * time.Second
 
 // progressing reports whether objects are on their way.
 func (h *Health) progressing(now time.Time) bool {
-	return slices.ContainsFunc(h.Unhealthy, func(o ObjectHealth) bool { return o.State != "Unknown" || now.Sub(o.Since) < readTime })
+	return slices.ContainsFunc(h.Unhealthy, func(o ObjectHealth) bool { return o.State != ObjectUnknown || now.Sub(o.Since) < readTime })
 }
 
 // ReadBy is when unknown objects no longer keep the module from being ready; zero without such objects.
@@ -88,7 +97,7 @@ func (h *Health) ReadBy() (last time.Time) {
 		return last
 	}
 	for _, o := range h.Unhealthy {
-		if by := o.Since.Add(readTime); o.State == "Unknown" && by.After(last) {
+		if by := o.Since.Add(readTime); o.State == ObjectUnknown && by.After(last) {
 			last = by
 		}
 	}

@@ -25,20 +25,21 @@ const (
 	Deleting  Phase = "deleting"
 )
 
-// QueueStatus is what a queue publishes about itself. Its first task is in progress
-// when InProgress is set.
+// QueueStatus is what a queue publishes about itself, after each message. Its first task is in
+// progress when InProgress is set. Like all statuses it is immutable: slices and maps in it are
+// never written to.
 type QueueStatus struct {
 	Length     int
 	InProgress bool
-	// Since when the task in progress is at the head.
+	// Since is when the task in progress came to the head, its waiting between attempts included.
 	Since time.Time
 	// Head holds up to 100 tasks.
 	Head []messages.Task
-	// Triggers that the waiting tasks of hooks carry.
+	// Triggers that the waiting tasks of hooks have together (C41).
 	Triggers int
 	// Aside are tasks of hooks that wait for a complete snapshot; they are no part of Length.
 	Aside int
-	// Crowded are the hooks for which many of them wait, and how many. It is not changed.
+	// Crowded are the hooks for which many triggers wait, with their numbers.
 	Crowded map[string]int
 }
 
