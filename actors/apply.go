@@ -12,7 +12,8 @@ import (
 	"addon-operator/values"
 )
 
-// application is a hook result on its way to become values.
+// application is a hook result on its way to become values. It waits while an earlier one is
+// written to the ConfigMap.
 type application struct {
 	msg  messages.ApplyHookResult
 	from *actor.PID
@@ -22,19 +23,22 @@ type application struct {
 	discarded bool
 }
 
-// ownValues are the section of values of an owner. Results of hooks are applied one after the other: a result that must be
-// written to the ConfigMap waits for the config actor, and the ones behind it wait for that (D28).
+// ownValues are the section of values of an owner. Results of hooks are applied one after the
+// other: one that must be written to the ConfigMap waits for the config actor, and those behind it
+// wait for that (D28). Otherwise a second result would be checked against values that the first is
+// about to change.
 type ownValues struct {
 	part
 	unfinished *work.Unfinished // of the owner
 
 	section   *values.Section
 	converged convergedValues
-	applying  *application
+	applying  *application  // waits for ConfigSaved; nil when none does
 	waiting   []application // behind the one that is being applied
 }
 
-// convergedValues are the values at the end of the last converge, which people compare with.
+// convergedValues are the values at the end of the last converge. Debug pages compare the current
+// values with them.
 type convergedValues struct {
 	section *values.Section
 	at      time.Time
@@ -62,6 +66,8 @@ type flagChanges struct {
 }
 
 // apply is step 3 of the way of a task (docs/architecture.md): check everything, then commit (D26).
+// A patch that changes nothing in the ConfigMap is not written: an own write would show as an edit
+// in the audit log (D27).
 func (v *ownValues) apply(ctx actor.Context, a application) {
 	if v.applying != nil {
 		v.waiting = append(v.waiting, a)
@@ -90,8 +96,9 @@ func (v *ownValues) apply(ctx actor.Context, a application) {
 	ctx.Request(v.program.PID(configPath), save)
 }
 
-// patched applies both patches to the section and validates the result with both
-// schemas (D36).
+// patched applies both patches to a copy of the section and validates the result with both schemas
+// (D36). While there is no Secret with values, config patches go to the ConfigMap as a whole
+// (WithoutStore).
 func (v *ownValues) patched(config, memory values.Patch, by values.Origin) (*values.Section, error) {
 	next := v.section
 	var err error
@@ -119,7 +126,9 @@ func (v *ownValues) patched(config, memory values.Patch, by values.Origin) (*val
 	return next, nil
 }
 
-// configSaved continues with the result that waited for the ConfigMap.
+// configSaved continues with the result that waited for the ConfigMap, and then with those that
+// wait behind it. On a conflict it starts over: config has sent the new section before this answer,
+// so the mailbox has it already.
 func (v *ownValues) configSaved(ctx actor.Context, msg messages.ConfigSaved) {
 	a := v.applying
 	v.applying = nil
@@ -142,7 +151,8 @@ func (v *ownValues) configSaved(ctx actor.Context, msg messages.ConfigSaved) {
 	}
 }
 
-// discard forgets the results of runs that are cancelled (E11, E15).
+// discard forgets the results of runs that are cancelled (E11, E15). One that is being written
+// cannot be taken back; configSaved takes over what the ConfigMap has by then.
 func (v *ownValues) discard() {
 	v.waiting = nil
 	if v.applying != nil {
@@ -150,8 +160,8 @@ func (v *ownValues) discard() {
 	}
 }
 
-// commitSaved commits what has been written. While only flags were written, the section
-// may have got new config values; then the patches are applied to those.
+// commitSaved commits what has been written. If only flags were written, the section itself was not
+// locked and may have new config values; then the patches are applied again, to those.
 func (v *ownValues) commitSaved(ctx actor.Context, a application, flagsChanged bool) {
 	if a.base != v.section {
 		config, memory, _, err := v.self.patches(a.msg.Result)
@@ -166,6 +176,8 @@ func (v *ownValues) commitSaved(ctx actor.Context, a application, flagsChanged b
 	v.commit(ctx, a, flagsChanged)
 }
 
+// commit makes the result the section, and answers the run. From now on the run may not repeat the
+// hook (D26), which is why unfinished is told before the answer is sent.
 func (v *ownValues) commit(ctx actor.Context, a application, flagsChanged bool) {
 	changed := a.next.Checksum() != v.section.Checksum() // D27
 	v.set(a.next)
@@ -178,15 +190,15 @@ func (v *ownValues) commit(ctx actor.Context, a application, flagsChanged bool) 
 	v.self.committed(ctx, a.msg, changed, flags)
 }
 
-// refuse answers a run whose result has no effect (D26).
+// refuse answers a run whose result has no effect (D26). The run fails and repeats the hook.
 func (v *ownValues) refuse(a application, err error) {
 	v.unfinished.End(a.msg.Origin.Task)
 	v.program.Send(a.from, work.Handed{Known: v.self.known(), Err: err})
 }
 
-// setConfig replaces the ConfigMap layer; saved patches are replayed over it (D22). The
-// config actor has checked it, but not the sections of disabled modules (D37): their old
-// values stay until theirs are fixed.
+// setConfig replaces the ConfigMap and Secret layers; saved patches are replayed over them (D22).
+// config has checked the sections of enabled modules, but not those of disabled ones (D37): these
+// keep their old values until the new ones are fixed.
 func (v *ownValues) setConfig(msg messages.SetConfig) {
 	next, err := v.section.WithConfig(msg.Section, msg.Origin)
 	if err == nil {
@@ -199,7 +211,8 @@ func (v *ownValues) setConfig(msg messages.SetConfig) {
 	v.set(next)
 }
 
-// set replaces the section. What must not be shown of it is known before anybody can see it.
+// set replaces the section. Its secrets are made known first, so that no log or page can show one
+// of them.
 func (v *ownValues) set(section *values.Section) {
 	v.program.Secrets.Know(section.Key(), section.Secrets().Texts())
 	v.section = section

@@ -9,12 +9,12 @@ import (
 	"addon-operator/messages"
 )
 
-// A hook does not run while one of its snapshots is not complete, and the queue does not wait
-// for that either. What has triggered the hook is set aside: one task, as in the line (P5). Later
-// triggers join it, so that their order holds, and it goes back into the line when monitors say
-// that the snapshots are complete.
-
 // setAside notes what of the current task is to be kept when it has ended.
+//
+// A hook does not run while one of its snapshots is not complete, and its queue does not wait for
+// that. What has triggered the hook is set aside as one task (P5). Later triggers join it, so that
+// their order holds, and it returns to the line when monitors report that the snapshots are
+// complete.
 func (q *queue) setAside(msg messages.SetAside) {
 	if q.current != nil && q.current.ID == msg.ID {
 		if q.left = &msg.Work; msg.Work.Carried() == 0 {
@@ -25,7 +25,7 @@ func (q *queue) setAside(msg messages.SetAside) {
 
 // keepAside sets a task aside.
 func (q *queue) keepAside(ctx actor.Context, t messages.Task) {
-	t.ID = q.program.runs.NewTaskID() // its owner has done the other
+	t.ID = q.program.runs.Tasks.NewID() // its owner has done the other
 	q.aside = q.program.mergeIntoWaiting(q.aside, t)
 	ctx.Send(q.program.PID(monitorsPath), messages.AwaitSnapshots{Owner: t.Owner, Hook: t.Hook(), Queue: q.name})
 }

@@ -23,34 +23,38 @@ type assignment struct {
 	work.Job
 	queue *actor.PID
 	work  func(*supervisor.Run) (any, error)
-	// begins, succeeded, failed and cancelled are optional; begins is called before each attempt.
+	// begins, succeeded, failed and cancelled are optional. They run in the mailbox of the owner:
+	// begins before each attempt, failed after each failed one, the others at most once.
 	begins    func()
 	succeeded func(actor.Context, any)
 	failed    func(supervisor.Attempt)
 	cancelled func(actor.Context)
 	// waits is called when a module run begins or ends to wait for another module.
 	waits func(ctx actor.Context, waits bool)
-	// parks: after its first failure the queue goes on without it (policy isolate).
+	// parks: after its first failure the queue continues without the task (option isolate). The run
+	// goes on with its retries.
 	parks bool
-	// release: it changes a release. When it is unknown what Helm would do with an object of it,
-	// the queue goes on without it, too (P13).
+	// release: the task changes a release. While its objects cannot be judged, because an API that
+	// they need is away, the queue continues without the task, as if it parked (P13).
 	release bool
 }
 
-// ownTasks are the tasks of an owner that are in progress, and their runs.
+// ownTasks are the tasks of an owner that are in progress, and their runs. All maps have task IDs
+// as keys.
 type ownTasks struct {
 	part
 	runs       *supervisor.Runs
 	unfinished *work.Unfinished    // of the owner
-	over       func(messages.Task) // is called at the end of each
+	over       func(messages.Task) // called at the end of each task
 
+	// failing are the tasks that wait for another attempt; the entry goes with the task.
 	failing  map[string]view.FailingTask
-	parked   map[string]bool       // their queue no longer waits for them
-	alone    map[string]bool       // need the release for themselves
-	next     []assignment          // wait for the end of these
-	changing map[string]assignment // change the release
-	ofHooks  map[string]string     // the hooks that they run
-	waitsFor *view.Wait            // the Helm hook that one of them waits for; not written to
+	parked   map[string]bool       // the queue continues without them, so their end sends no TaskDone
+	alone    map[string]bool       // the task that has the release of the module for itself; at most one
+	next     []assignment          // wait until alone is empty; only the last is started
+	changing map[string]assignment // they change the release
+	ofHooks  map[string]string     // the names of the hooks that they run
+	waitsFor *view.Wait            // the Helm hook that one of them waits for; replaced, never changed, because it is published
 	told     toldWait
 }
 
@@ -61,7 +65,10 @@ func newTasks(of part, unfinished *work.Unfinished) *ownTasks {
 	}
 }
 
-// attemptFailed notes a failed attempt. The queue goes on without a task that parks.
+// attemptFailed notes a failed attempt and decides what the queue does meanwhile. A parked task is
+// done for the queue. Any other failing task holds the queue, except for what goes past it
+// (held.go). A wait for a Helm hook is not reported as failing: the queue lets others pass for it
+// already.
 func (o *ownTasks) attemptFailed(a assignment, at supervisor.Attempt) {
 	t := a.Task
 	o.noteFailure(t, at)
@@ -80,7 +87,9 @@ func (o *ownTasks) attemptFailed(a assignment, at supervisor.Attempt) {
 	}
 }
 
-// start gives a task to a run. The queue hears of its end exactly once.
+// start gives a task to a run. Its queue receives TaskDone exactly once: here when the run has
+// ended, or earlier when the task parks. An attempt waits for its turn in the queue first, and then
+// finishes what an earlier attempt has left (D26).
 func (o *ownTasks) start(ctx actor.Context, a assignment) {
 	t := a.Task
 	work := func(run *supervisor.Run) (any, error) {
@@ -111,6 +120,8 @@ func (o *ownTasks) start(ctx actor.Context, a assignment) {
 			o.attemptFailed(a, at)
 		},
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
+			// The order matters: over may queue the same work again, so it comes before the queue
+			// continues; startNext comes last, because the next task must find the release free.
 			if reloadOf(t) > 0 {
 				o.tellStep(ctx, t, step(t, began, failed, outcome, a.Parts))
 			}
@@ -136,7 +147,9 @@ func (o *ownTasks) start(ctx actor.Context, a assignment) {
 	})
 }
 
-// waits says to the queue of a task that it waits for its next attempt, after one that has failed.
+// waits sends the queue of a task that it waits for its next attempt. The holder is the release
+// that owns an object which the task needs, if the error names one: the purge of that release goes
+// past (held.go).
 func (p *program) waits(t messages.Task, err error) {
 	p.Send(p.PID(queuePath+t.Queue), messages.TaskWaits{ID: t.InQueue(), Holder: helm.HolderOf(err)})
 }
@@ -146,12 +159,14 @@ type sender interface {
 	Send(to *actor.PID, message any)
 }
 
-// ended notifies the queue that it need not wait for a task any more: nothing of it runs, or it is parked.
+// ended notifies the queue that it need not wait for a task any more: nothing of it runs, or it is
+// parked.
 func ended(ctx sender, t messages.Task, queue *actor.PID) {
 	ctx.Send(queue, messages.TaskDone{ID: t.ID})
 }
 
-// refuse answers a task that is not executed.
+// refuse ends a task that is not executed. The queue is the sender, so this works only while
+// ExecuteTask is handled.
 func refuse(ctx actor.Context, t messages.Task) { ended(ctx, t, ctx.Sender()) }
 
 // handTo hands over to an attempt that is about to begin.
@@ -162,8 +177,9 @@ func (o *ownTasks) handTo(a assignment) {
 	}
 }
 
-// startAlone starts a task that needs the release of the module for itself. What is left
-// of an earlier one, which is parked, is cancelled first: its result is no longer needed.
+// startAlone starts a task that needs the release of the module for itself (two Helm operations on
+// one release corrupt its records). What is left of an earlier, parked task is cancelled first: the
+// new one does the same with newer values.
 func (o *ownTasks) startAlone(ctx actor.Context, a assignment) {
 	o.next = append(o.next, a)
 	for id := range o.alone {
@@ -172,8 +188,8 @@ func (o *ownTasks) startAlone(ctx actor.Context, a assignment) {
 	o.startNext(ctx)
 }
 
-// startNext starts the latest of the tasks that wait for the release; the ones before it
-// would only do the same with older values.
+// startNext starts the latest of the tasks that wait for the release. Those before it would only do
+// the same with older values, so they end without a run.
 func (o *ownTasks) startNext(ctx actor.Context) {
 	if len(o.alone) > 0 || len(o.next) == 0 {
 		return
@@ -188,7 +204,7 @@ func (o *ownTasks) startNext(ctx actor.Context) {
 	o.start(ctx, waiting[last])
 }
 
-// dropNext ends the tasks that have not begun.
+// dropNext ends the tasks that wait for the release and have not begun.
 func (o *ownTasks) dropNext(ctx actor.Context) {
 	for _, a := range o.next {
 		ended(ctx, a.Task, a.queue)
@@ -207,6 +223,8 @@ func (o *ownTasks) noteFailure(t messages.Task, a supervisor.Attempt) {
 	}
 }
 
+// logFailure writes one line for each failed attempt. A failure that allowFailure permits is a
+// warning, because nothing retries it (F12).
 func (o *ownTasks) logFailure(t messages.Task, a supervisor.Attempt) {
 	kind, about := t.Work.Describe()
 	log := o.log.With("task", kind, "queue", t.Queue, "attempt", a.Number, "err", a.Err)
@@ -220,7 +238,8 @@ func (o *ownTasks) logFailure(t messages.Task, a supervisor.Attempt) {
 	log.Error("task failed, will retry", "in", a.In)
 }
 
-// listFailing lists the tasks that wait for another attempt.
+// listFailing lists the tasks that wait for another attempt, in the order of their IDs, so that a
+// page does not change from one publication to the next.
 func (o *ownTasks) listFailing() []view.FailingTask {
 	var list []view.FailingTask
 	for _, id := range slices.Sorted(maps.Keys(o.failing)) {
@@ -229,16 +248,18 @@ func (o *ownTasks) listFailing() []view.FailingTask {
 	return list
 }
 
+// retryNow ends the delays of all failed tasks: what has changed may be what they failed at (F8).
 func (o *ownTasks) retryNow() {
 	if n := o.runs.RetryNow(); n > 0 {
 		o.log.Info("configuration has changed: failed tasks are tried again now", "tasks", n)
 	}
 }
 
-// errNoSuchWork is a mistake of ours: a task came to an owner that cannot do it.
+// errNoSuchWork reports a bug: a task was sent to an owner that cannot do it.
 var errNoSuchWork = errors.New("bug: this owner cannot do this work")
 
-// dropEffects gives up what is left of a task that has ended.
+// dropEffects gives up what an ended task has left unfinished. A Synchronization among it has to
+// end at the monitors, or they would hold back the events of its binding without end (C40).
 func (o *ownTasks) dropEffects(t messages.Task) {
 	for _, s := range o.unfinished.Drop(t.ID) {
 		o.program.Send(o.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: o.name, Synchronization: s})

@@ -16,7 +16,6 @@ import (
 	"addon-operator/actors/decide"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
-	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/supervisor"
@@ -98,36 +97,18 @@ func loadFiles(ctx context.Context, w World) (*boot, error) {
 		w.Log.Warn(warning)
 	}
 	w.Place(tree.Modules)
-	b := &boot{tree: tree, sections: map[string]*values.Section{}}
+	b := &boot{tree: tree}
 	var errs []error
 	if b.globalHooks, err = work.LoadHooks(ctx, w.Hooks, tree.Global.HooksDir, "", tree.Global.Dir, hooks.Global, w.Log); err != nil {
 		errs = append(errs, err)
 	}
 	b.problems = slices.Concat(tree.Global.Problems, work.UnusedFiles(tree.Global.HooksDir, "", hooks.Global))
-	errs = append(errs, b.makeSections())
-	if err := errors.Join(errs...); err != nil {
+	b.sections, err = decide.Sections(tree)
+	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, err
 	}
 	w.Metrics.Hooks.Loaded("", b.globalHooks)
 	return b, nil
-}
-
-// makeSections makes the sections of global and of all modules from static values.
-func (b *boot) makeSections() error {
-	var errs []error
-	global, err := values.NewSection(values.GlobalKey, b.tree.Global.Schemas, b.tree.Global.Static...)
-	if err != nil {
-		errs = append(errs, fmt.Errorf("global values: %w", err))
-	}
-	b.sections[values.GlobalKey] = global
-	for _, m := range b.tree.Modules {
-		section, err := decide.SectionFor(m)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("module %s: %w", m.Name, err))
-		}
-		b.sections[m.Key] = section
-	}
-	return errors.Join(errs...)
 }
 
 // readConfigMap waits for an API server that cannot be reached: the operator may be
@@ -197,7 +178,7 @@ func (b *boot) useValid(ctx context.Context, w World, cm kube.ConfigMap, waits f
 	}
 	kept, err := readLastValid(ctx, w, waits)
 	switch {
-	case onlyCharts(refused) && kept == nil:
+	case decide.OnlyCharts(refused) && kept == nil:
 		return b.startAnyway(w, cm, refused)
 	case err != nil && refused == nil && cm.Exists():
 		w.Log.Warn("it is unknown whether the Secret with values was deleted; the operator starts without its values", "err", err)
@@ -217,16 +198,16 @@ func (b *boot) useValid(ctx context.Context, w World, cm kube.ConfigMap, waits f
 
 // replace puts the last valid contents in force, unless nothing is wrong with those that were read.
 func (b *boot) replace(w World, cm kube.ConfigMap, kept kube.LastValid, refused error) error {
-	configErr, secretErr := b.blame(w.Charts, cm, kept, refused)
+	configErr, secretErr := b.blame(w, cm, kept, refused)
 	if configErr == nil && secretErr == nil {
 		return nil
 	}
 	seen := *b
 	err := b.useKept(w, cm, kept, configErr, secretErr)
-	if !onlyCharts(err) {
+	if !decide.OnlyCharts(err) {
 		return err
 	}
-	if *b = seen; onlyCharts(refused) { // a chart has come that takes neither
+	if *b = seen; decide.OnlyCharts(refused) { // a chart has come that takes neither
 		return b.startAnyway(w, cm, refused)
 	}
 	b.anyway = true
@@ -236,7 +217,7 @@ func (b *boot) replace(w World, cm kube.ConfigMap, kept kube.LastValid, refused 
 // startAnyway begins with values that only schemas of charts refuse, and ends the start for all others. What is wrong with the
 // values of one chart, which may have come with a stricter schema, is no reason to leave all other modules alone.
 func (b *boot) startAnyway(w World, cm kube.ConfigMap, refused error) error {
-	if !onlyCharts(refused) {
+	if !decide.OnlyCharts(refused) {
 		return b.startRefused(refused)
 	}
 	b.anyway = true
@@ -275,16 +256,16 @@ func (b *boot) useKept(w World, cm kube.ConfigMap, kept kube.LastValid, configEr
 // blame says why the ConfigMap, and why the Secret, cannot be in force: each is looked at with the
 // last valid content of the other. When only both together are not valid, the Secret has to wait,
 // as it would in a running operator that sees it second.
-func (b *boot) blame(cache *charts.Cache, cm kube.ConfigMap, kept kube.LastValid, refused error) (config, secret error) {
+func (b *boot) blame(w World, cm kube.ConfigMap, kept kube.LastValid, refused error) (config, secret error) {
 	switch {
 	case cm.Exists():
-		_, config = b.schemas(b.rules(cache)).Check(cm.Data, kept.Secret)
+		_, config = b.schemas(b.rules(w)).Check(cm.Data, kept.Secret)
 	case len(kept.Config) > 0:
 		config = errDeletedBefore
 	}
 	switch {
 	case b.secret.exists():
-		_, secret = b.schemas(b.rules(cache)).Check(kept.Config, b.secret.data)
+		_, secret = b.schemas(b.rules(w)).Check(kept.Config, b.secret.data)
 	case len(kept.Secret) > 0:
 		secret = errSecretDeletedBefore
 	}
@@ -300,6 +281,11 @@ func (b *boot) templates() map[string]*values.Section {
 		return b.config.sections
 	}
 	return b.sections
+}
+
+// rules are what a start checks by.
+func (b *boot) rules(w World) decide.Enabling {
+	return decide.Enabling{Charts: decide.ChartsAtStart(w.Charts, b.tree, b.templates()).Check}
 }
 
 func (b *boot) schemas(by decide.Enabling) decide.Schemas {
@@ -333,15 +319,15 @@ func readLastValid(ctx context.Context, w World, waits func(string)) (kept *kube
 
 // useConfigMap validates a content of the ConfigMap and gives each section its part.
 func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
-	doc, err := b.schemas(b.rules(w.Charts)).Check(cm.Data, b.secret.data)
-	if b.anyway && onlyCharts(err) {
+	doc, err := b.schemas(b.rules(w)).Check(cm.Data, b.secret.data)
+	if b.anyway && decide.OnlyCharts(err) {
 		w.Log.Error("values do not fit the schema of a chart; the operator starts, the module fails until they are fixed", "err", err)
 		doc, err = b.schemas(decide.Enabling{}).Check(cm.Data, b.secret.data)
 	}
 	if err != nil {
 		return err
 	}
-	warnUnknownKeys(w.Log, doc, values.Document{}, b.sections)
+	warn(w.Log, decide.UnknownKeys(doc, values.Document{}, b.sections))
 	by := values.Origin{Revision: cm.ResourceVersion, Time: time.Now()}
 	secretBy := values.Origin{Revision: b.secret.revision, Time: by.Time}
 	templates := make(map[string]*values.Section, len(b.sections))

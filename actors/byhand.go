@@ -7,44 +7,46 @@ import (
 	"addon-operator/messages/view"
 )
 
-// What a person may ask of an operator in the same process, as the command dev does. It becomes a task like any other.
+// ByHand is what a person may ask of an operator in the same process, as the command dev does. It becomes a task like any other.
+type ByHand struct{ program *program }
+
+// ByHand returns what a person may ask of the operator.
+func (o *Operator) ByHand() ByHand { return ByHand{o.program} }
 
 // RunModule queues a run of a module that is enabled.
-func (o *Operator) RunModule(name string) error {
-	if err := o.known(name); err != nil {
+func (h ByHand) RunModule(name string) error {
+	if err := h.known(name); err != nil {
 		return err
 	}
-	o.byHand(o.program.task(name, messages.RunModule{}, messages.Cause{Activation: messages.ByHand}))
+	h.enqueue(h.program.task(name, messages.RunModule{}, messages.Cause{Activation: messages.ByHand}))
 	return nil
 }
 
 // RunHookAgain queues a run of a hook with the contexts of an earlier one, in the same queue.
-func (o *Operator) RunHookAgain(run view.HookRun) error {
-	if err := o.known(messages.ModuleOf(run.Owner)); err != nil {
+func (h ByHand) RunHookAgain(run view.HookRun) error {
+	if err := h.known(messages.ModuleOf(run.Owner)); err != nil {
 		return err
 	}
-	t := o.program.task(run.Owner, run.Again(), messages.Cause{Activation: messages.ByHand, Detail: run.Hook})
+	t := h.program.task(run.Owner, run.Again(), messages.Cause{Activation: messages.ByHand, Detail: run.Hook})
 	t.Queue = run.Queue
-	o.byHand(t)
+	h.enqueue(t)
 	return nil
 }
 
 // RetryNow ends the waiting of the failed tasks of an owner, and of converge.
-func (o *Operator) RetryNow(owner string) {
-	o.Send(messages.Converge, messages.RetryNow{})
-	if owner == messages.GlobalHooks {
-		o.Send(owner, messages.RetryNow{})
-	} else if o.known(owner) == nil {
-		o.Send("module/"+owner, messages.RetryNow{})
+func (h ByHand) RetryNow(owner string) {
+	h.program.Send(h.program.PID(convergePath), messages.RetryNow{})
+	if owner == messages.GlobalHooks || h.known(owner) == nil {
+		h.program.Send(h.program.owner(owner), messages.RetryNow{})
 	}
 }
 
 // known refuses a module that cannot run; empty is none.
-func (o *Operator) known(module string) error {
+func (h ByHand) known(module string) error {
 	if module == "" {
 		return nil
 	}
-	status, ok := o.program.Inspector.Status(modulePath + module).(view.ModuleStatus)
+	status, ok := h.program.Inspector.Status(modulePath + module).(view.ModuleStatus)
 	switch {
 	case !ok:
 		return fmt.Errorf("there is no module %s", module)
@@ -54,11 +56,11 @@ func (o *Operator) known(module string) error {
 	return nil
 }
 
-// byHand queues a task, as program.enqueue does for an actor.
-func (o *Operator) byHand(t messages.Task) {
+// enqueue queues a task, as program.enqueue does for an actor.
+func (h ByHand) enqueue(t messages.Task) {
 	to := operatorPath
 	if t.Queue == messages.MainQueue {
 		to = queuePath + t.Queue
 	}
-	o.program.Send(o.program.PID(to), messages.Enqueue{Queue: t.Queue, Tasks: []messages.Task{t}})
+	h.program.Send(h.program.PID(to), messages.Enqueue{Queue: t.Queue, Tasks: []messages.Task{t}})
 }

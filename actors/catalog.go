@@ -14,25 +14,28 @@ import (
 	"addon-operator/messages"
 )
 
-// catalog is what converge knows of modules: which there are, what switches them on and off, which of them the last
-// discovery has enabled, and which have something in the cluster.
+// catalog is what converge knows of modules: which there are, what switches them on and off, which
+// of them the last discovery has enabled, and which have something in the cluster. All maps have
+// names of modules as keys, except flags, which have those of the ConfigMap (camelEnabled). Maps
+// that are handed over in a Discovery are replaced and never changed.
 type catalog struct {
 	program *program
 	log     *slog.Logger
 
 	tree        *addons.Tree
 	globalHooks []hooks.Hook
-	config      map[string]bool   // flags in the ConfigMap
-	dynamic     map[string]bool   // flags of global hooks
+	config      map[string]bool   // flags in the ConfigMap, by flag key
+	dynamic     map[string]bool   // flags of global hooks, by flag key (D25)
 	dynamicBy   map[string]string // which hook has set each
-	configured  map[string]string // modes in the ConfigMap
-	suspended   map[string]bool   // by objects of kind Module
-	maintenance map[string]string // the modes of both
+	configured  map[string]string // maintenance modes in the ConfigMap (H15)
+	suspended   map[string]bool   // by spec.suspend of objects of kind Module (H27)
+	maintenance map[string]string // the modes of both: suspended wins
 
-	enabled  []string // by the last discovery
+	enabled  []string // by the last discovery, in the order of modules
 	verdicts map[string]decide.Verdict
-	// discoveryFails says why the discovery in progress has failed; "" when it has not. off says of
-	// each module that is off why, told what the log has of them.
+	// discoveryFails says why the discovery in progress has failed, "" when it has not. off has the
+	// reason for each module that is off, on that for each that is on; told is what the log has of
+	// off.
 	discoveryFails string
 	off, on        map[string]string
 	told           []string
@@ -42,9 +45,11 @@ type catalog struct {
 
 	// deployed are modules and releases that have something in the cluster (E9).
 	deployed map[string]bool
-	listed   bool
-	removed  map[string]bool // modules whose directories are gone; their actors live on
-	others   []string        // releases that are left alone, as the log has them
+	// listed: the releases in the cluster were listed once. A restart finds there what an earlier
+	// process has left (E9).
+	listed  bool
+	removed map[string]bool // modules whose directories are gone; their actors live on
+	others  []string        // releases that are left alone, as the log has them
 }
 
 func newCatalog(p *program, b *boot) *catalog {
@@ -61,7 +66,7 @@ func (c *catalog) discovery(purges decide.Purges) work.Discovery {
 	return work.Discovery{Tree: c.tree, Config: c.config, Dynamic: c.dynamic, Maintenance: c.maintenance, Suspended: c.suspended, List: !c.listed, Before: c.enabled, Verdicts: c.verdicts, Deployed: maps.Clone(c.deployed), Purges: purges}
 }
 
-// use puts a tree in force, and says what is new about it.
+// use puts a tree in force, and logs warnings that the one before did not have.
 func (c *catalog) use(next *addons.Tree) {
 	for _, warning := range next.Warnings {
 		if !slices.Contains(c.tree.Warnings, warning) {
@@ -76,7 +81,7 @@ func (c *catalog) use(next *addons.Tree) {
 // discovered notes what a discovery has found, and returns the modules whose directories are gone since the last one.
 func (c *catalog) discovered(d work.Discovery) (gone []string) {
 	for _, m := range c.tree.Modules {
-		if !slices.ContainsFunc(d.Tree.Modules, func(n addons.Module) bool { return n.Name == m.Name }) {
+		if d.Tree.Module(m.Name) == nil {
 			gone = append(gone, m.Name)
 			c.removed[m.Name] = true
 		}
@@ -94,7 +99,8 @@ func (c *catalog) discovered(d work.Discovery) (gone []string) {
 	return gone
 }
 
-// releasesListed notes which releases there are.
+// releasesListed notes which releases there are. Others are those without a label of an operator:
+// they are never purged (P2), and logged when the list changes.
 func (c *catalog) releasesListed(d work.Discovery) {
 	c.listed = true
 	for _, name := range d.Releases {
@@ -120,7 +126,8 @@ func (c *catalog) saysNo(m addons.Module) bool {
 	return v.Source == decide.ByScript && !v.Enabled
 }
 
-// askable finds a module whose script has a say, and the modules that are enabled before it.
+// askable finds a module whose enabled script has a say, because its flags switch it on, and the
+// enabled modules before it: the script sees those (D9).
 func (c *catalog) askable(name string) (m addons.Module, before []string, ok bool) {
 	for _, m := range c.tree.Modules {
 		if m.Name == name {
@@ -150,10 +157,10 @@ func (c *catalog) run(ctx actor.Context, names []string, cause messages.Cause) {
 	}
 }
 
-// mayPurge is false when the directory is back, when maintenance has begun since the
-// purge was queued, or when a later reload holds it back.
+// mayPurge says whether a purge that was queued, maybe days ago, is still due. It is not when the
+// directory is back, when maintenance has begun, or when a later reload holds the purge (P1).
 func (c *catalog) mayPurge(release string, held []string) work.Purgeable {
-	back := slices.ContainsFunc(c.tree.Modules, func(m addons.Module) bool { return m.Name == release })
+	back := c.tree.Module(release) != nil
 	return work.Purgeable{
 		May:     !back && !slices.Contains(held, release) && !decide.Untouchable(c.tree.Modules, c.maintenance)(release),
 		Removed: c.removed[release],

@@ -19,10 +19,12 @@ import (
 	"addon-operator/values"
 )
 
-// config owns the ConfigMap and the Secret with values: it validates what people write into them, refuses a change
-// of one as a whole or sends every owner what changed, and is the only one who writes into them.
+// config owns the ConfigMap and the Secret with values: it validates what people write into them,
+// refuses a change of one as a whole (D16) or sends every owner what changed, and is their only
+// writer.
 //
-// It may block on the API server: only runs that save values wait for it.
+// It may block on the API server: only runs that save values wait for it, and writes are bounded by
+// writeTimeout.
 type config struct {
 	program *program
 	log     *slog.Logger
@@ -30,7 +32,8 @@ type config struct {
 	started func(self *actor.PID) // begins to watch, once in the life of the process
 
 	configMap, secret *layer
-	// schemas are what both are checked against, doc is what is in force of both.
+	// schemas are what both are checked against (see rules). doc is what is in force of both; it
+	// changes in step with the known texts of the layers.
 	schemas decide.Schemas // see rules
 	global  addons.Global
 	doc     values.Document
@@ -40,9 +43,12 @@ type config struct {
 	confirmed confirmation
 	misplaced misplaced
 	// wentBack counts the watches that have seen the API server go back.
-	wentBack int
+	wentBack int // watches that have seen the API server go back, since that was last reported
 }
 
+// newConfig makes config with the contents that boot has read and checked. Watches begin only in
+// started, when the actor can receive what they report. What the start took from the kept content
+// counts as kept, so that it is not written again.
 func newConfig(ctx context.Context, p *program, initial initialConfig, standby bool) *config {
 	report := &reporter{program: p, log: p.Log, standby: standby}
 	c := &config{
@@ -134,7 +140,7 @@ func (c *config) Receive(ctx actor.Context) {
 	case work.OfferSections:
 		ctx.Respond(work.SectionsOffered{Refused: c.offered(ctx, msg)})
 	case messages.SetDynamicFlags:
-		warnUnknownFlags(c.log, msg, c.schemas.Enabling.Dynamic, c.schemas.Sections)
+		warn(c.log, decide.UnknownFlags(msg.Flags, msg.By, c.schemas.Enabling.Dynamic, c.schemas.Sections))
 		c.schemas.Enabling.Dynamic = msg.Flags
 		c.enablingChanged(ctx)
 	case scriptsAnswered:
@@ -145,6 +151,8 @@ func (c *config) Receive(ctx actor.Context) {
 	default:
 		unhandled(ctx, c.log)
 	}
+	// Each message may have changed what is in force, so what depends on it is brought up to date
+	// here, in one place.
 	if left, ok := c.written.note(c.configMap); ok {
 		c.meet(ctx, c.configMap, left)
 	}
@@ -154,7 +162,8 @@ func (c *config) Receive(ctx actor.Context) {
 	}
 }
 
-// checked answers who wants to write a content of the ConfigMap.
+// checked answers a person or program that wants to write a content of the ConfigMap: whether it
+// would be refused, and what the path in question is.
 func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 	var answer messages.ConfigChecked
 	if _, err := c.rules().Check(msg.Data, c.secret.known); err != nil {
@@ -189,8 +198,9 @@ func (c *config) refused() string {
 	return strings.Join(why, "; ")
 }
 
-// addSections adds to config the modules that were found after the start; each gets its
-// section of the ConfigMap before who asked for the modules is answered.
+// addSections adds to config the modules that were found after the start. Each receives its section
+// of the ConfigMap before the discovery that asked for the modules is answered, so that no run
+// begins without it.
 type addSections struct {
 	modules  []addons.Module
 	sections map[string]*values.Section
@@ -208,8 +218,9 @@ func (c *config) addSections(ctx actor.Context, msg addSections) {
 	}
 }
 
-// offered checks static values and schemas that are to take the place of others together with what people wrote, and uses
-// those that fit from now on (P8). Their owners get them next.
+// offered checks static values and schemas that are to replace others together with what people
+// wrote, and uses those that fit from now on (P8). Sections of modules that are off are not checked
+// (D37). Their owners receive them next, from the caller.
 func (c *config) offered(ctx actor.Context, msg work.OfferSections) (refused map[string]error) {
 	refused = map[string]error{}
 	for _, key := range slices.Sorted(maps.Keys(msg.Sections)) {
@@ -241,8 +252,8 @@ func (c *config) sectionsKnown() {
 }
 
 // seen handles a content of the ConfigMap or the Secret that may be new. What the operator wrote
-// itself is known already and triggers nothing (D14). Without a ConfigMap from the start
-// nothing is known, and an absence changes nothing (D13).
+// itself is known already and triggers nothing (D14). If there was no ConfigMap from the start, its
+// absence changes nothing (D13); if it had content, its absence is refused (P1).
 func (c *config) seen(ctx actor.Context, l *layer, content kube.ConfigMap) {
 	if l.late(content) {
 		return
@@ -282,8 +293,9 @@ func (c *config) other(l *layer) *layer {
 	return c.secret
 }
 
-// check validates a content of one layer together with the other: at first with the content of the other that was refused,
-// which is returned if it is valid now. Who moves a value changes both, one after the other.
+// check validates a content of one layer together with the other layer. It tries the refused
+// content of the other first, and returns it if both are valid together: who moves a value from one
+// to the other changes both, one after the other, and the first step alone may be invalid.
 func (c *config) check(l *layer, data map[string]string) (doc values.Document, with *kube.ConfigMap, err error) {
 	other, rules := c.other(l), c.rules()
 	if other.candidate != nil {
@@ -295,7 +307,8 @@ func (c *config) check(l *layer, data map[string]string) (doc values.Document, w
 	return doc, nil, err
 }
 
-// order returns what the ConfigMap and the Secret have, given what a layer and the other have.
+// order returns the contents of ConfigMap and Secret, in this order, given the content of a layer
+// and that of the other.
 func (c *config) order(l *layer, its, others map[string]string) (inConfig, inSecret map[string]string) {
 	if l == c.secret {
 		return others, its
@@ -303,7 +316,8 @@ func (c *config) order(l *layer, its, others map[string]string) (inConfig, inSec
 	return its, others
 }
 
-// enablingChanged looks again at what was refused: the module it was refused for may be off.
+// enablingChanged checks a refused content again: the module for which it was refused may be off by
+// now, and is not checked then (D37).
 func (c *config) enablingChanged(ctx actor.Context) {
 	for _, l := range []*layer{c.configMap, c.secret} {
 		if l.candidate != nil {
@@ -312,7 +326,7 @@ func (c *config) enablingChanged(ctx actor.Context) {
 	}
 }
 
-// meet handles a content that was not shown by the watch.
+// meet handles a content that did not come from the watch: the watch may show older ones after it.
 func (c *config) meet(ctx actor.Context, l *layer, content kube.ConfigMap) {
 	c.seen(ctx, l, content)
 	l.goAhead(content)
@@ -328,7 +342,9 @@ type currentConfig struct {
 	secret   initialSecret
 }
 
-// current looks once more before this replica takes over: its watches may be late.
+// current reads both once more before this replica takes over, because its watches may be late. If
+// that fails, the replica begins with what it has seen last: it must lead even while the API server
+// has trouble.
 func (c *config) current(ctx actor.Context) currentConfig {
 	for _, l := range []*layer{c.configMap, c.secret} {
 		if l.store == nil {
@@ -346,8 +362,8 @@ func (c *config) current(ctx actor.Context) currentConfig {
 	return currentConfig{c.configMap.known, c.configMap.revision, initialSecret{c.secret.known, c.secret.revision, c.secret.store == nil}}
 }
 
-// lead begins to announce what people write into the ConfigMap, and what came since the
-// owners were spawned.
+// lead begins to announce what people write. What changed between the content with which the owners
+// were spawned and now is announced at once.
 func (c *config) lead(ctx actor.Context, msg lead) {
 	c.report.standby = false
 	c.confirmed.send(ctx)
@@ -366,7 +382,7 @@ func (c *config) lead(ctx actor.Context, msg lead) {
 
 // changed notifies the actors concerned of what is new.
 func (c *config) changed(ctx actor.Context, before values.Document) {
-	warnUnknownKeys(c.log, c.doc, before, c.schemas.Sections)
+	warn(c.log, decide.UnknownKeys(c.doc, before, c.schemas.Sections))
 	for _, m := range c.schemas.InvalidOff(before, c.doc) {
 		c.log.Warn("the values of a module are not valid; they are accepted while a hook or its script switches it off, fix them before it is enabled or the operator restarts", "module", m.Name, "err", m.Err)
 	}
@@ -377,7 +393,15 @@ func (c *config) changed(ctx actor.Context, before values.Document) {
 	c.announce(ctx, before)
 }
 
-// announce sends the owners of changed sections, then converge, what is new.
+// warn logs what people should know of a content that is accepted.
+func warn(log *slog.Logger, warnings []decide.Warning) {
+	for _, w := range warnings {
+		log.Warn(w.Text, w.Attrs...)
+	}
+}
+
+// announce sends the owners of changed sections, then converge, what is new. Owners come first: the
+// runs that converge queues must see the new values.
 func (c *config) announce(ctx actor.Context, before values.Document) {
 	change := c.schemas.Change(before, c.doc)
 	if !change.Any() {
@@ -401,7 +425,7 @@ func (c *config) send(ctx actor.Context, change decide.Change) {
 	})
 }
 
-// deliver gives an owner its parts of ConfigMap and Secret.
+// deliver sends an owner its parts of ConfigMap and Secret.
 func (c *config) deliver(ctx actor.Context, key string) {
 	owner, now := messages.GlobalHooks, time.Now()
 	if key != values.GlobalKey {

@@ -27,7 +27,8 @@ type kept struct {
 // keepAgain makes config try once more to keep the last valid contents.
 type keepAgain struct{}
 
-// keep writes what is in force where a restart finds it, when it is not there yet (P3).
+// keep stores what is in force where a restart finds it, if it is not there yet (P3). It runs in
+// the mailbox of config, so it is short, and a failure is retried by a timer instead of here.
 func (k *kept) keep(ctx actor.Context, p *program, now kube.LastValid) {
 	if p.LastValid == nil || k.waits || k.known && k.values.Equal(now) {
 		return

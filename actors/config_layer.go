@@ -10,8 +10,9 @@ import (
 	"addon-operator/kube"
 )
 
-// Absence is not an order to delete (P1): errDeleted refuses that of a ConfigMap that had content, which may be between the
-// two halves of 'kubectl replace --force'. The last two are the same where the last valid content is kept over a restart (P3).
+// These are the reasons for refusing an absence (P1): the ConfigMap had content, and may be between
+// the two halves of 'kubectl replace --force'. The last two are for operators that keep the last
+// valid content over a restart (P3): there a restart changes nothing.
 var (
 	errDeleted             = errors.New("the ConfigMap is deleted; create it again before the operator restarts, or create an empty ConfigMap to remove all overrides")
 	errSecretDeleted       = errors.New("the Secret is deleted; create it again before the operator restarts, or create an empty Secret to remove all its values")
@@ -87,14 +88,17 @@ func secretWords() *layerWords {
 	}
 }
 
-// older compares two resourceVersions; an empty one, of an object that does not exist, is never older.
+// older compares two resourceVersions, which the API server lets clients treat as numbers. An empty
+// one, of an object that does not exist, is never older.
 func older(a, b string) bool {
 	x, errX := strconv.ParseUint(a, 10, 64)
 	y, errY := strconv.ParseUint(b, 10, 64)
 	return errX == nil && errY == nil && x < y
 }
 
-// late reports whether the watch shows something older than what is known. After the API server went back everything is new.
+// late reports whether the watch shows something older than what is known: the operator's own write
+// may return before the watch shows the edit before it. After the API server went back everything
+// is new (P14).
 func (l *layer) late(content kube.ConfigMap) bool {
 	if content.WentBack {
 		l.ahead = ""
@@ -106,8 +110,8 @@ func (l *layer) late(content kube.ConfigMap) bool {
 	return true
 }
 
-// goAhead notes that the content is known already: older news of the watch is late. What
-// does not exist has no version.
+// goAhead notes a content that came from a write or a read. What the watch shows of an older
+// version is late.
 func (l *layer) goAhead(content kube.ConfigMap) {
 	if content.Exists() {
 		l.ahead = content.ResourceVersion
@@ -117,7 +121,8 @@ func (l *layer) goAhead(content kube.ConfigMap) {
 // isDeleted reports whether the layer had content and does not exist now.
 func (l *layer) isDeleted() bool { return l.refused == l.deleted.Error() }
 
-// refuse keeps the last valid values in force; nothing is queued (P1, D16, D36, D40). content is nil for an absence.
+// refuse keeps the last valid values in force and queues nothing (P1, D16, D36, D40). content is
+// nil for an absence. The same reason is logged once, but counted each time.
 func (l *layer) refuse(content *kube.ConfigMap, err error) {
 	l.candidate = content
 	l.report.program.Metrics.Converge.ConfigRefused.Inc()

@@ -18,13 +18,13 @@ import (
 // retried after it.
 const writeTimeout = 30 * time.Second
 
-// save writes one section and flags. When another writer changed one of these keys
-// meanwhile, the change is handled first, as if the watch had shown it. A ConfigMap that was
-// deleted comes back with all that is known: with the section alone it would be valid, and
-// take away everything else (P1).
+// save writes one section and flags. If another writer changed one of these keys meanwhile, its
+// change is handled first, as if the watch had shown it. A ConfigMap that was deleted is created
+// with all that is known: with the section alone it would be valid, and remove everything else
+// (P1).
 //
-// The Secret comes before the ConfigMap: what a patch moves out of there is in the Secret by then, so whatever fails after this,
-// no value is lost.
+// The Secret is written before the ConfigMap: what a patch moves from the ConfigMap to the Secret
+// is there by then, so no failure after it loses a value.
 func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.ConfigSaved {
 	section := c.schemas.Section(msg.Key, c.doc)
 	if msg.Key != "" && (section == nil || section.Stored().Checksum() != msg.Base) {
@@ -53,7 +53,7 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 			c.send(ctx, moved) // the owner does not know yet what has changed
 		}
 	default:
-		warnUnknownKeys(c.log, c.doc, before, c.schemas.Sections)
+		warn(c.log, decide.UnknownKeys(c.doc, before, c.schemas.Sections))
 		if saved.FlagsChanged {
 			ctx.Send(c.program.PID(convergePath), messages.ConfigFlagsSaved{Flags: c.doc.Flags})
 		}
@@ -61,7 +61,8 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 	return saved
 }
 
-// write sets keys of a layer. When another writer changed one of them, that is handled first.
+// write sets keys of one layer. The note of what hooks wrote goes with the same request, so that a
+// crash cannot separate them (D24).
 func (c *config) write(ctx actor.Context, l *layer, msg messages.SaveConfig, set map[string]*string) messages.ConfigSaved {
 	known, flagsChanged := c.schemas.WithKeys(l.known, set)
 	doc, err := decide.Parse(c.order(l, known, c.other(l).known))
@@ -96,7 +97,8 @@ func (c *config) write(ctx actor.Context, l *layer, msg messages.SaveConfig, set
 	return messages.ConfigSaved{FlagsChanged: flagsChanged && l == c.configMap}
 }
 
-// texts are the keys of ConfigMap and Secret to write (D10, D41); nil removes a key.
+// texts are the keys of ConfigMap and Secret to write (D10, D41); nil removes a key. Sections that
+// are equal are not written, so that the texts of people keep their comments (D24).
 func texts(section *values.Section, msg messages.SaveConfig) (inConfig, inSecret map[string]*string, err error) {
 	inConfig, inSecret = map[string]*string{}, map[string]*string{}
 	if msg.Key != "" && values.Checksum(section.Stored().Secret) != values.Checksum(msg.Secret) {

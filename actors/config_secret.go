@@ -13,11 +13,10 @@ import (
 	"addon-operator/values"
 )
 
-// The Secret with values is a layer right above the ConfigMap (D40): config watches it, validates both together, and writes what
-// hooks patch at paths that a schema marks with x-secret (D41).
-
-// Secret is the Secret that holds confidential values. It has the form of the ConfigMap. Package kube implements
-// it; Read fails with kube.ErrForbidden when the operator may not read it.
+// Secret is the Secret that holds confidential values, a layer right above the ConfigMap (D40).
+// Config watches it, validates both together, and writes to it what hooks patch at paths that a
+// schema marks with x-secret (D41). It has the form of the ConfigMap. Package kube implements it;
+// Read fails with kube.ErrForbidden when the operator may not read it.
 type Secret interface {
 	Read(ctx context.Context) (kube.ConfigMap, error)
 	Watch(ctx context.Context, notify func(kube.ConfigMap))
@@ -34,7 +33,8 @@ type initialSecret struct {
 // exists reports whether the Secret was there, or is not watched.
 func (s initialSecret) exists() bool { return s.off || s.revision != "" }
 
-// readSecret reads the Secret at the start, and waits for the API server like readConfigMap.
+// readSecret reads the Secret at the start. It waits for the API server like readConfigMap, but not
+// for the right to read: the Secret is optional, and a role without it must not stop the start.
 func readSecret(ctx context.Context, w World, waits func(string)) (initialSecret, error) {
 	if w.Secret == nil {
 		return initialSecret{off: true}, nil

@@ -10,11 +10,10 @@ import (
 	"addon-operator/values"
 )
 
-// A person who replaces the text of a section, in the ConfigMap or the Secret, may take away a key
-// that a hook had written, such as a password that it made once; the hook then makes another one.
-// Config remembers who wrote what, over a restart by an annotation of the ConfigMap, and warns (D24).
-
-// written is what config knows of the values that hooks wrote into the ConfigMap and the Secret.
+// written is what config knows of the values that hooks wrote into the ConfigMap and the Secret. A
+// person who replaces the text of a section may remove a key that a hook had written, such as a
+// password that it made once; the hook then makes another one. Config remembers who wrote what,
+// over a restart by an annotation of the ConfigMap, and warns (D24).
 type written struct {
 	report *reporter
 	paths  values.Written
@@ -31,8 +30,8 @@ func (w *written) before(annotation string) {
 	w.paths, w.noted = paths, annotation
 }
 
-// seen notes the annotation of the ConfigMap. A follower has it from the leader; who
-// leads knows better, and writes it again when it is another.
+// seen notes the annotation of the ConfigMap. A follower takes it over from the leader. The leader
+// knows better, and writes it again if another client has changed it.
 func (w *written) seen(annotation string) {
 	if w.report.standby && annotation != w.noted {
 		w.before(annotation)
@@ -58,8 +57,8 @@ func wrote(paths values.Written, msg messages.SaveConfig, before, after values.D
 // shownLost is how many values one warning names.
 const shownLost = 10
 
-// compare warns of values that hooks wrote and that are gone by now, once. before is the zero value where it is not known, as
-// for edits that no process saw, or another replica.
+// compare warns once of values that hooks wrote and that are gone. before is the zero value where
+// it is not known, as for edits that no process saw.
 func (w *written) compare(before, after values.Document) {
 	if w.report.standby { // the leader warns
 		return
@@ -86,9 +85,9 @@ func (w *written) compare(before, after values.Document) {
 	}
 }
 
-// note writes the annotation when it says something else than config knows: a write of the ConfigMap brings its own,
-// but one of the Secret does not, and an edit may have removed values. A ConfigMap
-// that is refused is left alone, and one that does not exist. It returns what it has written.
+// note writes the annotation if it differs from what config knows: a write of the ConfigMap carries
+// it, but one of the Secret does not, and an edit may have removed values. A ConfigMap that is
+// refused or does not exist is left alone. It returns what it has written.
 func (w *written) note(configMap *layer) (left kube.ConfigMap, ok bool) {
 	text := w.paths.Text()
 	if w.report.standby || configMap.refused != "" || configMap.revision == "" || text == w.noted {

@@ -17,9 +17,9 @@ import (
 	"addon-operator/supervisor"
 )
 
-// converge owns 'reload all modules' (seed 001; steps 3 to 8 of seed 002): it puts the
-// steps into the main queue, finds out which modules are enabled, and knows whether the
-// first converge is over, which is readiness.
+// converge owns 'reload all modules' (seed 001; steps 3 to 8 of seed 002): it puts the steps into
+// the main queue, decides which modules are enabled, and knows whether the first converge is over,
+// which is readiness. Its state is in its parts; here is what each message leads to.
 type converge struct {
 	runs    *supervisor.Runs
 	program *program
@@ -29,15 +29,17 @@ type converge struct {
 	catalog *catalog
 	reloads *reloads
 	asks    asks
-	looks   looks
-	purges  purger
+	// looks compares the disk with the tree in force between reloads (P8).
+	looks  looks
+	purges purger
 }
 
 func newConverge(ctx context.Context, p *program, b *boot) *converge {
 	return assembled(ctx, p, newCatalog(p, b), &reloads{program: p, log: p.Log, phase: created})
 }
 
-// assembled is a converge of parts that know one another.
+// assembled makes a converge of its parts. Tests pass parts in a state that only many messages
+// would reach.
 func assembled(ctx context.Context, p *program, known *catalog, all *reloads) *converge {
 	runs := supervisor.NewRuns(p.System, p.Log)
 	c := &converge{runs: runs, program: p, log: p.Log, ctx: ctx, catalog: known, reloads: all}
@@ -118,7 +120,9 @@ func (c *converge) Receive(ctx actor.Context) {
 	c.publish()
 }
 
-// answer answers the questions of runs and of pages, and remembers steps, which change nothing that is published, and reports whether it was one.
+// answer handles what does not change what is published, and reports whether the message was such a
+// one. A discovery that asks while a look reads the disk is answered when the look has ended: two
+// readers would each put a tree in force (P8).
 func (c *converge) answer(ctx actor.Context) bool {
 	switch msg := ctx.Message().(type) {
 	case work.GetDiscovery:
@@ -148,6 +152,8 @@ func (p *program) reloadJob(t messages.Task) work.ReloadJob {
 	return work.ReloadJob{Job: work.Job{Shared: p.runs, Owner: messages.Converge, Task: t, Log: p.Log}}
 }
 
+// execute begins a task of converge. ReloadModules needs no run: begin has put its steps before all
+// that waits, so the task itself is done at once (F5).
 func (c *converge) execute(ctx actor.Context, t messages.Task) {
 	j := c.program.reloadJob(t)
 	switch work := t.Work.(type) {
@@ -176,6 +182,8 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 	}
 }
 
+// start gives a task to a run, like ownTasks.start for tasks of owners. An allowed failure is that
+// of a purge, which is tried again in a queue of its own (E10).
 func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
 	queue, began, failed := ctx.Sender(), time.Now(), 0
 	c.runs.Start(ctx, supervisor.Task{
@@ -220,8 +228,10 @@ func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
 	c.log.Error("task failed, will retry", "task", strings.TrimSpace(kind+" "+about), "queue", t.Queue, "attempt", a.Number, "in", a.In, "err", a.Err)
 }
 
-// discovered turns the result of a discovery into tasks (E8), unless the reload was
-// overtaken by a newer one, which discovers again (F10).
+// discovered turns the result of a discovery into tasks (E8), unless a newer reload has overtaken
+// this one and discovers again (F10). What was read from disk is put in force in either case. The
+// order matters: the lists of enabled modules are published before any module receives
+// EnableModule, because its run gets them with the first hand-over.
 func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	defer c.catalog.explainOff()
 	d, _ := result.(work.Discovery)
@@ -291,8 +301,9 @@ func (c *converge) logSteps(s decide.Steps, d work.Discovery, gone []string) {
 	log.Info("modules discovered", "run", s.Run, "delete", s.Delete, "purge", s.Purge)
 }
 
-// finished ends a reload, and the first converge (G8), unless it was overtaken by a newer
-// one at its last step: what that is for has not been seen to yet (F10).
+// finished ends a reload, and with the first one the first converge (G8). A reload that was
+// overtaken at its last step does not count: what the newer one is for has not been done yet (F10).
+// Only from here on do schedules tick (C14).
 func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 	if msg.Reload != c.reloads.number || c.reloads.phase == overtaken {
 		return
@@ -320,8 +331,9 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 	}
 }
 
-// configChanged reacts to an edit (G16). Modules that were just switched off are stopped at once, so
-// that a module which keeps failing does not delay the reload that deletes it (E11, F8).
+// configChanged reacts to an edit (G16). Modules that it switches off are stopped at once, so that
+// one which keeps failing does not delay the reload that deletes it (E11, F8). Every failed task is
+// retried: the edit may be the fix.
 func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) {
 	c.catalog.config = msg.Flags
 	c.catalog.configured = msg.Maintenance
@@ -355,7 +367,8 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	}
 }
 
-// switchModules suspends what the flags switch off and resumes what they switch on.
+// switchModules suspends the modules that flags switch off and resumes the others, unless their
+// script has said no. Modules ignore what is no change for them.
 func (c *converge) switchModules(ctx actor.Context) {
 	c.catalog.explainOff()
 	for _, m := range c.catalog.tree.Modules {

@@ -23,17 +23,14 @@ const (
 )
 
 func convergeTransitions(from convergePhase) []convergePhase {
-	switch from {
-	case created:
-		return []convergePhase{starting}
-	case idle:
-		return []convergePhase{requested}
-	case starting, requested, overtaken:
-		return []convergePhase{reloading}
-	case reloading:
-		return []convergePhase{idle, overtaken}
-	}
-	return nil
+	return map[convergePhase][]convergePhase{
+		created:   {starting},
+		idle:      {requested},
+		starting:  {reloading},
+		requested: {reloading},
+		overtaken: {reloading},
+		reloading: {idle, overtaken},
+	}[from]
 }
 
 // become is the only way to change the phase.

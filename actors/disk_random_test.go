@@ -1,6 +1,7 @@
 package actors_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -468,9 +469,7 @@ func (e *editor) checkProblems(shown map[string][]string, say func(string, ...an
 	keys := append(slices.Sorted(maps.Keys(e.force.modules)), "")
 	for _, key := range keys {
 		name := key
-		if name == "" {
-			name = messages.GlobalHooks
-		}
+		name = cmp.Or(name, messages.GlobalHooks)
 		text := strings.Join(shown[name], "; ")
 		for _, want := range e.force.problems[key] {
 			if !strings.Contains(text, "not in force") || !strings.Contains(text, want) {

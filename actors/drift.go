@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"addon-operator/actors/plan"
 	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -17,18 +17,6 @@ import (
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
-
-// Drift is what others changed of the objects that a chart deployed. A module looks for
-// it a moment after each of its runs and then from time to time, while it rests; the looks
-// stand in a queue of their own, one at a time. What is found is reported, or put back by
-// a run of the module, with drift as its cause.
-//
-//	ran -moment-> check -clean-> check after a period
-//	              check -drift, report-> check after a period
-//	              check -drift, correct-> run -> ran
-//
-// Whoever writes the same fields again after each correction is no accident but a fight:
-// corrections are slowed down, up to the period.
 
 const (
 	// driftQueue holds the looks for drift of all modules.
@@ -40,7 +28,17 @@ const (
 	driftFirstDelay = 5 * time.Second
 )
 
-// drift is what a module knows of its drift.
+// drift is the part of a module that looks for what others changed of the objects that its chart
+// deployed. It looks a moment after each run and then from time to time, while the module rests;
+// looks of all modules share a queue, one at a time. What is found is reported, or corrected by a
+// run of the module, with drift as its cause.
+//
+//	ran -moment-> check -clean-> check after a period
+//	              check -drift, report-> check after a period
+//	              check -drift, correct-> run -> ran
+//
+// If the same fields are changed again after each correction, two clients fight, and corrections
+// slow down, up to the period.
 type drift struct {
 	program *program
 	name    string // of the module
@@ -48,19 +46,20 @@ type drift struct {
 	release *moduleRelease // of the module
 	delayed *delayedRun    // of the module
 
-	number int    // of the timer that counts
-	task   string // the look in progress
+	number int    // of the timer that counts; one with another number is out of date
+	task   string // the ID of the look in progress
 	driftFound
 }
 
-// driftFound is what is forgotten when the objects have no owner any more.
+// driftFound is what is forgotten when the module no longer owns the objects.
 type driftFound struct {
 	checked time.Time
 	failed  string // why the last look failed
 	found   work.DriftFound
 	told    []view.DriftedObject // without values, as it was reported
-	// correcting are the objects that the next run puts back; cause is that of the last
-	// correction, which was at corrected, until objects have stayed as they are for a while.
+	// correcting are the objects that the next run corrects. cause is that of the last correction,
+	// at the time corrected; it is nil again after the objects have stayed as they are for a
+	// period. The next correction appends to it, which makes a fight a chain.
 	correcting []helm.Object
 	cause      *messages.Cause
 	corrected  time.Time
@@ -73,8 +72,8 @@ func (p *program) seeksDrift() bool {
 	return p.Plans != nil && (p.Drift == messages.DriftReport || p.Drift == messages.DriftCorrect)
 }
 
-// driftDelay spreads the looks of modules over a tenth of the time, for each module always
-// in the same way.
+// driftDelay adds up to a tenth to d, for each module always the same part, so that the looks of
+// all modules are spread over time.
 func driftDelay(module string, d time.Duration) time.Duration {
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(module)) // a hash takes everything
@@ -117,7 +116,8 @@ func (d *drift) begin(ctx actor.Context, msg driftDue) {
 	d.program.enqueue(ctx, false, t)
 }
 
-// looked takes over what a look has found.
+// looked takes over the result of a look. If a run has begun meanwhile, the result is about the
+// past and is dropped.
 func (d *drift) looked(ctx actor.Context, result any) {
 	found, _ := result.(work.DriftFound)
 	if !d.release.rests() || !found.Known {
@@ -126,7 +126,7 @@ func (d *drift) looked(ctx actor.Context, result any) {
 	}
 	d.checked, d.failed, d.found = time.Now(), "", found
 	d.program.Metrics.Modules.Drifted(d.name, len(found.Changes))
-	told := plan.Drifted(found.Changes)
+	told := found.Changes.Named()
 	d.report(told)
 	switch {
 	case len(told) == 0:
@@ -204,10 +204,8 @@ func describeDrift(told []view.DriftedObject) string {
 
 // answer answers GetDrift.
 func (d *drift) answer(secrets bool) messages.Drift {
-	answer := messages.Drift{Mode: d.program.Drift, Checked: d.checked, Error: d.failed, Objects: plan.Drift(d.found.Changes, d.program.Secrets.Hider(), secrets)}
-	if answer.Mode == "" {
-		answer.Mode = messages.DriftOff
-	}
+	answer := messages.Drift{Mode: d.program.Drift, Checked: d.checked, Error: d.failed, Objects: d.found.Changes.Shown(d.program.Secrets.Hider(), secrets)}
+	answer.Mode = cmp.Or(answer.Mode, messages.DriftOff)
 	return answer
 }
 

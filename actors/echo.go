@@ -9,14 +9,6 @@ import (
 	"addon-operator/messages"
 )
 
-// Which link of a chain of causes is an event, and is that chain a loop? Of what Helm and object
-// patches write the cause is known (writes.go). What a hook writes by itself, with kubectl, is known
-// by its pattern only: each run of the hook is followed at once by an event of the same object, and
-// that leads to the next run. Others may write the object just then, again and again; so an event at
-// any other time, or more events than the hook's runs had before, end the suspicion. A suspicion is
-// no loop: the hook waits once, and only when no one writes the object while it waits, and its next
-// run is followed by the event again, it is one.
-
 // link is an event as a part of a chain of causes.
 type link struct {
 	cause messages.Cause
@@ -29,8 +21,8 @@ type link struct {
 // objectID names an object among those of a binding.
 type objectID struct{ namespace, name string }
 
-// pace is how far a loop through an object has been slowed down. It goes on so when a person changes
-// something meanwhile, whose chain of causes is a new one.
+// pace is how far a loop through an object has been slowed down. It is kept when a person changes
+// something meanwhile, although that begins a new chain of causes: the loop continues.
 type pace struct {
 	over  int
 	until time.Time
@@ -63,7 +55,14 @@ type echo struct {
 // echoTurns is how many turns may be chance, because another client may write the object.
 const echoTurns = 5
 
-// loops finds what has led to events, from writes of the operator and from runs of hooks.
+// loops finds what has led to an event, and whether that is part of a loop.
+//
+// Of what Helm and object patches write the cause is known (writes.go). What a hook writes by
+// itself, with kubectl, shows only in a pattern: each run of the hook is followed at once by an
+// event of the same object, and that leads to the next run. Other clients may write the object just
+// then, again and again; so an event at any other time, or more events than in the run before, ends
+// the suspicion. A suspicion is no loop yet: the hook waits once. Only if nobody else writes the
+// object during that time, and the next run is followed by the event again, it is reported as one.
 type loops struct {
 	writes writes
 	runs   map[hookKey]*hookWindow // of processes of hooks that run, or ended lately
@@ -88,7 +87,8 @@ func (l *loops) linkOf(mon *monitor, msg messages.ObjectChanged) link {
 	return link{cause: messages.Cause{Activation: messages.ByKubernetes, Detail: detail}}
 }
 
-// pace notes how far a loop is, and returns at least one turn more than at its last event.
+// pace notes how many turns too many a loop has, and returns at least one more than at its last
+// event.
 func (mon *monitor) pace(object objectID, over int) int {
 	now := time.Now()
 	if known, ok := mon.paces[object]; ok && now.Before(known.until) {
@@ -122,7 +122,7 @@ func (l *loops) echoOf(mon *monitor, msg messages.ObjectChanged, object objectID
 	return e
 }
 
-// began closes the books on the run of a hook before this one. mons are the monitors of the hook.
+// began ends the count for the run of a hook before this one. mons are the monitors of the hook.
 func (l *loops) began(msg messages.HookBegan, mons iter.Seq[*monitor]) {
 	key := hookKey{msg.Owner, msg.Hook}
 	w := l.runs[key]

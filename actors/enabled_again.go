@@ -15,15 +15,6 @@ import (
 	"addon-operator/supervisor"
 )
 
-// An enabled script sees the section of its module (E6), so a change of the section may change its
-// answer. Converge asks the script of that module again, outside of the main queue: a run of the module
-// that fails with the new values must not keep it from being switched off. Another answer leads to a
-// reload, and so does a failure, because a discovery repeats what fails. With the same answer the
-// module runs, when its section is a reason to.
-//
-// While a discovery is in progress no other run asks: it asks all scripts, and what changes too late
-// for it is asked afterwards.
-
 // sectionChanged says to converge that hooks have changed the section of a module with an enabled script.
 type sectionChanged struct {
 	module string
@@ -34,7 +25,16 @@ type sectionChanged struct {
 // scriptAgreed says to a module whose section has changed that its script still says true.
 type scriptAgreed struct{ cause messages.Cause }
 
-// asks are the enabled scripts that are asked again, by the order of the changes.
+// asks is the part of converge that asks enabled scripts again, in the order of the changes.
+//
+// A script sees the section of its module (E6), so a change of the section may change its answer
+// (E6). It is asked outside of the main queue: a run of the module that fails with the new values
+// must not keep it from being switched off. Another answer leads to a reload, and so does a
+// failure, because a discovery repeats what fails. With the same answer the module runs, if the
+// change is a reason to.
+//
+// During a discovery nothing else asks: it asks all scripts, and what changes too late for it is
+// asked afterwards.
 type asks struct {
 	program *program
 	runs    *supervisor.Runs // of converge
@@ -44,7 +44,7 @@ type asks struct {
 
 	due      []sectionChanged // one for each module
 	asked    *sectionChanged  // the one in progress
-	count    int              // of all that have begun, for their names
+	count    int              // of all that have begun; makes the names of runs
 	awaiting []*actor.PID     // discoveries that wait until no script is asked
 }
 
@@ -69,7 +69,7 @@ func (a *asks) index(module string) int {
 	return slices.IndexFunc(a.due, func(d sectionChanged) bool { return d.module == module })
 }
 
-// next begins to ask the next script that is due, unless one is being asked.
+// next asks the next script that is due, unless one is being asked or a discovery asks them all.
 func (a *asks) next(ctx actor.Context) {
 	for len(a.due) > 0 && a.asked == nil && a.reloads.discoveredIn == a.reloads.number && !a.runs.Ending() {
 		next := a.due[0]
@@ -85,6 +85,7 @@ func (a *asks) next(ctx actor.Context) {
 	}
 }
 
+// ask runs a script in a run of converge. It belongs to no queue, so it waits for nothing.
 func (a *asks) ask(ctx actor.Context, changed sectionChanged, m addons.Module, before []string) {
 	t := a.program.task(messages.Converge, messages.DiscoverModules{}, changed.cause)
 	t.Queue = "" // it is in none
@@ -109,7 +110,8 @@ func (a *asks) ask(ctx actor.Context, changed sectionChanged, m addons.Module, b
 	})
 }
 
-// askAgain is sent by a timer after a failure, for the reload may have to wait for a run that only the script can end.
+// askAgain is sent by a timer after a failure. The reload that was requested may have to wait for a
+// module run that only this script can end.
 type askAgain struct {
 	changed sectionChanged
 	reload  int // the last one that had begun
@@ -123,7 +125,7 @@ func (a *asks) later(ctx actor.Context, changed sectionChanged) {
 	time.AfterFunc(askPause, func() { a.program.Send(self, again) })
 }
 
-// answered compares an answer with the last discovery. A module that the script switches off is
+// answered compares an answer with the last discovery. A module that its script switches off is
 // suspended at once, as by a flag.
 func (a *asks) answered(ctx actor.Context, changed sectionChanged, result any) {
 	answer, _ := result.(hooks.Answer)
@@ -146,8 +148,8 @@ func (a *asks) answered(ctx actor.Context, changed sectionChanged, result any) {
 	}
 }
 
-// sectionsChanged sorts out the modules with a changed section whose scripts are to be asked first; the
-// rest is returned.
+// sectionsChanged notes the modules with a changed section whose scripts are asked first, and
+// returns the others, which run at once.
 func (a *asks) sectionsChanged(names []string, cause messages.Cause) (run []string) {
 	for _, name := range names {
 		if _, _, ok := a.catalog.askable(name); ok {
@@ -159,6 +161,8 @@ func (a *asks) sectionsChanged(names []string, cause messages.Cause) (run []stri
 	return run
 }
 
+// end cancels all questions for a discovery that is about to ask the scripts itself, and answers it
+// when the last run has ended.
 func (a *asks) end(ctx actor.Context) {
 	a.awaiting = append(a.awaiting, ctx.Sender())
 	a.due = nil

@@ -11,8 +11,9 @@ import (
 	"addon-operator/messages"
 )
 
-// objectChanged is step 1 of the way of a task (docs/architecture.md): a change becomes a task in the queue of the
-// binding, or is held while a Synchronization runs, or is dropped because the next one shows it.
+// objectChanged is step 1 of the way of a task (docs/architecture.md): a change becomes a task in
+// the queue of the binding, is held while a Synchronization runs, or is dropped because the next
+// Synchronization shows it.
 func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) {
 	mon := m.watches[msg.Watch]
 	switch {
@@ -29,6 +30,9 @@ func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) 
 	}
 }
 
+// queueEvent makes a task of an event, if the binding asks for this type. An event that is part of
+// a loop waits; one that is not takes those of the same object with it, before itself, so that
+// their order holds.
 func (m *monitors) queueEvent(ctx actor.Context, mon *monitor, msg messages.ObjectChanged) {
 	b := mon.binding
 	if !slices.Contains(b.Events, msg.Event) {
@@ -78,8 +82,8 @@ func eventTrigger(mon *monitor, msg messages.ObjectChanged) messages.Trigger {
 // kindOf is the kind as the API server spells it, whatever the hook wrote (C22).
 func kindOf(mon *monitor) string { return cmp.Or(mon.watch.State().Kind, mon.binding.Kind) }
 
-// unlock ends the Synchronization of a binding: each held event becomes a task, unless the run saw it (C40). Of one that is over
-// already, or whose watch is filled again, nothing is held.
+// unlock ends the Synchronization of a binding: each held event becomes a task, unless the run saw
+// it (C40). A binding that is open already, or whose watch is being filled again, holds nothing.
 func (m *monitors) unlock(ctx actor.Context, msg messages.UnlockBinding) {
 	mon := m.watches[msg.Watch]
 	if mon == nil || !mon.isShowing() {

@@ -11,27 +11,30 @@ import (
 	"addon-operator/messages"
 )
 
-// How hooks are exchanged while their owner goes on (P8). A hook that binds to the same as before stays as it is, with its
-// watches and what it has seen. Of another one of the same file, bindings that are the same at the same place in the list stay,
-// too; the rest is taken down. Its start-up is due, with the next run of its module, or for global hooks at once: onStartup,
-// if the file had none before, Synchronization of what is new, then events and ticks. While something of the owner
-// runs, which may show or ask for what was before, no binding of such a hook stays.
-
-// exchangeWatches asks monitors to stop the watches of hooks, but for those that stay: they belong to another version
-// of their hook now.
+// exchangeWatches asks monitors to stop the watches of hooks, except those that stay: these belong
+// to another version of their hook now.
 type exchangeWatches struct {
 	owner string
 	leave []string // names of hooks
 	stay  map[string]staying
 }
 
-// staying are the bindings of a hook that are what they were, by their place.
+// staying are the bindings of a hook that are the same in its new version, by their index in the
+// list.
 type staying struct {
 	hook   hooks.Hook
 	places []int
 }
 
-// exchange puts other hooks in place. schedules: those of the hooks tick already.
+// exchange replaces the hooks of an owner that goes on running (P8); schedules says that theirs
+// tick already.
+//
+// A hook with the same configuration stays as it is, with its watches and what it has seen. Of
+// another version of the same file, bindings that are equal at the same index stay, too; the rest
+// is taken down. The start-up of what is new is due with the next run of the module, or for global
+// hooks at once: onStartup, if the file had none before, Synchronization of the new bindings, then
+// events and ticks. While a run of the owner is in progress, which may use the old watches, no
+// binding of a changed hook stays.
 func (h *ownHooks) exchange(ctx actor.Context, next []hooks.Hook, schedules bool) {
 	var now, stay []hooks.Hook
 	for _, hook := range next {
@@ -77,7 +80,8 @@ func (h *ownHooks) exchange(ctx actor.Context, next []hooks.Hook, schedules bool
 	}
 }
 
-// keptBindings are those of hooks with another configuration that stay.
+// keptBindings are those that stay, by hook. Only bindings whose Synchronization has succeeded can:
+// any other must begin again.
 func (h *ownHooks) keptBindings(next []hooks.Hook) map[string]staying {
 	kept := map[string]staying{}
 	if h.tasks.runs.Len() > 0 {
@@ -115,7 +119,8 @@ func (m *monitors) exchange(ctx actor.Context, msg exchangeWatches) {
 	m.waiters.unwatched(ctx, msg.owner, of)
 }
 
-// takeDown forgets what is known of a hook, but for bindings that stay, and ends the tasks of it that wait for another attempt.
+// takeDown forgets what is known of a hook, except for bindings that stay, and cancels its tasks
+// that wait for another attempt: the new version has its own.
 func (h *ownHooks) takeDown(ctx actor.Context, hook hooks.Hook, stay []int) {
 	delete(h.fresh, hook.Name)
 	delete(h.begun, hook.Name)
@@ -142,7 +147,8 @@ func (h *ownHooks) exchanged(binding messages.BindingKey, config *hooks.Config) 
 	return err != nil || hook.Config != config
 }
 
-// current is a task without what its hook did before it was exchanged, which the Synchronization of the new one shows.
+// current is a task without the triggers from before the exchange of its hook: the Synchronization
+// of the new version shows those objects.
 func (h *ownHooks) current(t messages.Task) messages.Task {
 	w, ok := t.Work.(messages.RunHook)
 	if !ok || h.fresh[w.Hook] == nil {
@@ -162,8 +168,8 @@ func (h *ownHooks) superseded(t messages.Task) bool {
 	return ok && h.fresh[w.Hook] != nil && w.Carried() == 0
 }
 
-// startedUp notes that the start-up of hooks is over. The run that says so may have been cancelled meanwhile: then the
-// schedules have just been stopped.
+// startedUp notes that the start-up of hooks is over, and starts their schedules. If the run that
+// reports it was cancelled meanwhile, the schedules have just been stopped and stay so.
 func (h *ownHooks) startedUp(ctx actor.Context, msg work.StartedUp) {
 	for name, config := range msg.Hooks {
 		if h.fresh[name] == config {

@@ -12,11 +12,10 @@ import (
 	"addon-operator/kube"
 )
 
-// A client that deletes an object, or writes the records of a release, again after each heal is
-// in a fight with the operator. Heals slow down then: 5 s, 10 s … up to five minutes after the
-// last one, each object by itself. When it has stayed for a while, heals are quick again.
-
-// fight is what the healer knows of an object that it has had brought back lately.
+// fight is what the healer knows of an object that it has brought back lately. A client that
+// deletes an object, or writes the records of a release, again after each heal fights with the
+// operator. Heals of this object then slow down: 5 s, 10 s … up to five minutes after the last one.
+// When it has stayed for a while, they are quick again.
 type fight struct {
 	times  int
 	healed time.Time // the last time
@@ -29,10 +28,10 @@ const (
 	// fightFirstDelay and fightLongestDelay bound the time between two heals of an object.
 	fightFirstDelay   = 5 * time.Second
 	fightLongestDelay = 5 * time.Minute
-	// peace is how long an object must stay, beyond the time that its next heal would wait, so
-	// that earlier heals do not count any more.
+	// peace is how long an object must stay, in addition to the delay of its next heal, until
+	// earlier heals do not count any more.
 	peace = time.Minute
-	// healNews is how often the delay after the last news may begin again.
+	// healNews is how often a new report may begin the delay of a heal again.
 	healNews = 5
 )
 
@@ -51,7 +50,8 @@ func (f fight) delay() time.Duration {
 	return d
 }
 
-// truce is when the next heal may begin: the time of the object that waits least.
+// truce is the earliest time of the next heal: the time of the object that waits least. The others
+// are healed with it, because a run applies all.
 func (p *patient) truce() time.Time {
 	if len(p.doubtful) > 0 {
 		return time.Time{} // whether they are absent is found out first
@@ -114,7 +114,7 @@ func describeFight(o helm.Object, times int) string {
 	return fmt.Sprintf("something else has deleted %s %d times, each time after the operator had applied it", o, times)
 }
 
-// endLater looks at a fight again when it may be over.
+// endLater starts the timer after which the fight may be over.
 func (l *fights) endLater(ctx actor.Context, o helm.Object) {
 	f := l.objects[o]
 	self, over := ctx.Self(), fightOver{l.module, o, f.times}
@@ -149,7 +149,7 @@ func (l *fights) tell(ctx actor.Context) {
 	}
 }
 
-// fightOver forgets a fight when there was no other heal and nothing is gone again.
+// fightOver forgets a fight if nothing was healed since the timer began and nothing is gone again.
 func (h *healer) fightOver(ctx actor.Context, msg fightOver) {
 	p := h.patients[msg.module]
 	if p == nil || p.fights.objects[msg.object] == nil || p.fights.objects[msg.object].times != msg.times {

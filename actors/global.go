@@ -21,15 +21,16 @@ type globalHooks struct {
 	program *program
 	log     *slog.Logger
 
-	started bool // the first beforeAll waits for nothing any more (F14)
+	started bool // all Synchronizations that beforeAll waits for are over (F14)
 	// flags are the opinions of global hooks on enabled modules, by flag key (D25).
 	flags map[string]bool
 	// flagsBy says which hook has set each flag last.
 	flagsBy map[string]string
-	// afterAll remembers the values before the first afterAll hook of a reload (G8).
+	// afterAll remembers what was before the first afterAll hook of a reload, to decide whether
+	// steps 3 to 8 are due again (G8).
 	afterAll struct {
 		reload       int
-		task         string // the last of its hooks that has begun
+		task         string // the ID of the last of its hooks that has begun
 		checksum     string
 		flagsChanged bool
 	}
@@ -102,7 +103,8 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 	g.owner.tasks.start(ctx, a)
 }
 
-// unlessExchanged ends a task whose hook was exchanged since it began (P8).
+// unlessExchanged ends a task whose hook was exchanged since the last attempt (P8): the new version
+// has tasks of its own.
 func (g *globalHooks) unlessExchanged(j work.Job, hook hooks.Hook, do func(*supervisor.Run) error) func(*supervisor.Run) (any, error) {
 	return func(run *supervisor.Run) (any, error) {
 		if !j.Known.Has(hook) {
@@ -119,7 +121,8 @@ type updateGlobal struct {
 	asked   bool // the hooks were asked for their configuration; else they are the same
 }
 
-// update takes it over in place. The start-up of new hooks is on its way: converge queues it.
+// update takes over in place what has changed on disk. Converge has queued the start-up of new
+// hooks before this message (exchangeGlobal).
 func (g *globalHooks) update(ctx actor.Context, msg updateGlobal) {
 	if msg.section != nil {
 		next, err := g.owner.values.section.OnFiles(msg.section)
@@ -135,6 +138,8 @@ func (g *globalHooks) update(ctx actor.Context, msg updateGlobal) {
 	g.owner.tasks.retryNow()
 }
 
+// startedUp ends the start-up of global hooks: from now on their schedules tick (G2), although
+// ticks before the end of the first converge are dropped (C14).
 func (g *globalHooks) startedUp(ctx actor.Context, _ any) {
 	g.started = true
 	clear(g.owner.hooks.fresh)
@@ -142,7 +147,8 @@ func (g *globalHooks) startedUp(ctx actor.Context, _ any) {
 	ctx.Send(g.program.PID(schedulePath), messages.StartSchedules{Owner: messages.GlobalHooks, Hooks: g.owner.hooks.all})
 }
 
-// beginAfterAll remembers the values before the first afterAll hook of a reload.
+// beginAfterAll remembers the values before the first afterAll hook of a reload. The number of the
+// reload tells whether this hook is the first.
 func (g *globalHooks) beginAfterAll(reload int) {
 	if g.afterAll.reload != reload {
 		g.afterAll.reload = reload
@@ -151,7 +157,8 @@ func (g *globalHooks) beginAfterAll(reload int) {
 	}
 }
 
-// dropAfterAll ends an afterAll hook that fails: its reload is replaced by another one, which comes to it again (F10).
+// dropAfterAll cancels an afterAll hook that is failing when its reload is replaced by another one,
+// which comes to afterAll again (F10). One that runs without failure ends as it is.
 func (g *globalHooks) dropAfterAll(ctx actor.Context, reload int) {
 	if _, fails := g.owner.tasks.failing[g.afterAll.task]; fails && g.afterAll.reload == reload {
 		g.owner.tasks.runs.Cancel(ctx, g.afterAll.task)

@@ -11,7 +11,8 @@ import (
 	"addon-operator/messages"
 )
 
-// startUp queues steps 1 and 2 and the first reload.
+// startUp queues steps 1 and 2 and the first reload. The maintenance modes come first: a module
+// must know before its first run that Helm leaves it alone.
 func (c *converge) startUp(ctx actor.Context) {
 	cause := messages.Cause{Activation: messages.Startup}
 	c.reloads.span = c.program.ConvergeSpan(1, cause)
@@ -22,7 +23,8 @@ func (c *converge) startUp(ctx actor.Context) {
 	c.reloads.request(ctx, cause)
 }
 
-// startUpTasks are steps 1 and 2 of global hooks.
+// startUpTasks are onStartup (G1) and the Synchronizations in main (G2) of some global hooks, and
+// the task that waits for those of other queues (F14).
 func (c *converge) startUpTasks(begin []hooks.Hook, cause messages.Cause) (tasks []messages.Task) {
 	for _, hook := range hooks.ByOrder(begin, hooks.OnStartup) {
 		tasks = append(tasks, c.program.task(messages.GlobalHooks, work.OrderWork(hook, hooks.OnStartup), cause))
@@ -37,8 +39,10 @@ func (c *converge) startUpTasks(begin []hooks.Hook, cause messages.Cause) (tasks
 	return append(tasks, c.program.task(messages.GlobalHooks, messages.AwaitSynchronization{}, cause))
 }
 
-// exchangeGlobal queues the start-up of global hooks that are new, and another discovery: what comes before it, such as
-// beforeAll, has not seen them, or the new global values.
+// exchangeGlobal queues the start-up of global hooks that are new, and starts the reload again: its
+// beforeAll has not run with these hooks, or with the new global values. Tasks at the head come in
+// reverse: the start-up is put before the reload that was queued first. An onStartup hook is not
+// repeated for a new version of the same file.
 func (c *converge) exchangeGlobal(ctx actor.Context, d work.Discovery) {
 	cause := messages.Cause{Activation: messages.ByFiles, Detail: "global hooks or values"}
 	var fresh []hooks.Hook

@@ -18,7 +18,7 @@ type whenQuiet struct {
 	awaiting []*actor.PID
 }
 
-// answer is called after every message: runs end by one.
+// answer is called after every message, because the end of a run is one.
 func (q *whenQuiet) answer(ctx actor.Context) {
 	if q.runs.Len() > 0 {
 		return

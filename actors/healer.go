@@ -15,57 +15,60 @@ import (
 	"addon-operator/actors/decide"
 	"addon-operator/actors/work"
 	"addon-operator/helm"
-	"addon-operator/helm/health"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 )
 
-// healer is notified of objects of releases that are gone, and of releases that another client
-// changed, and lets their modules run again (G15, H13). Watching is helm's business;
-// here is known whose an object is, and what the module was doing when it went.
+// healer receives which objects of releases are gone, and which releases another client has
+// changed, and queues runs of their modules (G15, H13). Watching is the business of helm; known
+// here is to which module an object belongs, and what the module was doing when it went.
 //
 // What counts depends on where the run of the module is:
 //
-//	resting   -> the module runs again, a second after the last news
-//	running   -> Helm may have passed already: looked at again when the run has ended
-//	after     -> a hook of the module may have taken it away on purpose: it is brought back once, and
-//	             when that run ends without it, too, a hook it was. News of that may be late. A module
-//	             without hooks did not: looked at again when the run has ended
+//	resting   -> the module runs again, a second after the last report
+//	running   -> Helm may have passed the object already: it is looked for when the run has ended
+//	after     -> a hook of the module may have deleted it on purpose: it is brought back once, and if it is
+//	             gone at the end of that run, too, a hook it was. Such a report may be late. Without hooks
+//	             another client has deleted it: it is looked for when the run has ended
 //
 //	resting -runBegan-> running -releaseApplied-> after -runEnded-> resting
 //
-// The module gets the list of what is gone, so that it can hand it over to any of its runs.
+// The module receives the list of what is gone, so that it can hand it over to any of its runs.
 type healer struct {
 	program *program
 	log     *slog.Logger
 	ctx     context.Context // ends with the program
 
 	patients map[string]*patient // by module
-	owners   map[helm.Object][]string
-	states   objectStates
-	assess   func(written []helm.Object) // has their health reported again
+	// owners are the modules of an object, by object; two charts may have the same one.
+	owners map[helm.Object][]string
+	states objectStates
+	// assess makes the watches report the health of these objects again.
+	assess func(written []helm.Object) // has their health reported again
 }
 
-// patient is a module as the healer sees it.
+// patient is a module as the healer sees it. There is one from the first run until the module is
+// switched off.
 type patient struct {
 	stage   stage
 	objects []helm.Object
-	applied time.Time    // since then they are its objects
+	applied time.Time    // when objects became its objects
 	health  *view.Health // as the module knows it
 	// gone are objects that Helm must apply again.
 	gone map[helm.Object]bool
 	// doubtful went while the module ran; true for those that went before Helm was done.
 	doubtful map[helm.Object]bool
-	// tried went between Helm and the end of a run, or right after it: a hook may have taken it away, or
-	// anybody. It is brought back once; when that happens again, a hook it was. What has stayed until the next
-	// run was not taken by a hook.
+	// tried are objects that went between Helm and the end of a run, or right after it: a hook of
+	// the module may have deleted them, or anyone else. Each is brought back once; if it goes again
+	// in the same way, a hook deletes it. An object that stays until the next run is removed from
+	// here.
 	tried   map[helm.Object]bool
-	changed bool // another client wrote the records of the release
-	hooks   bool // the module has hooks, which may take objects away
-	ended   time.Time
+	changed bool      // another client wrote the records of the release
+	hooks   bool      // the module has hooks, which may take objects away
+	ended   time.Time // the last run
 	timer   *time.Timer
 	due     time.Time // of the timer; zero without one
-	first   time.Time // the first news since a run was last queued; zero without one
+	first   time.Time // the first report since a run was last queued; zero without one
 	fights  fights
 }
 
@@ -78,13 +81,12 @@ const (
 )
 
 const (
-	// healDelay gathers the news of one cause, for example of a deleted namespace.
 	healDelay = time.Second
-	// newsDelay is how late the news may be of what hooks have done.
 	newsDelay = 250 * time.Millisecond
 )
 
-// The messages to the healer, by watches and by modules, and the one that it sends to modules: objectsGone.
+// These are the messages to the healer, from watches and modules, and the one that it sends to
+// modules: objectsGone.
 type (
 	objectGone     struct{ object helm.Object }
 	releaseChanged struct{ release string }
@@ -164,7 +166,7 @@ func (h *healer) watch(self *actor.PID) {
 	h.assess = h.program.ReleaseWatch.Watch(h.ctx, helm.News{
 		Gone:    func(o helm.Object) { h.program.Send(self, objectGone{o}) },
 		Changed: func(name string) { h.program.Send(self, releaseChanged{name}) },
-		Health:  func(o helm.Object, now health.Health) { h.program.Send(self, objectHealth{o, now}) },
+		Health:  func(o helm.Object, now helm.Health) { h.program.Send(self, objectHealth{o, now}) },
 	})
 }
 
@@ -177,6 +179,7 @@ func (h *healer) patient(module string) *patient {
 	return p
 }
 
+// objectGone decides by the stage of the module what the absence means, see healer.
 func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
 	for _, name := range h.owners[o] {
 		p := h.patients[name]
@@ -194,6 +197,7 @@ func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
 	}
 }
 
+// releaseChanged: writes of records during a run are Helm's own.
 func (h *healer) releaseChanged(ctx actor.Context, name string) {
 	if p := h.patients[name]; p != nil && p.stage == resting && len(p.objects) > 0 {
 		p.changed = true
@@ -201,6 +205,8 @@ func (h *healer) releaseChanged(ctx actor.Context, name string) {
 	}
 }
 
+// runBegan: the run heals what is gone, so no timer is needed. What it found present was not
+// deleted by a hook.
 func (h *healer) runBegan(msg runBegan) {
 	p := h.patient(msg.module)
 	p.stage, p.first = running, time.Time{}
@@ -217,6 +223,8 @@ func (h *healer) lost(ctx actor.Context, module string, p *patient, o helm.Objec
 	}
 }
 
+// releaseApplied takes over the objects of a release as Helm has just written it. Back are those of
+// the missing ones that it has written.
 func (h *healer) releaseApplied(ctx actor.Context, msg work.ReleaseApplied) {
 	p := h.patient(msg.Module)
 	h.disown(msg.Module, p)
@@ -234,6 +242,7 @@ func (h *healer) releaseApplied(ctx actor.Context, msg work.ReleaseApplied) {
 	p.fights.applied(ctx, msg.Objects)
 }
 
+// runEnded decides about objects that went during the run, see patient.tried.
 func (h *healer) runEnded(ctx actor.Context, msg runEnded) {
 	p := h.patient(msg.module)
 	p.stage, p.hooks, p.ended = resting, msg.hooks, time.Now()
@@ -286,8 +295,8 @@ func (h *healer) disown(module string, p *patient) {
 	}
 }
 
-// healLater queues a run a moment after the last news, or later in a fight. News that never
-// end delay it a few times only.
+// healLater queues a run a moment after the last report, later in a fight. Reports that never end
+// delay it healNews times at most.
 func (h *healer) healLater(ctx actor.Context, module string, p *patient) {
 	now, delay := time.Now(), cmp.Or(h.program.HealDelay, healDelay)
 	if p.first.IsZero() {
@@ -320,7 +329,8 @@ func (p *patient) stopTimer() {
 }
 
 // healDue heals the modules whose time has come, in their order: one cause, such as a CRD that is
-// deleted, may concern several. A module waits for those before it whose time comes in a moment.
+// deleted, may concern several, and a later module may need what an earlier one brings. So a module
+// waits for those before it whose time comes in a moment.
 func (h *healer) healDue(ctx actor.Context, msg healDue) {
 	p := h.patients[msg.module]
 	if p == nil || !p.due.Equal(msg.due) || h.ctx.Err() != nil {
@@ -347,7 +357,7 @@ func (h *healer) healDue(ctx actor.Context, msg healDue) {
 	}
 }
 
-// waitFor lets modules whose time has come wait for that of another one, unless they have waited long enough.
+// waitFor makes modules wait for an earlier one, unless they have waited long enough.
 func (h *healer) waitFor(ctx actor.Context, until, now time.Time, modules []string) {
 	longest := healNews * cmp.Or(h.program.HealDelay, healDelay)
 	for _, name := range modules {
@@ -357,8 +367,8 @@ func (h *healer) waitFor(ctx actor.Context, until, now time.Time, modules []stri
 	}
 }
 
-// heal queues a run of the module. One that waits already serves it as well, and one
-// that runs is looked at when it has ended.
+// heal queues a run of the module. What went during a run is looked for now: Helm may have applied
+// it again. Urgent: the run goes past failing tasks, which may fail because of what is gone.
 func (h *healer) heal(ctx actor.Context, module string, p *patient) {
 	p.stopTimer()
 	for o := range p.doubtful {

@@ -10,9 +10,9 @@ import (
 
 	"addon-operator/actors/work"
 	"addon-operator/helm"
-	"addon-operator/helm/health"
 	"addon-operator/kube"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // H13: what goes between Helm and the end of a run is healed when the module has no hooks. A hook may have taken
@@ -72,7 +72,7 @@ func TestProgressDeadline(t *testing.T) {
 		states := newObjectStates(option)
 		o := helm.Object{Name: "web"}
 		began := time.Now()
-		states.learn(objectHealth{object: o, health: health.Health{State: health.InProgress}}, began)
+		states.learn(objectHealth{object: o, health: helm.Health{State: view.ObjectInProgress}}, began)
 		sum := states.of([]helm.Object{o}, began)
 		deadline := began.Add(time.Duration(want) * time.Second)
 		if sum.DeadlineSeconds != want || sum.Problem(deadline.Add(-time.Second)) != "" || sum.Problem(deadline) == "" {

@@ -11,7 +11,6 @@ import (
 
 	"addon-operator/actors/work"
 	"addon-operator/helm"
-	"addon-operator/helm/health"
 	"addon-operator/messages/view"
 )
 
@@ -22,7 +21,7 @@ import (
 type (
 	objectHealth struct {
 		object helm.Object
-		health health.Health
+		health helm.Health
 	}
 	healthDue struct{}
 	// healthChanged says to a module how the objects of its release are doing; nil: it has none.
@@ -46,7 +45,7 @@ type objectStates struct {
 }
 
 type assessed struct {
-	health.Health
+	helm.Health
 	since time.Time
 }
 
@@ -57,7 +56,7 @@ func newObjectStates(deadline time.Duration) objectStates {
 // learn takes over the health of an object. One that stays in its state is in it since the beginning of that.
 func (w *objectStates) learn(msg objectHealth, now time.Time) {
 	w.known[msg.object] = true
-	if msg.health.State == health.Current {
+	if msg.health.State == view.ObjectCurrent {
 		delete(w.objects, msg.object)
 		return
 	}
@@ -89,20 +88,20 @@ func (w *objectStates) of(objects []helm.Object, applied time.Time) *view.Health
 		known := w.objects[o]
 		switch {
 		case !w.known[o]:
-			known = assessed{health.Health{State: health.Unknown, Message: "it does not exist, or was not read yet"}, applied}
+			known = assessed{helm.Health{State: view.ObjectUnknown, Message: "it does not exist, or was not read yet"}, applied}
 		case known.State == "":
 			sum.Current++
 			continue
 		}
 		switch known.State {
-		case health.Failed:
+		case view.ObjectFailed:
 			sum.Failed++
-		case health.Unknown:
+		case view.ObjectUnknown:
 			sum.Unknown++
 		default:
 			sum.InProgress++
 		}
-		sum.Unhealthy = append(sum.Unhealthy, view.ObjectHealth{Object: o.String(), State: string(known.State), Message: known.Message, Since: known.since})
+		sum.Unhealthy = append(sum.Unhealthy, view.ObjectHealth{Object: o.String(), State: known.State, Message: known.Message, Since: known.since})
 	}
 	slices.SortFunc(sum.Unhealthy, func(a, b view.ObjectHealth) int {
 		return cmp.Or(cmp.Compare(severity(a.State), severity(b.State)), a.Since.Compare(b.Since), cmp.Compare(a.Object, b.Object))
@@ -113,7 +112,7 @@ func (w *objectStates) of(objects []helm.Object, applied time.Time) *view.Health
 
 // severity orders states, the worst first.
 func severity(state string) int {
-	return slices.Index([]string{string(health.Failed), string(health.Terminating), string(health.InProgress), string(health.Unknown)}, state)
+	return slices.Index([]string{view.ObjectFailed, view.ObjectTerminating, view.ObjectInProgress, view.ObjectUnknown}, state)
 }
 
 // reassess has the health of modules summed up when the messages that wait now are handled.

@@ -10,15 +10,17 @@ import (
 	"addon-operator/messages"
 )
 
-// A task that has failed stays before those behind it until its next attempt succeeds (F6). What may be
-// the cure for it does not wait, or the queue would wait for good: heals and providers, deletes, the purge of the release that
-// has its objects, as under another name of the module, and reloads that a person has asked for. While a task waits for its next attempt these go past it, one at a
-// time. The attempt waits in turn for the one in progress, so that the queue does one task at a time (F1).
+// held is a task that waits for its next attempt.
+//
+// A task that has failed stays before those behind it until its next attempt succeeds (F6). What
+// may cure it must not wait for it, or the queue would wait without end: heals, runs of modules
+// that provide what it lacks, deletes, the purge of the release that owns its objects (the module
+// had another name before), and reloads that a person has asked for. These go past it, one at a
+// time, while it waits. The next attempt then waits for the task in progress, so that the queue
+// does one task at a time (F1).
 //
 //	current -TaskWaits-> held -GetTurn-> current
-//	                     held -TaskDone-> gone (it was cancelled, or is done again by a reload)
-
-// held is a task that waits for its next attempt.
+//	                     held -TaskDone-> gone (it was cancelled, or a reload does it again)
 type held struct {
 	messages.Task
 	since  time.Time // it was first begun
@@ -31,7 +33,8 @@ type turn struct {
 	from *actor.PID
 }
 
-// begun are the tasks that are not done: those that wait for Helm hooks, the one in progress, and those that are held.
+// begun are the tasks that are not done: those that wait for Helm hooks, the one in progress, and
+// the held ones.
 func (q *queue) begun() []messages.Task {
 	var all []messages.Task
 	for _, b := range q.passed {
@@ -66,8 +69,9 @@ func (q *queue) taskWaits(msg messages.TaskWaits) {
 	}
 }
 
-// reportHeld says to converge which reload may not end soon, when that changes: the latest with a step that waits, or that has
-// failed, also during its next attempt.
+// reportHeld notifies converge which reload may not end soon: the latest one with a step that waits
+// for a Helm hook, or that has failed and is not done, also during its next attempt. It sends only
+// changes. Converge needs it to decide whether a new reload may go past this one.
 func (q *queue) reportHeld(ctx actor.Context) {
 	reload := 0
 	for _, b := range q.passed {
@@ -91,8 +95,8 @@ func (q *queue) busy() bool {
 	return q.current != nil || slices.ContainsFunc(q.passed, func(b passedTask) bool { return len(b.waiting) == 0 })
 }
 
-// getTurn begins the next attempt at a task, or makes it wait. An attempt at what the queue does not hold,
-// because it is parked, begins at once.
+// getTurn lets the next attempt at a task begin, or wait. A parked task is not held by the queue
+// any more, so its attempts begin at once.
 func (q *queue) getTurn(ctx actor.Context, msg messages.GetTurn) {
 	if q.busy() && q.isHeld(msg.ID) {
 		q.turns = append(q.turns, turn{msg.ID, ctx.Sender()})
@@ -102,8 +106,9 @@ func (q *queue) getTurn(ctx actor.Context, msg messages.GetTurn) {
 	ctx.Respond(messages.Turn{})
 }
 
-// grantTurns begins the attempts that wait, the oldest first: one at a task that is held when nothing is in
-// progress, and those at other parts of a task that is not held any more, as the modules of a group.
+// grantTurns begins the attempts that wait, the oldest first. Of held tasks one at a time begins.
+// Attempts of a task that is not held any more need no permission: one module of a group has
+// resumed the task for all of its modules.
 func (q *queue) grantTurns(ctx actor.Context) {
 	var waiting []turn
 	for _, t := range q.turns {
@@ -148,9 +153,10 @@ func passes(t messages.Task, waiting held) bool {
 	return t.Urgent || deletes || purges && purge.Release == waiting.holder || waiting.Urgent && waiting.Reload == 0
 }
 
-// yieldsToReload reports whether a reload goes past a task that waits: it does so past tasks of modules,
-// which it runs again or may switch off, past events and ticks of global hooks, and past afterAll of the reload before it,
-// whose place its own takes. It does not go past its own beginning, or that of the start: the discovery needs what they set.
+// yieldsToReload reports whether a reload goes past a waiting task. It goes past tasks of modules,
+// which it runs again or may switch off; past events and schedules of global hooks; and past
+// afterAll of the reload before, whose place its own afterAll takes. It does not go past its own
+// beforeAll, nor past the start-up: the discovery needs the values that they set.
 func yieldsToReload(waiting messages.Task) bool {
 	switch w := waiting.Work.(type) {
 	case messages.RunModules:

@@ -12,12 +12,14 @@ import (
 	"addon-operator/messages"
 )
 
-// snapshotWaiters are all who wait until snapshots are complete.
+// snapshotWaiters is the part of monitors that knows who waits until the snapshots of a hook are
+// complete: runs, Synchronizations that were deferred (C16), and queues and owners that have set
+// something aside.
 type snapshotWaiters struct {
 	program *program
 	watches watches
 	runs    []snapshotRequest
-	later   []messages.SynchronizeLater // which others did not wait for
+	later   []messages.SynchronizeLater // deferred Synchronizations
 	awaited []awaited
 	looking bool // a lookAgain is on its way
 }
@@ -34,7 +36,8 @@ type awaited struct {
 	resync bool // as in [messages.SnapshotsComplete]
 }
 
-// asideDue is for a queue, by the root, as tasks are.
+// asideDue is for a queue. It goes through the root, as tasks for that queue do, so that it cannot
+// overtake the Synchronization sent before it.
 type asideDue struct {
 	queue string
 	done  messages.SnapshotsComplete
@@ -44,9 +47,11 @@ type asideDue struct {
 // or forbidden shows only in the state of its watch.
 type lookAgain struct{}
 
+// lookEvery is how often the states of watches are looked at while someone waits for them.
 const lookEvery = 500 * time.Millisecond
 
-// ask answers a run when its hook has all bindings complete (C36), or at once that one cannot be.
+// ask answers a run when all bindings of its hook are complete (C36), or at once if one cannot
+// become complete for now.
 func (s *snapshotWaiters) ask(ctx actor.Context, msg messages.GetSnapshots) {
 	if reason := s.blocked(msg); reason != "" {
 		ctx.Respond(s.refusal(msg, reason))
@@ -61,7 +66,7 @@ func (s *snapshotWaiters) cancel(run int64) {
 	s.runs = slices.DeleteFunc(s.runs, func(r snapshotRequest) bool { return r.msg.Synchronization.Run == run })
 }
 
-// synchronize keeps a Synchronization that was deferred, once.
+// synchronize keeps a Synchronization that was deferred; a newer one replaces an equal one.
 func (s *snapshotWaiters) synchronize(ctx actor.Context, msg messages.SynchronizeLater) {
 	s.later = append(slices.DeleteFunc(s.later, deferred(msg.Owner, msg.Work)), msg)
 	s.queueLater(ctx)
@@ -94,13 +99,13 @@ func (s *snapshotWaiters) missed(owner, hook string) {
 	}
 }
 
-// unwatched lets go of what waits for the snapshots of hooks of an owner, which are gone.
+// unwatched drops what waits for the snapshots of some hooks of an owner, whose watches are gone.
 func (s *snapshotWaiters) unwatched(ctx actor.Context, owner string, of func(hook string) bool) {
 	s.later = slices.DeleteFunc(s.later, func(l messages.SynchronizeLater) bool { return l.Owner == owner && of(l.Hook.Name) })
 	s.serve(ctx)
 }
 
-// serve looks who waits no longer.
+// serve answers and queues what need not wait any longer.
 func (s *snapshotWaiters) serve(ctx actor.Context) {
 	s.answer(ctx)
 	s.queueLater(ctx)
@@ -123,8 +128,8 @@ func (s *snapshotWaiters) refusal(msg messages.GetSnapshots, reason string) mess
 	return messages.Snapshots{Waiting: reason, Resync: !s.watches.filled(msg.Owner, msg.Hook.Name)}
 }
 
-// blocked says which binding of a hook waits for a kind or a permission: the first one, or one that
-// was lost since.
+// blocked says which binding of a hook cannot become complete for now, and why: its kind is
+// missing, or the right to read it, or its snapshot is too large. Empty: the run should wait.
 func (s *snapshotWaiters) blocked(msg messages.GetSnapshots) string {
 	for i, b := range msg.Hook.Config.Kubernetes {
 		mon := s.watches[messages.WatchKey{Owner: msg.Owner, Binding: work.BindingKey(msg.Hook, i)}]
@@ -161,8 +166,8 @@ func (s *snapshotWaiters) answer(ctx actor.Context) {
 	s.lookLater(ctx)
 }
 
-// queueLater queues the deferred Synchronizations whose bindings are complete by now, and
-// notifies after them those that wait for the same.
+// queueLater queues the deferred Synchronizations whose bindings are complete by now. What waits
+// for the same snapshots is notified after them: the hook must see its objects before events (C40).
 func (s *snapshotWaiters) queueLater(ctx actor.Context) {
 	s.later = slices.DeleteFunc(s.later, func(l messages.SynchronizeLater) bool {
 		complete := s.watches.complete(l.Owner, l.Hook.Name)
@@ -188,8 +193,8 @@ func (s *snapshotWaiters) queueLater(ctx actor.Context) {
 	s.lookLater(ctx)
 }
 
-// lookLater looks at the watches again while they are waited for, except for what the end of a
-// first list notifies.
+// lookLater starts the timer of lookAgain if someone waits. The end of a first list notifies by
+// itself, so what waits for nothing else needs no timer.
 func (s *snapshotWaiters) lookLater(ctx actor.Context) {
 	due := len(s.runs) > 0 ||
 		slices.ContainsFunc(s.later, func(l messages.SynchronizeLater) bool { return s.watches.filled(l.Owner, l.Hook.Name) }) ||

@@ -7,7 +7,8 @@ import (
 	"addon-operator/messages"
 )
 
-// waitingLine are the tasks of a queue that have not begun, in order.
+// waitingLine are the tasks of a queue that have not begun, in order. It decides what makes what
+// needless (F9, C15), so that queue.go only begins and ends tasks.
 type waitingLine struct {
 	program *program
 	tasks   []messages.Task
@@ -23,7 +24,8 @@ func (l *waitingLine) addFirst(tasks []messages.Task, now time.Time) {
 	l.tasks = slices.Concat(first, l.tasks)
 }
 
-// add adds a task to those that it is queued together with, unless one that waits, or that has begun and is not done, serves it.
+// add adds a task, unless one that waits serves it already, or it repeats one that has begun and is
+// not done. together are the tasks of the same message: they were put in order by their sender.
 func (l *waitingLine) add(t messages.Task, together, begun []messages.Task) {
 	if l.isServed(t) || slices.ContainsFunc(begun, func(b messages.Task) bool { return repeats(t, b) }) {
 		return
@@ -35,7 +37,9 @@ func (l *waitingLine) add(t messages.Task, together, begun []messages.Task) {
 	l.tasks = l.program.mergeIntoWaiting(l.tasks, t)
 }
 
-// inPlace drops the tasks that wait and that a task makes needless. It remains the step of a reload that one of them was.
+// inPlace drops the waiting tasks that a new task makes needless. If one of them was a step of a
+// reload, the new task becomes that step: otherwise the reload would wait for a task that no longer
+// exists.
 func (l *waitingLine) inPlace(t messages.Task) messages.Task {
 	l.tasks = slices.DeleteFunc(l.tasks, func(waiting messages.Task) bool {
 		needless := serves(t, waiting)
@@ -47,8 +51,9 @@ func (l *waitingLine) inPlace(t messages.Task) messages.Task {
 	return t
 }
 
-// placeOf is where a task comes in the line. A heal stands before those of modules that come later in the
-// order (H13), but for those that are queued together with it.
+// placeOf returns the index at which a task joins the line. A heal joins before heals of modules
+// that come later in the order (H13), because a later module may need the objects of an earlier
+// one. Heals of the same message are ordered already.
 func (l *waitingLine) placeOf(t messages.Task, together []messages.Task) int {
 	if !t.Urgent {
 		return len(l.tasks)
@@ -65,7 +70,8 @@ func (l *waitingLine) placeOf(t messages.Task, together []messages.Task) int {
 	return i
 }
 
-// queueBefore adds a task; its triggers are older than those of one that waits for the same hook.
+// queueBefore adds a task whose triggers are older than those that wait for the same hook: it was
+// set aside, or its run was cancelled.
 func (l *waitingLine) queueBefore(t messages.Task) {
 	i := slices.IndexFunc(l.tasks, func(waiting messages.Task) bool { return mergeable(t, waiting) })
 	if i < 0 {
@@ -76,12 +82,14 @@ func (l *waitingLine) queueBefore(t messages.Task) {
 	l.tasks[i] = both[0]
 }
 
+// drop removes the steps of a reload that starts again (F10).
 func (l *waitingLine) drop(reload int) {
 	l.tasks = slices.DeleteFunc(l.tasks, func(t messages.Task) bool { return t.Reload == reload })
 }
 
-// isServed reports whether a task that waits makes another one needless. The run that an urgent one needs
-// is urgent from then on; that of a group cannot be.
+// isServed reports whether a waiting task makes t needless. If t is urgent, so is the waiting run
+// from then on. A group of modules cannot become urgent: the other modules of the group have no
+// reason to go past a failing task.
 func (l *waitingLine) isServed(t messages.Task) bool {
 	i := slices.IndexFunc(l.tasks, func(waiting messages.Task) bool {
 		_, group := waiting.Work.(messages.RunModules)
@@ -132,10 +140,11 @@ func runs(t messages.Task) []string {
 	return nil
 }
 
-// crowd is how many triggers of one hook are many.
+// crowd is the number of triggers of one hook from which on the status names the hook.
 const crowd = 20
 
-// count returns how many triggers wait for hooks, and for which of them many do; mostly for none.
+// count returns how many triggers wait for hooks, and the counts of those hooks for which more than
+// crowd do. The map is nil when there is none, as nearly always.
 func (l *waitingLine) count() (triggers int, many map[string]int) {
 	for _, t := range l.tasks {
 		w, ok := t.Work.(messages.RunHook)

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -16,12 +17,13 @@ import (
 	"addon-operator/supervisor"
 )
 
-// The disk is compared with the tree in force at each reload, by its discovery, and where it is watched also at once (P8):
-// by a run of converge outside of the main queue, where a module that fails may wait for this very edit. What concerns one
-// module is put in force by that run, and the module runs; what may change which modules there are, or all of them, leads to a
-// reload. A discovery and such a run never read the disk at the same time.
-
-// looks is the part of converge that compares the disk with the tree.
+// looks is the part of converge that compares the disk with the tree in force.
+//
+// That happens at each reload, by its discovery, and where the disk is watched also at once (P8):
+// by a run of converge outside of the main queue, where a failing module may wait for this very
+// edit. What concerns one module is put in force by that run, and the module runs. What may change
+// which modules there are, or concerns all of them, leads to a reload. A discovery and such a run
+// never read the disk at the same time.
 type looks struct {
 	program   *program
 	runs      *supervisor.Runs // of converge
@@ -34,7 +36,7 @@ type looks struct {
 	looking bool
 	count   int          // of all that have begun, for their names
 	waiting []*actor.PID // discoveries that wait for its end
-	failed  string       // why the last one has; told once
+	failed  string       // why the last look has failed; logged once
 }
 
 func (l *looks) id() string { return "look-" + strconv.Itoa(l.count) }
@@ -54,7 +56,8 @@ func (l *looks) watch(ctx context.Context, self *actor.PID) {
 	}
 }
 
-// look compares the tree with the disk, unless something reads it, or a discovery is about to.
+// look compares the tree with the disk, unless a run does so already, or a discovery does or is
+// about to.
 func (l *looks) look(ctx actor.Context) {
 	if !l.due || l.looking || l.reloads.discovers() || l.runs.Ending() {
 		return
@@ -80,7 +83,8 @@ func (l *looks) look(ctx actor.Context) {
 	})
 }
 
-// lookFails is about directories that cannot be read at all; the next change, or reload, looks again.
+// lookFails logs that the directories cannot be read at all. The next change, or reload, looks
+// again.
 func (l *looks) lookFails(err error) {
 	if l.failed != err.Error() {
 		l.log.Error("the files of modules cannot be compared with what is in force, which stays", "err", err)
@@ -126,9 +130,7 @@ func (o *Operator) NotInForce() map[string]string {
 func notInForce(unloaded map[string]string) map[string]string {
 	differs := map[string]string{}
 	for name, what := range unloaded {
-		if name == "" {
-			name = messages.GlobalHooks
-		}
+		name = cmp.Or(name, messages.GlobalHooks)
 		differs[name] = fmt.Sprintf("%s; it is in force with the next reload of all modules", what)
 	}
 	return differs

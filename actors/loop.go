@@ -15,8 +15,8 @@ import (
 	"addon-operator/supervisor"
 )
 
-// allowedTurns is how often the same cause may stand in a chain before it counts as a
-// loop: values that settle do so within a turn or two.
+// allowedTurns is how often the same cause may occur in a chain before the chain counts as a loop:
+// values that settle do so within a turn or two.
 const allowedTurns = 3
 
 // turns counts how often the last link of a chain stands in it.
@@ -34,7 +34,7 @@ func turns(c messages.Cause) int {
 // 20 s, 30 s, 30 s …; 0 when it does not.
 func loopDelay(c messages.Cause) time.Duration { return delayAfter(turns(c) - allowedTurns) }
 
-// delayAfter is the delay for so many turns too many.
+// delayAfter is the delay of a loop that has gone over turns too many.
 func delayAfter(over int) time.Duration {
 	const enough = 10 // it is the longest by then
 	delays := supervisor.Backoff()
@@ -45,8 +45,9 @@ func delayAfter(over int) time.Duration {
 	return d
 }
 
-// looping counts a turn of a loop that is slowed down, and reports the loop: whose it is, a module or messages.GlobalHooks, where
-// it is, which is the same at each turn, and by what it came.
+// looping counts and reports a turn of a loop that is slowed down. owner is a module or
+// messages.GlobalHooks; where is equal at each turn of the same loop, so that repetitions are
+// logged at growing intervals.
 func (p *program) looping(log *slog.Logger, owner, where string, c messages.Cause, in time.Duration) {
 	p.Metrics.Converge.Looped(c)
 	p.loops.turned(owner, c, in)
@@ -68,7 +69,8 @@ type lastTurn struct {
 	over  time.Time // when there is no such loop any more, unless it turns again
 }
 
-// turned notes a turn after which the next one waits so long.
+// turned notes a turn; the next one comes after in. Without another turn by then, and some slack,
+// the loop is over.
 func (l *circles) turned(owner string, c messages.Cause, in time.Duration) {
 	now := time.Now()
 	const slack = 30 * time.Second // for what runs in a turn
@@ -108,7 +110,8 @@ func chainText(c messages.Cause) string {
 	return strings.Join(links, " ← ")
 }
 
-// delayedRun is a run of a module that goes round in circles: it waits, unless one begins before.
+// delayedRun is a run of a module that waits because it is part of a loop. Any run that begins
+// before serves it.
 type delayedRun struct {
 	program *program
 	name    string // of the module

@@ -13,19 +13,21 @@ import (
 	"addon-operator/values"
 )
 
-// A module under maintenance (H15) goes on with its hooks, but its release is left alone:
-// its runs leave Helm out, the healer does not know it, and when it is disabled, its hooks
-// end and the release stays until maintenance is over. Converge knows the modes and is the
-// only one who sends them; a run that is about to use Helm knows the mode from its module.
-
 // tellMaintenance sends all modules their modes.
+//
+// A module under maintenance (H15) continues with its hooks, but its release is left alone: its
+// runs leave Helm out, the healer does not know it, and when it is disabled, its hooks end and the
+// release stays until maintenance is over. Converge alone knows both files and ConfigMap and so is
+// the only sender; a run that is about to use Helm knows the mode from its module.
 func (c *converge) tellMaintenance(ctx actor.Context, config map[string]string) {
 	for _, m := range c.catalog.tree.Modules {
 		ctx.Send(c.program.owner(m.Name), messages.SetMaintenance{Mode: decide.Maintained(m, config)})
 	}
 }
 
-// maintenanceChanged sends what is new of the modes. It returns the modules that must run, and whether a reload is due.
+// maintenanceChanged sends the modes if they have changed. It returns the modules that must run
+// because maintenance is over, and whether a reload is due, for deletes and purges that have
+// waited.
 func (c *converge) maintenanceChanged(ctx actor.Context) (run []string, reload bool) {
 	before, now := c.catalog.maintenance, decide.WithSuspended(c.catalog.configured, c.catalog.suspended)
 	if maps.Equal(before, now) {
@@ -36,7 +38,7 @@ func (c *converge) maintenanceChanged(ctx actor.Context) (run []string, reload b
 	return decide.Reload{Tree: c.catalog.tree, Enabled: c.catalog.enabled, Deployed: c.catalog.deployed, Maintenance: now}.MaintenanceEnds(before)
 }
 
-// suspensionChanged suspends modules, and has those run that go on (H27).
+// suspensionChanged suspends modules, and runs those that are resumed (H27).
 func (c *converge) suspensionChanged(ctx actor.Context, msg suspensionChanged) {
 	var resumed []string
 	for _, name := range slices.Sorted(maps.Keys(c.catalog.suspended)) {
@@ -69,7 +71,8 @@ func (m *module) retire(ctx actor.Context) {
 	m.log.Info("module is disabled under maintenance: its release stays until maintenance is over", "mode", m.life.maintenance)
 }
 
-// setMaintenance begins or ends maintenance. A Helm action in progress ends as it would.
+// setMaintenance begins or ends maintenance. A Helm action in progress ends normally. CRDs that are
+// left out meanwhile are compared by the first run afterwards.
 func (m *module) setMaintenance(ctx actor.Context, mode string) {
 	if mode == m.life.maintenance {
 		return
@@ -91,8 +94,8 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 	m.log.Info("module is under maintenance: hooks go on, its release is left alone", "mode", mode)
 }
 
-// hold ends what a module does, until it is no longer suspended (H27). Helm is not interrupted. What is due meanwhile waits, as
-// while a module is switched off.
+// hold ends what a module does until it is no longer suspended (H27). A Helm action ends normally.
+// Tasks that are due meanwhile are kept, as while a module is switched off.
 func (m *module) hold(ctx actor.Context) {
 	switch {
 	case m.life.phase == view.Deleting:

@@ -8,18 +8,15 @@ import (
 	"addon-operator/messages"
 )
 
-// What waits for a hook is one task, which later triggers join in order (C41). It grows with
-// what tenants do while the hook is slow or fails, so it has limits. Beyond them the events of
-// a binding become one Synchronization of it, which shows all objects as they are then.
+// These limits bound what waits for one hook. It is one task, which later triggers join in order
+// (C41), and it grows with what tenants do while the hook is slow or fails. Beyond the limits the
+// events of a binding become one Synchronization, which shows all objects as they are then.
 const (
-	// maxTriggers and maxWaiting bound what waits: triggers, and bytes of the objects and
-	// filter results in them.
+	// maxTriggers counts triggers; maxWaiting is bytes of the objects and filter results in them.
 	maxTriggers = 1000
 	maxWaiting  = 8 << 20
 )
 
-// carriesTriggers reports whether a task may be merged with others: only what schedules and Kubernetes
-// events trigger does.
 func carriesTriggers(t messages.Task) bool {
 	w, ok := t.Work.(messages.RunHook)
 	return ok && (w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes) && w.Carried() > 0
@@ -31,8 +28,9 @@ func mergeable(a, b messages.Task) bool {
 	return carriesTriggers(a) && carriesTriggers(b) && a.Owner == b.Owner && a.Hook() == b.Hook() && a.AllowFailure == b.AllowFailure
 }
 
-// mergeIntoWaiting adds a task to those that wait, or lets one of them, which keeps its place, carry the
-// triggers of it as well.
+// mergeIntoWaiting adds a task to those that wait, or adds its triggers to a waiting task of the
+// same hook, which keeps its place. It returns the new list; the waiting tasks themselves may be
+// changed, but never a message that another actor knows.
 func (p *program) mergeIntoWaiting(waiting []messages.Task, t messages.Task) []messages.Task {
 	w, _ := t.Work.(messages.RunHook)
 	i := slices.IndexFunc(waiting, func(other messages.Task) bool { return mergeable(other, t) })

@@ -18,9 +18,10 @@ import (
 	"addon-operator/values"
 )
 
-// module owns the values, hooks, phase and release of one module and supervises its
-// runs. It lives as long as the process: disabling is a message, never a stop, because
-// a new actor of the same name would get late messages of the old one.
+// module owns the values, hooks, phase and release of one module and supervises its runs. It lives
+// as long as the process: disabling is a message, never a stop, because a new actor of the same
+// name would receive late messages of the old one. Its parts (life, loading, release, …) are in
+// files of their own; here is what leads from a message to a run.
 type module struct {
 	owner   *owner
 	program *program
@@ -38,14 +39,16 @@ type module struct {
 	crds      crdsDue
 	unread    work.Unread
 
-	begun     bool // it was forgotten in the middle of a run or a delete
-	lastRun   *view.ModuleRun
-	succeeded time.Time // the last run that did
+	begun     bool            // its directory went in the middle of a run or a delete: when it is back, the next run does not assume that its start-up has completed
+	lastRun   *view.ModuleRun // published, so it is replaced and never changed
+	succeeded time.Time       // the last run that did
 	failed    time.Time
 }
 
-// crdsDue counts why the CRDs are to be looked at by the next run: under maintenance they were not, the discovery could
-// not install them, their files may have changed. Seen is that number when a run looked at them last.
+// crdsDue counts the reasons for which the next run has to compare the CRDs (M): they were left out
+// under maintenance, the discovery could not install them, or their files may have changed. seen is
+// the number that the last run has dealt with. A counter and not a flag, because a reason may be
+// added while a run is at it.
 type crdsDue struct{ wanted, seen int }
 
 func (c *crdsDue) want(due bool) {
@@ -77,7 +80,8 @@ type updateModule struct {
 	asked   bool // the hooks were asked for their configuration; else they are the same
 }
 
-// newModule makes a module; warm are its hooks when a follower has loaded them, else nil.
+// newModule makes a module, disabled. warm are its hooks if a follower has loaded them, else nil:
+// then a takeover need not ask them for --config again.
 func newModule(p *program, dir addons.Module, section *values.Section, warm []hooks.Hook) *module {
 	m := &module{program: p, name: dir.Name, log: p.Log.With("module", dir.Name), module: dir}
 	m.owner = newOwner(m, p, dir.Name, dir.Root, m.log, section)
@@ -100,6 +104,7 @@ func (m *module) Receive(ctx actor.Context) {
 	if !m.owner.receive(ctx) && !m.receive(ctx) {
 		unhandled(ctx, m.log)
 	}
+	// Every message may have changed what others wait for or are shown.
 	m.quiet.answer(ctx)
 	m.readiness.answer(ctx, view.ModuleStatus{Phase: m.life.phase, Health: m.release.health})
 	m.publish()
@@ -172,7 +177,8 @@ func (m *module) known() work.Known {
 	return k
 }
 
-// execute begins a task. Tasks of a module that is switched off are dropped as done (E12).
+// execute begins a task. Tasks of a module that is switched off are ended as done (E12), except a
+// delete.
 func (m *module) execute(ctx actor.Context, t messages.Task) {
 	t = m.owner.hooks.current(t)
 	j := m.moduleJob(t)
@@ -212,15 +218,17 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 	}
 }
 
-// moduleJob makes what a run needs to take the module through its life. The directory, and
-// the root it lies in, may be others than at the start.
+// moduleJob makes what a run needs to take the module through its life. It reads the directory and
+// its root each time: an update may have replaced them (P8).
 func (m *module) moduleJob(t messages.Task) work.ModuleJob {
 	j := work.ModuleJob{Job: m.owner.job(t), Module: m.module, Unread: &m.unread}
 	j.WorkingDir = m.module.Root
 	return j
 }
 
-// executeHook begins a task that runs one hook.
+// executeHook begins a task that runs one hook. If the run is cancelled because the module is
+// switched off, the task is kept for a switch back (E14); if because the hook was exchanged, the
+// Synchronization of the new version covers what it was about (P8).
 func (m *module) executeHook(ctx actor.Context, a assignment, name string, work func(*supervisor.Run, hooks.Hook) error) {
 	hook, err := m.owner.hooks.find(name)
 	if err != nil || m.life.off() || m.owner.hooks.superseded(a.Task) {
@@ -247,6 +255,9 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 	m.owner.tasks.start(ctx, m.unlessGone(a))
 }
 
+// executeRun begins a module run, if the phase allows one. The healer learns when it begins and
+// ends, so that it does not count as damage what the run itself deletes and creates (H13). The run
+// needs the release for itself.
 func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	switch m.life.phase {
 	case view.Disabled, view.Suspended, view.Deleting:
@@ -287,7 +298,8 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	m.owner.tasks.startAlone(ctx, m.unlessGone(a))
 }
 
-// ran ends a module run.
+// ran ends a module run that has succeeded. Untouched means maintenance: Helm was not asked, so
+// nothing new is known of the release.
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(work.ModuleRan)
 	m.release.runEnded(ctx)
@@ -312,6 +324,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	}
 }
 
+// countFailure counts a failed attempt at a run or a delete; the phase says which.
 func (m *module) countFailure(supervisor.Attempt) {
 	m.failed = time.Now()
 	m.program.Metrics.Modules.Failed(m.name, m.life.phase)
@@ -329,7 +342,8 @@ func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagCha
 	return config, memory, flagChanges{}, nil
 }
 
-// committed implements applier (G14, G18). An enabled script is asked again first (E6).
+// committed implements applier (G14, G18). If the module has an enabled script, converge asks it
+// first: the new values may switch the module off (E6).
 func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, _ flagChanges) {
 	switch {
 	case !changed || m.life.off():
@@ -340,20 +354,22 @@ func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, chan
 	}
 }
 
-// reconcile implements applier.
+// reconcile implements applier: it queues a run, delayed if the cause goes round in a loop.
 func (m *module) reconcile(ctx actor.Context, cause messages.Cause) {
 	if !m.life.off() {
 		m.delayed.runAgain(ctx, false, m.program.task(m.name, messages.RunModule{}, cause))
 	}
 }
 
-// HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
-// status is published here.
+// HandleFailure implements actor.SupervisorStrategy. A failure of a run arrives here and not in
+// Receive, so the status is published here, too.
 func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
 	m.owner.tasks.runs.HandleFailure(system, sup, child, stats, reason, message)
 	m.publish()
 }
 
+// publish shows the module on pages, in metrics and in its object of kind Module. changed notes it
+// after the publication, so that who reads the note finds the new status.
 func (m *module) publish() {
 	defer m.program.changed.note(m.name)
 	m.program.Inspector.Publish(m.program.owner(m.name), view.ModuleStatus{

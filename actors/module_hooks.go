@@ -14,13 +14,11 @@ import (
 	"addon-operator/supervisor"
 )
 
-// How a module loads its hooks. They are loaded by a run of its own: from the moment when
-// the discovery has enabled the module, while the modules before it are still being installed.
-// In a large house the questions for --config take as long as all hooks of the first converge.
-// The modules' runs take turns, so that hooks are asked in alphabetical order (C3); who needs
-// its hooks at once does not wait for its turn.
-
-// loading loads the hooks of a module.
+// loading loads the hooks of a module, in a run of its own: from the moment when a discovery has
+// enabled the module, while the modules before it are still being installed. With many modules the
+// questions for --config take as long as all hooks of the first converge. The runs of all modules
+// take turns, so that hooks are asked in alphabetical order (C3); a module that needs its hooks at
+// once does not wait for its turn.
 type loading struct {
 	owner *owner         // of the module
 	dir   *addons.Module // of the module, as it is now
@@ -33,16 +31,17 @@ type loading struct {
 
 // loadAttempt is what is remembered while hooks are loaded.
 type loadAttempt struct {
-	// id is that of the run. Each has its own: what a cancelled one has said may come after
-	// its end, and would be taken for the result of the next.
+	// id is that of the run. Each attempt has its own: a message of a cancelled run may arrive
+	// after its end, and would be taken for the result of the next.
 	id       string
-	needed   context.CancelFunc // ends its waiting for its turn
+	needed   context.CancelFunc // ends the wait for its turn
 	awaiting []*actor.PID       // runs that need the hooks
 	err      error              // why it has failed
 }
 
-// answer answers at once, or when the hooks are loaded. Of a module that is switched off
-// only a run that is cancelled asks.
+// answer answers a run that needs the hooks, at once or when they are loaded. Of a module that is
+// switched off only a cancelled run asks, and it gets an error; a delete, too, runs hooks, and gets
+// them.
 func (l *loading) answer(ctx actor.Context) {
 	switch {
 	case l.done:
@@ -57,8 +56,9 @@ func (l *loading) answer(ctx actor.Context) {
 	l.needed() // hooks of others, which are not needed yet, may hang
 }
 
-// begin begins to load the hooks, unless it has begun. Those who need the hooks
-// get a failure as answer. When none waits yet, the next run asks again.
+// begin begins to load the hooks, unless that has begun. A failure is the answer to all who wait.
+// There is no retry here: the module run that needs the hooks fails with it, and asks again at its
+// next attempt.
 func (l *loading) begin(ctx actor.Context) {
 	if l.done || l.owner.tasks.runs.Has(l.id) {
 		return
@@ -91,13 +91,16 @@ func (l *loading) begin(ctx actor.Context) {
 	})
 }
 
+// have takes over hooks that were asked for their configuration. The root learns which queues they
+// name, before a task for one of these can come (F1).
 func (l *loading) have(ctx actor.Context, found []hooks.Hook) {
 	l.owner.hooks.all, l.done = found, true
 	l.owner.program.nameQueues(ctx, l.owner.name, found)
 	l.owner.program.Metrics.Hooks.Loaded(l.owner.name, found)
 }
 
-// exchange takes over hooks that have changed on disk and were asked for their configuration.
+// exchange takes over hooks that have changed on disk and were already asked for their
+// configuration. A load that is in progress reads the old files, or a mixture, so it is cancelled.
 func (l *loading) exchange(ctx actor.Context, found []hooks.Hook) {
 	switch {
 	case l.done:
@@ -108,8 +111,8 @@ func (l *loading) exchange(ctx actor.Context, found []hooks.Hook) {
 	}
 }
 
-// ended answers those who wait. When it has brought neither hooks nor an error, it was
-// cancelled, and they came while it was ending; then it begins again.
+// ended answers those who wait. A run that has brought neither hooks nor an error was cancelled;
+// who waits now came while it was ending, so it begins again.
 func (l *loading) ended(ctx actor.Context) {
 	if len(l.awaiting) == 0 {
 		return
@@ -134,7 +137,9 @@ func (l *loading) ended(ctx actor.Context) {
 // errNotLoaded is the answer of a module that stops, or is switched off.
 var errNotLoaded = errors.New("the module stops, or is switched off, before its hooks are loaded")
 
-// update takes over what has changed on disk, in place: the release, and hooks that bind as before, stay (P8).
+// update takes over in place what has changed on disk (P8). The release stays, and hooks that bind
+// as before keep their watches and Synchronizations. Failed tasks are retried at once: the change
+// may be the fix.
 func (m *module) update(ctx actor.Context, msg updateModule) {
 	m.crds.want(!msg.module.SameCRDs(m.module))
 	m.module = msg.module

@@ -12,19 +12,21 @@ import (
 	"addon-operator/values"
 )
 
-// How a module is switched off and on. Flags suspend it at once, before the reload that
-// deletes it: a task that keeps failing must not delay that. Until then nothing is lost.
-
-// again queues tasks that did not end as they should.
+// again queues tasks that did not end as they should. They get new IDs, because the queue has seen
+// the end of the old ones.
+//
+// Flags switch a module off at once, before the reload that deletes it: a task that keeps failing
+// must not delay that (F8). Until the reload comes nothing is lost, so that a switch back continues
+// where it was (E14).
 func (p *program) again(ctx actor.Context, tasks ...messages.Task) {
 	for _, t := range tasks {
-		t.ID = p.runs.NewTaskID()
+		t.ID = p.runs.Tasks.NewID()
 		p.enqueue(ctx, false, t)
 	}
 }
 
-// deleted ends a delete: nothing of the module is left but its static values, and under
-// maintenance its release.
+// deleted ends a delete. Nothing of the module is left but its static values, and under maintenance
+// its release.
 func (m *module) deleted(ctx actor.Context, result any) {
 	if untouched, _ := result.(bool); untouched {
 		m.retire(ctx)
@@ -37,9 +39,9 @@ func (m *module) deleted(ctx actor.Context, result any) {
 	m.log.Info("module is deleted")
 }
 
-// suspend cancels what runs: the module is about to be disabled. A delete goes on. A module
-// whose first run has not begun must not begin it; the reload that follows enables it again
-// when it is switched on by then.
+// suspend cancels what runs: the module is about to be disabled. A delete goes on. A module whose
+// first run has not begun is disabled at once, so that it cannot begin; if it is switched on again,
+// the reload that follows enables it.
 func (m *module) suspend(ctx actor.Context) {
 	if m.life.phase == view.Waiting {
 		m.forget(ctx)
@@ -55,7 +57,8 @@ func (m *module) suspend(ctx actor.Context) {
 	m.owner.tasks.runs.CancelAll(ctx, supervisor.ErrCancelled)
 }
 
-// forget ends everything of a module, as when its directory is gone.
+// forget ends everything of a module whose directory is gone or that is retired, without deleting
+// its release. It notes whether a run was under way, for the case that the directory comes back.
 func (m *module) forget(ctx actor.Context) {
 	m.loading.loadAttempt = loadAttempt{} // it is cancelled, and who waits for it
 	m.owner.values.discard()
@@ -81,7 +84,8 @@ func (m *module) clear(ctx actor.Context) {
 	m.release.last, m.succeeded, m.failed = helm.Outcome{}, time.Time{}, time.Time{}
 }
 
-// enable begins to load the hooks, so that they are there when the run begins.
+// enable begins to load the hooks at once, so that they are there when the first run begins. A
+// module that was suspended is resumed.
 func (m *module) enable(ctx actor.Context) {
 	m.resume(ctx)
 	if m.life.phase == view.Disabled {
@@ -91,9 +95,9 @@ func (m *module) enable(ctx actor.Context) {
 	m.loading.begin(ctx)
 }
 
-// resume undoes suspend: the flag was switched back before the reload came (E14). A
-// delete that has begun cannot be undone: what is left of it is cancelled, and the
-// module starts from the beginning.
+// resume undoes suspend: the flag was switched back before the reload came (E14). A delete that has
+// begun cannot be undone, because parts of the release are gone. It is cancelled, and the module
+// starts from the beginning.
 func (m *module) resume(ctx actor.Context) {
 	switch m.life.phase {
 	case view.Deleting:

@@ -19,18 +19,21 @@ import (
 	"addon-operator/values"
 )
 
-// moduleObjects writes what people are shown of each module into an object of kind Module, and takes the requests of people
-// from there (J14 to J17). Nothing depends on it: without the kind, or the rights, it waits for them.
+// moduleObjects writes what people are shown of each module into an object of kind Module, and
+// takes the requests of people from there (J14 to J17). Nothing depends on it: without the kind, or
+// the rights, it waits for them.
 //
-// Who publishes a status notes which module has changed. Once a second, when something was noted, the objects of these
-// modules are compared with what they should be, and those that differ are written.
+// Whoever publishes a status notes which module has changed (changedModules). Once a second, if
+// something was noted, the objects of these modules are compared with what they should be, and
+// those that differ are written.
 type moduleObjects struct {
 	program *program
 	ctx     context.Context // ends with the program
 
 	seen   map[string]kube.ModuleObject // as the watch, or the answer to a write, has shown them
-	listed bool                         // seen is complete
-	wrote  map[string]wroteStatus
+	listed bool                         // seen is complete: before that, an object that is not in it may exist
+	// wrote are the statuses that were written last, by module.
+	wrote map[string]wroteStatus
 	// requested are runs that people have requested, by module, until one that began later has ended.
 	requested map[string]time.Time
 	// handled are the last requests that were acted on, also while their status cannot be written (J16).
@@ -38,12 +41,14 @@ type moduleObjects struct {
 	// later is when an object is tried again that could not be written; failed counts errors in a row.
 	later     map[string]time.Time
 	failed    int
-	suspended map[string]bool
-	told      string    // why objects are not written
-	pause     time.Time // no attempt before
+	suspended map[string]bool // by spec.suspend, as converge knows it
+	told      string          // why objects are not written, as it was logged
+	pause     time.Time       // no attempt before; zero for none
 }
 
-// wroteStatus is a status that was written, and what the API server has made of it: its definition of the kind may be older.
+// wroteStatus is a status that was written, and what the API server has stored of it. They differ
+// where the definition of the kind in the cluster is older and drops fields; without this the same
+// status would be written each second.
 type wroteStatus struct{ want, stored string }
 
 // ModuleObjects are the objects of kind Module. Package kube implements it.
@@ -84,7 +89,8 @@ const (
 	maxFailed = 3
 )
 
-// changedModules are those whose objects are to be compared. All actors note them.
+// changedModules are those whose objects are to be compared. All actors note them, in the middle of
+// their handlers, so noting must not block and must not cost a message each time.
 type changedModules struct{ noted supervisor.Shared[changes] }
 
 type changes struct {
@@ -93,7 +99,8 @@ type changes struct {
 	all   bool
 }
 
-// note has a module compared; an empty name stands for all.
+// note marks a module for the next comparison; an empty name stands for all. The first note after a
+// comparison starts the timer, which all later ones share.
 func (c *changedModules) note(name string) {
 	var wake func()
 	c.noted.Change(func(now changes) changes {
@@ -115,7 +122,8 @@ func (c *changedModules) note(name string) {
 	}
 }
 
-// take returns what was noted since the last time. From then on wake is called for what is new.
+// take returns what was noted since the last time, and begins again. From then on wake is called
+// for what is new.
 func (c *changedModules) take(wake func()) (taken changes) {
 	c.noted.Change(func(now changes) changes {
 		taken = now
@@ -167,7 +175,7 @@ func (o *moduleObjects) lookLater(self *actor.PID) {
 	time.AfterFunc(objectsLook, func() { o.send(self, lookAtObjects{}) })
 }
 
-// send sends unless the program ends.
+// send sends unless the program ends: timers and watches outlive the actor.
 func (o *moduleObjects) send(self *actor.PID, message any) {
 	if o.ctx.Err() == nil {
 		o.program.Send(self, message)
@@ -204,8 +212,8 @@ func (o *moduleObjects) learn(ctx actor.Context, news kube.ModuleNews) {
 	o.tellSuspended(ctx)
 }
 
-// tellSuspended says to converge what is new of what is suspended. An object that is gone is no order to go on: it is
-// created again as it was (P1).
+// tellSuspended sends converge which modules are suspended, if that has changed. An object that is
+// gone is no order to resume (P1): it is created again as it was.
 func (o *moduleObjects) tellSuspended(ctx actor.Context) {
 	now := maps.Clone(o.suspended)
 	for name, object := range o.seen {
@@ -220,7 +228,7 @@ func (o *moduleObjects) tellSuspended(ctx actor.Context) {
 	}
 }
 
-// tellAbsent says once why there are no objects.
+// tellAbsent logs once why there are no objects.
 func (o *moduleObjects) tellAbsent(err error) {
 	why := "forbidden"
 	if apierrors.IsNotFound(err) {
@@ -239,7 +247,8 @@ func (o *moduleObjects) tellAbsent(err error) {
 	o.program.notify(kube.Notice{Warning: true, Reason: "ModuleObjectsForbidden", Message: "Modules are not shown as objects of kind Module: " + err.Error()})
 }
 
-// compare writes the objects of the modules that are due, as far as they differ.
+// compare writes the objects of the modules that are due, as far as they differ. After objectsBatch
+// it sends itself the rest, so that a request of a person does not wait for hundreds of writes.
 func (o *moduleObjects) compare(ctx actor.Context, due func(name string) bool) {
 	if !o.listed || time.Now().Before(o.pause) {
 		return // all are compared when they are listed, and after the pause
@@ -289,8 +298,9 @@ type noKind struct{ error }
 // Unwrap returns the cause.
 func (e noKind) Unwrap() error { return e.error }
 
-// goesOn reports whether the other objects are written after an error with one. What refuses a single object, such as a
-// webhook or a quota, costs the others nothing; without the kind or the rights, and when nothing can be written, all wait.
+// goesOn reports whether the other objects are written after an error with one. What refuses a
+// single object, such as a webhook or a quota, must not delay the others. Without the kind or the
+// rights, or when nothing can be written, all wait.
 func (o *moduleObjects) goesOn(name string, err error) bool {
 	switch {
 	case o.ctx.Err() != nil:
@@ -319,8 +329,10 @@ func (o *moduleObjects) goesOn(name string, err error) bool {
 // gone is why a module without a directory is off.
 const gone = "its directory is gone"
 
-// withoutGone deletes the objects of modules that are gone, and leaves these modules out. Objects of others stay, and say so, and so does
-// what is suspended, and everything while it may be a mistake that modules are gone (P1).
+// withoutGone deletes the objects of modules whose directories are gone, and leaves these modules
+// out of what is written. An object stays, and says that the directory is gone, if a person has
+// created or suspended it, or while the absence may be a mistake (P1). Nothing is deleted before
+// the first converge is over.
 func (o *moduleObjects) withoutGone(modules []view.Module, tree *addons.Tree, converge view.ConvergeStatus) []view.Module {
 	there := map[string]bool{}
 	for _, m := range slices.Concat(tree.Modules, tree.Broken) {
@@ -412,8 +424,8 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 	return nil
 }
 
-// keep remembers the answer to a write. It may show what people have changed since the object was read; the watch, which
-// brings that later, is no news then.
+// keep remembers the answer to a write. It may contain what people have changed since the object
+// was read; the watch brings that later, but as nothing new.
 func (o *moduleObjects) keep(ctx actor.Context, read, now kube.ModuleObject) {
 	o.seen[now.Name] = now
 	if now.Generation != read.Generation || now.RequestedAt != read.RequestedAt || now.RetryRequestedAt != read.RetryRequestedAt {
@@ -424,7 +436,9 @@ func (o *moduleObjects) keep(ctx actor.Context, read, now kube.ModuleObject) {
 	}
 }
 
-// request does what people have requested of a module by annotations, once (J16). What is suspended waits.
+// request does once what people have requested of a module by annotations (J16). A request to a
+// suspended module waits. The values that were handled are kept in memory, too: their status may
+// not be writable, and the request must not be repeated then.
 func (o *moduleObjects) request(ctx actor.Context, object *kube.ModuleObject, m view.Module) {
 	if object.Suspend || m.Maintenance == values.Suspended {
 		return
@@ -459,7 +473,8 @@ func (o *moduleObjects) request(ctx actor.Context, object *kube.ModuleObject, m 
 	}
 }
 
-// runs reports whether a run that a person has requested has not ended.
+// runs reports whether a run that a person has requested has not ended. A run that began before the
+// request does not count.
 func (o *moduleObjects) runs(m view.Module) bool {
 	at, waits := o.requested[m.Name]
 	if waits && (!m.Enabled || m.LastRun != nil && !m.LastRun.Began.Before(at) && m.Phase == view.Ready) {

@@ -15,13 +15,13 @@ type monitor struct {
 	binding hooks.KubernetesBinding
 	watch   Watch
 	// instance is the number of the watch: one that was stopped may have sent something just before.
-	instance  uint64
+	instance  uint64 // the number of the watch: messages of a stopped one may still arrive
 	ahead     bool   // filled by a follower; the hook has not asked for it yet
-	overflow  string // why the snapshot is not kept; it stays while the watch is filled again
-	overflows int    // how often it was too large
+	overflow  string // why the snapshot is not kept; stays while the watch is filled again
+	overflows int    // how often it was too large; makes the delays
 
 	runs map[int64]bool // Synchronization runs that show it to the hook now
-	seen uint64         // the last change that the Synchronization run saw, or that became an event
+	seen uint64         // the change (Seq) that the Synchronization run saw last, or that became an event last
 	held heldEvents     // what came while a Synchronization runs
 
 	slowed slowedEvents       // those that are part of a loop, until they are due
@@ -37,12 +37,12 @@ func newMonitor(log *slog.Logger, hook hooks.Hook, b hooks.KubernetesBinding) *m
 	}
 }
 
-// complete reports whether the snapshot is, at this moment. It may be once and later not: a
-// permission is lost, or a namespace begins to match (C17).
+// complete reports whether the snapshot is complete at this moment. It may cease to be: a
+// permission is lost, or another namespace begins to match (C17).
 func (mon *monitor) complete() bool { return mon.isFilled() && mon.watch.State().Whole() }
 
-// show is called when a Synchronization run gets its snapshots: what changes from now
-// on it does not see. Whatever changed before, the next one will see, too (C40).
+// show is called when a Synchronization run gets its snapshots: what changes from now on it does
+// not see, so it is held (C40). A repetition (C15) of an open binding holds nothing.
 func (mon *monitor) show(run int64) {
 	if mon.phase == open {
 		return // one on top of the events, which go on
@@ -53,7 +53,8 @@ func (mon *monitor) show(run int64) {
 	}
 }
 
-// shown lets go of the events that were held for a run that has failed.
+// shown drops the events that were held for a run that has failed: the next run gets newer
+// snapshots, which contain them.
 func (mon *monitor) shown(run int64) {
 	delete(mon.runs, run)
 	if mon.isShowing() && len(mon.runs) == 0 {
@@ -69,8 +70,8 @@ func (mon *monitor) hold(msg messages.ObjectChanged) {
 	}
 }
 
-// unlock ends the Synchronization. It returns the held events that the run did not see (C40), or how many were dropped because
-// they were too many.
+// unlock ends the Synchronization. It returns the held events that the run did not see (C40). If
+// too many came to be held, it returns their number instead.
 func (mon *monitor) unlock(seen uint64) (events []messages.ObjectChanged, dropped int) {
 	mon.seen = max(mon.seen, seen)
 	for _, change := range mon.held.events {
@@ -86,7 +87,8 @@ func (mon *monitor) unlock(seen uint64) (events []messages.ObjectChanged, droppe
 	return events, dropped
 }
 
-// overflowed stops the watch, whose snapshot is too large. It begins as if it was new when it is filled again.
+// overflowed stops a watch whose snapshot is too large. When it is filled again it begins like a
+// new one.
 func (mon *monitor) overflowed() {
 	mon.watch.Stop()
 	mon.overflow = mon.watch.State().Message
@@ -103,13 +105,15 @@ func (mon *monitor) stop() {
 	}
 }
 
-// heldEvents are in order. After too many only their number is known: another Synchronization replaces them.
+// heldEvents are the events that came while a Synchronization runs, in order. After too many only
+// their number is known: another Synchronization replaces them.
 type heldEvents struct {
 	events         []messages.ObjectChanged
 	bytes, dropped int
 }
 
-// add holds another event, and reports whether that is one too many. In protocol v0, which has no Synchronization, the oldest go.
+// add holds another event, and reports whether that is one too many. Protocol v0 has no
+// Synchronization that could replace events, so there the oldest are dropped.
 func (h *heldEvents) add(msg messages.ObjectChanged, dropOldest bool) (flooded bool) {
 	size := func(c messages.ObjectChanged) int { return len(c.Object.Object) + len(c.Object.FilterResult) }
 	over := func() bool { return len(h.events) > maxTriggers || h.bytes > maxWaiting }

@@ -9,8 +9,9 @@ import "log/slog"
 //	showing -ObjectChanged-> flooded -UnlockBinding-> open
 //	flooded -SynchronizationEnded-> filled
 //
-// Events are dropped until a Synchronization run gets the snapshot, which contains them. In showing they are held; in flooded there
-// were too many, so another Synchronization replaces them. In open they become tasks. Each snapshot may become too large:
+// Events are dropped until a Synchronization run gets the snapshot, which contains them. In showing
+// they are held. In flooded there were too many, so another Synchronization replaces them. In open
+// they become tasks. In each phase the snapshot may become too large:
 //
 //	filling -overflow-> tooLarge     filled -overflow-> tooLarge     open -overflow-> tooLarge
 //	showing -overflow-> tooLarge     flooded -overflow-> tooLarge
@@ -29,21 +30,15 @@ const (
 )
 
 func monitorTransitions(from monitorPhase) []monitorPhase {
-	switch from {
-	case filling, refilling:
-		return []monitorPhase{filled, tooLarge}
-	case filled:
-		return []monitorPhase{showing, tooLarge}
-	case showing:
-		return []monitorPhase{filled, flooded, open, tooLarge}
-	case flooded:
-		return []monitorPhase{filled, open, tooLarge}
-	case open:
-		return []monitorPhase{tooLarge}
-	case tooLarge:
-		return []monitorPhase{refilling}
-	}
-	return nil
+	return map[monitorPhase][]monitorPhase{
+		filling:   {filled, tooLarge},
+		refilling: {filled, tooLarge},
+		filled:    {showing, tooLarge},
+		showing:   {filled, flooded, open, tooLarge},
+		flooded:   {filled, open, tooLarge},
+		open:      {tooLarge},
+		tooLarge:  {refilling},
+	}[from]
 }
 
 // monitorLife is the phase of a monitor.
@@ -60,11 +55,7 @@ func (l *monitorLife) become(to monitorPhase) {
 
 // isFilled: the snapshot was complete once, and was not too large since.
 func (l *monitorLife) isFilled() bool {
-	switch l.phase {
-	case filling, tooLarge, refilling:
-		return false
-	}
-	return true
+	return l.phase != filling && l.phase != tooLarge && l.phase != refilling
 }
 
 // isShowing: a Synchronization run shows the snapshot to the hook.

@@ -28,13 +28,16 @@ type monitors struct {
 	ctx     context.Context // ends with the program
 
 	watches watches
-	started uint64 // counts watches
+	started uint64 // counts watches; the number identifies each
 	waiters snapshotWaiters
 	loops   loops
 	budget  *kube.Budget // of all watches; nil for none
-	standby bool         // another replica acts: what changes is in the snapshots, that is enough
+	standby bool         // another replica acts: events are dropped, because the snapshots contain them
 }
 
+// newMonitors: the budget of all watches is one and a half times the limit of one, and a list that
+// is being read may exceed it by one limit more. So a list of the size of a limit is always let
+// through.
 func newMonitors(ctx context.Context, p *program, standby bool) *monitors {
 	m := &monitors{program: p, log: p.Log, ctx: ctx, watches: watches{}, standby: standby}
 	m.waiters = snapshotWaiters{program: p, watches: m.watches}
@@ -107,6 +110,8 @@ func (m *monitors) Receive(ctx actor.Context) {
 	m.publish(ctx)
 }
 
+// getSnapshots starts the watches of a hook at its first question, or takes over those that are
+// there, and answers when all are complete.
 func (m *monitors) getSnapshots(ctx actor.Context, msg messages.GetSnapshots) {
 	for i, b := range msg.Hook.Config.Kubernetes {
 		key := messages.WatchKey{Owner: msg.Owner, Binding: work.BindingKey(msg.Hook, i)}
@@ -141,9 +146,9 @@ func (m *monitors) warmUp(ctx actor.Context, msg warmUp) {
 	}
 }
 
-// adopted reports whether a hook has this watch. One that was filled ahead is taken over,
-// unless the hook was loaded again since and may ask for something else. The same goes for
-// one that a cancelled run has asked for after the watches of its module were stopped.
+// adopted reports whether a hook has this watch already. One that a follower has filled is taken
+// over, unless the hook was loaded again since and may ask for something else. The same holds for a
+// watch that a cancelled run has asked for after the watches of its module were stopped.
 func (m *monitors) adopted(key messages.WatchKey, hook hooks.Hook) bool {
 	mon := m.watches[key]
 	if mon == nil {
@@ -167,7 +172,9 @@ func (m *monitors) startWatch(ctx actor.Context, key messages.WatchKey, hook hoo
 	return nil
 }
 
-// fill starts the watch of a monitor.
+// fill starts the watch of a monitor. Its functions are called from goroutines of package kube, so
+// they only send. The instance tells later messages of this watch from those of one that was
+// stopped.
 func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) error {
 	self, b := ctx.Self(), mon.binding
 	spec := kube.Spec{
@@ -194,7 +201,8 @@ func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) 
 	return nil
 }
 
-// watchSynced is called when a watch is complete for the first time, and again when it is after it was not.
+// watchSynced is called when a watch is complete for the first time, and each time it is complete
+// again.
 func (m *monitors) watchSynced(ctx actor.Context, msg messages.WatchSynced) {
 	mon := m.watches[msg.Watch]
 	if mon == nil || mon.instance != msg.Instance || mon.phase == tooLarge {
@@ -207,6 +215,7 @@ func (m *monitors) watchSynced(ctx actor.Context, msg messages.WatchSynced) {
 	m.waiters.serve(ctx)
 }
 
+// unwatch ends all that belongs to the hooks of an owner (G6.4).
 func (m *monitors) unwatch(ctx actor.Context, msg messages.Unwatch) {
 	m.watches.stop(func(key messages.WatchKey, _ *monitor) bool { return key.Owner == msg.Owner })
 	m.loops.forget(msg.Owner)

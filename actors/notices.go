@@ -79,8 +79,7 @@ func forEverybody(err error) string {
 	case errors.As(err, &invalid):
 		return invalid.Error()
 	}
-	var crds *work.CRDError
-	if errors.As(err, &crds) {
+	if crds, ok := errors.AsType[*work.CRDError](err); ok {
 		return crds.Error()
 	}
 	return "the log and 'addon-operator queue list' have the details"

@@ -21,15 +21,16 @@ type watchOverflowed struct {
 // watchAgain is sent by a timer when it is time to see whether the snapshot fits now.
 type watchAgain watchOverflowed
 
-// againAfter is how long a snapshot that is too large is left alone: to find out whether it is still so costs the API server
-// as much as it does the operator.
+// againAfter is how long a snapshot that is too large is not tried again: 5 s doubling to 5 min. An
+// attempt reads the whole list, which costs the API server as much as the operator.
 func againAfter(overflows int) time.Duration {
 	const first, most, doublings = 5 * time.Second, 5 * time.Minute, 6
 	return min(first<<min(overflows-1, doublings), most)
 }
 
-// overflowed treats a snapshot that is too large like one that may not be read: its hook does not run with it, no other hook
-// waits, and when it is complete again the hook has a Synchronization of all its bindings, for it has missed events (P5).
+// overflowed treats a snapshot that is too large like one that may not be read: its hook does not
+// run, no other hook waits, and once it is complete again the hook gets a Synchronization of all
+// its bindings, because it has missed events (P5).
 func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
 	mon := m.watches[msg.watch]
 	if mon == nil || mon.instance != msg.instance || mon.phase == tooLarge {
@@ -54,7 +55,7 @@ func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
 	time.AfterFunc(delay, func() { m.program.Send(self, watchAgain(msg)) })
 }
 
-// again fills the watch again, as the first time.
+// again fills the watch again, as at the first time.
 func (m *monitors) again(ctx actor.Context, msg watchAgain) {
 	mon := m.watches[msg.watch]
 	if mon == nil || mon.instance != msg.instance {

@@ -11,13 +11,16 @@ import (
 	"addon-operator/values"
 )
 
-// owner is what a module and the global hooks have in common: it is the single writer
-// of one section of values, has hooks, and supervises the runs of its tasks.
+// owner is what a module and the global hooks have in common: it is the single writer of one
+// section of values, has hooks, and supervises the runs of its tasks. Its three parts know each
+// other only as far as they must, so that each can be read alone.
 type owner struct {
 	part
 	// workingDir is WORKING_DIR of its hooks: the root in which they are searched (C23).
 	workingDir string
 	limits     work.Limits
+	// unfinished are effects of hooks that were committed but not written to the cluster yet. They
+	// survive the attempt, so that a retry writes them without running the hook again (D26).
 	unfinished *work.Unfinished
 
 	tasks  *ownTasks
@@ -37,12 +40,15 @@ func newOwner(self applier, p *program, name, workingDir string, log *slog.Logge
 	of, unfinished := part{self, p, name, log}, &work.Unfinished{}
 	tasks := newTasks(of, unfinished)
 	o := &owner{part: of, workingDir: workingDir, unfinished: unfinished, tasks: tasks, hooks: newHooks(of, tasks), values: &ownValues{part: of, section: section, unfinished: unfinished}}
+	// the two parts need each other: hooks cancels tasks, and the end of a task allows its
+	// Synchronization to be queued again
 	tasks.over = o.hooks.unqueued
 	return o
 }
 
-// receive handles the messages that all owners understand. It
-// reports whether the message was one of them.
+// receive handles the messages that all owners understand, and reports whether the message was one
+// of them. The messages of runs come first: a run that has ended must be forgotten before anything
+// else looks at it.
 func (o *owner) receive(ctx actor.Context) bool {
 	if o.tasks.runs.Receive(ctx) {
 		return true
@@ -80,7 +86,8 @@ func (o *owner) receive(ctx actor.Context) bool {
 	return true
 }
 
-// reset forgets what belongs to an enabled module only.
+// reset forgets what belongs to an enabled module only (E11): its hooks, the patches that they
+// saved, and effects that were still due.
 func (o *owner) reset() {
 	o.hooks.reset()
 	o.values.section = o.values.section.WithoutPatches()
@@ -93,14 +100,16 @@ func (o *owner) job(t messages.Task) work.Job {
 	return work.Job{Shared: o.program.runs, Owner: o.name, WorkingDir: o.workingDir, Task: t, Known: &work.Known{}, Log: o.log, Limits: &o.limits, Unfinished: o.unfinished, Parts: partsOf(t)}
 }
 
-// known is what an owner hands over; modules add to it.
+// known is the immutable value that an owner hands over to a run before each attempt and with each
+// answer. Maps in it are copies. Modules add what only they know.
 func (o *owner) known() work.Known {
 	k := work.Known{Global: o.program.global.Load(), Own: o.values.section, Enabled: o.program.enabledModules()}
 	o.hooks.handOver(&k)
 	return k
 }
 
-// enabledModules are those that the last discovery has enabled.
+// enabledModules are those that the last discovery has enabled, in the order of modules; nil before
+// the first one. The list must not be changed.
 func (p *program) enabledModules() []string {
 	if names := p.enabled.Load(); names != nil {
 		return *names

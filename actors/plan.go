@@ -13,14 +13,10 @@ import (
 	"addon-operator/actors/plan"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
-	"addon-operator/helm/charts"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/values"
 )
-
-// What a plan is made from is collected here, from a running operator or from files and the
-// cluster; package plan makes it.
 
 // getKnownConfig asks config for the content of the ConfigMap that is in force. It answers
 // knownConfig.
@@ -32,9 +28,12 @@ type (
 	}
 )
 
-// Plan returns what the running operator would do with the ConfigMap of the request, or
-// at the next reload without one. What hooks have set is known from their last runs. It
-// asks the actors for what they know, and changes nothing in them.
+// Plan returns what the running operator would do with the ConfigMap of the request, or at the next
+// reload without one. What hooks have set is known from their last runs. It asks the actors for
+// what they know, and changes nothing in them.
+//
+// This file collects what a plan is made from, from a running operator or from files and the
+// cluster; package plan makes it, in the goroutine of the caller.
 func (o *Operator) Plan(ctx context.Context, request view.PlanRequest) (view.Plan, error) {
 	current, err := askFor[knownConfig](ctx, o, "config", getKnownConfig{})
 	if err != nil {
@@ -51,7 +50,8 @@ func (o *Operator) Plan(ctx context.Context, request view.PlanRequest) (view.Pla
 	return plan.Make(ctx, known, request)
 }
 
-// Observed reports whether the operator has seen the ConfigMap as it is in the cluster now: it is in force, or refused.
+// Observed reports whether the operator has seen the ConfigMap as it is in the cluster now: its
+// content is in force, or refused.
 func (o *Operator) Observed(ctx context.Context) (bool, error) {
 	now, err := o.program.ConfigMap.Read(ctx)
 	if err != nil {
@@ -76,21 +76,20 @@ func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 		return plan.Known{}, err
 	}
 	known.Enabling = decide.Enabling{Dynamic: d.Dynamic, Scripts: decide.Answers(d.Verdicts)}
-	known.Running = func(m addons.Module, _ bool) bool { return slices.Contains(d.Before, m.Name) }
+	known.Running = func(m addons.Module) bool { return slices.Contains(d.Before, m.Name) }
 	known.GlobalHooksRan, known.Suspended = true, d.Suspended
 	maps.Copy(known.Reload.Deployed, d.Deployed)
 	known.Reload.Purges = d.Purges
 	known.Sections[values.GlobalKey] = globalOnDisk(&known, o.program.global.Load(), tree.Global, d.Tree.Global)
 	for _, m := range tree.Modules {
-		var old *addons.Module
-		if i := slices.IndexFunc(d.Tree.Modules, func(old addons.Module) bool { return old.Name == m.Name && old.Dir == m.Dir }); i >= 0 {
-			old = &d.Tree.Modules[i]
+		old := d.Tree.Module(m.Name)
+		if old != nil && old.Dir != m.Dir {
+			old = nil
 		}
 		if err := o.collectFrom(ctx, &known, m, old); err != nil {
 			return plan.Known{}, err
 		}
 	}
-	known.Enabling.Charts = planRules(known, tree)
 	if !o.Converge().Ready {
 		known.Notes = append(known.Notes, "the first converge is not over: hooks that have not run yet may set other values")
 	}
@@ -106,7 +105,8 @@ func globalOnDisk(known *plan.Known, section *values.Section, now, old addons.Gl
 	return onDisk(known, "global values", section, files, err)
 }
 
-// onDisk are values in force with what files say now. What does not fit is not in force after a reload either.
+// onDisk are values in force over what files say now. If the files do not fit, a reload would not
+// put them in force either (P8), so the plan uses the old ones and says so.
 func onDisk(known *plan.Known, what string, section, files *values.Section, err error) *values.Section {
 	var next *values.Section
 	if err == nil {
@@ -157,7 +157,8 @@ func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.
 	return nil
 }
 
-// plannable is what files and the cluster say.
+// plannable is the part of a plan that files and the cluster say, the same with and without a
+// running operator.
 func (w World) plannable(ctx context.Context, tree *addons.Tree) (plan.Known, error) {
 	releases, _, err := w.Concerned(ctx, tree.Modules)
 	if err != nil {
@@ -177,8 +178,8 @@ func Plan(ctx context.Context, w World, request view.PlanRequest) (view.Plan, er
 	if err != nil {
 		return view.Plan{}, err
 	}
-	b := &boot{tree: tree, sections: map[string]*values.Section{}}
-	if err := b.makeSections(); err != nil {
+	b := &boot{tree: tree}
+	if b.sections, err = decide.Sections(tree); err != nil {
 		return view.Plan{}, err
 	}
 	current, err := w.ConfigMap.Read(ctx)
@@ -194,14 +195,9 @@ func Plan(ctx context.Context, w World, request view.PlanRequest) (view.Plan, er
 	}
 	known.Config, known.Sections = current.Data, b.sections
 	known.Enabling.Scripts = map[string]bool{} // each may say true
-	known.Enabling.Charts = planRules(known, tree)
 	known.Reload.Purges.Confirmed = current.ConfirmPurge
 	if err := w.suspendedIn(ctx, &known); err != nil {
 		return view.Plan{}, err
-	}
-	before, _ := values.ParseConfigMap(current.Data) // one that is refused has enabled nothing
-	known.Running = func(m addons.Module, release bool) bool {
-		return release || !charts.Exists(m.Dir) && decide.SwitchedOn(m, nil, before.Flags).Enabled
 	}
 	return plan.Make(ctx, known, request)
 }

@@ -14,30 +14,31 @@ import (
 	"addon-operator/supervisor"
 )
 
-// A purge uninstalls the release of a module that has no directory (G7), if an operator has
-// installed it: people and other programs may have releases in the namespace, too (P2). It is a step of
-// a reload and tried once there. When it fails it is retried outside of the main queue,
-// maybe for days; so it asks each time whether it is still due.
-
 // purgeQueue retries failed purges outside of the main queue, so that a release which
 // cannot be removed blocks nothing else (E10).
 const purgeQueue = hooks.ReservedQueues + "purge"
 
 // purger carries out purges, and holds them back (purge_hold.go).
+//
+// A purge uninstalls the release of a module that has no directory (G7), if an operator has
+// installed it: people and other programs may have releases in the namespace, too (P2). It is a
+// step of a reload, tried once there. If it fails it is retried in purgeQueue, maybe for days; so
+// each attempt asks whether it is still due.
 type purger struct {
 	program *program
 	runs    *supervisor.Runs // of converge
 	log     *slog.Logger
 
 	decide.Purges
-	tried    map[string]string // releases whose purge has failed, and the task in its own queue that tries again
-	ending   []string          // purges that are given up
+	tried    map[string]string // by release: the task in purgeQueue that tries again
+	ending   []string          // IDs of purges that are cancelled and have not ended
 	awaiting []*actor.PID      // discoveries that wait for their end
-	reminded int               // how often a purge that is held back was reported
+	reminded int               // counts reports of a held purge, so that an old reminder is recognised
 }
 
-// begins reports whether a task is to purge its release: two uninstalls of one release would meet, and one that was
-// given up is over.
+// begins reports whether a task may purge its release. While one is tried again in purgeQueue, the
+// step of a later reload does nothing: two uninstalls of one release must not run at the same time.
+// A retry that was given up does nothing either.
 func (p *purger) begins(t messages.Task, release string) bool {
 	again := t.Queue == purgeQueue
 	if tried := p.tried[release] != ""; tried != again {
@@ -67,8 +68,9 @@ func (p *purger) later(ctx actor.Context, t messages.Task) {
 	p.program.enqueue(ctx, false, again)
 }
 
-// giveUp cancels what waits for another attempt, too: it might begin in parallel with a run of
-// the module, and what it has removed would be taken for what the run has installed.
+// giveUp cancels the purges of modules whose directories are back, before a discovery lets them
+// run. Attempts that only wait are cancelled, too: one might begin in parallel with a run of the
+// module, and remove what the run installs.
 func (p *purger) giveUp(ctx actor.Context, modules []addons.Module) {
 	for _, m := range modules {
 		if id := p.tried[m.Name]; p.runs.Has(id) {

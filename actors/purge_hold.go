@@ -16,14 +16,15 @@ import (
 	"addon-operator/messages/view"
 )
 
-// Absence is not an order to delete (P1): a volume that is not mounted looks like modules
-// that were removed. A reload holds its purges back when they look like that, and people are
-// shown which releases would go and how to allow it. Everything else of the reload goes on.
-
-// purgeReminder is the time until a purge that is still held back is reported again.
+// purgeReminder is the time until a purge that is still held back is reported again: Events expire,
+// and people look at the newest.
 const purgeReminder = 10 * time.Minute
 
 // steps decides what a reload does, and reports the purges that no person has allowed.
+//
+// Absence is not an order to delete (P1): a volume that is not mounted looks like modules that were
+// removed. A reload holds its purges back when they look like that; people are shown which releases
+// would go and how to allow it. The rest of the reload continues.
 func (c *converge) steps(ctx actor.Context, enabled []string) decide.Steps {
 	s, confirmed := decide.Reload{
 		Tree: c.catalog.tree, Enabled: enabled, Deployed: c.catalog.deployed, Ignored: c.program.IgnoredRelease,
@@ -33,7 +34,9 @@ func (c *converge) steps(ctx actor.Context, enabled []string) decide.Steps {
 	return s
 }
 
-// decided notes which purges a reload does and which it holds back; confirmed: a person has allowed the former.
+// decided notes which purges a reload does and which it holds; confirmed: a person has allowed the
+// former. A confirmation is valid for the releases that it was given for, and is removed once it
+// was read.
 func (p *purger) decided(ctx actor.Context, s decide.Steps, confirmed bool) {
 	if confirmed {
 		allowed := setOf(s.Purge)
@@ -91,7 +94,7 @@ func (p *purger) held() *view.HeldPurge {
 // confirmPurge notifies converge of a confirmation that a person has given.
 type confirmPurge struct{ value string }
 
-// confirmPurge has the next reload look at a confirmation. It begins at once.
+// confirmPurge has the next reload look at a confirmation, and requests that reload.
 func (c *converge) confirmPurge(ctx actor.Context, value string) {
 	c.purges.Confirmed = value
 	if c.reloads.phase.begun() {
@@ -117,14 +120,16 @@ func (c *confirmation) seen(ctx actor.Context, value string) {
 	}
 }
 
-// send notifies converge of it, unless another replica leads.
+// send notifies converge of it, unless another replica leads. lead sends again what a follower has
+// seen.
 func (c *confirmation) send(ctx actor.Context) {
 	if c.value != "" && !c.report.standby {
 		ctx.Send(c.report.program.PID(convergePath), confirmPurge{c.value})
 	}
 }
 
-// remove takes it off the ConfigMap, which it returns.
+// remove takes the annotation off the ConfigMap, whose new content it returns. Another value, which
+// a person has set since, stays.
 func (c *confirmation) remove(value string) (left kube.ConfigMap, ok bool) {
 	writing, cancel := context.WithTimeout(c.report.program.WriteContext, writeTimeout)
 	defer cancel()

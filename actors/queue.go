@@ -11,21 +11,23 @@ import (
 	"addon-operator/messages/view"
 )
 
-// queue is a FIFO of tasks with one in progress (F1). It does not know what a task
-// does: it asks the owner to execute the head and goes on when the owner says that
-// nothing of the task runs any more. The head stays the head while its owner retries
-// it, so order holds without effort (F6); what goes past it meanwhile is in held.go.
+// queue is a FIFO of tasks with one in progress (F1). It does not know what a task does: it asks
+// the owner to execute the head, and continues when the owner answers that nothing of the task runs
+// any more. A task that fails remains the head while its owner retries it, so the order is kept
+// without further work (F6); what goes past it meanwhile is in held.go.
 type queue struct {
 	program *program
 	name    string
 
 	line    waitingLine
 	current *messages.Task
-	since   time.Time // the current task began
+	since   time.Time // when the current task began
 	held    []held    // tasks that wait for their next attempt, while others go past them
 	turns   []turn    // attempts at these that wait for the current task
 	ending  int       // the number of an endQueue that is not answered yet; 0 for none
 	aside   []messages.Task
+	// left is what remains of the current task when its hook has to wait for complete snapshots. It
+	// is set aside only at TaskDone, because until then the run may still execute (aside.go).
 	left    *messages.RunHook // of the current task, to be set aside
 	passed  []passedTask      // tasks that wait for Helm hooks (waiting.go)
 	failed  []string          // the IDs of tasks that have failed and are not done
@@ -62,6 +64,8 @@ func (q *queue) Receive(ctx actor.Context) {
 		unhandled(ctx, q.program.Log)
 		return
 	}
+	// Every message may have freed the queue or made another task the first. So after each message
+	// the queue begins what it can, and then publishes what it has become.
 	q.next(ctx)
 	q.reportHeld(ctx)
 	q.publish(ctx)
@@ -76,6 +80,8 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 	if msg.Head {
 		action = metrics.AddFirst
 	}
+	// Only tasks at the tail are compared with those that wait. What goes to the head is the
+	// continuation of a task that has just ended (F5), in an order that its sender has decided.
 	defer q.program.Metrics.Queues.Acted(q.name, action, now)
 	if msg.Head {
 		q.line.addFirst(msg.Tasks, now)
@@ -92,6 +98,8 @@ func (q *queue) drop(msg messages.DropTasks) {
 	q.line.drop(msg.Reload)
 }
 
+// taskDone forgets a task. Its ID is searched everywhere, because a task may end while it is held
+// or has been passed: cancelled by a switch of its module, or done by a reload that went past it.
 func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
 	q.held = slices.DeleteFunc(q.held, func(h held) bool { return h.ID == msg.ID })
 	q.failed = slices.DeleteFunc(q.failed, func(id string) bool { return id == msg.ID })
@@ -108,6 +116,9 @@ func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
 	}
 }
 
+// next begins the first task that may begin, if none is in progress. Attempts at held tasks come
+// first: they are older than everything that waits (F6). A v0 hook runs once for each trigger, so
+// the rest of its task keeps the place in the line (C20).
 func (q *queue) next(ctx actor.Context) {
 	q.grantTurns(ctx)
 	if q.current == nil && len(q.held) == 0 {
@@ -120,7 +131,7 @@ func (q *queue) next(ctx actor.Context) {
 	now := time.Now()
 	head, rest, more := firstRun(q.line.tasks[at])
 	if more {
-		rest.ID = q.program.runs.NewTaskID()
+		rest.ID = q.program.runs.Tasks.NewID()
 		q.line.tasks[at] = rest
 	} else {
 		q.line.tasks = slices.Delete(q.line.tasks, at, at+1)
@@ -131,6 +142,8 @@ func (q *queue) next(ctx actor.Context) {
 	ctx.Request(q.program.owner(head.Owner), messages.ExecuteTask{Task: head})
 }
 
+// publish shows the queue on debug pages and to metrics. Since is the time at which the oldest
+// unfinished task began: people search for what holds up the queue.
 func (q *queue) publish(ctx actor.Context) {
 	begun := q.begun()
 	s := view.QueueStatus{Length: len(begun) + len(q.line.tasks), Since: q.since, InProgress: len(begun) > 0, Head: begun}
@@ -149,5 +162,6 @@ func (q *queue) publish(ctx actor.Context) {
 	q.program.Inspector.Publish(ctx.Self(), s)
 }
 
-// shownTasks bounds what a queue publishes.
+// shownTasks bounds how many waiting tasks are published: the status is made after each message,
+// and a page that shows more helps no reader.
 const shownTasks = 100

@@ -11,15 +11,6 @@ import (
 	"addon-operator/messages"
 )
 
-// Which queues there are (F1). The root knows whose hooks name a queue: it spawns the queue with the first of
-// them and ends it after the last. A queue that is to end hands out what it has first, which its owners drop
-// (E12); when it is empty it says so and is stopped. What comes for it later begins it again.
-//
-//	named -hooks gone-> ending -empty-> stopping -terminated-> gone
-//	                          -named again-> named
-//
-// Queues of the operator's own come with their first task and stay.
-
 type (
 	// useQueues says to the root which queues the hooks of an owner name; none when they are gone.
 	useQueues struct {
@@ -34,7 +25,15 @@ type (
 	}
 )
 
-// namedQueues is what the root knows of queues.
+// namedQueues is what the root knows of queues (F1). It spawns a queue with the first hook that
+// names it, and ends it after the last (F1). A queue that is to end first hands out the tasks that
+// it has, which their owners drop (E12); once empty it reports that and is stopped. A task that
+// arrives later begins it again.
+//
+//	named -hooks gone-> ending -empty-> stopping -terminated-> gone
+//	                          -named again-> named
+//
+// Queues of the operator's own begin with their first task and stay.
 type namedQueues struct {
 	users  map[string][]string // the queues that hooks name, by owner
 	named  map[string]bool     // those of all owners
@@ -103,7 +102,9 @@ func (o *operator) endUnnamed(ctx actor.Context, name string) {
 	ctx.Send(o.program.PID(queuePath+name), endQueue{o.queues.asked})
 }
 
-// queueEmpty stops a queue, unless it has been named again, or has been sent a task since.
+// queueEmpty stops a queue, unless a hook names it again or it has received a task since. The
+// number of the question tells the two cases apart: an answer to an older question is out of date.
+// From here on tasks are kept in stopping, because a message to an actor that stops is lost.
 func (o *operator) queueEmpty(ctx actor.Context, msg queueEmpty) {
 	if o.stopping || o.queues.ending[msg.name] != msg.number {
 		return
@@ -113,7 +114,8 @@ func (o *operator) queueEmpty(ctx actor.Context, msg queueEmpty) {
 	delete(o.queues.ending, msg.name)
 }
 
-// queueTerminated forgets a queue, and begins it again when that has come to be needed meanwhile.
+// queueTerminated forgets a queue, and begins it again if a hook names it or tasks have arrived
+// meanwhile.
 func (o *operator) queueTerminated(ctx actor.Context, who *actor.PID) {
 	name, ok := strings.CutPrefix(who.Id, queuePath)
 	if !ok || o.stopping {
@@ -170,7 +172,7 @@ func (p *program) nameQueues(ctx actor.Context, module string, found []hooks.Hoo
 	}
 }
 
-// leaveQueues notifies it that the hooks are gone.
+// leaveQueues notifies the root that the hooks of a module are gone.
 func (p *program) leaveQueues(ctx actor.Context, module string, found []hooks.Hook) {
 	if len(queuesOf(found)) > 0 {
 		ctx.Send(p.PID(operatorPath), useQueues{owner: module})

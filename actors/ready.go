@@ -11,9 +11,6 @@ import (
 	"addon-operator/messages/view"
 )
 
-// Runs of other modules may wait until this one is ready (H26). They are answered when what keeps it from that changes;
-// they ask again until it is nothing.
-
 // awaitsReady is a run that asked, and what it knows.
 type awaitsReady struct {
 	run   *actor.PID
@@ -23,7 +20,9 @@ type awaitsReady struct {
 // unreadDue is when objects that were unknown until then no longer keep the module from being ready.
 type unreadDue struct{}
 
-// readiness is the part of a module that answers those runs.
+// readiness is the part of a module that answers runs of other modules which wait until this one is
+// ready (H26). A run is answered when the reason that keeps it from that changes; it asks again,
+// with the reason that it knows, until there is none.
 type readiness struct {
 	program   *program
 	awaiting  map[string]awaitsReady // by module

@@ -12,7 +12,8 @@ import (
 	"addon-operator/supervisor"
 )
 
-// How much is kept of the last reloads: at most some 4 MiB, and about half of it with 500 modules of two hooks.
+// These limits bound the record of the last reloads to some 4 MiB; with 500 modules of two hooks it
+// takes about half of that.
 const (
 	keptConverges = 10
 	keptSteps     = 1000 // of one reload

@@ -10,7 +10,9 @@ import (
 	"addon-operator/messages"
 )
 
-// reloadTasks are the tasks that the steps of a reload become, in order (E8, X21).
+// reloadTasks are the tasks that the steps of a reload become, in their order: runs, deletes,
+// purges, afterAll, the end (E8, X21). Modules of one order number form a group, which one task
+// runs in parallel, if the option allows more than one at a time (X24).
 func (p *program) reloadTasks(steps decide.Steps, modules []addons.Module, reload int, afterAll []hooks.Hook, cause messages.Cause) []messages.Task {
 	var tasks []messages.Task
 	add := func(owner string, work messages.Work) {

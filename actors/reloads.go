@@ -12,22 +12,22 @@ import (
 	"addon-operator/messages"
 )
 
-// A change of global values starts a reload in progress again (F10). What changes more often
-// than a reload takes would keep the last modules from ever being run. So a reload that was
-// started again maxRestarts times is finished first, and then the next begins. As long as each
-// reload is asked for the next one, none of them is started again.
-
 // maxRestarts is how often a reload may be started again before it is finished first.
 const maxRestarts = 3
 
-// reloads is the part of converge that begins reloads, starts them again and ends them: one at a time, by the phases of
-// convergePhase.
+// reloads is the part of converge that begins reloads, starts them again and ends them: one at a
+// time, by the phases of convergePhase.
+//
+// A change of global values starts the reload in progress again (F10). What changes more often than
+// a reload takes would keep the last modules from ever running. So a reload that was started again
+// maxRestarts times is finished first, and then the next begins. As long as another one is
+// requested during each, none is started again.
 type reloads struct {
 	program *program
 	log     *slog.Logger
 
 	phase  convergePhase
-	number int // of the last reload that has begun
+	number int // of the last reload that has begun; 0 before the first
 	// discoveredIn is the number of the last reload whose discovery counts.
 	discoveredIn int
 	began        time.Time
@@ -40,10 +40,10 @@ type reloads struct {
 	restarts int
 	// postponed is the latest cause of the reload that follows the one in progress; nil for none.
 	postponed *messages.Cause
-	told      bool
-	held      int // the reload that is held up by one of its steps now; 0 for none
-	holds     int // how often one was held up
-	due       int // the last of these at whose end the reload is to be given up
+	told      bool // the postponement was logged; until a reload ends with nothing postponed
+	held      int  // the number of the reload that one of its steps holds up now; 0 for none
+	holds     int  // counts reports of that, so that a timer recognises an old one
+	due       int  // the value of holds that a timer is running for
 }
 
 // discovers reports whether a discovery reads the disk, or is about to.
@@ -54,7 +54,9 @@ func (r *reloads) discovers() bool {
 // heldReload is how long a reload that is postponed waits for one that is held up.
 const heldReload = 30 * time.Second
 
-// postpones reports whether a reload must wait for the end of the one in progress.
+// postpones reports whether a request must wait for the end of the reload in progress. It does not
+// if that reload cannot end: a task of main waits for a Helm hook, or a step fails and the request
+// is an edit of a person, which may be the fix.
 func (r *reloads) postpones(ctx actor.Context, cause messages.Cause) bool {
 	if r.restarts < maxRestarts || r.program.mainWaits.Load() || // then the one in progress cannot end
 		r.held == r.number && cause.First().Activation == messages.ByConfigMap {
@@ -72,14 +74,16 @@ func (r *reloads) postpones(ctx actor.Context, cause messages.Cause) bool {
 	return true
 }
 
-// heldUp is called when a step of a reload fails, or waits, and when none does any more. A reload that waits for its end must not wait for good.
+// heldUp is called when a step of a reload begins to fail or to wait, and when none does any more.
+// A postponed reload must not wait for that without end.
 func (r *reloads) heldUp(ctx actor.Context, msg messages.ReloadHeld) {
 	r.held = msg.Reload
 	r.holds++
 	r.unlessHeld(ctx)
 }
 
-// unlessHeld begins the reload that is postponed after a while, when the one in progress is held up.
+// unlessHeld starts a timer for the postponed reload if the one in progress is held up: after
+// heldReload it gives up the one in progress.
 func (r *reloads) unlessHeld(ctx actor.Context) {
 	if r.held != r.number || r.postponed == nil || r.due == r.holds {
 		return
@@ -89,10 +93,10 @@ func (r *reloads) unlessHeld(ctx actor.Context) {
 	time.AfterFunc(heldReload, func() { r.program.Send(self, due) })
 }
 
-// postponedDue says that it is a while since a reload was held up.
+// postponedDue is sent by that timer; a change of either number since makes it void.
 type postponedDue struct{ reload, holds int }
 
-// giveUp restarts a reload that is still held up.
+// giveUp starts a reload again that is still held up after heldReload.
 func (r *reloads) giveUp(ctx actor.Context, msg postponedDue) {
 	if msg.reload == r.number && r.phase == reloading && r.postponed != nil && r.held == r.number && r.holds == msg.holds {
 		r.restart(ctx, *r.postponed)
@@ -110,8 +114,9 @@ func (r *reloads) beginPostponed(ctx actor.Context) {
 	r.postponed = nil
 }
 
-// request queues 'reload all modules': at the tail of main, or, while one is in
-// progress, in place of its pending steps (F4, F10), unless that has happened too often. One that waits is enough (F9).
+// request queues 'reload all modules': at the tail of main (F4), or, while one is in progress, in
+// place of its pending steps (F10), unless that has happened too often. One that waits serves all
+// requests (F9).
 func (r *reloads) request(ctx actor.Context, cause messages.Cause) {
 	next := requested
 	switch r.phase {
@@ -132,7 +137,8 @@ func (r *reloads) request(ctx actor.Context, cause messages.Cause) {
 // delayedReload is a reload that waited because it goes round in circles.
 type delayedReload struct{ cause messages.Cause }
 
-// requestUnlooped is request for what hooks have caused.
+// requestUnlooped is request for what hooks have caused: a cause that goes round in a loop waits
+// first.
 func (r *reloads) requestUnlooped(ctx actor.Context, cause messages.Cause) {
 	d := loopDelay(cause)
 	if d == 0 {
@@ -144,7 +150,8 @@ func (r *reloads) requestUnlooped(ctx actor.Context, cause messages.Cause) {
 	time.AfterFunc(d, func() { r.program.Send(self, delayedReload{cause}) })
 }
 
-// restart replaces what is left of the reload in progress by the next one.
+// restart replaces what is left of the reload in progress by the next one. DropTasks goes out
+// before the new task, on the same way, so it cannot drop that.
 func (r *reloads) restart(ctx actor.Context, cause messages.Cause) {
 	r.log.Info("reload of all modules starts again", "cause", cause)
 	ctx.Send(r.program.PID(queuePath+messages.MainQueue), messages.DropTasks{Reload: r.number})
@@ -156,7 +163,8 @@ func (r *reloads) restart(ctx actor.Context, cause messages.Cause) {
 	r.become(overtaken)
 }
 
-// begin puts beforeAll hooks and the discovery at the head of main (G3, G4, F5).
+// begin puts the beforeAll hooks and the discovery at the head of main (G3, G4, F5). The first
+// reload continues the span of the start-up.
 func (r *reloads) begin(ctx actor.Context, global []hooks.Hook, cause messages.Cause) {
 	r.become(reloading)
 	r.cause = cause

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"addon-operator/actors/plan"
 	"addon-operator/actors/work"
-	"addon-operator/addons"
 	"addon-operator/helm"
-	"addon-operator/helm/charts"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 )
@@ -53,20 +50,16 @@ func (o *Operator) helmModule(ctx context.Context, name string) (helm.Module, er
 	if err != nil {
 		return helm.Module{}, err
 	}
-	i := slices.IndexFunc(d.Tree.Modules, func(m addons.Module) bool { return m.Name == name })
-	if i < 0 {
+	m := d.Tree.Module(name)
+	if m == nil {
 		return helm.Module{}, fmt.Errorf("there is no module %s", name)
-	}
-	m := d.Tree.Modules[i]
-	if !charts.Exists(m.Dir) {
-		return helm.Module{}, fmt.Errorf("module %s has no chart, so there is nothing to render", name)
 	}
 	got, err := askFor[work.Handed](ctx, o, "module/"+name, work.HandOver{})
 	if err != nil {
 		return helm.Module{}, err
 	}
 	merged, _ := got.Known.Values()
-	return plan.HelmModule(m, merged), nil
+	return plan.HelmModule(*m, merged), nil
 }
 
 func askFor[Answer any](ctx context.Context, o *Operator, path string, question any) (Answer, error) {

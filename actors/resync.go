@@ -14,7 +14,7 @@ type resyncDue struct {
 	mon   *monitor // another one after the module was disabled and enabled
 }
 
-// resyncLater starts the period; it begins with the first Synchronization.
+// resyncLater starts the period again. It begins with the first Synchronization (C15).
 func (m *monitors) resyncLater(ctx actor.Context, key messages.WatchKey, mon *monitor) {
 	if mon.binding.ResynchronizationPeriod <= 0 {
 		return
@@ -26,10 +26,9 @@ func (m *monitors) resyncLater(ctx actor.Context, key messages.WatchKey, mon *mo
 	mon.resync = time.AfterFunc(mon.binding.ResynchronizationPeriod, func() { m.program.Send(self, due) })
 }
 
-// resync queues another Synchronization of a binding (C15). It comes on top of the
-// events, which are neither held back nor dropped for it: the hook knows the objects
-// already, and a Deleted that it would not see could not be made up for. The queue drops
-// it when one that waits or runs serves as well.
+// resync queues another Synchronization of a binding (C15). It comes in addition to the events,
+// which are neither held nor dropped for it: the hook knows the objects already, and a Deleted that
+// it missed could not be made up for. The queue drops it if one that waits or runs is equal.
 func (m *monitors) resync(ctx actor.Context, due resyncDue) {
 	mon := m.watches[due.watch]
 	if mon == nil || mon != due.mon {

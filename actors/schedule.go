@@ -14,14 +14,15 @@ import (
 	"addon-operator/messages/view"
 )
 
-// schedule turns crontabs into messages: one entry for each distinct crontab, one timer for
-// the next of them, a task for each binding that has it (C13). Ticks before the end of the
-// first converge are dropped (C14).
+// schedule turns crontabs into tasks: one entry for each distinct crontab, one timer for the entry
+// that is next, a task for each binding with the crontab (C13). Ticks before the end of the first
+// converge are dropped (C14).
 type schedule struct {
 	program *program
 	log     *slog.Logger
 
-	open    bool // the first converge is over
+	open bool // the first converge is over
+	// owners are the hooks whose schedules are on, by module name or messages.GlobalHooks.
 	owners  map[string][]hooks.Hook
 	entries map[string]entry // by crontab
 	timer   *time.Timer      // for the next entry; nil before the first
@@ -64,7 +65,8 @@ func (s *schedule) Receive(ctx actor.Context) {
 	s.program.Inspector.Publish(ctx.Self(), view.ScheduleStatus{Crontabs: len(s.entries), Open: s.open})
 }
 
-// setEntries makes the entries match the crontabs of all owners.
+// setEntries makes the entries match the crontabs of all owners. A crontab that stays keeps its
+// next time: @every would begin again otherwise.
 func (s *schedule) setEntries(self *actor.PID) {
 	wanted := map[string]cron.Schedule{}
 	for _, found := range s.owners {
@@ -103,7 +105,7 @@ func (s *schedule) disarm() {
 	}
 }
 
-// due fires what is due. What was missed while the process could not run fires once.
+// due fires what is due. What was missed while the process was stopped fires once.
 func (s *schedule) due(ctx actor.Context) {
 	now := time.Now()
 	for _, crontab := range slices.Sorted(maps.Keys(s.entries)) {
@@ -133,6 +135,7 @@ func (s *schedule) fired(ctx actor.Context, msg messages.ScheduleFired) {
 	}
 }
 
+// queueTick makes the task of one binding, with the context in the protocol of its hook (C31, C32).
 func (s *schedule) queueTick(ctx actor.Context, owner string, hook hooks.Hook, i int) {
 	b := hook.Config.Schedules[i]
 	trigger := messages.Trigger{Context: hooks.Context{Binding: b.Name, Type: hooks.TypeSchedule}, Snapshots: b.Snapshots, Binding: hooks.OnSchedule, Index: i}

@@ -19,14 +19,15 @@ import (
 	"addon-operator/supervisor"
 )
 
-// standby keeps a follower warm: it asks the hooks of the modules that the values switch
-// on for their configuration, and has monitors fill the watches of their bindings, so
-// that at a takeover only hooks and Helm remain. It runs no binding and writes nothing.
+// standby keeps a follower warm: it asks the hooks of the modules that the values switch on for
+// their configuration, and has monitors fill the watches of their bindings, so that at a takeover
+// only hooks and Helm remain. It runs no binding and writes nothing.
 //
 //	idle -warmUp-> loading -done-> idle
 //
-// What only a hook or an enabled script decides is unknown here: a module that only a
-// hook switches on stays cold, one that its script switches off is warm in vain.
+// What only a hook or an enabled script decides is unknown here: a module that only a hook switches
+// on stays cold, and one that its script switches off is warm without need. Both cost time and no
+// correctness.
 type standby struct {
 	runs    *supervisor.Runs
 	program *program
@@ -37,8 +38,8 @@ type standby struct {
 	flags       map[string]bool // in the ConfigMap
 	hooks       map[string][]hooks.Hook
 	cold        map[string]string // why hooks of a module could not be loaded
-	count       int
-	warm        bool // hooks have been loaded once
+	count       int               // of the runs that have begun; makes their names
+	warm        bool              // hooks have been loaded once
 }
 
 // The messages of a follower's actors. getWarm is answered with warmth.
@@ -107,8 +108,8 @@ func (s *standby) wanted() []addons.Module {
 	})
 }
 
-// warmUp loads what is missing and lets go of what is switched off. What comes while it
-// loads is seen to afterwards.
+// warmUp loads the hooks that are missing and drops those of modules that are switched off. What
+// changes while it loads is handled when the run ends.
 func (s *standby) warmUp(ctx actor.Context) {
 	if s.runs.Len() > 0 || s.runs.Ending() {
 		return
@@ -176,9 +177,7 @@ func (s *standby) loaded(ctx actor.Context, result any) {
 		s.hooks[name] = found
 		ctx.Send(s.program.PID(monitorsPath), warmUp{name, found})
 	}
-	for name, why := range loaded.cold {
-		s.cold[name] = why
-	}
+	maps.Copy(s.cold, loaded.cold)
 	s.warm = true
 	s.log.Info("stand-by is warm", "modules", len(s.hooks), "cold", len(s.cold))
 }
@@ -192,9 +191,9 @@ func (s *standby) publish(ctx actor.Context) {
 	s.program.Inspector.Publish(ctx.Self(), status)
 }
 
-// StandBy gets ready to lead while another replica does: it loads what Start loads, with
-// the same errors, follows the ConfigMap, loads hooks and fills watches. Nothing is
-// written and no binding runs until Lead.
+// StandBy gets ready to lead while another replica leads: it loads what Start loads, with the same
+// errors, follows the ConfigMap, loads hooks and fills watches. Nothing is written and no binding
+// runs until Lead.
 func (o *Operator) StandBy(ctx context.Context) error {
 	if err := o.Load(ctx); err != nil {
 		return err
@@ -202,8 +201,9 @@ func (o *Operator) StandBy(ctx context.Context) error {
 	return o.spawn(ctx, o.boot, true)
 }
 
-// Lead begins the first converge with what StandBy has prepared. The values are those of
-// the ConfigMap as it is now, or the last valid ones that this replica has seen (D16).
+// Lead begins the first converge with what StandBy has prepared. The values are those of the
+// ConfigMap as it is now, or the last valid ones that this replica has seen (D16). An error leaves
+// the follower as it was; the caller decides (the program ends).
 func (o *Operator) Lead(ctx context.Context) error {
 	current, err := o.Ask(ctx, "config", getConfig{})
 	if err != nil {
@@ -235,6 +235,8 @@ type takeOver struct {
 	warm map[string][]hooks.Hook
 }
 
+// takeOver spawns the acting actors. They must exist before monitors and config learn that this
+// replica leads, because these two send to them from then on.
 func (o *operator) takeOver(ctx actor.Context, msg takeOver) {
 	o.boot = msg.boot
 	o.standby = false

@@ -12,16 +12,20 @@ import (
 	"addon-operator/messages"
 )
 
-// ownHooks are the hooks of an owner, with what is known of their start-up.
+// ownHooks are the hooks of an owner, with what is known of their start-up: which bindings have had
+// their Synchronization, and who waits for them (F13, F14).
 type ownHooks struct {
 	part
 	tasks *ownTasks // of the owner
 
-	all          []hooks.Hook
-	awaiting     []*actor.PID // runs that wait for all Synchronization runs
+	// all are sorted by name, as they were found (C3).
+	all      []hooks.Hook
+	awaiting []*actor.PID // runs that wait for the Synchronizations of other queues
+	// queued are Synchronizations in queues other than main, by queuedKey: each is queued once,
+	// however many runs wait for it.
 	queued       map[string]bool
 	synchronized map[messages.BindingKey]bool
-	deferred     map[messages.BindingKey]bool // these are not waited for
+	deferred     map[messages.BindingKey]bool // their kind is missing or forbidden, so that nothing waits for them (C16)
 	fresh        map[string]*hooks.Config     // hooks whose start-up is due since they were exchanged, by name
 	begun        map[string]*hooks.Config     // those of them whose onStartup has run for an earlier version
 	kept         map[string]staying           // bindings that stayed at the last exchange
@@ -52,13 +56,16 @@ func (h *ownHooks) find(name string) (hooks.Hook, error) {
 	return h.all[i], nil
 }
 
-// handOver adds what a run must know of hooks.
+// handOver adds what a run must know of hooks. The maps are cloned, because the run reads them in
+// parallel with this actor.
 func (h *ownHooks) handOver(k *work.Known) {
 	k.Hooks, k.Fresh, k.OnceStarted = h.all, maps.Clone(h.fresh), maps.Clone(h.begun)
 	k.Synchronized, k.Deferred = maps.Clone(h.synchronized), maps.Clone(h.deferred)
 }
 
-// bindingSynchronized notes that a binding needs no further Synchronization run.
+// bindingSynchronized notes that a binding needs no further Synchronization run. If it was
+// deferred, the module has run without this hook, and runs again (Late). Reports of runs that were
+// cancelled, or of a hook that was exchanged since, count for nothing.
 func (h *ownHooks) bindingSynchronized(ctx actor.Context, msg messages.BindingSynchronized) {
 	if !h.tasks.runs.Lives(msg.Task) || h.exchanged(msg.Binding, msg.Config) {
 		return // the module was disabled and starts again, or the hook was exchanged
@@ -80,7 +87,8 @@ func (h *ownHooks) bindingDeferred(ctx actor.Context, msg messages.BindingDeferr
 	h.answerAwaiting(ctx)
 }
 
-// await queues what is missing in named queues and remembers who waits.
+// await remembers a run that waits for the Synchronizations in other queues, and queues those that
+// are missing there (F16).
 func (h *ownHooks) await(ctx actor.Context, msg messages.AwaitSynchronized) {
 	h.awaiting = append(h.awaiting, ctx.Sender())
 	h.queueSynchronizations(ctx, msg.Trace)
@@ -104,6 +112,8 @@ func (h *ownHooks) queueSynchronizations(ctx actor.Context, trace string) {
 	}
 }
 
+// answerAwaiting answers the waiting runs once each binding with waitForSynchronization has
+// succeeded or is deferred. Those of main are not looked at: the run executes them itself.
 func (h *ownHooks) answerAwaiting(ctx actor.Context) {
 	for _, hook := range h.all {
 		for i, b := range hook.Config.Kubernetes {
@@ -123,7 +133,8 @@ func (h *ownHooks) allSynchronized(hook hooks.Hook, w messages.SynchronizeHook) 
 	return !slices.ContainsFunc(w.Bindings, func(i int) bool { return !h.synchronized[work.BindingKey(hook, i)] })
 }
 
-// unqueued notes that a Synchronization task has ended, or was dropped.
+// unqueued notes that a Synchronization task has ended or was dropped, so that a later run may
+// queue it again.
 func (h *ownHooks) unqueued(t messages.Task) {
 	if w, ok := t.Work.(messages.SynchronizeHook); ok {
 		delete(h.queued, queuedKey(w))
@@ -132,8 +143,8 @@ func (h *ownHooks) unqueued(t messages.Task) {
 
 func queuedKey(w messages.SynchronizeHook) string { return fmt.Sprint(w.Hook, w.Bindings) }
 
-// needless reports whether a Synchronization has succeeded already, and is no repetition:
-// after a flip the same one may have been queued twice.
+// needless reports whether a queued Synchronization has succeeded already and is no repetition
+// (C15): after two switches of a module the same one may wait twice.
 func (h *ownHooks) needless(w messages.SynchronizeHook) bool {
 	hook, err := h.find(w.Hook)
 	if err == nil && slices.ContainsFunc(w.Bindings, func(i int) bool { return i >= len(hook.Config.Kubernetes) }) {

@@ -7,8 +7,8 @@ import (
 	"addon-operator/supervisor"
 )
 
-// told decides when a repeated event is logged: at once, and then at
-// distances that double. Events are spared by who records them.
+// told decides when a repeated event is logged: at once, and then at intervals that double.
+// Kubernetes Events are not limited here but by the recorder (package kube).
 type told struct {
 	known supervisor.Shared[map[string]telling]
 }
@@ -21,9 +21,10 @@ type telling struct {
 const (
 	tellFirst = time.Minute // until it is reported again
 	tellMost  = time.Hour
-	// tellQuiet without it ends it: it comes as news again. It is longer than any delay of a loop.
+	// tellQuiet is after how long without the event it counts as new again. It is longer than any
+	// delay of a loop.
 	tellQuiet = 10 * time.Minute
-	// tellKept bounds the memory; beyond it each event is reported.
+	// tellKept bounds the memory; beyond it each event is logged.
 	tellKept = 1000
 )
 

@@ -16,21 +16,25 @@ import (
 	"addon-operator/supervisor"
 )
 
-// A Helm hook may wait for a Job that does not finish soon, or never: its Pod finds no node, or no image. A run may also
-// wait until another module is ready (H26). It goes on, but the main queue does not stand still with it. Under policy isolate the module is parked, as one that fails.
-// Under block the queue goes on with what may be the cure, and with what has nothing to do with it: heals, modules that
-// provide what another one lacks, deletes, reloads, global hooks, modules before this one, and a newer run of the same one,
-// which replaces it. Other runs of modules after it, and the end of a reload, wait.
-
-// told is what was logged and reported of a hook that waits, so that nothing is logged twice: a run that takes the
-// place of another one waits for the same Job.
+// toldWait is what was logged of a wait, so that nothing is logged twice: a run that replaces
+// another one waits for the same Job.
+//
+// A Helm hook may wait for a Job that does not finish soon, or never: its Pod finds no node, or no
+// image. A run may also wait until another module is ready (H26). The run goes on, but the main
+// queue does not stand still with it. With the option isolate the module is parked, like one that
+// fails. Otherwise the queue continues with what may be the cure and with what is independent:
+// heals, modules that provide what another one lacks, deletes, reloads, global hooks, modules
+// before this one, and a newer run of the same one, which replaces it. Runs of modules after it,
+// and the end of a reload, wait.
 type toldWait struct {
 	about  string // the object, or the module
 	since  time.Time
 	states []string
 }
 
-// runWaits shows what a run waits for, and lets the queue go on.
+// runWaits shows what a run waits for, nil for the end of the wait, and lets the queue continue
+// meanwhile. While a run waits for another module it holds no objects, so those are healed
+// (a.waits).
 func (o *ownTasks) runWaits(ctx actor.Context, msg work.Waits) {
 	a, ok := o.changing[msg.Task]
 	if !ok || !o.runs.Lives(msg.Task) {
@@ -76,7 +80,8 @@ func (o *ownTasks) reportWait(a assignment, w view.Wait) {
 	o.program.notify(notice)
 }
 
-// park lets the queue go on without a task that has not ended.
+// park lets the queue continue without a task that has not ended. Ended will not send TaskDone
+// again.
 func (o *ownTasks) park(a assignment) {
 	if !o.parked[a.Task.ID] {
 		o.parked[a.Task.ID] = true
@@ -84,14 +89,16 @@ func (o *ownTasks) park(a assignment) {
 	}
 }
 
-// setPassed says to main that a task waits, or does not any more. Its queue may be a run that runs several modules.
+// setPassed sends main that a task waits, or does not any more. It goes to main whatever queue the
+// task has: the "queue" of a module in a group is the run that runs the group.
 func (o *ownTasks) setPassed(a assignment, waits bool) {
 	if !o.parked[a.Task.ID] {
 		o.program.Send(o.program.PID(queuePath+messages.MainQueue), messages.LetPass{ID: a.Task.ID, Owner: o.name, Waits: waits})
 	}
 }
 
-// failedWaiting is called when an attempt has failed. One that has only waited too long waits on with the next.
+// failedWaiting is called when an attempt has failed. If it only waited too long, the next attempt
+// waits on, and the queue continues as before.
 func (o *ownTasks) failedWaiting(a assignment, at supervisor.Attempt) {
 	if !a.release {
 		return
@@ -107,7 +114,8 @@ type passedTask struct {
 	waiting []string // the modules of it that do; none: the queue waits for the task again
 }
 
-// letPass notes that the task in progress, or one that the queue has gone past, waits or does not any more.
+// letPass notes that a module of the task in progress, or of one that was passed, waits or does not
+// any more.
 func (q *queue) letPass(msg messages.LetPass) {
 	concerns := func(t messages.Task) bool {
 		group, _ := t.Work.(messages.RunModules)
@@ -134,8 +142,8 @@ func (q *queue) passedDone(id string) {
 	q.passed = slices.DeleteFunc(q.passed, func(b passedTask) bool { return b.ID == id })
 }
 
-// nextPending is the place of the task to begin; negative when none may: the first that may go past all that wait for
-// Helm hooks, or for their next attempt.
+// nextPending is the index of the task to begin, -1 when none may: the first that may go past all
+// tasks that wait for Helm hooks, and past all that wait for their next attempt.
 func (q *queue) nextPending() int {
 	if q.busy() {
 		return -1
@@ -147,7 +155,8 @@ func (q *queue) nextPending() int {
 	})
 }
 
-// letsPass reports whether a task may begin while this one waits. order are the enabled modules.
+// letsPass reports whether a task may begin while this one waits. order are the enabled modules in
+// their order.
 func (b passedTask) letsPass(t messages.Task, order []string) bool {
 	if t.Urgent {
 		return true
@@ -169,8 +178,9 @@ func (b passedTask) letsPass(t messages.Task, order []string) bool {
 	return t.Owner == messages.GlobalHooks || !slices.Contains(runs(b.Task), t.Owner) && b.letsRun(t.Owner, order)
 }
 
-// letsRun reports whether a module may run: it is this one, whose run takes the place of the one that waits, or it is
-// before this one. A delete is after all of them.
+// letsRun reports whether a module may run: it is this one, whose new run replaces the one that
+// waits, or it comes before it. A delete (no modules) lets all run, because deletes come after
+// runs.
 func (b passedTask) letsRun(name string, order []string) bool {
 	of := runs(b.Task)
 	if len(of) == 0 || slices.Contains(of, name) {

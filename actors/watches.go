@@ -11,7 +11,8 @@ import (
 	"addon-operator/messages"
 )
 
-// watches are the monitors of all bindings.
+// watches are the monitors of all bindings. Only the actor monitors uses them; the snapshots behind
+// them are filled by package kube.
 type watches map[messages.WatchKey]*monitor
 
 // of are the monitors of one hook.
@@ -56,7 +57,8 @@ func (w watches) filled(owner, hook string) bool {
 	return true
 }
 
-// snapshots are those of all bindings of a hook, if they are complete.
+// snapshots are those of all bindings of a hook, taken at one moment (C35), if they are all
+// complete.
 func (w watches) snapshots(msg messages.GetSnapshots) (out messages.Snapshots, complete bool) {
 	for i, b := range msg.Hook.Config.Kubernetes {
 		mon := w[messages.WatchKey{Owner: msg.Owner, Binding: work.BindingKey(msg.Hook, i)}]
@@ -83,7 +85,7 @@ func shownObjects(objects []kube.Object) []hooks.Object {
 	return shown
 }
 
-// stop stops the watches of which that is said.
+// stop stops and forgets the watches that which selects.
 func (w watches) stop(which func(messages.WatchKey, *monitor) bool) {
 	for key, mon := range w {
 		if which(key, mon) {

@@ -12,12 +12,12 @@ import (
 	"addon-operator/messages"
 )
 
-// After a restore of etcd the cluster is as it was some time ago, and the operator knows what
-// no longer holds (P14). Each watch finds out by itself and notifies the difference; what the
-// operator did since, it does again: a moment later, when all watches know, all modules are
-// reloaded, and hooks are shown all their objects.
-
 // clusterWentBack notifies config that a watch has seen the API server go back.
+//
+// After a restore of etcd the cluster is as it was some time ago, and what the operator knows no
+// longer holds (P14). Each watch finds that out by itself and reports the difference. What the
+// operator has done since, it does again: when no further watch has reported it for backDelay, all
+// modules are reloaded, and hooks are shown all their objects.
 type clusterWentBack struct{ watch string }
 
 // compareAgain comes when that was seen for the last time.

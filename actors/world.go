@@ -36,17 +36,20 @@ type World struct {
 	LastValid LastValid
 	// ReleaseWatch may be nil: then releases are not healed.
 	ReleaseWatch ReleaseWatch
-	// HealDelay is how long news of absent objects is gathered; 0 is a second. Who sets it
-	// notifies changes at once: none of them is late.
+	// HealDelay is how long the healer gathers absent objects before it queues one run for them; 0
+	// is one second. Who sets it (testkit, which runs on virtual time) reports every change at
+	// once, so that nothing arrives late.
 	HealDelay time.Duration
-	// ProgressDeadline is how long an object of a release may be in progress before that is a problem (H25); 0 is 10 minutes.
+	// ProgressDeadline is how long an object of a release may be in progress before that counts as
+	// a problem (H25); 0 is 10 minutes.
 	ProgressDeadline time.Duration
 	// Notices may be nil: then there are no Events.
 	Notices Notices
 	// Renderer may be nil: then charts cannot be rendered on request.
 	Renderer plan.Renderer
-	// Drift says what to do with objects that others changed: DriftReport, DriftCorrect, or
-	// nothing; DriftPeriod is the time between two looks at a module.
+	// Drift is what happens to objects that others changed: messages.DriftReport,
+	// messages.DriftCorrect, or empty for no check. DriftPeriod is the time between two checks of a
+	// module.
 	Drift       string
 	DriftPeriod time.Duration
 	// Watch begins to watch objects. It returns at once; notify and synced are called from
@@ -55,30 +58,32 @@ type World struct {
 	// WentBack begins to report watches that saw the API server go back to an earlier state
 	// (kube.Client.WentBack). It may be nil: then this is not noticed.
 	WentBack func(ctx context.Context, notify func(watch string))
-	// AllowPurge and PurgeShare say which purges are held back until a person allows them (P1).
+	// AllowPurge lets every purge through without a person. PurgeShare is how many percent of the
+	// releases one reload may purge before the purge is held (P1, decide.DefaultPurgeShare).
 	AllowPurge bool
 	PurgeShare int
 	// Namespace and ConfigMapName are where the ConfigMap is, for commands in messages.
 	Namespace, ConfigMapName string
-	// Isolate parks a module whose run fails: it is retried outside of the main queue, and the
-	// others go on. Without it the failing run stays at the head of main (seed 001).
+	// Isolate parks a module whose run fails: it is retried outside of the queue main, and the
+	// other modules continue. Without it the failing run stays the head of main (seed 001).
 	Isolate bool
-	// Disk begins to watch the directories of modules and global hooks, and calls notify when something there may have
-	// changed. Nil: they are compared at each reload only (P8).
+	// Disk begins to watch the directories of modules and global hooks, and calls notify when
+	// something there may have changed. If it is nil, a reload alone compares them (P8).
 	Disk func(ctx context.Context, notify func())
 	// Leadership returns who leads among several replicas; nil when this one is alone.
 	Leadership func() view.Leadership
-	// WarmUp reads ahead what a follower can; nil for nothing.
+	// WarmUp lets a follower read the kinds of the API server ahead, so that its first Apply as
+	// leader need not; nil for nothing.
 	WarmUp func(ctx context.Context) error
 	// Dispatcher runs the mailboxes; nil for goroutines.
 	Dispatcher actor.Dispatcher
 	// Crashed ends the process after the crash of an actor, which was logged; nil for a panic.
 	Crashed func()
-	// Observe is called with each message before its actor handles it, and returns what to call when that
-	// is done; asked: a run waits for its answer. Optional.
+	// Observe is called with each message before its actor handles it, and returns what to call
+	// afterwards. asked says that a run waits for the answer. Optional.
 	Observe func(actor *actor.PID, message any, asked bool) (handled func())
-	// SnapshotLimit is how many bytes the snapshot of one binding may take, and those of all bindings one and a half of it; 0
-	// means any number.
+	// SnapshotLimit is how many bytes the snapshot of one binding may take; those of all bindings
+	// together may take one and a half times as much. 0 means no limit.
 	SnapshotLimit int
 	// Backoff makes the delays between the attempts at a task; nil for those of rule F7.
 	Backoff func() backoff.BackOff
@@ -87,8 +92,9 @@ type World struct {
 // ReleaseWatch reports what others do to releases and their objects (H13). Package helm
 // implements it.
 type ReleaseWatch interface {
-	// Watch returns at once; it is called once, before the first Apply. assess has the health of objects reported again that
-	// were just written.
+	// Watch returns at once; it is called once, before the first Apply. The returned function makes
+	// it report the health of objects that were just written again, although their watches may have
+	// shown nothing new.
 	Watch(ctx context.Context, news helm.News) (assess func(written []helm.Object))
 	// Present and WatchedKinds look into memory.
 	Present(o helm.Object) bool
@@ -99,6 +105,9 @@ type ReleaseWatch interface {
 type ConfigMap interface {
 	Read(ctx context.Context) (kube.ConfigMap, error)
 	Watch(ctx context.Context, notify func(kube.ConfigMap))
+	// Write sets keys; nil removes one. base holds the texts that the caller has seen: if another
+	// client has changed one of these keys since, nothing is written and the error is
+	// kube.ErrConflict.
 	Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
 	// RemoveConfirmation removes the annotation that confirms a purge, when it has this value.
 	RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error)
@@ -125,7 +134,8 @@ type Watch interface {
 	Stop()
 }
 
-// program is what all actors share. But for what is atomic it is not written to after the start.
+// program is what all actors share. After the start only its atomic fields change, each by the one
+// actor that is named next to it, so that every goroutine may read it.
 type program struct {
 	*supervisor.System
 	World
@@ -141,6 +151,7 @@ type program struct {
 	// mainWaits: a task of main waits for a Helm hook, and others go past it.
 	mainWaits atomic.Bool
 
+	// told, loops, changed and ran synchronise themselves: several actors, runs and pages use them.
 	told    told // of loops
 	loops   circles
 	changed changedModules
@@ -170,7 +181,6 @@ const (
 	configPath   = work.ConfigPath
 	schedulePath = operatorPath + "/schedule"
 	standbyPath  = operatorPath + "/standby"
-	objectsPath  = operatorPath + "/module-objects"
 )
 
 // owner is the address of an owner of tasks.
@@ -178,12 +188,12 @@ func (p *program) owner(name string) *actor.PID { return p.PID(work.OwnerPath(na
 
 // task makes a task for the main queue.
 func (p *program) task(owner string, work messages.Work, cause messages.Cause) messages.Task {
-	return p.runs.NewTask(owner, work, cause)
+	return p.runs.Tasks.New(owner, work, cause)
 }
 
-// enqueue sends tasks to their queue: the main queue always exists, others come and go, which
-// the operator sees to. The path from one sender to one queue is always the same, so the
-// order is kept.
+// enqueue sends tasks to their queues. main always exists and is addressed directly. Other queues
+// come and go, so their tasks take the way through the root, which spawns a queue when it must. All
+// tasks of one sender for one queue take the same way, so their order is kept.
 func (p *program) enqueue(ctx actor.Context, head bool, tasks ...messages.Task) {
 	for len(tasks) > 0 {
 		queue, n := tasks[0].Queue, 1
@@ -199,8 +209,8 @@ func (p *program) enqueue(ctx actor.Context, head bool, tasks ...messages.Task) 
 	}
 }
 
-// unhandled is the last case of every actor: the lifecycle of the library is silent,
-// anything else is a mistake of ours. testkit fails a test that logs it.
+// unhandled is the last case of every actor. The messages of the library's own lifecycle need no
+// handling; any other message here is a bug. testkit fails a test that logs it.
 func unhandled(ctx actor.Context, log *slog.Logger) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started, *actor.Stopping, *actor.Stopped, *actor.Terminated, *actor.DeadLetterResponse:

@@ -12,13 +12,15 @@ import (
 	"addon-operator/messages"
 )
 
-// What the operator writes comes back as events of hooks that watch it. The write has a cause, and
-// carries it on to its event (K10). Which event that is, its resourceVersion says: what a person or
-// a controller writes right behind is another version, and no part of a loop. Until the API server
-// has answered, any event of the object may be it.
-
 // writes are those of Helm and of object patches of hooks that are under way, or ended lately.
+//
+// What the operator writes comes back as events of hooks that watch it. Its cause must pass from
+// the write to the event (K10), or a loop through the cluster could not be recognised. The
+// resourceVersion tells which event belongs to a write: what a person or a controller writes a
+// moment later has another version, and is no part of a loop. Until the API server has answered,
+// any event of the object may be the one.
 type writes struct {
+	// open are by number of the write, from the request until its answer.
 	open     map[int64]messages.ObjectsPatched
 	byObject map[messages.ObjectName][]write
 	pruned   time.Time
@@ -58,8 +60,9 @@ func (w *writes) add(name messages.ObjectName, one write) {
 	w.byObject[name] = slices.Delete(w.byObject[name], 0, max(0, len(w.byObject[name])-writesKept))
 }
 
-// end notes the versions. A hook may have used another name of the kind, and one operation may write an
-// object several times. What has no version was deleted, or not written.
+// end notes the versions that the API server has answered. A hook may have used another name of the
+// kind, and one operation may write an object several times, so the answer replaces what begin has
+// noted. An object without a version was deleted, or not written.
 func (w *writes) end(msg messages.ObjectsWritten) {
 	begun, ok := w.open[msg.Write]
 	if !ok {
@@ -83,7 +86,7 @@ func (w *writes) end(msg messages.ObjectsWritten) {
 	delete(w.open, msg.Write)
 }
 
-// prune forgets what ended long ago, now and then.
+// prune forgets what ended long ago, at most once a minute.
 func (w *writes) prune(now time.Time) {
 	if now.Sub(w.pruned) < writeCounts {
 		return
@@ -96,7 +99,9 @@ func (w *writes) prune(now time.Time) {
 
 func (one write) counts(now time.Time) bool { return one.open || now.Sub(one.at) < writeCounts }
 
-// causeOf finds the write whose effect an event is.
+// causeOf returns the cause of the write that an event shows; the newest first, because an older
+// one may have had the same effect. A deletion has a version that no answer contains, so there the
+// missing version decides.
 func (w *writes) causeOf(name messages.ObjectName, msg messages.ObjectChanged) (messages.Cause, bool) {
 	now := time.Now()
 	for _, one := range slices.Backward(w.byObject[name]) {
@@ -126,9 +131,9 @@ func describeObject(kind, namespace, name string) string {
 	return kind + " " + name
 }
 
-// slow lets an event that is part of a loop wait, and those of the same object that come meanwhile
-// wait with it. Nothing is lost: what is due goes on as one task. When too much waits, it waits as one
-// task, in which a Synchronization stands for the events, as in a queue.
+// slow delays an event that is part of a loop; events of the same object that come meanwhile wait
+// with it. Nothing is lost: what is due then goes on as one task. When too much waits, it becomes
+// one task in which a Synchronization replaces the events, as in a queue.
 func (m *monitors) slow(ctx actor.Context, key messages.WatchKey, mon *monitor, object objectID, t messages.Task, l link) {
 	d := delayAfter(l.over)
 	if l.certain && !mon.slowed.certain() { // the others are of the same turn
@@ -151,7 +156,8 @@ func (s *slowedEvents) certain() bool {
 	return slices.ContainsFunc(s.list, func(e slowedEvent) bool { return e.certain })
 }
 
-// add reports whether the event has a time of its own, and does not wait with others.
+// add reports whether the event needs a timer of its own, because no other event of the object
+// waits.
 func (s *slowedEvents) add(p *program, e slowedEvent) (alone bool) {
 	if len(s.list) > 0 && s.list[0].all {
 		s.list[0].merge(p, e.task)
@@ -209,8 +215,9 @@ func (s *slowedEvents) release(which func(slowedEvent) bool) (tasks []messages.T
 	return tasks
 }
 
-// overtaken are the events of an object that wait, when one comes that is no part of the loop. They
-// go before it, and with its cause: what it leads to must not wait.
+// overtaken returns the waiting events of an object when one comes that is no part of the loop.
+// They go before it, so that the order holds, and with its cause, so that what they lead to does
+// not wait.
 func (s *slowedEvents) overtaken(object objectID, cause messages.Cause) []messages.Task {
 	tasks := s.release(func(e slowedEvent) bool { return e.all || e.object == object })
 	for i := range tasks {

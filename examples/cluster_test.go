@@ -324,7 +324,7 @@ func TestIntoACluster(t *testing.T) {
 // nothingIsForbidden looks into the log: only watches of charts in all namespaces are not granted, without --watch-charts.
 func (s *stranger) nothingIsForbidden() {
 	s.Helper()
-	for _, line := range strings.Split(s.output.String(), "\n") {
+	for line := range strings.SplitSeq(s.output.String(), "\n") {
 		if strings.Contains(line, "forbidden") && !strings.Contains(line, "at the cluster scope") {
 			s.Errorf("a right is missing: %s", line)
 		}

@@ -192,9 +192,9 @@ func TestNextStepsArePlayed(t *testing.T) {
 	_, next, _ := strings.Cut(p.text(), "== what to try next")
 	next, _, _ = strings.Cut(next, "\n== ")
 	var all []step
-	for _, block := range strings.Split(next, "\n\n") {
+	for block := range strings.SplitSeq(next, "\n\n") {
 		var lines []string
-		for _, line := range strings.Split(block, "\n") {
+		for line := range strings.SplitSeq(block, "\n") {
 			if command, indented := strings.CutPrefix(line, "   "); indented {
 				lines = append(lines, command)
 			}

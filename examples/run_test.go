@@ -125,8 +125,7 @@ func (p *play) ends(code int) {
 		p.Fatalf("does not end:\n%s", p.text())
 	}
 	got := 0
-	var exit *exec.ExitError
-	if errors.As(p.err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](p.err); ok {
 		got = exit.ExitCode()
 	}
 	if got != code {

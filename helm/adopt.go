@@ -16,11 +16,6 @@ import (
 	"addon-operator/helm/manifest"
 )
 
-// A release that a person made with Helm has no checksum of ours. When its newest record is what the
-// module would be rendered to, there is nothing to do but to put our labels on that record: another
-// revision would restart what deploys by the revision, run the hooks of the chart again, and give
-// passwords and certificates that the chart makes by chance new values.
-
 // adoptedLabel holds the revision that was taken over. Objects of it have the labels that Helm gave
 // them: ours come with the next revision, and are no drift until then.
 const adoptedLabel = "moduleAdopted"
@@ -29,90 +24,98 @@ const adoptedLabel = "moduleAdopted"
 func (r Revision) adopted() bool { return r.labels[adoptedLabel] == r.labels["version"] }
 
 // adoption is what recognise has found out.
+//
+// A release that a person made with Helm has no checksum of ours. If its newest record is what the
+// module would render, it is enough to put our labels on that record. Another revision would
+// restart workloads that depend on the revision, run the hooks of the chart again, and replace
+// passwords and certificates that the chart generates.
 type adoption struct {
+	*target
 	adopts  bool   // the newest revision is not ours, and equal to what the module renders
 	differs string // the end of a sentence: where it differs from that; or empty
 }
 
-// readOthers understands the newest revision when somebody else has made it: an older operator, or Helm.
-func (a *apply) readOthers() error {
-	if err := a.readLegacyChecksum(); err != nil {
+// read understands the newest revision if another program has made it: an older operator, or
+// Helm.
+func (n *adoption) read() error {
+	if err := n.readLegacyChecksum(); err != nil {
 		return err
 	}
-	return a.recognise()
+	return n.recognise()
 }
 
 // skip ends an operation that has nothing to do, but for the labels of what is taken over.
 func (a *apply) skip(reason string) (Outcome, error) {
-	if a.adopts {
-		return a.adopt()
+	if a.others.adopts {
+		return a.others.adopt()
 	}
 	a.renew()
 	last, _ := a.store.state.Last()
 	return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
 }
 
-// recognise looks whether the newest revision, which is deployed and not ours, is what the module renders.
-func (a *apply) recognise() error {
-	a.adoption = adoption{}
-	last, ok := a.store.state.Last()
+// recognise checks whether the newest revision, which is deployed and not ours, is what the module
+// renders. If it is, the revision gets the checksum of the render, in memory, so that Decide skips
+// it.
+func (n *adoption) recognise() error {
+	n.adopts, n.differs = false, ""
+	last, ok := n.store.state.Last()
 	if !ok || last.Status != release.StatusDeployed || last.Checksum != "" {
 		return nil
 	}
-	rel, err := a.store.body(last)
-	var corrupted *corruptedError
-	if errors.As(err, &corrupted) {
+	rel, err := n.store.body(last)
+	if _, ok := errors.AsType[*corruptedError](err); ok {
 		return nil // the upgrade that follows drops it
 	}
 	if err != nil {
 		return err
 	}
-	where, err := a.differsFrom(rel)
+	where, err := n.differsFrom(rel)
 	if err != nil {
 		return err
 	}
 	if where != "" {
-		a.differs = ", and its manifest is not what the module renders: " + where
+		n.differs = ", and its manifest is not what the module renders: " + where
 		return nil
 	}
-	a.adopts = true
-	a.store.state.Revisions = replaceLast(a.store.state.Revisions, func(r *Revision) { r.Checksum = a.manifest.checksum })
+	n.adopts = true
+	n.store.state.Revisions = replaceLast(n.store.state.Revisions, func(r *Revision) { r.Checksum = n.manifest.checksum })
 	return nil
 }
 
-// differsFrom names the first object in which a record differs from what its revision would be if the
-// module had made it. It is empty when there is none. In a release that never was ours, what the chart
-// renders differently each time may differ: the next render gives another value anyway.
-func (a *apply) differsFrom(rel *release.Release) (string, error) {
-	if a.home.renderer.recorded(rel) == a.manifest.checksum {
+// differsFrom names the first object in which a record differs from what its revision would be if
+// the module had made it; empty for none. In a release that never was ours, fields that the chart
+// renders differently each time may differ: two renders show which those are.
+func (n *adoption) differsFrom(rel *release.Release) (string, error) {
+	if n.op.home.renderer.recorded(rel) == n.manifest.checksum {
 		return "", nil
 	}
 	recorded, err := objectsIn(append(textsOf(rel.Hooks), rel.Manifest)...)
 	if err != nil {
 		return "its record cannot be read: " + err.Error(), nil //nolint:nilerr // an upgrade is the way out
 	}
-	first, err := a.objectsAs(rel)
+	first, err := n.objectsAs(rel)
 	if err != nil {
 		return "", err
 	}
 	differs := recorded.difference(first, first)
-	if differs == "" || a.manifest.volatile || a.store.marked() {
+	if differs == "" || n.manifest.volatile || n.store.marked() {
 		return differs, nil
 	}
-	second, err := a.objectsAs(rel)
+	second, err := n.objectsAs(rel)
 	if err != nil {
 		return "", err
 	}
 	return recorded.difference(first, second), nil
 }
 
-// objectsAs renders the module for the revision of a record: a chart may ask for its number, and
-// whether it is the first.
-func (a *apply) objectsAs(rel *release.Release) (objectSet, error) {
+// objectsAs renders the module for the revision of a record: a chart may use the number of the
+// revision, and whether it is an install.
+func (n *adoption) objectsAs(rel *release.Release) (objectSet, error) {
 	const installed = "Install complete" // as Helm describes it, also after an uninstall that kept the history
 	install := rel.Version == 1 || rel.Info.Description == installed
 	options := chartutil.ReleaseOptions{Revision: rel.Version, IsInstall: install, IsUpgrade: !install}
-	files, err := a.home.renderer.renderAs(a.operation, a.module, a.chart, &lookupClients{op: a.operation}, options)
+	files, err := n.op.home.renderer.renderAs(n.op, n.module, n.chart, &lookupClients{op: n.op}, options)
 	if err != nil {
 		return nil, err
 	}
@@ -138,8 +141,8 @@ func textsOf(hooks []*release.Hook) (texts []string) {
 	return texts
 }
 
-// objectSet is the objects of manifests by what names them. Several of one name are a list: hooks may
-// be.
+// objectSet is the objects of manifests by name. Hooks may have the same name, so each name has a
+// list.
 type objectSet map[Object][]any
 
 func objectsIn(texts ...string) (objectSet, error) {
@@ -157,8 +160,8 @@ func objectsIn(texts ...string) (objectSet, error) {
 	return all, nil
 }
 
-// difference names the first object in which d is neither one nor other, where these are two renders of
-// the same.
+// difference names the first object of d that is equal neither to one nor to other, two renders of
+// the same chart.
 func (d objectSet) difference(one, other objectSet) string {
 	names := slices.Collect(maps.Keys(d))
 	for o := range one {
@@ -188,8 +191,8 @@ func (d objectSet) difference(one, other objectSet) string {
 	return ""
 }
 
-// sameBut compares a value with one of two renders; where these differ, it may be anything of their
-// type. The path is that of the first difference.
+// sameBut compares a value with one of two renders. Where the renders differ from each other, the
+// value may be anything of their type. path is that of the first difference.
 func sameBut(have, one, other any) (path string, same bool) {
 	switch want := one.(type) {
 	case map[string]any:
@@ -243,18 +246,19 @@ func isScalar(value any) bool {
 	return false
 }
 
-// adopt puts our labels on the newest record. Its body stays: it has the files of the chart, and the
-// write carries the resourceVersion that was read.
-func (a *apply) adopt() (outcome Outcome, err error) {
-	ended := a.module.observed(Upgrade)
+// adopt puts our labels on the newest record. Its body stays, because it has the files of the
+// chart. The write carries the resourceVersion that was read, so a change by another client is not
+// overwritten.
+func (n *adoption) adopt() (outcome Outcome, err error) {
+	ended := n.module.observed(Upgrade)
 	defer func() { ended(err) }()
-	last, _ := a.store.state.Last()
-	err = a.store.change(last, func(record *metav1.ObjectMeta) {
-		maps.Copy(record.Labels, a.labels())
+	last, _ := n.store.state.Last()
+	err = n.store.change(last, func(record *metav1.ObjectMeta) {
+		maps.Copy(record.Labels, n.labels())
 		record.Labels[revisionLabel], record.Labels[adoptedLabel] = record.Labels["version"], record.Labels["version"]
 	})
 	if err != nil {
-		a.home.records.doubt(a.release)
+		n.op.home.records.doubt(n.op.release)
 		return Outcome{}, err
 	}
 	return Outcome{
@@ -263,7 +267,8 @@ func (a *apply) adopt() (outcome Outcome, err error) {
 	}, nil
 }
 
-// change changes labels or annotations of the newest record and leaves all else of it as it is.
+// change changes labels or annotations of the newest record and leaves the rest as it is. A record
+// that was written since it was read is errTaken.
 func (s *store) change(r Revision, change func(*metav1.ObjectMeta)) error {
 	record, err := s.objects.Get(s.ctx, r.secret, metav1.GetOptions{})
 	if err != nil {
@@ -291,23 +296,22 @@ func (s *store) change(r Revision, change func(*metav1.ObjectMeta)) error {
 
 // readLegacyChecksum understands the checksum of older operators, which counted the tests
 // of the chart, or kept it in the values of the release (H6).
-func (a *apply) readLegacyChecksum() error {
-	last, ok := a.store.state.Last()
-	if ok && last.Checksum == a.manifest.former {
-		a.store.state.Revisions = replaceLast(a.store.state.Revisions, func(r *Revision) { r.Checksum = a.manifest.checksum })
+func (n *adoption) readLegacyChecksum() error {
+	last, ok := n.store.state.Last()
+	if ok && last.Checksum == n.manifest.former {
+		n.store.state.Revisions = replaceLast(n.store.state.Revisions, func(r *Revision) { r.Checksum = n.manifest.checksum })
 	}
 	if !ok || last.Status != release.StatusDeployed || last.labels[ChecksumLabel] != "" {
 		return nil
 	}
-	rel, err := a.store.body(last)
-	var corrupted *corruptedError
-	if errors.As(err, &corrupted) {
+	rel, err := n.store.body(last)
+	if _, ok := errors.AsType[*corruptedError](err); ok {
 		return nil // the upgrade that follows drops it
 	}
 	if err != nil {
 		return err
 	}
 	sum, _ := rel.Config[legacyChecksumKey].(string)
-	a.store.state.Revisions = replaceLast(a.store.state.Revisions, func(r *Revision) { r.Checksum = sum })
+	n.store.state.Revisions = replaceLast(n.store.state.Revisions, func(r *Revision) { r.Checksum = sum })
 	return nil
 }

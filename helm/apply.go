@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 
@@ -111,7 +110,7 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 		outcome.Objects = h.live.want(m.Name, a.manifest.objects)
 		outcome.ChartVersion, outcome.AppVersion = a.chart.Metadata().Version, a.chart.Metadata().AppVersion
 	}
-	return a, outcome, classify(ctx, m.Name, a.operation, err)
+	return a, outcome, classify(ctx, m.Name, a.op, err)
 }
 
 // prepare loads, renders and checks.
@@ -128,7 +127,8 @@ func (h *home) prepare(ctx context.Context, m Module) (*apply, error) {
 		return nil, err
 	}
 	op.merge3, op.writes, op.waits = len(m.Drifted) > 0, m.Writes, m.HookWaits
-	return &apply{operation: op, module: m, chart: loaded, manifest: manifest}, nil
+	t := &target{op: op, module: m, chart: loaded, manifest: manifest}
+	return &apply{target: t, others: adoption{target: t}, installer: installer{target: t}}, nil
 }
 
 // template loads the chart of a module and renders it.
@@ -144,20 +144,22 @@ func (h *home) template(ctx context.Context, op *operation, m *Module) (chart *c
 	return chart, manifest, nil
 }
 
-// apply is one run of Apply after its manifest is known.
-type apply struct {
-	*operation
+// target is what one operation brings to the cluster: a module as it is rendered, and the records of its release.
+type target struct {
+	op       *operation
 	module   Module
 	chart    *charts.Chart
 	manifest *rendered
-	absent   []Object
-	surveyed bool
-	presumed bool             // the objects do not exist, as far as is known
-	keeps    map[string]keep  // hooks that StepResume goes on with
-	heals    bool             // only objects are put back: the hooks of the chart do not run
-	broken   *release.Release // the revision that failed before this operation; nil for none
-	store    *store           // over the state; the state is store.state
-	adoption
+	store    *store // over the state; the state is store.state
+}
+
+// apply is one run of Apply after its manifest is known.
+type apply struct {
+	*target
+	others    adoption
+	installer installer
+	absent    []Object
+	surveyed  bool
 }
 
 // run takes steps until the release is as it should be. A corrupted record is
@@ -167,7 +169,7 @@ func (a *apply) run() (Outcome, error) {
 	if err := a.check(); err != nil {
 		return Outcome{}, err
 	}
-	if err := a.point(); err != nil {
+	if err := a.op.point(a.store.state); err != nil {
 		return Outcome{}, err
 	}
 	for range maxSteps {
@@ -187,7 +189,7 @@ func (a *apply) run() (Outcome, error) {
 		if step == StepUnlock || step == StepReinstall || step == StepResume {
 			level = slog.LevelInfo
 		}
-		a.log.Log(a.ctx, level, "release step", "step", string(step), "reason", reason)
+		a.op.log.Log(a.op.ctx, level, "release step", "step", string(step), "reason", reason)
 		outcome, err := a.take(step, reason)
 		var corrupted *corruptedError
 		switch {
@@ -197,21 +199,21 @@ func (a *apply) run() (Outcome, error) {
 			return outcome, nil
 		}
 		if err != nil {
-			a.home.records.doubt(a.release)
-			a.home.renderer.renders.forget(a.release)
+			a.op.home.records.doubt(a.op.release)
+			a.op.home.renderer.renders.forget(a.op.release)
 			return Outcome{}, err
 		}
 	}
-	return Outcome{}, fmt.Errorf("the release does not settle after %d steps; remove its %s with the labels owner=helm,name=%s and try again", maxSteps, a.home.options.Driver.Resource().Resource, a.release)
+	return Outcome{}, fmt.Errorf("the release does not settle after %d steps; remove its %s with the labels owner=helm,name=%s and try again", maxSteps, a.op.home.options.Driver.Resource().Resource, a.op.release)
 }
 
 // next decides what to do. Only what is rendered can be applied.
 func (a *apply) next() (Step, string, error) {
-	if err := a.readOthers(); err != nil {
+	if err := a.others.read(); err != nil {
 		return "", "", err
 	}
 	step, reason := Decide(a.store.state, a.manifest.checksum, a.absent)
-	step, reason = insist(step, reason+a.differs, a.module.Drifted)
+	step, reason = insist(step, reason+a.others.differs, a.module.Drifted)
 	if step != StepSkip && a.manifest.record != "" {
 		if err := a.forReal(); err != nil {
 			return "", "", err
@@ -225,11 +227,11 @@ func (a *apply) next() (Step, string, error) {
 func (a *apply) check() (err error) {
 	ended := a.module.observed(CheckUpgrade)
 	defer func() { ended(err) }()
-	state, err := a.home.records.read(a.ctx, a.release)
+	state, err := a.op.home.records.read(a.op.ctx, a.op.release)
 	if err != nil {
-		return a.namespaceFirst(err)
+		return a.op.namespaceFirst(err)
 	}
-	a.store = a.operation.store(state)
+	a.store = a.op.store(state)
 	a.store.describe = a.describe
 	if last, _ := state.Last(); a.manifest.record != "" && a.manifest.record != last.id() {
 		if err := a.forReal(); err != nil {
@@ -245,7 +247,7 @@ func (a *apply) findAbsent() error {
 	if last, ok := a.store.state.Last(); !ok || last.Status != release.StatusDeployed {
 		return nil
 	}
-	absent, err := a.home.live.absent(a.ctx, a.manifest.objects)
+	absent, err := a.op.home.live.absent(a.op.ctx, a.manifest.objects)
 	if err != nil {
 		return err
 	}
@@ -254,7 +256,7 @@ func (a *apply) findAbsent() error {
 		gone[o] = true
 	}
 	for _, o := range a.manifest.objects {
-		if r, _, err := a.home.live.resolve(o); err == nil && gone[r] && !slices.Contains(absent, o) {
+		if r, _, err := a.op.home.live.resolve(o); err == nil && gone[r] && !slices.Contains(absent, o) {
 			absent = append(absent, o)
 		}
 	}
@@ -271,22 +273,22 @@ func (a *apply) prepare(step Step) error {
 	}
 	var paths []string
 	for _, o := range a.manifest.objects {
-		if request, err := a.read(o); err == nil { // else Helm says what is wrong
+		if request, err := a.op.read(o); err == nil { // else Helm says what is wrong
 			paths = append(paths, request.URL().Path)
 		}
 	}
-	a.transport.presumeAbsent(paths)
-	a.presumed = true
+	a.op.transport.presumeAbsent(paths)
+	a.installer.presumed = true
 	return nil
 }
 
 // reachAll refuses to begin a step when the API of an object is away, of the
 // chart, or of one that has left it: the new record would not list that one any more.
 func (a *apply) reachAll() error {
-	if len(a.home.kinds.Away()) == 0 {
+	if len(a.op.home.kinds.Away()) == 0 {
 		return nil
 	}
-	if err := a.home.live.reach(a.manifest.objects); err != nil {
+	if err := a.op.home.live.reach(a.manifest.objects); err != nil {
 		return err
 	}
 	earlier := a.store.state.sinceDeployed()
@@ -298,7 +300,7 @@ func (a *apply) reachAll() error {
 		if err != nil {
 			return err
 		}
-		if err := a.home.live.reachManifests(rel.Manifest); err != nil {
+		if err := a.op.home.live.reachManifests(rel.Manifest); err != nil {
 			return err
 		}
 	}
@@ -312,13 +314,13 @@ func (a *apply) checkOwners() error {
 	}
 	// What is read here serves the action that follows. Hooks of the chart may
 	// change objects before Helm comes to them.
-	a.transport.keepReads(!a.manifest.hooks)
-	found, err := a.operation.survey(a.manifest.objects)
+	a.op.transport.keepReads(!a.manifest.hooks)
+	found, err := a.op.survey(a.manifest.objects)
 	if err != nil {
 		return err
 	}
-	if err := found.foreign(a.manifest.objects, a.us()); err != nil {
-		return &Error{Kind: Foreign, Release: a.release, Err: err}
+	if err := found.foreign(a.manifest.objects, a.op.us()); err != nil {
+		return &Error{Kind: Foreign, Release: a.op.release, Err: err}
 	}
 	a.surveyed = true
 	return nil
@@ -329,7 +331,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	ended := a.module.observed(operationOf(step))
 	defer func() { ended(err) }()
 	if step == StepUnlock {
-		return Outcome{}, a.unlock()
+		return Outcome{}, a.store.unlock()
 	}
 	if err := a.reachAll(); err != nil {
 		return Outcome{}, err
@@ -338,7 +340,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		return Outcome{}, err
 	}
 	if a.manifest.volatile {
-		a.store.checksum = a.home.renderer.recorded
+		a.store.checksum = a.op.home.renderer.recorded
 	}
 	last, _ := a.store.state.Last()
 	unchanged := last.Status == release.StatusDeployed && last.Checksum == a.manifest.checksum
@@ -347,25 +349,25 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	var healed []Object
 	switch step {
 	case StepInstall:
-		if err := a.createNamespace(); err != nil {
+		if err := a.op.createNamespace(); err != nil {
 			return Outcome{}, err
 		}
-		rel, err = a.install(nil)
+		rel, err = a.installer.install(nil)
 	case StepReinstall:
-		rel, err = a.reinstall()
+		rel, err = a.installer.reinstall()
 	case StepResume:
-		did, rel, err = a.resume()
+		did, rel, err = a.installer.resume()
 	default:
 		did = Upgraded
-		if a.heals = unchanged; a.heals {
+		if a.installer.heals = unchanged; unchanged {
 			healed = a.absent
 		}
-		if last.Checksum != a.manifest.checksum && a.home.dry == nil {
+		if last.Checksum != a.manifest.checksum && a.op.home.dry == nil {
 			unstable = a.unstable()
 		}
-		rel, err = a.upgradeLast()
+		rel, err = a.installer.upgradeLast()
 	}
-	if err := a.waited(err); err != nil {
+	if err := a.op.waited(err); err != nil {
 		return Outcome{}, err
 	}
 	if last, _ := a.store.state.Last(); last.Status != release.StatusDeployed {
@@ -374,129 +376,11 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	return Outcome{Action: did, Reason: reason, Revision: rel.Version, Healed: healed, Unstable: unstable}, nil
 }
 
-// install runs Helm's install. earlier are manifests of a failed first revision.
-func (a *apply) install(earlier []string) (*release.Release, error) {
-	if last, ok := a.store.state.Last(); ok {
-		if _, err := a.store.body(last); err != nil {
-			return nil, err // Helm would take a corrupted history for none
-		}
-	}
-	cfg, k := a.configuration(a.store)
-	k.applying, k.earlier, k.presumed, k.recreates = true, earlier, a.presumed, recreatedKinds(a.chart.Metadata())
-	if err := a.takeOverHooks(k); err != nil {
-		return nil, err
-	}
-	i := action.NewInstall(cfg)
-	i.ReleaseName = a.release
-	i.Namespace = a.home.options.Namespace
-	i.Timeout = a.home.options.Timeout
-	i.Replace = true // a kept history of an uninstalled release is no obstacle
-	i.SkipCRDs = true
-	i.TakeOwnership = true
-	i.DisableOpenAPIValidation = true
-	i.DisableHooks = a.home.dry != nil
-	i.Labels = a.labels()
-	rel, err := i.Run(a.chart.Copy(), a.module.Values)
-	if k.withdrawn != nil { // nothing was installed, so there is nothing to record
-		if last, ok := a.store.state.Last(); ok {
-			_, err := a.store.Delete(last.secret)
-			return nil, errors.Join(k.withdrawn, err)
-		}
-		return nil, k.withdrawn
-	}
-	return rel, err
-}
-
-// reinstall forgets a failed first revision and installs over what it left.
-func (a *apply) reinstall() (*release.Release, error) {
-	last, _ := a.store.state.Last()
-	failed, err := a.store.body(last)
-	if err != nil {
-		return nil, err
-	}
-	if err := a.removeLeftovers([]string{failed.Manifest}, a.manifest.objects, spareData); err != nil {
-		return nil, err
-	}
-	if _, err := a.store.Delete(last.secret); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
-		return nil, err
-	}
-	a.broken = failed
-	return a.install([]string{failed.Manifest})
-}
-
-// takeOverHooks decides what happens to the hooks that an earlier operation did not wait for to their end.
-func (a *apply) takeOverHooks(k *cluster) error {
-	if k.keeps = a.keeps; k.keeps != nil {
-		return nil
-	}
-	return k.settle(a.broken)
-}
-
-// sinceDeployed are the manifests of the last deployed revision and of those since; none when the newest is deployed.
-func (a *apply) sinceDeployed() (manifests []string, err error) {
-	for _, r := range a.store.state.sinceDeployed() {
-		rel, err := a.store.body(r)
-		if err != nil {
-			return nil, err
-		}
-		manifests = append(manifests, rel.Manifest)
-	}
-	return manifests, nil
-}
-
-// upgradeLast upgrades the newest revision.
-func (a *apply) upgradeLast() (*release.Release, error) {
-	earlier, err := a.sinceDeployed()
-	if err != nil {
-		return nil, err
-	}
-	if last, _ := a.store.state.Last(); last.Status == release.StatusFailed {
-		if a.broken, err = a.store.body(last); err != nil {
-			return nil, err
-		}
-	}
-	return a.upgrade(earlier)
-}
-
-// upgrade runs Helm's upgrade. Its base is the last deployed revision; what
-// failed ones created since would be forgotten, so their manifests go along. Helm's hooks are for another
-// version of the release: when only objects are put back, none runs (H14).
-func (a *apply) upgrade(earlier []string) (*release.Release, error) {
-	cfg, k := a.configuration(a.store)
-	k.applying, k.earlier, k.recreates = true, earlier, recreatedKinds(a.chart.Metadata())
-	if err := a.takeOverHooks(k); err != nil {
-		return nil, err
-	}
-	u := action.NewUpgrade(cfg)
-	u.Namespace = a.home.options.Namespace
-	u.Timeout = a.home.options.Timeout
-	u.ResetValues = true // without it, empty values silently mean the old ones
-	u.SkipCRDs = true
-	u.TakeOwnership = true
-	u.DisableOpenAPIValidation = true
-	u.DisableHooks = a.heals || a.home.dry != nil
-	u.Labels = a.labels()
-	return u.Run(a.release, a.chart.Copy(), a.module.Values)
-}
-
-// unlock marks an interrupted revision as failed, and does nothing else. The
-// write carries the resourceVersion that was read, so only one of two operators
-// gets the release.
-func (a *apply) unlock() error {
-	last, _ := a.store.state.Last()
-	rel, err := a.store.body(last)
-	if err != nil {
-		return err
-	}
-	rel.SetStatus(release.StatusFailed, fmt.Sprintf("interrupted in status %q", last.Status))
-	return a.store.Update(last.secret, rel)
-}
-
 // drop removes a corrupted record.
 func (a *apply) drop(c *corruptedError) (err error) {
 	ended := a.module.observed(Fallback)
 	defer func() { ended(err) }()
-	a.log.Warn("a corrupted release record is removed; the revision before it counts", "secret", c.secret, "err", c.err)
+	a.op.log.Warn("a corrupted release record is removed; the revision before it counts", "secret", c.secret, "err", c.err)
 	_, err = a.store.Delete(c.secret)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil

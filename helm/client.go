@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -46,9 +47,7 @@ func New(o Options) (*Client, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Timeout == 0 {
-		o.Timeout = defaultTimeout
-	}
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	c, err := connect(o)
 	if err != nil {
 		return nil, err

@@ -36,21 +36,21 @@ type cluster struct {
 	*kube.Client
 	op *operation
 
-	applying  bool     // the first manifest built is the one to apply
+	applying  bool     // the first manifest that Helm builds is the one to apply; set by Apply
 	target    string   // that manifest, once known
 	earlier   []string // manifests of failed revisions whose objects Helm forgets
 	recreates []string // kinds that are deleted and created when a field cannot change
-	presumed  bool     // the objects were not looked up
+	presumed  bool     // the objects do not exist, as far as is known: they were not looked up
 	withdrawn error    // why an install was taken back as a whole
-	secrets   []string // texts of Secrets, never shown in errors
 	undeleted []error  // why objects could not be deleted; Helm only says that
+	builder   *builder
+	hooks     *helmHooks
+}
 
-	// For hooks (resume.go): the records, what was built last, what is kept of an earlier operation, by the text
-	// of the hook, and the wait that was not waited for to its end.
-	releases *store
-	built    built
-	keeps    map[string]keep
-	cut      *waitError
+// builder makes objects of manifests.
+type builder struct {
+	op      *operation
+	secrets []string // texts of Secrets, never shown in errors
 }
 
 var (
@@ -79,32 +79,32 @@ func (k *cluster) Build(manifest io.Reader, validate bool) (kube.ResourceList, e
 	if k.applying && k.target == "" {
 		k.target = text
 	}
-	list, err := k.build(text, validate || k.applying && text == k.target)
+	list, err := k.builder.build(text, validate || k.applying && text == k.target)
 	if validate { // only hooks are
 		for _, info := range list {
-			k.annotate(info, text)
+			k.hooks.annotate(info, text)
 		}
 	}
-	k.built = built{text, list}
+	k.hooks.built = built{text, list}
 	return list, err
 }
 
-func (k *cluster) build(text string, strict bool) (kube.ResourceList, error) {
+func (b *builder) build(text string, strict bool) (kube.ResourceList, error) {
 	objects, err := manifest.Parse(text)
 	if err != nil {
 		return nil, err
 	}
-	k.secrets = append(k.secrets, secretTexts(objects)...)
+	b.secrets = append(b.secrets, secretTexts(objects)...)
 	list := make(kube.ResourceList, 0, len(objects))
 	var errs []error
 	for _, o := range objects {
-		k.op.mark(o, strict && !k.op.unmarked)
-		info, err := k.info(o)
+		b.op.mark(o, strict && !b.op.unmarked)
+		info, err := b.info(o)
 		switch {
-		case meta.IsNoMatchError(err) && k.op.home.dry != nil && strict:
-			k.op.home.dry.Note(dryrun.Change{Object: manifest.Of(o), Verb: dryrun.Created, Note: dryrun.NoteKind, After: o.Object})
+		case meta.IsNoMatchError(err) && b.op.home.dry != nil && strict:
+			b.op.home.dry.Note(dryrun.Change{Object: manifest.Of(o), Verb: dryrun.Created, Note: dryrun.NoteKind, After: o.Object})
 		case meta.IsNoMatchError(err) && !strict:
-			k.op.debug("%s is left out: its kind is no longer served", manifest.Of(o))
+			b.op.debug("%s is left out: its kind is no longer served", manifest.Of(o))
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s: %w", manifest.Of(o), err))
 		default:
@@ -114,22 +114,22 @@ func (k *cluster) build(text string, strict bool) (kube.ResourceList, error) {
 	return list, errors.Join(errs...)
 }
 
-func (k *cluster) info(o *unstructured.Unstructured) (*resource.Info, error) {
-	m, err := k.op.home.kinds.Mapping(o.GroupVersionKind())
+func (b *builder) info(o *unstructured.Unstructured) (*resource.Info, error) {
+	m, err := b.op.home.kinds.Mapping(o.GroupVersionKind())
 	if err != nil {
 		return nil, err
 	}
-	client, err := k.op.clientFor(m.GroupVersionKind.GroupVersion())
+	client, err := b.op.clientFor(m.GroupVersionKind.GroupVersion())
 	if err != nil {
 		return nil, err
 	}
 	if !kinds.Namespaced(m) {
 		o.SetNamespace("")
 	} else if o.GetNamespace() == "" {
-		o.SetNamespace(k.op.home.options.Namespace)
+		o.SetNamespace(b.op.home.options.Namespace)
 	}
-	if !k.op.unlabelled {
-		addLabels(o, k.op.home.options.Labels)
+	if !b.op.unlabelled {
+		addLabels(o, b.op.home.options.Labels)
 	}
 	return &resource.Info{Client: client, Mapping: m, Namespace: o.GetNamespace(), Name: o.GetName(), Object: o}, nil
 }
@@ -150,7 +150,7 @@ func addLabels(o *unstructured.Unstructured, labels map[string]string) {
 // the objects do not exist, one that does is adopted (H7), or all is taken back
 // when it belongs to another release.
 func (k *cluster) Create(list kube.ResourceList) (*kube.Result, error) {
-	if k.keptHook(list) != keepNothing {
+	if k.hooks.kept(list) != keepNothing {
 		return &kube.Result{}, nil
 	}
 	if !k.presumed {
@@ -236,7 +236,7 @@ func (k *cluster) withdraw(created kube.ResourceList) error {
 // Update implements kube.Interface for upgrades.
 func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	for _, text := range k.earlier {
-		forgotten, err := k.build(text, false)
+		forgotten, err := k.builder.build(text, false)
 		var away *kinds.AwayError
 		if errors.As(err, &away) || err != nil && isUnavailable(err) {
 			return &kube.Result{}, fmt.Errorf("objects of a failed revision: %w", err)
@@ -330,7 +330,7 @@ func byKind(list kube.ResourceList) []kube.ResourceList {
 func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force bool) (*kube.Result, error) {
 	base := slices.Clone(adopted)
 	for _, text := range k.earlier {
-		known, err := k.build(text, false)
+		known, err := k.builder.build(text, false)
 		if err != nil {
 			k.op.debug("the failed revision is no base for a merge: %v", err)
 			continue

@@ -11,6 +11,7 @@
 // 1,700 lines of code, to be read in this order:
 //
 //	apply.go      the walk, and Apply: one step, then State again until nothing is left
+//	install.go    install and upgrade, by Helm's actions
 //	state.go      State: what the release records in the cluster say
 //	render.go     Render: the manifest the chart makes of the values
 //	decide.go     Decide: state, checksum, absent objects → one step (pure)

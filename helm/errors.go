@@ -69,18 +69,18 @@ func problem(kind Kind, release, format string, args ...any) *Error {
 	return &Error{Kind: kind, Release: release, Err: fmt.Errorf(format, args...)}
 }
 
-// maxErrorText is the length at which texts of the API server are cut in the
-// middle: a refused object is quoted there as a whole.
+// maxErrorText is the length in bytes at which texts of the API server are cut in the middle: it
+// quotes a refused object as a whole.
 const maxErrorText = 1500
 
-// classify gives an error of Helm its kind. Helm joins errors as text, so the
-// kind comes from the context, from what the transport saw, and from words.
+// classify gives an error of Helm its kind and an advice, and removes texts of Secrets from it.
+// Helm joins errors as text, so the kind comes from the context, from what the transport saw, and
+// from words in the text.
 func classify(ctx context.Context, release string, op *operation, err error) error {
 	if err == nil {
 		return nil
 	}
-	var known *Error
-	if errors.As(err, &known) {
+	if _, ok := errors.AsType[*Error](err); ok {
 		return err
 	}
 	var failure failure
@@ -102,8 +102,9 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 	return &Error{Kind: kind, Release: release, Err: &opaque{text: text, advice: advice, cause: cause(ctx, kind, err)}}
 }
 
-// Advised is an error of Apply with the advice of somebody who knows more of the cause: for a kind that is not known, which
-// module has its definition. Other advice remains.
+// Advised is an error of Apply with a better advice, of a caller who knows more about the cause:
+// for an unknown kind, which module has its definition. It replaces only the general advice for
+// unknown kinds; any other advice remains.
 func Advised(err error, advice string) error {
 	var problem *Error
 	if !errors.As(err, &problem) {

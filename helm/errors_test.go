@@ -68,7 +68,7 @@ func TestClassify(t *testing.T) {
 	}
 	c := newOffline(t)
 	op := offline(t, c)
-	op.cluster = &cluster{op: op, secrets: []string{"word", "password-word"}}
+	op.cluster = &cluster{op: op, builder: &builder{secrets: []string{"word", "password-word"}}}
 	cause := fmt.Errorf("begin password-word %s field is immutable", strings.Repeat("ä", maxErrorText))
 	err := classify(t.Context(), "m", op, cause)
 	text := err.Error()

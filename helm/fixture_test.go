@@ -124,7 +124,7 @@ func (f *fixture) caughtUp() {
 func (f *fixture) known() map[string]State {
 	f.client.root.records.mu.Lock()
 	defer f.client.root.records.mu.Unlock()
-	return maps.Clone(f.client.root.records.known)
+	return maps.Clone(f.client.root.records.memory.known)
 }
 
 func (f *fixture) kindsCaughtUp() bool {
@@ -253,14 +253,10 @@ func write(t testing.TB, m Module, name, text string) {
 
 func (m Module) with(key string, value any) Module {
 	section := map[string]any{}
-	for k, v := range m.Values[m.Key].(map[string]any) {
-		section[k] = v
-	}
+	maps.Copy(section, m.Values[m.Key].(map[string]any))
 	section[key] = value
 	values := map[string]any{}
-	for k, v := range m.Values {
-		values[k] = v
-	}
+	maps.Copy(values, m.Values)
 	values[m.Key] = section
 	m.Values = values
 	return m

@@ -18,14 +18,6 @@ import (
 	"addon-operator/helm/charts"
 )
 
-// Most releases lie in the namespace of the operator. A module may name another one (H20). Each such
-// namespace is a home, which shares the connection and the charts with that of the operator; the methods of
-// Client find the right one.
-//
-// Where a release lies is also written down in the namespace of the operator: in a pointer, an empty object of the kind of
-// the records. So a release is found whose module is gone or names another namespace by now, without a right
-// to list anything elsewhere, and another operator's is never taken for ours.
-
 // Labels of a pointer, which has no content.
 const (
 	pointerOwner     = "addon-operator" // value of the label owner, which is "helm" for records
@@ -36,7 +28,14 @@ const (
 // the releases of two operators may share another one.
 const OperatorLabel = "moduleOperator"
 
-// home is a namespace with releases, and what is known of them.
+// home is a namespace with releases, and what is known of them. Most releases are in the namespace
+// of the operator; a module may name another one (H20). All homes share the connection and the
+// charts; the methods of Client find the right home.
+//
+// Where a release is, is also written down in the namespace of the operator: in a pointer, an empty
+// object of the kind of the records. So a release is found whose module is gone or names another
+// namespace by now, without a right to list anything elsewhere, and another operator's release is
+// never taken for ours.
 type home struct {
 	*connection
 	options  Options // Namespace is that of the home
@@ -69,7 +68,7 @@ func newHome(o Options, c *connection, all *homes) (*home, error) {
 // isRoot reports whether this is the operator's namespace.
 func (h *home) isRoot() bool { return h.options.Namespace == h.homes.root.options.Namespace }
 
-// homes are the namespaces with releases. They have one memory, whichever home asks.
+// homes are the namespaces with releases. There is one for each client; all homes point to it.
 type homes struct {
 	root   *home // the operator's namespace
 	charts *charts.Cache
@@ -77,14 +76,15 @@ type homes struct {
 	locks  *locks
 
 	mu       sync.Mutex
-	declared map[string]string // by module
-	pointers map[string]string // by release; nil: not read yet
+	declared map[string]string // by module: the namespaces that module.yaml files name
+	pointers map[string]string // by release: where it was installed; nil: not read yet
 	others   map[string]*home  // by namespace
 	begin    func(*home)       // to watch a namespace; nil: nothing is watched
 }
 
-// Place says which modules have their releases in namespaces of their own. Those that are not in the map
-// have them in the operator's. Place is called when modules were found, before the first Apply.
+// Place says which modules have their releases in namespaces of their own; all others have them in
+// the operator's. It is called when modules were found, before the first Apply, so that watches of
+// these namespaces begin before anything is written there.
 func (c *Client) Place(namespaces map[string]string) {
 	c.homes.mu.Lock()
 	c.homes.declared = maps.Clone(namespaces)
@@ -138,7 +138,8 @@ func (h *homes) has(namespace string) bool {
 	return namespace == h.root.options.Namespace || h.others[namespace] != nil
 }
 
-// of is the namespace of a release: where it was installed, where its module wants it, or that of the operator.
+// of is the namespace of a release: where it was installed, else where its module wants it, else
+// that of the operator.
 func (h *homes) of(release string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -158,6 +159,7 @@ func (h *homes) pointerOf(release string) string {
 	return h.pointers[release]
 }
 
+// noted remembers a pointer, or forgets it when the namespace is empty.
 func (h *homes) noted(release, namespace string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -171,7 +173,8 @@ func (h *homes) noted(release, namespace string) {
 	h.pointers[release] = namespace
 }
 
-// readPointers reads where releases lie, unless that is known and need not be read again.
+// readPointers reads where releases are, unless that is known and need not be read again. A pointer
+// that has disappeared is written again while its release exists.
 func (h *homes) readPointers(ctx context.Context, again bool) error {
 	h.mu.Lock()
 	before := maps.Clone(h.pointers)
@@ -201,8 +204,8 @@ func (h *homes) readPointers(ctx context.Context, again bool) error {
 	return nil
 }
 
-// keepPointer writes a pointer again that somebody has deleted, and reports whether its release may still be there: when
-// its module is removed, too, nothing else says where it is.
+// keepPointer writes a pointer again that was deleted, and reports whether its release may still
+// exist: if its module is removed, too, nothing else says where the release is.
 func (h *homes) keepPointer(ctx context.Context, release, namespace string) bool {
 	home, err := h.in(namespace)
 	if err != nil {
@@ -221,7 +224,8 @@ func (h *homes) keepPointer(ctx context.Context, release, namespace string) bool
 	return true
 }
 
-// holding returns the home of the namespace that a release lies in.
+// holding returns the home of the namespace that holds a release. Without a pointer it may still be
+// in the operator's namespace, where it was before its module named another one.
 func (h *homes) holding(ctx context.Context, release string) (*home, error) {
 	if err := h.readPointers(ctx, false); err != nil {
 		return nil, &Error{Kind: readKind(ctx, err), Release: release, Err: err}
@@ -239,8 +243,9 @@ func (h *homes) holding(ctx context.Context, release string) (*home, error) {
 	return h.in(at)
 }
 
-// wantedBy returns the home that a module names, whose name must be one of a release. Its release must not lie elsewhere: the
-// objects there would stay, or be deleted and lose their data; neither was asked for.
+// wantedBy returns the home that a module names. A release that exists elsewhere is an error: to
+// move it, its objects would have to stay, or to be deleted and lose their data, and neither was
+// asked for.
 func (h *homes) wantedBy(ctx context.Context, m Module) (*home, error) {
 	if err := chartutil.ValidateReleaseName(m.Name); err != nil {
 		return nil, problem(Invalid, m.Name, "the name of the module cannot be a release name: %w; use at most 53 characters a-z, 0-9 and '-'", err)
@@ -292,8 +297,9 @@ func (h *home) isOurs(ctx context.Context, release string) (bool, error) {
 	return op.store(state).ours()
 }
 
-// away lists the releases outside of the operator's namespace: those of modules that name one, and those that were
-// installed there by this operator. One that may not be read is left out with a warning: what is not listed is not deleted.
+// away lists the releases outside of the operator's namespace: those of modules that name one, and
+// those that this operator has installed there. One that may not be read is left out with a
+// warning: what is not listed is not deleted.
 func (h *homes) away(ctx context.Context) ([]string, error) {
 	if err := h.readPointers(ctx, true); err != nil {
 		return nil, err
@@ -324,34 +330,37 @@ func (h *homes) away(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
-// point writes down where a release lies, before anything of it is written. Another operator's release is refused.
-func (a *apply) point() error {
-	h := a.home
+// point writes down where a release is, before anything of it is written: a crash in between leaves
+// a pointer to nothing, which does no harm, and never a release that nobody finds. A release of
+// another operator is refused.
+func (op *operation) point(s State) error {
+	h := op.home
 	if h.isRoot() {
 		return nil
 	}
-	last, exists := a.store.state.Last()
+	last, exists := s.Last()
 	if by := last.labels[OperatorLabel]; exists && by != "" && by != h.homes.root.options.Namespace {
-		return problem(Foreign, a.release, "the release in namespace %s is of the addon-operator in namespace %s; name another namespace in module.yaml", h.options.Namespace, by)
+		return problem(Foreign, op.release, "the release in namespace %s is of the addon-operator in namespace %s; name another namespace in module.yaml", h.options.Namespace, by)
 	}
-	if h.dry != nil || h.homes.pointerOf(a.release) == h.options.Namespace {
+	if h.dry != nil || h.homes.pointerOf(op.release) == h.options.Namespace {
 		return nil
 	}
 	root := h.homes.root.objects
-	_, err := root.Create(a.ctx, h.pointer(a.release), metav1.CreateOptions{})
+	_, err := root.Create(op.ctx, h.pointer(op.release), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) { // of a release that is gone
-		if err = root.Delete(a.ctx, pointerName(a.release), metav1.DeleteOptions{}); err == nil || apierrors.IsNotFound(err) {
-			_, err = root.Create(a.ctx, h.pointer(a.release), metav1.CreateOptions{})
+		if err = root.Delete(op.ctx, pointerName(op.release), metav1.DeleteOptions{}); err == nil || apierrors.IsNotFound(err) {
+			_, err = root.Create(op.ctx, h.pointer(op.release), metav1.CreateOptions{})
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("write down in namespace %s that the release lies in %s: %w", h.homes.root.options.Namespace, h.options.Namespace, err)
 	}
-	h.homes.noted(a.release, h.options.Namespace)
+	h.homes.noted(op.release, h.options.Namespace)
 	return nil
 }
 
-// unpoint forgets where a release was. A pointer to nothing does no harm, so an error is none of the caller.
+// unpoint forgets where a release was. A pointer to nothing does no harm, so a failure is logged
+// and not returned.
 func (h *home) unpoint(ctx context.Context, release string) {
 	if h.dry != nil || h.homes.pointerOf(release) != h.options.Namespace || h.isRoot() {
 		return
@@ -373,18 +382,18 @@ func (h *home) pointer(release string) *corev1.Secret {
 
 func pointerName(release string) string { return "addon-operator.release." + release }
 
-// createNamespace makes the namespace of a release that does not exist (H20). It is never deleted: what is in it
-// may be of others.
-func (a *apply) createNamespace() error {
-	name := a.home.options.Namespace
-	if a.home.isRoot() {
+// createNamespace creates the namespace of a release if it does not exist (H20). It is never
+// deleted: others may have put objects there.
+func (op *operation) createNamespace() error {
+	name := op.home.options.Namespace
+	if op.home.isRoot() {
 		return nil
 	}
-	client, err := a.clientFor(schema.GroupVersion{Version: "v1"})
+	client, err := op.clientFor(schema.GroupVersion{Version: "v1"})
 	if err != nil {
 		return err
 	}
-	err = client.Get().Resource("namespaces").Name(name).Do(a.ctx).Error()
+	err = client.Get().Resource("namespaces").Name(name).Do(op.ctx).Error()
 	if err == nil || apierrors.IsForbidden(err) { // then the records say whether it is there
 		return nil
 	}
@@ -392,21 +401,21 @@ func (a *apply) createNamespace() error {
 		return fmt.Errorf("look at namespace %s: %w", name, err)
 	}
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
-	err = client.Post().Resource("namespaces").Body(object).Do(a.ctx).Error()
+	err = client.Post().Resource("namespaces").Body(object).Do(op.ctx).Error()
 	switch {
 	case apierrors.IsAlreadyExists(err):
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("namespace %s of the release does not exist and may not be created; create it, or allow the operator to create namespaces: %w", name, err)
 	case err != nil:
 		return fmt.Errorf("create namespace %s of the release: %w", name, err)
-	case a.home.dry == nil:
-		a.log.Info("the namespace of the release is created", "namespace", name)
+	case op.home.dry == nil:
+		op.log.Info("the namespace of the release is created", "namespace", name)
 	}
 	return nil
 }
 
-// namespaceFirst turns the error of a read that is forbidden into the cause, when that is known: without the namespace there are
-// no rules in it.
+// namespaceFirst replaces the error of a forbidden read by its cause, if that is a missing
+// namespace: without it there can be no RBAC rules in it.
 func (op *operation) namespaceFirst(err error) error {
 	if !apierrors.IsForbidden(err) || op.home.isRoot() {
 		return err

@@ -31,7 +31,9 @@ const (
 	maxPodMessage = 300
 )
 
-// HookWaits is how an operation waits for the Jobs and Pods of Helm hooks.
+// HookWaits is how an operation waits for the Jobs and Pods of Helm hooks. A Job may need hours, or
+// never finish, and Helm blocks until then: so the wait is visible to people, and can be given up
+// without ending the hook.
 type HookWaits struct {
 	// Until is closed when the operation must not wait any longer. What it waits for goes on in the cluster, and
 	// the next operation on the release waits for the same. nil: the wait ends with the operation or its timeout.
@@ -41,7 +43,7 @@ type HookWaits struct {
 	Report func(*HookWait)
 }
 
-// HookWait is a Helm hook that waits, as people see it.
+// HookWait is the state of a Helm hook that waits, for people.
 type HookWait struct {
 	Object  string // the Job or Pod: Kind namespace/name
 	Pod     string // name of the Pod that decides; empty while there is none
@@ -65,7 +67,8 @@ func (w HookWait) state() string {
 	return text
 }
 
-// waitError ends an operation whose hook has not finished. The Job or Pod is left as it is.
+// waitError ends an operation whose hook has not finished. The Job or Pod is left as it is, and the
+// next operation waits for it again (resume.go).
 type waitError struct {
 	wait    HookWait
 	timeout time.Duration // that is over; 0 when the wait was given up
@@ -88,13 +91,13 @@ func (e *waitError) Error() string {
 	return text + end
 }
 
-// IsWaiting reports that a Helm hook has not finished yet: nothing is wrong but that it takes so long.
+// IsWaiting reports that a Helm hook has not finished yet: nothing has failed.
 func IsWaiting(err error) bool {
 	var problem *Error
 	return errors.As(err, &problem) && problem.Kind == Waiting
 }
 
-// bind returns a context that ends with the waiting, too.
+// bind returns a context that also ends when the wait is given up.
 func (w HookWaits) bind(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if w.Until != nil {
@@ -109,11 +112,14 @@ func (w HookWaits) bind(ctx context.Context) (context.Context, context.CancelFun
 	return ctx, cancel
 }
 
-// observer looks at the Pods of one hook while it waits, and reports them.
+// observer looks at the Pods of one hook during the wait, and reports them. The watch of the Job
+// calls saw, its own goroutine looks; the mutex is for both. Only that goroutine, and ended after
+// it, use reported.
 type observer struct {
-	k     *cluster
-	info  *resource.Info
-	began time.Time
+	op      *operation
+	secrets []string // not shown
+	info    *resource.Info
+	began   time.Time
 
 	mu       sync.Mutex
 	object   *unstructured.Unstructured // as its watch has seen it last
@@ -121,12 +127,12 @@ type observer struct {
 	reported *HookWait
 }
 
-func (k *cluster) observe(info *resource.Info, timeout time.Duration) *observer {
+func (r *helmHooks) observe(info *resource.Info, timeout time.Duration) *observer {
 	now := time.Now()
-	return &observer{k: k, info: info, began: now, now: HookWait{Object: objectOfInfo(info).String(), Since: now, Until: now.Add(timeout)}}
+	return &observer{op: r.op, secrets: r.builder.secrets, info: info, began: now, now: HookWait{Object: objectOfInfo(info).String(), Since: now, Until: now.Add(timeout)}}
 }
 
-// saw takes over what the watch of the Job or Pod says.
+// saw takes over what the watch shows of the Job or Pod.
 func (o *observer) saw(u *unstructured.Unstructured) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -140,7 +146,8 @@ func (o *observer) saw(u *unstructured.Unstructured) {
 	}
 }
 
-// run looks again and again until ctx is done; ended waits for that.
+// run looks at the hook, first after at and then each podLook, until ctx is done. ended waits for
+// that, and reports the end of the wait.
 func (o *observer) run(ctx context.Context, at time.Duration) (ended func()) {
 	done := make(chan struct{})
 	go func() {
@@ -159,22 +166,23 @@ func (o *observer) run(ctx context.Context, at time.Duration) (ended func()) {
 	}()
 	return func() {
 		<-done
-		if o.reported != nil && o.k.op.waits.Report != nil {
-			o.k.op.waits.Report(nil)
+		if o.reported != nil && o.op.waits.Report != nil {
+			o.op.waits.Report(nil)
 		}
 	}
 }
 
-// look finds out what the hook waits for, and reports news.
+// look refreshes what is known, and reports changes. It is silent for the first moments of a hook
+// that makes progress.
 func (o *observer) look() {
 	stuck := o.refresh()
 	now := o.last()
-	if o.k.op.waits.Report == nil || !stuck && time.Since(now.Since) < patience && time.Since(o.began) < patience {
+	if o.op.waits.Report == nil || !stuck && time.Since(now.Since) < patience && time.Since(o.began) < patience {
 		return
 	}
 	if o.reported == nil || *o.reported != now {
 		o.reported = &now
-		o.k.op.waits.Report(&now)
+		o.op.waits.Report(&now)
 	}
 }
 
@@ -186,7 +194,7 @@ func (o *observer) refresh() (stuck bool) {
 	pod, state, message, stuck := o.state(object)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.now.Pod, o.now.State, o.now.Message = pod, state, shortMessage(message, o.k.secrets)
+	o.now.Pod, o.now.State, o.now.Message = pod, state, shortMessage(message, o.secrets)
 	return stuck
 }
 
@@ -210,12 +218,12 @@ func (o *observer) state(object *unstructured.Unstructured) (pod, state, message
 		state, message, stuck = podState(p)
 		return "", state, message, stuck
 	}
-	pods, err := o.k.GetPodList(o.info.Namespace, metav1.ListOptions{LabelSelector: "job-name=" + o.info.Name, Limit: hookPods})
+	pods, err := o.op.pods(o.info.Namespace, metav1.ListOptions{LabelSelector: "job-name=" + o.info.Name, Limit: hookPods})
 	if apierrors.IsForbidden(err) {
 		return "", "its Pods may not be listed", "", false
 	}
 	if err != nil {
-		o.k.op.debug("the Pods of a Helm hook cannot be listed now: %v", err)
+		o.op.debug("the Pods of a Helm hook cannot be listed now: %v", err)
 		last := o.last()
 		return last.Pod, last.State, last.Message, false
 	}

@@ -31,8 +31,7 @@ func NeedsOf(err error) (n Needs) {
 	if err == nil {
 		return n
 	}
-	var away *kinds.AwayError
-	if errors.As(err, &away) {
+	if away, ok := errors.AsType[*kinds.AwayError](err); ok {
 		n.APIs = append(n.APIs, away.Version)
 	}
 	text := err.Error()

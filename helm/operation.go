@@ -23,8 +23,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// operation is one Apply or Uninstall: everything that must not be shared
-// between goroutines, cheap to make, and bound to one context.
+// operation is one Apply or Uninstall: everything that must not be shared between goroutines, cheap
+// to make, and bound to one context. Helm's actions change what they are given, so nothing of it is
+// used twice.
 type operation struct {
 	ctx          context.Context
 	home         *home
@@ -32,19 +33,23 @@ type operation struct {
 	log          *slog.Logger
 	transport    *boundTransport
 	capabilities *chartutil.Capabilities
-	clients      map[schema.GroupVersion]rest.Interface
+	clients      map[schema.GroupVersion]rest.Interface      // by group and version, made when first needed
 	writes       func(Object) (written func(version string)) // Module.Writes
 	cluster      *cluster                                    // of the action that runs or ran last
 	// merge3 compares custom resources with what is in the cluster, too. Helm only
 	// compares their old and new manifests, which would leave drift in them.
 	merge3 bool
-	// unmarked leaves MarkLabel out, which the objects may lack.
+	// unmarked leaves MarkLabel out: a search for drift must not report its absence on older
+	// objects.
 	unmarked bool
-	// unlabelled leaves Options.Labels out.
+	// unlabelled leaves Options.Labels out: the objects of a release that was taken over get them
+	// with its next revision (adoptedLabel).
 	unlabelled bool
 	waits      HookWaits
 }
 
+// begin starts an operation: it asks for the kinds of the API server, which templates may ask
+// about, and makes a transport that ends with ctx.
 func (h *home) begin(ctx context.Context, name string) (*operation, error) {
 	op := &operation{
 		ctx:       ctx,
@@ -101,7 +106,7 @@ func (op *operation) secrets() []string {
 	if op.cluster == nil {
 		return nil
 	}
-	return op.cluster.secrets
+	return op.cluster.builder.secrets
 }
 
 // store makes the storage driver over the state that was just read.
@@ -128,7 +133,8 @@ func (op *operation) configuration(s *store) (*action.Configuration, *cluster) {
 	client := kube.New(getter{op})
 	client.Namespace = op.home.options.Namespace
 	client.Log = op.debug
-	op.cluster = &cluster{Client: client, op: op, releases: s}
+	b := &builder{op: op}
+	op.cluster = &cluster{Client: client, op: op, builder: b, hooks: &helmHooks{op: op, client: client, builder: b, releases: s}}
 	releases := storage.Init(s) // keeps all: the store makes room itself
 	releases.Log = op.debug
 	return &action.Configuration{
@@ -141,13 +147,13 @@ func (op *operation) configuration(s *store) (*action.Configuration, *cluster) {
 	}, op.cluster
 }
 
-// waited is the error of an action whose hook has not finished, else the one that Helm gives. Helm joins
-// errors as text.
+// waited is the error of an action: if a hook has not finished, that, and else what Helm returns.
+// Helm joins errors as text, so the cause is kept in the cluster.
 func (op *operation) waited(err error) error {
-	if err == nil || op.cluster == nil || op.cluster.cut == nil || op.ctx.Err() != nil {
+	if err == nil || op.cluster == nil || op.cluster.hooks.cut == nil || op.ctx.Err() != nil {
 		return err
 	}
-	return &Error{Kind: Waiting, Release: op.release, Err: op.cluster.cut}
+	return &Error{Kind: Waiting, Release: op.release, Err: op.cluster.hooks.cut}
 }
 
 // debug takes Helm's own log lines.

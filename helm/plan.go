@@ -46,7 +46,7 @@ func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
 	if err != nil {
 		return p, err
 	}
-	if a.store != nil && outcome.Action != Skipped && !a.heals {
+	if a.store != nil && outcome.Action != Skipped && !a.installer.heals {
 		last, _ := a.store.state.Last()
 		if rel, err := a.store.body(last); err == nil {
 			p.Hooks = hooksOf(rel, outcome.Action)
@@ -91,28 +91,28 @@ func (c *Client) Drift(ctx context.Context, m Module) (drifted []dryrun.Change, 
 	if err != nil {
 		return nil, false, err
 	}
-	a.merge3, a.unmarked = true, true
+	a.op.merge3, a.op.unmarked = true, true
 	if known, err = a.dryRunUpgrade(); err != nil || !known {
-		return nil, false, classify(ctx, m.Name, a.operation, err)
+		return nil, false, classify(ctx, m.Name, a.op, err)
 	}
 	return slices.DeleteFunc(trial.dry.Changes(), func(ch dryrun.Change) bool { return ch.Verb != dryrun.Changed }), true, nil
 }
 
 // dryRunUpgrade upgrades a release that is as it should be.
 func (a *apply) dryRunUpgrade() (settled bool, err error) {
-	state, err := a.home.records.read(a.ctx, a.release)
+	state, err := a.op.home.records.read(a.op.ctx, a.op.release)
 	if err != nil {
 		return false, err
 	}
-	a.store = a.operation.store(state)
-	if err := a.readLegacyChecksum(); err != nil {
+	a.store = a.op.store(state)
+	if err := a.others.readLegacyChecksum(); err != nil {
 		return false, err
 	}
 	if step, _ := Decide(a.store.state, a.manifest.checksum, nil); step != StepSkip {
 		return false, nil
 	}
 	last, _ := a.store.state.Last()
-	a.unlabelled = last.adopted()
+	a.op.unlabelled = last.adopted()
 	_, err = a.take(StepUpgrade, "")
 	return true, err
 }

@@ -3,6 +3,7 @@ package helm
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -46,11 +47,9 @@ func (t *boundTransport) known(req *http.Request) *http.Response {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if req.Method != http.MethodGet {
-		for path := range t.reads {
-			if path == req.URL.Path || strings.HasPrefix(path, req.URL.Path+"/") {
-				delete(t.reads, path)
-			}
-		}
+		maps.DeleteFunc(t.reads, func(path string, _ kept) bool {
+			return path == req.URL.Path || strings.HasPrefix(path, req.URL.Path+"/")
+		})
 		return nil
 	}
 	answer, ok := t.reads[req.URL.Path]

@@ -17,11 +17,16 @@ import (
 // know that: the inputs of its manifest, and the objects of it. While the inputs are the same, nothing is rendered and
 // parsed until there is something to do.
 
-// RenderedAnnotation is on the newest record of a release, and says what its manifest was rendered from, and which
-// objects it has. Charts that use lookup, or that render differently each time, have none (H6).
+// RenderedAnnotation is on the newest record of a release, and says what its manifest was rendered
+// from, and which objects it has. Charts that use lookup, or that render differently each time,
+// have none (H6).
+//
+// It makes restarts fast: while the inputs are the same, nothing is rendered or parsed until there
+// is something to do.
 const RenderedAnnotation = "addon-operator/rendered"
 
-// maxNote is the most that RenderedAnnotation takes, in bytes: the annotations of an object have 256 KiB.
+// maxNote bounds RenderedAnnotation, in bytes: all annotations of an object together may have 256
+// KiB.
 const maxNote = 64 << 10
 
 // note is RenderedAnnotation.
@@ -38,8 +43,9 @@ type note struct {
 	Objects [][4]string `json:"objects"`
 }
 
-// recall returns what was rendered for the newest record of a release, from the same inputs; nil when that is not
-// known. A question about an API that is away is one without an answer.
+// recall returns what was rendered for the newest record of a release from the same inputs; nil
+// when that is not known. If an API is away, a question of the templates about it has no answer, so
+// nothing is recalled.
 func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte) *rendered {
 	last, ok := h.records.remembered(op.release)
 	if !ok || h.dry != nil || last.Status != release.StatusDeployed || last.Checksum == "" || last.note == "" {
@@ -67,75 +73,77 @@ func (r Revision) id() string { return r.secret + "@" + r.resourceVersion }
 func (r *records) remembered(name string) (Revision, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.listed || r.doubted[name] {
+	if !r.memory.listed || r.memory.doubted[name] {
 		return Revision{}, false
 	}
-	return r.stateOf(name).Last()
+	return r.memory.stateOf(name).Last()
 }
 
 // forReal renders what was only recalled, for an operation that has something to do.
-func (a *apply) forReal() (err error) {
-	ended := a.module.observed(Template)
+func (t *target) forReal() (err error) {
+	ended := t.module.observed(Template)
 	defer func() { ended(err) }()
-	a.home.renderer.renders.forget(a.release)
+	t.op.home.renderer.renders.forget(t.op.release)
 	nothing := func(*operation, *charts.Chart, [sha256.Size]byte) *rendered { return nil }
-	if a.manifest, err = a.home.renderer.render(a.operation, a.module, a.chart, nothing); err != nil {
-		return renderProblem(a.ctx, a.operation, a.module, err)
+	if t.manifest, err = t.op.home.renderer.render(t.op, t.module, t.chart, nothing); err != nil {
+		return renderProblem(t.op.ctx, t.op, t.module, err)
 	}
 	return nil
 }
 
 // describe is RenderedAnnotation for a record: empty unless a second render, that of Helm, was equal.
-func (a *apply) describe(rel *release.Release) string {
-	if rel.Version != a.store.writing || rel.Info.Status != release.StatusDeployed {
+func (t *target) describe(rel *release.Release) string {
+	if rel.Version != t.store.writing || rel.Info.Status != release.StatusDeployed {
 		return ""
 	}
-	if a.home.renderer.recorded(rel) != a.manifest.checksum {
-		a.manifest.note = new(string)
+	if t.op.home.renderer.recorded(rel) != t.manifest.checksum {
+		t.manifest.note = new(string)
 	}
-	return a.note()
+	return t.note()
 }
 
-// renew notes on the newest record, which is as the module wants it, what it would be rendered from today: files of the
-// chart have changed that it does not print, or another build of the operator looks at it. It is no reason to fail.
-func (a *apply) renew() {
-	last, _ := a.store.state.Last()
-	if a.home.dry != nil || last.labels[ChecksumLabel] != a.manifest.checksum {
+// renew updates the annotation of a record that is up to date but was rendered from other inputs:
+// files of the chart have changed that no template prints, or another build of the operator looks
+// at it. A failure is only logged, because the release itself is right.
+func (t *target) renew() {
+	last, _ := t.store.state.Last()
+	if t.op.home.dry != nil || last.labels[ChecksumLabel] != t.manifest.checksum {
 		return
 	}
-	note := a.note()
+	note := t.note()
 	if note == "" || note == last.note {
 		return
 	}
-	err := a.store.change(last, func(record *metav1.ObjectMeta) {
+	err := t.store.change(last, func(record *metav1.ObjectMeta) {
 		metav1.SetMetaDataAnnotation(record, RenderedAnnotation, note)
 	})
 	if err != nil {
-		a.home.records.doubt(a.release)
-		a.debug("what the release is rendered from is not noted on its record: %v", err)
+		t.op.home.records.doubt(t.op.release)
+		t.op.debug("what the release is rendered from is not noted on its record: %v", err)
 	}
 }
 
-// note is RenderedAnnotation for what was rendered: empty for what must be rendered each time, and for too many objects.
-func (a *apply) note() string {
-	if a.manifest.note == nil {
-		text := a.makeNote()
-		a.manifest.note = &text
+// note is RenderedAnnotation for what was rendered: empty for charts that must be rendered each
+// time, and for too many objects.
+func (t *target) note() string {
+	if t.manifest.note == nil {
+		text := t.makeNote()
+		t.manifest.note = &text
 	}
-	return *a.manifest.note
+	return *t.manifest.note
 }
 
-func (a *apply) makeNote() string {
+func (t *target) makeNote() string {
 	const clock = `\{\{[^}]*\b(now|ago)\b` // two renders in a row agree about it
-	m := a.manifest
-	if m.volatile || m.record != "" || mentions(a.module, a.chart, clock) {
+	m := t.manifest
+	if m.volatile || m.record != "" || mentions(t.module, t.chart, clock) {
 		return ""
 	}
-	sum, err := valuesSum(a.module.Values)
+	sum, err := valuesSum(t.module.Values)
 	if err != nil {
 		return ""
 	}
-	n := note{Checksum: m.checksum, Inputs: a.home.renderer.sumOf(a.operation, a.chart, sum), Has: m.answers, Objects: make([][4]string, len(m.objects))}
+	n := note{Checksum: m.checksum, Inputs: t.op.home.renderer.sumOf(t.op, t.chart, sum), Has: m.answers, Objects: make([][4]string, len(m.objects))}
 	if m.lists {
 		n.All = m.inputs
 	}

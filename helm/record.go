@@ -21,7 +21,7 @@ import (
 	"addon-operator/helm/charts"
 )
 
-// Record is what the newest record of a release says.
+// Record is what the newest record of a release says. The command bring makes a module of it.
 type Record struct {
 	Release, Namespace string
 	Revision           int
@@ -82,7 +82,8 @@ func (c *Client) Record(ctx context.Context, name string) (Record, error) {
 	return r, nil
 }
 
-// elsewhere looks for a release with all drivers in all namespaces; where that is not allowed, it finds none.
+// elsewhere looks for a release with all drivers in all namespaces. Where that is not allowed, it
+// finds none.
 func (h *home) elsewhere(ctx context.Context, name string) (found []string) {
 	for _, driver := range []Driver{SecretDriver, ConfigMapDriver} {
 		list, err := h.metadata.Resource(driver.Resource()).List(ctx, metav1.ListOptions{LabelSelector: releaseSelector(name).String()})
@@ -99,6 +100,8 @@ func (h *home) elsewhere(ctx context.Context, name string) (found []string) {
 	return slices.Compact(found)
 }
 
+// read fills in what the body of the record says. Values are taken from its JSON text: Helm's type
+// would turn large numbers into floats.
 func (r *Record) read(s *store, last Revision) error {
 	rel, err := s.body(last)
 	if err != nil {
@@ -153,8 +156,8 @@ func orEmpty(text json.RawMessage) json.RawMessage {
 	return text
 }
 
-// absentFrom lists the subcharts that a release has. Chart.yaml declares them; what lies in charts/ without being
-// declared shows in the manifest only.
+// absentFrom lists the subcharts of a release. Chart.yaml declares them; a subchart in charts/ that
+// is not declared shows only in the sources of the manifest.
 func absentFrom(rel *release.Release) (absent []string) {
 	for _, d := range rel.Chart.Metadata.Dependencies {
 		if d != nil {
@@ -173,8 +176,9 @@ func absentFrom(rel *release.Release) (absent []string) {
 	return absent
 }
 
-// filesOf are the files of a chart as a record has it, which are those that were installed but for the comments in
-// Chart.yaml and values.yaml, subcharts, and what .helmignore names. Chart.lock is about subcharts only.
+// filesOf are the files of a chart as a record has it: those that were installed, without comments
+// in Chart.yaml and values.yaml, without subcharts, and without what .helmignore names. Chart.lock
+// is left out, because it is only about subcharts.
 func filesOf(c *chart.Chart, values json.RawMessage) (files []charts.File, err error) {
 	metadata, err := yaml.Marshal(c.Metadata)
 	if err != nil {
@@ -238,8 +242,9 @@ func writeIn(root *os.Root, f charts.File) error {
 	return errors.Join(err, file.Close())
 }
 
-// wasDeployed reports whether a revision is or was deployed, since the release was last uninstalled. Only what an interrupted
-// or failed installation leaves says that none was.
+// wasDeployed reports whether a revision was deployed at any time since the release was last
+// uninstalled. If not, only failed or interrupted installations are there, and the release may be
+// installed from the beginning (H9).
 func (s State) wasDeployed() bool {
 	for _, r := range reversed(s.Revisions) {
 		switch r.Status {

@@ -14,6 +14,14 @@ import (
 // everything carries its resourceVersion, and what is older than what is known
 // does not count.
 
+// recordMemory is what is known of the records; guarded by the lock of records.
+type recordMemory struct {
+	listed  bool // all records were read once
+	known   map[string]State
+	doubted map[string]bool   // releases whose last operation failed
+	removed map[string]string // secrets that we deleted, with their last resourceVersion
+}
+
 // watch prepares the memory to be fed by a watch on all release records, of
 // which it is the store.
 func (r *records) watch(changed func(release string), busy func(release string) bool) {
@@ -25,14 +33,14 @@ func (r *records) watch(changed func(release string), busy func(release string) 
 // Set implements metadataStore.
 func (r *records) Set(m *metav1.PartialObjectMetadata) {
 	if name, revision, err := revisionOf(&m.ObjectMeta); err == nil {
-		r.seen(name, func() bool { return r.put(name, revision) })
+		r.seen(name, func() bool { return r.memory.put(name, revision) })
 	}
 }
 
 // Unset implements metadataStore.
 func (r *records) Unset(m *metav1.PartialObjectMetadata) {
 	if name, revision, err := revisionOf(&m.ObjectMeta); err == nil {
-		r.seen(name, func() bool { return r.vanished(name, revision) })
+		r.seen(name, func() bool { return r.memory.vanished(name, revision) })
 	}
 }
 
@@ -44,7 +52,7 @@ func (r *records) Replace(all []*metav1.PartialObjectMetadata, at string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.replaceAll(statesOf(metas), at)
+	r.memory.replaceAll(statesOf(metas), at)
 }
 
 // WentBack makes the memory forget: the API server has gone back to an earlier state, and
@@ -53,8 +61,8 @@ func (r *records) Replace(all []*metav1.PartialObjectMetadata, at string) {
 func (r *records) WentBack() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.listed, r.watched = false, false
-	r.known, r.removed, r.doubted = nil, nil, nil
+	r.watched = false
+	r.memory = recordMemory{}
 }
 
 // Alive implements metadataStore.
@@ -102,8 +110,8 @@ func (r *records) copied(ctx context.Context) *records {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out.listed, out.watched, out.known = true, true, maps.Clone(r.known)
-	out.doubted = maps.Clone(r.doubted)
+	out.memory.listed, out.watched, out.memory.known = true, true, maps.Clone(r.memory.known)
+	out.memory.doubted = maps.Clone(r.memory.doubted)
 	out.ready = make(chan struct{})
 	close(out.ready)
 	return out
@@ -124,12 +132,19 @@ func (r *records) seen(name string, take func() bool) {
 	}
 }
 
+func (m *recordMemory) stateOf(name string) State {
+	if state, ok := m.known[name]; ok {
+		return state
+	}
+	return State{Release: name}
+}
+
 // put remembers a revision unless it is older than what is known.
-func (r *records) put(name string, fresh Revision) (changed bool) {
-	if gone, ok := r.removed[fresh.secret]; ok && !isNewer(fresh.resourceVersion, gone) {
+func (m *recordMemory) put(name string, fresh Revision) (changed bool) {
+	if gone, ok := m.removed[fresh.secret]; ok && !isNewer(fresh.resourceVersion, gone) {
 		return false
 	}
-	state := r.stateOf(name)
+	state := m.stateOf(name)
 	i := slices.IndexFunc(state.Revisions, func(known Revision) bool { return known.secret == fresh.secret })
 	if i >= 0 && !isNewer(fresh.resourceVersion, state.Revisions[i].resourceVersion) {
 		return false
@@ -141,21 +156,21 @@ func (r *records) put(name string, fresh Revision) (changed bool) {
 		revisions = append(revisions, fresh)
 		slices.SortFunc(revisions, byVersion)
 	}
-	r.setState(name, revisions)
+	m.setState(name, revisions)
 	return true
 }
 
 // vanished forgets a revision that the watch reports as deleted.
-func (r *records) vanished(name string, old Revision) (changed bool) {
-	delete(r.removed, old.secret)
-	state := r.stateOf(name)
+func (m *recordMemory) vanished(name string, old Revision) (changed bool) {
+	delete(m.removed, old.secret)
+	state := m.stateOf(name)
 	kept := slices.DeleteFunc(slices.Clone(state.Revisions), func(known Revision) bool {
 		return known.secret == old.secret && !isNewer(known.resourceVersion, old.resourceVersion)
 	})
 	if len(kept) == len(state.Revisions) {
 		return false
 	}
-	r.setState(name, kept)
+	m.setState(name, kept)
 	return true
 }
 
@@ -163,8 +178,8 @@ func (r *records) vanished(name string, old Revision) (changed bool) {
 func (r *records) wrote(name string, revision Revision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.removed, revision.secret)
-	r.put(name, revision)
+	delete(r.memory.removed, revision.secret)
+	r.memory.put(name, revision)
 }
 
 // deleted forgets a revision that we deleted. Until the watch reports it, what
@@ -172,54 +187,54 @@ func (r *records) wrote(name string, revision Revision) {
 func (r *records) deleted(name string, old Revision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	revisions := slices.DeleteFunc(slices.Clone(r.stateOf(name).Revisions), func(known Revision) bool { return known.secret == old.secret })
-	r.setState(name, revisions)
+	revisions := slices.DeleteFunc(slices.Clone(r.memory.stateOf(name).Revisions), func(known Revision) bool { return known.secret == old.secret })
+	r.memory.setState(name, revisions)
 	if r.ready != nil {
-		if r.removed == nil {
-			r.removed = map[string]string{}
+		if r.memory.removed == nil {
+			r.memory.removed = map[string]string{}
 		}
-		r.removed[old.secret] = old.resourceVersion
+		r.memory.removed[old.secret] = old.resourceVersion
 	}
 }
 
 // replace takes over a list of one release that is as of at. What is known to be
 // newer stays.
-func (r *records) replace(name string, listed []Revision, at string) {
-	kept := slices.DeleteFunc(slices.Clone(r.stateOf(name).Revisions), func(known Revision) bool {
+func (m *recordMemory) replace(name string, listed []Revision, at string) {
+	kept := slices.DeleteFunc(slices.Clone(m.stateOf(name).Revisions), func(known Revision) bool {
 		return !isNewer(known.resourceVersion, at)
 	})
-	r.setState(name, kept)
+	m.setState(name, kept)
 	for _, revision := range listed {
-		r.put(name, revision)
+		m.put(name, revision)
 	}
 }
 
-func (r *records) replaceAll(listed map[string]State, at string) {
-	maps.DeleteFunc(r.removed, func(secret, _ string) bool {
+func (m *recordMemory) replaceAll(listed map[string]State, at string) {
+	maps.DeleteFunc(m.removed, func(secret, _ string) bool {
 		return !slices.ContainsFunc(slices.Collect(maps.Values(listed)), func(s State) bool {
 			return slices.ContainsFunc(s.Revisions, func(v Revision) bool { return v.secret == secret })
 		})
 	})
-	names := maps.Clone(r.known)
+	names := maps.Clone(m.known)
 	if names == nil {
 		names = map[string]State{}
 	}
 	maps.Copy(names, listed)
 	for name := range names {
-		r.replace(name, listed[name].Revisions, at)
+		m.replace(name, listed[name].Revisions, at)
 	}
-	r.listed = true
+	m.listed = true
 }
 
-func (r *records) setState(name string, revisions []Revision) {
+func (m *recordMemory) setState(name string, revisions []Revision) {
 	if len(revisions) == 0 {
-		delete(r.known, name)
+		delete(m.known, name)
 		return
 	}
-	if r.known == nil {
-		r.known = map[string]State{}
+	if m.known == nil {
+		m.known = map[string]State{}
 	}
-	r.known[name] = State{Release: name, Revisions: revisions}
+	m.known[name] = State{Release: name, Revisions: revisions}
 }
 
 // isNewer compares resourceVersions of secrets. Ones that cannot be compared

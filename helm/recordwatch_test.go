@@ -22,61 +22,61 @@ func TestMemoryOfRecords(t *testing.T) {
 	}{
 		{"the watch reports our own write", func(r *records) bool {
 			r.wrote("m", rev(1, "10"))
-			return r.put("m", rev(1, "10"))
+			return r.memory.put("m", rev(1, "10"))
 		}, "1@10", false},
 		{"the watch is behind our second write", func(r *records) bool {
 			r.wrote("m", rev(1, "10"))
 			r.wrote("m", rev(1, "12"))
-			return r.put("m", rev(1, "10"))
+			return r.memory.put("m", rev(1, "10"))
 		}, "1@12", false},
 		{"somebody else changes a revision", func(r *records) bool {
 			r.wrote("m", rev(1, "99"))
-			return r.put("m", rev(1, "100"))
+			return r.memory.put("m", rev(1, "100"))
 		}, "1@100", true},
 		{"somebody else adds a revision", func(r *records) bool {
 			r.wrote("m", rev(2, "10"))
-			return r.put("m", rev(1, "11"))
+			return r.memory.put("m", rev(1, "11"))
 		}, "1@11 2@10", true},
 		{"the watch reports late what we deleted", func(r *records) bool {
 			r.wrote("m", rev(1, "10"))
 			r.deleted("m", rev(1, "10"))
-			return r.put("m", rev(1, "10")) || r.vanished("m", rev(1, "13"))
+			return r.memory.put("m", rev(1, "10")) || r.memory.vanished("m", rev(1, "13"))
 		}, "", false},
 		{"we deleted and created the same revision", func(r *records) bool {
 			r.wrote("m", rev(1, "10"))
 			r.deleted("m", rev(1, "10"))
 			r.wrote("m", rev(1, "12"))
-			return r.put("m", rev(1, "10")) || r.vanished("m", rev(1, "11"))
+			return r.memory.put("m", rev(1, "10")) || r.memory.vanished("m", rev(1, "11"))
 		}, "1@12", false},
 		{"somebody else creates what we deleted", func(r *records) bool {
 			r.wrote("m", rev(1, "10"))
 			r.deleted("m", rev(1, "10"))
-			return r.put("m", rev(1, "14"))
+			return r.memory.put("m", rev(1, "14"))
 		}, "1@14", true},
 		{"somebody else deletes", func(r *records) bool {
 			r.wrote("m", rev(1, "10"))
-			return r.vanished("m", rev(1, "11"))
+			return r.memory.vanished("m", rev(1, "11"))
 		}, "", true},
 		{"a list is older than our write", func(r *records) bool {
 			r.wrote("m", rev(1, "10"))
 			r.wrote("m", rev(2, "20"))
-			r.replaceAll(state(rev(1, "10")), "15")
+			r.memory.replaceAll(state(rev(1, "10")), "15")
 			return false
 		}, "1@10 2@20", false},
 		{"a list lacks what was known", func(r *records) bool {
 			r.wrote("m", rev(1, "10"))
-			r.replaceAll(nil, "15")
+			r.memory.replaceAll(nil, "15")
 			return false
 		}, "", false},
 		{"a list still has what we deleted", func(r *records) bool {
 			r.wrote("m", rev(1, "10"))
 			r.deleted("m", rev(1, "10"))
-			r.replaceAll(state(rev(1, "10")), "10")
+			r.memory.replaceAll(state(rev(1, "10")), "10")
 			return false
 		}, "", false},
 		{"versions that cannot be compared", func(r *records) bool {
 			r.wrote("m", rev(1, "a"))
-			return r.put("m", rev(1, "b"))
+			return r.memory.put("m", rev(1, "b"))
 		}, "1@b", true},
 	}
 	for _, tt := range tests {
@@ -87,7 +87,7 @@ func TestMemoryOfRecords(t *testing.T) {
 				t.Errorf("news: %v", news)
 			}
 			var got []string
-			for _, v := range r.stateOf("m").Revisions {
+			for _, v := range r.memory.stateOf("m").Revisions {
 				got = append(got, fmt.Sprintf("%d@%s", v.Version, v.resourceVersion))
 			}
 			if strings.Join(got, " ") != tt.want {
@@ -108,7 +108,7 @@ func TestOwnWriteIsSeenAtTheEndOfItsOperation(t *testing.T) {
 	end := l.lock("m")
 	r.seen("m", func() bool {
 		defer end()
-		return r.put("m", ours)
+		return r.memory.put("m", ours)
 	})
 	r.wrote("m", ours) // the answer to the write, before the end for all others
 	if len(told) > 0 {
@@ -116,7 +116,7 @@ func TestOwnWriteIsSeenAtTheEndOfItsOperation(t *testing.T) {
 	}
 
 	theirs := Revision{Version: 1, secret: secretName("m", 1), resourceVersion: "11"}
-	r.seen("m", func() bool { return r.put("m", theirs) })
+	r.seen("m", func() bool { return r.memory.put("m", theirs) })
 	if len(told) != 1 {
 		t.Errorf("a change by another client is reported %d times, want 1", len(told))
 	}

@@ -461,8 +461,8 @@ func TestUnlockConflict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := &apply{operation: op, module: m, store: op.store(state)}
-	second := &apply{operation: op, module: m, store: op.store(state)}
+	first := op.store(state)
+	second := op.store(state)
 	if err := first.unlock(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package helm
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -49,37 +48,48 @@ func (b built) is(list kube.ResourceList) bool {
 	return len(list) > 0 && len(b.list) > 0 && list[0] == b.list[0]
 }
 
-// keptHook is what to do with the hook that was built last.
-func (k *cluster) keptHook(list kube.ResourceList) keep {
-	if !k.built.is(list) {
+// helmHooks are the hooks of Helm that one action runs.
+type helmHooks struct {
+	op       *operation
+	client   *kube.Client
+	builder  *builder
+	releases *store
+	built    built
+	keeps    map[string]keep // of an earlier operation, by the text of the hook
+	cut      *waitError      // the wait that was not waited for to its end
+}
+
+// kept is what to do with the hook that was built last.
+func (r *helmHooks) kept(list kube.ResourceList) keep {
+	if !r.built.is(list) {
 		return keepNothing
 	}
-	return k.keeps[k.built.text]
+	return r.keeps[r.built.text]
 }
 
 // passed notes that a hook was waited for: whatever Helm does with it from now on is done.
-func (k *cluster) passed(list kube.ResourceList) {
-	if k.built.is(list) {
-		delete(k.keeps, k.built.text)
+func (r *helmHooks) passed(list kube.ResourceList) {
+	if r.built.is(list) {
+		delete(r.keeps, r.built.text)
 	}
 }
 
 // spares reports that objects of hooks must not be deleted: they are kept from an earlier operation, or a hook
 // that has not finished needs them.
-func (k *cluster) spares(list kube.ResourceList) bool {
-	return k.cut != nil || k.keptHook(list) != keepNothing
+func (r *helmHooks) spares(list kube.ResourceList) bool {
+	return r.cut != nil || r.kept(list) != keepNothing
 }
 
 // Delete implements kube.Interface: Helm deletes with it what hooks have made.
 func (k *cluster) Delete(list kube.ResourceList) (*kube.Result, []error) {
-	if k.spares(list) {
+	if k.hooks.spares(list) {
 		return &kube.Result{}, nil
 	}
 	return k.Client.Delete(list)
 }
 
 // annotate marks an object of a hook.
-func (k *cluster) annotate(info *resource.Info, text string) {
+func (r *helmHooks) annotate(info *resource.Info, text string) {
 	o, ok := info.Object.(*unstructured.Unstructured)
 	if !ok {
 		return
@@ -88,7 +98,7 @@ func (k *cluster) annotate(info *resource.Info, text string) {
 	if all == nil {
 		all = map[string]string{}
 	}
-	all[HookAnnotation] = hookMark(k.releases.revision(), text)
+	all[HookAnnotation] = hookMark(r.releases.revision(), text)
 	o.SetAnnotations(all)
 }
 
@@ -100,7 +110,7 @@ func hookMark(revision int, text string) string {
 // goOn finds out whether hooks of a record were begun by an operation that did not wait for their end, and keeps what
 // they have made. ranOnce says of a hook that has succeeded that the operation would run it for nothing else. It returns
 // the Jobs and Pods that are waited for; none: there is nothing to go on with.
-func (k *cluster) goOn(rel *release.Release, ranOnce func(*release.Hook) bool) (waiting []string, err error) {
+func (r *helmHooks) goOn(rel *release.Release, ranOnce func(*release.Hook) bool) (waiting []string, err error) {
 	keeps := map[string]keep{}
 	for _, h := range rel.Hooks {
 		switch {
@@ -110,7 +120,7 @@ func (k *cluster) goOn(rel *release.Release, ranOnce func(*release.Hook) bool) (
 				keeps[h.Manifest] = keepDone
 			}
 		default:
-			live, all, err := k.made(rel, h)
+			live, all, err := r.made(rel, h)
 			if err != nil {
 				return nil, err
 			}
@@ -125,14 +135,14 @@ func (k *cluster) goOn(rel *release.Release, ranOnce func(*release.Hook) bool) (
 		}
 	}
 	if len(waiting) > 0 {
-		k.keeps = keeps
+		r.keeps = keeps
 	}
 	return waiting, nil
 }
 
 // goOnAfterDelete is goOn for an uninstall that has come to its post-delete hooks: those before have succeeded, what they
 // needed is gone, and the end of one that was not waited for counts.
-func (k *cluster) goOnAfterDelete(rel *release.Release) error {
+func (r *helmHooks) goOnAfterDelete(rel *release.Release) error {
 	keeps := map[string]keep{}
 	for _, h := range rel.Hooks {
 		switch {
@@ -142,7 +152,7 @@ func (k *cluster) goOnAfterDelete(rel *release.Release) error {
 		case h.LastRun.Phase == release.HookPhaseSucceeded:
 			keeps[h.Manifest] = keepDone
 		default:
-			_, all, err := k.made(rel, h)
+			_, all, err := r.made(rel, h)
 			if err != nil {
 				return err
 			}
@@ -151,7 +161,7 @@ func (k *cluster) goOnAfterDelete(rel *release.Release) error {
 			}
 		}
 	}
-	k.keeps = keeps
+	r.keeps = keeps
 	return nil
 }
 
@@ -161,8 +171,9 @@ func beganAfterDelete(h *release.Hook) bool {
 }
 
 // made are the objects in the cluster that a hook of a record has made. all: none is missing.
-func (k *cluster) made(rel *release.Release, h *release.Hook) (live []*unstructured.Unstructured, all bool, err error) {
-	list, err := k.Build(bytes.NewBufferString(h.Manifest), false)
+func (r *helmHooks) made(rel *release.Release, h *release.Hook) (live []*unstructured.Unstructured, all bool, err error) {
+	list, err := r.builder.build(h.Manifest, false)
+	r.built = built{h.Manifest, list}
 	if err != nil {
 		return nil, false, err
 	}
@@ -210,8 +221,8 @@ func awaitedOf(objects []*unstructured.Unstructured) (awaited []string, failed b
 
 // settle deletes what Helm's delete policy says of hooks that were not waited for to their end, and that are not gone
 // on with: another manifest is wanted. rel is the record of their revision; nil for none.
-func (k *cluster) settle(rel *release.Release) error {
-	if rel == nil || k.op.home.dry != nil {
+func (r *helmHooks) settle(rel *release.Release) error {
+	if rel == nil || r.op.home.dry != nil {
 		return nil
 	}
 	for _, h := range rel.Hooks {
@@ -222,18 +233,18 @@ func (k *cluster) settle(rel *release.Release) error {
 		if h.LastRun.StartedAt.IsZero() || h.Kind == "CustomResourceDefinition" || !slices.Contains(h.DeletePolicies, policy) {
 			continue
 		}
-		live, _, err := k.made(rel, h)
+		live, _, err := r.made(rel, h)
 		if err != nil {
 			return err
 		}
 		if len(live) == 0 {
 			continue
 		}
-		list := k.built.list
-		if _, errs := k.Client.Delete(list); len(errs) > 0 {
+		list := r.built.list
+		if _, errs := r.client.Delete(list); len(errs) > 0 {
 			return errors.Join(errs...)
 		}
-		if err := k.WaitForDelete(list, k.op.home.options.Timeout); err != nil {
+		if err := r.awaitDeleted(list, r.op.home.options.Timeout); err != nil {
 			return err
 		}
 	}
@@ -257,7 +268,7 @@ func ranOnce(events ...release.HookEvent) func(*release.Hook) bool {
 // goOn lets an operation that did not wait for the end of a hook be gone on with, when the same manifest, or one from
 // the same inputs, is wanted (H14).
 func (a *apply) goOn(step Step, reason string) (Step, string, error) {
-	a.keeps = nil
+	a.installer.keeps = nil
 	last, ok := a.store.state.Last()
 	if !ok || !a.manifest.hooks {
 		return step, reason, nil
@@ -271,8 +282,7 @@ func (a *apply) goOn(step Step, reason string) (Step, string, error) {
 		return step, reason, nil
 	}
 	rel, err := a.store.body(last)
-	var corrupted *corruptedError
-	if errors.As(err, &corrupted) {
+	if _, ok := errors.AsType[*corruptedError](err); ok {
 		return step, reason, nil // the step drops it
 	}
 	if err != nil {
@@ -282,12 +292,12 @@ func (a *apply) goOn(step Step, reason string) (Step, string, error) {
 	if a.store.state.installs() {
 		once = ranOnce(release.HookPreInstall, release.HookPostInstall)
 	}
-	_, k := a.configuration(a.store)
-	waiting, err := k.goOn(rel, once)
+	_, k := a.op.configuration(a.store)
+	waiting, err := k.hooks.goOn(rel, once)
 	if err != nil || len(waiting) == 0 {
 		return step, reason, err
 	}
-	a.keeps = k.keeps
+	a.installer.keeps = k.hooks.keeps
 	return StepResume, fmt.Sprintf("revision %d still waits for %s", last.Version, strings.Join(waiting, ", ")), nil
 }
 
@@ -299,19 +309,19 @@ func (s State) installs() bool {
 }
 
 // resume runs the install or upgrade of the newest revision again, as the same revision.
-func (a *apply) resume() (did Action, rel *release.Release, err error) {
-	earlier, err := a.sinceDeployed()
+func (in *installer) resume() (did Action, rel *release.Release, err error) {
+	earlier, err := in.store.sinceDeployed()
 	if err != nil {
 		return "", nil, err
 	}
-	installs := a.store.state.installs()
-	if err := a.store.replaceLast(); err != nil {
+	installs := in.store.state.installs()
+	if err := in.store.replaceLast(); err != nil {
 		return "", nil, err
 	}
 	if installs {
-		rel, err = a.install(earlier)
+		rel, err = in.install(earlier)
 		return Installed, rel, err
 	}
-	rel, err = a.upgrade(earlier)
+	rel, err = in.upgrade(earlier)
 	return Upgraded, rel, err
 }

@@ -223,6 +223,7 @@ func TestHookOfAnotherManifestIsNotWaitedFor(t *testing.T) {
 		t.Fatal("a Job that has not finished is deleted")
 	}
 	m = m.with("arg", "two")
+	write(t, m, "templates/more.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: more}}")
 	done := f.applying(t.Context(), m)
 	f.eventually(func() bool { j := f.job("job"); return j != nil && j.UID != job.UID })
 	f.endPod("job", corev1.PodSucceeded)
@@ -232,6 +233,10 @@ func TestHookOfAnotherManifestIsNotWaitedFor(t *testing.T) {
 	f.wantRevisions("waits", "1 deployed")
 	if f.configMap("config")["arg"] != "two" {
 		t.Error("the new manifest is not applied")
+	}
+	more, err := f.kube.CoreV1().ConfigMaps(f.namespace).Get(t.Context(), "more", metav1.GetOptions{})
+	if err != nil || more.Labels[MarkLabel] != "waits" {
+		t.Errorf("an object of the new manifest has the labels %v: %v", more.Labels, err)
 	}
 }
 

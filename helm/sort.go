@@ -15,8 +15,9 @@ import (
 	"addon-operator/helm/manifest"
 )
 
-// sorted is what templates have printed, in the order of Helm. Each document is parsed once: Helm's own way to the same
-// result takes half of the time that an operator needs to start over releases that are as they should be.
+// sorted is what templates have printed, in Helm's order. Each document is parsed once: Helm's own
+// way to the same result takes half of the time that an operator needs to start when all releases
+// are up to date.
 type sorted struct {
 	hooks     []*release.Hook
 	manifests []releaseutil.Manifest
@@ -32,9 +33,10 @@ type parsed struct {
 // headMark is before the number of a document in the stub that Helm sorts in its place.
 const headMark = " # "
 
-// sortFiles sorts rendered files as Helm does, which parses them: values may have made them too large for that. Helm
-// gets stubs with what it looks at. Where something cannot be parsed it gets the documents themselves, and says what is
-// wrong in its own words.
+// sortFiles sorts rendered files as Helm does. Helm parses whole documents for that, and values may
+// have made them large, so it gets stubs with the fields that it looks at, each with the number of
+// its document. If anything cannot be parsed, Helm gets the documents themselves, so that the error
+// is in its own words.
 func sortFiles(files map[string]string) (*sorted, error) {
 	for _, name := range sortedKeys(files) {
 		if err := manifest.Check(files[name]); err != nil {
@@ -81,7 +83,7 @@ func sortFiles(files map[string]string) (*sorted, error) {
 	return s, nil
 }
 
-// sortWhole is the way of Helm.
+// sortWhole lets Helm parse everything.
 func sortWhole(files map[string]string) (*sorted, error) {
 	hooks, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
 	if err != nil {
@@ -94,6 +96,7 @@ func sortWhole(files map[string]string) (*sorted, error) {
 	return s, nil
 }
 
+// stubNumber returns the index of the document that a stub stands for.
 func stubNumber(stub string) (int, error) {
 	n, err := strconv.Atoi(stub[strings.LastIndex(stub, headMark)+len(headMark):])
 	if err != nil {
@@ -121,8 +124,8 @@ func parseOnce(document string) (head []byte, content parsed, err error) {
 	return head, checked(objects, err), nil
 }
 
-// headOf has what releaseutil.SimpleHead has, as it is written: Helm reads numbers as texts, and does not mind the
-// case of keys.
+// headOf keeps what releaseutil.SimpleHead reads, unchanged: Helm reads numbers as texts, and
+// ignores the case of keys.
 func headOf(fields map[string]any) ([]byte, error) {
 	head := only(fields, "apiVersion", "kind", "metadata")
 	for key, value := range head {
@@ -146,7 +149,7 @@ func only(fields map[string]any, names ...string) map[string]any {
 	return kept
 }
 
-// checked keeps of objects what is known by name. The documents may be large.
+// checked keeps only the names of objects: the documents may be large, and renders stay in memory.
 func checked(found []*unstructured.Unstructured, err error) (p parsed) {
 	if err != nil {
 		return parsed{errs: []error{err}}

@@ -50,8 +50,9 @@ type State struct {
 	Revisions []Revision
 }
 
-// surplus returns the oldest revisions that must go so that one more is within a
-// limit; 0 is none. The deployed one stays, whatever its age.
+// surplus returns the oldest revisions that must be deleted so that one more is within a limit; 0
+// is no limit. The deployed one stays however old it is: it is what the next upgrade is compared
+// with.
 func (s State) surplus(limit int) []Revision {
 	var out []Revision
 	deployed := slices.IndexFunc(reversed(s.Revisions), func(r Revision) bool { return r.Status == release.StatusDeployed })
@@ -74,9 +75,9 @@ func (s State) Last() (Revision, bool) {
 	return s.Revisions[len(s.Revisions)-1], true
 }
 
-// sinceDeployed returns what Helm looks past when the newest revision failed:
-// the revisions that came after the last one that was once deployed, and that
-// one itself, newest first. It is empty when the newest revision is deployed.
+// sinceDeployed returns the revisions that Helm ignores when the newest one failed: those after the
+// last one that was deployed, and that one itself, newest first. Objects of all of them may exist.
+// It is empty when the newest revision is deployed.
 func (s State) sinceDeployed() []Revision {
 	var out []Revision
 	for _, r := range reversed(s.Revisions) {
@@ -121,12 +122,9 @@ type records struct {
 	busy    func(release string) bool
 
 	mu      sync.Mutex
-	listed  bool
-	known   map[string]State
-	doubted map[string]bool   // releases whose last operation failed
-	removed map[string]string // secrets that we deleted, with their last resourceVersion
-	ready   chan struct{}     // closed when the watch has listed all, or cannot; nil: no watch
-	watched bool              // known is what the watch and our own writes say
+	memory  recordMemory
+	ready   chan struct{} // closed when the watch has listed all, or cannot; nil: no watch
+	watched bool          // known is what the watch and our own writes say
 }
 
 func (r *records) objects() metadata.ResourceInterface {
@@ -139,7 +137,7 @@ func (r *records) objects() metadata.ResourceInterface {
 func (r *records) read(ctx context.Context, name string) (State, error) {
 	watched := r.await(ctx)
 	r.mu.Lock()
-	listed, state, doubted := r.listed, r.stateOf(name), r.doubted[name]
+	listed, state, doubted := r.memory.listed, r.memory.stateOf(name), r.memory.doubted[name]
 	r.mu.Unlock()
 	if listed && doubted {
 		return r.reread(ctx, name)
@@ -153,7 +151,7 @@ func (r *records) read(ctx context.Context, name string) (State, error) {
 		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return r.stateOf(name), nil
+		return r.memory.stateOf(name), nil
 	}
 	if last, ok := state.Last(); ok {
 		current, err := r.isCurrent(ctx, name, last)
@@ -179,9 +177,9 @@ func (r *records) reread(ctx context.Context, name string) (State, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.replace(name, states[name].Revisions, at)
-	delete(r.doubted, name)
-	return r.stateOf(name), nil
+	r.memory.replace(name, states[name].Revisions, at)
+	delete(r.memory.doubted, name)
+	return r.memory.stateOf(name), nil
 }
 
 // readAll lists all releases of the namespace, consistently.
@@ -189,7 +187,7 @@ func (r *records) readAll(ctx context.Context) (map[string]State, error) {
 	if r.await(ctx) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return maps.Clone(r.known), nil
+		return maps.Clone(r.memory.known), nil
 	}
 	all, at, err := r.list(ctx, labels.Set{"owner": "helm"}, "")
 	if err != nil {
@@ -197,9 +195,9 @@ func (r *records) readAll(ctx context.Context) (map[string]State, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.replaceAll(all, at)
-	clear(r.doubted)
-	return maps.Clone(r.known), nil
+	r.memory.replaceAll(all, at)
+	clear(r.memory.doubted)
+	return maps.Clone(r.memory.known), nil
 }
 
 // isCurrent reports whether last is still the newest revision, unchanged.
@@ -260,17 +258,10 @@ func byVersion(a, b Revision) int { return a.Version - b.Version }
 func (r *records) doubt(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.doubted == nil {
-		r.doubted = map[string]bool{}
+	if r.memory.doubted == nil {
+		r.memory.doubted = map[string]bool{}
 	}
-	r.doubted[name] = true
-}
-
-func (r *records) stateOf(name string) State {
-	if state, ok := r.known[name]; ok {
-		return state
-	}
-	return State{Release: name}
+	r.memory.doubted[name] = true
 }
 
 func releaseSelector(name string) labels.Set {

@@ -63,7 +63,7 @@ type store struct {
 	historyMax int                           // revisions kept; 0 keeps all
 	checksum   func(*release.Release) string // of a new revision, where it is known only then; or nil
 	describe   func(*release.Release) string // RenderedAnnotation of a record; nil: none has it
-	replaces   *Revision                     // the next revision is this one again; nil: a new one
+	replaces   *Revision                     // the next Create writes this revision again, instead of a new one; nil for a new one
 	writing    int                           // the revision that was created last; 0 for none
 	keeps      func() bool                   // no revision may be deleted now; nil: all may
 }
@@ -115,8 +115,8 @@ func (s *store) Query(labels map[string]string) ([]*release.Release, error) {
 	return out, nil
 }
 
-// Create writes a new revision, and at the same time makes room for it (H7);
-// driver.ErrReleaseExists when another writer was faster.
+// Create writes a new revision, and deletes surplus ones at the same time (H7), because both cost a
+// request. It returns driver.ErrReleaseExists when another writer was faster.
 func (s *store) Create(key string, rel *release.Release) error {
 	if s.checksum != nil {
 		rel.Labels = maps.Clone(rel.Labels)
@@ -144,8 +144,8 @@ func (s *store) Create(key string, rel *release.Release) error {
 	return s.keep(created, rel)
 }
 
-// replaceLast makes room for an operation that goes on with the newest revision: Helm does not see it, and writes
-// it again as a new one.
+// replaceLast lets an operation continue with the newest revision: Helm does not see that revision,
+// so it computes the same number again, and Create writes over the record.
 func (s *store) replaceLast() error {
 	last, ok := s.state.Last()
 	if !ok {
@@ -159,8 +159,8 @@ func (s *store) replaceLast() error {
 	return nil
 }
 
-// recreate is Create of a revision whose record exists. What is known of the runs of its hooks stays, or a kill at
-// this moment would run them again.
+// recreate is Create of a revision whose record exists. What is known of the runs of its hooks is
+// kept, or a kill at this moment would run them again.
 func (s *store) recreate(key string, rel *release.Release) error {
 	old := *s.replaces
 	for _, h := range rel.Hooks {
@@ -173,7 +173,7 @@ func (s *store) recreate(key string, rel *release.Release) error {
 	return s.write(key, old, rel)
 }
 
-// revision is the one that the operation works on.
+// revision is the number of the revision that the operation works on.
 func (s *store) revision() int {
 	last, _ := s.state.Last()
 	return cmp.Or(s.writing, last.Version)
@@ -191,7 +191,7 @@ func (s *store) Update(key string, rel *release.Release) error {
 	return s.write(key, s.state.Revisions[i], rel)
 }
 
-// write replaces the record of a revision that did not change since it was read.
+// write replaces the record of a revision, unless it has changed since it was read.
 func (s *store) write(key string, old Revision, rel *release.Release) error {
 	secret, err := s.secretOf(key, rel)
 	if err != nil {
@@ -366,3 +366,28 @@ func (s *store) secretOf(key string, rel *release.Release) (*corev1.Secret, erro
 }
 
 func now() string { return strconv.FormatInt(time.Now().Unix(), 10) }
+
+// sinceDeployed are the manifests of the last deployed revision and of those since; none when the newest is deployed.
+func (s *store) sinceDeployed() (manifests []string, err error) {
+	for _, r := range s.state.sinceDeployed() {
+		rel, err := s.body(r)
+		if err != nil {
+			return nil, err
+		}
+		manifests = append(manifests, rel.Manifest)
+	}
+	return manifests, nil
+}
+
+// unlock marks an interrupted revision as failed, and does nothing else. The
+// write carries the resourceVersion that was read, so only one of two operators
+// gets the release.
+func (s *store) unlock() error {
+	last, _ := s.state.Last()
+	rel, err := s.body(last)
+	if err != nil {
+		return err
+	}
+	rel.SetStatus(release.StatusFailed, fmt.Sprintf("interrupted in status %q", last.Status))
+	return s.Update(last.secret, rel)
+}

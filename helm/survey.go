@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -163,9 +164,7 @@ func (l *live) resourceOf(o Object) (metadata.ResourceInterface, error) {
 // version of its API, and an omitted namespace.
 func (l *live) identity(o Object) Object {
 	o.GVK.Version = ""
-	if o.Namespace == "" {
-		o.Namespace = l.namespace
-	}
+	o.Namespace = cmp.Or(o.Namespace, l.namespace)
 	return o
 }
 
@@ -205,8 +204,7 @@ func (e *ownedError) Error() string {
 
 // HolderOf is the release that has the first object for which an Apply has failed because it belongs to another one; "" for none.
 func HolderOf(err error) string {
-	var owned *ownedError
-	if errors.As(err, &owned) {
+	if owned, ok := errors.AsType[*ownedError](err); ok {
 		return owned.owner.name
 	}
 	return ""

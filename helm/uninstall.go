@@ -16,10 +16,10 @@ import (
 	"addon-operator/helm/manifest"
 )
 
-// Uninstall deletes the objects of a release and its whole history (H12). A
-// missing release is no error: existed is false then. Whatever status a killed
-// operation left, Uninstall can be called again. Objects whose annotations do not name
-// the release as their owner stay.
+// Uninstall deletes the objects of a release and its whole history (H12). A missing release is no
+// error: existed is false then. It can be called again whatever a killed operation has left.
+// Objects whose annotations do not name the release as their owner stay (P2). Errors are of type
+// *Error.
 func (c *Client) Uninstall(ctx context.Context, name string, waits HookWaits) (existed bool, err error) {
 	home, err := c.homes.holding(ctx, name)
 	if err != nil {
@@ -28,9 +28,9 @@ func (c *Client) Uninstall(ctx context.Context, name string, waits HookWaits) (e
 	return home.remove(ctx, name, false, waits)
 }
 
-// Purge is Uninstall for a release whose module is gone (G7). No one asked for it, so
-// it trusts the record less: a release that Ours does not know counts as missing, and the
-// Helm hooks of the chart do not run.
+// Purge is Uninstall for a release whose module is gone (G7). No person asked for it, so it trusts
+// the record less: a release that Ours does not know counts as missing, and the Helm hooks of the
+// chart do not run.
 func (c *Client) Purge(ctx context.Context, name string) (existed bool, err error) {
 	home, err := c.homes.holding(ctx, name)
 	if err != nil {
@@ -39,7 +39,9 @@ func (c *Client) Purge(ctx context.Context, name string) (existed bool, err erro
 	return home.remove(ctx, name, true, HookWaits{})
 }
 
-// remove is Uninstall and Purge.
+// remove is Uninstall and Purge. The records are read again, because other clients write them, too;
+// what is remembered of the release is forgotten even after a failure, which may have deleted a
+// part.
 func (h *home) remove(ctx context.Context, name string, purge bool, waits HookWaits) (existed bool, err error) {
 	defer h.locks.lock(name)()
 	op, err := h.begin(ctx, name)
@@ -78,8 +80,8 @@ func (h *home) remove(ctx context.Context, name string, purge bool, waits HookWa
 	return true, classify(ctx, name, op, err)
 }
 
-// Ours returns those of the given releases that this operator has installed, or an older
-// one whose marks it understands (P2, H6). All others are of people and other programs.
+// Ours returns those of the given releases that this operator has installed, or an older one whose
+// marks it understands (P2, H6). All others belong to people and other programs.
 func (c *Client) Ours(ctx context.Context, releases []string) (ours []string, err error) {
 	if len(releases) == 0 {
 		return nil, nil
@@ -127,8 +129,7 @@ func (s *store) ours() (bool, error) {
 		return false, nil
 	}
 	rel, err := s.body(last)
-	var corrupted *corruptedError
-	if errors.As(err, &corrupted) {
+	if _, ok := errors.AsType[*corruptedError](err); ok {
 		return false, nil
 	}
 	if err != nil {
@@ -143,7 +144,9 @@ func (s *store) marked() bool {
 	return slices.ContainsFunc(s.state.Revisions, func(r Revision) bool { return r.labels[ChecksumLabel] != "" || r.labels[revisionLabel] != "" })
 }
 
-// uninstall deletes the objects of the newest revision, and what older ones left.
+// uninstall deletes the objects of the newest revision, and those that older revisions have left.
+// All kinds must be reachable first: an object whose API does not answer would be taken for
+// deleted, and its record would be gone.
 func (op *operation) uninstall(s *store, hooks bool) error {
 	if err := op.dropCorrupted(s); err != nil {
 		return err
@@ -173,7 +176,7 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 		return err
 	}
 	cfg, k := op.configuration(s)
-	s.keeps = func() bool { return k.cut != nil } // Helm forgets the release, whatever a post-delete hook does
+	s.keeps = func() bool { return k.hooks.cut != nil } // Helm forgets the release, whatever a post-delete hook does
 	u := action.NewUninstall(cfg)
 	u.Timeout = op.home.options.Timeout
 	u.IgnoreNotFound = true
@@ -194,7 +197,7 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 	return nil
 }
 
-// removeDropped deletes the objects of older manifests that the newest revision has no longer.
+// removeDropped deletes the objects of older manifests that the newest revision no longer has.
 func (op *operation) removeDropped(others []string, newest *release.Release) error {
 	if len(others) == 0 {
 		return nil
@@ -210,29 +213,29 @@ func (op *operation) removeDropped(others []string, newest *release.Release) err
 	return op.removeLeftovers(others, kept, spareNothing)
 }
 
-// goOnDeleting goes on with the hooks of an uninstall that did not wait for their end. What other operations have left
-// of theirs is deleted as its policy says.
+// goOnDeleting continues with the hooks of an uninstall that an earlier attempt did not wait for to
+// the end. What other operations have left of their hooks is deleted as its policy says.
 func (op *operation) goOnDeleting(k *cluster, newest *release.Release) error {
 	if newest.Info.Status == release.StatusDeployed {
 		return nil
 	}
 	if newest.Info.Status != release.StatusUninstalling {
-		return k.settle(newest)
+		return k.hooks.settle(newest)
 	}
 	if slices.ContainsFunc(newest.Hooks, beganAfterDelete) {
 		op.log.Info("the uninstall goes on with its post-delete hooks")
-		return k.goOnAfterDelete(newest)
+		return k.hooks.goOnAfterDelete(newest)
 	}
-	waiting, err := k.goOn(newest, func(h *release.Hook) bool { return slices.Equal(h.Events, []release.HookEvent{release.HookPreDelete}) })
+	waiting, err := k.hooks.goOn(newest, func(h *release.Hook) bool { return slices.Equal(h.Events, []release.HookEvent{release.HookPreDelete}) })
 	if len(waiting) > 0 {
 		op.log.Info("the uninstall goes on waiting for Helm hooks", "objects", waiting)
 	}
 	return err
 }
 
-// owned leaves out what an uninstall must not delete, though the record lists it: objects
-// whose annotations do not name this release, and objects that ask to be kept (P2). One that
-// cannot be looked at is an error, because without the record it would never be deleted.
+// owned leaves out what an uninstall must not delete, although the record lists it: objects whose
+// annotations do not name this release, and objects with the policy keep (P2). An object that
+// cannot be read is an error: once the record is gone, nobody would delete it.
 func (k *cluster) owned(list kube.ResourceList) (kube.ResourceList, error) {
 	var ours kube.ResourceList
 	var stay []string
@@ -279,13 +282,9 @@ type spared func(Object) bool
 
 func spareNothing(Object) bool { return false }
 
-// spareData spares what takes data along when it goes.
+// spareData spares kinds whose deletion would delete data.
 func spareData(o Object) bool {
-	switch o.GVK.Kind {
-	case "PersistentVolumeClaim", "PersistentVolume", "Namespace", "CustomResourceDefinition":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"PersistentVolumeClaim", "PersistentVolume", "Namespace", "CustomResourceDefinition"}, o.GVK.Kind)
 }
 
 // removeLeftovers deletes objects of older manifests that are not in keep, if
@@ -319,6 +318,7 @@ func (op *operation) removeLeftovers(manifests []string, keep []Object, spare sp
 	return nil
 }
 
+// removeLeftover deletes one object, if it is the one that was looked at (UID).
 func (op *operation) removeLeftover(o Object) error {
 	live, exists, err := op.home.live.look(op.ctx, o)
 	if err != nil || !exists || ownerIn(live) != op.us() || live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {

@@ -22,17 +22,18 @@ import (
 	"addon-operator/helm/charts"
 )
 
-// A chart whose templates ask for random values, keys or the time renders another manifest each
-// time. An upgrade for each of them would restart what it deploys at each start of the operator, and
-// is what loops live on (H6). So such a chart is upgraded when its inputs change: files, values,
-// labels, the kinds that it asks about, the operator itself, and what lookup finds. What changes all the time in
-// the cluster would upgrade it all the time, so that happens with a backoff.
-
-// InputsLabel holds the checksum of what a manifest was rendered from.
+// InputsLabel holds the checksum of what a manifest was rendered from (inputsOf).
+//
+// A chart whose templates use random values, keys or the time renders another manifest each time.
+// An upgrade for each would restart its workloads at each start of the operator, and begin loops
+// (H6). So such a chart is upgraded only when its inputs change: files, values, labels, the kinds
+// that it asks about, the operator itself, and what lookup finds. The last may change all the time,
+// so for that there is a backoff.
 const InputsLabel = "moduleInputs"
 
-// inputsOf sums up all that determines the manifest of a module, but for chance, the time and lookup. A kind
-// that no template asks about is no input: a new CRD must not give each chart with a random password another one.
+// inputsOf is the checksum of all that determines the manifest of a module, except randomness, the
+// time and lookup. A kind that no template asks about is no input: a new CRD must not give each
+// chart with a random password another one.
 func (r *renderer) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]byte, answers map[string]bool, lists bool) string {
 	if lists {
 		return r.sumWith(op, ch, values, op.capabilities.APIVersions)
@@ -56,20 +57,21 @@ func (r *renderer) sumOf(op *operation, ch *charts.Chart, values [sha256.Size]by
 	return hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
 }
 
-// labels keep on the new revision what decides about the next one.
-func (a *apply) labels() map[string]string {
-	all := map[string]string{ChecksumLabel: a.manifest.checksum, InputsLabel: a.manifest.inputs}
-	if a.manifest.volatile {
-		all[LookupsLabel] = a.manifest.lookups
+// labels are put on the new revision, so that they are there for the decision about the next one.
+func (t *target) labels() map[string]string {
+	all := map[string]string{ChecksumLabel: t.manifest.checksum, InputsLabel: t.manifest.inputs}
+	if t.manifest.volatile {
+		all[LookupsLabel] = t.manifest.lookups
 	}
-	if a.store.operator != "" {
-		all[OperatorLabel] = a.store.operator
+	if t.store.operator != "" {
+		all[OperatorLabel] = t.store.operator
 	}
 	return all
 }
 
-// recorded is the checksum of what Helm has rendered for a record. It renders once more than we do: a chart that
-// makes a password and looks it up later has got another one by then, which it finds from now on.
+// recorded is the checksum of what Helm has rendered for a record. Helm renders once more than we
+// do: a chart that makes a password and looks it up later has got another one by then, which it
+// finds from now on.
 func (r *renderer) recorded(rel *release.Release) string {
 	const begin = "---\n# Source: "
 	var manifests []releaseutil.Manifest
@@ -143,25 +145,25 @@ func (a *apply) hold() (outcome Outcome, held bool) {
 	if outcome.Unstable = a.unstable(); outcome.Unstable == "" {
 		return outcome, false // what lookup finds has changed
 	}
-	outcome.Again = a.home.repeats.wait(a.release, a.manifest.inputs, time.Now(), a.home.dry == nil)
+	outcome.Again = a.op.home.repeats.wait(a.op.release, a.manifest.inputs, time.Now(), a.op.home.dry == nil)
 	outcome.Reason = "the chart renders differently each time, and what it looks up in the cluster has changed: such upgrades wait longer and longer"
 	return outcome, outcome.Again > 0
 }
 
 // unstable names the first template whose output differs although all its inputs are the same, with
 // the line: random values, the time, lookup of changing objects. It is empty for other charts.
-func (a *apply) unstable() string {
-	if a.manifest.unstable == nil {
-		text := a.home.renderer.unstable(a.operation, a.module, a.chart, a.manifest)
-		a.manifest.unstable = &text
+func (t *target) unstable() string {
+	if t.manifest.unstable == nil {
+		text := t.op.home.renderer.unstable(t.op, t.module, t.chart, t.manifest)
+		t.manifest.unstable = &text
 	}
-	return *a.manifest.unstable
+	return *t.manifest.unstable
 }
 
 // fickle is what is known when two renders in a row are equal and the one before was not.
-func (a *apply) fickle() string {
+func (t *target) fickle() string {
 	text := "another manifest than that of the last revision"
-	if found := culprit(a.chart.Copy(), ""); found != "" {
+	if found := culprit(t.chart.Copy(), ""); found != "" {
 		text += ": " + found
 	}
 	return text

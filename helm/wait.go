@@ -24,12 +24,12 @@ import (
 // deletePoll is how often a deleted hook object is looked for.
 const deletePoll = 250 * time.Millisecond
 
-// WatchUntilReady waits for the Jobs and Pods of a hook. Helm's own waits on
-// after the operation is cancelled. A hook that an earlier operation has finished is
-// not waited for: it may be gone.
+// WatchUntilReady waits for the Jobs and Pods of a hook. Helm's own waiting goes on after the
+// operation is cancelled. A hook that an earlier attempt has seen finish is not waited for: its
+// delete policy may have removed it.
 func (k *cluster) WatchUntilReady(list kube.ResourceList, timeout time.Duration) error {
-	kept := k.keptHook(list)
-	defer k.passed(list)
+	kept := k.hooks.kept(list)
+	defer k.hooks.passed(list)
 	if kept == keepDone {
 		return nil
 	}
@@ -38,21 +38,22 @@ func (k *cluster) WatchUntilReady(list kube.ResourceList, timeout time.Duration)
 		if kind != "Job" && kind != "Pod" {
 			continue
 		}
-		if err := k.watchUntilDone(info, timeout, kept == keepRunning); err != nil {
+		if err := k.hooks.watchUntilDone(info, timeout, kept == keepRunning); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// watchUntilDone waits for one Job or Pod. When it has not finished at the end of the timeout, or when
-// waiting is given up, k.cut says so: it has not failed, and nothing of it may be deleted.
-func (k *cluster) watchUntilDone(info *resource.Info, timeout time.Duration, known bool) error {
-	ctx, cancel := context.WithTimeout(k.op.ctx, timeout)
+// watchUntilDone waits for one Job or Pod. If it has not finished at the end of the timeout, or if
+// the wait is given up, r.cut says so: the hook has not failed, so nothing of it may be deleted,
+// and the next attempt waits on.
+func (r *helmHooks) watchUntilDone(info *resource.Info, timeout time.Duration, known bool) error {
+	ctx, cancel := context.WithTimeout(r.op.ctx, timeout)
 	defer cancel()
-	ctx, leave := k.op.waits.bind(ctx)
+	ctx, leave := r.op.waits.bind(ctx)
 	defer leave()
-	seen := k.observe(info, timeout)
+	seen := r.observe(info, timeout)
 	look := firstLook
 	if known {
 		look = 0
@@ -78,14 +79,14 @@ func (k *cluster) watchUntilDone(info *resource.Info, timeout time.Duration, kno
 	if over && seen.last().State == "" {
 		seen.refresh()
 	}
-	k.cut = &waitError{wait: seen.last()}
+	r.cut = &waitError{wait: seen.last()}
 	if over {
-		k.cut.timeout = timeout
+		r.cut.timeout = timeout
 	}
-	if k.op.ctx.Err() != nil {
-		return k.op.ctx.Err()
+	if r.op.ctx.Err() != nil {
+		return r.op.ctx.Err()
 	}
-	return k.cut
+	return r.cut
 }
 
 // finished reports whether a Job or a Pod is done; a failed one is an error.
@@ -113,26 +114,29 @@ func finished(u *unstructured.Unstructured) (bool, error) {
 	return false, nil
 }
 
-// WaitForDelete implements kube.InterfaceExt: hooks are deleted before they are
-// created again. A deletion that takes long, because of a finalizer, is a wait like that for a hook.
+// WaitForDelete implements kube.InterfaceExt: hooks are deleted before they are created again. A
+// deletion that takes long, because of a finalizer, is reported like the wait for a hook.
 func (k *cluster) WaitForDelete(list kube.ResourceList, timeout time.Duration) error {
-	if k.spares(list) {
+	return k.hooks.awaitDeleted(list, timeout)
+}
+
+func (r *helmHooks) awaitDeleted(list kube.ResourceList, timeout time.Duration) error {
+	if r.spares(list) {
 		return nil
 	}
 	for _, info := range list {
-		if err := k.watchUntilGone(info, timeout); err != nil {
+		if err := r.watchUntilGone(info, timeout); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// watchUntilGone waits until an object of a hook is deleted. When it is not at the end of the timeout, or when waiting is given
-// up, k.cut says so.
-func (k *cluster) watchUntilGone(info *resource.Info, timeout time.Duration) error {
-	ctx, leave := k.op.waits.bind(k.op.ctx)
+// watchUntilGone waits until an object of a hook is deleted. r.cut is set as by watchUntilDone.
+func (r *helmHooks) watchUntilGone(info *resource.Info, timeout time.Duration) error {
+	ctx, leave := r.op.waits.bind(r.op.ctx)
 	defer leave()
-	seen := k.observe(info, timeout)
+	seen := r.observe(info, timeout)
 	seen.now.Deleted = true
 	ended := seen.run(ctx, firstLook)
 	err := awaitGone(ctx, info, timeout, seen.saw)
@@ -142,15 +146,15 @@ func (k *cluster) watchUntilGone(info *resource.Info, timeout time.Duration) err
 	if !wait.Interrupted(err) {
 		return err
 	}
-	if k.op.ctx.Err() != nil {
-		return k.op.ctx.Err()
+	if r.op.ctx.Err() != nil {
+		return r.op.ctx.Err()
 	}
 	seen.refresh()
-	k.cut = &waitError{wait: seen.last()}
+	r.cut = &waitError{wait: seen.last()}
 	if over {
-		k.cut.timeout = timeout
+		r.cut.timeout = timeout
 	}
-	return k.cut
+	return r.cut
 }
 
 // awaitGone waits until an object is deleted, and shows it to saw each time that it is still there.
@@ -168,14 +172,18 @@ func awaitGone(ctx context.Context, info *resource.Info, timeout time.Duration, 
 	})
 }
 
-// GetPodList implements kube.InterfaceLogs. Helm's own needs a client that only
-// its own IsReachable makes.
+// GetPodList implements kube.InterfaceLogs. Helm's own needs a client that only its method
+// IsReachable makes, which the operator does not call.
 func (k *cluster) GetPodList(namespace string, o metav1.ListOptions) (*corev1.PodList, error) {
-	core, err := typedcorev1.NewForConfig(k.op.config())
+	return k.op.pods(namespace, o)
+}
+
+func (op *operation) pods(namespace string, o metav1.ListOptions) (*corev1.PodList, error) {
+	core, err := typedcorev1.NewForConfig(op.config())
 	if err != nil {
 		return nil, err
 	}
-	return core.Pods(namespace).List(k.op.ctx, o)
+	return core.Pods(namespace).List(op.ctx, o)
 }
 
 // OutputContainerLogsForPodList implements kube.InterfaceLogs.

@@ -54,6 +54,9 @@ type presenceReport = struct {
 // every object, whatever the chart says.
 const managedByHelm = "app.kubernetes.io/managed-by=Helm"
 
+// Health is how one object is doing.
+type Health = health.Health
+
 // News is what the watches report, each from a goroutine of a watch. All must
 // return at once.
 type News struct {
@@ -63,7 +66,7 @@ type News struct {
 	// Changed: another client wrote or deleted the records of this release.
 	Changed func(release string)
 	// Health: an object that belongs to a release of the namespace is doing so now; nil: nothing is read for that.
-	Health func(Object, health.Health)
+	Health func(Object, Health)
 }
 
 // Watch makes the Client see what others do to releases and their objects,

@@ -61,17 +61,23 @@ func (r *Releases) undeploy(name string) error {
 	return err
 }
 
-// countUpgrade notes an upgrade, and what must never be in one. Whatever the script, a release has few
+// upgrades are the latest of each release, and the latest steps of the script, which may be their reason.
+type upgrades struct {
+	latest map[string][]time.Time
+	steps  []time.Time
+}
+
+// count notes an upgrade, and what must never be in one. Whatever the script, a release has few
 // upgrades in ten seconds: a loop through the cluster goes on, but slowly (K10).
-func (r *Releases) countUpgrade(name, text string) {
+func (u *upgrades) count(name, text string, witness *witness) {
 	const few, ofStep = 12, 2
-	r.applied[name] = append(lately(r.applied[name]), time.Now())
-	r.stepped = lately(r.stepped)
-	if n := len(r.applied[name]); n == few+ofStep*len(r.stepped)+1 {
-		r.witness.problem("release %s was upgraded %d times in ten seconds; the script had %d steps", name, n, len(r.stepped))
+	u.latest[name] = append(lately(u.latest[name]), time.Now())
+	u.steps = lately(u.steps)
+	if n := len(u.latest[name]); n == few+ofStep*len(u.steps)+1 {
+		witness.problem("release %s was upgraded %d times in ten seconds; the script had %d steps", name, n, len(u.steps))
 	}
 	if strings.Contains(text, markOfFailed) {
-		r.witness.problem("release %s has what a failed run of a hook has written: %s", name, text)
+		witness.problem("release %s has what a failed run of a hook has written: %s", name, text)
 	}
 }
 
@@ -79,7 +85,7 @@ func (r *Releases) countUpgrade(name, text string) {
 func (r *Releases) noteStep() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.stepped = append(lately(r.stepped), time.Now())
+	r.upgrades.steps = append(lately(r.upgrades.steps), time.Now())
 }
 
 func lately(all []time.Time) []time.Time {
@@ -95,7 +101,7 @@ func (r *Releases) pace(name string, old deployed) (helm.Outcome, bool) {
 	wait := r.paced[name]
 	delete(r.paced, name)
 	return helm.Outcome{
-		Action: helm.Skipped, Revision: old.revision, Objects: r.objectsOf(name), Unstable: name + "/templates/cm.yaml, line 4 of its output", Again: wait,
+		Action: helm.Skipped, Revision: old.revision, Objects: r.kinds.objectsOf(name), Unstable: name + "/templates/cm.yaml, line 4 of its output", Again: wait,
 	}, wait > 0
 }
 

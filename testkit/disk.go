@@ -95,11 +95,7 @@ func (d *disk) remove(path string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.changed[unitOf(path)] = true
-	for name := range d.now {
-		if isBelow(name, path) {
-			delete(d.now, name)
-		}
-	}
+	maps.DeleteFunc(d.now, func(name string, _ *diskFile) bool { return isBelow(name, path) })
 	return os.RemoveAll(filepath.Join(d.dir, filepath.FromSlash(path)))
 }
 

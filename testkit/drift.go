@@ -23,7 +23,7 @@ func (r *Releases) Drift(_ context.Context, m helm.Module) ([]dryrun.Change, boo
 	}
 	r.trace.Add("look for drift of %s", m.Name)
 	var changes []dryrun.Change
-	for _, o := range r.objectsOf(m.Name) {
+	for _, o := range r.kinds.objectsOf(m.Name) {
 		if r.changed[o] {
 			data := func(x string) map[string]any { return map[string]any{"data": map[string]any{"x": x}} }
 			changes = append(changes, dryrun.Change{Object: o, Verb: dryrun.Changed, Before: data("somebody's"), After: data("the chart's")})
@@ -47,7 +47,7 @@ func (r *Releases) correct(m helm.Module, old deployed) (helm.Outcome, bool) {
 	old.revision++
 	r.deployed[m.Name] = old
 	r.trace.Add("helm corrects %s: %s", m.Name, namesOf(m.Drifted))
-	return helm.Outcome{Action: helm.Upgraded, Revision: old.revision, Reason: "drift", Objects: r.objectsOf(m.Name)}, true
+	return helm.Outcome{Action: helm.Upgraded, Revision: old.revision, Reason: "drift", Objects: r.kinds.objectsOf(m.Name)}, true
 }
 
 // stepDrift sets the mode before start.

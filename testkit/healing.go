@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -16,6 +15,15 @@ import (
 
 // Here every release has two objects, ConfigMaps that have its name and end in -a and -b.
 
+// watched are the objects of releases, as the operator watches them. The lock of the releases guards them, too.
+type watched struct {
+	releases *Releases
+	absent   map[helm.Object]bool
+	// unhealthy is how objects are that are not current (health.go).
+	unhealthy, reported map[helm.Object]helm.Health
+	news                helm.News
+}
+
 func objectNamed(name string) helm.Object {
 	return helm.Object{GVK: schema.GroupVersionKind{Kind: "ConfigMap"}, Namespace: "default", Name: name}
 }
@@ -23,10 +31,10 @@ func objectNamed(name string) helm.Object {
 // heal applies what is absent, or what the operator says is.
 func (r *Releases) heal(m helm.Module, old deployed) (helm.Outcome, bool) {
 	var healed []helm.Object
-	for _, o := range r.objectsOf(m.Name) {
-		if r.absent[o] || slices.Contains(m.Gone, o) {
+	for _, o := range r.kinds.objectsOf(m.Name) {
+		if r.watched.absent[o] || slices.Contains(m.Gone, o) {
 			healed = append(healed, o)
-			delete(r.absent, o)
+			delete(r.watched.absent, o)
 		}
 	}
 	if len(healed) == 0 {
@@ -36,7 +44,7 @@ func (r *Releases) heal(m helm.Module, old deployed) (helm.Outcome, bool) {
 	r.deployed[m.Name] = old
 	slices.SortFunc(healed, func(a, b helm.Object) int { return cmp.Compare(a.Name, b.Name) })
 	r.trace.Add("helm heals %s: %s", m.Name, namesOf(healed))
-	return helm.Outcome{Action: helm.Upgraded, Revision: old.revision, Reason: "absent", Objects: r.objectsOf(m.Name), Healed: healed}, true
+	return helm.Outcome{Action: helm.Upgraded, Revision: old.revision, Reason: "absent", Objects: r.kinds.objectsOf(m.Name), Healed: healed}, true
 }
 
 func namesOf(objects []helm.Object) string {
@@ -48,51 +56,51 @@ func namesOf(objects []helm.Object) string {
 }
 
 // Watch implements actors.ReleaseWatch.
-func (r *Releases) Watch(ctx context.Context, news helm.News) (assess func([]helm.Object)) {
-	r.mu.Lock()
-	r.news = news
-	clear(r.reported)
-	r.mu.Unlock()
+func (w *watched) Watch(ctx context.Context, news helm.News) (assess func([]helm.Object)) {
+	w.releases.mu.Lock()
+	w.news = news
+	clear(w.reported)
+	w.releases.mu.Unlock()
 	context.AfterFunc(ctx, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.news = helm.News{}
+		w.releases.mu.Lock()
+		defer w.releases.mu.Unlock()
+		w.news = helm.News{}
 	})
 	return func(written []helm.Object) {
-		r.mu.Lock()
+		w.releases.mu.Lock()
 		for _, o := range written {
-			delete(r.reported, o)
+			delete(w.reported, o)
 		}
-		r.mu.Unlock()
-		r.reportHealth(written...)
+		w.releases.mu.Unlock()
+		w.report(written...)
 	}
 }
 
 // Present implements actors.ReleaseWatch.
-func (r *Releases) Present(o helm.Object) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return !r.absent[o]
+func (w *watched) Present(o helm.Object) bool {
+	w.releases.mu.Lock()
+	defer w.releases.mu.Unlock()
+	return !w.absent[o]
 }
 
 // WatchedKinds implements actors.ReleaseWatch.
-func (r *Releases) WatchedKinds() []kube.WatchedKind {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return []kube.WatchedKind{{Resource: "configmaps", Objects: 2*len(r.deployed) - len(slices.Collect(maps.Keys(r.absent)))}}
+func (w *watched) WatchedKinds() []kube.WatchedKind {
+	w.releases.mu.Lock()
+	defer w.releases.mu.Unlock()
+	return []kube.WatchedKind{{Resource: "configmaps", Objects: 2*len(w.releases.deployed) - len(w.absent)}}
 }
 
 // vanish deletes objects of releases; back says that another client creates them again at once.
-func (r *Releases) vanish(back bool, names ...string) {
-	r.mu.Lock()
-	news := r.news
+func (w *watched) vanish(back bool, names ...string) {
+	w.releases.mu.Lock()
+	news := w.news
 	for _, name := range names {
-		delete(r.reported, objectNamed(name))
+		delete(w.reported, objectNamed(name))
 		if !back {
-			r.absent[objectNamed(name)] = true
+			w.absent[objectNamed(name)] = true
 		}
 	}
-	r.mu.Unlock()
+	w.releases.mu.Unlock()
 	for _, name := range names {
 		if news.Gone != nil {
 			news.Gone(objectNamed(name))
@@ -107,7 +115,7 @@ func (r *Releases) tamper(name string) {
 	old.revision++
 	old.checksum = ""
 	r.deployed[name] = old
-	news := r.news
+	news := r.watched.news
 	r.mu.Unlock()
 	if news.Changed != nil {
 		news.Changed(name)
@@ -119,6 +127,6 @@ func stepVanish(p *player, rest string) error {
 	if len(names) == 0 {
 		return fmt.Errorf("no object is named")
 	}
-	p.releases.vanish(false, names...)
+	p.releases.watched.vanish(false, names...)
 	return nil
 }

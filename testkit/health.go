@@ -1,24 +1,23 @@
 package testkit
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"addon-operator/helm"
-	"addon-operator/helm/health"
+	"addon-operator/messages/view"
 )
 
-// reportHealth reports how objects of releases are doing, as the watches do: current, unless the script says otherwise.
-func (r *Releases) reportHealth(objects ...helm.Object) {
+// report reports how objects of releases are doing, as the watches do: current, unless the script says otherwise.
+func (w *watched) report(objects ...helm.Object) {
 	for _, o := range objects {
-		r.mu.Lock()
-		report, now := r.news.Health, r.unhealthy[o]
-		if now.State == "" {
-			now.State = health.Current
-		}
-		known := r.reported[o] == now
-		r.reported[o] = now
-		r.mu.Unlock()
+		w.releases.mu.Lock()
+		report, now := w.news.Health, w.unhealthy[o]
+		now.State = cmp.Or(now.State, view.ObjectCurrent)
+		known := w.reported[o] == now
+		w.reported[o] = now
+		w.releases.mu.Unlock()
 		if report != nil && !known {
 			report(o, now)
 		}
@@ -29,15 +28,15 @@ func (r *Releases) reportHealth(objects ...helm.Object) {
 func stepHealth(p *player, rest string) error {
 	name, said, _ := strings.Cut(rest, " ")
 	state, message, _ := strings.Cut(said, " ")
-	switch health.State(state) {
-	case health.Current, health.InProgress, health.Failed, health.Terminating, health.Unknown:
+	switch state {
+	case view.ObjectCurrent, view.ObjectInProgress, view.ObjectFailed, view.ObjectTerminating, view.ObjectUnknown:
 	default:
 		return fmt.Errorf("%q is no state: want Current, InProgress, Failed, Terminating or Unknown", state)
 	}
 	o, r := objectNamed(name), p.releases
 	r.mu.Lock()
-	r.unhealthy[o] = health.Health{State: health.State(state), Message: message}
+	r.watched.unhealthy[o] = helm.Health{State: state, Message: message}
 	r.mu.Unlock()
-	r.reportHealth(o)
+	r.watched.report(o)
 	return nil
 }

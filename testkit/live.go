@@ -65,7 +65,7 @@ func (l *Live) world(w *actors.World) (err error) {
 		return err
 	}
 	w.Hooks = liveHooks{l.p.hooks, l}
-	w.Releases, w.Plans, w.Charts, w.CRDs = l.releases, l.releases, l.releases.Charts(), actors.NewDefinitions(client, l.releases, kube.CRDOptions{})
+	w.Releases, w.Plans, w.Charts, w.CRDs = l.releases, l.releases, l.releases.Charts(), work.NewDefinitions(client, l.releases, kube.CRDOptions{})
 	w.ReleaseWatch = nil
 	return nil
 }

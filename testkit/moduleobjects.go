@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"addon-operator/actors/objects"
 	"addon-operator/actors/scenario"
 	"addon-operator/kube"
 )
@@ -116,10 +115,10 @@ func shown(s kube.ModuleStatus) string {
 	var text strings.Builder
 	text.WriteString(s.Phase)
 	for _, c := range s.Conditions {
-		if c.Type == objects.Ready || c.Status == "True" {
+		if c.Type == "Ready" || c.Status == "True" {
 			fmt.Fprintf(&text, ", %s %s", c.Type, c.Status)
 		}
-		if c.Type == objects.Ready {
+		if c.Type == "Ready" {
 			fmt.Fprintf(&text, " %s: %s", c.Reason, c.Message)
 		}
 	}

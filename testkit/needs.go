@@ -16,8 +16,11 @@ import (
 // these objects cannot be, and Helm says so. A word names it: Rule is a kind, namespace:team a namespace, service:guard a
 // service, whose webhook is there as long as its release.
 
-// kindsOf are what the charts of modules bring and use, as words by module.
-type kindsOf struct{ brings, uses map[string][]string }
+// kindsOf are what the charts of modules bring and use, as words by module; guarded by the lock of the releases.
+type kindsOf struct {
+	releases     *Releases
+	brings, uses map[string][]string
+}
 
 const groupOfKinds = "example.io"
 
@@ -45,12 +48,12 @@ func using(release, word string) (o helm.Object, ok bool) {
 }
 
 // objectsOf are those of a release, in a chart of a module that has its name.
-func (r *Releases) objectsOf(release string) []helm.Object {
+func (k *kindsOf) objectsOf(release string) []helm.Object {
 	objects := []helm.Object{objectNamed(release + "-a"), objectNamed(release + "-b")}
-	for _, word := range r.kinds.brings[release] {
+	for _, word := range k.brings[release] {
 		objects = append(objects, brought(word))
 	}
-	for _, word := range r.kinds.uses[release] {
+	for _, word := range k.uses[release] {
 		if o, ok := using(release, word); ok {
 			objects = append(objects, o)
 		}
@@ -65,13 +68,13 @@ func (r *Releases) FailedWebhook(context.Context, string) string { return "" }
 func (r *Releases) Objects(_ context.Context, m helm.Module) ([]helm.Object, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.objectsOf(m.Name), nil
+	return r.kinds.objectsOf(m.Name), nil
 }
 
 // unknownKind is the error of a release that lacks what it uses, in the words of the API server; nil for all others.
-func (r *Releases) unknownKind(release string) error {
-	for _, word := range r.kinds.uses[release] {
-		if r.has(word) {
+func (k *kindsOf) unknownKind(release string) error {
+	for _, word := range k.uses[release] {
+		if k.has(word) {
 			continue
 		}
 		text := `no matches for kind "` + word + `" in version "` + groupOfKinds + `/v1"`
@@ -87,10 +90,10 @@ func (r *Releases) unknownKind(release string) error {
 }
 
 // has reports whether what a word names is there. A webhook whose release is not there refuses nothing.
-func (r *Releases) has(word string) bool {
-	for name, all := range r.kinds.brings {
-		if _, exists := r.deployed[name]; exists && slices.Contains(all, word) {
-			return !r.absent[brought(word)]
+func (k *kindsOf) has(word string) bool {
+	for name, all := range k.brings {
+		if _, exists := k.releases.deployed[name]; exists && slices.Contains(all, word) {
+			return !k.releases.watched.absent[brought(word)]
 		}
 	}
 	return strings.HasPrefix(word, "service:")
@@ -98,21 +101,22 @@ func (r *Releases) has(word string) bool {
 
 // lose returns what happens to the objects that cannot be without what goes: they go before it. It returns the
 // news of it, for when the lock is free.
-func (r *Releases) lose(word string) (tell func()) {
+func (k *kindsOf) lose(word string) (tell func()) {
 	var lost []helm.Object
-	for name, used := range r.kinds.uses {
+	for name, used := range k.uses {
 		o, ok := using(name, word)
-		if _, exists := r.deployed[name]; exists && ok && slices.Contains(used, word) {
+		if _, exists := k.releases.deployed[name]; exists && ok && slices.Contains(used, word) {
 			lost = append(lost, o)
 		}
 	}
 	slices.SortFunc(lost, func(a, b helm.Object) int { return strings.Compare(b.Name, a.Name) })
 	lost = append(lost, brought(word))
+	w := &k.releases.watched
 	for _, o := range lost {
-		r.absent[o] = true
-		delete(r.reported, o)
+		w.absent[o] = true
+		delete(w.reported, o)
 	}
-	gone := r.news.Gone
+	gone := w.news.Gone
 	return func() {
 		for _, o := range lost {
 			if gone != nil {
@@ -123,11 +127,11 @@ func (r *Releases) lose(word string) (tell func()) {
 }
 
 // loseAll is lose for all that a release brings.
-func (r *Releases) loseAll(release string) (tell func()) {
+func (k *kindsOf) loseAll(release string) (tell func()) {
 	var tells []func()
-	for _, word := range r.kinds.brings[release] {
-		if _, exists := r.deployed[release]; exists && r.has(word) {
-			tells = append(tells, r.lose(word))
+	for _, word := range k.brings[release] {
+		if _, exists := k.releases.deployed[release]; exists && k.has(word) {
+			tells = append(tells, k.lose(word))
 		}
 	}
 	return func() {
@@ -158,8 +162,8 @@ func stepDeleteKind(p *player, word string) error {
 	p.releases.mu.Lock()
 	tell := func() {}
 	for release, all := range p.releases.kinds.brings {
-		if _, exists := p.releases.deployed[release]; exists && slices.Contains(all, word) && p.releases.has(word) {
-			tell = p.releases.lose(word)
+		if _, exists := p.releases.deployed[release]; exists && slices.Contains(all, word) && p.releases.kinds.has(word) {
+			tell = p.releases.kinds.lose(word)
 		}
 	}
 	p.releases.mu.Unlock()

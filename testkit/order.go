@@ -49,7 +49,7 @@ func (o *order) begin(seed uint64) {
 	for _, step := range steps {
 		o.add("%s", step)
 	}
-	for _, name := range strings.Fields("g h i j") {
+	for name := range strings.FieldsSeq("g h i j") {
 		if o.rnd.IntN(4) > 0 {
 			o.set(name+"Enabled", "true")
 		}
@@ -89,20 +89,20 @@ func (o *order) stick() {
 	}
 }
 
-// endOrder does what a person would: what keeps failing is switched off, and what lacks a kind gets it, or is switched
+// end does what a person would: what keeps failing is switched off, and what lacks a kind gets it, or is switched
 // off.
 func (o *order) end() {
 	if !o.begun {
 		return
 	}
-	for _, name := range strings.Fields("g h i j") {
+	for name := range strings.FieldsSeq("g h i j") {
 		o.add("fail-helm %s 0", name)
 	}
 	o.advance() // main may be stuck by now
 	if o.stuck != "" {
 		o.set(o.stuck+"Enabled", "false")
 	}
-	for _, user := range strings.Fields("i g j") {
+	for user := range strings.FieldsSeq("i g j") {
 		o.settle(user)
 	}
 }

@@ -273,7 +273,7 @@ func (p *player) World() (actors.World, error) {
 			Width: p.width, IgnoredRelease: "operator-itself",
 			Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 		},
-		ReleaseWatch: p.releases, Notices: notices{p.Trace},
+		ReleaseWatch: &p.releases.watched, Notices: notices{p.Trace},
 		WentBack: p.restores.subscribe, Disk: p.notices.subscribe,
 		Isolate: p.isolate, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched,
 		SnapshotLimit: p.snapshotLimit, AllowPurge: p.allowPurge, PurgeShare: 25, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,

@@ -53,6 +53,8 @@ type draw struct {
 	running bool
 	number  int
 	steady  bool // nothing is switched off, removed or killed, so all counters are kept
+	edits   edits
+	faults  faults
 	trouble trouble
 	files   files
 	order   order
@@ -77,7 +79,7 @@ func NewRandom(seed uint64) *Random {
 		rnd: rand.New(rand.NewPCG(seed, 1)), invalid: map[string]bool{},
 		world: world{map[string]string{}, map[string]bool{}, map[string]bool{}, false, map[string]bool{}, map[string]bool{}, map[string]bool{}},
 	}
-	d.files.draw, d.order.draw, d.waits.draw = d, d, d
+	d.edits.draw, d.faults.draw, d.trouble.draw, d.files.draw, d.order.draw, d.waits.draw = d, d, d, d, d, d
 	const steady, divided = 4, 4 // one script of so many
 	d.add("seed %d", seed)
 	d.add("jitter %d", seed)
@@ -89,7 +91,7 @@ func NewRandom(seed uint64) *Random {
 		d.add("width 3")
 	}
 	d.steady = d.rnd.IntN(steady) == 0
-	d.beginTrouble()
+	d.trouble.begin()
 	d.order.begin(seed)
 	d.waits.begin(seed)
 	var worlds []world
@@ -142,52 +144,55 @@ func (d *draw) draw() {
 		return
 	}
 	steps := []func(){
-		d.values, d.values, d.values, d.objects, d.objects, d.objects, d.fail, d.fail, d.refuse, d.failObjects, d.slow, d.helm,
-		d.slow, d.config, d.refused, d.replaced, d.advance, d.advance, d.advance, d.advance,
+		d.edits.values, d.edits.values, d.edits.values, d.objects, d.objects, d.objects, d.faults.fail, d.faults.fail, d.faults.refuse, d.faults.objectsFail, d.faults.slow, d.faults.helm,
+		d.faults.slow, d.faults.config, d.edits.refused, d.edits.replaced, d.advance, d.advance, d.advance, d.advance,
 	}
 	if !d.steady {
-		steps = append(steps, d.flag, d.flag, d.flag, d.files.script, d.files.directory, d.files.awayAndBack, d.files.rename, d.restart, d.kill)
+		steps = append(steps, d.edits.flag, d.edits.flag, d.edits.flag, d.files.script, d.files.directory, d.files.awayAndBack, d.files.rename, d.restart, d.kill)
 	}
-	oneOf(d, slices.Concat(steps, d.troubles(), d.order.steps(), d.waits.steps())...)()
+	oneOf(d, slices.Concat(steps, d.trouble.steps(), d.order.steps(), d.waits.steps())...)()
 }
 
-func (d *draw) values() {
-	d.number++
-	switch key := oneOf(d, "global", "a", "b", "c", "d", "e", "f"); {
-	case d.rnd.IntN(5) == 0:
-		d.remove(key)
+// edits are those of the ConfigMap.
+type edits struct{ *draw }
+
+func (e *edits) values() {
+	e.number++
+	switch key := oneOf(e.draw, "global", "a", "b", "c", "d", "e", "f"); {
+	case e.rnd.IntN(5) == 0:
+		e.remove(key)
 	case key == "global":
-		d.set(key, fmt.Sprintf("x: %d", d.number))
+		e.set(key, fmt.Sprintf("x: %d", e.number))
 	default:
-		d.set(key, fmt.Sprintf("size: %d", d.number))
+		e.set(key, fmt.Sprintf("size: %d", e.number))
 	}
 }
 
-func (d *draw) flag() {
-	key := oneOf(d, "a", "b", "c", "d", "e", "f") + "Enabled"
-	if d.rnd.IntN(4) == 0 {
-		d.remove(key)
+func (e *edits) flag() {
+	key := oneOf(e.draw, "a", "b", "c", "d", "e", "f") + "Enabled"
+	if e.rnd.IntN(4) == 0 {
+		e.remove(key)
 		return
 	}
-	d.set(key, oneOf(d, "true", "false"))
+	e.set(key, oneOf(e.draw, "true", "false"))
 }
 
 // refused makes the ConfigMap invalid; it is not accepted before it is fixed.
-func (d *draw) refused() {
-	if !d.running {
+func (e *edits) refused() {
+	if !e.running {
 		return
 	}
 	key, text := "b", "size: many"
-	switch d.rnd.IntN(4) {
+	switch e.rnd.IntN(4) {
 	case 0, 1:
-		key, text = oneOf(d, "aEnabled", "eEnabled"), "perhaps"
+		key, text = oneOf(e.draw, "aEnabled", "eEnabled"), "perhaps"
 	case 2:
-		if !d.files.movedD { // else it may be accepted, because d is not enabled
+		if !e.files.movedD { // else it may be accepted, because d is not enabled
 			key, text = "d", invalidD
 		}
 	}
-	d.set(key, text)
-	d.invalid[key] = true
+	e.set(key, text)
+	e.invalid[key] = true
 }
 
 // invalidD is a section of d, which a global hook enables, that does not fit.
@@ -196,20 +201,20 @@ const invalidD = "size: many"
 // replaced deletes the ConfigMap and creates it again, with anything in between but a restart. A
 // content that is refused is not deleted: a hook that saves values would bring back the last
 // valid one.
-func (d *draw) replaced() {
-	if !d.running || len(d.invalid) > 0 {
+func (e *edits) replaced() {
+	if !e.running || len(e.invalid) > 0 {
 		return
 	}
-	d.add("configmap-away")
-	for range d.rnd.IntN(3) {
-		oneOf(d, d.advance, d.objects, d.fail, d.slow)()
+	e.add("configmap-away")
+	for range e.rnd.IntN(3) {
+		oneOf(e.draw, e.advance, e.objects, e.faults.fail, e.faults.slow)()
 	}
-	d.add("configmap-back")
+	e.add("configmap-back")
 }
 
-func (d *draw) mendConfigMap() {
-	for _, key := range slices.Sorted(maps.Keys(d.invalid)) {
-		d.remove(key)
+func (e *edits) mend() {
+	for _, key := range slices.Sorted(maps.Keys(e.invalid)) {
+		e.remove(key)
 	}
 }
 
@@ -228,9 +233,12 @@ func (d *draw) objects() {
 	d.add("object %s", object)
 }
 
+// faults are hooks, patches of objects and Helm that fail, or take their time.
+type faults struct{ *draw }
+
 // hook draws one that is there, by the name that it has now.
-func (d *draw) hook() string {
-	return d.named(oneOf(d, append(d.trouble.hooks(), "g.sh", "tick.sh", "010-a/hooks/h.sh", "010-b/hooks/h.sh", "010-b/hooks/side.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh", "c/enabled")...))
+func (f *faults) hook() string {
+	return f.named(oneOf(f.draw, append(f.trouble.hooks(), "g.sh", "tick.sh", "010-a/hooks/h.sh", "010-b/hooks/h.sh", "010-b/hooks/side.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh", "c/enabled")...))
 }
 
 func (d *draw) named(hook string) string {
@@ -253,13 +261,13 @@ func (w world) now(dir string) string {
 func secondName(dir string) string { return dir[:2] + "5" + dir[3:] }
 
 // config lets the question for the configuration of a hook fail or last.
-func (d *draw) config() {
-	hook := d.named(oneOf(d, "010-a/hooks/h.sh", "010-b/hooks/h.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh"))
-	if d.rnd.IntN(2) == 0 {
-		d.add("fail-config %s %d", hook, 1+d.rnd.IntN(4))
+func (f *faults) config() {
+	hook := f.named(oneOf(f.draw, "010-a/hooks/h.sh", "010-b/hooks/h.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh"))
+	if f.rnd.IntN(2) == 0 {
+		f.add("fail-config %s %d", hook, 1+f.rnd.IntN(4))
 		return
 	}
-	d.add("slow-config %s %s", hook, oneOf(d, 0, 200*time.Millisecond, 2*time.Second, 20*time.Second))
+	f.add("slow-config %s %s", hook, oneOf(f.draw, 0, 200*time.Millisecond, 2*time.Second, 20*time.Second))
 }
 
 // files are the directories of modules, which people remove, restore and rename.
@@ -283,28 +291,28 @@ func (f *files) rename() {
 	}
 }
 
-func (d *draw) fail() { d.add("fail %s %d", d.hook(), 1+d.rnd.IntN(4)) }
+func (f *faults) fail() { f.add("fail %s %d", f.hook(), 1+f.rnd.IntN(4)) }
 
 // refuse lets a hook ask for what cannot be right.
-func (d *draw) refuse() {
-	if hook := d.hook(); !strings.HasSuffix(hook, "/enabled") {
-		d.add("refuse %s %d %s", hook, 1+d.rnd.IntN(2), oneOf(d, "delete", "kind", "namespace"))
+func (f *faults) refuse() {
+	if hook := f.hook(); !strings.HasSuffix(hook, "/enabled") {
+		f.add("refuse %s %d %s", hook, 1+f.rnd.IntN(2), oneOf(f.draw, "delete", "kind", "namespace"))
 	}
 }
 
-func (d *draw) failObjects() { d.add("fail-objects %d", 1+d.rnd.IntN(4)) }
+func (f *faults) objectsFail() { f.add("fail-objects %d", 1+f.rnd.IntN(4)) }
 
-func (d *draw) slow() {
-	d.add("slow %s %s", d.hook(), oneOf(d, 0, 200*time.Millisecond, 2*time.Second, 7*time.Second, 40*time.Second))
+func (f *faults) slow() {
+	f.add("slow %s %s", f.hook(), oneOf(f.draw, 0, 200*time.Millisecond, 2*time.Second, 7*time.Second, 40*time.Second))
 }
 
-func (d *draw) helm() {
-	name := oneOf(d, "a", "b", "c", "e", "f")
-	if d.rnd.IntN(2) == 0 {
-		d.add("fail-helm %s %d", name, 1+d.rnd.IntN(3))
+func (f *faults) helm() {
+	name := oneOf(f.draw, "a", "b", "c", "e", "f")
+	if f.rnd.IntN(2) == 0 {
+		f.add("fail-helm %s %d", name, 1+f.rnd.IntN(3))
 		return
 	}
-	d.add("slow-helm %s %s", name, oneOf(d, 0, 3*time.Second, 30*time.Second))
+	f.add("slow-helm %s %s", name, oneOf(f.draw, 0, 3*time.Second, 30*time.Second))
 }
 
 func (f *files) script() {
@@ -360,7 +368,7 @@ func (f *files) moveDirectory(dir string) {
 }
 
 func (d *draw) start() {
-	d.mendConfigMap() // it refuses to start otherwise
+	d.edits.mend() // it refuses to start otherwise
 	d.running = true
 	d.add("start")
 }
@@ -402,8 +410,8 @@ func (d *draw) mend() {
 		d.add("fail-helm %s 0", release)
 		d.add("slow-helm %s 0s", release)
 	}
-	d.endTrouble()
-	d.mendConfigMap()
+	d.trouble.end()
+	d.edits.mend()
 	if !d.running {
 		d.start()
 	}

@@ -11,7 +11,6 @@ import (
 
 	"addon-operator/actors/scenario"
 	"addon-operator/helm"
-	"addon-operator/helm/health"
 	"addon-operator/values"
 )
 
@@ -24,25 +23,21 @@ type Releases struct {
 
 	mu       sync.Mutex
 	deployed map[string]deployed
-	absent   map[helm.Object]bool // healing.go
-	// unhealthy is how objects are that are not current (health.go).
-	unhealthy, reported map[helm.Object]health.Health
-	kinds               kindsOf              // needs.go
-	stuck               map[string]bool      // releases whose installs and upgrades fail
-	changed             map[helm.Object]bool // drift.go
-	stubborn            map[helm.Object]int  // corrections that are undone at once
-	news                helm.News
+	watched  watched              // healing.go
+	kinds    kindsOf              // needs.go
+	stuck    map[string]bool      // releases whose installs and upgrades fail
+	changed  map[helm.Object]bool // drift.go
+	stubborn map[helm.Object]int  // corrections that are undone at once
 
-	jitter  jitter
-	witness *witness
-	cluster *scenario.Cluster // nil: releases have no objects in it
-	deploys map[string]bool   // releases that have their first object in the cluster
-	chance  map[string]bool   // releases of charts that render by chance
-	paced   map[string]time.Duration
-	applied map[string][]time.Time   // the latest upgrades
-	stepped []time.Time              // the latest steps of the script
-	hooks   map[string]time.Duration // how long Helm hooks take (hookwait.go)
-	jobs    map[string]*hookJob
+	jitter   jitter
+	witness  *witness
+	cluster  *scenario.Cluster // nil: releases have no objects in it
+	deploys  map[string]bool   // releases that have their first object in the cluster
+	chance   map[string]bool   // releases of charts that render by chance
+	paced    map[string]time.Duration
+	upgrades upgrades                 // chance.go
+	hooks    map[string]time.Duration // how long Helm hooks take (hookwait.go)
+	jobs     map[string]*hookJob
 	// hooksChanged is closed when hooks take another time.
 	hooksChanged chan struct{}
 }
@@ -56,11 +51,14 @@ type deployed struct {
 
 // NewReleases makes an empty store.
 func NewReleases(trace *scenario.Trace) *Releases {
-	return &Releases{
+	r := &Releases{
 		trace: trace, deployed: map[string]deployed{},
-		absent: map[helm.Object]bool{}, unhealthy: map[helm.Object]health.Health{}, reported: map[helm.Object]health.Health{}, kinds: kindsOf{map[string][]string{}, map[string][]string{}}, stuck: map[string]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, applied: map[string][]time.Time{}, hooks: map[string]time.Duration{}, jobs: map[string]*hookJob{}, hooksChanged: make(chan struct{}),
+		stuck: map[string]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, upgrades: upgrades{latest: map[string][]time.Time{}}, hooks: map[string]time.Duration{}, jobs: map[string]*hookJob{}, hooksChanged: make(chan struct{}),
 		witness: newWitness(),
 	}
+	r.watched = watched{releases: r, absent: map[helm.Object]bool{}, unhealthy: map[helm.Object]helm.Health{}, reported: map[helm.Object]helm.Health{}}
+	r.kinds = kindsOf{r, map[string][]string{}, map[string][]string{}}
+	return r
 }
 
 // Place implements work.Releases: here a name is enough.
@@ -97,7 +95,7 @@ func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outco
 	leave := r.witness.enter("helm upgrade of "+m.Name, "release "+m.Name, "module "+m.Name)
 	defer func() { leave(event{module: m.Name, what: "install", ok: err == nil}) }()
 	if outcome, err = r.apply(ctx, m); err == nil {
-		r.reportHealth(outcome.Objects...)
+		r.watched.report(outcome.Objects...)
 	}
 	return outcome, err
 }
@@ -122,7 +120,7 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 		r.trace.Add("helm fails for %s", m.Name)
 		return helm.Outcome{}, errors.New("it fails for good")
 	}
-	if err := r.unknownKind(m.Name); err != nil {
+	if err := r.kinds.unknownKind(m.Name); err != nil {
 		r.trace.Add("helm fails for %s: %s", m.Name, err)
 		return helm.Outcome{}, err
 	}
@@ -134,13 +132,13 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 		if outcome, corrected := r.correct(m, old); corrected {
 			return outcome, nil
 		}
-		return helm.Outcome{Action: helm.Skipped, Revision: old.revision, Objects: r.objectsOf(m.Name)}, nil
+		return helm.Outcome{Action: helm.Skipped, Revision: old.revision, Objects: r.kinds.objectsOf(m.Name)}, nil
 	}
 	if outcome, paced := r.pace(m.Name, old); paced {
 		return outcome, nil
 	}
-	for _, o := range r.objectsOf(m.Name) {
-		delete(r.absent, o)
+	for _, o := range r.kinds.objectsOf(m.Name) {
+		delete(r.watched.absent, o)
 	}
 	text, err := values.JSON(m.Values)
 	if err != nil {
@@ -153,8 +151,8 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 		action = helm.Installed
 	}
 	r.trace.Add("helm %s %s %s", action, m.Name, text)
-	r.countUpgrade(m.Name, string(text))
-	outcome := helm.Outcome{Action: action, Revision: now.revision, Reason: "values", Objects: r.objectsOf(m.Name)}
+	r.upgrades.count(m.Name, string(text), r.witness)
+	outcome := helm.Outcome{Action: action, Revision: now.revision, Reason: "values", Objects: r.kinds.objectsOf(m.Name)}
 	return outcome, r.deploy(m, &outcome)
 }
 
@@ -209,7 +207,7 @@ func (r *Releases) uninstall(ctx context.Context, name string) (bool, error) {
 	}
 	r.mu.Lock()
 	_, existed := r.deployed[name]
-	tell, err := r.loseAll(name), r.undeploy(name)
+	tell, err := r.kinds.loseAll(name), r.undeploy(name)
 	delete(r.deployed, name)
 	delete(r.jobs, name)
 	delete(r.jobs, name+"-delete")

@@ -115,7 +115,7 @@ func faultSteps() map[string]step {
 		"vanish":          stepVanish,
 		"health":          stepHealth,
 		"hook-waits":      stepHookWaits,
-		"replace":         func(p *player, name string) error { p.releases.vanish(true, name); return nil },
+		"replace":         func(p *player, name string) error { p.releases.watched.vanish(true, name); return nil },
 		"tamper":          func(p *player, name string) error { p.releases.tamper(name); return nil },
 		"change":          stepChange,
 		"unchange":        onReleases(func(r *Releases, _ string) { clear(r.changed) }),
@@ -256,7 +256,7 @@ func stepApply(p *player, name string) error {
 	if err != nil {
 		return err
 	}
-	for _, doc := range strings.Split(string(f.data), "\n---\n") {
+	for doc := range strings.SplitSeq(string(f.data), "\n---\n") {
 		var object map[string]any
 		if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
 			return err

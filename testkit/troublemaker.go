@@ -16,127 +16,128 @@ import (
 
 // trouble is what module f does at this step of a script in the making.
 type trouble struct {
+	*draw
 	begun     bool
-	chance    bool
+	byChance  bool // its chart renders by chance
 	touched   bool // there is an object for the hook that touches it
 	unneeded  bool // there is an object that makes a hook take a required value away
 	forbidden bool
 }
 
-func (t trouble) hooks() (list []string) {
+func (t *trouble) hooks() (list []string) {
 	if !t.begun {
 		return nil
 	}
-	for _, name := range strings.Fields("allow grow need see services touch") {
+	for name := range strings.FieldsSeq("allow grow need see services touch") {
 		list = append(list, "050-f/hooks/"+name+".sh")
 	}
 	return list
 }
 
-func (d *draw) beginTrouble() {
-	d.add("deploys f")
-	if d.trouble.begun = d.rnd.IntN(2) == 0; d.trouble.begun {
-		d.add("slow-crds 0s")
-		d.set("fEnabled", "true")
+func (t *trouble) begin() {
+	t.add("deploys f")
+	if t.begun = t.rnd.IntN(2) == 0; t.begun {
+		t.add("slow-crds 0s")
+		t.set("fEnabled", "true")
 	}
 }
 
-// troubles are the steps that module f adds to those that are drawn.
-func (d *draw) troubles() []func() {
-	if !d.trouble.begun {
+// steps are those that module f adds to those that are drawn.
+func (t *trouble) steps() []func() {
+	if !t.begun {
 		return nil
 	}
-	return []func(){d.chance, d.touch, d.touch, d.services, d.services, d.forbid, d.unneeded, d.maintenance, d.objects, d.failObjects, d.crds}
+	return []func(){t.render, t.touch, t.touch, t.services, t.services, t.forbid, t.need, t.maintenance, t.objects, t.faults.objectsFail, t.crds}
 }
 
-// chance lets the chart render by chance, or no longer, or lets its next upgrade wait for that.
-func (d *draw) chance() {
+// render lets the chart render by chance, or no longer, or lets its next upgrade wait for that.
+func (t *trouble) render() {
 	switch {
-	case d.rnd.IntN(4) == 0:
-		d.add("pace f %s", oneOf(d, time.Second, 10*time.Second))
-	case d.trouble.chance:
-		d.trouble.chance = false
-		d.add("settle f")
+	case t.rnd.IntN(4) == 0:
+		t.add("pace f %s", oneOf(t.draw, time.Second, 10*time.Second))
+	case t.byChance:
+		t.byChance = false
+		t.add("settle f")
 	default:
-		d.trouble.chance = true
-		d.add("chance f")
-		d.add("slow-helm f %s", oneOf(d, 0, 400*time.Millisecond)) // then its events are not right behind the hook
-		d.add("advance %s", oneOf(d, 10*time.Millisecond, 11*time.Second))
+		t.byChance = true
+		t.add("chance f")
+		t.add("slow-helm f %s", oneOf(t.draw, 0, 400*time.Millisecond)) // then its events are not right behind the hook
+		t.add("advance %s", oneOf(t.draw, 10*time.Millisecond, 11*time.Second))
 	}
 }
 
 // touch writes the object that a hook writes at each event of it.
-func (d *draw) touch() {
+func (t *trouble) touch() {
 	switch {
-	case d.trouble.touched && d.rnd.IntN(4) == 0:
-		d.trouble.touched = false
-		d.add("delete ConfigMap d/touched")
+	case t.touched && t.rnd.IntN(4) == 0:
+		t.touched = false
+		t.add("delete ConfigMap d/touched")
 	default: // also when it is there: it becomes empty again
-		d.trouble.touched = true
-		d.add("object ConfigMap d/touched")
+		t.touched = true
+		t.add("object ConfigMap d/touched")
 	}
 }
 
-func (d *draw) services() {
-	name := oneOf(d, "one", "two", "three")
-	if d.world.services[name] {
-		delete(d.world.services, name)
-		d.add("delete Service d/%s", name)
+func (t *trouble) services() {
+	name := oneOf(t.draw, "one", "two", "three")
+	if t.world.services[name] {
+		delete(t.world.services, name)
+		t.add("delete Service d/%s", name)
 		return
 	}
-	d.world.services[name] = true
-	d.add("object Service d/%s", name)
+	t.world.services[name] = true
+	t.add("object Service d/%s", name)
 }
 
-func (d *draw) forbid() {
-	d.trouble.forbidden = !d.trouble.forbidden
-	d.add("%s Service", map[bool]string{true: "forbid", false: "permit"}[d.trouble.forbidden])
+func (t *trouble) forbid() {
+	t.forbidden = !t.forbidden
+	t.add("%s Service", map[bool]string{true: "forbid", false: "permit"}[t.forbidden])
 }
 
-// unneeded takes a value away that the chart requires, or brings it back.
-func (d *draw) unneeded() {
-	d.trouble.unneeded = !d.trouble.unneeded
-	d.add("%s ConfigMap d/unneeded", map[bool]string{true: "object", false: "delete"}[d.trouble.unneeded])
+// need takes a value away that the chart requires, or brings it back.
+func (t *trouble) need() {
+	t.unneeded = !t.unneeded
+	t.add("%s ConfigMap d/unneeded", map[bool]string{true: "object", false: "delete"}[t.unneeded])
 }
 
 // maintenance ends, and while the CRDs are installed that were due, values change.
-func (d *draw) maintenance() {
-	d.set("fMaintenance", "NoResourceReconciliation")
-	d.advance()
-	d.add("slow-crds %s", oneOf(d, 0, 2*time.Second, 10*time.Second))
-	d.remove("fMaintenance")
-	d.advance()
-	d.unneeded()
-	d.advance()
-	if d.rnd.IntN(2) == 0 {
-		d.unneeded()
+func (t *trouble) maintenance() {
+	t.set("fMaintenance", "NoResourceReconciliation")
+	t.advance()
+	t.add("slow-crds %s", oneOf(t.draw, 0, 2*time.Second, 10*time.Second))
+	t.remove("fMaintenance")
+	t.advance()
+	t.need()
+	t.advance()
+	if t.rnd.IntN(2) == 0 {
+		t.need()
 	}
 }
 
 // crds: those of the module are wrong from now on, or right.
-func (d *draw) crds() {
-	d.add("%s f", oneOf(d, "refuse-crds", "accept-crds"))
+func (t *trouble) crds() {
+	t.add("%s f", oneOf(t.draw, "refuse-crds", "accept-crds"))
 }
 
-// endTrouble brings module f to rest.
-func (d *draw) endTrouble() {
-	if d.trouble.chance {
-		d.trouble.chance = false
-		d.add("settle f")
+// end brings module f to rest.
+func (t *trouble) end() {
+	if t.byChance {
+		t.byChance = false
+		t.add("settle f")
 	}
-	if d.trouble.touched {
-		d.trouble.touched = false
-		d.add("delete ConfigMap d/touched")
+	if t.touched {
+		t.touched = false
+		t.add("delete ConfigMap d/touched")
 	}
-	if d.trouble.unneeded {
-		d.unneeded()
+	if t.unneeded {
+		t.need()
 	}
-	if d.trouble.forbidden {
-		d.forbid()
+	if t.forbidden {
+		t.forbid()
 	}
-	if d.trouble.begun {
-		d.add("slow-crds 0s")
-		d.add("accept-crds f")
+	if t.begun {
+		t.add("slow-crds 0s")
+		t.add("accept-crds f")
 	}
 }
 

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"addon-operator/addons"
@@ -108,9 +109,7 @@ func Script(m addons.Module, global, own *values.Section, before []string) hooks
 func WithEnabledModules(section any, names []string) any {
 	old, _ := section.(map[string]any)
 	out := make(map[string]any, len(old)+1)
-	for k, v := range old {
-		out[k] = v
-	}
+	maps.Copy(out, old)
 	list := make([]any, 0, len(names))
 	for _, name := range names {
 		list = append(list, name)

@@ -44,9 +44,10 @@ type Provider struct {
 	Need   Need // one of them
 }
 
-// Providers are the modules that provide what a module needs, in the order of modules: those that have
-// among their objects the definition of a kind, the namespace, the service or the APIService. provides
-// has the objects of modules that are enabled.
+// Providers are the modules that provide what a module needs, in the order of modules: those that
+// have the definition of the kind, the namespace, the service or the APIService among their
+// objects. provides has the objects of the enabled modules, by module. Of several candidates only
+// those that fit best count.
 func Providers(consumer string, needs []Need, order []string, provides map[string][]Object) (list []Provider) {
 	found := map[string]Need{}
 	for _, need := range needs {
@@ -78,8 +79,9 @@ func Providers(consumer string, needs []Need, order []string, provides map[strin
 	return list
 }
 
-// How well an object provides what is needed: the name of a definition has the plural of its kind, which
-// can only be guessed. Another definition of the same group, or its APIService, is the next best.
+// How well an object provides what is needed. The name of a definition has the plural of its kind,
+// which can only be guessed; another definition of the same group, or its APIService, is the next
+// best.
 const (
 	maybe  = 1
 	surely = 2
@@ -134,7 +136,7 @@ func fitDefinition(need Need, name string) int {
 	return 0
 }
 
-// plurals are the usual ones of a kind.
+// plurals are the usual plurals of a kind, in lower case.
 func plurals(kind string) []string {
 	word := strings.ToLower(kind)
 	all := []string{word, word + "s", word + "es"}
@@ -144,8 +146,9 @@ func plurals(kind string) []string {
 	return all
 }
 
-// HealOrder sorts modules whose objects are gone: in the order of modules, but a module comes after those
-// that had the definition of its kinds, or its namespaces, among what is gone.
+// HealOrder sorts modules whose objects are gone: in the order of modules, except that a module
+// comes after those which had the definitions of its kinds, or its namespaces, among what is gone.
+// Without these its objects could not be created.
 func HealOrder(order []string, gone map[string][]Object) (sorted []string) {
 	visited := map[string]bool{}
 	var visit func(name string)

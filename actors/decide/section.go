@@ -1,9 +1,31 @@
 package decide
 
 import (
+	"errors"
+	"fmt"
+
 	"addon-operator/addons"
 	"addon-operator/values"
 )
+
+// Sections makes the sections of global and of all modules from what lies on disk, by key; nil where that is not valid, which
+// the error says.
+func Sections(tree *addons.Tree) (map[string]*values.Section, error) {
+	var errs []error
+	global, err := values.NewSection(values.GlobalKey, tree.Global.Schemas, tree.Global.Static...)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("global values: %w", err))
+	}
+	sections := map[string]*values.Section{values.GlobalKey: global}
+	for _, m := range tree.Modules {
+		section, err := SectionFor(m)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("module %s: %w", m.Name, err))
+		}
+		sections[m.Key] = section
+	}
+	return sections, errors.Join(errs...)
+}
 
 // SectionFor makes the section of a module from what lies on disk.
 func SectionFor(m addons.Module) (*values.Section, error) {

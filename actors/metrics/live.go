@@ -25,8 +25,8 @@ type Sources struct {
 	Hanging func() []view.RunningHook
 }
 
-// Watch adds the metrics of what the sources say. An operator that comes later with the same
-// metrics takes the place of the one before.
+// Watch adds the metrics that are read from the sources. A later call replaces the sources: the
+// metrics may outlive an operator.
 func (m *Metrics) Watch(s Sources) {
 	if s.Leadership == nil { // who is alone leads
 		s.Leadership = func() view.Leadership { return view.Leadership{Leading: true} }
@@ -40,9 +40,9 @@ func (m *Metrics) Watch(s Sources) {
 	m.Registry.MustRegister(m.live)
 }
 
-// live are metrics that are made at the moment of a scrape, of what actors publish about
-// themselves: they need not be kept up to date, and what is gone has no series. Each method
-// without an argument declares some of them and returns what collects them.
+// live are metrics that are made at the moment of a scrape, from what actors publish about
+// themselves: they need not be kept up to date, and what is gone has no series. Each method without
+// an argument declares some of them and returns the function that collects them.
 type live struct {
 	declared *declared
 	sources  atomic.Pointer[Sources]
@@ -56,7 +56,7 @@ type state struct {
 	kind prometheus.ValueType
 }
 
-// scrape is one moment.
+// scrape is one moment: all metrics of a scrape see the same statuses.
 type scrape struct {
 	*Sources
 	statuses map[string]supervisor.Status // by the path of the actor
@@ -138,8 +138,8 @@ func (l *live) actors() func(scrape) {
 	}
 }
 
-// bindings are where the watches of bindings stand. A hook may have two bindings of
-// one name in one queue: their objects are added up, and the first state is shown.
+// bindings are the states of the watches of bindings. A hook may have two bindings of one name in
+// one queue, and series must be unique: their objects are added up, and the first state is shown.
 func (l *live) bindings() func(scrape) {
 	labels := []string{"module", "hook", "binding", "queue", "kind"}
 	objects := l.state("kube_snapshot_objects", "Objects in the snapshot of a binding.", labels...)
@@ -193,7 +193,8 @@ func (l *live) queues() func(scrape) {
 	}
 }
 
-// modules are what modules say of themselves.
+// modules are what modules publish about themselves. Series of a disabled module end, except those
+// that say that it is disabled, and its maintenance (I9).
 func (l *live) modules() func(scrape) {
 	info := l.state("mm_module_info", "1 for each module. It is critical when a failing run of it holds the others up (module failure policy block).", "module", "enabled", "critical")
 	enabled := l.state("mm_module_enabled", "1 while the module is enabled. The version is that of the chart that was applied last.", "module", "version")
@@ -231,7 +232,7 @@ func (l *live) modules() func(scrape) {
 	}
 }
 
-// converge is whether all modules are as they should be.
+// converge is whether all modules are in the state that is wanted, and what a person has to decide.
 func (l *live) converge() func(scrape) {
 	converged := l.state("converged", "1 when the first converge is over and no reload of all modules is in progress.")
 	held := l.state("purges_held", "Releases without a module directory that are not purged until a person allows it.")

@@ -14,16 +14,16 @@ import (
 	"addon-operator/messages"
 )
 
-// DefaultSeries is how many series a hook may have. One for each of some hundred objects is usual; what grows without an
-// end would take the memory of the operator, and that of Prometheus.
+// DefaultSeries is how many series a hook may have. One for each of some hundred objects is usual;
+// a number that grows without end would take the memory of the operator, and that of Prometheus.
 const DefaultSeries = 1000
 
 // maxConflicts bounds how many metrics of a run that cannot be shown are named: all of them may be such.
 const maxConflicts = 100
 
-// Reports are the series that hooks report through METRICS_PATH (I6, I7). It is the
-// Prometheus collector of /metrics/hooks. Runs of several hooks end at the same time, and
-// each replaces the whole, so a scrape sees all of a run or nothing.
+// Reports are the series that hooks report through METRICS_PATH (I6, I7), and the Prometheus
+// collector of /metrics/hooks. Runs of several hooks end at the same time; each replaces the whole
+// map, so a scrape sees all of a run or nothing, and waits for nobody.
 type Reports struct {
 	// Limit is how many series a hook may report; set it before hooks run.
 	Limit    int
@@ -35,10 +35,10 @@ type Reports struct {
 // reporter is a hook that reports metrics; module is empty for global ones.
 type reporter struct{ module, hook string }
 
-// reported are the series of one hook; they are not changed any more.
+// reported are the series of one hook. They are replaced, never changed.
 type reported struct {
 	series map[seriesKey]series
-	told   bool // that they are too many
+	told   bool // the limit was logged
 }
 
 type seriesKey struct{ name, labels string }
@@ -80,8 +80,9 @@ func (r *Reports) change(next func(map[reporter]reported)) {
 	}
 }
 
-// families are those of all series by name. When two hooks bring up one name with different
-// types at the same moment, one type wins.
+// families are the common properties of all series, by name. If two hooks introduce one name with
+// different types at the same moment, the type that comes first in the alphabet wins, so that each
+// scrape decides the same.
 func families(now map[reporter]reported) map[string]family {
 	all := map[string]family{}
 	for _, own := range now {
@@ -101,8 +102,8 @@ func families(now map[reporter]reported) map[string]family {
 	return all
 }
 
-// Check refuses what could not be shown together with what is there: a run whose
-// metrics are refused has no effect at all (X27).
+// Check refuses what could not be shown together with what exists: a run whose metrics are refused
+// has no effect at all (X27).
 func (r *Reports) Check(reported []hooks.Metric) error {
 	if len(reported) == 0 {
 		return nil
@@ -131,7 +132,8 @@ func (r *Reports) Check(reported []hooks.Metric) error {
 	return errors.Join(errs...)
 }
 
-// conflict says why a metric cannot stand on one page with those that are known.
+// conflict says why a metric cannot be on one page with those that are known: Prometheus would
+// refuse the whole page.
 func (r *Reports) conflict(m hooks.Metric, known func(name string) hooks.MetricAction) error {
 	for _, reserved := range []string{r.reserved, "go_", "process_"} {
 		if strings.HasPrefix(m.Name, reserved) {
@@ -152,9 +154,10 @@ func (r *Reports) conflict(m hooks.Metric, known func(name string) hooks.MetricA
 	return nil
 }
 
-// Add shows what one run of a hook wrote. Series of a group that the run mentions, and does
-// not report again, vanish; groups belong to the hook (I7). New series of a hook that has as
-// many as it may are dropped and counted. It returns how many, the first time that this happens.
+// Add shows what one run of a hook wrote. Series of a group that the run mentions and does not
+// report again vanish; groups belong to the hook (I7). New series beyond the limit are dropped and
+// counted. It returns how many, but only the first time for a hook, so that the caller logs it
+// once.
 func (r *Reports) Add(owner, hook string, written []hooks.Metric) (dropped int) {
 	if len(written) == 0 {
 		return 0

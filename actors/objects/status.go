@@ -38,19 +38,20 @@ const (
 	NoModule             = "NoModule"
 )
 
-// keepsFailing is the number of attempts, half a minute, after which a failure does not pass by itself. Events begin there, too.
+// keepsFailing is the number of attempts, after about half a minute, from which on a failure counts
+// as permanent (Stalled). Events begin there, too.
 const keepsFailing = 4
 
 // The limits of what a status holds, so that an object stays small whatever a module does.
 const (
-	maxText   = 1000 // bytes
-	maxName   = 250
-	maxListed = 20
-	maxFields = 10
-	maxLooked = 16 << 10
+	maxText   = 1000     // bytes
+	maxName   = 250      // bytes
+	maxListed = 20       // elements of a list
+	maxFields = 10       // fields of one drifted object
+	maxLooked = 16 << 10 // bytes of a text that are cleaned before it is cut to maxText
 )
 
-// Facts are what a status says and no module knows.
+// Facts are what a status says and the module itself does not know.
 type Facts struct {
 	// Object is the one in the cluster, the status in it included.
 	Object kube.ModuleObject
@@ -90,7 +91,8 @@ func Status(m view.Module, f Facts) kube.ModuleStatus {
 	return s
 }
 
-// own are the conditions that the operator writes; those of other writers stay theirs.
+// own are the conditions that the operator writes; conditions of other writers are not applied, so
+// they stay as they are.
 func own(all []metav1.Condition) (ours []metav1.Condition) {
 	for _, c := range all {
 		if slices.Contains([]string{Ready, Reconciling, Stalled}, c.Type) {
@@ -128,14 +130,15 @@ func yes(is bool) metav1.ConditionStatus {
 // second is a time as an object keeps it.
 func second(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
-// verdict is how a module is doing, in the words of conditions. At most one of reconciling and stalled is set.
+// verdict is the state of a module, in the words of conditions (kstatus). At most one of
+// reconciling and stalled is set.
 type verdict struct {
 	ready                metav1.ConditionStatus
 	reconciling, stalled bool
 	reason, message      string
 }
 
-// verdict finds the worst first.
+// verdict finds the worst state first: each case assumes that those above do not hold.
 func (b builder) verdict() verdict {
 	if b.Maintenance == values.Suspended {
 		return verdict{ready: metav1.ConditionFalse, reason: Suspended, message: "spec.suspend is true: the module does not run, and its release is left alone"}
@@ -187,7 +190,8 @@ func failure(f view.FailingTask) verdict {
 	return v
 }
 
-// worst is the task that fails for longest; runs of the module come before those of hooks. Nil: none fails.
+// worst is the task with most failed attempts; tasks of the module come before those of hooks. Nil:
+// none fails.
 func (b builder) worst() *view.FailingTask {
 	if len(b.Failing) == 0 {
 		return nil

@@ -7,19 +7,22 @@ import (
 	"addon-operator/values"
 )
 
-// Drifted names the objects and fields that others changed, without values.
-func Drifted(changes []dryrun.Change) []view.DriftedObject {
+// Drift is what others changed of the objects of a module.
+type Drift []dryrun.Change
+
+// Named are the objects and their fields, without values.
+func (d Drift) Named() []view.DriftedObject {
 	var out []view.DriftedObject
-	for _, c := range changes {
+	for _, c := range d {
 		out = append(out, view.DriftedObject{Object: c.Object.String(), Fields: paths(c.Fields(false))})
 	}
 	return out
 }
 
-// Drift shows what others changed. Secrets are hidden, unless they were asked for.
-func Drift(changes []dryrun.Change, hider *values.Hider, secrets bool) []messages.ObjectDrift {
+// Shown are the objects with what was found and what the chart says. Secrets are hidden, unless they were asked for.
+func (d Drift) Shown(hider *values.Hider, secrets bool) []messages.ObjectDrift {
 	out := []messages.ObjectDrift{}
-	for _, c := range changes {
+	for _, c := range d {
 		c.Mask = hider.Object
 		object := messages.ObjectDrift{Object: c.Object.String()}
 		for _, f := range c.Fields(secrets) {

@@ -29,28 +29,32 @@ type Helm interface {
 	Drift(ctx context.Context, m helm.Module) (drifted []dryrun.Change, known bool, err error)
 }
 
-// width is how many charts are planned at the same time.
+// width is how many charts are planned at the same time. A plan waits for the API server, not for
+// the processor.
 const width = 4
 
-// Known is what a plan is made from.
+// Known is what a plan is made from, collected by actors.Plan or Operator.Plan. Make changes
+// nothing in it.
 type Known struct {
 	Helm Helm // nil: there are no plans
 	// Charts are those of the modules, to look at their values; nil: they are not looked at.
 	Charts *charts.Cache
 	// Script runs an enabled script. Package hooks implements it.
 	Script func(ctx context.Context, script hooks.EnabledScript) (hooks.Answer, error)
-	// Reload is what is known of the next reload. A plan finds out itself which modules are enabled or
-	// under maintenance.
+	// Reload is what is known of the next reload. Make fills in which modules are enabled or under
+	// maintenance.
 	Reload decide.Reload
 	// Config is the content of the ConfigMap that is in force.
 	Config map[string]string
 	// Sections are those of all modules and of global, by key.
 	Sections map[string]*values.Section
+	// Enabling has no Charts: the plan looks at them itself.
 	Enabling decide.Enabling
 	// Suspended are the modules, and releases, that people have suspended (H27).
 	Suspended map[string]bool
-	// Running returns which modules would not have to be started.
-	Running func(m addons.Module, release bool) bool
+	// Running returns which modules would not have to be started. Nil: those that have a release, and those without a chart that
+	// the ConfigMap in force switches on.
+	Running func(m addons.Module) bool
 	// HookValues is what is known of the values that hooks of a module set, by module. A module that
 	// is not in it has run no hooks yet; GlobalHooksRan says the same of global hooks.
 	HookValues     map[string]string
@@ -62,7 +66,7 @@ type Known struct {
 type planner struct {
 	Known
 	secrets bool
-	config  values.Document // with which it is made
+	config  values.Document // the ConfigMap that the plan is made with
 	hider   *values.Hider   // of the secrets in the values
 	// globalUnknown: there are global hooks, and none has run.
 	globalUnknown bool
@@ -71,6 +75,7 @@ type planner struct {
 // Make plans with the ConfigMap in force, or with the proposed one of the request. It goes the way of
 // a reload: flags, enabled scripts, steps, charts.
 func Make(ctx context.Context, known Known, request view.PlanRequest) (view.Plan, error) {
+	known.Enabling.Charts = known.chartRules().Check
 	p := &planner{Known: known, secrets: request.Secrets}
 	p.HookValues = maps.Clone(p.HookValues)
 	if err := p.lookForHooks(); err != nil {
@@ -109,6 +114,29 @@ func Make(ctx context.Context, known Known, request view.PlanRequest) (view.Plan
 	return plan, nil
 }
 
+// chartRules are what schemas of charts ask about the ConfigMap that is planned with: the sections are as the plan knows them,
+// the Secret included.
+func (k Known) chartRules() decide.ChartRules {
+	tree := k.Reload.Tree
+	return decide.ChartRules{Charts: k.Charts, Section: func(key string, doc values.Document) (*values.Section, bool) {
+		whole := key == values.GlobalKey && k.GlobalHooksRan || decide.Hookless(tree.Global, tree.Modules, key)
+		for _, m := range tree.Modules {
+			if _, ran := k.HookValues[m.Name]; ran && m.Key == key {
+				whole = true
+			}
+		}
+		base := k.Sections[key]
+		if base == nil {
+			return nil, false
+		}
+		next, err := base.WithConfig(doc.Sections[key], values.Origin{})
+		if err != nil {
+			return nil, false
+		}
+		return next, whole
+	}}
+}
+
 // unread names values that reach nothing (H23), of modules that would run or go on.
 func (p *planner) unread(modules []view.ModulePlan) (notes []string) {
 	section := func(m addons.Module) *values.Section { return p.Sections[m.Key] }
@@ -119,7 +147,7 @@ func (p *planner) unread(modules []view.ModulePlan) (notes []string) {
 		if step.Step != view.StepStart && step.Step != view.StepRun {
 			continue
 		}
-		m := *p.module(step.Module)
+		m := *p.Reload.Tree.Module(step.Module)
 		for _, text := range Unread(p.Charts, m, p.Sections[values.GlobalKey], p.Sections[m.Key]) {
 			notes = append(notes, p.hide("module "+m.Name+": "+text))
 		}
@@ -127,8 +155,8 @@ func (p *planner) unread(modules []view.ModulePlan) (notes []string) {
 	return notes
 }
 
-// choose returns the data of the ConfigMap that is planned with. Hooks write into the one
-// in the cluster, so what a proposed one leaves out may be theirs.
+// choose returns the data of the ConfigMap that is planned with. Hooks write into the ConfigMap of
+// the cluster, so keys that a proposed one lacks may be theirs, and a note says so.
 func (p *planner) choose(proposed map[string]string) map[string]string {
 	if proposed == nil {
 		return p.Config
@@ -145,8 +173,8 @@ func (p *planner) choose(proposed map[string]string) map[string]string {
 	return proposed
 }
 
-// propose gives every section its part of a ConfigMap. refused says why the operator
-// would not take it.
+// propose gives every section its part of a ConfigMap. refused says why the operator would refuse
+// it, empty if it would not.
 func (p *planner) propose(data map[string]string) (refused string) {
 	doc, err := decide.Schemas{Sections: p.Sections, Modules: p.Reload.Tree.Modules, Enabling: p.Enabling}.Check(data, nil)
 	if err != nil {
@@ -170,7 +198,7 @@ func (p *planner) propose(data map[string]string) (refused string) {
 	return ""
 }
 
-// hide gives a text as the one who asked may see it.
+// hide returns a text as the person who asked may see it.
 func (p *planner) hide(text string) string {
 	if p.secrets {
 		return text
@@ -182,12 +210,12 @@ func (p *planner) hide(text string) string {
 func (p *planner) modules(steps decide.Steps, verdicts map[string]decide.Verdict) []view.ModulePlan {
 	plans := []view.ModulePlan{}
 	for _, name := range steps.Run {
-		m := p.module(name)
+		m := p.Reload.Tree.Module(name)
 		plan := view.ModulePlan{Module: name, Step: view.StepRun, Why: "enabled by " + verdicts[name].Source, HookValues: p.HookValues[name]}
 		switch {
 		case p.Suspended[name]:
 			plan.Step, plan.Why = view.StepKeep, plan.Why+butSuspended
-		case !p.Running(*m, p.Reload.Deployed[name]):
+		case !p.runs(*m):
 			plan.Step = view.StepStart
 		}
 		plans = append(plans, plan)
@@ -216,18 +244,20 @@ func (p *planner) modules(steps decide.Steps, verdicts map[string]decide.Verdict
 	return plans
 }
 
+// runs reports whether a module would not have to be started.
+func (p *planner) runs(m addons.Module) bool {
+	if p.Running != nil {
+		return p.Running(m)
+	}
+	before, _ := values.ParseConfigMap(p.Config) // one that is refused has enabled nothing
+	return p.Reload.Deployed[m.Name] || !charts.Exists(m.Dir) && decide.SwitchedOn(m, nil, before.Flags).Enabled
+}
+
 // butSuspended is why a module is kept as it is.
 const butSuspended = ", but suspended"
 
-func (p *planner) module(name string) *addons.Module {
-	i := slices.IndexFunc(p.Reload.Tree.Modules, func(m addons.Module) bool { return m.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &p.Reload.Tree.Modules[i]
-}
-
-// complete adds to a step what Helm would do.
+// complete adds to a step what Helm would do. It runs in parallel for several steps, so it writes
+// to its step only.
 func (p *planner) complete(ctx context.Context, step *view.ModulePlan) {
 	switch step.Step {
 	case view.StepKeep:
@@ -235,7 +265,7 @@ func (p *planner) complete(ctx context.Context, step *view.ModulePlan) {
 		would, err := p.Helm.PlanRemoval(ctx, step.Module, step.Step == view.StepPurge)
 		p.describe(step, would, err)
 	default:
-		p.planRun(ctx, step, *p.module(step.Module))
+		p.planRun(ctx, step, *p.Reload.Tree.Module(step.Module))
 	}
 }
 
@@ -278,8 +308,8 @@ func bringsCRDs(m addons.Module, merged map[string]any) bool {
 	return err == nil && len(files) > 0
 }
 
-// validForHelm checks a section before a chart is rendered with it. When it is incomplete
-// because hooks have not run, what is wrong with it proves nothing.
+// validForHelm checks a section before a chart is rendered with it. If it is incomplete because
+// hooks have not run, a violation proves nothing: it is shown as unknown and not as an error.
 func (p *planner) validForHelm(step *view.ModulePlan, key string, incomplete bool) bool {
 	err := p.Sections[key].ValidateForHelm()
 	switch {

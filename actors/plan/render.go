@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/helm"
+	"addon-operator/helm/charts"
 	"addon-operator/helm/dryrun"
 	"addon-operator/helm/manifest"
 	"addon-operator/messages/view"
@@ -28,6 +29,9 @@ type Renderer interface {
 
 // Render renders the chart of a module, and compares it with the deployed release if that is asked.
 func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values.Hider, request view.RenderRequest) (view.Rendered, error) {
+	if !charts.Exists(m.Dir) {
+		return view.Rendered{}, fmt.Errorf("module %s has no chart, so there is nothing to render", m.Name)
+	}
 	documents, err := renderer.Show(ctx, m)
 	if err != nil {
 		return view.Rendered{}, fmt.Errorf("render: %w", err)

@@ -8,9 +8,10 @@ import (
 	"strings"
 
 	"addon-operator/actors"
-	"addon-operator/kube/fields"
+	"addon-operator/kube/apiserver"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
+	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
@@ -24,8 +25,8 @@ func (p *play) check(ctx context.Context, place string, e expect) {
 	report("refused", checkRefused(p.Engine, e.Refused))
 	report("failing", checkFailing(failing(p.Engine), e.Failing))
 	report("hooks", p.checkHooks(e.Hooks))
-	report("commands", p.checkCalls(e.Commands))
-	report("http", p.checkRequests(e.HTTP))
+	report("commands", p.commands.check(e.Commands))
+	report("http", p.http.check(e.HTTP))
 	report("values", p.checkValues(ctx, e.Values))
 	report("configMap", checkConfigMap(p.Cluster.ConfigMap.Data(), e.ConfigMap))
 	report("objects", checkObjects(p.Cluster.Server.Objects, e.Objects))
@@ -33,12 +34,22 @@ func (p *play) check(ctx context.Context, place string, e expect) {
 	report("rendered", p.checkRendered(e.Rendered))
 	report("metrics", checkMetrics(p.Operator, e.Metrics))
 	report("modules", checkModules(p.Operator, e.Modules))
-	p.checkFields(place)
+	if strict := p.scenario.Given.StrictFields; strict == nil || *strict {
+		for _, text := range p.fields.news() {
+			p.problems = append(p.problems, place+": "+text)
+		}
+	}
 	report("log", checkLog(p.Trace.String(), e.Log))
 }
 
-// noteField notes a field of an object that an API server would drop, or a value that it would refuse.
-func (p *play) noteField(object map[string]any, wrong fields.Problem) {
+// fieldNotes are the fields of objects that an API server would drop, and the values that it would refuse, each once.
+type fieldNotes struct {
+	noted    supervisor.Shared[[]string]
+	reported int // so many of them
+}
+
+// note notes a field of an object that an API server would drop, or a value that it would refuse.
+func (f *fieldNotes) note(object map[string]any, wrong apiserver.FieldProblem) {
 	text := identity(object)
 	if release := releaseOf(object); release != "" {
 		text += ", of the release " + release
@@ -47,7 +58,7 @@ func (p *play) noteField(object map[string]any, wrong fields.Problem) {
 	if wrong.Known != nil {
 		text += "; " + nearest(wrong.Path[len(wrong.Path)-1], wrong.Known)
 	}
-	p.fields.Change(func(noted []string) []string {
+	f.noted.Change(func(noted []string) []string {
 		if slices.Contains(noted, text) {
 			return noted
 		}
@@ -55,16 +66,11 @@ func (p *play) noteField(object map[string]any, wrong fields.Problem) {
 	})
 }
 
-// checkFields reports such fields, each once.
-func (p *play) checkFields(place string) {
-	if strict := p.scenario.Given.StrictFields; strict != nil && !*strict {
-		return
-	}
-	noted := p.fields.Get()
-	for _, text := range noted[p.strict:] {
-		p.problems = append(p.problems, place+": "+text)
-	}
-	p.strict = len(noted)
+// news are those that were noted since the last call.
+func (f *fieldNotes) news() []string {
+	noted := f.noted.Get()
+	defer func() { f.reported = len(noted) }()
+	return noted[f.reported:]
 }
 
 // releaseOf is the release that an object belongs to.
@@ -75,9 +81,9 @@ func releaseOf(object map[string]any) string {
 	return release
 }
 
-// checkCalls compares the calls of stand-ins since the last expect. One that had no answer is a problem always.
-func (p *play) checkCalls(want []wantedCall) (problems []string) {
-	calls := p.commands.take()
+// check compares the calls of stand-ins since the last expect. One that had no answer is a problem always.
+func (s *standIns) check(want []wantedCall) (problems []string) {
+	calls := s.take()
 	for _, c := range calls {
 		if c.unfit {
 			problems = append(problems, fmt.Sprintf("given.commands.%s has no answer for the call: %s", c.command, c))
@@ -86,9 +92,9 @@ func (p *play) checkCalls(want []wantedCall) (problems []string) {
 	return append(problems, unmatched(want, calls, "call")...)
 }
 
-// checkRequests does the same for requests of HTTP.
-func (p *play) checkRequests(want []wantedRequest) (problems []string) {
-	requests := p.http.take()
+// check does the same for requests of HTTP.
+func (h *httpStandIn) check(want []wantedRequest) (problems []string) {
+	requests := h.take()
 	for _, r := range requests {
 		if r.wrong != "" {
 			problems = append(problems, fmt.Sprintf("given.http: %s: %s", r, r.wrong))

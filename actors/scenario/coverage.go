@@ -18,6 +18,7 @@ import (
 
 	"addon-operator/helm/charts"
 	"addon-operator/hooks"
+	"addon-operator/supervisor"
 )
 
 // part is something of a module that a test can exercise.
@@ -93,65 +94,71 @@ func (c Coverage) String() string {
 	return text + "\n" + missing
 }
 
-// noteHooks notes the hooks of the module of the test, and their bindings.
-func (p *play) noteHooks(found []hooks.Hook) {
+// exercised notes what a play exercises of the module of its test, or of the global hooks.
+type exercised struct {
+	unit  unit
+	parts supervisor.Shared[map[part]bool] // and whether they were exercised
+}
+
+// hooks notes the hooks of the module of the test, and their bindings.
+func (x *exercised) hooks(found []hooks.Hook) {
 	for _, hook := range found {
-		name, ok := p.ownHook(hook.Name)
+		name, ok := x.own(hook.Name)
 		if !ok || hook.Config == nil {
 			continue
 		}
-		p.notePart(part{"hooks", name}, false)
+		x.note(part{"hooks", name}, false)
 		for kind := range hook.Config.Orders {
-			p.notePart(part{"bindings", name + " " + string(kind)}, false)
+			x.note(part{"bindings", name + " " + string(kind)}, false)
 		}
 		for _, s := range hook.Config.Schedules {
-			p.notePart(part{"bindings", name + " " + cmp.Or(s.Group, s.Name)}, false)
+			x.note(part{"bindings", name + " " + cmp.Or(s.Group, s.Name)}, false)
 		}
 		for _, k := range hook.Config.Kubernetes {
-			p.notePart(part{"bindings", name + " " + cmp.Or(k.Group, k.Name)}, false)
+			x.note(part{"bindings", name + " " + cmp.Or(k.Group, k.Name)}, false)
 		}
 	}
 }
 
-// ownHook is the path of a hook in the directory of the test's module, or of the global hooks.
-func (p *play) ownHook(name string) (string, bool) {
-	own, ok := strings.CutPrefix(name, filepath.Base(p.scenario.unit.dir)+"/")
-	return own, ok || p.scenario.unit.module == ""
+// own is the path of a hook in the directory of the test's module, or of the global hooks.
+func (x *exercised) own(name string) (string, bool) {
+	own, ok := strings.CutPrefix(name, filepath.Base(x.unit.dir)+"/")
+	return own, ok || x.unit.module == ""
 }
 
-func (p *play) notePart(of part, exercised bool) {
-	p.parts.Change(func(parts map[part]bool) map[part]bool {
+func (x *exercised) note(of part, exercised bool) {
+	x.parts.Change(func(parts map[part]bool) map[part]bool {
 		return with(parts, of, parts[of] || exercised)
 	})
 }
 
-// noteCoverage notes what hooks ran, and which templates made objects.
-func (p *play) noteCoverage(runs []hookRun) error {
+// ran notes what hooks ran, and which templates made objects.
+func (x *exercised) ran(runs []hookRun, objects []map[string]any) error {
 	for _, r := range runs {
-		name, ok := p.ownHook(r.hook)
+		name, ok := x.own(r.hook)
 		if !ok || r.hook == givenHook {
 			continue
 		}
-		p.notePart(part{"hooks", name}, true)
+		x.note(part{"hooks", name}, true)
 		for _, c := range r.contexts {
-			p.notePart(part{"bindings", name + " " + bindingOf(c)}, true)
+			x.note(part{"bindings", name + " " + bindingOf(c)}, true)
 		}
 	}
-	return errors.Join(p.noteTemplates(), p.noteRendered())
+	return errors.Join(x.templates(), x.rendered(objects))
 }
 
-// noteTemplates notes the templates of the module. What begins with _ and NOTES.txt make no objects.
-func (p *play) noteTemplates() error {
-	if p.scenario.unit.module == "" {
+// templates notes the templates of the module. What begins with _ and NOTES.txt make no objects.
+func (x *exercised) templates() error {
+	if x.unit.module == "" {
 		return nil
 	}
-	root := cmp.Or(charts.Root(p.scenario.unit.dir), p.scenario.unit.dir)
+	root := cmp.Or(charts.Root(x.unit.dir), x.unit.dir)
 	err := filepath.WalkDir(filepath.Join(root, "templates"), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || strings.HasPrefix(entry.Name(), "_") || entry.Name() == "NOTES.txt" {
 			return err
 		}
 		name, err := filepath.Rel(root, path)
-		p.notePart(part{"templates", name}, false)
+		x.note(part{"templates", name}, false)
 		return err
 	})
 	if errors.Is(err, os.ErrNotExist) {
@@ -160,14 +167,14 @@ func (p *play) noteTemplates() error {
 	return err
 }
 
-// noteRendered notes the templates of which the records of the release have objects.
-func (p *play) noteRendered() error {
-	for _, object := range p.Cluster.Server.Objects() {
+// rendered notes the templates of which the records of the release have objects.
+func (x *exercised) rendered(objects []map[string]any) error {
+	for _, object := range objects {
 		meta, _ := object["metadata"].(map[string]any)
 		name, _ := meta["name"].(string)
 		data, _ := object["data"].(map[string]any)
 		record, ok := data["release"].(string)
-		if !ok || !strings.HasPrefix(name, "sh.helm.release.v1."+nameOf(p.scenario.unit.module)+".v") {
+		if !ok || !strings.HasPrefix(name, "sh.helm.release.v1."+nameOf(x.unit.module)+".v") {
 			continue
 		}
 		sources, err := sourcesOf(record)
@@ -176,7 +183,7 @@ func (p *play) noteRendered() error {
 		}
 		for _, source := range sources {
 			if _, file, inChart := strings.Cut(source, "/"); inChart && strings.HasPrefix(file, "templates/") {
-				p.notePart(part{"templates", file}, true)
+				x.note(part{"templates", file}, true)
 			}
 		}
 	}

@@ -24,13 +24,19 @@ func (p *play) checkRendered(name string) []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	return p.compareGolden(name, got, "the objects differ", "rendered now")
+	return p.goldens.compare(name, got, "the objects differ", "rendered now")
 }
 
-// compareGolden compares a text with a file next to the test, or writes the file.
-func (p *play) compareGolden(name, got, problem, now string) []string {
-	path := filepath.Join(filepath.Dir(p.scenario.path), name)
-	if p.options.Update {
+// goldens are the golden files of a test.
+type goldens struct {
+	test   string // its file, which they lie next to
+	update bool   // they are written
+}
+
+// compare compares a text with a file next to the test, or writes the file.
+func (g *goldens) compare(name, got, problem, now string) []string {
+	path := filepath.Join(filepath.Dir(g.test), name)
+	if g.update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			return []string{err.Error()}
 		}

@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/helm"
-	"addon-operator/helm/health"
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
+	"addon-operator/messages/view"
 )
 
 // releaseWatch notifies the operator of deleted objects of releases. Helm asks
@@ -28,7 +28,7 @@ func (w releaseWatch) Watch(ctx context.Context, news helm.News) (assess func([]
 	})
 	return func(written []helm.Object) {
 		for _, o := range written {
-			news.Health(o, health.Health{State: health.Current})
+			news.Health(o, helm.Health{State: view.ObjectCurrent})
 		}
 	}
 }

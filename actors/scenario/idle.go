@@ -41,15 +41,19 @@ const quiet = 500 * time.Millisecond
 func (p *play) Settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.options.StepTimeout)
 	defer cancel()
+	activity := func() [2]uint64 { return [2]uint64{p.dispatcher.turns.Load(), p.recorder.done.Load()} } // changes whenever anything happens
+	isIdle := func() bool { return p.dispatcher.busy.Load() == 0 && p.recorder.underWay.Load() == 0 }
 	changed := time.Now()
-	for last := p.activity(); ; {
-		idle := p.dispatcher.busy.Load() == 0 && p.recorder.underWay.Load() == 0
+	for last := activity(); ; {
+		idle := isIdle()
 		runs := len(working(p.Engine))
-		now := p.activity()
+		now := activity()
 		if now != last || !idle {
 			last, changed = now, time.Now()
 		}
-		if idle && now == last && (runs == 0 && time.Since(changed) > 0 && p.stillIdle(now) || time.Since(changed) > quiet) {
+		// A mailbox may have got work while runs were counted.
+		still := func() bool { return isIdle() && activity() == now }
+		if idle && now == last && (runs == 0 && time.Since(changed) > 0 && still() || time.Since(changed) > quiet) {
 			return nil
 		}
 		select {
@@ -58,16 +62,6 @@ func (p *play) Settle(ctx context.Context) error {
 			return fmt.Errorf("the operator is not idle after %s:\n  %s", p.options.StepTimeout, strings.Join(working(p.Engine), "\n  "))
 		}
 	}
-}
-
-// activity changes whenever anything happens.
-func (p *play) activity() [2]uint64 {
-	return [2]uint64{p.dispatcher.turns.Load(), p.recorder.done.Load()}
-}
-
-// stillIdle looks a second time: a mailbox may have got work while runs were counted.
-func (p *play) stillIdle(before [2]uint64) bool {
-	return p.dispatcher.busy.Load() == 0 && p.recorder.underWay.Load() == 0 && p.activity() == before
 }
 
 // working are the runs that are in progress, and the modules that are about to be healed.

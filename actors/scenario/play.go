@@ -16,13 +16,12 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"addon-operator/actors"
+	"addon-operator/actors/check"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/helm"
-	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/kube"
-	"addon-operator/supervisor"
 )
 
 const defaultStepLimit = time.Minute
@@ -41,20 +40,23 @@ type play struct {
 	http       *httpStandIn // nil: none is given
 	dispatcher *dispatcher
 
-	problems []string
-	seen     []hookRun
-	fields   supervisor.Shared[[]string]      // what is wrong with fields of objects
-	parts    supervisor.Shared[map[part]bool] // of the module, and whether they were exercised
-	strict   int                              // how many of them have been reported
+	problems  []string
+	seen      []hookRun
+	fields    fieldNotes
+	exercised exercised
+	goldens   goldens
 }
 
 func newPlay(s *Scenario, o Options) *play {
 	trace := &Trace{}
-	p := &play{scenario: s, options: o, files: files{scenario: s}, log: trace.Logger(slog.LevelInfo, logLine), dispatcher: &dispatcher{}, clock: newClock(s.Given.Clock)}
+	p := &play{
+		scenario: s, options: o, files: files{scenario: s}, log: trace.Logger(slog.LevelInfo, logLine), dispatcher: &dispatcher{}, clock: newClock(s.Given.Clock),
+		exercised: exercised{unit: s.unit}, goldens: goldens{s.path, o.Update},
+	}
 	p.Engine = NewEngine(NewCluster(cmp.Or(s.Given.KubernetesVersion, DefaultVersion), p.log), trace)
 	p.Cast, p.recorder = p, newRecorder(p.Engine, s.Given.FromGlobalHooks)
 	if o.Coverage {
-		p.recorder.configured = p.noteHooks
+		p.recorder.configured = p.exercised.hooks
 	}
 	if !s.Given.Clock.IsZero() {
 		p.recorder.env = p.clock.environment
@@ -114,7 +116,7 @@ func (p *play) prepare() error {
 	if err := p.standIn(); err != nil {
 		return err
 	}
-	p.Cluster.Server.OnUnknownField(p.noteField)
+	p.Cluster.Server.OnUnknownField(p.fields.note)
 	if err := p.Cluster.Server.Start(""); err != nil {
 		return err
 	}
@@ -160,7 +162,7 @@ func (p *play) environment() (env []string) {
 // start starts the operator and waits until it has converged.
 func (p *play) start(ctx context.Context) error {
 	if tree, err := addons.Load(p.files.addonDirs()); err == nil { // the operator reports the error: it refuses to start
-		if err := actors.CheckTree(tree, nil); err != nil {
+		if err := check.Tree(tree, nil); err != nil {
 			return err
 		}
 	}
@@ -206,7 +208,7 @@ func (p *play) World() (actors.World, error) {
 	}
 	r := p.recorder
 	r.hooks, r.releases = runner, releases
-	r.crds = actors.NewDefinitions(client, releases, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip, Ignored: charts.Ignored})
+	r.crds = work.NewDefinitions(client, releases, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip})
 	return actors.World{
 		Services: work.Services{
 			Log: p.log, Hooks: r, Releases: r, Objects: r, CRDs: r, JQLibrary: p.options.JQLibrary, Dirs: p.files.addonDirs(),

@@ -85,7 +85,7 @@ func playOne(ctx context.Context, s *Scenario, o Options) Result {
 	for _, r := range append(p.seen, p.recorder.takeRuns()...) {
 		result.Runs = append(result.Runs, r.String())
 	}
-	result.parts = p.parts.Get()
+	result.parts = p.exercised.parts.Get()
 	return result
 }
 

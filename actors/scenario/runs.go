@@ -11,14 +11,14 @@ func (p *play) checkHooks(want []run) []string {
 	got := p.recorder.takeRuns()
 	p.seen = append(p.seen, got...)
 	if p.options.Coverage {
-		if err := p.noteCoverage(got); err != nil {
+		if err := p.exercised.ran(got, p.Cluster.Server.Objects()); err != nil {
 			return []string{err.Error()}
 		}
 	}
 	want = slices.Clone(want)
 	for i := range want {
 		want[i].compare = func(name, text string) []string {
-			return p.compareGolden(name, text, "what the hook got or wrote differs", "now")
+			return p.goldens.compare(name, text, "what the hook got or wrote differs", "now")
 		}
 	}
 	return unmatched(want, got, "run")

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	_ "embed" // the schema is a file of its own so that editors can use it
 	"errors"
 	"maps"
@@ -53,9 +54,7 @@ func explain(w *written, m values.Misfit) []string {
 		meaning, _ := m.Rule["description"].(string)
 		return []string{at + place + ": the text does not fit; " + meaning}
 	}
-	if place == "" {
-		place = "the scenario"
-	}
+	place = cmp.Or(place, "the scenario")
 	return []string{at + place + ": " + m.Message}
 }
 

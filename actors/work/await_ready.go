@@ -7,15 +7,16 @@ import (
 	"addon-operator/supervisor"
 )
 
-// AwaitReady asks a module what keeps it from being ready. It answers as soon as that differs from Known. A later question
-// of the same module takes the place of one that was not answered.
+// AwaitReady asks a module what keeps it from being ready. The module answers as soon as that
+// differs from Known. A later question of the same waiter replaces one that was not answered.
 type AwaitReady struct{ Waiter, Known string }
 
 // Readiness answers AwaitReady; with an empty Reason the module is ready.
 type Readiness struct{ Reason string }
 
-// awaitReady waits until the modules are ready that module.yaml names (H26). A heal waits for none: it brings back what was
-// there, and nor does maintenance, which changes nothing.
+// awaitReady waits until the modules that module.yaml names are ready (H26). Two kinds of runs wait
+// for none: a heal, which brings back what was there before, and one under maintenance, which
+// changes nothing.
 func (j ModuleJob) awaitReady(run *supervisor.Run) error {
 	began, waited := time.Now(), false
 	if j.Task.Urgent || j.Known.Maintenance != "" {

@@ -23,11 +23,12 @@ import (
 // because flags may have changed since. It answers [Discovery], to a discovery when nothing else reads the disk.
 type GetDiscovery struct{ Discovers bool }
 
-// Discovery is the input of a DiscoverModules task and, completed, its result.
+// Discovery is the input of a DiscoverModules task and, completed, its result. It is handed over as
+// it is: nobody writes to the maps of the input, and their fields in converge are replaced.
 type Discovery struct {
 	Tree    *addons.Tree
-	Config  map[string]bool
-	Dynamic map[string]bool
+	Config  map[string]bool // flags in the ConfigMap, by flag key
+	Dynamic map[string]bool // flags of global hooks, by flag key (D25)
 	// Maintenance are the modes in the ConfigMap (H15).
 	Maintenance map[string]string
 	// Suspended are the modules, and releases, that people have suspended (H27).
@@ -47,12 +48,13 @@ type Discovery struct {
 	// GlobalHooks are new ones; GlobalChanged: they, or static global values, are in force since this discovery.
 	GlobalHooks   []hooks.Hook
 	GlobalChanged bool
-	Enabled       []string
-	Verdicts      map[string]decide.Verdict
-	Releases      []string            // of modules and of operators
-	Others        []string            // releases that are left alone
-	Unused        map[string][]string // files of modules that look like hooks and are none
-	CRDsDue       []string            // modules whose CRDs could not be installed: their runs begin with it
+	// Enabled are the modules that run, in their order; Verdicts say why, also of the others.
+	Enabled  []string
+	Verdicts map[string]decide.Verdict
+	Releases []string            // of modules and of operators
+	Others   []string            // releases that are left alone
+	Unused   map[string][]string // files of modules that look like hooks and are none
+	CRDsDue  []string            // modules whose CRDs could not be installed: their runs begin with it
 }
 
 // SpawnModules asks the operator for the actors of modules, and to hand out what has changed in their files. ModulesSpawned, of the operator
@@ -75,11 +77,13 @@ type (
 	AsksEnded struct{}
 )
 
-// ReloadJob is a job of converge: a step of a reload that concerns several modules, or a
-// release without one.
+// ReloadJob is a job of converge: a step of a reload that concerns several modules, or a release
+// without a module.
 type ReloadJob struct{ Job }
 
-// Discover is the work of a DiscoverModules task (G4).
+// Discover is the work of a DiscoverModules task (G4). Nothing is written before the tree is handed
+// out, so a failure leaves the old tree in force, and a retry begins with the state of converge as
+// it is then.
 func (j ReloadJob) Discover(run *supervisor.Run) (d Discovery, err error) {
 	run, s := j.span(run, "discovery", about{})
 	defer func() { s.End(err) }()
@@ -145,18 +149,19 @@ func (d *Discovery) askGlobal(run *supervisor.Run) error {
 	return err
 }
 
-// ensureCRDs installs the CRDs of modules that became enabled, before any module runs
-// or is deleted (M2). They stay when it is disabled (M5). Those of a module under
-// maintenance wait for its first run after it (H15). It returns the modules whose own fault it is
-// that theirs are not there (M4).
+// ensureCRDs installs the CRDs of modules that became enabled, before any module runs or is deleted
+// (M2). They stay when the module is disabled (M5). Those of a module under maintenance wait for
+// its first run afterwards (H15). It returns the modules whose CRDs failed for a reason of their
+// own: these runs repeat it and report the failure (M4).
 func (j ReloadJob) ensureCRDs(run *supervisor.Run, d Discovery) (due []string, err error) {
 	_, failed, err := j.installCRDs(run, d, d.Global, func(name string) bool { return slices.Contains(d.Enabled, name) && !slices.Contains(d.Before, name) })
 	return slices.Sorted(maps.Keys(failed)), err
 }
 
-// installCRDs installs those of some modules, unless they are under maintenance, and returns the names of what it has
-// written, with their files. What cannot be installed for a reason of one module is among failed, and does
-// not keep the others from theirs.
+// installCRDs installs the CRDs of some modules, except of those under maintenance. It returns the
+// names of the definitions that it has written, with their files, and by module the failures that
+// have a reason in the module. One module's failure does not keep the others from their CRDs; err
+// is for what concerns all, such as an API server that is away.
 func (j Job) installCRDs(run *supervisor.Run, d Discovery, global *values.Section, of func(name string) bool) (written map[string]string, failed map[string]error, err error) {
 	if j.CRDs == nil {
 		return nil, nil, nil
@@ -238,8 +243,9 @@ func sameModules(a, b *addons.Tree) bool {
 	return true
 }
 
-// RunModules is the work of a RunModules task: to each module it is what a queue is.
-// It ends when all of them have ended.
+// RunModules is the work of a RunModules task (X24): it runs modules of one order number in
+// parallel, Width of them at a time. To each module it acts like a queue: it sends ExecuteTask and
+// waits for TaskDone. It ends when all of them have ended or are parked.
 func (j ReloadJob) RunModules(run *supervisor.Run, names []string) (err error) {
 	run, s := j.span(run, "modules side by side", about{})
 	defer func() { s.End(err) }()
@@ -257,7 +263,7 @@ func (j ReloadJob) RunModules(run *supervisor.Run, names []string) (err error) {
 }
 
 func (j ReloadJob) runOne(run *supervisor.Run, name string) error {
-	t := j.NewTask(name, messages.RunModule{}, j.Task.Cause)
+	t := j.Tasks.New(name, messages.RunModule{}, j.Task.Cause)
 	t.Reload, t.Group, t.QueuedAt, t.Trace = j.Task.Reload, j.Task.ID, j.Task.QueuedAt, traceOf(run)
 	_, err := supervisor.Ask[messages.TaskDone](run, OwnerPath(name), messages.ExecuteTask{Task: t})
 	return err

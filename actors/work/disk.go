@@ -17,11 +17,6 @@ import (
 	"addon-operator/values"
 )
 
-// There is one way by which the tree on disk becomes the tree in force (P8), and discoveries and the watch of the disk both go
-// it. addons.Tree.Refresh loads what differs; hooks that differ are asked for their configuration; config checks new static
-// values and schemas with what people wrote. Each of them may refuse the new version of a module, which then keeps the one
-// that is in force. At the end the root hands out what has changed.
-
 // OfferSections asks config to check static values and schemas that are to take the place of others, and to use those that
 // fit from now on. SectionsOffered answers.
 type (
@@ -38,6 +33,12 @@ type (
 type LoadedHooks map[string][]hooks.Hook
 
 // refreshed is a tree that is not in force yet.
+//
+// There is one way from the tree on disk to the tree in force (P8), for discoveries and for looks
+// at the disk. addons.Tree.Refresh loads what differs; hooks that differ are asked for their
+// configuration; config checks new static values and schemas together with what people wrote. Each
+// step may refuse the new version of a module, which then keeps the version that is in force. At
+// the end the root hands out what has changed.
 type refreshed struct {
 	before, tree *addons.Tree
 	loaded       LoadedHooks
@@ -54,7 +55,8 @@ func (j ReloadJob) read(before *addons.Tree) (r refreshed, err error) {
 	return r, nil
 }
 
-// refresh loads what differs on disk; inUse are the modules whose hooks may be loaded.
+// refresh loads what differs on disk, and has it checked. inUse are the modules whose hooks are
+// asked at once: those of other modules are loaded when they are enabled.
 func (j ReloadJob) refresh(run *supervisor.Run, before *addons.Tree, inUse []string) (r refreshed, err error) {
 	if r, err = j.read(before); err != nil {
 		return r, err
@@ -70,7 +72,8 @@ func (j ReloadJob) refresh(run *supervisor.Run, before *addons.Tree, inUse []str
 	return r, nil
 }
 
-// holdCharts leaves the charts of modules in force whose files are refused, and reads the others, which may be left in force next.
+// holdCharts makes Helm use the old charts of modules whose new files are refused. The other new
+// charts are read into memory now: should their next version be refused, this one is there.
 func (r *refreshed) holdCharts(j ReloadJob) {
 	if j.Charts == nil {
 		return
@@ -83,7 +86,7 @@ func (r *refreshed) holdCharts(j ReloadJob) {
 	}
 	j.Charts.Hold(held)
 	for _, m := range r.tree.Modules {
-		if old, ok := r.old(m); m.Stale() == "" && charts.Exists(m.Dir) && !(ok && m.SameChart(old)) {
+		if old := r.before.Module(m.Name); m.Stale() == "" && charts.Exists(m.Dir) && !(old != nil && m.SameChart(*old)) {
 			_, _ = j.Charts.Load(chartOfModule(m)) // its run reports what is wrong with it
 		}
 	}
@@ -93,14 +96,15 @@ func chartOfModule(m addons.Module) charts.Module {
 	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir}
 }
 
-// checkCharts leaves charts in force whose new files cannot be read.
+// checkCharts refuses charts and CRDs that cannot be read. A module that is new, and so has no
+// older version, is dropped from the tree.
 func (r *refreshed) checkCharts(j ReloadJob) {
 	if j.Charts == nil {
 		return
 	}
 	for _, m := range slices.Clone(r.tree.Modules) {
-		old, ok := r.old(m)
-		if ok && m.SameChart(old) || m.Stale() != "" {
+		old := r.before.Module(m.Name)
+		if old != nil && m.SameChart(*old) || m.Stale() != "" {
 			continue
 		}
 		err := charts.Check(chartOfModule(m))
@@ -109,7 +113,7 @@ func (r *refreshed) checkCharts(j ReloadJob) {
 		}
 		switch {
 		case err == nil:
-		case ok:
+		case old != nil:
 			r.tree.Keep(m.Name, r.before, err)
 		default:
 			r.tree.Drop(m.Name, err)
@@ -117,7 +121,8 @@ func (r *refreshed) checkCharts(j ReloadJob) {
 	}
 }
 
-// askHooks asks hooks whose files differ.
+// askHooks asks hooks whose files differ for their configuration. A failure refuses the new version
+// of the module, or of the global hooks, but the end of the run is an error.
 func (r *refreshed) askHooks(run *supervisor.Run, j ReloadJob, inUse []string) error {
 	if g := r.tree.Global; !g.SameHooks(r.before.Global) {
 		run.Step("ask global hooks for --config")
@@ -132,8 +137,8 @@ func (r *refreshed) askHooks(run *supervisor.Run, j ReloadJob, inUse []string) e
 		}
 	}
 	for _, m := range slices.Clone(r.tree.Modules) {
-		old, ok := r.old(m)
-		if !ok || m.Dir != old.Dir || m.SameHooks(old) || !slices.Contains(inUse, m.Name) {
+		old := r.before.Module(m.Name)
+		if old == nil || m.Dir != old.Dir || m.SameHooks(*old) || !slices.Contains(inUse, m.Name) {
 			continue // who uses them loads them
 		}
 		run.Step("ask hooks of %s for --config", m.Name)
@@ -150,15 +155,6 @@ func (r *refreshed) askHooks(run *supervisor.Run, j ReloadJob, inUse []string) e
 	return nil
 }
 
-// old is the version of a module that is in force.
-func (r *refreshed) old(m addons.Module) (addons.Module, bool) {
-	i := slices.IndexFunc(r.before.Modules, func(old addons.Module) bool { return old.Name == m.Name })
-	if i < 0 {
-		return addons.Module{}, false
-	}
-	return r.before.Modules[i], true
-}
-
 // offerSections has config check what is new in values and schemas.
 func (r *refreshed) offerSections(run *supervisor.Run) error {
 	offer := OfferSections{Sections: map[string]*values.Section{}}
@@ -171,17 +167,17 @@ func (r *refreshed) offerSections(run *supervisor.Run) error {
 		}
 	}
 	for _, m := range slices.Clone(r.tree.Modules) {
-		old, ok := r.old(m)
-		if ok && m.SameValues(old) {
+		old := r.before.Module(m.Name)
+		if old != nil && m.SameValues(*old) {
 			continue
 		}
 		section, err := decide.SectionFor(m)
 		switch {
-		case err != nil && !ok:
+		case err != nil && old == nil:
 			r.tree.Drop(m.Name, err)
 		case err != nil:
 			r.keep(m.Key, err)
-		case ok:
+		case old != nil:
 			offer.Sections[m.Key] = section
 		}
 	}
@@ -200,7 +196,8 @@ func (r *refreshed) offerSections(run *supervisor.Run) error {
 	return nil
 }
 
-// keep leaves in force what is, of a module or of what belongs to all.
+// keep leaves the old version in force, of a module or, with key global, of what belongs to all.
+// Its new hooks are dropped with the values: they may need those.
 func (r *refreshed) keep(key string, why error) {
 	if key == values.GlobalKey {
 		r.tree.KeepGlobal(r.before, why)
@@ -240,8 +237,10 @@ type Looked struct {
 // gonePause is how long the directory of a module must be missing: it may be about to be replaced.
 const gonePause = time.Second
 
-// Look compares the tree with the disk. What changes which modules there are, whether they are enabled, and what belongs to all
-// is left to a reload; the rest is put in force.
+// Look compares the tree with the disk (P8). What changes the set of modules, or whether they are
+// enabled, or what belongs to all, is left to a reload. The rest is put in force here. The disk is
+// read twice: only after the slow checks of refresh is it known that nothing of the first kind has
+// come meanwhile.
 func (j ReloadJob) Look(run *supervisor.Run) (looked Looked, err error) {
 	run.Step("compare with the disk")
 	d, err := supervisor.Ask[Discovery](run, ConvergePath, GetDiscovery{})
@@ -282,8 +281,8 @@ func (j ReloadJob) Look(run *supervisor.Run) (looked Looked, err error) {
 func (r refreshed) changed() map[string]string {
 	changed := map[string]string{}
 	for _, m := range r.tree.Modules {
-		if old, ok := r.old(m); ok && !m.Same(old) {
-			changed[m.Name] = strings.Join(m.Differs(old), " and ")
+		if old := r.before.Module(m.Name); old != nil && !m.Same(*old) {
+			changed[m.Name] = strings.Join(m.Differs(*old), " and ")
 		}
 	}
 	return changed
@@ -297,7 +296,7 @@ func (r refreshed) unused() map[string][]string {
 // lacks reports whether a module has gone.
 func lacks(now, before *addons.Tree) bool {
 	return slices.ContainsFunc(before.Modules, func(old addons.Module) bool {
-		return !slices.ContainsFunc(now.Modules, func(m addons.Module) bool { return m.Name == old.Name })
+		return now.Module(old.Name) == nil
 	})
 }
 

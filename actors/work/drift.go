@@ -4,13 +4,12 @@ import (
 	"fmt"
 
 	"addon-operator/actors/plan"
-	"addon-operator/helm/dryrun"
 	"addon-operator/supervisor"
 )
 
 // DriftFound is the result of a look. Known is false when the module must run anyway.
 type DriftFound struct {
-	Changes []dryrun.Change
+	Changes plan.Drift
 	Known   bool
 }
 

@@ -19,13 +19,14 @@ import (
 	"addon-operator/values"
 )
 
-// Job is the work of one task as a run does it.
+// Job is the work of one task as a run does it. It is made for each attempt's owner once and
+// copied; Known, Limits, Unfinished and Parts are shared by all attempts.
 type Job struct {
 	*Shared
 	Owner      string
 	WorkingDir string // of its hooks
 	Task       messages.Task
-	Known      *Known // what the owner has handed over last
+	Known      *Known // what the owner has handed over last; replaced with each answer
 	Log        *slog.Logger
 	Limits     *Limits
 	Unfinished *Unfinished
@@ -61,8 +62,7 @@ func (h HookJob) Run(w messages.RunHook) error {
 		return nil
 	}
 	snapshots, err := h.snapshotsFor(w.Triggers)
-	var waiting *waitingError
-	if errors.As(err, &waiting) {
+	if waiting, ok := errors.AsType[*waitingError](err); ok {
 		h.skip(w, err, waiting.resync)
 		return nil
 	}
@@ -97,11 +97,11 @@ func inFile(snapshots messages.Snapshots) func(messages.Trigger) int {
 	}
 }
 
-// skip passes over a hook one of whose snapshots cannot be complete for now: it must not
-// delay others, and must not take a snapshot for complete that is not. When they are complete,
-// order hooks run again with the module, or the reload, that is due then, and what events and
-// ticks have triggered runs (C17). A Synchronization of all bindings, when that is due, stands
-// for the events, and brings the module, or the reload, too.
+// skip leaves out a hook one of whose snapshots cannot be complete for now: it must not delay
+// others, and must not take an incomplete snapshot for a complete one. When the snapshots are
+// complete, the module (or the reload) that is due then runs its order hooks again, and its queue
+// brings back what events and ticks have triggered (C17). If a Synchronization of all bindings is
+// due (resync), that replaces the events, and causes the module run or reload, too.
 func (h HookJob) skip(w messages.RunHook, reason error, resync bool) {
 	h.job.Log.Warn("hook is skipped: one of its bindings has no complete snapshot", "hook", h.hook.Name, "binding", w.Binding, "err", reason)
 	if w.Binding != hooks.OnSchedule && w.Binding != hooks.OnKubernetes {
@@ -153,7 +153,8 @@ func contexts(triggers []messages.Trigger, snapshots messages.Snapshots) []hooks
 	return hooks.Compact(list)
 }
 
-// pick returns the snapshots of the bindings with the given names; nil for none asked.
+// pick returns the snapshots of the bindings with the given names. A name without objects has an
+// entry, as C31 asks; nil names give nil, which leaves out the key.
 func pick(snapshots messages.Snapshots, names []string) map[string][]hooks.Object {
 	if names == nil {
 		return nil
@@ -178,7 +179,8 @@ func concat(a, b []hooks.Object) []hooks.Object {
 	return slices.Concat(a, b)
 }
 
-// snapshots waits until all bindings of a hook are complete.
+// snapshots waits until all bindings of the hook are complete, then takes the values of the owner
+// again: the wait may have been long.
 func (h HookJob) snapshots(synchronization messages.Synchronization) (messages.Snapshots, error) {
 	h.run.Step("%s: wait for snapshots", h.hook.Name)
 	got, err := supervisor.Ask[messages.Snapshots](h.run, MonitorsPath, messages.GetSnapshots{Owner: h.job.Owner, Hook: h.hook, Synchronization: synchronization})
@@ -203,9 +205,10 @@ type waitingError struct {
 // Error implements error.
 func (e *waitingError) Error() string { return e.reason }
 
-// Synchronize runs a hook for the objects that are there already and lets the events of
-// these bindings through afterwards (C40). A failure that the binding allows counts as
-// a success (F12).
+// Synchronize runs a hook for the objects that exist already, and lets the events of these bindings
+// through afterwards (C40). A failure that the binding allows counts as a success (F12). The
+// monitors hold the events until SynchronizationEnded or UnlockBinding, so every way out sends one
+// of them, unless a retry continues this very Synchronization.
 func (h HookJob) Synchronize(w messages.SynchronizeHook) error {
 	if e, done := h.job.Unfinished.take(h.job.Task.ID, h.hook, synchronizationStep(w)); done {
 		h.synchronized(w, e)
@@ -222,8 +225,7 @@ func (h HookJob) Synchronize(w messages.SynchronizeHook) error {
 		}
 	}()
 	snapshots, err := h.snapshots(synchronization)
-	var waiting *waitingError
-	if errors.As(err, &waiting) {
+	if waiting, ok := errors.AsType[*waitingError](err); ok {
 		h.postpone(w, waiting)
 		return nil
 	}
@@ -254,7 +256,7 @@ func (h HookJob) Synchronize(w messages.SynchronizeHook) error {
 	return nil
 }
 
-// allowed says that a Synchronization has failed and that its binding allows it.
+// allowed logs that a Synchronization has failed and that its binding allows it.
 func (h HookJob) allowed(binding string, err error) {
 	h.job.Log.Warn("hook failed at Synchronization; its failure is allowed", "hook", h.hook.Name, "binding", binding, "err", err)
 }
@@ -273,8 +275,8 @@ func (h HookJob) openBindings(w messages.SynchronizeHook, e effects) {
 	}
 }
 
-// postpone lets everybody else go on: the Synchronization is queued when the
-// binding is complete.
+// postpone defers a Synchronization until its bindings are complete, so that nothing else waits for
+// it. Late: the module continues without this hook and so has to run again afterwards.
 func (h HookJob) postpone(w messages.SynchronizeHook, reason error) {
 	h.job.Log.Warn("Synchronization of a hook is deferred; other hooks do not wait for it", "hook", h.hook.Name, "bindings", w.Names, "err", reason)
 	w.Late = w.Late || !w.Again // else nothing went on without it
@@ -296,8 +298,9 @@ func synchronizationContext(b hooks.KubernetesBinding, snapshots messages.Snapsh
 	return c
 }
 
-// execute runs a hook once, has its result applied, and counts how that ended: as exactly one
-// of success, error and allowed error, unless the hook was ended with its module or the operator.
+// execute runs a hook once, has its result applied, and counts the end as exactly one of success,
+// error and allowed error. A hook that was killed with its module or the operator is not counted:
+// it has not failed.
 func (h HookJob) execute(binding hooks.BindingType, contexts []hooks.Context, triggers bool, e effects) (err error) {
 	var s Span
 	h.run, s = h.job.span(h.run, "hook run", about{hook: h.hook.Name, binding: contexts[0].Binding})
@@ -317,9 +320,10 @@ func (h HookJob) execute(binding hooks.BindingType, contexts []hooks.Context, tr
 	return outcome
 }
 
-// runAndApply runs a hook: what can be checked without writing is checked before anything has an
-// effect; then ConfigMap, values, flags, objects, metrics (D26). Of a failure before the commit
-// nothing is left. What fails after it is kept with the task.
+// runAndApply runs a hook and applies its result (D26). What can be checked without writing is
+// checked before anything has an effect. Then come ConfigMap, values and flags (in the owner),
+// objects and metrics (here). A failure before the commit leaves nothing behind. What fails after
+// it is kept with the task, and a retry continues there without running the hook again (D26).
 func (h HookJob) runAndApply(prepared hooks.Run, binding hooks.BindingType, triggers bool, used *hooks.Usage, e effects) error {
 	result, err := h.process(prepared, binding)
 	*used = result.Usage
@@ -367,7 +371,7 @@ func (h HookJob) checkObjects(objects []objectpatch.Patch) error {
 	return h.job.Objects.CheckObjectPatches(h.run.Context(), objects)
 }
 
-// patchObjects executes operations and returns those that have failed.
+// patchObjects executes operations and returns those that have failed, which a retry repeats.
 func (h HookJob) patchObjects(objects []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	if len(objects) == 0 {
 		return nil, nil
@@ -386,8 +390,8 @@ func (h HookJob) patchObjects(objects []objectpatch.Patch) (left []objectpatch.P
 	return nil, nil
 }
 
-// patchDespite applies what a hook that failed wants to be applied all the same:
-// operations with ignoreHookError, for example its own word in a status (K9).
+// patchDespite applies the operations of a failed hook that have ignoreHookError, for example one
+// that writes the failure into a status (K9).
 func (h HookJob) patchDespite(result hooks.Result) error {
 	objects, err := h.objectPatches(result)
 	if err != nil {
@@ -420,7 +424,8 @@ func changedPaths(r hooks.Result) string {
 	return strings.Join(paths, ", ")
 }
 
-// prepare waits for the turn of a hook and takes the values as they are then.
+// prepare waits until the rate limit of the hook allows a run (C10), and takes the values as they
+// are then.
 func (h HookJob) prepare(binding hooks.BindingType, contexts []hooks.Context) (hooks.Run, error) {
 	if limit := h.job.Limits.of(h.hook); limit != nil && !limit.Allow() {
 		h.run.Step("%s: waits for its turn (executionMinInterval)", h.hook.Name)

@@ -11,8 +11,8 @@ import (
 )
 
 // Known is all that a run may know of its owner, as one value that is never written to. The owner
-// hands it over before each attempt, and again with each answer to its run. So a run asks its owner
-// for nothing that it has, and what it has checked is what it uses: nothing changes in between.
+// hands it over before each attempt, and again with each answer. So a run does not ask its owner
+// for what it has, and what it has checked is what it uses: nothing changes in between.
 type Known struct {
 	// Global and Own are the sections of values (D2); those of global hooks are the same.
 	Global, Own *values.Section
@@ -32,7 +32,7 @@ type Known struct {
 	Started, Begun bool
 	Maintenance    string // the mode, empty for none (H15)
 	CRDsDue        int    // CRDs are to be installed before hooks; for CRDsInstalled, 0 when they need not be
-	// Gone are objects of the release that Helm must apply again, Drifted those to put back.
+	// Gone are objects of the release that Helm must apply again; Drifted are those to correct.
 	Gone, Drifted []helm.Object
 
 	// Changed: hooks of this attempt have changed the values of their owner.

@@ -12,8 +12,9 @@ import (
 // owner, so that a bucket does not fill up when a run is tried again; runs share them.
 type Limits struct{ hooks sync.Map }
 
-// of returns the bucket of a hook: a token each executionMinInterval, executionBurst of
-// them at most; nil when the hook sets no limit.
+// of returns the token bucket of a hook: one token each executionMinInterval, at most
+// executionBurst of them; nil when the hook sets no limit. A hook that was exchanged keeps its
+// bucket, with the new limits.
 func (l *Limits) of(hook hooks.Hook) *rate.Limiter {
 	s := hook.Config.Settings
 	if s.ExecutionMinInterval <= 0 {

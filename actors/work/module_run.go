@@ -14,11 +14,11 @@ import (
 	"addon-operator/supervisor"
 )
 
-// ModuleJob is a job that takes a module through its life: a run, a delete, a look for
-// drift. Its owner is the module.
+// ModuleJob is a job that takes a module through its life: a run, a delete, a look for drift. Its
+// owner is the module.
 type ModuleJob struct {
 	Job
-	Module addons.Module // as it lay on disk when the task began
+	Module addons.Module // as it was on disk when the task began
 	Unread *Unread
 }
 
@@ -30,7 +30,7 @@ type ModuleRan struct {
 	Trace     string // its span
 }
 
-// Describe says what became of the release.
+// Describe says what was done to the release.
 func (r ModuleRan) Describe() string {
 	switch o := r.Release; {
 	case r.Untouched:
@@ -42,9 +42,11 @@ func (r ModuleRan) Describe() string {
 	}
 }
 
-// RunModule is the work of a RunModule task (G5). A retry of the start-up execution
-// begins with onStartup again, later executions begin with beforeHelm; Synchronization
-// runs that succeeded are not repeated (X13).
+// RunModule is the work of a RunModule task (G5). A retry of the start-up execution begins with
+// onStartup again, later executions begin with beforeHelm; Synchronizations that succeeded are not
+// repeated (X13). CRDs come first, because hooks may watch their kinds. The config values are
+// checked here because those of a disabled module were not (D37), and a global hook may have
+// enabled it since.
 func (j ModuleJob) RunModule(run *supervisor.Run) (result ModuleRan, err error) {
 	began := time.Now()
 	run, s := j.span(run, "module run", about{})
@@ -85,7 +87,6 @@ func (j ModuleJob) RunModule(run *supervisor.Run) (result ModuleRan, err error) 
 	return result, nil
 }
 
-// loadHooks waits for the module's hooks when they are not loaded since it was enabled.
 func (j ModuleJob) loadHooks(run *supervisor.Run) (err error) {
 	if j.Known.Loaded {
 		return nil
@@ -96,8 +97,8 @@ func (j ModuleJob) loadHooks(run *supervisor.Run) (err error) {
 	return j.ask(run, GetHooks{})
 }
 
-// startUp is G5.1: onStartup hooks, Synchronization, then schedules tick. Once the module has started it is that of the
-// hooks that came since (P8).
+// startUp is G5.1: onStartup hooks, Synchronizations, then schedules tick. In a module that has
+// started already it concerns only the hooks that came since (P8).
 func (j ModuleJob) startUp(run *supervisor.Run) error {
 	begins, fresh := j.Known.Hooks, j.Known.Fresh
 	if j.Known.Started {
@@ -132,14 +133,15 @@ func (j ModuleJob) startUp(run *supervisor.Run) error {
 	return nil
 }
 
-// StartedUp says to a module that its schedules may tick. Hooks are those that were new, with their configuration.
+// StartedUp notifies a module that its schedules may tick. Hooks are those that were new, with
+// their configuration: a hook that was exchanged since has not started.
 type StartedUp struct {
 	Task  string
 	Hooks map[string]*hooks.Config
 }
 
-// runOrders runs the hooks that have an order binding, one after the other (C9). Those whose start-up is due wait for the
-// next run.
+// runOrders runs the hooks that have an order binding, one after the other (C9). Hooks whose
+// start-up is due are left out until the next run has started them.
 func (j ModuleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) error {
 	for _, hook := range hooks.ByOrder(j.Known.Hooks, binding) {
 		if j.Known.Fresh[hook.Name] != nil {
@@ -152,10 +154,11 @@ func (j ModuleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) err
 	return nil
 }
 
-// DeleteModule is the work of a DeleteModule task (G6). After a restart the hooks of a
-// module that was disabled meanwhile are loaded for it (T15). One that never ran is left
-// alone (E9): its hooks may be the reason, and would stop the main queue. Under maintenance
-// it leaves the release untouched.
+// DeleteModule is the work of a DeleteModule task (G6); untouched says that maintenance left the
+// release alone. After a restart the hooks of a module that was disabled meanwhile are loaded for
+// it (T15), but only if it has a release (E9): the hooks of a module that never ran may be the very
+// reason for disabling it, and a failure would stop the main queue. Helm gets WriteContext: it is
+// not interrupted when the task is cancelled.
 func (j ModuleJob) DeleteModule(run *supervisor.Run) (untouched bool, err error) {
 	run, s := j.span(run, "module delete", about{})
 	defer func() { s.End(err) }()

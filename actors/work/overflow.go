@@ -17,7 +17,7 @@ const maxContexts = 32 << 20
 type Overflow struct {
 	Binding string
 	Events  int
-	Lost    bool // nothing stands for them
+	Lost    bool // nothing replaces them (protocol v0)
 }
 
 // WithResync drops the events of a binding; a Synchronization stands for them.
@@ -35,9 +35,10 @@ func IsEvent(t messages.Trigger) bool { return t.Context.Type == hooks.TypeEvent
 // Held is what a trigger holds in memory while it waits.
 func Held(t messages.Trigger) int { return len(t.Context.Object) + len(t.Context.FilterResult) }
 
-// Limited drops triggers until there are at most count of them, of at most so many bytes: of a
-// group all but the last, then the events of the binding that has most, and so on. In protocol
-// v0, which has no Synchronization, an object keeps its last event, and at last the oldest go.
+// Limited drops triggers until there are at most count of them, of at most so many bytes by size.
+// First all but the last trigger of a group go (C42), then the events of the binding that has most,
+// then of the next: a Synchronization replaces them. Protocol v0 has no Synchronization: an object
+// keeps its last event, and at last the oldest events go.
 func Limited(w messages.RunHook, count, bytes int, size func(messages.Trigger) int) (_ messages.RunHook, dropped []Overflow) {
 	over := func() bool {
 		sum := 0

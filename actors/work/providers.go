@@ -14,11 +14,6 @@ import (
 	"addon-operator/supervisor"
 )
 
-// A module may fail because the cluster lacks what another module brings: the order of their directories is wrong,
-// or somebody has deleted it. That module runs first then, before whatever waits in the main queue: once
-// for each attempt that fails. It is known which objects the releases have; the charts of modules that
-// have not run are rendered. The same holds for object patches of hooks.
-
 // GetReleased asks the healer for the objects of all releases. The answer is [Released].
 type GetReleased struct{}
 
@@ -26,6 +21,12 @@ type GetReleased struct{}
 type Released struct{ Objects map[string][]helm.Object }
 
 // neededJob is the part of a job that finds out who provides what it lacks.
+//
+// A module may fail because the cluster lacks what another module brings: the order of the
+// directories is wrong, or someone has deleted it. That module then runs first, before all that
+// waits in the main queue, once for each failed attempt. The healer knows which objects the
+// releases have; the charts of modules that have not run are rendered. The same holds for object
+// patches of hooks.
 type neededJob struct {
 	job Job
 	run *supervisor.Run
@@ -34,8 +35,8 @@ type neededJob struct {
 // needed is the part of the job that finds out who provides what it lacks.
 func (j Job) needed(run *supervisor.Run) neededJob { return neededJob{j, run} }
 
-// runProviders makes the modules run that provide what a run has failed for, and returns who they are, to be added to
-// its error; empty when there are none.
+// runProviders queues runs of the modules that provide what a run lacks, and returns their names
+// for its error; empty when there are none. A module under maintenance is named but does not run.
 func (n neededJob) runProviders(err error) string {
 	providers := n.providers(err)
 	if len(providers) == 0 {
@@ -47,7 +48,7 @@ func (n neededJob) runProviders(err error) string {
 			names = append(names, p.Module+" (left alone: under maintenance)")
 			continue
 		}
-		t := n.job.NewTask(p.Module, messages.RunModule{}, messages.By(messages.ByNeed, n.job.Owner+" needs "+p.Need.String(), n.job.Task.Cause))
+		t := n.job.Tasks.New(p.Module, messages.RunModule{}, messages.By(messages.ByNeed, n.job.Owner+" needs "+p.Need.String(), n.job.Task.Cause))
 		t.Urgent = true
 		n.run.Tell(QueuePath+messages.MainQueue, messages.Enqueue{Queue: messages.MainQueue, Tasks: []messages.Task{t}, Head: true})
 		names, needs = append(names, p.Module+" (runs first)"), append(needs, p.Need.String())
@@ -128,7 +129,8 @@ func (n neededJob) objectsFailed(err error) error {
 	return err
 }
 
-// needsOfPatches reads what object patches lack from their error, which has the words of package kube.
+// needsOfPatches reads what object patches lack from the text of their error. The text is that of
+// package kube: an error of a list of operations has no type that could carry it.
 func needsOfPatches(err error) (needs []decide.Need) {
 	for _, found := range regexp.MustCompile(`find ([^/ ]+)/[^/ ]+/([^/ ]+): the API server knows no such kind`).FindAllStringSubmatch(err.Error(), -1) {
 		needs = append(needs, decide.Need{Group: found[1], Kind: found[2]})

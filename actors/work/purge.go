@@ -22,9 +22,9 @@ func (s Services) Place(modules []addons.Module) {
 	}
 }
 
-// Concerned lists the releases that are the operator's business: those called like a module,
-// which may adopt them (H7), the ignored one, which is never purged, and those that an operator has
-// installed. others are all the rest.
+// Concerned lists the releases that are the operator's business: those named like a module, which
+// may adopt them (H7), the ignored one, which is never purged, and those that an operator has
+// installed. others are all the rest, which are left alone (P2).
 func (s Services) Concerned(ctx context.Context, modules []addons.Module) (releases, others []string, err error) {
 	s.Place(modules)
 	all, err := s.Releases.Releases(ctx)
@@ -65,8 +65,8 @@ type (
 	}
 )
 
-// Purge uninstalls a release. What still runs of a module that was removed, which may be
-// Helm, ends first.
+// Purge uninstalls a release. Of a module that was removed, something may still run, maybe Helm:
+// that ends first, and then converge is asked once more, because the directory may be back by then.
 func (j ReloadJob) Purge(run *supervisor.Run, release string) (purged bool, err error) {
 	run, s := j.span(run, "purge", about{module: release})
 	defer func() { s.End(err) }()

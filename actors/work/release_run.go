@@ -18,7 +18,8 @@ import (
 	"addon-operator/values"
 )
 
-// releaseJob is the part of a module's job that is about its release.
+// releaseJob is the part of a module's job that is about its release: its CRDs, Helm, and what
+// cures an error of Helm.
 type releaseJob struct {
 	job ModuleJob
 	run *supervisor.Run
@@ -27,9 +28,9 @@ type releaseJob struct {
 // release is the part of the job that is about the release.
 func (j ModuleJob) release(run *supervisor.Run) releaseJob { return releaseJob{j, run} }
 
-// apply is G5.3. Helm sees the values without the list of enabled modules
-// (D9) and is not cancelled in the middle: only the end of the grace period stops it. But waiting for
-// Helm hooks ends with the task.
+// apply is G5.3. Helm sees the values without the list of enabled modules (D9). It is not cancelled
+// in the middle, which would leave a pending release; only the end of the grace period stops it.
+// Waiting for Helm hooks does end with the task.
 func (r releaseJob) apply() (outcome helm.Outcome, untouched bool, err error) {
 	if !charts.Exists(r.job.Module.Dir) {
 		return helm.Outcome{}, false, stillThere(r.job.Module) // H16
@@ -84,7 +85,8 @@ func (r releaseJob) dueCRDs() error {
 	return nil
 }
 
-// ownCRDs installs those that are due only now: maintenance is over since the run began, or values enable a subchart.
+// ownCRDs installs CRDs that became due after the run began: maintenance is over since, or values
+// that hooks have set enable a subchart.
 func (r releaseJob) ownCRDs() error {
 	if r.job.CRDs == nil {
 		return nil
@@ -99,7 +101,9 @@ func (r releaseJob) ownCRDs() error {
 	return nil
 }
 
-// upgrade runs Helm, and says to the healer which objects the release has.
+// upgrade runs Helm, and notifies the healer which objects the release has. It waits until the
+// module has the health of these objects, or the module would be ready with the health of the old
+// ones (H25).
 func (r releaseJob) upgrade() (helm.Outcome, error) {
 	merged, _ := r.job.Known.Values()
 	m := plan.HelmModule(r.job.Module, merged)
@@ -124,7 +128,8 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 	return outcome, nil
 }
 
-// hookWaits is how Helm waits for its hooks: until the task is cancelled, and the module knows of it.
+// hookWaits makes Helm wait for its hooks until the task is cancelled, and report what it waits for
+// to the module.
 func (r releaseJob) hookWaits() helm.HookWaits {
 	return helm.HookWaits{
 		Until: r.run.Context().Done(),
@@ -160,9 +165,10 @@ func (r releaseJob) failed(err error) error {
 	return errors.Join(fmt.Errorf("helm: %w", err), restoring)
 }
 
-// restoreCRDs applies definitions again that were deleted: Helm could not place their
-// objects, and the next attempt can. A kind may be another module's, so those of all
-// enabled modules are looked at. hint says where the one was that was lacking.
+// restoreCRDs applies definitions again that were deleted: Helm could not place their objects, and
+// the next attempt can. A kind may belong to another module, so the CRDs of all enabled modules are
+// installed. hint names the file of the missing definition; failures of other definitions are then
+// left out, because they did not cause the error.
 func (r releaseJob) restoreCRDs(err error) (hint string, _ error) {
 	var refused *helm.Error
 	if !errors.As(err, &refused) || refused.Kind != helm.Invalid || r.job.CRDs == nil {

@@ -25,8 +25,8 @@ type runningHook struct {
 	report atomic.Pointer[time.Timer]
 }
 
-// begin notes a hook whose process is about to start; the caller calls ended when that is gone. The log has a line after a
-// minute, and then each time that the run has taken twice as long.
+// begin notes a hook whose process is about to start; the caller calls ended when it is gone. The
+// log has a line after view.HangsAfter, and then each time the run has taken twice as long.
 func (r *runningHooks) begin(h view.RunningHook) (ended func()) {
 	h.Began = time.Now()
 	running := &runningHook{RunningHook: h}

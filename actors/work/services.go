@@ -56,11 +56,11 @@ type Services struct {
 	HookTimeout time.Duration
 }
 
-// Shared is what all runs of a process share. But for what is atomic it is not written to after the start.
+// Shared is what all runs of a process share. Only its atomic fields change after the start.
 type Shared struct {
 	Services
+	Tasks   Tasks
 	notify  func(kube.Notice)
-	tasks   atomic.Int64 // counts tasks, for their IDs
 	shows   atomic.Int64 // counts Synchronization runs, writes and runs of hooks, for their names
 	running runningHooks
 }
@@ -70,13 +70,16 @@ func NewShared(s Services, notify func(kube.Notice)) *Shared {
 	return &Shared{Services: s, notify: notify, running: runningHooks{log: s.Log}}
 }
 
-// NewTask makes a task for the main queue.
-func (s *Shared) NewTask(owner string, work messages.Work, cause messages.Cause) messages.Task {
-	return messages.Task{ID: s.NewTaskID(), Queue: messages.MainQueue, Owner: owner, Work: work, Cause: cause}
+// Tasks makes tasks, and counts them for their IDs.
+type Tasks struct{ made atomic.Int64 }
+
+// New makes a task for the main queue.
+func (t *Tasks) New(owner string, work messages.Work, cause messages.Cause) messages.Task {
+	return messages.Task{ID: t.NewID(), Queue: messages.MainQueue, Owner: owner, Work: work, Cause: cause}
 }
 
-// NewTaskID makes a name that no other task has.
-func (s *Shared) NewTaskID() string { return strconv.FormatInt(s.tasks.Add(1), 10) }
+// NewID makes a name that no other task has.
+func (t *Tasks) NewID() string { return strconv.FormatInt(t.made.Add(1), 10) }
 
 // Paths of the actors that runs speak to, and of all below the root.
 const (

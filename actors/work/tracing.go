@@ -12,12 +12,12 @@ import (
 	"addon-operator/supervisor"
 )
 
-// Spans of traces. A converge is one span that begins in one message and ends in another;
-// its tasks carry its name (Task.Trace), as text, because messages hold no contexts. What
-// events cause has a trace of its own, with a link to the span that led to it
-// (Cause.Trace). With Services.Tracer nil all of this costs a comparison.
-
 // Span is a part of a trace; the zero value is none.
+//
+// A converge is one span that begins in one message and ends in another; its tasks carry its name
+// (Task.Trace) as text, because messages hold no contexts. What events cause has a trace of its
+// own, with a link to the span that led to it (Cause.Trace). Without a Tracer all of this costs one
+// comparison.
 type Span struct{ trace.Span }
 
 // End ends the span; err, if not nil, is why it failed.

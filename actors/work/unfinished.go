@@ -11,13 +11,13 @@ import (
 	"addon-operator/supervisor"
 )
 
-// effects are the part of a hook's result that follows its commit (D26): object patches that the
+// effects are the part of a hook's result that follows its commit (D26): object patches, which the
 // API server may refuse, then metrics. What is committed must not be committed again, so a retry
-// goes on here, and does not run the hook.
+// continues here and does not run the hook.
 type effects struct {
 	hook    hooks.Hook
-	step    string // which run of the hook in the task
-	objects []objectpatch.Patch
+	step    string              // which run of the hook in the task
+	objects []objectpatch.Patch // those that are left
 	metrics []hooks.Metric
 	// allowFailure: operations that fail are given up (F12).
 	allowFailure bool
@@ -26,20 +26,22 @@ type effects struct {
 	synchronization messages.Synchronization
 	seen            []uint64
 
-	committed bool
+	committed bool // the values are in force; before that a retry runs the hook again
 }
 
-// Unfinished are the effects of the tasks of an owner. Its runs share them.
+// Unfinished are the effects of the tasks of an owner, by task. The owner and its runs share it: a
+// run begins and ends effects, the owner commits and drops them.
 type Unfinished struct {
 	tasks supervisor.Shared[map[string]taskEffects]
 }
 
 // taskEffects are those of one task.
 type taskEffects struct {
-	// current are of the hook that is running, or has failed: one at most, for a run has no next
-	// step before they are done.
+	// current are those of the hook that runs, or has failed. There is at most one: a run takes no
+	// next step before they are done.
 	current *effects
-	// done are the steps that a later attempt has finished, and the run has not reached again.
+	// done are steps that an attempt has finished in GoOn, and that the run has not reached again;
+	// it leaves them out.
 	done []effects
 }
 
@@ -87,7 +89,7 @@ func (u *Unfinished) due(task string) (effects, bool) {
 	return *t.current, true
 }
 
-// finished notes that a retry has finished them; the run is to leave the step out.
+// finished notes that a retry has finished the current effects; the run will leave the step out.
 func (u *Unfinished) finished(task string) {
 	u.of(task, func(t taskEffects) taskEffects { return taskEffects{done: t.all()} })
 }
@@ -100,8 +102,8 @@ func (t taskEffects) all() []effects {
 	return append(slices.Clip(t.done), *t.current)
 }
 
-// take reports whether a step of the task was done by an earlier attempt, and forgets it: the
-// step after it is next.
+// take reports whether a step of the task was done by an earlier attempt, and forgets it: a task
+// may contain the same step twice.
 func (u *Unfinished) take(task string, hook hooks.Hook, step string) (e effects, done bool) {
 	u.of(task, func(t taskEffects) taskEffects {
 		i := slices.IndexFunc(t.done, func(e effects) bool { return e.hook.Name == hook.Name && e.step == step })
@@ -113,7 +115,7 @@ func (u *Unfinished) take(task string, hook hooks.Hook, step string) (e effects,
 	return e, done
 }
 
-// End drops the effects of the hook that is running: all is done, or nothing of it has an effect.
+// End drops the current effects: all of them are done, or none will be.
 func (u *Unfinished) End(task string) {
 	u.of(task, func(t taskEffects) taskEffects { return taskEffects{done: t.done} })
 }
@@ -145,7 +147,8 @@ func synchronizationStep(w messages.SynchronizeHook) string {
 	return fmt.Sprint("Synchronization ", w.Bindings)
 }
 
-// GoOn finishes what an earlier attempt at the task has left of a hook's result.
+// GoOn finishes what an earlier attempt at the task has left of a hook's result. If the binding
+// allows failures, what fails again is given up (F12).
 func (j Job) GoOn(run *supervisor.Run) error {
 	e, due := j.Unfinished.due(j.Task.ID)
 	if !due {
@@ -163,7 +166,7 @@ func (j Job) GoOn(run *supervisor.Run) error {
 	return err
 }
 
-// finish has the effects of a committed result; what fails is left for the next attempt.
+// finish applies the effects of a committed result. What fails is kept for the next attempt.
 func (h HookJob) finish(e effects) error {
 	left, err := h.patchObjects(e.objects)
 	if err != nil {

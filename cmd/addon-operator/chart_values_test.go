@@ -118,7 +118,7 @@ initialConfig: {a: {}}`)
 		}
 	}
 	for file, text := range files {
-		for _, text := range strings.Split(text, "\n---\n") {
+		for text := range strings.SplitSeq(text, "\n---\n") {
 			var object map[string]any
 			if err := yaml.Unmarshal([]byte(text), &object); err == nil {
 				numbers(file, object)
@@ -131,7 +131,7 @@ initialConfig: {a: {}}`)
 func TestCommonLabels(t *testing.T) {
 	files := rendered(t, everything+"commonLabels: {team: a}\nsecureMetrics: {enabled: true}\ninitialConfig: {a: {}}")
 	for _, file := range slices.Sorted(maps.Keys(files)) {
-		for _, text := range strings.Split(files[file], "\n---\n") {
+		for text := range strings.SplitSeq(files[file], "\n---\n") {
 			var object struct {
 				Kind     string
 				Metadata struct {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"os"
@@ -64,9 +65,7 @@ func TestDocumentTellsAllCommands(t *testing.T) {
 func describeCommand(w *strings.Builder, cmd *cobra.Command) {
 	fmt.Fprintf(w, "\n### %s\n\n", strings.TrimPrefix(cmd.CommandPath(), "addon-operator "))
 	text := cmd.Long
-	if text == "" {
-		text = cmd.Short + "."
-	}
+	text = cmp.Or(text, cmd.Short+".")
 	fmt.Fprintf(w, "%s\n\n```bash\n%s\n", text, cmd.UseLine())
 	if cmd.Example != "" {
 		fmt.Fprintf(w, "\n# for example\n%s\n", strings.ReplaceAll(strings.TrimPrefix(cmd.Example, "  "), "\n  ", "\n"))
@@ -103,7 +102,7 @@ func pageTable() string {
 			name += " (public)"
 		}
 		query := ""
-		for _, one := range strings.Split(r.Query, ", ") {
+		for one := range strings.SplitSeq(r.Query, ", ") {
 			if one != "" {
 				query += "`" + one + "` "
 			}

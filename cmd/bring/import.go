@@ -19,7 +19,6 @@ import (
 
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
-	"addon-operator/cmd/remote"
 	"addon-operator/helm"
 	"addon-operator/helm/fetch"
 	"addon-operator/messages/view"
@@ -29,7 +28,8 @@ import (
 // importing is one run of 'import release'.
 type importing struct {
 	config    *cli.Config
-	planner   remote.Planner
+	planner   Planner
+	planText  func(view.ModulePlan) string
 	namespace string        // of the release
 	source    fetch.Request // where the chart is, when the record is not enough
 	order     int           // of the module; 0 is behind the others
@@ -43,10 +43,13 @@ type importing struct {
 	given     map[string]any // to Helm, as values.yaml says it
 }
 
-// Import groups what takes over from others.
-func Import(c *cli.Config, planner remote.Planner) *cobra.Command {
+// Planner makes a plan from the modules directory and the cluster.
+type Planner func(context.Context, *cli.Config, *slog.Logger, view.PlanRequest) (view.Plan, error)
+
+// Import groups what takes over from others. planText is what a plan prints of one module.
+func Import(c *cli.Config, planner Planner, planText func(view.ModulePlan) string) *cobra.Command {
 	cmd := cli.Group("import", "Make modules of what is in the cluster")
-	i := &importing{config: c, planner: planner}
+	i := &importing{config: c, planner: planner, planText: planText}
 	release := &cobra.Command{
 		Use: "release NAME", Short: "Make a module of a release that 'helm install' has made",
 		Long: `Reads the newest record of a Helm release and writes a module that has its chart in chart/, the
@@ -97,9 +100,7 @@ func (i *importing) alone(given *pflag.FlagSet) (name string) {
 }
 
 func (i *importing) run(cmd *cobra.Command) error {
-	if i.namespace == "" {
-		i.namespace = i.config.Namespace
-	}
+	i.namespace = cmp.Or(i.namespace, i.config.Namespace)
 	if i.namespace == "" {
 		return cli.Usagef("import release needs the namespace of the release: --namespace")
 	}
@@ -242,9 +243,7 @@ func (i *importing) writeChart(ctx context.Context, dir string) (source fetch.Or
 	if from.Ref == "" && from.Repo != "" {
 		from.Ref = r.Chart
 	}
-	if from.Version == "" {
-		from.Version = r.Version
-	}
+	from.Version = cmp.Or(from.Version, r.Version)
 	if from.Ref == "" && len(r.Absent) > 0 {
 		return source, fmt.Errorf("the chart %s %s has subcharts (%s), and Helm puts none into the record of a release; say where the chart is: --chart DIRECTORY, ARCHIVE, oci://… or REPO/CHART, or --repo URL",
 			r.Chart, r.Version, strings.Join(r.Absent, ", "))

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"addon-operator/cmd/remote"
-	"addon-operator/hooks"
 	"addon-operator/messages/view"
 	"addon-operator/values"
 )
@@ -18,7 +16,7 @@ import (
 func (i *importing) report(files []string, first *view.ModulePlan, why string) string {
 	var out strings.Builder
 	line := func(format string, args ...any) {
-		out.WriteString(hooks.Printable(fmt.Sprintf(format, args...)) + "\n")
+		out.WriteString(view.Printable(fmt.Sprintf(format, args...)) + "\n")
 	}
 	r := i.record
 	line("Release %s in namespace %s: chart %s %s, revision %d.", r.Release, r.Namespace, r.Chart, r.Version, r.Revision)
@@ -94,7 +92,7 @@ func (i *importing) foretell(line func(string, ...any), first *view.ModulePlan, 
 }
 
 func (i *importing) details(line func(string, ...any), first *view.ModulePlan) {
-	for one := range strings.Lines(remote.ModulePlanText(*first)) {
+	for one := range strings.Lines(i.planText(*first)) {
 		line("  %s", strings.TrimSuffix(one, "\n"))
 	}
 }

@@ -300,7 +300,7 @@ func (r *relaxer) target(ref string) (any, bool) {
 		return nil, false
 	}
 	var node any = r.root
-	for _, element := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
+	for element := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		if pointer == "" {
 			break
 		}

@@ -2,6 +2,7 @@ package bring
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -158,9 +159,7 @@ func (u *upgrading) request(m addons.Module) (fetch.Request, error) {
 	case r.Repo == "" && strings.HasSuffix(from.Repository, ".tgz"):
 		return r, cli.Usagef("the chart is from one archive, %s; give the one of the new version with --from-chart", from.Repository)
 	}
-	if r.Repo == "" {
-		r.Repo = from.Repository
-	}
+	r.Repo = cmp.Or(r.Repo, from.Repository)
 	if r.Ref = from.Name; r.Ref == "" {
 		r.Ref = m.Name
 	}

@@ -115,19 +115,19 @@ func TestAliases(t *testing.T) {
 // B3, X10: what counts when nothing is given.
 func TestDefaults(t *testing.T) {
 	c := must(t, nil)
-	want := Config{
-		ModulesDir: "/modules", GlobalHooksDir: "/global-hooks", TmpDir: "/tmp/addon-operator", ConfigMap: "addon-operator",
-		ListenAddress: "0.0.0.0", ListenPort: 9650, DebugAddress: "127.0.0.1:9115", DebugSocket: "/var/run/addon-operator/debug.socket",
-		MetricsPrefix: "addon_operator_", KubeQPS: 100, KubeBurst: 200, HelmHistoryMax: 10, HelmTimeout: 20 * time.Minute,
-		LogLevel: "info", ExtraLabels: "heritage=addon-operator",
+	want := []any{
+		"/modules", "/global-hooks", "/tmp/addon-operator", "addon-operator",
+		"0.0.0.0", 9650, "127.0.0.1:9115", "/var/run/addon-operator/debug.socket",
+		"addon_operator_", 100, 200, 10, 20 * time.Minute,
+		"info", "heritage=addon-operator",
 	}
-	got := Config{
-		ModulesDir: c.ModulesDir, GlobalHooksDir: c.GlobalHooksDir, TmpDir: c.TmpDir, ConfigMap: c.ConfigMap,
-		ListenAddress: c.ListenAddress, ListenPort: c.ListenPort, DebugAddress: c.DebugAddress, DebugSocket: c.DebugSocket,
-		MetricsPrefix: c.MetricsPrefix, KubeQPS: c.KubeQPS, KubeBurst: c.KubeBurst, HelmHistoryMax: c.HelmHistoryMax, HelmTimeout: c.HelmTimeout,
-		LogLevel: c.LogLevel, ExtraLabels: c.ExtraLabels,
+	got := []any{
+		c.ModulesDir, c.GlobalHooksDir, c.TmpDir, c.ConfigMap,
+		c.ListenAddress, c.ListenPort, c.DebugAddress, c.DebugSocket,
+		c.MetricsPrefix, c.KubeQPS, c.KubeBurst, c.HelmHistoryMax, c.HelmTimeout,
+		c.LogLevel, c.ExtraLabels,
 	}
-	if !reflect.DeepEqual(got, want) {
+	if !slices.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }

@@ -15,12 +15,12 @@ import (
 // Logger makes the log of the operator: readable text on a terminal, JSON elsewhere. Its level
 // can be changed. Each text goes through hide. A failure that repeats is written at growing
 // distances, but for level debug.
-func (c *Config) Logger(w io.Writer, hide func(string) string) (*slog.Logger, *slog.LevelVar, error) {
+func (o *ProcessOptions) Logger(w io.Writer, hide func(string) string) (*slog.Logger, *slog.LevelVar, error) {
 	level := &slog.LevelVar{}
-	if err := level.UnmarshalText([]byte(strings.ToUpper(c.LogLevel))); err != nil {
-		return nil, nil, Usagef("log-level: %q is none of debug, info, warn, error", c.LogLevel)
+	if err := level.UnmarshalText([]byte(strings.ToUpper(o.LogLevel))); err != nil {
+		return nil, nil, Usagef("log-level: %q is none of debug, info, warn, error", o.LogLevel)
 	}
-	kind := c.LogType
+	kind := o.LogType
 	if kind == "auto" {
 		kind = "json"
 		if f, ok := w.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(f.Fd())) {
@@ -28,7 +28,7 @@ func (c *Config) Logger(w io.Writer, hide func(string) string) (*slog.Logger, *s
 		}
 	}
 	noTime := func(groups []string, a slog.Attr) slog.Attr {
-		if c.LogNoTime && len(groups) == 0 && a.Key == slog.TimeKey {
+		if o.LogNoTime && len(groups) == 0 && a.Key == slog.TimeKey {
 			return slog.Attr{}
 		}
 		return a
@@ -43,7 +43,7 @@ func (c *Config) Logger(w io.Writer, hide func(string) string) (*slog.Logger, *s
 	case "text", "color":
 		return discreet(tint.NewHandler(w, &tint.Options{Level: level, ReplaceAttr: noTime, NoColor: kind == "text", TimeFormat: "15:04:05.000"})), level, nil
 	}
-	return nil, nil, Usagef("log-type: %q is none of auto, text, color, json", c.LogType)
+	return nil, nil, Usagef("log-type: %q is none of auto, text, color, json", o.LogType)
 }
 
 // readable writes durations as people read them, and empty lists as lists.

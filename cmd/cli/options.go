@@ -50,7 +50,8 @@ func yes(p *bool, name, variables, help string) option {
 // New declares the options; lookup reads environment variables. In the help text of an
 // option its variables follow the sentence.
 func New(version string, flags *pflag.FlagSet, lookup func(string) (string, bool)) *Config {
-	c := &Config{Version: version, OldMetrics: true, flags: flags, lookup: lookup}
+	c := &Config{Version: version, flags: flags, lookup: lookup}
+	c.OldMetrics = true
 	c.declared = c.options()
 	for _, o := range c.declared {
 		help := o.help
@@ -105,7 +106,7 @@ func (c *Config) Read() error {
 
 // variable finds the strongest environment variable that is set for an option.
 func (o option) variable(lookup func(string) (string, bool)) (variable, value string, ok bool) {
-	for _, variable := range strings.Fields(o.variables) {
+	for variable := range strings.FieldsSeq(o.variables) {
 		if value, ok := lookup(variable); ok && (value != "" || o.orNone) {
 			return variable, value, true
 		}

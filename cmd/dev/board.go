@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"addon-operator/cmd/lint"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 )
@@ -31,13 +30,13 @@ type board struct {
 	unsaid   int                  // lines of it that are not kept
 	printing []string             // the runs of output, the oldest first
 	runs     map[string]view.HookRun
-	findings map[string][]lint.Finding
+	findings map[string][]finding
 }
 
 func newBoard() *board {
 	return &board{
 		modules: map[string]moduleState{}, ran: map[string]time.Time{}, released: map[string]int{}, output: map[string][]string{},
-		runs: map[string]view.HookRun{}, findings: map[string][]lint.Finding{},
+		runs: map[string]view.HookRun{}, findings: map[string][]finding{},
 	}
 }
 
@@ -235,8 +234,8 @@ func (b *board) linted(l linted) (facts []fact) {
 	}
 	was := b.findings[l.module]
 	b.findings[l.module] = l.found
-	has := func(all []lint.Finding, one lint.Finding) bool {
-		return slices.ContainsFunc(all, func(f lint.Finding) bool { return f.String() == one.String() })
+	has := func(all []finding, one finding) bool {
+		return slices.ContainsFunc(all, func(f finding) bool { return f.printed == one.printed })
 	}
 	same := 0
 	for _, f := range l.found {
@@ -244,13 +243,13 @@ func (b *board) linted(l linted) (facts []fact) {
 			same++
 			continue
 		}
-		fact := newFact(aboutLint, l.module, strings.TrimRight(f.String(), "\n"))
-		fact.Bad = f.Severity == lint.Error
+		fact := newFact(aboutLint, l.module, strings.TrimRight(f.printed, "\n"))
+		fact.Bad = f.bad
 		facts = append(facts, fact)
 	}
 	for _, f := range was {
 		if !has(l.found, f) {
-			facts = append(facts, newFact(aboutLint, l.module, "gone: "+fmt.Sprintf("%s: %s", f.File, f.Message)))
+			facts = append(facts, newFact(aboutLint, l.module, "gone: "+f.line))
 		}
 	}
 	switch {

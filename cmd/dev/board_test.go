@@ -112,7 +112,7 @@ func page(t *testing.T, modules string) (a answers) {
 
 func TestStatesBecomeFacts(t *testing.T) {
 	b := newBoard()
-	b.findings["dns"] = []lint.Finding{{Severity: lint.Error, File: "010-dns/a.yaml", Line: 2, Column: 1, Message: "wrong", Excerpt: "x"}}
+	b.findings["dns"] = []finding{{bad: true, printed: lint.Finding{Severity: lint.Error, File: "010-dns/a.yaml", Line: 2, Column: 1, Message: "wrong", Excerpt: "x"}.String()}}
 	facts := b.answered(page(t, `{"name":"dns","state":"ready","phase":"ready","lastRun":{"began":"2026-01-01T00:00:00Z","release":"installed","causes":[{"activation":"OperatorStartup"}]},"succeeded":"2026-01-01T00:00:01Z"}`))
 	want(t, "first", texts(facts), "run dns: ran in 1s: installed | because of OperatorStartup\nstate dns: ready")
 	want(t, "a step of a run", texts(b.answered(page(t, `{"name":"dns","state":"running","phase":"running","problems":["changed on disk since it was loaded: x"]}`))), "")
@@ -137,13 +137,13 @@ func TestStatesBecomeFacts(t *testing.T) {
 
 func TestFindingsComeAndGo(t *testing.T) {
 	b := newBoard()
-	one := lint.Finding{Severity: lint.Error, File: "a.yaml", Line: 3, Column: 2, Message: "wrong"}
-	two := lint.Finding{Severity: lint.Warning, File: "b.yaml", Message: "odd"}
-	want(t, "first", texts(b.linted(linted{"dns", []lint.Finding{two}, true, nil})), "lint dns: b.yaml: warning: odd")
-	want(t, "new", texts(b.linted(linted{"dns", []lint.Finding{one, two}, false, nil})), "!lint dns: a.yaml:3:2: error: wrong")
-	want(t, "same", texts(b.linted(linted{"dns", []lint.Finding{one, two}, false, nil})), "lint dns: 2 findings, as before")
+	one := finding{true, "a.yaml: wrong", lint.Finding{Severity: lint.Error, File: "a.yaml", Line: 3, Column: 2, Message: "wrong"}.String()}
+	two := finding{false, "b.yaml: odd", lint.Finding{Severity: lint.Warning, File: "b.yaml", Message: "odd"}.String()}
+	want(t, "first", texts(b.linted(linted{"dns", []finding{two}, true, nil})), "lint dns: b.yaml: warning: odd")
+	want(t, "new", texts(b.linted(linted{"dns", []finding{one, two}, false, nil})), "!lint dns: a.yaml:3:2: error: wrong")
+	want(t, "same", texts(b.linted(linted{"dns", []finding{one, two}, false, nil})), "lint dns: 2 findings, as before")
 	want(t, "could not look", texts(b.linted(linted{"dns", nil, false, errors.New("no space left")})), "!lint dns: no space left")
-	want(t, "looked again", texts(b.linted(linted{"dns", []lint.Finding{one, two}, false, nil})), "lint dns: 2 findings, as before")
+	want(t, "looked again", texts(b.linted(linted{"dns", []finding{one, two}, false, nil})), "lint dns: 2 findings, as before")
 	want(t, "gone", texts(b.linted(linted{"dns", nil, false, nil})), "lint dns: gone: a.yaml: wrong\nlint dns: gone: b.yaml: odd")
 	want(t, "none", texts(b.linted(linted{"dns", nil, false, nil})), "lint dns: no findings")
 }

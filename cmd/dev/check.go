@@ -2,6 +2,7 @@ package dev
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -13,8 +14,6 @@ import (
 	"addon-operator/actors/scenario"
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
-	"addon-operator/cmd/lint"
-	"addon-operator/kube/builtin"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 )
@@ -25,10 +24,23 @@ const (
 	stepLimit = time.Minute      // of a step of a test
 )
 
+// Lint prepares looks at directories, each at what has changed since the one before.
+type Lint func(c *cli.Config, dirs addons.Dirs, hookLimit time.Duration) (Look, error)
+
+// Look looks at one directory, at "" for all, and calls tell with each finding: its file, whether it is an error, the finding on
+// one line, and as it is printed.
+type Look = func(ctx context.Context, only string, tell func(file string, bad bool, line, printed string)) error
+
+// finding is a mistake that lint has found, on one line, and as it is printed.
+type finding struct {
+	bad           bool // it is an error
+	line, printed string
+}
+
 // linted is what lint has found in a module; first: no one has saved a file yet.
 type linted struct {
 	module string
-	found  []lint.Finding
+	found  []finding
 	first  bool
 	err    error
 }
@@ -44,23 +56,18 @@ type tested struct {
 // checker looks at what was saved: first lint at the modules of the files, then their tests, then lint at all others, which may
 // depend on them.
 type checker struct {
-	dirs    addons.Dirs
-	only    string // module; empty for all
-	options lint.Options
-	post    func(any)
-	due     chan saved
-	found   map[string][]lint.Finding // what was posted last, by owner; "" for what is of none
+	config *cli.Config
+	dirs   addons.Dirs
+	only   string // module; empty for all
+	lint   Look
+	post   func(any)
+	due    chan saved
+	found  map[string][]finding // what was posted last, by owner; "" for what is of none
 }
 
-func newChecker(c *cli.Config, dirs addons.Dirs, only string, post func(any)) (*checker, error) {
-	release, err := builtin.ParseRelease(builtin.Newest)
-	if err != nil {
-		return nil, err
-	}
-	return &checker{
-		dirs: dirs, only: only, post: post, due: make(chan saved, 1), found: map[string][]lint.Finding{},
-		options: lint.Options{Dirs: dirs, Release: release, HookLimit: hookLimit, JQLibrary: c.JQDirs(), Chroot: c.ChrootDir, CRDSkip: c.CRDPrefixes(), Memory: &lint.Memory{}},
-	}, nil
+func newChecker(c *cli.Config, dirs addons.Dirs, only string, lint Lint, post func(any)) (*checker, error) {
+	look, err := lint(c, dirs, hookLimit)
+	return &checker{config: c, dirs: dirs, only: only, lint: look, post: post, due: make(chan saved, 1), found: map[string][]finding{}}, err
 }
 
 // check asks for a check of what was saved.
@@ -147,7 +154,7 @@ func (k *checker) lintSaved(ctx context.Context, what saved) {
 		return
 	}
 	for _, owner := range slices.Sorted(maps.Keys(what)) {
-		found := map[string][]lint.Finding{}
+		found := map[string][]finding{}
 		var err error
 		if dir := k.dir(owner); dir != "" { // else it is gone
 			found, err = k.look(ctx, dir)
@@ -204,7 +211,7 @@ func (k *checker) lintAll(ctx context.Context, first, sum bool) {
 }
 
 // tell posts what was found of an owner.
-func (k *checker) tell(owner string, found []lint.Finding, first bool, err error) {
+func (k *checker) tell(owner string, found []finding, first bool, err error) {
 	if err == nil {
 		k.found[owner] = found
 		if len(found) == 0 {
@@ -215,24 +222,18 @@ func (k *checker) tell(owner string, found []lint.Finding, first bool, err error
 }
 
 // look has what lint finds in directories, "" for all, by owner.
-func (k *checker) look(ctx context.Context, dirs ...string) (found map[string][]lint.Finding, _ error) {
-	found = map[string][]lint.Finding{}
-	for _, dir := range dirs {
-		o := k.options
-		o.Only = dir
-		list, _, err := lint.Check(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range list {
-			path, err := filepath.Abs(f.Path)
-			if err != nil {
-				return nil, err
-			}
-			found[k.owner(path)] = append(found[k.owner(path)], f)
-		}
+func (k *checker) look(ctx context.Context, dirs ...string) (found map[string][]finding, _ error) {
+	found = map[string][]finding{}
+	var errs []error
+	tell := func(file string, bad bool, line, printed string) {
+		path, err := filepath.Abs(file)
+		owner := k.owner(path)
+		found[owner], errs = append(found[owner], finding{bad, line, printed}), append(errs, err)
 	}
-	return found, nil
+	for _, dir := range dirs {
+		errs = append(errs, k.lint(ctx, dir, tell))
+	}
+	return found, errors.Join(errs...)
 }
 
 // owner is the module of a file, or the global hooks; "" for none.
@@ -240,7 +241,7 @@ func (k *checker) owner(path string) string {
 	for _, root := range k.dirs.Modules {
 		below, err := filepath.Rel(root, path)
 		dir, _, _ := strings.Cut(below, string(filepath.Separator))
-		if err == nil && below != "." && filepath.IsLocal(below) && isDir(filepath.Join(root, dir)) {
+		if err == nil && below != "." && filepath.IsLocal(below) && cli.IsDir(filepath.Join(root, dir)) {
 			return moduleName(dir)
 		}
 	}
@@ -248,11 +249,6 @@ func (k *checker) owner(path string) string {
 		return messages.GlobalHooks
 	}
 	return ""
-}
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 // owners are all modules and the global hooks.
@@ -264,7 +260,7 @@ func (k *checker) owners() []string {
 	for _, root := range k.dirs.Modules {
 		entries, _ := os.ReadDir(root)
 		for _, entry := range entries {
-			if isDir(filepath.Join(root, entry.Name())) && entry.Name()[0] != '.' {
+			if cli.IsDir(filepath.Join(root, entry.Name())) && entry.Name()[0] != '.' {
 				owners = append(owners, moduleName(entry.Name()))
 			}
 		}
@@ -299,7 +295,7 @@ func (k *checker) test(ctx context.Context, owner string) {
 	list, err := scenario.Find(filepath.Join(dir, "tests"))
 	var results []scenario.Result
 	if err == nil {
-		results = scenario.Play(ctx, list, scenario.Options{JQLibrary: k.options.JQLibrary, CRDSkip: k.options.CRDSkip, StepTimeout: stepLimit}, nil)
+		results = scenario.Play(ctx, list, scenario.Options{JQLibrary: k.config.JQDirs(), CRDSkip: k.config.CRDPrefixes(), StepTimeout: stepLimit}, nil)
 	}
 	if ctx.Err() == nil {
 		k.post(tested{owner, results, time.Since(began), err})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"addon-operator/addons"
+	"addon-operator/cmd/lint"
 )
 
 // checked is a checker of a tree, and what it posts.
@@ -21,7 +22,7 @@ func checked(t *testing.T, files map[string]string) (f tree, k *checker, posted 
 	f.write("global-hooks/README.md", "")
 	posted = make(chan string, 1000)
 	dirs := addons.Dirs{Modules: []string{f.path("modules")}, Global: f.path("global-hooks"), UnnumberedOrder: 1}
-	k, err := newChecker(configured(t, nil), dirs, "", func(event any) {
+	k, err := newChecker(configured(t, nil), dirs, "", lint.Repeatedly, func(event any) {
 		switch e := event.(type) {
 		case linted:
 			posted <- fmt.Sprintf("lint %q: %d", e.module, len(e.found))

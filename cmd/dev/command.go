@@ -22,8 +22,15 @@ type flags struct {
 	cluster, yes, plain bool
 }
 
+// Others are what the command takes from others.
+type Others struct {
+	Lint Lint
+	// Page reads a debug page of the operator that these options start.
+	Page func(ctx context.Context, c *cli.Config, path string) ([]byte, error)
+}
+
 // Command runs the operator for who writes modules.
-func Command(c *cli.Config) *cobra.Command {
+func Command(c *cli.Config, o Others) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
 		Use: "dev [DIR]", Short: "Run modules while you write them, and show what each save does",
@@ -49,7 +56,7 @@ fact is a line. Ctrl-C ends it; with --cluster, what was installed stays.`,
 			if len(args) == 1 {
 				dir = args[0]
 			}
-			return f.run(cmd, c, dir)
+			return f.run(cmd, c, o, dir)
 		},
 	}
 	set := cmd.Flags()
@@ -59,7 +66,7 @@ fact is a line. Ctrl-C ends it; with --cluster, what was installed stays.`,
 	return cmd
 }
 
-func (f *flags) run(cmd *cobra.Command, c *cli.Config, dir string) (err error) {
+func (f *flags) run(cmd *cobra.Command, c *cli.Config, o Others, dir string) (err error) {
 	if f.yes && !f.cluster {
 		return cli.Usagef("--yes belongs to --cluster")
 	}
@@ -97,7 +104,7 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, dir string) (err error) {
 	if err := errors.Join(os.Setenv("KUBECONFIG", c.Kubeconfig), os.Setenv("ADDON_OPERATOR_NAMESPACE", c.Namespace)); err != nil {
 		return err
 	}
-	s, err := newSession(c, p)
+	s, err := newSession(c, p, o)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"addon-operator/hooks"
 	"addon-operator/messages/view"
 )
 
@@ -77,7 +76,7 @@ func (m model) fitted(lines []string, n int) string {
 }
 
 func (m model) cut(text string) string {
-	return ansi.Truncate(hooks.Printable(strings.ReplaceAll(text, "\t", "  ")), m.width, "…")
+	return ansi.Truncate(view.Printable(strings.ReplaceAll(text, "\t", "  ")), m.width, "…")
 }
 
 func (m model) styled(color, text string) string {

@@ -18,7 +18,6 @@ import (
 
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
-	"addon-operator/cmd/lint"
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
 	"addon-operator/kube/builtin"
@@ -70,7 +69,7 @@ func (p *place) directories(c *cli.Config, dir string) error {
 	}
 	if dir != "" {
 		given := c.Dirs
-		dirs, module, err := lint.Directories(dir, given)
+		dirs, module, err := cli.Directories(dir, given)
 		if err != nil {
 			return err
 		}

@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"addon-operator/hooks"
+	"addon-operator/messages/view"
 )
 
 // plain prints each fact as a line with its time and what it is about; what belongs to it follows, indented.
@@ -20,9 +20,9 @@ func (p plain) show(f fact) {
 	if f.Bad {
 		mark = "!"
 	}
-	fmt.Fprintf(&text, "%s %s %-5s %s\n", f.At.Format("15:04:05.000"), mark, f.About, hooks.Printable(f.about()))
+	fmt.Fprintf(&text, "%s %s %-5s %s\n", f.At.Format("15:04:05.000"), mark, f.About, view.Printable(f.about()))
 	for _, line := range f.Detail {
-		fmt.Fprintf(&text, "    %s\n", hooks.Printable(line))
+		fmt.Fprintf(&text, "    %s\n", view.Printable(line))
 	}
 	if _, err := io.WriteString(p.out, text.String()); err != nil {
 		p.end() // no one reads it any more

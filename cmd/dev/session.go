@@ -14,7 +14,6 @@ import (
 	"addon-operator/actors"
 	"addon-operator/cmd/cli"
 	"addon-operator/cmd/operator"
-	"addon-operator/cmd/remote"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 )
@@ -45,6 +44,8 @@ type session struct {
 	place  *place
 	screen screen
 	leave  func() // gives the terminal back
+
+	readPage func(ctx context.Context, c *cli.Config, path string) ([]byte, error)
 
 	mail    *mail
 	nudge   chan struct{} // the pages are due
@@ -85,10 +86,10 @@ const (
 	retry
 )
 
-func newSession(c *cli.Config, p *place) (*session, error) {
-	s := &session{config: c, place: p, leave: func() {}, mail: newMail(maxMail), nudge: make(chan struct{}, 1), board: newBoard(), begun: time.Now()}
+func newSession(c *cli.Config, p *place, o Others) (*session, error) {
+	s := &session{config: c, place: p, readPage: o.Page, leave: func() {}, mail: newMail(maxMail), nudge: make(chan struct{}, 1), board: newBoard(), begun: time.Now()}
 	var err error
-	s.checker, err = newChecker(c, p.written, p.only, s.post)
+	s.checker, err = newChecker(c, p.written, p.only, o.Lint, s.post)
 	return s, err
 }
 
@@ -303,7 +304,7 @@ func (s *session) fulfil(w wish) []fact {
 		if w.owner == messages.GlobalHooks {
 			err = fmt.Errorf("global hooks run one by one: unfold them, and choose one")
 		} else {
-			err = o.RunModule(w.owner)
+			err = o.ByHand().RunModule(w.owner)
 		}
 	case runHook:
 		run, known := s.board.lastRun(w.owner, w.hook)
@@ -311,10 +312,10 @@ func (s *session) fulfil(w wish) []fact {
 			err = fmt.Errorf("hook %s has not run yet, so there is no context", w.hook)
 			break
 		}
-		err = o.RunHookAgain(run)
+		err = o.ByHand().RunHookAgain(run)
 		text = fmt.Sprintf("hook %s runs again, by hand, with the context of its last run (%s)", w.hook, contextsText(run))
 	case retry:
-		o.RetryNow(w.owner)
+		o.ByHand().RetryNow(w.owner)
 		text = "what failed is tried again now, by hand"
 	}
 	if err != nil {
@@ -361,7 +362,7 @@ func (s *session) page(ctx context.Context, path string, into any) error {
 	s.mu.Lock()
 	c := s.running
 	s.mu.Unlock()
-	body, err := remote.Page(ctx, c, path)
+	body, err := s.readPage(ctx, c, path)
 	if err != nil {
 		return err
 	}

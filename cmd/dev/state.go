@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"addon-operator/cmd/lint"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 )
@@ -85,7 +84,7 @@ func failing(all []view.FailingTask) *view.FailingTask {
 const unloaded = "changed on disk since it was loaded"
 
 // stateOf is what a module shows.
-func stateOf(m listed, found []lint.Finding) moduleState {
+func stateOf(m listed, found []finding) moduleState {
 	s := moduleState{Name: m.Name, State: m.State, Off: m.Off}
 	if m.LastRun != nil {
 		s.Ran = m.LastRun.Began
@@ -117,7 +116,7 @@ func stateOf(m listed, found []lint.Finding) moduleState {
 }
 
 // globalState is what the global hooks show.
-func globalState(g view.GlobalStatus, problems []string, found []lint.Finding) moduleState {
+func globalState(g view.GlobalStatus, problems []string, found []finding) moduleState {
 	s := moduleState{Name: messages.GlobalHooks, State: view.Count(g.Hooks, "hook")}
 	if f := failing(g.Failing); f != nil {
 		s.State, s.RetryAt = "failing", f.RetryAt
@@ -129,10 +128,10 @@ func globalState(g view.GlobalStatus, problems []string, found []lint.Finding) m
 }
 
 // excerpts are the errors that lint has found, with the lines of the files.
-func excerpts(found []lint.Finding) (lines []string) {
+func excerpts(found []finding) (lines []string) {
 	for _, f := range found {
-		if f.Severity == lint.Error {
-			lines = append(lines, strings.Split(strings.TrimSpace(f.String()), "\n")...)
+		if f.bad {
+			lines = append(lines, strings.Split(strings.TrimSpace(f.printed), "\n")...)
 		}
 	}
 	return lines

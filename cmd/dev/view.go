@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -186,9 +187,7 @@ func (m model) current(p pane) string {
 		if l.name == m.selected[p] {
 			return l.name
 		}
-		if first == "" {
-			first = l.name
-		}
+		first = cmp.Or(first, l.name)
 		last = l.name
 	}
 	if p == factList {

@@ -192,7 +192,7 @@ func TestSelectionStays(t *testing.T) {
 func TestColors(t *testing.T) {
 	p := play(t)
 	p.color = true
-	for _, line := range strings.Split(p.screen(), "\n") {
+	for line := range strings.SplitSeq(p.screen(), "\n") {
 		if strings.Contains(line, "\x1b[3") && !strings.HasSuffix(line, "\x1b[m") {
 			t.Errorf("the color goes on after %q", line)
 		}

@@ -125,7 +125,7 @@ func (h *house) operatorChart(values string) (objects []*unstructured.Unstructur
 		if !strings.HasSuffix(path, ".yaml") {
 			continue
 		}
-		for _, document := range strings.Split(text, "\n---\n") {
+		for document := range strings.SplitSeq(text, "\n---\n") {
 			var o unstructured.Unstructured
 			if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
 				h.t.Fatalf("%s: %v\n%s", path, err, document)

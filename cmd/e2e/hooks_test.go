@@ -71,7 +71,7 @@ func (h *house) awaitLine(name, want string) {
 func (o *operator) metric(name string, parts ...string) string {
 	o.house.t.Helper()
 	_, body := get(o.public + "/metrics")
-	for _, line := range strings.Split(body, "\n") {
+	for line := range strings.SplitSeq(body, "\n") {
 		if strings.HasPrefix(line, name) && containsAll(line, parts) {
 			return line[strings.LastIndexByte(line, ' ')+1:]
 		}

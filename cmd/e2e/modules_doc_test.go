@@ -12,7 +12,7 @@ func TestModulesPageIsTrue(t *testing.T) {
 	needs := map[string]string{"A hook in Python": "python3", "An API outside": "curl"}
 	var script strings.Builder
 	scenarios := 0
-	for _, section := range strings.Split(page(t, "modules.md", ""), "\n### ") {
+	for section := range strings.SplitSeq(page(t, "modules.md", ""), "\n### ") {
 		title, _, _ := strings.Cut(section, "\n")
 		if tool := needs[title]; tool != "" {
 			if err := exec.Command(tool, "--version").Run(); err != nil {

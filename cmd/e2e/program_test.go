@@ -78,7 +78,7 @@ func program() string {
 }
 
 var lookAtSources = sync.OnceFunc(func() { //nolint:gochecknoglobals // once for all tests
-	for _, file := range strings.Fields(os.Getenv(sourcesVariable)) {
+	for file := range strings.FieldsSeq(os.Getenv(sourcesVariable)) {
 		_, _ = os.Stat(file)
 	}
 })

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -30,9 +31,7 @@ func site(t *testing.T) (dir string, at *httptest.Server) {
 	files := os.DirFS(dir)
 	at = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.TrimPrefix(path.Clean(r.URL.Path), "/")
-		if name == "" {
-			name = "index.html"
-		}
+		name = cmp.Or(name, "index.html")
 		if _, err := fs.Stat(files, name+".html"); err == nil {
 			name += ".html"
 		}

@@ -455,9 +455,7 @@ func (s *soak) removeModule(draw *rand.Rand) {
 func (s *soak) floodEdits(draw *rand.Rand) {
 	const edits, pause = 200, 10 * time.Millisecond
 	source := rand.New(rand.NewPCG(draw.Uint64(), 3)) // repeatable on purpose
-	s.model.tenants.Add(1)
-	go func() {
-		defer s.model.tenants.Done()
+	s.model.tenants.Go(func() {
 		ticker := time.NewTicker(pause)
 		defer ticker.Stop()
 		for n := range edits {
@@ -474,7 +472,7 @@ func (s *soak) floodEdits(draw *rand.Rand) {
 			s.writeTenant(tenant, fmt.Sprintf("edit-%d", source.IntN(1_000_000)), bucket)
 			s.count("tenants: one edit", 1)
 		}
-	}()
+	})
 }
 
 // writeTenant edits the object of a tenant until it is known what it holds. A bucket below 0 stays as it is.

@@ -157,7 +157,7 @@ func TestTraces(t *testing.T) {
 	if len(runs) != 1 || len(runs[0].GetLinks()) != 1 || !bytes.Equal(runs[0].GetLinks()[0].GetSpanId(), events[0].GetSpanId()) {
 		t.Errorf("the module run for it is not linked to it: %v", runs)
 	}
-	for _, line := range strings.Split(strings.TrimSpace(h.read("out/parents")), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(h.read("out/parents")), "\n") {
 		kind, parent, _ := strings.Cut(line, " ")
 		mine := r.find(func(s *tracepb.Span) bool {
 			return parent == "00-"+hex.EncodeToString(s.GetTraceId())+"-"+hex.EncodeToString(s.GetSpanId())+"-01"

@@ -29,6 +29,13 @@ const renderLimit = 30 * time.Second
 // maxUnset is how many values of one chart that nothing sets are named.
 const maxUnset = 20
 
+// chartCheck is the look at the chart of one module, with its values on disk.
+type chartCheck struct {
+	*pass
+	m   addons.Module
+	own *values.Section
+}
+
 // definitions finds the kinds that modules bring in crds/.
 func (c *checks) definitions() {
 	for _, m := range c.tree.Modules {
@@ -48,16 +55,17 @@ func (c *checks) definitions() {
 	}
 }
 
-// render renders the charts of all modules: their templates may bring kinds, too.
+// renderAll renders the charts of all modules: their templates may bring kinds, too.
 func (c *checks) renderAll(ctx context.Context) {
 	for _, m := range c.tree.Modules {
 		own := c.section(m)
 		if own == nil || c.global == nil || !charts.Exists(m.Dir) || ctx.Err() != nil {
 			continue
 		}
-		documents, err := c.renderOnce(ctx, m, own)
+		chart := chartCheck{c.pass, m, own}
+		documents, err := chart.renderOnce(ctx)
 		if err != nil {
-			c.refused(m, err)
+			chart.refused(err)
 			continue
 		}
 		c.documents[m.Dir] = documents
@@ -74,17 +82,17 @@ func (c *checks) renderAll(ctx context.Context) {
 
 // render renders a chart with the values on disk and those that were given. Where hooks find out more, and it does not render
 // without, it takes what the tests of the module say that they find.
-func (c *checks) render(ctx context.Context, m addons.Module, own *values.Section) ([]helm.Document, error) {
-	merged := any(map[string]any{values.GlobalKey: c.global.Merged(), m.Key: own.Merged()})
+func (c chartCheck) render(ctx context.Context) ([]helm.Document, error) {
+	merged := any(map[string]any{values.GlobalKey: c.global.Merged(), c.m.Key: c.own.Merged()})
 	for _, given := range c.Values {
 		merged = values.Merge(merged, given)
 	}
-	documents, err := c.show(ctx, m, merged)
-	if err == nil || !c.incomplete(m) {
+	documents, err := c.show(ctx, merged)
+	if err == nil || !c.incomplete() {
 		return documents, err
 	}
-	for _, more := range valuesOfTests(m) {
-		if documents, err := c.show(ctx, m, values.Merge(merged, more)); err == nil {
+	for _, more := range valuesOfTests(c.m) {
+		if documents, err := c.show(ctx, values.Merge(merged, more)); err == nil {
 			return documents, nil
 		}
 	}
@@ -92,12 +100,12 @@ func (c *checks) render(ctx context.Context, m addons.Module, own *values.Sectio
 }
 
 // incomplete reports whether hooks may add values to those on disk.
-func (c *checks) incomplete(m addons.Module) bool {
-	return hasHooks(m.HooksDir(), m.Base, hooks.Module) || hasHooks(c.tree.Global.HooksDir, "", hooks.Global)
+func (c chartCheck) incomplete() bool {
+	return hasHooks(c.m.HooksDir(), c.m.Base, hooks.Module) || hasHooks(c.tree.Global.HooksDir, "", hooks.Global)
 }
 
 // show renders once.
-func (c *checks) show(ctx context.Context, m addons.Module, merged any) (_ []helm.Document, err error) {
+func (c chartCheck) show(ctx context.Context, merged any) (_ []helm.Document, err error) {
 	type result struct {
 		documents []helm.Document
 		err       error
@@ -111,7 +119,7 @@ func (c *checks) show(ctx context.Context, m addons.Module, merged any) (_ []hel
 	module, _ := merged.(map[string]any)
 	done := make(chan result, 1)
 	go func() { // templates cannot be stopped: the end of the program does
-		documents, err := client.Show(ctx, plan.HelmModule(m, module))
+		documents, err := client.Show(ctx, plan.HelmModule(c.m, module))
 		done <- result{documents, err}
 	}()
 	limited, cancel := context.WithTimeoutCause(ctx, renderLimit, fmt.Errorf("the templates took more than %s; look for a range over a large number", renderLimit))
@@ -142,10 +150,9 @@ func (e *documentError) Error() string { return e.err.Error() }
 func (e *documentError) Unwrap() error { return e.err }
 
 // refused places an error of rendering in its template.
-func (c *checks) refused(m addons.Module, err error) {
-	var document *documentError
-	if errors.As(err, &document) {
-		file := templateOf(m, document.document.Source)
+func (c chartCheck) refused(err error) {
+	if document, ok := errors.AsType[*documentError](err); ok {
+		file := templateOf(c.m, document.document.Source)
 		text, at := err.Error(), place{}
 		if found := regexp.MustCompile(`line (\d+)`).FindStringSubmatch(text); found != nil {
 			n, _ := strconv.Atoi(found[1])
@@ -155,20 +162,19 @@ func (c *checks) refused(m addons.Module, err error) {
 		return
 	}
 	text := err.Error()
-	text = strings.TrimPrefix(text, "release "+m.Name+": ")
-	text = strings.TrimPrefix(text, "chart in "+m.Dir+": ")
-	var wrong *values.ValidationError
-	if errors.As(err, &wrong) {
+	text = strings.TrimPrefix(text, "release "+c.m.Name+": ")
+	text = strings.TrimPrefix(text, "chart in "+c.m.Dir+": ")
+	if _, ok := errors.AsType[*values.ValidationError](err); ok {
 		return // the check of values says so
 	}
 	// The last place is where it happens; those before have included that template.
 	places := regexp.MustCompile(`(?:template: |parse error at \()([^\s:()]+):(\d+)(?::(\d+))?(?:\): |: )`).FindAllStringSubmatchIndex(text, -1)
 	if len(places) == 0 {
-		c.found.add(Error, m.Dir, place{}, "the chart does not render: "+text)
+		c.found.add(Error, c.m.Dir, place{}, "the chart does not render: "+text)
 		return
 	}
 	last := places[len(places)-1]
-	file := templateOf(m, text[last[2]:last[3]])
+	file := templateOf(c.m, text[last[2]:last[3]])
 	line, _ := strconv.Atoi(text[last[4]:last[5]])
 	message := text[last[1]:]
 	src := c.found.src.of(file)
@@ -197,54 +203,54 @@ func templateOf(m addons.Module, name string) string {
 	return file
 }
 
-// chart looks at what the templates of a module printed.
-func (c *checks) chart(ctx context.Context, m addons.Module, own *values.Section) {
-	documents := c.documents[m.Dir]
+// look looks at what the templates printed.
+func (c chartCheck) look(ctx context.Context) {
+	documents := c.documents[c.m.Dir]
 	if documents == nil {
 		return
 	}
 	for _, d := range documents {
-		c.objects(m, d)
+		c.objects(d)
 	}
-	c.unset(m, own)
-	again, err := c.render(ctx, m, own)
+	c.unset()
+	again, err := c.render(ctx)
 	if err == nil {
-		c.unstable(m, documents, again)
+		c.unstable(documents, again)
 	}
 }
 
 // unset warns of values that templates print and that nothing sets, unless a schema has them, or programs may set them: those of the module
 // its section, global hooks global.
-func (c *checks) unset(m addons.Module, own *values.Section) {
-	loaded, err := c.Memory.charts.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+func (c chartCheck) unset() {
+	loaded, err := c.Memory.charts.Load(charts.Module{Name: c.m.Name, Key: c.m.Key, Dir: c.m.Dir})
 	if err != nil {
 		return
 	}
-	all := any(map[string]any{values.GlobalKey: c.global.Merged(), m.Key: own.Merged()})
+	all := any(map[string]any{values.GlobalKey: c.global.Merged(), c.m.Key: c.own.Merged()})
 	for _, given := range c.Values {
 		all = values.Merge(all, given)
 	}
 	merged, _ := all.(map[string]any)
-	found := slices.DeleteFunc(loaded.Unset(merged), func(u charts.Unset) bool { return c.inSchema(m, u.Path) || c.maySet(m, u.Path) })
+	found := slices.DeleteFunc(loaded.Unset(merged), func(u charts.Unset) bool { return c.inSchema(u.Path) || c.maySet(u.Path) })
 	for _, u := range found[:min(len(found), maxUnset)] {
 		fix := "set it in values.yaml, or write | default after it"
 		if meant := values.Nearest(u.Path[len(u.Path)-1], u.Known); meant != "" {
 			fix = "did you mean " + meant + "?"
 		}
-		c.found.add(Warning, filepath.Join(charts.Root(m.Dir), filepath.FromSlash(u.File)), place{u.Line, u.Column}, fmt.Sprintf("nothing sets .Values.%s, so nothing is printed; %s", strings.Join(u.Path, "."), fix))
+		c.found.add(Warning, filepath.Join(charts.Root(c.m.Dir), filepath.FromSlash(u.File)), place{u.Line, u.Column}, fmt.Sprintf("nothing sets .Values.%s, so nothing is printed; %s", strings.Join(u.Path, "."), fix))
 	}
 	if more := len(found) - maxUnset; more > 0 {
-		c.found.add(Warning, m.Dir, place{}, fmt.Sprintf("and %d more values are printed that nothing sets", more))
+		c.found.add(Warning, c.m.Dir, place{}, fmt.Sprintf("and %d more values are printed that nothing sets", more))
 	}
 }
 
 // maySet reports whether a hook may set a value.
-func (c *checks) maySet(m addons.Module, path []string) bool {
-	dir, hooked := m.Dir, hasHooks(m.HooksDir(), m.Base, hooks.Module)
+func (c chartCheck) maySet(path []string) bool {
+	dir, hooked := c.m.Dir, hasHooks(c.m.HooksDir(), c.m.Base, hooks.Module)
 	switch path[0] {
 	case values.GlobalKey:
 		dir, hooked = c.tree.Global.Dir, hasHooks(c.tree.Global.HooksDir, "", hooks.Global)
-	case m.Key:
+	case c.m.Key:
 	default:
 		return false // of the chart's values.yaml
 	}
@@ -254,8 +260,8 @@ func (c *checks) maySet(m addons.Module, path []string) bool {
 }
 
 // inSchema reports whether a schema describes a value, which people may set then.
-func (c *checks) inSchema(m addons.Module, path []string) bool {
-	dir := m.Dir
+func (c chartCheck) inSchema(path []string) bool {
+	dir := c.m.Dir
 	if path[0] == values.GlobalKey {
 		dir = c.tree.Global.Dir
 	}
@@ -272,12 +278,12 @@ func (c *checks) inSchema(m addons.Module, path []string) bool {
 }
 
 // unstable warns of templates that print something else each time.
-func (c *checks) unstable(m addons.Module, once, again []helm.Document) {
+func (c chartCheck) unstable(once, again []helm.Document) {
 	for i, d := range once {
 		if i >= len(again) || again[i].Source != d.Source || again[i].Text == d.Text {
 			continue
 		}
-		file := templateOf(m, d.Source)
+		file := templateOf(c.m, d.Source)
 		if _, looksUp := c.found.src.of(file).find("lookup "); looksUp {
 			continue // it may keep what it finds in a cluster
 		}
@@ -291,8 +297,8 @@ func (c *checks) unstable(m addons.Module, once, again []helm.Document) {
 }
 
 // objects compares the objects of a document with the kinds and fields of Kubernetes.
-func (c *checks) objects(m addons.Module, d helm.Document) {
-	file := templateOf(m, d.Source)
+func (c chartCheck) objects(d helm.Document) {
+	file := templateOf(c.m, d.Source)
 	output := newSource([]byte(d.Text))
 	for _, o := range d.Objects {
 		apiVersion, _ := o["apiVersion"].(string)

@@ -1,10 +1,10 @@
 package lint
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -110,6 +110,28 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 	return nil
 }
 
+// Tell is called with a finding: its file, whether it is an error, the finding on one line, and as it is printed.
+type Tell = func(file string, bad bool, line, printed string)
+
+// Repeatedly prepares looks at directories, each at what has changed since the one before, without tests of modules. A look is at
+// one directory, at "" for all.
+func Repeatedly(c *cli.Config, dirs addons.Dirs, hookLimit time.Duration) (look func(ctx context.Context, only string, tell Tell) error, err error) {
+	release, err := builtin.ParseRelease(builtin.Newest)
+	if err != nil {
+		return nil, err
+	}
+	o := Options{Dirs: dirs, Release: release, HookLimit: hookLimit, JQLibrary: c.JQDirs(), Chroot: c.ChrootDir, CRDSkip: c.CRDPrefixes(), Memory: &Memory{}}
+	return func(ctx context.Context, only string, tell Tell) error {
+		now := o
+		now.Only = only
+		found, _, err := Check(ctx, now)
+		for _, f := range found {
+			tell(f.Path, f.Severity == Error, f.File+": "+f.Message, f.String())
+		}
+		return err
+	}, nil
+}
+
 // read reads the files with values.
 func (f *flags) read(o *Options) error {
 	for _, file := range f.values {
@@ -157,51 +179,13 @@ func (f *flags) existing() error {
 
 // directories are those of the argument, or of the options, or else the current one: not in the image of an operator.
 func directories(c *cli.Config, args []string) (dirs addons.Dirs, only string, err error) {
-	if len(args) == 0 && !c.Given("modules-dir") && !c.Given("working-dir") && !isDir(c.Dirs.Modules[0]) {
+	if len(args) == 0 && !c.Given("modules-dir") && !c.Given("working-dir") && !cli.IsDir(c.Dirs.Modules[0]) {
 		args = []string{"."}
 	}
 	if len(args) == 0 {
 		return c.Dirs, "", nil
 	}
-	return Directories(args[0], c.Dirs)
-}
-
-// Directories finds out what a directory is: it holds modules/, holds modules, or is one, which is returned as only.
-func Directories(dir string, given addons.Dirs) (dirs addons.Dirs, only string, err error) {
-	dir, err = filepath.Abs(dir)
-	if err != nil {
-		return given, "", err
-	}
-	if info, err := os.Stat(dir); err != nil {
-		return given, "", err
-	} else if !info.IsDir() {
-		return given, "", cli.Usagef("%s is no directory", dir)
-	}
-	modules := dir
-	switch {
-	case isDir(filepath.Join(dir, "modules")):
-		modules = filepath.Join(dir, "modules")
-	case isModule(dir):
-		modules, only = filepath.Dir(dir), dir
-	}
-	given.Modules = []string{modules}
-	given.Global = filepath.Join(filepath.Dir(modules), "global-hooks")
-	return given, only, nil
-}
-
-// isModule reports whether a directory has something that only a module has.
-func isModule(dir string) bool {
-	for _, name := range []string{"Chart.yaml", "module.yaml", "enabled", "openapi", "hooks", "templates", "chart", "crds", "tests"} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			return true
-		}
-	}
-	return false
-}
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
+	return cli.Directories(args[0], c.Dirs)
 }
 
 // withoutGlobal puts an empty directory in the place of global hooks that are not there: modules can be checked without.

@@ -42,8 +42,11 @@ type Options struct {
 	CRDSkip   []string // beginnings of names of files in crds/ that are no definitions
 }
 
-// checks is one pass over a tree.
-type checks struct {
+// checks are the checks of one pass over a tree.
+type checks struct{ *pass }
+
+// pass is what is known of the tree in one pass over it.
+type pass struct {
 	Options
 	tree   *addons.Tree
 	kinds  *kinds
@@ -67,7 +70,7 @@ func Check(ctx context.Context, o Options) (found []Finding, modules int, err er
 	}
 	defer os.RemoveAll(tmp)
 	o.Memory = cmp.Or(o.Memory, &Memory{})
-	c := &checks{Options: o, kinds: newKinds(o.Release), documents: map[string][]helm.Document{}}
+	c := &checks{&pass{Options: o, kinds: newKinds(o.Release), documents: map[string][]helm.Document{}}}
 	if c.found, err = newFindings(o.Dirs); err != nil {
 		return nil, 0, err
 	}
@@ -120,7 +123,7 @@ func (c *checks) module(ctx context.Context, m addons.Module, own *values.Sectio
 		return // loading says why
 	}
 	c.enabled(ctx, m, own)
-	c.chart(ctx, m, own)
+	chartCheck{c.pass, m, own}.look(ctx)
 	if count(c.found.list, Error) == before {
 		c.scenarios(ctx, m.Dir, m.Name)
 	}

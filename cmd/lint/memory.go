@@ -84,12 +84,12 @@ func (c *checks) depends() {
 }
 
 // inputs are what is looked at in a directory: its files, the values of its module, what all depend on, and kinds.
-func (c *checks) inputs(dir string, own *values.Section) [sha256.Size]byte {
+func (p *pass) inputs(dir string, own *values.Section) [sha256.Size]byte {
 	var section any
 	if own != nil {
 		section = own.Merged()
 	}
-	return sumOf(c.stamps[dir], own == nil, section, c.common, fmt.Sprintf("%x", c.kinds.sum))
+	return sumOf(p.stamps[dir], own == nil, section, p.common, fmt.Sprintf("%x", p.kinds.sum))
 }
 
 // once looks at a directory, unless it was looked at before with the same inputs: then it is as it was found.
@@ -107,15 +107,16 @@ func (c *checks) once(ctx context.Context, dir string, own *values.Section, look
 	}
 }
 
-// renderOnce renders the chart of a module, unless it has rendered before with the same inputs.
-func (c *checks) renderOnce(ctx context.Context, m addons.Module, own *values.Section) ([]helm.Document, error) {
-	of := c.inputs(m.Dir, own)
-	if known, ok := c.Memory.printed[m.Dir]; ok && known.of == of {
+// renderOnce renders the chart, unless it has rendered before with the same inputs.
+func (c chartCheck) renderOnce(ctx context.Context) ([]helm.Document, error) {
+	dir := c.m.Dir
+	of := c.inputs(dir, c.own)
+	if known, ok := c.Memory.printed[dir]; ok && known.of == of {
 		return known.result.documents, known.result.err
 	}
-	documents, err := c.render(ctx, m, own)
-	if _, stamped := c.stamps[m.Dir]; stamped && ctx.Err() == nil { // else the directory has come meanwhile
-		c.Memory.printed = keep(c.Memory.printed, m.Dir, of, printed{documents, err})
+	documents, err := c.render(ctx)
+	if _, stamped := c.stamps[dir]; stamped && ctx.Err() == nil { // else the directory has come meanwhile
+		c.Memory.printed = keep(c.Memory.printed, dir, of, printed{documents, err})
 	}
 	return documents, err
 }

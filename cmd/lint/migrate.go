@@ -11,9 +11,10 @@ import (
 	"slices"
 	"strings"
 
-	"addon-operator/actors"
+	"addon-operator/actors/check"
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
+	"addon-operator/helm/charts"
 	"addon-operator/values"
 )
 
@@ -29,8 +30,10 @@ type Migration struct {
 
 // migration is one look at a tree that was written for the existing addon-operator.
 type migration struct {
-	*checks
 	Migration
+	tree       *addons.Tree
+	found      *findings
+	charts     *charts.Cache
 	data       map[string]string // of the ConfigMap
 	dockerfile string            // next to the modules; "" when there is none
 }
@@ -38,7 +41,7 @@ type migration struct {
 // migrate keeps the errors that were found, says of them what the existing operator does instead, and adds what only matters to those
 // who come from it.
 func (c *checks) migrate(from Migration) (outside []Finding) {
-	m := &migration{checks: c, Migration: from}
+	m := &migration{Migration: from, tree: c.tree, found: c.found, charts: &c.Memory.charts}
 	if data := readSource(m.docker()); data != nil {
 		m.dockerfile = m.docker()
 	}
@@ -322,11 +325,11 @@ func (m *migration) configMap() (all []Finding) {
 	}
 	m.data = data
 	onDisk := map[string]bool{} // errors of files are no news: other checks report them
-	for _, text := range lines(actors.CheckConfigMap(m.tree, nil, nil, slog.New(slog.DiscardHandler), &m.Memory.charts)) {
+	for _, text := range lines(check.ConfigMap(m.tree, nil, nil, slog.New(slog.DiscardHandler), m.charts)) {
 		onDisk[text] = true
 	}
 	var unread noted
-	for _, text := range lines(actors.CheckConfigMap(m.tree, data, nil, slog.New(&unread), &m.Memory.charts)) {
+	for _, text := range lines(check.ConfigMap(m.tree, data, nil, slog.New(&unread), m.charts)) {
 		if !onDisk[text] {
 			say(Error, text)
 		}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"addon-operator/actors"
+	"addon-operator/actors/check"
 	"addon-operator/addons"
 	"addon-operator/values"
 )
@@ -25,12 +25,12 @@ func (c *checks) load() {
 			c.found.say(Warning, warning)
 		}
 	}
-	found.fail(actors.CheckTree(tree, &c.Memory.charts))
+	found.fail(check.Tree(tree, &c.Memory.charts))
 	on := map[string]string{} // the values of a module that is off may be wrong, too
 	for _, m := range tree.Modules {
 		on[values.FlagKey(m.Key)] = "true"
 	}
-	found.fail(actors.CheckConfigMap(tree, on, nil, slog.New(warnings{found}), &c.Memory.charts))
+	found.fail(check.ConfigMap(tree, on, nil, slog.New(warnings{found}), &c.Memory.charts))
 	c.global, _ = values.NewSection(values.GlobalKey, tree.Global.Schemas, tree.Global.Static...)
 }
 
@@ -135,8 +135,7 @@ func (l loaded) fail(err error) {
 		}
 		return
 	}
-	var wrong *values.ValidationError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*values.ValidationError](err); ok {
 		l.violations(wrong)
 		return
 	}

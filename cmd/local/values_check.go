@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"addon-operator/actors"
+	"addon-operator/actors/check"
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/messages/view"
@@ -42,7 +42,7 @@ when there is one. A value that no template reads is a warning.`,
 					warn.Warn(warning)
 				}
 			}
-			if err := errors.Join(loadErr, err, actors.CheckConfigMap(tree, data, secret, warn, nil), actors.CheckTree(tree, nil)); err != nil {
+			if err := errors.Join(loadErr, err, check.ConfigMap(tree, data, secret, warn, nil), check.Tree(tree, nil)); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The values are valid: global ones, and those of %s.\n", view.Count(len(tree.Modules), "module"))

@@ -242,7 +242,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	return actors.World{
 		Services: work.Services{
 			Log: log, Hooks: runner, Releases: releases, Charts: releases.Charts(), Plans: releases, Metrics: metrics, Objects: kube.NewPatcher(patches), JQLibrary: c.JQDirs(),
-			CRDs: actors.NewDefinitions(client, releases, c.CRDOptions()), HookTimeout: c.HookTimeout, Width: c.ParallelModules,
+			CRDs: work.NewDefinitions(client, releases, c.CRDOptions()), HookTimeout: c.HookTimeout, Width: c.ParallelModules,
 			WriteContext: writes, Dirs: c.Dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		},
 		ProgressDeadline: c.ProgressDeadline, Drift: c.Drift, DriftPeriod: c.DriftPeriod, ConfigMap: client.ConfigMap(c.Namespace, c.ConfigMap), LastValid: kept,

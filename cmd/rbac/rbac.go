@@ -1,6 +1,7 @@
 package rbac
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,9 +90,7 @@ func generateRBAC(ctx context.Context, out, warnings io.Writer, c *cli.Config, o
 	if o.output != "yaml" {
 		return cli.Usagef("output: %q is not yaml", o.output)
 	}
-	if c.Namespace == "" {
-		c.Namespace = "addon-operator"
-	}
+	c.Namespace = cmp.Or(c.Namespace, "addon-operator")
 	tmp, err := os.MkdirTemp("", "addon-operator-rbac-")
 	if err != nil {
 		return fmt.Errorf("temporary directory: %w", err)

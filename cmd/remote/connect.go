@@ -142,8 +142,7 @@ func (q question) send(ctx context.Context, to endpoint) ([]byte, error) {
 
 // unreachable says what to do when the operator does not answer.
 func (e endpoint) unreachable(err error) error {
-	var inner *url.Error
-	if errors.As(err, &inner) {
+	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err // the URL says no more than the address
 	}
 	if errors.Is(err, syscall.EACCES) {

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,9 +18,7 @@ import (
 func TestEditMeetsItsOperator(t *testing.T) {
 	headers := http.Header{}
 	operator := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for name, values := range headers {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), headers)
 	}))
 	defer operator.Close()
 	client, err := kube.Connect(kube.Options{Config: &rest.Config{Host: "https://production:6443"}})

@@ -120,15 +120,15 @@ func (a *asking) tree(ctx context.Context, module string) (objectTree, error) {
 
 // nodeOf describes an object, and those below it.
 func nodeOf(o *kube.OwnedObject) treeNode {
-	n := treeNode{APIVersion: o.APIVersion, Kind: o.Kind.Kind, Namespace: o.Namespace, Name: o.Name, State: string(health.Current)}
+	n := treeNode{APIVersion: o.APIVersion, Kind: o.Kind.Kind, Namespace: o.Namespace, Name: o.Name, State: health.Current}
 	switch {
 	case apierrors.IsNotFound(o.Err):
 		n.State = "Missing"
 	case o.Err != nil:
-		n.State, n.Message = string(health.Unknown), o.Err.Error()
+		n.State, n.Message = health.Unknown, o.Err.Error()
 	case o.Object.GetDeletionTimestamp() != nil || health.HasStatus(o.Kind):
 		h := health.Of(o.Object)
-		n.State, n.Message = string(h.State), h.Message
+		n.State, n.Message = h.State, h.Message
 	}
 	for _, child := range o.Owned {
 		n.Owned = append(n.Owned, nodeOf(child))

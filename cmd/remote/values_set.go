@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"addon-operator/actors"
+	"addon-operator/actors/check"
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/kube"
@@ -188,7 +188,7 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 		return err
 	}
 	path := values.Dotted(v.edit.Path)
-	check, by := v.validator(ctx, client)
+	refuses, by := v.validator(ctx, client)
 	if edited.Unchanged(v.edit) && (read.Exists() || len(current) == 0) { // a deleted one is created again
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is unchanged: %s\n", path, v.word(edited.Before, edited.Had))
 		return err
@@ -200,7 +200,7 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	if delete(next, edited.Key); edited.Text != nil {
 		next[edited.Key] = *edited.Text
 	}
-	still, err := v.validate(check, current, next)
+	still, err := v.validate(refuses, current, next)
 	if err != nil {
 		return err
 	}
@@ -315,11 +315,11 @@ func jsonPointer(path []string) string {
 }
 
 // validate refuses data that would not be in force, unless those before would not be either
-// and nothing new is wrong with them: then it says what. Without a check only the form counts.
-func (v *valueEdit) validate(check func(map[string]string) (string, error), before, after map[string]string) (still string, err error) {
+// and nothing new is wrong with them: then it says what. Without refuses only the form counts.
+func (v *valueEdit) validate(refuses func(map[string]string) (string, error), before, after map[string]string) (still string, err error) {
 	unread, refused := unreadable(after), ""
-	if check != nil {
-		if refused, err = check(readableKeys(after)); err != nil {
+	if refuses != nil {
+		if refused, err = refuses(readableKeys(after)); err != nil {
 			return "", err
 		}
 	}
@@ -327,8 +327,8 @@ func (v *valueEdit) validate(check func(map[string]string) (string, error), befo
 		return "", nil
 	}
 	was := ""
-	if check != nil && refused != "" {
-		if was, err = check(readableKeys(before)); err != nil {
+	if refuses != nil && refused != "" {
+		if was, err = refuses(readableKeys(before)); err != nil {
 			return "", err
 		}
 	}
@@ -355,7 +355,7 @@ func readableKeys(data map[string]string) map[string]string {
 }
 
 // validator finds who can validate, and asks what is special about the value.
-func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (check func(map[string]string) (string, error), by string) {
+func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (refuses func(map[string]string) (string, error), by string) {
 	answer, errAsk := v.ask(ctx, map[string]string{})
 	if errAsk == nil {
 		v.special = special{answer.Marked, answer.InSecret}
@@ -372,11 +372,11 @@ func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (check f
 		if err != nil { // what is required may lie there
 			by += ", without the values in the Secret, which cannot be read"
 		}
-		marked, errMarks := actors.MarkedSecrets(tree)
+		marked, errMarks := check.MarkedSecrets(tree)
 		v.special.marked = errMarks == nil && marked(v.edit.Path)
 		return func(data map[string]string) (string, error) {
 			refused := ""
-			if problem := actors.CheckConfigMap(tree, data, secret.Data, slog.New(slog.DiscardHandler), nil); problem != nil {
+			if problem := check.ConfigMap(tree, data, secret.Data, slog.New(slog.DiscardHandler), nil); problem != nil {
 				refused = problem.Error()
 			}
 			return refused, nil

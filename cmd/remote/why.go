@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/url"
@@ -66,9 +67,7 @@ func whyText(w io.Writer, body []byte) error {
 // describeRun describes the last run of a module, and what fails in it.
 func describeRun(out *strings.Builder, name string, s view.ModuleStatus) {
 	release := s.LastRun.Release
-	if release == "" {
-		release = "not finished"
-	}
+	release = cmp.Or(release, "not finished")
 	if s.Namespace != "" {
 		release = "in namespace " + s.Namespace + ": " + release
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -85,9 +86,7 @@ func (r release) bill(p binary, sum string, of map[string]licence) *spdx.Documen
 
 func newPackage(id, name, version string, l licence) *spdx.Package {
 	declared := l.expression()
-	if declared == "" {
-		declared = noAssertion
-	}
+	declared = cmp.Or(declared, noAssertion)
 	return &spdx.Package{
 		PackageSPDXIdentifier: common.ElementID(id), PackageName: name, PackageVersion: version,
 		PackageDownloadLocation: noAssertion, PackageCopyrightText: noAssertion,

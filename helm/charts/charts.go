@@ -54,10 +54,10 @@ type Chart struct {
 	digest [sha256.Size]byte
 	chart  *chart.Chart
 	module Module
-	inner  bool // it lies in chart/
+	inner  bool // it is in chart/ (A20)
 
 	schemas        compiled
-	global, beside map[string]any // what the chart says of global, and over it the values.yaml next to chart/
+	global, beside map[string]any // what the chart says of global, and what the values.yaml next to chart/ says of it, which wins
 
 	reading sync.Once // see Unread
 	readers *readers
@@ -131,16 +131,17 @@ func crdsBelow(ch *chart.Chart) (files []File) {
 	return files
 }
 
-// Cache keeps every loaded chart until one of its files changes. The zero Cache is
-// empty.
+// Cache keeps every loaded chart until one of its files changes. The zero Cache is empty. It is
+// safe for concurrent use.
 type Cache struct {
 	mu    sync.Mutex
 	byDir map[string]*Chart
 	held  map[string]bool // see Hold
 }
 
-// Hold keeps the charts of some module directories as they were loaded last, and follows the disk again in all others: what
-// lies there belongs to a version of the module that is not in force (P8). A chart that was never loaded is loaded.
+// Hold keeps the charts of some module directories as they were loaded last, and follows the disk
+// again in all others: what is on disk there belongs to a version of the module that was refused
+// (P8). A chart that was never loaded is loaded. A nil Cache does nothing.
 func (c *Cache) Hold(dirs []string) {
 	if c == nil {
 		return
@@ -219,7 +220,8 @@ func (c *Cache) holds(dir string) *Chart {
 	return c.byDir[dir]
 }
 
-// digestOf sums up the files of a chart, and what the module says of global.
+// digestOf is the checksum of the files of a chart, and of what the module says of global. Unlike
+// the stamp it does not depend on times, so it is equal after a restart from another image.
 func digestOf(c *chart.Chart, global map[string]any) (digest [sha256.Size]byte, err error) {
 	files := slices.SortedFunc(slices.Values(c.Raw), func(a, b *chart.File) int { return strings.Compare(a.Name, b.Name) })
 	sum := sha256.New()
@@ -238,8 +240,8 @@ func digestOf(c *chart.Chart, global map[string]any) (digest [sha256.Size]byte, 
 	return digest, nil
 }
 
-// Read reads a chart within the limits of its files, without the question whether it is complete: its
-// declared dependencies may be missing.
+// Read reads a chart within the limits of its files. It does not check whether its declared
+// dependencies are there.
 func Read(m Module) (*chart.Chart, error) {
 	if err := checkSize(m); err != nil {
 		return nil, err
@@ -300,8 +302,8 @@ func ignoreRules(dir string) (*ignore.Rules, error) {
 	return rules, nil
 }
 
-// stampOf changes when a file of the chart of a module, or the values.yaml next to chart/, appears, disappears, or
-// changes size or time.
+// stampOf changes when a file of the chart, or the values.yaml next to chart/, appears, disappears,
+// or changes its size or time. It is cheap enough to be computed for each run.
 func stampOf(m Module, isInner bool) (stamp [sha256.Size]byte, err error) {
 	sum := sha256.New()
 	note := func(name string, info fs.FileInfo) error {
@@ -366,8 +368,8 @@ func skip(info fs.FileInfo) error {
 	return nil
 }
 
-// copyOf copies what Helm changes in a chart: the list of subcharts, their
-// metadata, and the values. Templates and files are shared.
+// copyOf copies what Helm changes in a chart: the list of subcharts, their metadata, and the
+// values. Templates and files are shared.
 func copyOf(c *chart.Chart) *chart.Chart {
 	n := *c
 	if c.Metadata != nil {

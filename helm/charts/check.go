@@ -21,8 +21,7 @@ func Check(m Module) error {
 	if err == nil {
 		err = checkDependencies(read, Root(m.Dir))
 	}
-	var invalid chart.ValidationError
-	if errors.As(err, &invalid) {
+	if _, ok := errors.AsType[chart.ValidationError](err); ok {
 		err = fmt.Errorf("of Chart.yaml: %w", err)
 	}
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 )
 
-// Which values the templates of a chart read. What cannot be known for certain counts as read: a value that is said to reach
-// nothing must reach nothing (H23).
-
-// maxTexts bounds the texts in values that are parsed because a chart may execute them.
+// maxTexts bounds how many texts in values are parsed because a chart may execute them with tpl.
+// Beyond it all values count as read.
 const maxTexts = 1000
 
-// reads are paths below .Values: a tree, in which all below a whole one is read.
+// reads is the set of values that templates read, as a tree of paths below .Values; below a whole
+// one everything is read. What cannot be known for certain counts as read: a warning that a value
+// has no effect must be true (H23).
 type reads struct {
 	whole bool
 	below map[string]*reads
@@ -40,7 +40,7 @@ func (r *reads) add(path ...string) {
 	r.whole, r.below = true, nil
 }
 
-// merge adds all that others read.
+// merge adds what others read, below the path at.
 func (r *reads) merge(others *reads, at ...string) {
 	if others.whole {
 		r.add(at...)
@@ -51,15 +51,16 @@ func (r *reads) merge(others *reads, at ...string) {
 	}
 }
 
-// templates are what the templates of one or more charts read.
+// templates are what some templates read, and whether they execute texts that are not among them.
 type templates struct {
 	reads   *reads
 	tpl     bool // texts from values or files are executed
 	foreign bool // another chart's files may be executed
 }
 
-// parseTemplate notes what a file reads. Templates with a name may be executed with the values of every chart of a tree, what
-// is outside of them with those of its own chart.
+// parseTemplate notes what a file reads; ok is false if it cannot be parsed. A template with a name
+// may be executed with the values of any chart of the tree; what is outside of named templates only
+// with those of its own chart.
 func parseTemplate(name, text string, named, own *templates) (ok bool) {
 	tree := parse.New(name)
 	tree.Mode = parse.SkipFuncCheck
@@ -139,8 +140,9 @@ func (t *templates) chain(n parse.Node) {
 	}
 }
 
-// valuesPath is the path below .Values that a node stands for: .Values.a, $.Values.a, .ctx.Values.a, (.Values).a. What a chart
-// reads of a subchart with .Subcharts is the section of that one.
+// valuesPath returns the path below .Values that a node stands for: .Values.a, $.Values.a,
+// .ctx.Values.a, (.Values).a. What a chart reads of a subchart by .Subcharts is the section of that
+// subchart.
 func valuesPath(n parse.Node) (at []string, ok bool) {
 	switch n := n.(type) {
 	case *parse.FieldNode:
@@ -171,7 +173,8 @@ func below(identifiers []string) (at []string, ok bool) {
 	return identifiers[i+1:], true
 }
 
-// command notes what a call reads: functions that look for a key read nothing else.
+// command notes what a call reads. Functions that look up a key (index, get, hasKey, dig) read only
+// that key.
 func (t *templates) command(c *parse.CommandNode) {
 	name := ""
 	if function, ok := c.Args[0].(*parse.IdentifierNode); ok {
@@ -204,7 +207,8 @@ func (t *templates) command(c *parse.CommandNode) {
 	}
 }
 
-// lookup notes keys that are looked for in values, and returns what else the call reads.
+// lookup notes keys that are looked up in values, and returns the arguments that are not covered by
+// that. A computed key may be any, so everything below counts as read.
 func (t *templates) lookup(args []parse.Node, in parse.Node, keys []parse.Node) []parse.Node {
 	at, ok := valuesPath(in)
 	if !ok {
@@ -242,8 +246,8 @@ func (t *templates) dict(args []parse.Node) {
 	}
 }
 
-// includes notes when another chart's files may be executed: the name of a file is computed, as a rule from those of the own
-// chart.
+// includes notes when files of another chart may be executed: the name of a template is computed.
+// Names that begin with .Template.BasePath are files of the own chart.
 func (t *templates) includes(args []parse.Node) {
 	if len(args) < 2 {
 		return
@@ -255,7 +259,8 @@ func (t *templates) includes(args []parse.Node) {
 	t.foreign = t.foreign || !strings.Contains(args[1].String(), ".Template.BasePath")
 }
 
-// readers are all templates of a chart and its subcharts.
+// readers are what all templates of a chart and its subcharts read: the named ones together, the
+// others by chart. broken: one of them cannot be parsed, so everything counts as read.
 type readers struct {
 	named  *templates
 	own    map[*chart.Chart]*templates
@@ -292,8 +297,9 @@ func (r *readers) foreign() bool {
 	return r.named.foreign || slices.ContainsFunc(slices.Collect(maps.Values(r.own)), func(t *templates) bool { return t.foreign })
 }
 
-// all sums up what is read of the values of a chart: by its templates, by those of its subcharts in their sections, and by
-// Chart.yaml. texts are those that tpl may execute. Nothing is known of a chart that cannot be parsed.
+// all is what is read of the values of a chart: by its templates, by those of its subcharts in
+// their sections, and by Chart.yaml (conditions, tags, imports). texts are those that tpl may
+// execute.
 func (r *readers) all(ch *chart.Chart, texts []string) *reads {
 	sum := &reads{}
 	everywhere := &templates{reads: &reads{}}
@@ -313,7 +319,7 @@ func (r *readers) all(ch *chart.Chart, texts []string) *reads {
 	return sum
 }
 
-// execute reads texts that are templates: in values, and in files of charts.
+// execute parses the texts that tpl may execute, in values and in files of charts, as templates.
 func (r *readers) execute(texts []string, into *templates) {
 	if len(texts) > maxTexts {
 		into.reads.add()
@@ -336,13 +342,14 @@ func (r *readers) execute(texts []string, into *templates) {
 	}
 }
 
-// isProse reports files that no template executes: they explain the chart to people, are definitions, or try it.
+// isProse reports files that no template executes: documentation, definitions, and tests of the
+// chart.
 func isProse(name string) bool {
 	first, _, _ := strings.Cut(name, "/")
 	return slices.Contains([]string{".md", ".gotmpl"}, path.Ext(name)) || slices.Contains([]string{"crds", "ci", "unittests", "tests"}, first)
 }
 
-// sum adds what is read of the values of one chart, which lie at a place.
+// sum adds what is read of the values of one chart, which are at the path at of the whole.
 func (r *readers) sum(ch *chart.Chart, everywhere, into *reads, at []string) {
 	into.merge(everywhere, at...)
 	if own := r.own[ch]; own != nil {

@@ -19,10 +19,6 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// The values.schema.json of a chart and of its subcharts, checked before Helm does it in the middle of a run: with the same
-// library in the same configuration, but bounded, without requests to the addresses that a schema names, and with messages
-// that hold no values, because they are shown as Events.
-
 const (
 	// maxChecks bounds the work on one schema: how often a part of it is compared with a part of the values.
 	maxChecks = 500_000
@@ -59,8 +55,9 @@ func hasSchema(ch *chart.Chart) bool {
 	return ch.Schema != nil || slices.ContainsFunc(ch.Dependencies(), hasSchema)
 }
 
-// Violations checks the merged values of a module against the schemas of the chart and of the subcharts that they enable. An error says that it could not be checked: ErrElsewhere, or that values or schemas
-// cannot be read, which Helm refuses.
+// Violations checks the merged values of a module against the schemas of the chart and of the
+// subcharts that the values enable. An error says that they could not be checked: ErrElsewhere, or
+// that values or schemas cannot be read, which Helm refuses, too.
 func (c *Chart) Violations(merged map[string]any) ([]Violation, error) {
 	if !c.HasSchema() {
 		return nil, nil
@@ -98,7 +95,10 @@ func (c *Chart) prefix() []string {
 	return nil
 }
 
-// schemas checks a chart and its subcharts, as Helm walks through them.
+// schemas checks values against the values.schema.json of a chart and of its subcharts, before Helm
+// does it in the middle of a run (H22). It uses the same library in the same configuration, with
+// three differences: the work is bounded, no address that a schema names is requested, and messages
+// hold no values, because they are shown as Events.
 type schemas struct {
 	chart  *Chart
 	prefix []string
@@ -130,7 +130,8 @@ func (s *schemas) check(ch *chart.Chart, values map[string]any, at []string, dir
 	}
 }
 
-// add reports a flaw in values that lie at a place. Those of global that a subchart sees are those of all.
+// add reports a flaw in values that are at the path at. The global that a subchart sees is the one
+// of all charts, so it is reported there.
 func (s *schemas) add(f flaw, values map[string]any, at []string, file string) {
 	inner := place(values, f.at)
 	whole := append(slices.Clone(s.prefix), at...)
@@ -148,7 +149,7 @@ func (s *schemas) add(f flaw, values map[string]any, at []string, file string) {
 	}
 }
 
-// place is a path whose indexes of lists are in brackets.
+// place is a path with the indexes of lists in brackets.
 func place(values any, at []string) []string {
 	out := make([]string, 0, len(at))
 	for _, element := range at {
@@ -184,7 +185,8 @@ func shortened(text string) string {
 	return strings.ToValidUTF8(text[:maxReason], "") + "…"
 }
 
-// compiled are the compiled schemas of a chart, by their checksums: a copy of a chart has the same.
+// compiled are the compiled schemas of a chart by their checksums, so that copies of the chart find
+// them.
 type compiled struct {
 	mu    sync.Mutex
 	bySum map[[sha256.Size]byte]*schema
@@ -214,7 +216,10 @@ type schema struct {
 	left int
 }
 
-// compile does what Helm does, but for documents outside of the file.
+// compile compiles a schema like Helm, except for documents outside of the file, which are not
+// loaded. It compiles twice: the vocabulary that counts the work replaces what drafts from 2019 on
+// say of a schema, so whether the file is a schema is decided without it. The library panics on
+// some inputs, as it does in Helm.
 func compile(data []byte) (s *schema) {
 	s = &schema{}
 	defer func() {
@@ -263,8 +268,7 @@ func compileWith(document any, vocabularies ...*jsonschema.Vocabulary) (*jsonsch
 // notASchema says where a file is no schema, with which Helm installs nothing.
 func notASchema(e *jsonschema.SchemaValidationError) error {
 	text := ""
-	var wrong *jsonschema.ValidationError
-	if errors.As(e.Err, &wrong) {
+	if wrong, ok := errors.AsType[*jsonschema.ValidationError](e.Err); ok {
 		for _, f := range flaws(wrong) {
 			text += "; /" + strings.Join(f.at, "/") + " " + f.message
 		}
@@ -315,7 +319,7 @@ func (s *schema) validate(values map[string]any) (found []flaw, err error) {
 	return nil, nil
 }
 
-// flaws lists what is wrong, at most one more than is reported.
+// flaws lists what is wrong, at most one more than maxViolations.
 func flaws(e *jsonschema.ValidationError) (found []flaw) {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
@@ -348,7 +352,8 @@ func flaws(e *jsonschema.ValidationError) (found []flaw) {
 	return found
 }
 
-// alternatives is one flaw: which of them the author wanted is unknown.
+// alternatives makes one flaw of all alternatives that do not fit: which of them the author wanted
+// is unknown.
 func alternatives(e *jsonschema.ValidationError, keyword string) flaw {
 	one := flaw{at: e.InstanceLocation}
 	var reasons []string
@@ -367,7 +372,8 @@ func alternatives(e *jsonschema.ValidationError, keyword string) flaw {
 	return one
 }
 
-// sentence words what a keyword demands, without the value. missing reports whether more values might cure it.
+// sentence words what a keyword demands, without the value. missing reports whether more values
+// might satisfy it: hooks may still add them.
 func sentence(k jsonschema.ErrorKind) (text string, missing bool) {
 	switch k := k.(type) {
 	case *kind.Type:

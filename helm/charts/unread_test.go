@@ -119,7 +119,7 @@ func TestUnreadGlobal(t *testing.T) {
 		"web own sub all": "",
 	} {
 		var loaded []*Chart
-		for _, name := range strings.Fields(names) {
+		for name := range strings.FieldsSeq(names) {
 			c, err := new(Cache).Load(moduleOf(t, name, charts[name]))
 			if err != nil {
 				t.Fatal(err)

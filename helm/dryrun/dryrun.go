@@ -18,8 +18,9 @@ import (
 	"addon-operator/helm/manifest"
 )
 
-// Objects is a transport under which writes of objects become dry runs of the API
-// server; deletions are answered here. It notes what would change.
+// Objects is a transport that turns writes of objects into dry runs of the API server. Deletions
+// are answered here, without a request. It notes what would change, so that the code of an apply
+// can be used for plans unchanged.
 type Objects struct {
 	next http.RoundTripper
 
@@ -71,7 +72,8 @@ func (r *Objects) dryRun(req *http.Request, body []byte) (*http.Response, []byte
 	return resp, answer, nil
 }
 
-// noDryRun recognises admission webhooks that have side effects.
+// noDryRun recognises the refusal of a dry run because an admission webhook has side effects. The
+// API server has no reason of its own for it, so the text decides.
 func noDryRun(code int, answer []byte) bool {
 	return code == http.StatusBadRequest && bytes.Contains(answer, []byte("dry run"))
 }
@@ -84,6 +86,9 @@ const (
 	NoteRecreated = "it is deleted and created again"
 )
 
+// create tries a POST. Where the API server cannot try it, because an object, namespace or kind
+// will only exist after other changes of this plan, the answer is the object as it was sent, with a
+// note.
 func (r *Objects) create(req *http.Request) (*http.Response, error) {
 	body, err := bodyOf(req)
 	if err != nil {
@@ -116,6 +121,7 @@ func (r *Objects) create(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// change tries a PATCH or PUT, and compares the answer with the object before.
 func (r *Objects) change(req *http.Request) (*http.Response, error) {
 	body, err := bodyOf(req)
 	if err != nil {
@@ -173,8 +179,8 @@ func (r *Objects) deleted(path string) bool {
 	return r.gone[path]
 }
 
-// read asks for the object that a write is about; nil when there is none, or it
-// may not be read: then the write says so.
+// read gets the object that a write is about; nil when there is none or it may not be read. Then
+// the write itself reports that.
 func (r *Objects) read(req *http.Request) (*unstructured.Unstructured, []byte, error) {
 	address := *req.URL
 	address.RawQuery = ""
@@ -197,7 +203,8 @@ func (r *Objects) read(req *http.Request) (*unstructured.Unstructured, []byte, e
 	return object, body, err
 }
 
-// Note remembers a change; an object that is written twice keeps what it was.
+// Note remembers a change. An object that is written several times is one change: from what it was
+// at first to what it is at last.
 func (r *Objects) Note(c Change) {
 	if c.Verb == Changed && c.Note == "" && len(c.Fields(true)) == 0 {
 		return
@@ -231,8 +238,8 @@ func (r *Objects) Changes() []Change {
 	return out
 }
 
-// Records is a transport that answers writes of release records as if they were
-// stored.
+// Records is a transport that answers writes of release records as if they were stored. Reads go
+// on, so a plan begins with the real history.
 type Records struct{ Next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

@@ -5,8 +5,12 @@ import (
 	"strings"
 )
 
-// HideBoth hides with a mask what differs on both sides, so that neither the old nor the new secret is shown, and that they differ
-// is. A mask keeps the structure of an object; nil stands for an object that is not there.
+// HideBoth masks what differs on both sides, so that neither the old nor the new secret is shown,
+// and the fact that they differ is. A mask keeps the structure of an object; nil stands for an
+// object that does not exist.
+//
+// A value is a secret as soon as one side looks like one: a password that was replaced by a
+// harmless text must not be shown on the left.
 func HideBoth(before, after map[string]any, mask func(object map[string]any) map[string]any) (map[string]any, map[string]any) {
 	if before == nil || after == nil {
 		if before != nil {
@@ -23,12 +27,14 @@ func HideBoth(before, after map[string]any, mask func(object map[string]any) map
 	return old, fresh
 }
 
-// pair is a value and what may be shown of it.
+// pair is a raw value, and what the mask shows of it. They have the same structure.
 type pair struct{ raw, shown any }
 
+// hidden reports whether the mask has changed the value.
 func (p pair) hidden() bool { return !equalValues(p.raw, p.shown) }
 
-// with gives what may be shown of the value before and of the one after.
+// with returns what may be shown of the value before and of the one after. It descends as long as
+// both sides have the same structure, and compares where they differ.
 func (p pair) with(after pair) (shownBefore, shownAfter any) {
 	b, ok1 := p.raw.(map[string]any)
 	a, ok2 := after.raw.(map[string]any)
@@ -57,7 +63,8 @@ func (p pair) with(after pair) (shownBefore, shownAfter any) {
 	return p.scalars(after)
 }
 
-// scalars gives what may be shown of two values of which one is hidden.
+// scalars returns what may be shown of two values of which at least one is hidden. Two equal masks
+// get a mark, or the difference would be lost.
 func (p pair) scalars(after pair) (shownBefore, shownAfter any) {
 	shownBefore, shownAfter = p.shown, after.shown
 	if !p.hidden() && p.raw != nil {
@@ -75,6 +82,7 @@ func (p pair) scalars(after pair) (shownBefore, shownAfter any) {
 // changedMark says that the hidden value differs.
 const changedMark = " (changed)"
 
+// maps compares fields by name; those of one side alone are shown as masked.
 func (p pair) maps(after pair, b, a map[string]any) (any, any) {
 	shownB, _ := p.shown.(map[string]any)
 	shownA, _ := after.shown.(map[string]any)
@@ -93,8 +101,8 @@ func (p pair) maps(after pair, b, a map[string]any) (any, any) {
 	return outB, outA
 }
 
-// lists compares elements by their place or, when there are more or fewer, by their name. Texts without a partner are treated like
-// the lines of one.
+// lists compares elements by index or, if the lengths differ, by their field name. Texts without a
+// partner are treated like the lines of one text.
 func (p pair) lists(after pair, b, a []any) (any, any) {
 	shownB, _ := p.shown.([]any)
 	shownA, _ := after.shown.([]any)
@@ -146,6 +154,8 @@ func texts(list []any) ([]string, bool) {
 	return out, true
 }
 
+// texts compares texts line by line, because they may be configuration files with a secret in one
+// line. If a mask has changed the number of lines, they cannot be matched, so all is hidden.
 func (p pair) texts(after pair, old, fresh string) (any, any) {
 	shownB, _ := p.shown.(string)
 	shownA, _ := after.shown.(string)
@@ -161,8 +171,9 @@ func (p pair) texts(after pair, old, fresh string) (any, any) {
 	return outB, outA
 }
 
-// hideLines hides the lines of one side that stand where the other has a secret. Where a mask finds fewer secrets among the lines
-// that differ than on the other side, it does not know the old, or the new, one; all lines that differ are hidden there.
+// hideLines hides the lines of one side that may correspond to a secret of the other. If a mask
+// finds fewer secrets among the lines that differ than on the other side, it has not recognised the
+// old (or the new) one, so all differing lines of that side are hidden.
 func hideLines(b, a, shownB, shownA []string) ([]string, []string) {
 	secretsB, secretsA := changedSecrets(b, a, shownB), changedSecrets(a, b, shownA)
 	hide := func(lines, other, shown []string) []string {

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// maxDownload bounds what one connection brings, in bytes: Helm keeps an answer in memory, however long it is. The
-	// index of a large repository has 30 MiB.
+	// maxDownload bounds what one connection may receive, in bytes: Helm keeps an answer in memory,
+	// however long it is. The index of a large repository has 30 MiB.
 	maxDownload = 128 << 20
 	// patience bounds one download, as Helm does.
 	patience = 2 * time.Minute
@@ -80,7 +80,8 @@ func (f *fetcher) overlaid(entry *repo.Entry) *repo.Entry {
 	return &e
 }
 
-// fromRepository downloads a chart of a repository, whose index is downloaded each time: 'helm repo update' is not needed.
+// fromRepository downloads a chart of a repository. The index is downloaded each time, so 'helm
+// repo update' is not needed.
 func (f *fetcher) fromRepository(entry *repo.Entry, name, version string) (string, error) {
 	getters, err := f.getters(entry)
 	if err != nil {
@@ -149,8 +150,8 @@ func (f *fetcher) fromURL(address string) (string, error) {
 	return f.to(address, getters, entry)
 }
 
-// fromRegistryOf downloads a chart from the registry that the index of a repository names. Like all that is not of the host of the
-// repository, it gets no credentials unless they are to be passed to others.
+// fromRegistryOf downloads a chart from the registry that the index of a repository names. Another
+// host gets the credentials of the repository only if the person allows that.
 func (f *fetcher) fromRegistryOf(entry *repo.Entry, address string) (string, error) {
 	other := *f
 	other.Username, other.Password = "", ""
@@ -190,7 +191,8 @@ func (f *fetcher) fromRegistry(ref, version string) (string, error) {
 	return archive, wrapped(ref, hidden(err))
 }
 
-// mustLogIn recognises what a registry answers to those whom it does not know.
+// mustLogIn recognises the answer of a registry to a client without valid credentials. Registries
+// word it differently.
 func mustLogIn(err error) bool {
 	text := strings.ToLower(err.Error())
 	return slices.ContainsFunc([]string{"unauthorized", "basic credential not found", "status code 403", "403 forbidden", ": denied:"}, func(part string) bool { return strings.Contains(text, part) })
@@ -221,7 +223,8 @@ func sameHost(a, b string) bool {
 	return err1 == nil && err2 == nil && x.Scheme == y.Scheme && x.Host == y.Host
 }
 
-// downloader is Helm's, without the repositories of 'helm repo add': it would read the index of each.
+// downloader is Helm's, without the repositories of 'helm repo add': with these it would read the
+// index of each.
 func (f *fetcher) downloader(getters getter.Providers, options ...getter.Option) *downloader.ChartDownloader {
 	d := &downloader.ChartDownloader{
 		Out: new(bytes.Buffer), Keyring: f.Keyring, Getters: getters, Options: options, RegistryClient: f.registry,
@@ -242,7 +245,8 @@ func (f *fetcher) getters(entry *repo.Entry) (getter.Providers, error) {
 	return getter.All(f.settings, getter.WithTransport(transport), getter.WithTimeout(patience)), nil
 }
 
-// transport is what Helm would make of the TLS files, with connections that are bounded and end with the request.
+// transport is what Helm would make of the TLS files, except that connections are bounded and end
+// with f.ctx.
 func (f *fetcher) transport(entry *repo.Entry) (*http.Transport, error) {
 	config := &tls.Config{InsecureSkipVerify: entry.InsecureSkipTLSverify}
 	if entry.CertFile != "" && entry.KeyFile != "" {
@@ -276,7 +280,7 @@ func (f *fetcher) transport(entry *repo.Entry) (*http.Transport, error) {
 	}, nil
 }
 
-// boundedConn ends after so many bytes.
+// boundedConn fails after left bytes were read.
 type boundedConn struct {
 	net.Conn
 	left int
@@ -301,8 +305,7 @@ func (c *boundedConn) Close() error {
 
 // hidden takes user, password and parameters out of the URL of an error.
 func hidden(err error) error {
-	var failed *url.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
 		failed.URL = shown(failed.URL)
 	}
 	return err

@@ -29,8 +29,8 @@ type Options struct {
 	Log    *slog.Logger // nil discards
 }
 
-// The pace of a follower. A kind whose objects change all the time costs one read a second for each object, or one list
-// every five seconds for many.
+// These set how often a follower reads. A kind whose objects change all the time costs one read a
+// second for each object, or one list every five seconds for many.
 const (
 	workers = 4
 	// few objects of a kind are read one by one, more with one list.
@@ -42,7 +42,8 @@ const (
 	retryPause = 10 * time.Second
 )
 
-// Follower keeps the health of objects up to date. It is safe for concurrent use.
+// Follower keeps the health of objects up to date: Changed names what has changed, workers read it
+// and report. It is safe for concurrent use.
 type Follower struct {
 	options Options
 	queue   workqueue.TypedDelayingInterface[schema.GroupKind]

@@ -103,7 +103,7 @@ func (l *lab) changed(m *meta.RESTMapping, o *unstructured.Unstructured) {
 	l.follower.Changed(m, types.NamespacedName{Namespace: l.namespace, Name: o.GetName()}, o.GetResourceVersion())
 }
 
-func (l *lab) eventually(object string, want health.State) {
+func (l *lab) eventually(object, want string) {
 	l.Helper()
 	l.await(fmt.Sprintf("%s to be %s", object, want), func() bool {
 		l.mu.Lock()

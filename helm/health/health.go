@@ -8,26 +8,24 @@ import (
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 )
 
-// State is how an object is doing, in the words of kstatus.
-type State string
-
-// The states of an object.
+// The states of an object, in the words of kstatus.
 const (
 	// Current: its status says that what its spec asks for is so. An object without a status is current.
-	Current State = "Current"
+	Current = "Current"
 	// InProgress: its controller is at work, or has not begun.
-	InProgress State = "InProgress"
+	InProgress = "InProgress"
 	// Failed: its controller has given up.
-	Failed State = "Failed"
+	Failed = "Failed"
 	// Terminating: it is deleted, and a finalizer keeps it.
-	Terminating State = "Terminating"
+	Terminating = "Terminating"
 	// Unknown: it was not read yet, may not be read, or has a status that makes no sense.
-	Unknown State = "Unknown"
+	Unknown = "Unknown"
 )
 
-// Health is the state of one object. Message is a sentence for people, at most maxMessage bytes; empty when it is current.
+// Health is the state of one object, one of the constants. Message is a sentence for people, at most maxMessage bytes; empty when
+// it is current.
 type Health struct {
-	State   State
+	State   string
 	Message string
 }
 
@@ -43,7 +41,7 @@ func Of(object *unstructured.Unstructured) Health {
 	if result.Status == status.CurrentStatus {
 		return Health{State: Current}
 	}
-	return Health{State(result.Status), brief(result.Message)}
+	return Health{result.Status.String(), brief(result.Message)}
 }
 
 // brief is a message on one line.

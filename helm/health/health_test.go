@@ -14,7 +14,7 @@ func TestOf(t *testing.T) {
 	long := strings.Repeat("ä", 2*maxMessage)
 	for name, c := range map[string]struct {
 		object string
-		want   State
+		want   string
 		says   string
 	}{
 		"a ConfigMap":             {"{apiVersion: v1, kind: ConfigMap}", Current, ""},

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// AwayError says that the kinds of an API are unknown now: its server does not answer. That
-// is no word about its kinds or their objects (P13).
+// AwayError says that the kinds of an API are unknown now, because its server does not answer. It
+// says nothing about its kinds or their objects (P13): they must not be taken for absent.
 type AwayError struct {
 	Version schema.GroupVersion
 	Err     error
@@ -36,8 +36,8 @@ func apiService(gv schema.GroupVersion) string { return gv.Version + "." + gv.Gr
 // the API server lists: it has just started, or the server of the API has.
 var errNotListed = errors.New("the API server does not list its kinds, though it is registered")
 
-// memory is discovery that does not forget: an API whose server does not answer keeps the
-// kinds that it listed last.
+// memory is discovery that keeps what it knows: an API whose server does not answer keeps the kinds
+// that it listed last. client-go's discovery lists such an API as absent.
 type memory struct {
 	*discovery.DiscoveryClient
 	// registered returns nil when an API is no longer registered, so that its kinds are gone.

@@ -130,8 +130,7 @@ func devcluster(cluster *Cluster, args ...string) *exec.Cmd {
 }
 
 func exitCode(err error) int {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode()
 	}
 	return 0

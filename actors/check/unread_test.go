@@ -1,4 +1,4 @@
-package actors_test
+package check_test
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"addon-operator/actors"
+	"addon-operator/actors/check"
 	"addon-operator/addons"
 )
 
@@ -78,7 +78,7 @@ func wantWarnings(t *testing.T, files string, config map[string]string, want ...
 		}
 	}
 	var log bytes.Buffer
-	_ = actors.CheckConfigMap(tree, config, nil, slog.New(slog.NewTextHandler(&log, nil)), nil) // a broken chart is another test's
+	_ = check.ConfigMap(tree, config, nil, slog.New(slog.NewTextHandler(&log, nil)), nil) // a broken chart is another test's
 	lines := strings.Split(strings.TrimSuffix(log.String(), "\n"), "\n")
 	if log.Len() == 0 {
 		lines = nil

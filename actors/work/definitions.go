@@ -1,4 +1,4 @@
-package actors
+package work
 
 import (
 	"context"
@@ -22,8 +22,9 @@ type Definitions struct {
 	ensured sync.Map // by module, the checksum of what its subcharts brought
 }
 
-// NewDefinitions makes the CRDs of a World.
+// NewDefinitions makes them. What .helmignore of a chart names is no definition.
 func NewDefinitions(client *kube.Client, releases *helm.Client, options kube.CRDOptions) *Definitions {
+	options.Ignored = charts.Ignored
 	return &Definitions{client: client, releases: releases, options: options}
 }
 

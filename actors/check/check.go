@@ -1,0 +1,92 @@
+package check
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"slices"
+
+	"addon-operator/actors/decide"
+	"addon-operator/actors/plan"
+	"addon-operator/addons"
+	"addon-operator/helm/charts"
+	"addon-operator/hooks"
+	"addon-operator/values"
+)
+
+// ConfigMap says what is wrong with the contents of the ConfigMap and of the Secret with
+// values, or with the static values below them: every violation at once. What
+// is broken in the tree itself is not checked further. Warnings name keys that belong to no module, and values that reach
+// nothing. cache has charts that were loaded before; nil for none.
+func ConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slog.Logger, cache *charts.Cache) error {
+	sections, staticErr := decide.Sections(tree)
+	for _, m := range tree.Broken {
+		sections[m.Key] = nil
+	}
+	for key, section := range sections {
+		if section == nil {
+			sections[key], _ = values.NewSection(key, nil) // fails for layers only, and there are none
+		}
+	}
+	cache = cmp.Or(cache, &charts.Cache{})
+	rules := decide.ChartsAtStart(cache, tree, sections)
+	rules.Static = true
+	enabling := decide.Enabling{Scripts: map[string]bool{}, Charts: rules.Check} // each script may say true
+	doc, err := decide.Schemas{Sections: sections, Modules: tree.Modules, Enabling: enabling}.Check(data, secret)
+	for _, w := range decide.UnknownKeys(doc, values.Document{}, sections) {
+		warn.Warn(w.Text, w.Attrs...)
+	}
+	if err == nil {
+		global := decide.Fitting(sections[values.GlobalKey], doc)
+		section := func(m addons.Module) *values.Section { return decide.Fitting(sections[m.Key], doc) }
+		for _, text := range plan.UnreadGlobal(cache, tree, global, section) {
+			warn.Warn(text)
+		}
+		for _, m := range tree.Modules {
+			for _, text := range plan.Unread(cache, m, global, section(m)) {
+				warn.Warn(text, "module", m.Name)
+			}
+		}
+	}
+	return errors.Join(staticErr, err)
+}
+
+// Tree says what is wrong in a tree with which an operator starts all the same, without the
+// module, the script or the hook that was meant, or with a chart that cannot be installed (H21). cache is as for [ConfigMap].
+func Tree(tree *addons.Tree, cache *charts.Cache) error {
+	var errs []error
+	for _, problem := range tree.Problems {
+		errs = append(errs, errors.New(problem))
+	}
+	look := func(dir, prefix string, scope hooks.Scope) {
+		_, skipped, err := hooks.Find(dir, prefix, scope)
+		errs = append(errs, err)
+		for _, warning := range skipped {
+			errs = append(errs, errors.New(warning))
+		}
+	}
+	if tree.Global.HooksDir != "" {
+		look(tree.Global.HooksDir, "", hooks.Global)
+	}
+	cache = cmp.Or(cache, &charts.Cache{})
+	for _, m := range slices.Concat(tree.Modules, tree.Broken) {
+		look(m.HooksDir(), m.Base+"/hooks", hooks.Module)
+		if charts.Exists(m.Dir) {
+			_, err := cache.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// MarkedSecrets returns which paths of the ConfigMap the schemas of a tree mark as secrets (D41).
+func MarkedSecrets(tree *addons.Tree) (marked func(path []string) bool, err error) {
+	sections, err := decide.Sections(tree)
+	if err != nil {
+		return nil, err
+	}
+	return func(path []string) bool {
+		section := sections[path[0]]
+		return section != nil && section.Secrets().Marked(path[1:])
+	}, nil
+}

@@ -1,0 +1,72 @@
+package decide
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"addon-operator/values"
+)
+
+// Warning is what people should know of a content that is accepted, as text and attributes of the log.
+type Warning struct {
+	Text  string
+	Attrs []any
+}
+
+// UnknownKeys name the keys of ConfigMap and Secret that belong to no module (D12); those in before were named already.
+func UnknownKeys(doc, before values.Document, sections map[string]*values.Section) []Warning {
+	var keys, flags, modes []string
+	for _, key := range slices.Sorted(maps.Keys(sections)) {
+		keys, flags, modes = append(keys, key), append(flags, values.FlagKey(key)), append(modes, values.MaintenanceKey(key))
+	}
+	return slices.Concat(
+		unknown("the ConfigMap has values for a module that does not exist; they are ignored", doc.Sections, before.Sections, keys, values.Nearest),
+		unknown("the Secret has values for a module that does not exist; they are ignored", doc.Secrets, before.Secrets, keys, values.Nearest),
+		unknown("the ConfigMap has a maintenance mode for a module that does not exist; a release of that name is not purged", doc.Maintenance, before.Maintenance, modes, values.NearestMaintenance),
+		unknown("the ConfigMap has a flag for a module that does not exist; it is ignored", doc.Flags, before.Flags, flags, values.NearFlag),
+	)
+}
+
+// UnknownFlags name the flags of global hooks that belong to no module; by is the hook of each. Those in before were named already.
+func UnknownFlags(set map[string]bool, by map[string]string, before map[string]bool, sections map[string]*values.Section) (warnings []Warning) {
+	var known []string
+	for key := range sections {
+		known = append(known, values.FlagKey(key))
+	}
+	slices.Sort(known)
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		_, told := before[key]
+		if told || slices.Contains(known, key) {
+			continue
+		}
+		// With the attribute err the log repeats it at growing distances: a hook may set it and take it back again and again.
+		about := []any{"hook", by[key], "err", "the flag is " + key}
+		if meant := values.NearFlag(key, known); meant != "" {
+			about = append(about, "didYouMean", meant)
+		}
+		warnings = append(warnings, Warning{"a global hook has set a flag for a module that does not exist; it is ignored", about})
+	}
+	return warnings
+}
+
+// maxUnknown is how many unknown keys of one edit are named.
+const maxUnknown = 100
+
+// unknown names the keys that are new and not known, with the one that was probably meant.
+func unknown[V any](text string, now, before map[string]V, known []string, near func(string, []string) string) (warnings []Warning) {
+	for _, key := range slices.Sorted(maps.Keys(now)) {
+		if _, told := before[key]; told || slices.Contains(known, key) {
+			continue
+		}
+		if len(warnings) == maxUnknown {
+			return append(warnings, Warning{text, []any{"key", "there are more than " + strconv.Itoa(maxUnknown)}})
+		}
+		about := []any{"key", key}
+		if meant := near(key, known); meant != "" {
+			about = append(about, "didYouMean", meant)
+		}
+		warnings = append(warnings, Warning{text, about})
+	}
+	return warnings
+}

@@ -1,0 +1,300 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"addon-operator/actors/decide"
+	"addon-operator/actors/metrics"
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages"
+)
+
+// The options by their concerns: fields, the table that declares each option once, with its flag, its environment variables, its
+// default and its help (B3), and what may not be.
+
+// ModuleOptions say where modules are, and how they run.
+type ModuleOptions struct {
+	ModulesDir, GlobalHooksDir, WorkingDir string
+	UnnumberedOrder                        int
+	FailurePolicy                          string
+	ParallelModules                        int
+	WatchModules                           bool
+}
+
+func (o *ModuleOptions) options() []option {
+	return []option{
+		text(&o.ModulesDir, "modules-dir", "MODULES_DIR ADDON_OPERATOR_MODULES_DIR", "/modules", "directories of modules, separated by colons"),
+		text(&o.GlobalHooksDir, "global-hooks-dir", "GLOBAL_HOOKS_DIR ADDON_OPERATOR_GLOBAL_HOOKS_DIR SHELL_OPERATOR_HOOKS_DIR", "/global-hooks", "directory of global hooks and of global openapi schemas"),
+		text(&o.WorkingDir, "working-dir", "ADDON_OPERATOR_WORKING_DIR", "/addons", "directory that holds modules/ and global-hooks/; counts when it is given and the two above are not"),
+		number(&o.UnnumberedOrder, "unnumbered-modules-order", "UNNUMBERED_MODULES_ORDER UNNUMBERED_MODULE_ORDER ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER", 1, "order of modules whose directory has no number"),
+		text(&o.FailurePolicy, "module-failure-policy", "ADDON_OPERATOR_MODULE_FAILURE_POLICY", "block", "block: a failing module holds the main queue; isolate: it is retried outside of it, the others go on"),
+		yes(&o.WatchModules, "watch-modules", "ADDON_OPERATOR_WATCH_MODULES", "watch the directories of modules and of global hooks, so that what changes there is in force at once; without it they are compared at each reload of all modules. On with a kubeconfig, outside of a cluster, unless it is set"),
+		number(&o.ParallelModules, "parallel-modules", "ADDON_OPERATOR_PARALLEL_MODULES", 1, "modules of the same order that may run side by side"),
+	}
+}
+
+func (o *ModuleOptions) check() error {
+	var errs []error
+	if o.FailurePolicy != "block" && o.FailurePolicy != "isolate" {
+		errs = append(errs, fmt.Errorf("module-failure-policy must be block or isolate, not %q", o.FailurePolicy))
+	}
+	return errors.Join(append(errs, atLeast(1, "parallel-modules", o.ParallelModules))...)
+}
+
+// ValuesOptions say where values are, those of the person and those that hooks read.
+type ValuesOptions struct {
+	Namespace, ConfigMap, Secret string
+	StartWithLastValid           bool
+	TmpDir                       string
+	KeepTmpFiles                 bool
+}
+
+func (o *ValuesOptions) options() []option {
+	return []option{
+		text(&o.Namespace, "namespace", "ADDON_OPERATOR_NAMESPACE SHELL_OPERATOR_NAMESPACE", "", "namespace of the ConfigMap and of all releases (required)").named("n", ""),
+		text(&o.ConfigMap, "config-map", "ADDON_OPERATOR_CONFIG_MAP", "addon-operator", "name of the ConfigMap with values"),
+		yes(&o.StartWithLastValid, "start-with-last-valid-config", "ADDON_OPERATOR_START_WITH_LAST_VALID_CONFIG", "when the ConfigMap or the Secret with values is not valid at the start, or is deleted, start with the last valid content of both, which is kept in a Secret with the name of the ConfigMap and -last-valid; without it the start ends with exit code 1"),
+		text(&o.Secret, "config-secret", "ADDON_OPERATOR_CONFIG_SECRET", "", "name of the Secret with values, a layer above the ConfigMap; without one, the name of the ConfigMap"),
+		text(&o.TmpDir, "tmp-dir", "ADDON_OPERATOR_TMP_DIR SHELL_OPERATOR_TMP_DIR", "/tmp/addon-operator", "directory for the files that hooks read and write"),
+		yes(&o.KeepTmpFiles, "debug-keep-tmp-files", "DEBUG_KEEP_TMP_FILES", "keep these files after the run; they hold values"),
+	}
+}
+
+func (o *ValuesOptions) check() error {
+	if o.Namespace == "" { // B8
+		return errors.New("no namespace is given; set ADDON_OPERATOR_NAMESPACE or --namespace to the namespace of the operator")
+	}
+	return nil
+}
+
+// AddressOptions say where the operator answers, and what it shows there.
+type AddressOptions struct {
+	ListenAddress string
+	ListenPort    int
+	DebugAddress  string
+	DebugAnyone   bool
+	DebugSocket   string
+	MetricsPrefix string
+	SecureMetrics bool
+	TLSCert       string
+	TLSKey        string
+	OldMetrics    bool
+}
+
+func (o *AddressOptions) options() []option {
+	return []option{
+		text(&o.ListenAddress, "prometheus-listen-address", "ADDON_OPERATOR_LISTEN_ADDRESS SHELL_OPERATOR_LISTEN_ADDRESS", "0.0.0.0", "address for probes and metrics"),
+		number(&o.ListenPort, "prometheus-listen-port", "ADDON_OPERATOR_LISTEN_PORT SHELL_OPERATOR_LISTEN_PORT", 9650, "port for probes and metrics"),
+		yes(&o.SecureMetrics, "secure-metrics", "ADDON_OPERATOR_SECURE_METRICS", "serve the address for probes and metrics with TLS, and ask the API server who may see its pages; only probes stay open to everybody"),
+		text(&o.TLSCert, "metrics-tls-cert", "ADDON_OPERATOR_METRICS_TLS_CERT", "", "file with the certificate for it, read again when it changes; without one the operator makes a self-signed one"),
+		text(&o.TLSKey, "metrics-tls-key", "ADDON_OPERATOR_METRICS_TLS_KEY", "", "file with the key of this certificate"),
+		textOrNone(&o.DebugAddress, "debug-address", "DEBUG_HTTP_SERVER_ADDR ADDON_OPERATOR_DEBUG_ADDRESS", "127.0.0.1:9115", "address for debug pages, which may show values"),
+		yes(&o.DebugAnyone, "debug-address-not-loopback", "DEBUG_HTTP_SERVER_ADDR_NOT_LOOPBACK", "let the debug address be another one than loopback: whoever reaches it reads values with their secrets and changes the operator, without being asked who that is"),
+		textOrNone(&o.DebugSocket, "debug-unix-socket", "DEBUG_UNIX_SOCKET", "/var/run/addon-operator/debug.socket", "unix socket for the same pages"),
+		text(&o.MetricsPrefix, "prometheus-metrics-prefix", "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", metrics.DefaultPrefix, "prefix of the names of metrics"),
+		yes(&o.OldMetrics, "prometheus-old-names", "ADDON_OPERATOR_PROMETHEUS_OLD_NAMES", "show the three metrics that had other names once under those, too: hook_errors, hook_allowed_errors, module_run_errors"),
+	}
+}
+
+func (o *AddressOptions) check() error {
+	var errs []error
+	if (o.TLSCert == "") != (o.TLSKey == "") || o.TLSCert != "" && !o.SecureMetrics {
+		errs = append(errs, errors.New("metrics-tls-cert and metrics-tls-key: give both, with secure-metrics, or none"))
+	}
+	const ports = 1 << 16
+	if o.ListenPort < 0 || o.ListenPort >= ports {
+		errs = append(errs, fmt.Errorf("prometheus-listen-port must be a port below %d, not %d", ports, o.ListenPort))
+	}
+	// Without a prefix all names would belong to the operator, and none to hooks.
+	if !regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`).MatchString(o.MetricsPrefix) {
+		errs = append(errs, fmt.Errorf("prometheus-metrics-prefix must be letters, digits and underscores and not begin with a digit, as %s, not %q", metrics.DefaultPrefix, o.MetricsPrefix))
+	}
+	return errors.Join(errs...)
+}
+
+// ClusterOptions say how the API server is reached.
+type ClusterOptions struct {
+	Kubeconfig, KubeContext, KubeServer string
+	KubeQPS, KubeBurst                  int
+	PatchQPS, PatchBurst                int
+	PatchTimeout                        time.Duration
+}
+
+func (o *ClusterOptions) options() []option {
+	return []option{
+		text(&o.Kubeconfig, "kube-config", "KUBE_CONFIG KUBECONFIG", "", "kubeconfig file; without one the operator uses the service account of its Pod").named("", "kubeconfig"),
+		text(&o.KubeContext, "kube-context", "KUBE_CONTEXT", "", "context in the kubeconfig").named("", "context"),
+		text(&o.KubeServer, "kube-server", "KUBE_SERVER", "", "address of the API server, in place of the one in the kubeconfig"),
+		number(&o.KubeQPS, "kube-client-qps", "KUBE_CLIENT_QPS", 100, "requests to the API server per second"),
+		number(&o.KubeBurst, "kube-client-burst", "KUBE_CLIENT_BURST", 200, "requests to the API server in a burst"),
+		number(&o.PatchQPS, "object-patcher-kube-client-qps", "OBJECT_PATCHER_KUBE_CLIENT_QPS", 100, "the same for what hooks write to KUBERNETES_PATCH_PATH"),
+		number(&o.PatchBurst, "object-patcher-kube-client-burst", "OBJECT_PATCHER_KUBE_CLIENT_BURST", 200, "the same for what hooks write to KUBERNETES_PATCH_PATH, in a burst"),
+		duration(&o.PatchTimeout, "object-patcher-kube-client-timeout", "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", 10*time.Second, "time limit of one of these requests"),
+	}
+}
+
+func (o *ClusterOptions) check() error {
+	return errors.Join(
+		atLeast(1, "kube-client-qps", o.KubeQPS), atLeast(1, "kube-client-burst", o.KubeBurst),
+		atLeast(1, "object-patcher-kube-client-qps", o.PatchQPS), atLeast(1, "object-patcher-kube-client-burst", o.PatchBurst),
+		notNegative("object-patcher-kube-client-timeout", o.PatchTimeout),
+	)
+}
+
+// HookOptions are those of hooks.
+type HookOptions struct {
+	HookTimeout time.Duration
+	HookSeries  int
+	// SnapshotLimit is in MiB.
+	SnapshotLimit int
+	HookEnv       string
+	ChrootDir     string
+	JQLibrary     string
+}
+
+func (o *HookOptions) options() []option {
+	return []option{
+		duration(&o.HookTimeout, "hook-timeout", "ADDON_OPERATOR_HOOK_TIMEOUT", 10*time.Minute, "time limit of hook runs that set none in their settings, and of enabled scripts; 0 means none"),
+		text(&o.HookEnv, "hook-env", "ADDON_OPERATOR_HOOK_ENV", hooks.DefaultInherit, "variables that hooks and enabled scripts inherit from the operator: names, with asterisks, separated by commas; !NAME takes some away"),
+		number(&o.HookSeries, "hook-metrics-series", "ADDON_OPERATOR_HOOK_METRICS_SERIES", metrics.DefaultSeries, "series of metrics that one hook may report; more are dropped"),
+		number(&o.SnapshotLimit, "snapshot-limit", "ADDON_OPERATOR_SNAPSHOT_LIMIT", kube.DefaultSnapshotLimit>>20, "MiB that the snapshot of one binding may take, and those of all bindings one and a half times as much; a hook with a larger one does not run; 0 means no limit"),
+		text(&o.ChrootDir, "shell-chroot-dir", "ADDON_OPERATOR_SHELL_CHROOT_DIR", "", "root directory of hooks and enabled scripts; the directories of modules, global hooks and temporary files must lie below it"),
+		text(&o.JQLibrary, "jq-library-path", "JQ_LIBRARY_PATH", "", "directories of modules that jq expressions of hooks import, separated by colons"),
+	}
+}
+
+func (o *HookOptions) check() error {
+	errs := []error{notNegative("hook-timeout", o.HookTimeout), atLeast(0, "hook-metrics-series", o.HookSeries), atLeast(0, "snapshot-limit", o.SnapshotLimit)}
+	if _, err := hooks.ParseInherit(o.HookEnv); err != nil {
+		errs = append(errs, fmt.Errorf("hook-env: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// ReleaseOptions are those of releases and of the definitions of modules.
+type ReleaseOptions struct {
+	HelmDriver                     helm.Driver
+	HelmHistoryMax                 int
+	HelmTimeout                    time.Duration
+	HelmIgnoreRelease, ExtraLabels string
+	CRDLabels, CRDSkip             string
+	AllowPurge                     bool
+	PurgeShare                     int
+
+	Drift       string
+	DriftPeriod time.Duration
+	// ProgressDeadline is how long an object of a release may be in progress.
+	ProgressDeadline time.Duration
+}
+
+func (o *ReleaseOptions) options() []option {
+	return []option{
+		{name: "helm-driver", variables: "HELM_DRIVER", help: "where the records of releases are: secret or configmap; releases that the other one wrote are not found, and are installed again", declare: func(flags *pflag.FlagSet, name, help string) {
+			flags.TextVar(&o.HelmDriver, name, helm.SecretDriver, help)
+		}},
+		number(&o.HelmHistoryMax, "helm-history-max", "HELM_HISTORY_MAX", 10, "revisions kept of each release; 0 keeps all"),
+		duration(&o.HelmTimeout, "helm-timeout", "HELM_TIMEOUT", 20*time.Minute, "time limit of Helm hooks in charts"),
+		text(&o.HelmIgnoreRelease, "helm-ignore-release", "HELM_IGNORE_RELEASE", "", "release that is never purged: the operator's own, if Helm deployed it into its namespace"),
+		yes(&o.AllowPurge, "allow-purge", "ADDON_OPERATOR_ALLOW_PURGE", "purge every release without a module directory; without it a purge waits for a confirmation when a modules directory holds no module, or when it exceeds the share"),
+		number(&o.PurgeShare, "purge-share", "ADDON_OPERATOR_PURGE_SHARE", decide.DefaultPurgeShare, "percentage of the releases that one reload may purge without a confirmation; a single one it may purge always"),
+		text(&o.ExtraLabels, "helm-extra-labels", "ADDON_OPERATOR_HELM_EXTRA_LABELS", "heritage=addon-operator", "labels put on every object of a chart, key=value separated by commas"),
+		text(&o.CRDLabels, "crd-extra-labels", "ADDON_OPERATOR_CRD_EXTRA_LABELS", "heritage=addon-operator", "labels put on every CRD of a module, key=value separated by commas"),
+		text(&o.Drift, "drift", "ADDON_OPERATOR_DRIFT", "off", "fields of deployed objects that others have changed: off, report (log, metric, module drift), correct (put them back)"),
+		duration(&o.ProgressDeadline, "progress-deadline", "ADDON_OPERATOR_PROGRESS_DEADLINE", 10*time.Minute, "how long an object of a release may be in progress before its module is unhealthy; whole seconds"),
+		duration(&o.DriftPeriod, "drift-period", "ADDON_OPERATOR_DRIFT_PERIOD", 5*time.Minute, "time between two looks for drift at a module; one more comes after each of its runs"),
+		text(&o.CRDSkip, "crd-filters", "ADDON_OPERATOR_CRD_FILTER_PREFIXES", "doc-,_", "files in crds/ that begin like one of these are no CRDs; separated by commas"),
+	}
+}
+
+func (o *ReleaseOptions) check() error {
+	errs := []error{atLeast(0, "helm-history-max", o.HelmHistoryMax), above0("helm-timeout", o.HelmTimeout), oneSecond("progress-deadline", o.ProgressDeadline), oneSecond("drift-period", o.DriftPeriod)}
+	if o.PurgeShare < 0 || o.PurgeShare > 100 {
+		errs = append(errs, fmt.Errorf("purge-share must be a percentage from 0 to 100, not %d", o.PurgeShare))
+	}
+	if !slices.Contains([]string{messages.DriftOff, messages.DriftReport, messages.DriftCorrect}, o.Drift) {
+		errs = append(errs, fmt.Errorf("drift must be off, report or correct, not %q", o.Drift))
+	}
+	if _, err := ParseLabels(o.ExtraLabels); err != nil {
+		errs = append(errs, fmt.Errorf("helm-extra-labels: %w", err))
+	}
+	if _, err := ParseLabels(o.CRDLabels); err != nil {
+		errs = append(errs, fmt.Errorf("crd-extra-labels: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// ProcessOptions are those of the log and of the end.
+type ProcessOptions struct {
+	LogLevel, LogType             string
+	LogNoTime, LogProxyHook, Loud bool
+	GracePeriod                   time.Duration
+}
+
+func (o *ProcessOptions) options() []option {
+	return []option{
+		text(&o.LogLevel, "log-level", "LOG_LEVEL RLOG_LOG_LEVEL", "info", "debug, info, warn or error"),
+		text(&o.LogType, "log-type", "LOG_TYPE", "auto", "text, color, json, or auto: color on a terminal, json elsewhere"),
+		yes(&o.LogNoTime, "log-no-time", "LOG_NO_TIME", "leave the time out of log lines"),
+		yes(&o.LogProxyHook, "log-proxy-hook-json", "LOG_PROXY_HOOK_JSON", "merge JSON lines that hooks print into the log record"),
+		yes(&o.Loud, "debug", "", "the same as --log-level=debug"),
+		duration(&o.GracePeriod, "grace-period", "ADDON_OPERATOR_GRACE_PERIOD", 25*time.Second, "time to stop after SIGTERM; running hooks get TERM at once, Helm may finish"),
+	}
+}
+
+func (o *ProcessOptions) check() error { return above0("grace-period", o.GracePeriod) }
+
+// ReplicaOptions are those of several replicas.
+type ReplicaOptions struct {
+	HA                                                  bool
+	LeaseName                                           string
+	LeaseDuration, LeaseRenewDeadline, LeaseRetryPeriod time.Duration
+	PodName, AdvertiseAddress                           string
+}
+
+func (o *ReplicaOptions) options() []option {
+	return []option{
+		yes(&o.HA, "ha", "ADDON_OPERATOR_HA", "take the Lease before anything is written: of several replicas one leads, the others stand by, warm; the default is true in a cluster, which is without a kubeconfig or with the name of the Pod, and false elsewhere"),
+		text(&o.LeaseName, "ha-lease-name", "ADDON_OPERATOR_HA_LEASE_NAME", "addon-operator-leader-election", "Lease in the operator's namespace by which the leader is elected"),
+		duration(&o.LeaseDuration, "ha-lease-duration", "ADDON_OPERATOR_HA_LEASE_DURATION", 15*time.Second, "a leader that has not renewed the Lease for so long is followed by another replica; whole seconds"),
+		duration(&o.LeaseRenewDeadline, "ha-renew-deadline", "ADDON_OPERATOR_HA_RENEW_DEADLINE", 10*time.Second, "a leader that could not renew the Lease for so long kills its hooks, writes nothing more and ends; shorter than the lease duration"),
+		duration(&o.LeaseRetryPeriod, "ha-retry-period", "ADDON_OPERATOR_HA_RETRY_PERIOD", 2*time.Second, "time between two renewals of the leader, and two looks of a follower"),
+		text(&o.PodName, "pod-name", "ADDON_OPERATOR_POD", "", "name of the Pod of the operator, on which it shows events; without one it shows all on the ConfigMap. Also its name in the Lease; without one, the host name"),
+		text(&o.AdvertiseAddress, "advertise-address", "ADDON_OPERATOR_ADVERTISE_ADDRESS", "", "address of the probes of this replica, which followers show as that of their leader; without one, the listen address or the first of the machine"),
+	}
+}
+
+func atLeast(least int, option string, value int) error {
+	if value < least {
+		return fmt.Errorf("%s must be %d or more, not %d", option, least, value)
+	}
+	return nil
+}
+
+func above0(option string, value time.Duration) error {
+	if value <= 0 {
+		return fmt.Errorf("%s must be above 0, not %s", option, value)
+	}
+	return nil
+}
+
+func oneSecond(option string, value time.Duration) error {
+	if value < time.Second {
+		return fmt.Errorf("%s must be 1s or more, not %s", option, value)
+	}
+	return nil
+}
+
+func notNegative(option string, value time.Duration) error {
+	if value < 0 {
+		return fmt.Errorf("%s must not be negative, but is %s; 0 means none", option, value)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package helm
+
+import (
+	"errors"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+)
+
+// installer runs Helm's install and upgrade for a target.
+type installer struct {
+	*target
+	presumed bool             // the objects do not exist, as far as is known
+	keeps    map[string]keep  // hooks that StepResume goes on with
+	heals    bool             // only objects are put back: the hooks of the chart do not run
+	broken   *release.Release // the revision that failed before this operation; nil for none
+}
+
+// install runs Helm's install. earlier are manifests of a failed first revision.
+func (in *installer) install(earlier []string) (*release.Release, error) {
+	if last, ok := in.store.state.Last(); ok {
+		if _, err := in.store.body(last); err != nil {
+			return nil, err // Helm would take a corrupted history for none
+		}
+	}
+	cfg, k := in.op.configuration(in.store)
+	k.applying, k.earlier, k.presumed, k.recreates = true, earlier, in.presumed, recreatedKinds(in.chart.Metadata())
+	if err := in.takeOverHooks(k); err != nil {
+		return nil, err
+	}
+	i := action.NewInstall(cfg)
+	i.ReleaseName = in.op.release
+	i.Namespace = in.op.home.options.Namespace
+	i.Timeout = in.op.home.options.Timeout
+	i.Replace = true // a kept history of an uninstalled release is no obstacle
+	i.SkipCRDs = true
+	i.TakeOwnership = true
+	i.DisableOpenAPIValidation = true
+	i.DisableHooks = in.op.home.dry != nil
+	i.Labels = in.labels()
+	rel, err := i.Run(in.chart.Copy(), in.module.Values)
+	if k.withdrawn != nil { // nothing was installed, so there is nothing to record
+		if last, ok := in.store.state.Last(); ok {
+			_, err := in.store.Delete(last.secret)
+			return nil, errors.Join(k.withdrawn, err)
+		}
+		return nil, k.withdrawn
+	}
+	return rel, err
+}
+
+// reinstall forgets a failed first revision and installs over what it left.
+func (in *installer) reinstall() (*release.Release, error) {
+	last, _ := in.store.state.Last()
+	failed, err := in.store.body(last)
+	if err != nil {
+		return nil, err
+	}
+	if err := in.op.removeLeftovers([]string{failed.Manifest}, in.manifest.objects, spareData); err != nil {
+		return nil, err
+	}
+	if _, err := in.store.Delete(last.secret); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil, err
+	}
+	in.broken = failed
+	return in.install([]string{failed.Manifest})
+}
+
+// takeOverHooks decides what happens to the hooks that an earlier operation did not wait for to their end.
+func (in *installer) takeOverHooks(k *cluster) error {
+	if k.hooks.keeps = in.keeps; in.keeps != nil {
+		return nil
+	}
+	return k.hooks.settle(in.broken)
+}
+
+// upgradeLast upgrades the newest revision.
+func (in *installer) upgradeLast() (*release.Release, error) {
+	earlier, err := in.store.sinceDeployed()
+	if err != nil {
+		return nil, err
+	}
+	if last, _ := in.store.state.Last(); last.Status == release.StatusFailed {
+		if in.broken, err = in.store.body(last); err != nil {
+			return nil, err
+		}
+	}
+	return in.upgrade(earlier)
+}
+
+// upgrade runs Helm's upgrade. Its base is the last deployed revision; what
+// failed ones created since would be forgotten, so their manifests go along. Helm's hooks are for another
+// version of the release: when only objects are put back, none runs (H14).
+func (in *installer) upgrade(earlier []string) (*release.Release, error) {
+	cfg, k := in.op.configuration(in.store)
+	k.applying, k.earlier, k.recreates = true, earlier, recreatedKinds(in.chart.Metadata())
+	if err := in.takeOverHooks(k); err != nil {
+		return nil, err
+	}
+	u := action.NewUpgrade(cfg)
+	u.Namespace = in.op.home.options.Namespace
+	u.Timeout = in.op.home.options.Timeout
+	u.ResetValues = true // without it, empty values silently mean the old ones
+	u.SkipCRDs = true
+	u.TakeOwnership = true
+	u.DisableOpenAPIValidation = true
+	u.DisableHooks = in.heals || in.op.home.dry != nil
+	u.Labels = in.labels()
+	return u.Run(in.op.release, in.chart.Copy(), in.module.Values)
+}
