@@ -22,17 +22,22 @@ func replayAll(key string, section any, saved Patch) any {
 	return section
 }
 
-// replayer executes adds and removes leniently. They always succeed: what is to be removed may be missing; missing parents are
-// created; an index beyond the end appends; an operation below a scalar, or below an element of a list that is no longer there,
-// has no effect, since the hook's wish has lost its object.
+// replayer executes adds and removes leniently: they always succeed. A value to remove may be
+// missing; missing parents are created; an index beyond the end appends; an operation below a
+// scalar, or below an element of a list that no longer exists, has no effect, because what the hook
+// wanted to change is gone.
 //
-// Trees that came from outside are never changed; containers on the way to a change are copied. The replayer knows the maps that
-// it copied itself and changes these in place, so a thousand operations on one map copy it once.
+// Trees that come from outside are never changed; containers on the way to a change are copied. The
+// replayer records the maps that it has copied itself and changes these in place, so a thousand
+// operations on one map copy it once. Whoever keeps a tree between two operations must therefore
+// continue with a new replayer.
 type replayer struct {
-	own map[uintptr]bool
+	// own holds these maps by their addresses. Holding them keeps an address from being reused for
+	// another map, which the replayer would then change in place.
+	own map[uintptr]map[string]any
 }
 
-func newReplayer() replayer { return replayer{own: map[uintptr]bool{}} }
+func newReplayer() replayer { return replayer{own: map[uintptr]map[string]any{}} }
 
 func (r replayer) replay(tree any, operation Operation) any {
 	path := mustPointer(operation.Path)
@@ -45,17 +50,17 @@ func (r replayer) replay(tree any, operation Operation) any {
 	return r.with(tree, path, operation.Value)
 }
 
-// writable gives the map itself when it is the replayer's own, else a copy that is.
+// writable returns the map itself if the replayer has made it, otherwise a copy.
 func (r replayer) writable(m map[string]any) map[string]any {
-	if r.own[reflect.ValueOf(m).Pointer()] {
+	if r.own[reflect.ValueOf(m).Pointer()] != nil {
 		return m
 	}
 	m = maps.Clone(m)
-	r.own[reflect.ValueOf(m).Pointer()] = true
+	r.own[reflect.ValueOf(m).Pointer()] = m
 	return m
 }
 
-// with gives the tree with the value added at the path.
+// with returns the tree with the value added at the path.
 func (r replayer) with(tree any, path pointer, value any) any {
 	if len(path) == 0 {
 		return value
@@ -73,6 +78,8 @@ func (r replayer) with(tree any, path pointer, value any) any {
 	return tree
 }
 
+// withIndex inserts into a list if the path ends there, and descends otherwise. Lists are always
+// copied: they are short, and an insertion moves their elements anyway.
 func (r replayer) withIndex(list []any, path pointer, value any) any {
 	index, ok := listIndex(path[0])
 	if len(path) == 1 && (ok || path[0] == appends) {
@@ -89,8 +96,8 @@ func (r replayer) withIndex(list []any, path pointer, value any) any {
 	return changed
 }
 
-// created makes the missing parents of a value. An element that only the first place of a list can have makes a list, all
-// others make maps.
+// created makes the missing parents of a value. An element that can only be the first place of a
+// list makes a list, all others make maps.
 func created(path pointer, value any) any {
 	if len(path) == 0 {
 		return value
@@ -101,7 +108,8 @@ func created(path pointer, value any) any {
 	return map[string]any{path[0]: created(path[1:], value)}
 }
 
-// without gives the tree with the value at the path removed, when there is one.
+// without returns the tree with the value at the path removed, if there is one. It looks first, so
+// that nothing is copied for a value that does not exist.
 func (r replayer) without(tree any, path pointer) any {
 	if _, ok := lookup(tree, path); !ok {
 		return tree
