@@ -7,20 +7,27 @@ import (
 	"strings"
 )
 
-// Document is one values.yaml, or the ConfigMap, taken apart.
+// Document is one parsed values.yaml, or the ConfigMap. Documents share their trees with the
+// sections that are made of them, so nothing may write into them.
 type Document struct {
-	// Sections maps "global" and the camelCase keys of modules to maps or lists. A section without content is absent.
+	// Sections maps "global" and the camelCase keys of modules to maps or lists. A section without
+	// content is absent.
 	Sections map[string]any
-	// Secrets are those of the Secret (D40); ParseSecret reads them.
+	// Secrets are the sections of the Secret (D40), parsed by ParseSecret. ParseFile and
+	// ParseConfigMap leave it nil.
 	Secrets map[string]any
-	// Flags maps keys like someModuleEnabled to their value. A section that is the text "false" is the flag false of its
-	// module (X12), unless the document has the flag itself.
+	// Flags maps keys like someModuleEnabled to their value. A section that is the text "false" is
+	// the flag false of its module (X12), unless the document has the flag itself.
 	Flags map[string]bool
-	// Maintenance maps keys like someModuleMaintenance to NoResourceReconciliation, or to "" for none (H15).
+	// Maintenance maps keys like someModuleMaintenance to NoResourceReconciliation, or to "" for
+	// none (H15).
 	Maintenance map[string]string
-	// Strange are keys of a module's own file that look like flags and are not its own: the chart's, or misspelt.
+	// Strange are keys of a module's own file that look like flags but are not its own: keys of the
+	// chart, or misspelled ones. Both lists hold at most maxProblems keys, because a file of 4 MiB
+	// may have nothing else.
 	Strange []string
-	// Others are all keys of a module's own file that are not its own, up to 100.
+	// Others are all keys of a module's own file that are not its own. The caller decides whether
+	// they are values of the chart or mistakes (A20).
 	Others []string
 }
 
@@ -40,9 +47,10 @@ func newDocument() Document {
 	return Document{Sections: map[string]any{}, Flags: map[string]bool{}, Maintenance: map[string]string{}}
 }
 
-// ParseFile takes a values.yaml apart (A19, E5). In the common file of a modules directory every key counts; of a module's own
-// file only the sections named in only, with their flags, are looked at, because the rest belongs to the chart (D5). Errors
-// name the path and every bad key.
+// ParseFile parses a values.yaml (A19, E5). In the common file of a modules directory every key
+// counts. With only, as for a module's own file, it reads nothing but these sections and their
+// flags, because the rest belongs to the chart (D5). Errors name the path and every bad key; the
+// document is then empty, so a file takes effect as a whole or not at all.
 func ParseFile(path string, data []byte, only ...string) (Document, error) {
 	tree, err := ParseYAML(data)
 	if err != nil {
@@ -71,15 +79,17 @@ func ParseFile(path string, data []byte, only ...string) (Document, error) {
 	return document.finish(problems)
 }
 
-// concerns reports whether a key is one of the sections, or the flag or the maintenance mode of one.
+// concerns reports whether a key is one of the sections, or the flag or the maintenance mode of
+// one.
 func concerns(key string, sections []string) bool {
 	return slices.ContainsFunc(sections, func(section string) bool {
 		return key == section || key == FlagKey(section) || key == MaintenanceKey(section)
 	})
 }
 
-// ParseConfigMap takes the data of the ConfigMap apart (D10–D12): sections are YAML texts, flags are the texts true and false.
-// Every bad key is reported.
+// ParseConfigMap parses the data of the ConfigMap (D10–D12): sections are YAML texts, flags are the
+// texts true and false. The error names every bad key, and the document is then empty: a ConfigMap
+// is refused as a whole (D16).
 func ParseConfigMap(data map[string]string) (Document, error) {
 	document := newDocument()
 	var problems []error
@@ -91,7 +101,8 @@ func ParseConfigMap(data map[string]string) (Document, error) {
 	return document.finish(problems)
 }
 
-// addText reads one key of the ConfigMap. Flags and modes are texts already; parsing them as YAML would accept yes and on.
+// addText reads one key of the ConfigMap. Flags and modes are not parsed as YAML, which would
+// accept yes and on for true.
 func (d Document) addText(key, text string) error {
 	_, isFlag := flagOwner(key)
 	_, isMaintenance := maintenanceOwner(key)
@@ -105,7 +116,8 @@ func (d Document) addText(key, text string) error {
 	return d.add(key, tree)
 }
 
-// add sorts a key into the document by its name.
+// add dispatches on the name of a key. Flags and modes come first, because isKey refuses names with
+// their endings.
 func (d Document) add(key string, value any) error {
 	if _, ok := flagOwner(key); ok {
 		return d.addFlag(key, value)
@@ -119,7 +131,8 @@ func (d Document) add(key string, value any) error {
 	return d.addSection(key, value)
 }
 
-// addSection knows that a section may also be the word false (X12), and that true is a common misunderstanding.
+// addSection accepts the text false for a section that is not global (X12). It refuses true with a
+// hint, because people write it to enable a module.
 func (d Document) addSection(key string, value any) error {
 	switch {
 	case value == nil:
@@ -138,7 +151,8 @@ func (d Document) addSection(key string, value any) error {
 	return nil
 }
 
-// checkSection refuses values that cannot be a section (D1) and values that only the operator may compute (D9).
+// checkSection refuses values that cannot be a section (D1) and values that only the operator may
+// compute (D9).
 func checkSection(key string, value any) error {
 	if key != GlobalKey {
 		if !isContainer(value) {
@@ -176,7 +190,8 @@ func flagValue(value any) (flag, ok bool) {
 	return false, false
 }
 
-// finish turns switched-off sections into flags. An explicit flag in the same document is the clearer word and wins.
+// finish turns sections that are false into flags. This has to wait until all keys are read: a flag
+// in the same document is more explicit and wins.
 func (d Document) finish(problems []error) (Document, error) {
 	if len(problems) > 0 {
 		return Document{}, errors.Join(problems...)
@@ -193,7 +208,8 @@ func (d Document) finish(problems []error) (Document, error) {
 	return d, nil
 }
 
-// keyError says how the key of a section must look, and proposes the right one when it can be guessed.
+// keyError explains what the key of a section looks like, and proposes the right one when it can be
+// guessed.
 func keyError(key string) error {
 	const rule = "keys are %q, the camelCase name of a module, and that name with Enabled or Maintenance"
 	if proposal, err := Key(kebab(key)); err == nil && proposal != key {

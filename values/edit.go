@@ -11,21 +11,23 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Edit is a change of one value of the ConfigMap: of a key of it, or of what lies below one.
+// Edit is a change of one value of the ConfigMap: of a whole key, or of a value below one. It works
+// on the text, so that the comments and the layout that a person has written survive.
 type Edit struct {
 	// Path begins with "global", the key of a module, or that of a flag or mode.
 	Path []string
-	// Value is what ParseYAML gives; Remove takes the value away instead.
+	// Value is a tree as ParseYAML returns it. With Remove it is ignored.
 	Value  any
 	Remove bool
 }
 
 // Edited is what an edit does to the ConfigMap.
 type Edited struct {
-	// Key has Text from now on; nil removes it.
+	// Key is the key of the ConfigMap to write, Text its new content; a nil Text removes the key.
 	Key  string
 	Text *string
 	// Before is what stood at the path; Had: something did.
+	// Before is the value at the path before the edit; Had reports whether there was one.
 	Before any
 	Had    bool
 }
@@ -35,9 +37,13 @@ func (e Edited) Unchanged(edit Edit) bool {
 	return edit.Remove && !e.Had || !edit.Remove && e.Had && reflect.DeepEqual(e.Before, edit.Value)
 }
 
-// Apply gives the text that the key of the ConfigMap must have for the edit. Of a section nothing else changes, to the byte:
-// keys, comments, order, ends of lines. Where that cannot be done, as below an alias, the error says why. What comes of it is
-// read again before it is returned.
+// Apply returns the text that the key of the ConfigMap must have after the edit. Nothing else in a
+// section changes, to the byte: keys, comments, order, line endings. Where that is impossible, for
+// example below an alias, the error says why.
+//
+// The splicer that changes the text knows YAML only by heuristics. Therefore Apply parses the
+// result again and compares it with the tree that the edit must lead to (expected): a wrong guess
+// ends in an error, never in a changed ConfigMap.
 func (e Edit) Apply(data map[string]string) (Edited, error) {
 	if len(e.Path) == 0 {
 		return Edited{}, errors.New("the path is empty; it begins with global or with a module")
@@ -68,7 +74,8 @@ func (e Edit) Apply(data map[string]string) (Edited, error) {
 	return edited, e.section(&edited, text, has)
 }
 
-// section edits the text of a section.
+// section edits the text of a section. A path of one element replaces or removes the whole key,
+// which also repairs a text that cannot be parsed.
 func (e Edit) section(edited *Edited, text string, has bool) error {
 	tree, err := ParseYAML([]byte(text))
 	if len(e.Path) == 1 { // what was there need not be readable
@@ -88,6 +95,8 @@ func (e Edit) section(edited *Edited, text string, has bool) error {
 	case tree != nil && !isContainer(tree):
 		return where(fmt.Errorf("the text of the ConfigMap's key %s is %s; remove the key first", e.Path[0], describe(tree)))
 	}
+	// An edit without effect keeps the text as it is, even if the splicer could not have changed
+	// it.
 	edited.Before, edited.Had = lookup(tree, path)
 	if edited.Unchanged(e) {
 		if has {
@@ -106,18 +115,22 @@ func (e Edit) section(edited *Edited, text string, has bool) error {
 	if got, err := ParseYAML([]byte(made)); err != nil || !same(got, want) {
 		return where(errors.New("the text of the section cannot be changed there without changing something else: aliases, or an unusual form, stand in the way; edit the ConfigMap by hand"))
 	}
+	// Without any content the key is removed: Text stays nil.
 	if strings.TrimSpace(made) != "" {
 		edited.Text = &made
 	}
 	return nil
 }
 
-// same compares trees; a map without keys is as good as nothing at the root.
+// same compares two trees. At the root an empty container and nothing are the same: the removal of
+// the last key may leave either.
 func same(a, b any) bool {
 	return reflect.DeepEqual(a, b) || (a == nil || isEmpty(a)) && (b == nil || isEmpty(b))
 }
 
-// expected is the tree after the edit.
+// expected returns the tree after the edit. It creates missing parents, refuses paths through
+// scalars, and shares with its argument all subtrees that are not on the path. Apply has found
+// before that a value to remove exists.
 func (e Edit) expected(tree any, path pointer) (any, error) {
 	if len(path) == 0 {
 		return e.Value, nil
@@ -157,7 +170,8 @@ func (e Edit) expected(tree any, path pointer) (any, error) {
 	return nil, fmt.Errorf("%s is no map: %q does not lie below it", describe(tree), path[0])
 }
 
-// nested is a value below the rest of a path that does not exist yet.
+// nested wraps the value into the parents that the rest of a path lacks. Only "-" makes a list: an
+// index cannot be distinguished from a key that consists of digits.
 func (e Edit) nested(path pointer) any {
 	value := e.Value
 	for _, key := range slices.Backward(path) {
@@ -170,7 +184,8 @@ func (e Edit) nested(path pointer) any {
 	return value
 }
 
-// splice changes the text at a path.
+// splice returns the text with the edit made. An empty section, or one of comments only, has no
+// node to start from, so the new block is appended to the text.
 func splice(text string, path pointer, e Edit) (string, error) {
 	s := newSplicer(text)
 	var document yaml.Node
@@ -188,7 +203,8 @@ func splice(text string, path pointer, e Edit) (string, error) {
 	return s.walk(spot{node: document.Content[0], indent: -1}, path, e)
 }
 
-// isNothing reports whether a value is not written at all.
+// isNothing reports whether a node has no text of its own, as the null value of "key:". Its
+// position is where a value could stand.
 func isNothing(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.Value == "" && node.Style == 0 && node.Anchor == ""
 }
@@ -196,7 +212,8 @@ func isNothing(node *yaml.Node) bool {
 // Dotted writes a path as users write it: someModule.a["odd key"].
 func Dotted(path []string) string { return dotted(nil, path) }
 
-// MaskAt gives the value at a path with everything hidden that looks like a secret, also by a key on the way to it (D38).
+// MaskAt gives the value at a path with everything hidden that looks like a secret, also by a key
+// on the way to it (D38).
 func MaskAt(path []string, value any) any {
 	return Mask(value, slices.ContainsFunc(path, looksSecret))
 }

@@ -12,16 +12,22 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// splicer changes one place of a YAML text and leaves all other bytes alone. The library knows where a node begins; where it
-// ends is found out here.
+// splicer changes one place of a YAML text and keeps all other bytes. The library reports only the
+// line and column where a node begins; the splicer determines where it ends. It handles the forms
+// that people write. Edit.Apply detects what it gets wrong.
+//
+// All positions are byte offsets into text. Lines and columns of nodes count from 1, columns in
+// characters.
 type splicer struct {
-	text     string
-	newline  string
-	lines    []int // where each line begins
+	text    string
+	newline string
+	// lines are the offsets at which the lines begin.
+	lines    []int
 	document *yaml.Node
 }
 
-// spot is a node with what stands around it.
+// spot is a node together with its surroundings, which decide how a value is written in its place:
+// a node does not know its parent.
 type spot struct {
 	node   *yaml.Node
 	key    *yaml.Node // of a value of a map; nil for others
@@ -34,7 +40,10 @@ func newSplicer(text string) *splicer {
 	if strings.Contains(text, "\r\n") {
 		s.newline = "\r\n"
 	}
-	for i, r := range text { // what YAML takes for the end of a line
+	// All line breaks of YAML 1.1 count, because the library counts lines by them. The rest of this
+	// file breaks lines at \n only: in texts with other breaks a result may be wrong, which Apply
+	// detects.
+	for i, r := range text {
 		if r == '\r' && strings.HasPrefix(text[i:], "\r\n") || !strings.ContainsRune("\n\r\u0085\u2028\u2029", r) {
 			continue
 		}
@@ -43,6 +52,8 @@ func newSplicer(text string) *splicer {
 	return s
 }
 
+// start returns the offset of a node, which is that of its tag or anchor if it has one. A line
+// beyond the text counts as its last one.
 func (s *splicer) start(node *yaml.Node) int {
 	at := s.lines[min(node.Line-1, len(s.lines)-1)]
 	for range node.Column - 1 {
@@ -74,7 +85,8 @@ func (s *splicer) nextLine(at int) int {
 	return len(s.text)
 }
 
-// content is where a node begins without its tag and anchor.
+// content returns the offset of a node after its tag and anchor, which may stand on a line before
+// it.
 func (s *splicer) content(node *yaml.Node) int {
 	at := s.start(node)
 	for at < len(s.text) && (s.text[at] == '&' || s.text[at] == '!') {
@@ -88,7 +100,8 @@ func (s *splicer) content(node *yaml.Node) int {
 	return at
 }
 
-// end is where a node ends: behind its last character.
+// end returns the offset after the last character of a node. For an empty value of a map that is
+// the end of the colon, so that a new value follows it directly.
 func (s *splicer) end(p spot) int {
 	node, at := p.node, s.content(p.node)
 	last := func() spot { return s.child(p, len(node.Content)-1) }
@@ -130,7 +143,10 @@ func (s *splicer) quotedEnd(at int) int {
 	return at + 1
 }
 
-// plainEnd is behind the last character of a text without quotes.
+// plainEnd returns the offset after the last character of a scalar without quotes. It matches the
+// characters of the value in the text instead of searching for the end: the grammar of plain
+// scalars (": ", " #", indentation) is long, and the library has parsed it already. White space is
+// skipped because the value has blanks where the text has line breaks.
 func (s *splicer) plainEnd(at int, value string) int {
 	for _, r := range value { // line breaks of a plain text are blanks of its value
 		if unicode.IsSpace(r) {
@@ -147,7 +163,8 @@ func (s *splicer) plainEnd(at int, value string) int {
 	return at
 }
 
-// blockEnd is where a text behind | or > ends: its lines are blank, or indented more than what is around it.
+// blockEnd returns the end of a scalar after | or >: it goes on while lines are blank or indented
+// more than the parent. Blank lines at its end belong to it only if its header says so (+).
 func (s *splicer) blockEnd(at, indent int) int {
 	header, _, _ := strings.Cut(s.text[at:s.lineEnd(at)], "#")
 	end := s.lineEnd(at)
@@ -164,7 +181,8 @@ func (s *splicer) blockEnd(at, indent int) int {
 	return end
 }
 
-// skip passes blanks, commas, line breaks and comments.
+// skip returns the offset after white space, commas and comments: that of a closing bracket, or of
+// the next element.
 func (s *splicer) skip(at int) int {
 	for at < len(s.text) {
 		switch c := s.text[at]; {
@@ -193,7 +211,9 @@ func isCollection(node *yaml.Node) bool {
 	return node.Kind == yaml.MappingNode || node.Kind == yaml.SequenceNode
 }
 
-// child is the value at an index of the content of a list or a map.
+// child returns the value at an index of the content of a list or a map; in a map, values have the
+// odd indexes. Inside of brackets, indentation has no meaning, so the child keeps the indent of the
+// block around them.
 func (s *splicer) child(p spot, i int) spot {
 	child := spot{node: p.node.Content[i], indent: s.column(s.content(p.node)), flow: p.flow || p.node.Style&yaml.FlowStyle != 0}
 	if child.flow {
@@ -205,7 +225,8 @@ func (s *splicer) child(p spot, i int) spot {
 	return child
 }
 
-// find is the index of a value in the content; -1 when it is not there.
+// find returns the index of a value in the content, or -1. Keys that a map gets by "<<" are not
+// found: they belong to another place of the text.
 func find(node *yaml.Node, element string) int {
 	if node.Kind == yaml.SequenceNode {
 		if index, ok := listIndex(element); ok && index < len(node.Content) {
@@ -221,7 +242,8 @@ func find(node *yaml.Node, element string) int {
 	return -1
 }
 
-// walk goes down a path and changes what lies at its end.
+// walk descends along a path and changes the value at its end. It refuses to go through aliases,
+// and through anchors that an alias refers to: there one edit would change several values.
 func (s *splicer) walk(p spot, path pointer, e Edit) (string, error) {
 	node := p.node
 	if node.Anchor != "" && refersTo(s.document, node) {
@@ -247,7 +269,7 @@ func (s *splicer) walk(p spot, path pointer, e Edit) (string, error) {
 	return s.walk(s.child(p, i), path[1:], e)
 }
 
-// refersTo reports whether an alias means the node.
+// refersTo reports whether an alias in the tree refers to the node.
 func refersTo(tree, node *yaml.Node) bool {
 	if tree.Kind == yaml.AliasNode {
 		return tree.Alias == node
@@ -255,7 +277,8 @@ func refersTo(tree, node *yaml.Node) bool {
 	return slices.ContainsFunc(tree.Content, func(child *yaml.Node) bool { return refersTo(child, node) })
 }
 
-// block writes a value as lines; all but the first are indented.
+// block writes a value in block style. The first line is not indented: the caller puts it after the
+// existing indentation, or after a key.
 func (s *splicer) block(value any, indent int) (string, error) {
 	text, err := YAML(value)
 	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
@@ -267,7 +290,8 @@ func (s *splicer) block(value any, indent int) (string, error) {
 	return strings.Join(lines, s.newline), err
 }
 
-// inline writes a value within a line: JSON, which is YAML, unless it is a plain word or number.
+// inline writes a value on one line. JSON is valid YAML, so everything but plain words is written
+// as JSON.
 func inline(value any) (string, error) {
 	if text, ok := value.(string); !ok || !isWord(text) || !isSafePlain(text) {
 		text, err := JSON(value)
@@ -276,15 +300,17 @@ func inline(value any) (string, error) {
 	return value.(string), nil
 }
 
-// fitsLine reports whether a value is written within a line also where lines could be used.
+// fitsLine reports whether a value goes on the line of its key even where a block is possible.
 func fitsLine(value any) bool {
 	text, isText := value.(string)
 	return isEmpty(value) || !isContainer(value) && !(isText && strings.Contains(text, "\n"))
 }
 
-// replace writes another value in the place of a node.
+// replace writes a value in the place of a node. Comments on the line of the key, and on that of
+// the old value, survive.
 func (s *splicer) replace(p spot, value any) (string, error) {
 	at, end := s.start(p.node), s.end(p)
+	// An empty node begins at its key or dash; the new value goes after the colon.
 	if isNothing(p.node) {
 		at = end
 	}
@@ -307,6 +333,7 @@ func (s *splicer) replace(p spot, value any) (string, error) {
 	text, err := s.block(value, indent)
 	colon, rest := s.colon(p), s.lineEnd(end)
 	comment := strings.TrimRight(s.text[end:rest], " \t")
+	// The old block begins on a line after the key, so the comment stands between the two.
 	if isCollection(p.node) && p.node.Style&yaml.FlowStyle == 0 {
 		comment, rest = strings.TrimRight(s.text[colon:at], " \t\r\n"), end
 	}
@@ -329,10 +356,12 @@ func (s *splicer) replaceInline(p spot, at, end int, value any, flowing bool) (s
 	return s.text[:at] + text + s.text[end:], err
 }
 
-// insert adds a key to a map, or an element to a list, behind the last.
+// insert adds a key to a map, or an element to a list, after the last one. The indentation of the
+// last one is used, whatever the style of the file.
 func (s *splicer) insert(p spot, key string, value any) (string, error) {
 	node := p.node
 	isMap := node.Kind == yaml.MappingNode
+	// Empty collections are always written in brackets. A block of several lines is more readable.
 	if len(node.Content) == 0 && !p.flow {
 		if isMap {
 			return s.replace(p, map[string]any{key: value})
@@ -361,7 +390,8 @@ func (s *splicer) insert(p spot, key string, value any) (string, error) {
 	return s.text[:at] + s.newline + strings.Repeat(" ", indent) + text + s.text[at:], err
 }
 
-// remove takes the value at an index of the content away, with its key or its dash.
+// remove deletes the value at an index of the content together with its key or its dash. In block
+// style the rest of its last line goes, too: a comment there is about the value.
 func (s *splicer) remove(p spot, i int) (string, error) {
 	node, each := p.node, 1
 	if node.Kind == yaml.MappingNode {
@@ -381,6 +411,8 @@ func (s *splicer) remove(p spot, i int) (string, error) {
 		}
 		return s.text[:at] + s.text[end:], nil
 	}
+	// A map or list that loses its only element becomes {} or []: with nothing in it the value of
+	// its key would be null.
 	if only && p.indent >= 0 {
 		var empty any = map[string]any{}
 		if each == 1 {
@@ -398,11 +430,14 @@ func (s *splicer) remove(p spot, i int) (string, error) {
 			return "", errors.New("something else stands on its line; edit the ConfigMap by hand")
 		}
 		next := s.start(node.Content[i+1])
+		// Comments between the two belong to the next key: only the removed line goes.
 		if strings.TrimSpace(s.text[end:next]) != "" { // comments
 			return strings.TrimRight(s.text[:at], " ") + s.text[s.lineEnd(end):], nil
 		}
 		return s.text[:at] + s.text[next:], nil
 	}
+	// At the end of a text without a final line break, the break before the removed lines goes,
+	// too.
 	if end = s.nextLine(end); end == len(s.text) && !strings.HasSuffix(s.text, "\n") {
 		begin = len(strings.TrimSuffix(strings.TrimSuffix(s.text[:begin], "\n"), "\r"))
 	}

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// The layers as they are called in an explanation (D5).
+// The layers as they are called in an explanation (D5). The names are part of the JSON of the debug
+// pages.
 const (
 	LayerChart     = "chart"     // below 1: the values.yaml of a chart in chart/
 	LayerFile      = "file"      // 1 and 2: values.yaml
@@ -25,29 +26,34 @@ type Source struct {
 	// File is the values.yaml or the schema.
 	File string `json:"file,omitempty"`
 	Origin
-	// Value is what stands at the path with this layer and all below it; Removed: nothing stands there any more.
+	// Value is the value at the path after this layer and all below it. Removed: this layer took
+	// the value away.
 	Value   any  `json:"value"`
 	Removed bool `json:"removed,omitempty"`
 }
 
-// Leaf is the story of one value: a scalar, a list or an empty map.
+// Leaf is the history of one value: a scalar, a list or an empty map. Lists are leaves because
+// layers replace them as a whole (D6).
 type Leaf struct {
 	// Path as users write it: someModule.a.b[2]["odd key"].
 	Path string `json:"path"`
-	// Secret: it must not be shown: a key on the way to it looks like that of a secret (D38), the schema says so, or it lies in
-	// the Secret (D41).
+	// Secret: the value must not be shown, because a key on the way to it looks like that of a
+	// secret (D38), the schema marks it, or it comes from the Secret (D41).
 	Secret bool `json:"secret,omitempty"`
 	// Sources begin with the one in force; each overrode the next.
 	Sources []Source `json:"sources"`
-	// Note says how the files that the values come from differ from what is in force; Explain leaves it empty.
+	// Note says how the files that the values come from differ from what is in force; Explain
+	// leaves it empty.
 	Note string `json:"note,omitempty"`
 }
 
-// Explain returns where the values at a path come from. A path to a map explains all leaves below it, also those that a hook has
-// removed; "*" stands for any key. Paths are dotted (a.b[2]) or JSON pointers (/a/b/2), with or without the key of the section;
-// an empty one explains everything. An error says that the path was never set.
+// Explain returns where the values at a path come from. A path to a map explains all leaves below
+// it, also those that a hook has removed; "*" stands for any key. Paths are dotted (a.b[2]) or JSON
+// pointers (/a/b/2), with or without the key of the section; an empty one explains everything. An
+// error reports that the path was never set, and which keys exist instead.
 //
-// Nothing is kept for it but the layers and the origins of patches: the answer is computed on request.
+// A section stores only its layers and the origins of patches. The history is computed on each
+// call.
 func (s *Section) Explain(path string) ([]Leaf, error) {
 	h, err := historyOf(s)
 	if err != nil {
@@ -67,21 +73,24 @@ func (s *Section) Explain(path string) ([]Leaf, error) {
 	return leaves, nil
 }
 
-// chartValues are those that a chart has itself.
+// chartValues are the values.yaml of a chart in chart/ (A20): its path, and a function that reads
+// it.
 type chartValues struct {
 	file string
 	read func() (any, error)
 }
 
-// OverChart lets Explain show what a chart says about values that no layer sets (A20): read returns
-// it from the values.yaml of the chart, each time. No layer knows of it: Helm lays the section over it.
+// OverChart lets Explain show what a chart sets where no layer sets a value (A20). read returns the
+// values.yaml of the chart; Explain calls it each time. The values themselves do not change: Helm
+// merges the section over the values of the chart.
 func (s *Section) OverChart(file string, read func() (any, error)) *Section {
 	changed := *s
 	changed.chart = &chartValues{file, read}
 	return &changed
 }
 
-// history is how a section has come about: each layer once more, with what it led to.
+// history is how the merged values of a section came about: one stage for each layer and each saved
+// operation, lowest first.
 type history struct {
 	section *Section
 	secrets Secrets
@@ -89,8 +98,9 @@ type history struct {
 	stages  []stage
 }
 
-// historyOf begins with the values of the section's chart, over which Helm lays the section. Those that
-// the chart says about global are explained nowhere: all modules may override them.
+// historyOf starts with the values of the section's chart, over which Helm merges the section. It
+// leaves out the chart's values of global: they belong to another section, which all modules may
+// override.
 func historyOf(s *Section) (history, error) {
 	if s.chart == nil {
 		return historyOver(s, nil), nil
@@ -108,7 +118,8 @@ func historyOf(s *Section) (history, error) {
 	return historyOver(s, defaults), nil
 }
 
-// historyOver is historyOf over the values of a chart; nil for none.
+// historyOver is historyOf for the given values of a chart; nil for none. They are merged below
+// each stage, so that paths of the chart exist in all of them.
 func historyOver(s *Section, below map[string]any) history {
 	h := history{section: s, secrets: s.Secrets(), merged: s.merged, stages: stagesOf(s)}
 	if below == nil {
@@ -122,18 +133,20 @@ func historyOver(s *Section, below map[string]any) history {
 	return h
 }
 
-// stage is the section after one more layer has spoken.
+// stage is the section after one more layer or saved operation.
 type stage struct {
 	source Source
 	tree   any
-	// layer is what it laid on top, for files and ConfigMap; operation is what it did, for patches.
+	// layer is what a file, ConfigMap or Secret contains; nil for defaults and patches. operation
+	// is the saved operation of a patch.
 	layer     any
 	operation *Operation
 	path      pointer // of the operation, without the key
 	reach     pointer // the container above the first list on its path: elsewhere it has no effect
 }
 
-// stagesOf builds a section up once more, keeping each step (see layered).
+// stagesOf computes the section again and keeps each step. It must apply the layers as
+// Section.layered does; the last stage is then the merged result.
 func stagesOf(s *Section) []stage {
 	var all []stage
 	var tree any
@@ -144,6 +157,8 @@ func stagesOf(s *Section) []stage {
 	for _, file := range s.files {
 		add(stage{source: Source{Layer: LayerFile, File: file.Source}, tree: Merge(tree, file.Value), layer: file.Value})
 	}
+	// The defaults of config-values.yaml are a stage twice, as in layered: first below the
+	// ConfigMap, then for parents that only the ConfigMap brings.
 	weak, strong := s.schemas.config.fills(), s.schemas.values.fills()
 	if weak != nil {
 		add(stage{source: Source{Layer: LayerDefault, File: s.schemas.config.path}, tree: weak.refill(weak.orDefault(tree))})
@@ -164,6 +179,8 @@ func stagesOf(s *Section) []stage {
 		all[i].tree = storable(s.key, all[i].tree)
 	}
 	tree = s.unpatched
+	// Each operation is replayed by itself with a new replayer: a shared one would change maps of
+	// earlier stages in place.
 	for i, operation := range s.saved {
 		section, _ := lookup(newReplayer().replay(map[string]any{s.key: tree}, operation), pointer{s.key})
 		add(stage{
@@ -174,7 +191,9 @@ func stagesOf(s *Section) []stage {
 	return all
 }
 
-// says returns what a stage has to do with a path: whether it set it, also to what it was before, or took it away.
+// says returns the source that a stage is for a path, and whether it is one at all. A layer that
+// repeats the value below it counts, because it would win if the one below changed. before and had
+// describe the path in the stage before.
 func (st stage) says(path pointer, before any, had bool) (Source, bool) {
 	after, has := lookup(st.tree, path)
 	source := st.source
@@ -194,7 +213,8 @@ func (st stage) says(path pointer, before any, had bool) (Source, bool) {
 	return source, false
 }
 
-// leaf collects what the stages say about a path.
+// leaf collects the sources of a path. Operations that neither reach the path nor contain it are
+// skipped without comparing trees: there may be thousands of them.
 func (h history) leaf(path pointer) Leaf {
 	leaf := Leaf{Path: h.dotted(path), Secret: h.secrets.at(path) || h.secrets.markedAt(path).leads()}
 	var value any
@@ -216,8 +236,9 @@ func (h history) leaf(path pointer) Leaf {
 	return leaf
 }
 
-// configOrigin finds out whether a hook wrote what the ConfigMap, or the Secret, says about a path. A hook that wrote something else there was
-// overruled by a person since.
+// configOrigin reports whether a hook wrote what the ConfigMap or the Secret contains at a path. If
+// the value now differs from what the hook wrote, a person has changed it since, and the origin is
+// that of the object.
 func (h history) configOrigin(path pointer, st stage) Origin {
 	now, _ := lookup(st.layer, path)
 	for _, operation := range slices.Backward(h.section.configSaved) {
@@ -241,7 +262,8 @@ func holds(list []any, value any) bool {
 	return slices.ContainsFunc(list, func(element any) bool { return reflect.DeepEqual(element, value) })
 }
 
-// explained lists the paths of all leaves that match: those in force, and those that are gone.
+// explained lists the paths of all leaves that match: those in force, and those that a later layer
+// removed.
 func (h history) explained(pattern pointer) []pointer {
 	found := map[string]pointer{}
 	note := func(path pointer, value any) {
@@ -271,8 +293,8 @@ func (h history) explained(pattern pointer) []pointer {
 	return paths
 }
 
-// isGone reports whether a path ends in a map that does not have it any more. Below a scalar or a list, which came instead of a
-// map, a path has no story of its own: it is part of theirs.
+// isGone reports whether a path leads into a map that lacks it now. A path below a scalar or a list
+// that replaced a map is not gone but part of that leaf's history.
 func (h history) isGone(path pointer) bool {
 	tree := h.merged
 	for _, element := range path {
@@ -287,7 +309,8 @@ func (h history) isGone(path pointer) bool {
 	return false
 }
 
-// eachLeaf visits the scalars, lists and empty maps of a tree.
+// eachLeaf visits the scalars, lists and empty maps of a tree, in no particular order. A path is
+// not reused, so visit may keep it.
 func eachLeaf(tree any, path pointer, visit func(pointer, any)) {
 	m, ok := tree.(map[string]any)
 	if !ok || len(m) == 0 {
@@ -302,7 +325,8 @@ func eachLeaf(tree any, path pointer, visit func(pointer, any)) {
 // anyKey is the element of a pattern that stands for any key.
 const anyKey = "*"
 
-// matches returns which path of a leaf a pattern means: the leaf, when it is at or below the pattern, or a place in a list.
+// matches returns the path that a pattern selects at a leaf: that of the leaf if it is at or below
+// the pattern, or a place inside of it if the leaf is a list and the pattern goes deeper.
 func (p pointer) matches(path pointer, leaf any) (pointer, bool) {
 	for i := range min(len(p), len(path)) {
 		if p[i] != anyKey && p[i] != path[i] {
@@ -317,7 +341,8 @@ func (p pointer) matches(path pointer, leaf any) (pointer, bool) {
 	return slices.Concat(path, within), ok
 }
 
-// pattern reads a path of a user, and takes the key of the section away when it is there.
+// pattern parses a path that a user gave and removes the key of the section in front, unless the
+// section itself has a key of that name.
 func (h history) pattern(text string) (pointer, error) {
 	path, err := ParsePath(text)
 	if err != nil {
@@ -331,8 +356,8 @@ func (h history) pattern(text string) (pointer, error) {
 	return path, nil
 }
 
-// ParsePath reads a path of a user: dotted, a.b[2]["odd key"], as explanations and violations print it, or a JSON pointer,
-// /a/b/2.
+// ParsePath reads a path of a user: dotted, a.b[2]["odd key"], as explanations and violations print
+// it, or a JSON pointer, /a/b/2.
 func ParsePath(text string) ([]string, error) {
 	if strings.HasPrefix(text, "/") {
 		path, err := splitPointer(text)
@@ -352,7 +377,7 @@ func ParsePath(text string) ([]string, error) {
 	return path, nil
 }
 
-// unknown says what is there instead.
+// unknown explains how far a path that was never set leads, and which keys exist there.
 func (h history) unknown(pattern pointer) error {
 	for i := range pattern {
 		value, _ := lookup(h.merged, pattern[:i])

@@ -14,11 +14,17 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// maxFindings bounds what is looked at of a section in which nearly everything is wrong.
+// maxFindings bounds how many findings of a section are collected in which nearly everything is
+// wrong. It is larger than maxProblems because finish drops duplicates and consequences.
 const maxFindings = 10 * maxProblems
 
-// explain finds out why a section does not fit, as far as a person can read. It asks the checker about each part of schema and
-// values, and goes down only where that says no; only what will be reported is kept.
+// explain reports why a section does not fit, as far as a person can read. It asks the checker
+// about each part of schema and values, and descends only where the answer is no; it keeps only
+// what it reports. more: the report is incomplete.
+//
+// The checker may reach its limit during the explanation although it did not during the check,
+// because parts are checked again at each level. Then there may be no finding at all, and the only
+// violation is the limit.
 func (s *schema) explain(key string, section any, secret func(pointer) bool) (violations []Violation, more bool) {
 	r := newReport(s, key, section, secret)
 	r.explain(s.compiled, section, nil, "")
@@ -29,7 +35,9 @@ func (s *schema) explain(key string, section any, secret func(pointer) bool) (vi
 	return violations, r.cut
 }
 
-// report collects what is wrong with one value, or with one of its alternatives.
+// report collects what is wrong with one value, or with one of its alternatives. Its methods mirror
+// those of checker (fits.go) keyword by keyword: one that decides differently there and here leads
+// to a refusal without a reason.
 type report struct {
 	schema   *schema
 	check    *checker
@@ -48,7 +56,8 @@ func newReport(s *schema, key string, section any, secret func(pointer) bool) *r
 	return &report{schema: s, check: s.checker.begin(), secret: secret, findings: found, worded: map[string]string{}}
 }
 
-// inner is a report about an alternative, whose reasons are part of one message.
+// inner returns a report about one alternative, whose reasons become part of one message. left is
+// the budget of all alternatives together.
 func (r *report) inner(left *int) *report {
 	one := *r
 	one.cut, one.inside = false, true
@@ -56,7 +65,7 @@ func (r *report) inner(left *int) *report {
 	return &one
 }
 
-// findings are what a report has found.
+// findings are what a report has found, in no order and with duplicates.
 type findings struct {
 	key     string
 	section map[string]any // the section under its key, as paths name it
@@ -64,20 +73,23 @@ type findings struct {
 	left    *int // bytes that may still be reported
 }
 
-// finding is a violation before it is known whether it is worth telling.
+// finding is a violation before finish decides whether it is reported.
 type finding struct {
 	Violation
 	at          pointer
 	unevaluated bool // the key is known, but not to the branches that fit
 }
 
-// full reports that the check stops here, and remembers it.
+// full reports whether the explanation must end, because of the number or size of findings or the
+// work of the checker, and records that it is incomplete.
 func (r *report) full() bool {
 	r.cut = r.cut || len(r.findings.found) >= maxFindings || *r.findings.left <= 0 || r.check.exhausted()
 	return r.cut
 }
 
-// explain reports everything that a schema does not allow at a value. via is the keyword that led to the schema.
+// explain reports everything that a schema does not allow at a value. The caller has found that the
+// value does not fit. via is the keyword that led to the schema; forbidden needs it for its
+// wording.
 func (r *report) explain(s *jsonschema.Schema, value any, at pointer, via string) {
 	switch {
 	case r.full():
@@ -96,7 +108,7 @@ func (r *report) explain(s *jsonschema.Schema, value any, at pointer, via string
 	}
 }
 
-// part explains a part of the value, when it is wrong.
+// part explains a part of the value, if it is wrong.
 func (r *report) part(s *jsonschema.Schema, value any, above pointer, element, via string) {
 	if r.full() || r.check.fits(s, value, nil) {
 		return
@@ -104,28 +116,31 @@ func (r *report) part(s *jsonschema.Schema, value any, above pointer, element, v
 	r.explain(s, value, append(slices.Clip(above), element), via)
 }
 
-// branch explains what another schema says about the same value, when it does not fit.
+// branch explains what another schema requires of the same value, if it does not fit. seen gets
+// what the branch evaluates only if it fits, as JSON Schema has it.
 func (r *report) branch(s *jsonschema.Schema, value any, at pointer, seen *evaluated) {
 	if !r.full() && !r.check.attempt(s, value, seen) {
 		r.explain(s, value, at, "")
 	}
 }
 
-// itself checks the keywords that look at the value as a whole.
+// itself checks the keywords that apply to values of all types.
 func (r *report) itself(s *jsonschema.Schema, value any, at pointer) {
 	r.limit(len(s.Constant) == 0 || r.check.oneOf(s.Constant, value), s, "const", value, at)
 	r.limit(len(s.Enum) == 0 || r.check.oneOf(s.Enum, value), s, "enum", value, at)
 	r.limit(r.check.fitsFormat(s, value), s, "format", value, at)
 }
 
-// limit reports a keyword that does not fit.
+// limit reports a keyword that does not fit. An exhausted checker always answers no, which is no
+// finding.
 func (r *report) limit(fits bool, s *jsonschema.Schema, keyword string, value any, at pointer) {
 	if !fits && !r.check.exhausted() {
 		r.wrong(at, value, r.wording(s, keyword))
 	}
 }
 
-// wording is the sentence about a keyword. It is kept: an enum may be long, and all elements of a list may offend it.
+// wording returns the sentence about a keyword. It is cached: an enum may be long, and all elements
+// of a list may violate it.
 func (r *report) wording(s *jsonschema.Schema, keyword string) string {
 	name := s.Location + "/" + keyword
 	text, known := r.worded[name]
@@ -136,14 +151,15 @@ func (r *report) wording(s *jsonschema.Schema, keyword string) string {
 	return text
 }
 
-// keyword is what the schema says for a keyword.
+// keyword returns the value of a keyword in the translated schema. The compiled schema does not
+// keep it as it was written.
 func (r *report) keyword(s *jsonschema.Schema, keyword string) any {
 	_, location, _ := strings.Cut(s.Location, "#")
 	said, _ := lookup(r.schema.document, append(located(location), keyword))
 	return said
 }
 
-// wrong reports a value that is not what it must be, with the value when it is short and no secret.
+// wrong reports a value that violates a keyword, and shows it if it is short and no secret (D38).
 func (r *report) wrong(at pointer, value any, message string) {
 	if r.asKey {
 		r.findings.add(at, "as a key "+message)
@@ -157,6 +173,8 @@ func (r *report) wrong(at pointer, value any, message string) {
 	r.findings.add(at, message)
 }
 
+// mistyped reports a value of the wrong type without the value: its type is what matters, and it
+// may be large.
 func (r *report) mistyped(s *jsonschema.Schema, value any, at pointer) {
 	if r.asKey {
 		r.findings.add(at, fmt.Sprintf("as a key expected %s, but got string", strings.Join(s.Types, " or ")))
@@ -165,7 +183,7 @@ func (r *report) mistyped(s *jsonschema.Schema, value any, at pointer) {
 	r.findings.add(at, fmt.Sprintf("must be %s, is %s", typeNames(r.keyword(s, "type")), describe(value)))
 }
 
-// content checks the keywords of the value's own type.
+// content checks the keywords of the value's own type, like checker.fitsContent.
 func (r *report) content(s *jsonschema.Schema, value any, at pointer, seen *evaluated) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -186,6 +204,8 @@ func (r *report) content(s *jsonschema.Schema, value any, at pointer, seen *eval
 	}
 }
 
+// mapping explains a map. With partial it reports no key that is missing: another layer may have
+// it.
 func (r *report) mapping(s *jsonschema.Schema, m map[string]any, at pointer, seen *evaluated) {
 	r.limit(r.partial || within(len(m), s.MinProperties, -1), s, "minProperties", m, at)
 	r.limit(within(len(m), -1, s.MaxProperties), s, "maxProperties", m, at)
@@ -209,6 +229,8 @@ func (r *report) mapping(s *jsonschema.Schema, m map[string]any, at pointer, see
 	r.dependent(s, m, keys, at, seen)
 }
 
+// sortedPatterns returns patterns in a fixed order, so that reports that are cut are cut at the
+// same place each time.
 func sortedPatterns(s *jsonschema.Schema) []*regexp.Regexp {
 	patterns := make([]*regexp.Regexp, 0, len(s.PatternProperties))
 	for pattern := range s.PatternProperties {
@@ -218,7 +240,8 @@ func sortedPatterns(s *jsonschema.Schema) []*regexp.Regexp {
 	return patterns
 }
 
-// property explains the value of one key with all schemas that name it, or with additionalProperties when none does.
+// property explains the value of one key with all schemas that name it, or with
+// additionalProperties when none does.
 func (r *report) property(s *jsonschema.Schema, key string, value any, at pointer, patterns []*regexp.Regexp, seen *evaluated) {
 	if r.full() {
 		return
@@ -241,6 +264,7 @@ func (r *report) property(s *jsonschema.Schema, key string, value any, at pointe
 	}
 }
 
+// dependent explains dependentRequired and dependentSchemas.
 func (r *report) dependent(s *jsonschema.Schema, m map[string]any, keys []string, at pointer, seen *evaluated) {
 	if s.DependentRequired == nil && s.DependentSchemas == nil {
 		return
@@ -275,7 +299,8 @@ func (r *report) list(s *jsonschema.Schema, list []any, at pointer, seen *evalua
 	}
 }
 
-// contains reports for each element why it is not the one that is looked for.
+// contains explains contains. If too few elements fit, any of the others may be the one that was
+// meant, so it reports the reasons of all of them.
 func (r *report) contains(s *jsonschema.Schema, list []any, at pointer) {
 	found := r.check.containing(s, list)
 	switch {
@@ -314,7 +339,8 @@ func (r *report) branches(s *jsonschema.Schema, value any, at pointer, via strin
 	}
 }
 
-// undecided reports that one more key, from another layer, may change whether a schema fits.
+// undecided reports whether one more key, from another layer, may change whether the value fits.
+// Only partial reports have undecided values.
 func (r *report) undecided(value any) bool { return r.partial && hasMap(value) }
 
 func (r *report) exactlyOne(s *jsonschema.Schema, value any, at pointer, seen *evaluated) {
@@ -326,6 +352,9 @@ func (r *report) exactlyOne(s *jsonschema.Schema, value any, at pointer, seen *e
 	}
 }
 
+// conditional explains if, then and else. For an undecided value it is not known which of the two
+// applies, except for the form that translator.nullable writes: a value with a map in it is never
+// null.
 func (r *report) conditional(s *jsonschema.Schema, value any, at pointer, seen *evaluated) {
 	if r.undecided(value) && !isNullable(s) {
 		return
@@ -339,7 +368,8 @@ func (r *report) conditional(s *jsonschema.Schema, value any, at pointer, seen *
 	}
 }
 
-// forbidden words "not", which is how unknown keys are refused as well.
+// forbidden words a violation of "not". translate also closes objects with it (see nothing), so via
+// distinguishes an unknown key from a "not" of the author.
 func (r *report) forbidden(value any, at pointer, via string) {
 	switch {
 	case via == "" && r.undecided(value):
@@ -376,9 +406,12 @@ func (r *report) unevaluated(s *jsonschema.Schema, value any, at pointer, seen *
 	}
 }
 
-// alternatives reports that none of several schemas fit, as one violation: which of them the author wanted is unknown.
+// alternatives reports as one violation that none of several schemas fit: which of them the author
+// of the values wanted is not known.
 func (r *report) alternatives(branches []*jsonschema.Schema, keyword string, value any, at pointer) {
-	// The reasons are part of one message, and so are those of alternatives inside of alternatives.
+	// All reasons end up in one message, those of alternatives inside of alternatives, too, so they
+	// share twice its size as a budget. At the outermost level that is a budget of its own; further
+	// inside it also counts against the budget around it.
 	mine := min(*r.findings.left, 2*maxMessage)
 	left := mine
 	path := r.findings.path(at)
@@ -410,7 +443,8 @@ func (r *report) alternatives(branches []*jsonschema.Schema, keyword string, val
 	r.findings.add(at, fmt.Sprintf("fits none of the alternatives of %s: %s", keyword, strings.Join(reasons, "; or ")))
 }
 
-// finish drops what only follows from something else, removes doubles and sorts by path. It keeps the first of too many.
+// finish drops duplicates and consequences and sorts by path. It returns one more than maxProblems
+// if there are that many, so that the caller knows that some are left out.
 func (f *findings) finish() []Violation {
 	var violations []Violation
 	known := map[Violation]bool{}
@@ -427,8 +461,8 @@ func (f *findings) finish() []Violation {
 	return violations[:min(len(violations), maxProblems+1)]
 }
 
-// explained reports whether another violation in the same object may be the reason why the branch that knows the key does not
-// fit.
+// explained reports whether another violation in the same object may be the reason why the branch
+// that knows the key does not fit. Then "is not allowed together with" would be misleading.
 func (f *findings) explained(key finding) bool {
 	parent := key.at[:len(key.at)-1]
 	return slices.ContainsFunc(f.found, func(one finding) bool { return !one.unevaluated && parent.contains(one.at) })
@@ -440,12 +474,12 @@ func (f *findings) add(at pointer, message string) {
 	f.found = append(f.found, finding{Violation: v, at: at})
 }
 
-// path words the place of a value for users.
+// path returns the place of a value as users write it, with long keys cut.
 func (f *findings) path(at pointer) string {
 	return dottedUpTo(f.section, append(pointer{f.key}, at...), maxElement)
 }
 
-// located takes a location of the compiler apart: a JSON pointer with the escapes of a URL.
+// located parses a location that the compiler reports: a JSON pointer with the escapes of a URL.
 func located(location string) pointer {
 	path, err := splitPointer(location)
 	if err != nil {

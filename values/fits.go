@@ -12,13 +12,21 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// checker decides whether values are valid, and does not say why not. It walks the schema that the library has compiled, and
-// knows every keyword that translate writes.
+// checker decides whether values are valid, without explaining why not. It walks the schema that
+// the library has compiled, and handles every keyword that translate writes.
 //
-// The library alone is no choice. Values are validated at every change and are nearly always valid, but the library prepares
-// an explanation of every failure of every branch for every value: a valid megabyte takes it twelve times as long and 48 MB of
-// memory, where the checker allocates nothing (BenchmarkValidator1MB). Nor does it bound its work: a flood of wrong values takes
-// more memory than there is. docs/decisions/2026-11-22-bounded-validation.md has the alternatives. A copy serves one check.
+// The library's own validation is not used for this. Values are validated at every change and are
+// nearly always valid, but the library prepares an explanation of every failure of every branch for
+// every value: a valid megabyte takes it twelve times as long and 48 MB of memory, where the
+// checker allocates nothing (BenchmarkValidator1MB). Nor does it bound its work: a flood of wrong
+// values takes more memory than there is. docs/decisions/2026-11-22-bounded-validation.md lists the
+// alternatives.
+//
+// Work is counted in steps: one for each schema that is applied to a value, and more where a
+// keyword costs more than that. When the steps are used up, fits and matches return false, so the
+// caller must look at exhausted before it trusts an answer.
+//
+// A copy (begin) serves one check in one goroutine; the original is shared and never changed.
 type checker struct {
 	formats map[string]func(any) bool
 	costs   map[string]int // of patterns, as patternCost has them
@@ -29,7 +37,8 @@ type checker struct {
 }
 
 const (
-	// maxSteps bounds the time of a check: some seconds. Values of 4 MiB with a dozen alternatives for each need a tenth of it.
+	// maxSteps bounds the time of a check: some seconds. Values of 4 MiB with a dozen alternatives
+	// for each need a tenth of it.
 	maxSteps = 50_000_000
 	// maxNested bounds the stack: 100 levels of values, with a chain of references at each.
 	maxNested = 20_000
@@ -47,14 +56,16 @@ func (c *checker) spend(steps int) { c.steps -= steps }
 // exhausted reports that the limit of work was reached. No answer is valid then.
 func (c *checker) exhausted() bool { return c.steps <= 0 }
 
-// evaluated are the parts of one value that some schema has looked at, for unevaluatedProperties and unevaluatedItems. Nil collects
-// nothing.
+// evaluated are the parts of one value that some schema has evaluated, for unevaluatedProperties
+// and unevaluatedItems. Only schemas with these keywords need it: a nil *evaluated collects nothing
+// and costs nothing.
 type evaluated struct {
 	keys  map[string]struct{}
 	items int // the first of a list; no keyword evaluates others only
 }
 
-// nothingEvaluated makes the map at once and never replaces it, so that a small one needs no memory but the stack.
+// nothingEvaluated allocates the map at once and never replaces it, so that the compiler can keep a
+// small one on the stack.
 func nothingEvaluated() *evaluated { return &evaluated{keys: map[string]struct{}{}} }
 
 func (e *evaluated) add(key string) {
@@ -74,7 +85,8 @@ func (e *evaluated) has(key string) bool {
 	return ok
 }
 
-// fits reports whether a value is valid. seen collects what was evaluated.
+// fits reports whether a value is valid. seen collects what was evaluated; if the answer is no, its
+// content has no meaning.
 func (c *checker) fits(s *jsonschema.Schema, value any, seen *evaluated) bool {
 	c.steps--
 	if c.exhausted() {
@@ -83,6 +95,7 @@ func (c *checker) fits(s *jsonschema.Schema, value any, seen *evaluated) bool {
 	if s.Always != nil {
 		return *s.Always
 	}
+	// Too deep counts as too much work: the stack of a goroutine that overflows ends the process.
 	if c.depth == maxNested {
 		c.steps = 0
 		return false
@@ -92,6 +105,8 @@ func (c *checker) fits(s *jsonschema.Schema, value any, seen *evaluated) bool {
 		own = nothingEvaluated() // what sibling schemas evaluate does not count for it
 	}
 	c.depth++
+	// Cheap keywords come first, and unevaluated ones last: they need what the others have
+	// evaluated.
 	fits := fitsType(s.Types, value) && c.fitsEnum(s, value) && c.fitsFormat(s, value) &&
 		c.fitsContent(s, value, own) && c.fitsBranches(s, value, own) && c.fitsUnevaluated(s, value, own)
 	c.depth--
@@ -101,7 +116,7 @@ func (c *checker) fits(s *jsonschema.Schema, value any, seen *evaluated) bool {
 	return fits
 }
 
-// evaluate adds what one schema evaluated to what others did.
+// evaluate adds what one schema evaluated to what others did on the same value.
 func (c *checker) evaluate(seen, own *evaluated) {
 	if seen == nil {
 		return
@@ -113,7 +128,8 @@ func (c *checker) evaluate(seen, own *evaluated) {
 	seen.addItems(own.items)
 }
 
-// fitsType knows that 1.0 is an integer, as JSON Schema has it.
+// fitsType checks the type. A float64 without a fraction is an integer, as JSON Schema has it; the
+// trees of this package have such floats only above 2^53.
 func fitsType(types []string, value any) bool {
 	if len(types) == 0 {
 		return true
@@ -137,10 +153,13 @@ func fitsType(types []string, value any) bool {
 	return false
 }
 
+// fitsEnum checks enum and const.
 func (c *checker) fitsEnum(s *jsonschema.Schema, value any) bool {
 	return (len(s.Enum) == 0 || c.oneOf(s.Enum, value)) && (len(s.Constant) == 0 || c.oneOf(s.Constant, value))
 }
 
+// oneOf reports whether a value is in a list. A comparison that fails at the type costs about a
+// quarter of a step.
 func (c *checker) oneOf(list []any, value any) bool {
 	c.spend(len(list) / 4)
 	return slices.ContainsFunc(list, func(item any) bool { return c.same(item, value) })
@@ -149,6 +168,8 @@ func (c *checker) oneOf(list []any, value any) bool {
 // bytesPerStep is how much of a text is looked at in the time of a step, at least.
 const bytesPerStep = 32
 
+// fitsFormat checks a format. Those of formats() take precedence over those of the library; unknown
+// ones accept everything.
 func (c *checker) fitsFormat(s *jsonschema.Schema, value any) bool {
 	if s.Format == "" {
 		return true
@@ -163,7 +184,8 @@ func (c *checker) fitsFormat(s *jsonschema.Schema, value any) bool {
 	return check == nil || check(value)
 }
 
-// matches asks a pattern. The time is that of the text and of the pattern together.
+// matches applies a pattern. The time of a match grows with the length of the text times the size
+// of the pattern's program.
 func (c *checker) matches(pattern *regexp.Regexp, text string) bool {
 	c.spend(1 + len(text)*c.costs[pattern.String()]/bytesPerStep)
 	return !c.exhausted() && pattern.MatchString(text)
@@ -200,6 +222,7 @@ func fitsNumber(s *jsonschema.Schema, value any) bool {
 		isMultiple(s, value)
 }
 
+// isMultiple divides exactly: as a float, 0.3 would not be a multiple of 0.1.
 func isMultiple(s *jsonschema.Schema, value any) bool {
 	return s.MultipleOf == nil || new(big.Rat).Quo(rational(value), s.MultipleOf).IsInt()
 }
@@ -212,7 +235,7 @@ func isNumber(value any) bool {
 	return false
 }
 
-// rational reads a number the way it is written: 0.1 is a tenth.
+// rational returns a number as it is written: 0.1 is a tenth, not the float64 next to it.
 func rational(value any) *big.Rat {
 	number, ok := new(big.Rat).SetString(fmt.Sprint(value))
 	if !ok {
@@ -221,7 +244,8 @@ func rational(value any) *big.Rat {
 	return number
 }
 
-// compare a number with a limit, exactly. Most are small integers.
+// compare compares a number with a limit, exactly. Most are small integers, which need no
+// allocation.
 func compare(value any, limit *big.Rat) int {
 	if n, ok := value.(int64); ok && limit.IsInt() && limit.Num().IsInt64() {
 		switch l := limit.Num().Int64(); {
@@ -261,7 +285,7 @@ func (c *checker) fitsMap(s *jsonschema.Schema, m map[string]any, seen *evaluate
 	return c.fitsDependent(s, m, seen)
 }
 
-// fitsDependent checks what the presence of a key asks for.
+// fitsDependent checks what the presence of a key requires.
 func (c *checker) fitsDependent(s *jsonschema.Schema, m map[string]any, seen *evaluated) bool {
 	if s.DependentRequired == nil && s.DependentSchemas == nil {
 		return true
@@ -278,7 +302,8 @@ func (c *checker) fitsDependent(s *jsonschema.Schema, m map[string]any, seen *ev
 	return true
 }
 
-// fitsKey checks the value of one key with all schemas that name it, or with additionalProperties when none does.
+// fitsKey checks the value of one key with all schemas that name it, or with additionalProperties
+// when none does.
 func (c *checker) fitsKey(s *jsonschema.Schema, key string, value any, seen *evaluated) bool {
 	property, named := s.Properties[key]
 	if named && !c.fits(property, value, nil) {
@@ -293,6 +318,8 @@ func (c *checker) fitsKey(s *jsonschema.Schema, key string, value any, seen *eva
 			return false
 		}
 	}
+	// Only properties, patternProperties and additionalProperties evaluate a key; a key that no
+	// schema mentions stays unevaluated.
 	if named || s.AdditionalProperties != nil {
 		seen.add(key)
 	}
@@ -324,7 +351,7 @@ func (c *checker) fitsList(s *jsonschema.Schema, list []any, seen *evaluated) bo
 	return s.Contains == nil || within(c.containing(s, list), s.MinContains, s.MaxContains)
 }
 
-// itemSchema is what a schema says about the element at a position; nil for nothing.
+// itemSchema returns the schema for the element at a position; nil for none.
 func itemSchema(s *jsonschema.Schema, position int) *jsonschema.Schema {
 	switch items := s.Items.(type) {
 	case *jsonschema.Schema:
@@ -339,13 +366,15 @@ func itemSchema(s *jsonschema.Schema, position int) *jsonschema.Schema {
 	return nil
 }
 
-// positioned is the number of positions that have a schema of their own. additionalItems means something only with such a list.
+// positioned is the number of positions that have a schema of their own. additionalItems means
+// something only with such a list.
 func positioned(s *jsonschema.Schema) int {
 	items, _ := s.Items.([]*jsonschema.Schema)
 	return len(items)
 }
 
-// positions is how many elements of a list, from the first one on, a schema evaluates.
+// positions returns how many elements of a list, from the first one on, a schema evaluates: all
+// with one schema for all, or with additionalItems; else those that have a schema of their own.
 func positions(s *jsonschema.Schema, list []any) int {
 	switch items := s.Items.(type) {
 	case *jsonschema.Schema:
@@ -359,7 +388,8 @@ func positions(s *jsonschema.Schema, list []any) int {
 	return 0
 }
 
-// containing counts the elements that fit contains.
+// containing counts the elements that fit contains. It does not stop at the first one, because of
+// maxContains.
 func (c *checker) containing(s *jsonschema.Schema, list []any) int {
 	found := 0
 	for _, element := range list {
@@ -370,7 +400,8 @@ func (c *checker) containing(s *jsonschema.Schema, list []any) int {
 	return found
 }
 
-// fitsBranches checks what allOf, $ref and the others say about the same value.
+// fitsBranches checks the keywords that apply other schemas to the same value: $ref, allOf, anyOf,
+// oneOf, not and if.
 func (c *checker) fitsBranches(s *jsonschema.Schema, value any, seen *evaluated) bool {
 	if s.Ref != nil && !c.fits(s.Ref, value, seen) {
 		return false
@@ -399,7 +430,8 @@ func (c *checker) fitsBranches(s *jsonschema.Schema, value any, seen *evaluated)
 	return consequence == nil || c.fits(consequence, value, seen)
 }
 
-// count returns how many branches fit. The keys that they evaluate count only then.
+// count returns how many branches fit. It tries all of them even when one is enough: the keys that
+// each of them evaluates count.
 func (c *checker) count(branches []*jsonschema.Schema, value any, seen *evaluated) int {
 	fitting := 0
 	for _, branch := range branches {
@@ -410,7 +442,7 @@ func (c *checker) count(branches []*jsonschema.Schema, value any, seen *evaluate
 	return fitting
 }
 
-// attempt checks a branch that need not fit.
+// attempt checks a branch that need not fit. What it evaluates is added to seen only when it fits.
 func (c *checker) attempt(branch *jsonschema.Schema, value any, seen *evaluated) bool {
 	if seen == nil {
 		return c.fits(branch, value, nil)
@@ -423,6 +455,8 @@ func (c *checker) attempt(branch *jsonschema.Schema, value any, seen *evaluated)
 	return true
 }
 
+// fitsUnevaluated checks what remains after all other keywords. seen is never nil when the schema
+// has one of the two keywords (see fits).
 func (c *checker) fitsUnevaluated(s *jsonschema.Schema, value any, seen *evaluated) bool {
 	switch v := value.(type) {
 	case map[string]any:

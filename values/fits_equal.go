@@ -7,8 +7,10 @@ import (
 	"strings"
 )
 
-// same reports whether two values are equal in the sense of enum, const and uniqueItems: numbers by what they stand for, however
-// they are written and in whatever type they are kept, maps whatever their order.
+// same reports whether two values are equal in the sense of enum, const and uniqueItems: numbers by
+// their value, regardless of how they are written and of their Go type, maps regardless of their
+// order. Its cost is counted per element; an exhausted checker still gets an answer, which its
+// caller discards.
 func (c *checker) same(a, b any) bool {
 	switch a := a.(type) {
 	case []any:
@@ -39,13 +41,14 @@ func (c *checker) same(a, b any) bool {
 		return sameNumber(a, b)
 	}
 	switch b.(type) {
-	case []any, map[string]any: // which Go cannot compare
+	case []any, map[string]any: // == would panic
 		return false
 	}
 	return a == b
 }
 
-// unique reports whether no two elements of a list are the same, in linear time.
+// unique reports whether no two elements of a list are the same, in linear time: a list of 4 MiB
+// may have a hundred thousand elements.
 func (c *checker) unique(list []any) bool {
 	if len(list) < 2 {
 		return true
@@ -55,7 +58,9 @@ func (c *checker) unique(list []any) bool {
 	for i, element := range list {
 		h.Reset()
 		c.hash(&h, element)
-		for sum := h.Sum64(); ; sum++ { // the next one, if different values have the same hash
+		// Different values may have the same hash: then the next free number is used. The seed is
+		// random, so values cannot be chosen to collide.
+		for sum := h.Sum64(); ; sum++ {
 			other, known := seen[sum]
 			if !known {
 				seen[sum] = i
@@ -69,8 +74,9 @@ func (c *checker) unique(list []any) bool {
 	return true
 }
 
-// hash writes a value so that only what is the same gives the same bytes: with kinds and lengths, and maps as sums of the hashes of
-// their entries, which need no order.
+// hash writes a value so that values that are not the same give different bytes, with kinds and
+// lengths, and values that are the same give equal ones. A map is the sum of the hashes of its
+// entries, which does not depend on their order.
 func (c *checker) hash(h *maphash.Hash, value any) {
 	c.spend(1)
 	switch v := value.(type) {
@@ -103,20 +109,23 @@ func (c *checker) hash(h *maphash.Hash, value any) {
 	}
 }
 
+// writeText writes a text with its length, so that ["ab", "c"] and ["a", "bc"] differ.
 func writeText(h *maphash.Hash, kind byte, text string) {
 	h.WriteByte(kind)
 	h.WriteString(strconv.Itoa(len(text)) + ":")
 	h.WriteString(text)
 }
 
-// decimal is a number as it is written, in one way only: 0.digits times ten to the exponent. Zero has no digits.
+// decimal is a number in a form that is unique to its value: 0.digits times ten to the exponent.
+// Zero has no digits and is never negative.
 type decimal struct {
 	negative bool
 	digits   string // without zeros at both ends
 	exponent int
 }
 
-// sameNumber compares what is written: 0.1 is a tenth.
+// sameNumber compares numbers as they are written: 0.1 is a tenth. Two integers, the usual case,
+// are compared without texts.
 func sameNumber(a, b any) bool {
 	if a, ok := a.(int64); ok {
 		if b, ok := b.(int64); ok {

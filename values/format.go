@@ -10,14 +10,16 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// Format is a kind of document that the operator itself defines, such as the configuration of a hook, with its
-// JSON Schema (draft 7). Its documents are small, and are read once: the library validates them.
+// Format is a kind of document that the operator itself defines, such as the configuration of a
+// hook, with its JSON Schema (draft 7). Its documents are small, and are read once: the library
+// validates them.
 type Format struct {
 	compiled *jsonschema.Schema
 	source   any
 }
 
-// Misfit is one thing in a document that the schema of its format does not allow.
+// Misfit is one thing in a document that the schema of its format does not allow. The caller words
+// it (hooks/schema.go), because Message names keywords that authors of documents need not know.
 type Misfit struct {
 	At      []string       // the keys and positions that lead to it
 	Rule    map[string]any // the part of the schema that is offended
@@ -25,7 +27,7 @@ type Misfit struct {
 	Message string         // in the words of the library
 }
 
-// NewFormat compiles a schema. An error names what the schema is of.
+// NewFormat compiles a schema. of names the kind of document in errors.
 func NewFormat(of string, schema []byte) (*Format, error) {
 	const name = "format.json"
 	compiler := jsonschema.NewCompiler()
@@ -41,8 +43,8 @@ func NewFormat(of string, schema []byte) (*Format, error) {
 	return f, nil
 }
 
-// Misfits lists all that is wrong with a document. The error is not about the document but means that it
-// could not be checked.
+// Misfits lists everything that is wrong with a document; none means that it is valid. An error
+// means that the document could not be checked.
 func (f *Format) Misfits(document any) ([]Misfit, error) {
 	var invalid *jsonschema.ValidationError
 	if err := f.compiled.Validate(document); !errors.As(err, &invalid) {
@@ -51,7 +53,8 @@ func (f *Format) Misfits(document any) ([]Misfit, error) {
 	return f.leaves(invalid), nil
 }
 
-// leaves are the errors that name a keyword; the others only say that something below them is wrong.
+// leaves are the errors that name a keyword; the others only say that something below them is
+// wrong.
 func (f *Format) leaves(e *jsonschema.ValidationError) (all []Misfit) {
 	for _, cause := range e.Causes {
 		all = append(all, f.leaves(cause)...)

@@ -9,19 +9,21 @@ import (
 	"strings"
 )
 
-// minHidden is the length below which a text is not looked for in others: to replace "admin" or "1" everywhere would destroy
-// what is shown and hide nothing.
+// minHidden is the length below which a text is not searched for in others: to replace "admin" or
+// "1" everywhere would destroy what is shown and hide nothing (J9).
 const minHidden = 6
 
-// minHiddenLine is that of a line of a longer text, which may be printed indented, or alone; minHiddenWord that of a line
-// that looks like a password: one word with letters and digits. Shorter lines of files are words such as "enabled: true".
+// minHiddenLine is the same for a line of a longer text, which may be printed indented, or alone;
+// minHiddenWord for a line that looks like a password: one word with letters and digits. Shorter
+// lines of files are words such as "enabled: true".
 const minHiddenLine, minHiddenWord = 16, 8
 
-// Hider replaces known secrets in texts, wherever they stand: as they are, in base64, and as JSON, YAML and URLs quote them. It
-// is immutable; nil hides nothing.
+// Hider replaces known secrets in texts, wherever they occur: as they are, in base64, and as JSON,
+// YAML, HTML and URLs quote them (J9). It may miss a secret inside of a longer base64 text, where
+// its letters depend on its position. It is immutable; a nil Hider hides nothing.
 type Hider struct{ replacer *strings.Replacer }
 
-// NewHider makes one for some secrets.
+// NewHider returns a Hider for some secrets; nil if none of them is long enough.
 func NewHider(secrets []string) *Hider {
 	forms := map[string]bool{}
 	for _, secret := range secrets {
@@ -38,7 +40,8 @@ func NewHider(secrets []string) *Hider {
 		return nil
 	}
 	all := sortedKeys(forms)
-	// The first one that fits wins, so that a secret with another one in it goes as a whole.
+	// The replacer tries the pairs in their order. The longest come first, so that a secret that
+	// contains another one is replaced as a whole.
 	slices.SortStableFunc(all, func(a, b string) int { return len(b) - len(a) })
 	pairs := make([]string, 0, 2*len(all))
 	for _, form := range all {
@@ -47,6 +50,8 @@ func NewHider(secrets []string) *Hider {
 	return &Hider{strings.NewReplacer(pairs...)}
 }
 
+// longLines returns the parts of a secret that may appear alone: of a text of several lines, those
+// that are long enough or look like passwords.
 func longLines(text string) []string {
 	if !strings.Contains(strings.TrimSpace(text), "\n") {
 		return []string{strings.TrimSpace(text)}
@@ -65,6 +70,9 @@ func passwordLike(line string) bool {
 	return len(line) >= minHiddenWord && !strings.ContainsAny(line, " \t") && strings.ContainsAny(line, letters) && strings.ContainsAny(line, digits)
 }
 
+// formsOf returns the ways in which a text may be written: plain, base64, in a URL, in single
+// quotes of YAML, in HTML, and in JSON with and without the escapes for HTML. Forms that are the
+// same are harmless.
 func formsOf(text string) []string {
 	forms := []string{text, base64.StdEncoding.EncodeToString([]byte(text)), url.QueryEscape(text), url.PathEscape(text), strings.ReplaceAll(text, "'", "''"), inHTML(text)}
 	var plain strings.Builder
@@ -84,7 +92,7 @@ func inHTML(text string) string {
 	return strings.ReplaceAll(html.EscapeString(text), "+", "&#43;")
 }
 
-// Text gives the text without the secrets.
+// Text returns the text without the secrets.
 func (h *Hider) Text(text string) string {
 	if h == nil {
 		return text
@@ -92,7 +100,8 @@ func (h *Hider) Text(text string) string {
 	return h.replacer.Replace(text)
 }
 
-// Tree gives the tree without the secrets, also those in keys.
+// Tree returns the tree without the secrets, also those in keys. A number is hidden only if all of
+// it is a secret: inside of a number a replacement would change what it says.
 func (h *Hider) Tree(tree any) any {
 	if h == nil {
 		return tree

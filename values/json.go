@@ -17,8 +17,9 @@ import (
 	"unicode/utf8"
 )
 
-// ParseJSON reads exactly one JSON value into a tree. Integers stay integers, whatever their size (D4); numbers beyond the
-// range of a float64 are refused, and what is larger than 4 MiB or nested more than 100 deep (D39).
+// ParseJSON reads exactly one JSON value into a tree. Integers stay integers, whatever their size
+// (D4). It refuses numbers beyond the range of a float64, and values that are larger than 4 MiB or
+// nested more than 100 levels deep (D39). Of duplicate keys the last one wins.
 func ParseJSON(data []byte) (any, error) {
 	if err := checkText(data); err != nil {
 		return nil, err
@@ -35,7 +36,8 @@ func ParseJSON(data []byte) (any, error) {
 	return normalise(raw, 0)
 }
 
-// jsonError adds the line to an error of the decoder.
+// jsonError adds the line to an error of the decoder. Syntax errors have an offset of their own;
+// the decoder's is that of the last token that it read.
 func jsonError(data []byte, decoder *json.Decoder, err error) error {
 	offset := decoder.InputOffset()
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
@@ -47,7 +49,9 @@ func jsonError(data []byte, decoder *json.Decoder, err error) error {
 	return fmt.Errorf("line %d: %w", lineAt(data, offset), err)
 }
 
-// upTo quotes the text before a mistake, up to the character that is wrong. Texts that are values may be secrets (D38).
+// upTo quotes the line of a mistake up to the character that is wrong. It hides all texts in it but
+// keys and the names of operations and paths, because values may be secrets (D38). Of a line that
+// is too long it quotes nothing: its last 200 bytes may begin in the middle of a secret.
 func upTo(data []byte, err error) string {
 	var syntax *json.SyntaxError
 	if !errors.As(err, &syntax) || syntax.Offset <= 0 || syntax.Offset > int64(len(data)) {
@@ -56,7 +60,7 @@ func upTo(data []byte, err error) string {
 	const longest = 200 // bytes
 	before := data[:syntax.Offset]
 	line := string(before[bytes.LastIndexByte(before, '\n')+1:])
-	if len(line) > longest { // it may begin in the middle of a secret
+	if len(line) > longest {
 		return ""
 	}
 	texts := regexp.MustCompile(`"(?:op|path|from)"\s*:\s*"[^"\\]*"|"[^"\\]*"\s*:|"(?:[^"\\]|\\.)*"?`)
@@ -76,8 +80,9 @@ func lineAt(data []byte, offset int64) int {
 	return 1 + bytes.Count(data[:offset], []byte{'\n'})
 }
 
-// normalise turns the json.Numbers of a freshly decoded value into the numbers of a tree. It writes into its argument,
-// which is not shared yet. above is how many lists and maps are around it.
+// normalise converts the json.Numbers of a freshly decoded value into the numbers of a tree. It
+// writes into its argument, which is not shared yet. above is the number of lists and maps around
+// the value; the decoder's own limit of 10,000 levels is too high for the recursions that follow.
 func normalise(raw any, above int) (any, error) {
 	switch v := raw.(type) {
 	case map[string]any:
@@ -108,7 +113,8 @@ func normalise(raw any, above int) (any, error) {
 	return raw, nil
 }
 
-// number converts the text of a JSON number.
+// number converts the text of a JSON number. An integer beyond int64 stays text, because a float64
+// would lose digits.
 func number(text string) (any, error) {
 	if !strings.ContainsAny(text, ".eE") {
 		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -126,7 +132,7 @@ func number(text string) (any, error) {
 	return float(f), nil
 }
 
-// float gives the tree of a float64: an int64 when it has no fraction and was exact.
+// float returns the tree of a float64: an int64 if it stands for exactly one integer.
 func float(f float64) any {
 	if isIntegral(f) {
 		return int64(f)
@@ -134,13 +140,14 @@ func float(f float64) any {
 	return f
 }
 
-// isIntegral reports whether a float64 stands for exactly one integer. Above 2^53 it may stand for several.
+// isIntegral reports whether a float64 stands for exactly one integer. Above 2^53 it may stand for
+// several.
 func isIntegral(f float64) bool {
 	return f == math.Trunc(f) && math.Abs(f) <= 1<<53
 }
 
-// JSON writes a tree in canonical form: keys sorted, no white space, no HTML escaping, integers without exponent. Equal
-// trees give equal bytes.
+// JSON writes a tree in canonical form: keys sorted, no white space, no HTML escaping, integers
+// without exponent. Equal trees give equal bytes.
 func JSON(tree any) ([]byte, error) {
 	return appendJSON(nil, tree)
 }
@@ -151,14 +158,16 @@ func appendJSON(out []byte, tree any) ([]byte, error) {
 	return w.out, err
 }
 
-// jsonWriter is written by hand: encoding/json writes 1e+06 for floats like that and knows no canonical form of them.
+// jsonWriter writes canonical JSON. encoding/json is no choice: it writes 1e+06 for such floats and
+// has no canonical form for them.
 type jsonWriter struct {
 	out []byte
-	// sink takes what was written, piece by piece; nil = all of it stays in out. It is a hash, which never fails.
+	// sink receives the output piece by piece, so that a checksum needs no memory for the whole
+	// text. A nil sink leaves everything in out. It is a hash, which never fails.
 	sink hash.Hash
 }
 
-// sinkAfter is how many bytes are collected for the sink.
+// sinkAfter is the number of bytes that are collected before they go to the sink.
 const sinkAfter = 32 << 10
 
 func (w *jsonWriter) write(tree any) error {
@@ -231,7 +240,8 @@ func (w *jsonWriter) writeMap(m map[string]any) error {
 	return nil
 }
 
-// appendFloat writes huge integral floats with an exponent, so that they are read as floats again.
+// appendFloat writes huge integral floats with an exponent: without one they would be read as
+// integers again. Tiny numbers have an exponent because they would be long without it.
 func appendFloat(out []byte, f float64) ([]byte, error) {
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):
@@ -246,7 +256,8 @@ func appendFloat(out []byte, f float64) ([]byte, error) {
 
 const hexDigits = "0123456789abcdef"
 
-// appendString quotes a text. Bytes that are not UTF-8 become the replacement character, as in encoding/json.
+// appendString quotes a text. Bytes that are not UTF-8 become the replacement character, as in
+// encoding/json.
 func appendString(out []byte, s string) []byte {
 	out = append(out, '"')
 	plain := 0 // start of the run that can be copied as it is
@@ -288,9 +299,9 @@ func appendEscape(out []byte, c byte) []byte {
 	return append(out, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 }
 
-// Checksum is the hexadecimal SHA-256 of the canonical JSON of a tree. Two trees have the same checksum exactly when they
-// hold the same values; "changed" in the rules of the lifecycle means that the checksum changed (D27). The text goes into the
-// hash piece by piece: it would be as large as all values together.
+// Checksum returns the hexadecimal SHA-256 of the canonical JSON of a tree. Two trees have the same
+// checksum exactly when they hold the same values; "changed" in the rules of the lifecycle means
+// that the checksum changed (D27).
 func Checksum(tree any) string {
 	w := jsonWriter{sink: sha256.New()}
 	if err := w.write(tree); err != nil {

@@ -8,22 +8,29 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What comes in from outside is bounded before anything is made of it (D39). A ConfigMap has at most 1 MiB, but its aliases can
-// stand for more than there is memory, and each level of nesting makes all lines below it longer when they are written.
+// Everything that comes from outside is bounded before it is expanded (D39). A ConfigMap has at
+// most 1 MiB, but its aliases can describe more than there is memory, and each level of nesting
+// makes all lines below it longer when they are written.
 const (
-	maxSize = 4 << 20 // bytes of a document, or of a section after a patch, as measure counts them
+	// maxSize bounds a document, and a section after a patch, in bytes as measure counts them.
+	maxSize = 4 << 20
 	// maxFilled bounds what defaults add to a section, in bytes.
 	maxFilled = 16 << 20
-	// maxDigits bounds integers. A float64 has 309 digits at most, and arithmetic with a million of them takes seconds.
+	// maxDigits bounds integers. A float64 has 309 digits at most, and arithmetic with a million of
+	// them takes seconds.
 	maxDigits = 1000
-	maxDepth  = 100 // lists and maps inside of each other
-	// maxOperations bounds a patch: each can move all elements of a list, or look at all operations before it.
+	// maxDepth bounds how deep lists and maps are nested: functions of this package recurse along
+	// them, and so do templates.
+	maxDepth = 100 // lists and maps inside of each other
+	// maxOperations bounds a patch: each can move all elements of a list, or look at all operations
+	// before it.
 	maxOperations = 20_000
 	// maxProblems bounds what is reported about one text: it may hold nothing but mistakes.
 	maxProblems = 100
 	// maxWord bounds how much of a text is repeated in a message.
 	maxWord = 100
-	// maxMessage bounds what is reported about one value, in bytes: a schema may have any number of alternatives.
+	// maxMessage bounds what is reported about one value, in bytes: a schema may have any number of
+	// alternatives.
 	maxMessage = 8 << 10
 	// maxExplanation bounds all that is reported about one section, in bytes.
 	maxExplanation = 256 << 10
@@ -31,8 +38,9 @@ const (
 	maxElement = 256
 )
 
-// overhead is what each value and key counts in addition to its text, in bytes. In memory it takes about that, and a hundred thousand
-// short values that do not fit a schema would take hundreds of megabytes to say so.
+// overhead is what each value and key counts in addition to its text, in bytes. It is about what
+// they take in memory. Without it, a hundred thousand short values would be small, but to report
+// that none of them fits its schema would take hundreds of megabytes.
 const overhead = 32
 
 var (
@@ -47,7 +55,8 @@ var (
 // checkText refuses a text that cannot be within the limits, before it is parsed.
 func checkText(text []byte) error { return CheckSize(int64(len(text))) }
 
-// CheckSize refuses a text of so many bytes when it is larger than values and schemas may be, before it is read.
+// CheckSize refuses a text of so many bytes if it is larger than values and schemas may be. Callers
+// use it before they read a file.
 func CheckSize(bytes int64) error {
 	if bytes > maxSize {
 		return fmt.Errorf("the text has %d bytes, more than %d MiB; make it smaller", bytes, maxSize>>20)
@@ -55,7 +64,9 @@ func CheckSize(bytes int64) error {
 	return nil
 }
 
-// measure gives the size of a tree, its texts and an overhead for each value and key, and how many lists and maps are inside of each other.
+// measure returns the size of a tree, which is that of its texts plus an overhead for each value
+// and key, and its depth. A subtree that several places share counts at each of them, as it will be
+// written.
 func measure(tree any) (size, depth int) {
 	size = overhead
 	below := func(child any) {
@@ -82,10 +93,10 @@ func measure(tree any) (size, depth int) {
 	return size, depth
 }
 
-// brief cuts a text for a message.
+// brief shortens a text for a message.
 func brief(text string) string { return shorten(text, maxWord) }
 
-// shorten cuts a text after some bytes.
+// shorten cuts a text after a number of bytes, not in the middle of a character.
 func shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -93,7 +104,8 @@ func shorten(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
-// placeOf words where in a document a node is, like a.b[2]; the beginning is enough, for messages name the line, too.
+// placeOf returns where in a document a node is, like a.b[2]. The first elements are enough,
+// because messages also name the line.
 func placeOf(document, wanted *yaml.Node) string {
 	const enough = 5
 	elements, _ := pathTo(document, wanted)
@@ -103,7 +115,8 @@ func placeOf(document, wanted *yaml.Node) string {
 	return strings.TrimPrefix(strings.Join(elements, ""), ".")
 }
 
-// pathTo gives the elements on the way from a node to another one below it.
+// pathTo returns the elements on the way from a node to another one below it. It does not follow
+// aliases, so it comes to an end.
 func pathTo(node, wanted *yaml.Node) ([]string, bool) {
 	if node == wanted {
 		return nil, true
@@ -123,8 +136,9 @@ func pathTo(node, wanted *yaml.Node) ([]string, bool) {
 	return nil, false
 }
 
-// extent is by how much the operations can make a section grow, which is about what they hold. It refuses what would be nested
-// too deep in the section.
+// extent returns by how much the operations can make a section grow at most, which is about the
+// size of their values. It returns errTooDeep for a value that would be nested too deep at its
+// path.
 func (p Patch) extent() (size int, err error) {
 	for _, operation := range p {
 		valueSize, depth := measure(operation.Value)
@@ -136,8 +150,10 @@ func (p Patch) extent() (size int, err error) {
 	return size, nil
 }
 
-// grown gives the size of a section after operations: at most what is known, when that is within the limit, else exactly. Above
-// the limit a section may shrink, but not grow: files and ConfigMap together may have brought it there.
+// grown returns an upper bound of the size of a section after operations. It adds up bounds as long
+// as the sum is within the limit, and measures the section only beyond it, so that a small patch of
+// a large section costs little. Above the limit a section may shrink but not grow: files and
+// ConfigMap together may have made it that large.
 func grown(before int, operations Patch, after any) (int, error) {
 	added, err := operations.extent()
 	if err != nil || before+added <= maxSize {

@@ -2,12 +2,13 @@ package values
 
 import "fmt"
 
-// NoResourceReconciliation is the mode of maintenance in which the hooks of a module go on while its release is left as it is:
-// nothing is installed, upgraded, healed or deleted (H15). It is the only one.
+// NoResourceReconciliation is the mode of maintenance in which the hooks of a module go on while
+// its release is left as it is: nothing is installed, upgraded, healed or deleted (H15). It is the
+// only one.
 const NoResourceReconciliation = "NoResourceReconciliation"
 
-// Suspended is the mode in which neither the release nor the hooks of a module go on (H27). A person asks for it by an object of
-// kind Module, never by the ConfigMap.
+// Suspended is the mode in which a module neither changes its release nor runs its hooks (H27). A
+// person requests it by an object of kind Module; the ConfigMap cannot contain it.
 const Suspended = "Suspended"
 
 // addMaintenance reads a mode. An empty text is none: it takes back what a weaker file says.

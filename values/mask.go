@@ -2,12 +2,14 @@ package values
 
 import "maps"
 
-// Mask gives a tree with everything hidden that looks like a secret; with all, every text and number in it (D38).
+// Mask returns a tree with everything hidden that looks like a secret; with all, every text and
+// number in it (D38).
 func Mask(tree any, all bool) any { return hide(tree, all) }
 
-// MaskObject gives a Kubernetes object without what is or looks like a secret: the content of a Secret, what stands below keys
-// that look like those of secrets, the values of environment variables whose names do, arguments of commands, URLs and lines of
-// texts with passwords, and the copy of the object that kubectl keeps in an annotation. What only says where a secret lies stays.
+// MaskObject returns a Kubernetes object without what is or looks like a secret: the content of a
+// Secret, values below keys that look like those of secrets, the values of environment variables
+// with such names, arguments of commands, URLs and lines of texts with passwords, and the copy of
+// the object that kubectl keeps in an annotation. References to secrets stay.
 func MaskObject(object any) any {
 	o, ok := object.(map[string]any)
 	if !ok {
@@ -27,13 +29,13 @@ func MaskObject(object any) any {
 	return out
 }
 
-// Object gives a Kubernetes object as MaskObject does, and without the known secrets.
+// Object returns a Kubernetes object masked as MaskObject does, and without the known secrets.
 func (h *Hider) Object(object map[string]any) map[string]any {
 	masked, _ := h.Tree(MaskObject(object)).(map[string]any)
 	return masked
 }
 
-// maskMetadata looks at annotations only: names are no secrets, whatever they look like.
+// maskMetadata masks annotations only. Names and labels are no secrets, even if they look like one.
 func maskMetadata(metadata any) any {
 	const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 	m, _ := metadata.(map[string]any)
@@ -49,8 +51,8 @@ func maskMetadata(metadata any) any {
 	return m
 }
 
-// maskParts is hide for parts of objects: lists of names and values are understood, as those of environment variables, and
-// references are left alone.
+// maskParts is hide for parts of objects. It understands lists of names and values, such as
+// environment variables, and arguments of commands, and keeps references.
 func maskParts(tree any, secret bool) any {
 	switch v := tree.(type) {
 	case map[string]any:
@@ -71,7 +73,7 @@ func maskParts(tree any, secret bool) any {
 	return hide(tree, secret)
 }
 
-// refers recognizes what only says where a secret lies, or only sounds like one.
+// refers recognizes keys that only reference a secret, or merely look like it.
 func refers(key string, child any) bool {
 	switch key {
 	case "secretName", "topologyKey":

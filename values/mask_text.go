@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Inside a text a secret is recognized by what stands before it. The words are fewer than those of looksSecret: much of what a text has
-// "key" in is none.
+// credential matches names of secrets inside of a text. They are fewer than those of looksSecret:
+// much of what has "key" in a text is no secret, and hiding it would make texts useless.
 const credential = `(?:pass|pwd|secret|token|credential|api[_-]?key|access[_-]?key|private[_-]?key|dsn)[\w.-]*`
 
 var (
@@ -19,13 +19,16 @@ var (
 	credentialPair = regexp.MustCompile(`(?i)([\w.-]*` + credential + `)(=|["']\s*:\s*)("(?:[^"\\]|\\.)*"|'[^']*'|[^\s"'&;,{}]+)`)
 	// privateKey is one in PEM, also without its end.
 	privateKey = regexp.MustCompile(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----)\s.*?(?:\s*(-----END [A-Z0-9 ]*PRIVATE KEY-----)|$)`)
-	// credentialBlock is the first line of a text of several lines in YAML, whose indentation says how far it goes.
+	// credentialBlock is the first line of a text of several lines in YAML, whose indentation says
+	// how far it goes.
 	credentialBlock = regexp.MustCompile(`(?i)^(\s*(?:- +)?)["']?((?:[\w.][\w.-]*)?` + credential + `)["']?[ \t]*:[ \t]*[|>][-+0-9]*[ \t]*$`)
 	// credentialLine is a line of a configuration file: name = value, or name: value.
 	credentialLine = regexp.MustCompile(`(?im)^(\s*(?:- +|export +|set +)?["']?(?:[\w.][\w.-]*)?` + credential + `)(["']?[ \t]*[:=][ \t]*)(\S[^\n]*)$`)
 )
 
-// hideCredentials hides what looks like a secret inside of a text, and leaves the rest.
+// hideCredentials hides what looks like a secret inside of a text and keeps the rest. The order
+// matters: keys and blocks span several lines, which the patterns for single lines would tear
+// apart.
 func hideCredentials(text string) string {
 	text = privateKey.ReplaceAllString(text, "${1}\n"+Hidden+"\n${2}")
 	if !strings.ContainsAny(text, ":=") {
@@ -50,7 +53,8 @@ func hideCredentials(text string) string {
 	return text
 }
 
-// hideBlocks hides the lines of YAML that belong to the name of a secret above them.
+// hideBlocks hides the lines of YAML block scalars whose key is the name of a secret. A block ends
+// at the first line that is not indented more than its key.
 func hideBlocks(text string) string {
 	if !strings.ContainsAny(text, "|>") {
 		return text
@@ -73,7 +77,9 @@ func hideBlocks(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// pointsElsewhere reports whether a value only says where a secret lies, or that there is one.
+// pointsElsewhere reports whether a value is not a secret although its name says so: the name is
+// that of a file, path, reference and so on, or the value is a variable, a template, empty or a
+// flag.
 func pointsElsewhere(name, value string) bool {
 	name = strings.ToLower(name)
 	for _, ending := range []string{"file", "path", "dir", "name", "ref", "url", "ttl"} {
@@ -88,7 +94,8 @@ func pointsElsewhere(name, value string) bool {
 	return slices.Contains([]string{"true", "false", "yes", "no", "on", "off", "null", "none"}, strings.ToLower(value))
 }
 
-// asksForCredential reports whether an argument of a command is followed by a secret: --password, as a word of its own.
+// asksForCredential reports whether the next argument of a command is a secret, as after --password
+// as a word of its own.
 func asksForCredential(argument any) bool {
 	text, _ := argument.(string)
 	if !strings.HasPrefix(text, "-") || strings.ContainsAny(text, "= ") {

@@ -2,10 +2,10 @@ package values
 
 import "maps"
 
-// Merge lays trees on top of each other; the later one wins (D6). Maps are merged key by key at every depth, lists and
-// scalars are replaced as a whole. A nil layer is absent; an explicit null inside a map is a value and stays, since Helm
-// would otherwise never see the author's wish to unset something. The arguments are not changed; the result shares their
-// subtrees.
+// Merge merges trees; the later one wins (D6). Maps are merged key by key at every depth, lists and
+// scalars are replaced as a whole. A nil layer is absent; an explicit null inside of a map is a
+// value and stays, because Helm removes a value of the chart for it. The arguments are not changed;
+// the result shares their subtrees.
 func Merge(layers ...any) any {
 	var merged any
 	for _, layer := range layers {
@@ -16,7 +16,7 @@ func Merge(layers ...any) any {
 	return merged
 }
 
-// mergeTwo copies a map only when both sides have something to say.
+// mergeTwo copies a map only if both sides have keys: many layers are empty.
 func mergeTwo(lower, upper any) any {
 	below, ok := lower.(map[string]any)
 	if !ok {

@@ -14,8 +14,9 @@ const (
 	enabledModulesKey = "enabledModules" // computed when values are written for a hook, never stored (D9)
 )
 
-// Key turns the name of a module, written-like-this, into the key of its section, writtenLikeThis (A6). Names that cannot be
-// turned back into themselves are refused, because two of them could share one key; the error proposes the right name.
+// Key converts the name of a module, written-like-this, into the key of its section,
+// writtenLikeThis (A6). It refuses names that cannot be converted back, because two of them could
+// share one key; the error proposes the right name.
 func Key(moduleName string) (string, error) {
 	if !isKebab(moduleName) {
 		return "", nameError(moduleName)
@@ -36,7 +37,8 @@ func Key(moduleName string) (string, error) {
 	}
 }
 
-// isKebab accepts words of lower-case letters and digits, each beginning with a letter, joined by single dashes.
+// isKebab accepts words of lower-case letters and digits, each beginning with a letter, joined by
+// single dashes. With a digit at the beginning of a word, a-1 and a1 would have the same key.
 func isKebab(name string) bool {
 	atWordStart := true
 	for _, c := range name {
@@ -53,7 +55,7 @@ func isKebab(name string) bool {
 	return !atWordStart
 }
 
-// nameError says what a name must look like, and proposes one when it can be guessed.
+// nameError explains what a name must look like, and proposes one when it can be guessed.
 func nameError(name string) error {
 	if proposal := kebab(name); isKebab(proposal) {
 		return fmt.Errorf("module name %q must be words of lower-case letters and digits joined by dashes, each beginning with a letter; rename the module to %q", name, proposal)
@@ -61,7 +63,8 @@ func nameError(name string) error {
 	return fmt.Errorf("module name %q must be words of lower-case letters and digits joined by dashes, each beginning with a letter", name)
 }
 
-// kebab guesses what the author of a wrong name meant: MyModule, my_module, my--module are my-module; module-2 is module2.
+// kebab guesses what the author of a wrong name meant: MyModule, my_module, my--module are
+// my-module; module-2 is module2.
 func kebab(name string) string {
 	var out []byte
 	afterSmall := false // the last character was a lower-case letter or a digit
@@ -95,7 +98,8 @@ func kebab(name string) string {
 	return strings.Trim(string(out), "-")
 }
 
-// camelToName is the inverse of Key.
+// camelToName is the inverse of Key for the keys that Key returns; for other texts the result means
+// nothing.
 func camelToName(key string) string {
 	var out strings.Builder
 	for _, c := range key {
@@ -108,7 +112,7 @@ func camelToName(key string) string {
 	return out.String()
 }
 
-// isKey reports whether a text can be the key of a module's section: Key gives it for some name.
+// isKey reports whether a text can be the key of a module's section: Key returns it for some name.
 func isKey(key string) bool {
 	made, err := Key(camelToName(key))
 	return err == nil && made == key
@@ -120,13 +124,15 @@ func FlagKey(key string) string { return key + flagSuffix }
 // MaintenanceKey is the key that puts a module into maintenance (A7).
 func MaintenanceKey(key string) string { return key + maintenanceSuffix }
 
-// flagOwner gives the section key that a key like someModuleEnabled speaks about.
+// flagOwner returns the key of the section that a flag such as someModuleEnabled belongs to.
 func flagOwner(key string) (string, bool) { return ownerOf(key, flagSuffix) }
 
-// maintenanceOwner gives the section key that a key like someModuleMaintenance speaks about.
+// maintenanceOwner returns the key of the section that a key such as someModuleMaintenance belongs
+// to.
 func maintenanceOwner(key string) (string, bool) { return ownerOf(key, maintenanceSuffix) }
 
-// ownerOf cuts the suffix off and checks that a section key is left: "globalEnabled" and "Enabled" belong to no module.
+// ownerOf cuts the suffix and checks that the key of a module is left: "globalEnabled" and
+// "Enabled" belong to no module.
 func ownerOf(key, suffix string) (string, bool) {
 	owner, found := strings.CutSuffix(key, suffix)
 	return owner, found && isKey(owner)

@@ -2,8 +2,9 @@ package values
 
 import "strings"
 
-// Near is the known name that was probably meant, or "": one that the name is a part of,
-// or that differs by a few letters.
+// Near returns the known name that was probably meant, or "": the first one that contains the name,
+// or else the one that differs in the fewest letters, up to a third of the name's length plus one.
+// It suits names of modules, which people shorten.
 func Near(name string, known []string) string {
 	if len(name) >= 3 {
 		for _, candidate := range known {
@@ -33,7 +34,8 @@ func NearFlag(flag string, known []string) string {
 	return ""
 }
 
-// NearestFlag and NearestMaintenance are Nearest for flags and for maintenance keys: what all of them end with does not count.
+// NearestFlag and NearestMaintenance are Nearest for flags and for maintenance keys: what all of
+// them end with does not count.
 func NearestFlag(key string, known []string) string { return nearestWith(flagSuffix, key, known) }
 
 // NearestMaintenance is described with NearestFlag.
@@ -52,8 +54,9 @@ func nearestWith(suffix, key string, known []string) string {
 	return ""
 }
 
-// Nearest is Near for words of a fixed list, such as keys, commands and options: the one that
-// differs in case or in at most two letters, or "".
+// Nearest is Near for words of a fixed list, such as keys, commands and options, where a wrong
+// proposal is worse than none: it returns the one that differs in case or in at most two letters,
+// and in at most half of them, or "".
 func Nearest(word string, known []string) string {
 	best, least := "", 3
 	for _, candidate := range known {
@@ -64,8 +67,9 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// distance is how many letters must be put in, taken out or changed (Levenshtein). Long words
-// are not compared: whoever writes a ConfigMap decides how long its keys are.
+// distance returns how many letters must be inserted, removed or replaced (Levenshtein). Long words
+// are not compared, because the cost is quadratic and the author of a ConfigMap decides how long
+// its keys are.
 func distance(a, b string) int {
 	const long = 64
 	if len(a) > long || len(b) > long {

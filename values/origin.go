@@ -2,9 +2,11 @@ package values
 
 import "time"
 
-// Origin says who changed values, and when. The caller hands it in with a change: this package has no clock and knows no tasks.
+// Origin records who changed values, and when. The caller passes it with a change: this package has
+// no clock and knows no tasks.
 type Origin struct {
-	// Hook and Task are the name of the hook and the ID of the task that ran it; empty for a person's edit of the ConfigMap.
+	// Hook and Task are the name of the hook and the ID of the task that ran it; empty for a
+	// person's edit of the ConfigMap.
 	Hook string `json:"hook,omitempty"`
 	Task string `json:"task,omitempty"`
 	// Revision is the resourceVersion of the ConfigMap that brought the values.
@@ -12,7 +14,8 @@ type Origin struct {
 	Time     time.Time `json:"time,omitzero"`
 }
 
-// signed gives the operations with their origin. All operations of one patch share it, so that remembering costs a pointer.
+// signed sets the origin of the operations. All operations of one patch share it, so each costs one
+// pointer. It writes into the patch, so only fresh ones, as apply returns them, may be signed.
 func (p Patch) signed(by Origin) Patch {
 	for i := range p {
 		p[i].by = &by
@@ -20,7 +23,7 @@ func (p Patch) signed(by Origin) Patch {
 	return p
 }
 
-// Origin is who wrote a saved operation; the zero value for one that was not saved.
+// Origin returns who wrote a saved operation; the zero value for one that was not saved.
 func (o Operation) Origin() Origin {
 	if o.by == nil {
 		return Origin{}

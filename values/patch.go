@@ -13,7 +13,8 @@ import (
 // Patch is a list of operations of RFC 6902, applied one after another.
 type Patch []Operation
 
-// Operation is one step of a patch. Paths are JSON pointers that begin with the key of the section.
+// Operation is one step of a patch. Paths are JSON pointers in canonical form that begin with the
+// key of the section; ParsePatch makes sure of the form, ForModule and ForGlobal of the section.
 type Operation struct {
 	Op       string // add, remove, replace, test, move or copy (D18)
 	Path     string
@@ -24,7 +25,8 @@ type Operation struct {
 	by *Origin // of a saved operation
 }
 
-// operationJSON is an operation as it stands in a file.
+// operationJSON is the JSON form of an operation. Value is a pointer because null is a value, and
+// Path because the empty path must not be omitted.
 type operationJSON struct {
 	Op    string           `json:"op"`
 	Path  *string          `json:"path"`
@@ -32,7 +34,8 @@ type operationJSON struct {
 	Value *json.RawMessage `json:"value,omitempty"`
 }
 
-// MarshalJSON writes the operation as RFC 6902 has it.
+// MarshalJSON writes the operation as RFC 6902 requires. The library that executes patches
+// (execute) reads this form.
 func (o Operation) MarshalJSON() ([]byte, error) {
 	out := operationJSON{Op: o.Op, Path: &o.Path}
 	if o.From != "" {
@@ -62,7 +65,8 @@ func (o *Operation) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// String shows what the operation does, without its value, which may be a secret (D38).
+// String returns what the operation does without its value, which may be a secret (D38). Errors and
+// logs contain it.
 func (o Operation) String() string {
 	if o.From != "" {
 		return fmt.Sprintf("%s %s to %s", o.Op, o.From, o.Path)
@@ -70,9 +74,11 @@ func (o Operation) String() string {
 	return o.Op + " " + o.Path
 }
 
-// ParsePatch reads the content of a patch file (D17–D19): nothing, an operation, a list of operations, or several of these one
-// after another. An empty file is a nil patch. Paths in the old dotted form (someModule.param) are accepted; the second result
-// has a warning for each of them. The first 100 faulty operations are reported. A file of more than 4 MiB is refused (D39).
+// ParsePatch reads the content of a patch file (D17–D19): nothing, an operation, a list of
+// operations, or several of these one after another. An empty file is a nil patch. It accepts paths
+// in the old dotted form (someModule.param) and returns a warning for each of them. An error names
+// the first 100 faulty operations, and the patch is then nil: a patch is applied as a whole or not
+// at all. A file of more than 4 MiB is refused (D39).
 func ParsePatch(data []byte) (Patch, []string, error) {
 	if err := checkText(data); err != nil {
 		return nil, nil, fmt.Errorf("patch: %w", err)
@@ -112,7 +118,8 @@ func ParsePatch(data []byte) (Patch, []string, error) {
 	return patch, warnings, nil
 }
 
-// splitOperations flattens a stream of objects and arrays of objects.
+// splitOperations flattens a stream of objects and lists of objects. It leaves the operations as
+// text, so that each of them gets its own error.
 func splitOperations(data []byte) ([]json.RawMessage, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	var operations []json.RawMessage
@@ -138,7 +145,8 @@ func splitOperations(data []byte) ([]json.RawMessage, error) {
 	}
 }
 
-// parseOperation reads one operation and checks that it has what its kind needs.
+// parseOperation reads one operation and checks that it has what its op requires. It reports all
+// mistakes at once, and ignores unknown keys, as RFC 6902 requires.
 func parseOperation(data []byte) (Operation, error) {
 	in, twice, ok := fields(data)
 	if !ok {
@@ -185,8 +193,8 @@ func parseOperation(data []byte) (Operation, error) {
 	return operation, nil
 }
 
-// fields takes an object apart and returns which of its keys are there twice: which of the two was meant is unknown (RFC 6902,
-// A.13).
+// fields returns the keys of an object and those that occur twice: which of the two was meant is
+// unknown (RFC 6902, A.13), and encoding/json would silently take the last one.
 func fields(data []byte) (in map[string]json.RawMessage, twice []string, ok bool) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	if begin, err := decoder.Token(); err != nil || begin != json.Delim('{') {
@@ -211,7 +219,8 @@ func fields(data []byte) (in map[string]json.RawMessage, twice []string, ok bool
 	return in, twice, true
 }
 
-// normalise brings the paths into one form and checks them.
+// normalise converts the paths into their canonical form and checks them. From then on equal paths
+// have equal texts, and mustPointer can read them.
 func (o *Operation) normalise() (warnings []string, err error) {
 	fields := []*string{&o.Path}
 	if o.Op == "move" || o.Op == "copy" {
@@ -232,12 +241,14 @@ func (o *Operation) normalise() (warnings []string, err error) {
 	return warnings, nil
 }
 
-// undot turns someModule.param into /someModule/param (D19).
+// undot converts someModule.param into /someModule/param (D19). A dot inside of a key cannot be
+// written in the old form.
 func undot(dotted string) string {
 	return pointer(strings.Split(dotted, ".")).String()
 }
 
-// removes reports whether one of the operations removes the value at a path itself.
+// removes reports whether one of the operations removes the value at a path itself, not only values
+// below it.
 func (p Patch) removes(path pointer) bool {
 	return slices.ContainsFunc(p, func(o Operation) bool { return o.Op == "remove" && o.Path == path.String() })
 }

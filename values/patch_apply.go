@@ -8,9 +8,13 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 )
 
-// apply executes a patch on a section as RFC 6902 wants it (D21): a missing path, a missing parent, an index out of range and
-// a failed test are errors. It gives the new section and the canonical operations that lead to it, for replaying them later.
-// A section that was removed is empty.
+// apply executes a patch on a section as RFC 6902 requires (D21): a missing path, a missing parent,
+// an index out of range and a failed test are errors. It returns the new section and the canonical
+// operations that lead to it, for later replays. A section that was removed is empty.
+//
+// The patch is in effect applied twice. canonical follows it step by step, so that a mistake is
+// reported with its operation and in plain words; the library of RFC 6902 then applies the
+// canonical steps, and decides.
 func apply(key string, section any, patch Patch) (any, Patch, error) {
 	steps, err := canonical(key, section, patch)
 	if err != nil {
@@ -27,7 +31,8 @@ func apply(key string, section any, patch Patch) (any, Patch, error) {
 	return patched, steps, nil
 }
 
-// execute runs canonical operations strictly, on the text of as much of the tree as they reach.
+// execute applies canonical operations strictly, to the text of the part of the tree that they
+// reach.
 func execute(tree any, steps Patch) (any, error) {
 	if len(steps) == 0 {
 		return tree, nil
@@ -50,6 +55,8 @@ func execute(tree any, steps Patch) (any, error) {
 		return nil, fmt.Errorf("patch: %w", err)
 	}
 	options := jsonpatch.NewApplyOptions()
+	// The library's defaults differ from the RFC: -1 would be the last element, and <, > and &
+	// would be escaped.
 	options.SupportNegativeIndices = false
 	options.EscapeHTML = false
 	after, err := operations.ApplyWithOptions(before, options)
@@ -59,9 +66,9 @@ func execute(tree any, steps Patch) (any, error) {
 	return hidden.read(after)
 }
 
-// canonical rewrites a patch into add and remove only (D22, D23): what was tested, copied or moved is not there to be looked
-// at again when the patch is replayed over other layers, so tests are dropped and copies become their value. It is also where
-// faulty operations are found, each with words about it.
+// canonical rewrites a patch into adds and removes only (D22, D23). What was tested, copied or
+// moved may not exist when the patch is replayed over other layers, so tests are dropped and copies
+// become their value. It also finds faulty operations and words the errors.
 func canonical(key string, section any, patch Patch) (Patch, error) {
 	var (
 		saved Patch
@@ -74,7 +81,9 @@ func canonical(key string, section any, patch Patch) (Patch, error) {
 		if err == nil {
 			var added int
 			added, err = steps.extent()
-			if size += added; size > maxSize { // a few copies of copies are more than there is memory
+			// Copies of copies double at each operation: a few dozen would need more memory than
+			// there is.
+			if size += added; size > maxSize {
 				err = errTooLarge
 			}
 		}
@@ -92,7 +101,7 @@ func canonical(key string, section any, patch Patch) (Patch, error) {
 	return saved, nil
 }
 
-// canonical gives the adds and removes that do to the tree what the operation does.
+// canonical returns the adds and removes that have the same effect on the tree as the operation.
 func (o Operation) canonical(key string, tree any) (Patch, error) {
 	for _, path := range o.paths() {
 		if len(path) == 0 || path[0] != key {
@@ -115,12 +124,13 @@ func (o Operation) canonical(key string, tree any) (Patch, error) {
 	return nil, fmt.Errorf("op %q is unknown", o.Op)
 }
 
-// addition makes a canonical add.
+// addition returns a canonical add.
 func addition(path pointer, value any) Operation {
 	return Operation{Op: "add", Path: path.String(), Value: value, HasValue: true}
 }
 
-// removeSteps knows that the section itself never goes: without content it is empty.
+// removeSteps removes a value. The section itself is never removed: it becomes empty and keeps its
+// type, map or list.
 func removeSteps(tree any, path pointer) (Patch, error) {
 	if err := checkPresent(tree, path); err != nil {
 		return nil, err
@@ -132,7 +142,8 @@ func removeSteps(tree any, path pointer) (Patch, error) {
 	return Patch{{Op: "remove", Path: path.String()}}, nil
 }
 
-// replaceSteps knows that adding to a list inserts, so an element is removed first.
+// replaceSteps replaces a value. In a list an add inserts, so the old element is removed first; in
+// a map an add replaces.
 func replaceSteps(tree any, path pointer, value any) (Patch, error) {
 	if err := checkPresent(tree, path); err != nil {
 		return nil, err
@@ -144,7 +155,9 @@ func replaceSteps(tree any, path pointer, value any) (Patch, error) {
 	return Patch{addition(path, value)}, nil
 }
 
-// transferSteps writes the value out that is copied or moved: when the patch is replayed, it may not be there any more.
+// transferSteps writes out the value that is copied or moved: it may not exist when the patch is
+// replayed. The place to move to is checked in the tree without the value, because a removal from a
+// list shifts the indexes after it.
 func (o Operation) transferSteps(tree any, path pointer) (Patch, error) {
 	from := mustPointer(o.From)
 	if err := checkPresent(tree, from); err != nil {
@@ -161,7 +174,8 @@ func (o Operation) transferSteps(tree any, path pointer) (Patch, error) {
 	return Patch{remove, addition(path, value)}, checkPlace(newReplayer().replay(tree, remove), path)
 }
 
-// checkTest compares values, not their spelling: 1 and 1.0 are equal.
+// checkTest compares values, not their spelling: 1 and 1.0 are equal. The error does not show the
+// values, which may be secrets (D38).
 func checkTest(tree any, path pointer, want any) error {
 	if err := checkPresent(tree, path); err != nil {
 		return err
@@ -173,7 +187,7 @@ func checkTest(tree any, path pointer, want any) error {
 	return nil
 }
 
-// checkPresent says how far a path leads, when it does not lead to a value.
+// checkPresent returns how far a path leads if it does not lead to a value.
 func checkPresent(tree any, path pointer) error {
 	if _, ok := lookup(tree, path); ok {
 		return nil
@@ -187,7 +201,8 @@ func checkPresent(tree any, path pointer) error {
 	return nil
 }
 
-// absence words what stands in the way at the first element that leads nowhere.
+// absence words the first element of a path that leads nowhere. parent is the value at path, which
+// lacks it.
 func absence(parent any, path pointer, element string) error {
 	switch container := parent.(type) {
 	case map[string]any:
@@ -198,7 +213,8 @@ func absence(parent any, path pointer, element string) error {
 	return fmt.Errorf("%s is %s, nothing can be below it", path, describe(parent))
 }
 
-// checkPlace reports whether a value can be added at a path: the parent is there and takes it.
+// checkPlace checks that a value can be added at a path: the parent exists and accepts the last
+// element.
 func checkPlace(tree any, path pointer) error {
 	above, last := path[:len(path)-1], path[len(path)-1]
 	if err := checkPresent(tree, above); err != nil {
@@ -216,5 +232,6 @@ func checkPlace(tree any, path pointer) error {
 	return absence(parent, above, last)
 }
 
-// equal compares two trees.
+// equal compares two trees by their canonical form, so numbers of different Go types are equal if
+// they are written alike.
 func equal(a, b any) bool { return Checksum(a) == Checksum(b) }

@@ -8,16 +8,18 @@ import (
 	"strings"
 )
 
-// excerpt is the text of that part of a tree which a patch can reach, so that a patch of a few values does not cost writing and
-// reading a megabyte. Everything else stands in the text as a number like 17e0, which canonical JSON never contains, and is put
-// back afterwards, the same subtree as before.
+// excerpt is the text of the part of a tree that a patch can reach, so that a patch of a few values
+// does not cost writing and reading a megabyte. Every other subtree is written as a number such as
+// 17e0, its index in hidden with a suffix, and put back afterwards, unchanged and shared. Canonical
+// JSON has no such number, so it cannot be confused with a value.
 type excerpt struct {
 	hidden []any
 }
 
 const hiddenSuffix = "e0"
 
-// write appends the tree as far as one of the paths leads below it.
+// write appends the tree as far as one of the paths leads below it. Paths are relative to the tree;
+// a scalar is always written.
 func (e *excerpt) write(out []byte, tree any, paths []pointer) ([]byte, error) {
 	switch container := tree.(type) {
 	case map[string]any:
@@ -35,6 +37,8 @@ func (e *excerpt) write(out []byte, tree any, paths []pointer) ([]byte, error) {
 	return append(strconv.AppendInt(out, int64(len(e.hidden)-1), 10), hiddenSuffix...), nil
 }
 
+// writeMap opens only the children on a path. All keys are written: the patch may add or remove any
+// of them.
 func (e *excerpt) writeMap(out []byte, m map[string]any, paths []pointer) ([]byte, error) {
 	below := map[string][]pointer{}
 	for _, path := range paths {
@@ -57,7 +61,8 @@ func (e *excerpt) writeMap(out []byte, m map[string]any, paths []pointer) ([]byt
 	return append(out, '}'), nil
 }
 
-// writeList opens all elements as far as any path leads: which element a path means depends on the operations before it.
+// writeList opens all elements as far as any path leads: which element a path means depends on the
+// operations before it.
 func (e *excerpt) writeList(out []byte, list []any, paths []pointer) ([]byte, error) {
 	var below []pointer
 	for _, path := range paths {
@@ -78,7 +83,7 @@ func (e *excerpt) writeList(out []byte, list []any, paths []pointer) ([]byte, er
 	return append(out, ']'), nil
 }
 
-// read gives the tree of a text that was written by write and changed since.
+// read returns the tree of a text that write has written and the library has changed since.
 func (e *excerpt) read(text []byte) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -89,7 +94,8 @@ func (e *excerpt) read(text []byte) (any, error) {
 	return e.restore(raw)
 }
 
-// restore writes into its argument, which is not shared yet.
+// restore puts the hidden subtrees back. It writes into its argument, which is not shared yet, but
+// never into a hidden subtree.
 func (e *excerpt) restore(raw any) (any, error) {
 	var err error
 	switch v := raw.(type) {

@@ -5,13 +5,14 @@ import (
 	"strings"
 )
 
-// foldLimit is the number of saved operations through lists that one container may collect. Appends cannot be compacted
-// (T19), so a hook that appends at every run would let the list of patches grow forever; beyond the limit the container is
-// saved as it stands.
+// foldLimit is the number of saved operations through lists that one container may collect. Appends
+// cannot be compacted (T19), so a hook that appends at every run would make the list of patches
+// grow without end; beyond the limit the present value of the container is saved instead (D23).
+// From then on a change of the layers below that container has no effect on it.
 const foldLimit = 256
 
-// save adds canonical operations to the saved ones and keeps the list bounded (D22, D23). The merged tree is the section after
-// the operations.
+// save adds canonical operations to the saved ones and bounds the list (D22, D23). merged is the
+// section after the operations. The arguments are not changed, because sections share their lists.
 func save(saved, operations Patch, key string, merged any) Patch {
 	saved = slices.Clone(saved)
 	for _, operation := range operations {
@@ -20,15 +21,17 @@ func save(saved, operations Patch, key string, merged any) Patch {
 	return fold(saved, key, merged)
 }
 
-// compact adds one operation and drops those that it makes irrelevant: earlier ones at or below its path, since whatever they
-// did is overwritten. Two things keep that sound for every tree the list may be replayed over:
+// compact adds one operation and drops those that it makes irrelevant: earlier ones at or below its
+// path, because it overwrites their effect. Two rules keep that sound for every tree over which the
+// list may be replayed:
 //
-//   - Paths through lists are never compacted, and stop the search when they lie in the same field of the section: what they
-//     mean depends on what was there before them (T19).
-//   - A dropped add may have created the parents of its path. An add at the path creates them as well; a remove does not, so it
-//     then keeps an add of an empty map before it.
+//   - Paths through lists are never compacted, and they stop the search if they are in the same
+//     field of the section: what they mean depends on what was there before them (T19).
+//   - A dropped add may have created the parents of its path. An add at the path creates them as
+//     well; a remove does not, so an add of an empty map is kept before it.
 //
-// The list of saved operations is changed in place. Paths are compared as texts, for they are written in one way only.
+// The list of saved operations is changed in place. Paths are compared as texts, which are
+// canonical.
 func compact(saved Patch, last Operation) Patch {
 	if isPositional(last.Path) {
 		return append(saved, last)
@@ -53,27 +56,30 @@ func compact(saved Patch, last Operation) Patch {
 	return append(saved, last)
 }
 
-// isAtOrBelow reports whether a path is another one or lies below it.
+// isAtOrBelow reports whether a path is another one or below it. A common prefix is not enough:
+// /m/ab is not below /m/a.
 func isAtOrBelow(path, above string) bool {
 	below, found := strings.CutPrefix(path, above)
 	return found && (below == "" || below[0] == '/')
 }
 
-// sameField reports whether two paths meet below the root of the section, where one may create parents that the other needs.
+// sameField reports whether two paths share the first key below the section, so that one may create
+// parents that the other needs. The section itself shares it with all.
 func sameField(a, b string) bool {
 	fieldA, fieldB := field(a), field(b)
 	return fieldA == "" || fieldB == "" || fieldA == fieldB
 }
 
-// field is the second element of a path, empty for the section itself.
+// field returns the second element of a path; "" for the section itself.
 func field(path string) string {
 	_, below, _ := strings.Cut(path[1:], "/")
 	name, _, _ := strings.Cut(below, "/")
 	return name
 }
 
-// fold replaces the operations on a container by its present value, when too many of them go through lists. It is then the last
-// of them that is remembered as its origin.
+// fold replaces the operations on a container by its present value if too many of them go through
+// lists. The origin of the last one becomes that of the value. If the container is gone, a remove
+// replaces them.
 func fold(saved Patch, key string, merged any) Patch {
 	counts := map[string]int{}
 	for _, operation := range saved {

@@ -5,14 +5,15 @@ import (
 	"fmt"
 )
 
-// Flag is what a global hook says about switching a module on or off (D25).
+// Flag is the decision of a global hook to enable or disable a module (D25).
 type Flag struct {
 	Key   string // like someModuleEnabled
-	Value *bool  // nil withdraws the opinion
+	Value *bool  // nil withdraws the decision
 }
 
-// ForModule checks that every path of the patch lies in the section of the module, and gives the patch back (D20). Module
-// hooks change nothing else: neither global values (X15) nor flags nor other modules.
+// ForModule checks that every path of the patch is in the section of the module, and returns the
+// patch (D20). Module hooks change nothing else: neither global values (X15) nor flags nor other
+// modules. One wrong path refuses all of it.
 func (p Patch) ForModule(key string) (Patch, error) {
 	var problems []error
 	for _, operation := range p {
@@ -29,8 +30,9 @@ func (p Patch) ForModule(key string) (Patch, error) {
 	return p, nil
 }
 
-// ForGlobal splits the patch of a global hook into operations on global values and flags (D20, D25). All other paths are
-// refused, and so is global.enabledModules, which only the operator computes (D9).
+// ForGlobal divides the patch of a global hook into operations on global values and flags (D20,
+// D25), each in their order. It refuses all other paths, and global.enabledModules, which only the
+// operator computes (D9).
 func (p Patch) ForGlobal() (Patch, []Flag, error) {
 	var (
 		global   Patch
@@ -59,7 +61,8 @@ func (p Patch) ForGlobal() (Patch, []Flag, error) {
 	return global, flags, nil
 }
 
-// paths gives the path and, for move and copy, from.
+// paths returns the path and, for move and copy, from: both read or change values, so both must be
+// in scope.
 func (o Operation) paths() []pointer {
 	paths := []pointer{mustPointer(o.Path)}
 	if o.Op == "move" || o.Op == "copy" {
@@ -94,7 +97,8 @@ func (o Operation) flag() (Flag, error) {
 	return Flag{}, errors.New("flags can be added, replaced and removed only")
 }
 
-// checkGlobal also refuses reading enabledModules: global hooks do not have it, so the wish must be a mistake.
+// checkGlobal also refuses to read enabledModules: global hooks do not have it, so the operation
+// must be a mistake. A value for the whole section may not contain it either.
 func (o Operation) checkGlobal() error {
 	for _, path := range o.paths() {
 		if len(path) == 0 || path[0] != GlobalKey {

@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// pointer is a JSON pointer taken apart, without escapes.
+// pointer is a parsed JSON pointer, without escapes. nil is the root.
 type pointer []string
 
-// parsePointer reads a path of a patch, like "/a/b~1c/0". Empty keys, legal in JSON, are refused: they are misprints.
+// parsePointer reads a path of a patch, like "/a/b~1c/0". Empty keys, which JSON allows, are
+// refused as misprints. Callers put the path before the error.
 func parsePointer(text string) (pointer, error) {
 	if text == "" {
 		return nil, errors.New("is empty; it must begin with / and the key of the section")
@@ -26,7 +27,7 @@ func parsePointer(text string) (pointer, error) {
 	return splitPointer(text)
 }
 
-// splitPointer takes any JSON pointer apart.
+// splitPointer parses any JSON pointer, also one with empty keys, as schemas may have.
 func splitPointer(text string) (pointer, error) {
 	if text == "" {
 		return nil, nil
@@ -52,7 +53,7 @@ func unescape(element string) (string, error) {
 	return strings.ReplaceAll(strings.ReplaceAll(element, "~1", "/"), "~0", "~"), nil
 }
 
-// mustPointer reads the path of an operation that was checked when it was parsed.
+// mustPointer reads the path of an operation, which was checked when it was parsed.
 func mustPointer(text string) pointer {
 	p, err := parsePointer(text)
 	if err != nil {
@@ -66,7 +67,7 @@ func escape(element string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(element, "~", "~0"), "/", "~1")
 }
 
-// String writes the pointer in its only canonical way; equal pointers have equal texts.
+// String writes the pointer in its canonical form: equal pointers have equal texts.
 func (p pointer) String() string {
 	var out strings.Builder
 	for _, element := range p {
@@ -76,15 +77,16 @@ func (p pointer) String() string {
 	return out.String()
 }
 
-// contains reports whether q is p or lies below it.
+// contains reports whether q is p or below it.
 func (p pointer) contains(q pointer) bool {
 	return len(q) >= len(p) && slices.Equal(p, q[:len(p)])
 }
 
-// appends is the element that stands for the place after the last one of a list.
+// appends is the element that means the place after the last one of a list.
 const appends = "-"
 
-// listIndex reads an index the way RFC 6901 writes it: no sign, no leading zero.
+// listIndex reads an index as RFC 6901 writes it: no sign, no leading zero. Nine digits are more
+// than any list has, and fit into an int everywhere.
 func listIndex(element string) (int, bool) {
 	if element == "" || len(element) > 9 || !allDigits(element) || (element[0] == '0' && len(element) > 1) {
 		return 0, false
@@ -93,12 +95,13 @@ func listIndex(element string) (int, bool) {
 	return index, err == nil
 }
 
-// isPositional reports whether the text of a path may go through a list, so that its meaning depends on what was done before
-// (T19). A path alone does not distinguish lists from maps with numbers as keys; the answer is then a careful yes. Escapes need no
-// attention: neither indexes nor the sign for appending have any.
+// isPositional reports whether a path may go through a list, so that its meaning depends on the
+// operations before it (T19). The text of a path does not distinguish lists from maps with numbers
+// as keys; the answer is then yes, which is the safe one. Escapes do not matter: neither indexes
+// nor "-" have any.
 func isPositional(path string) bool { return len(aboveLists(path)) < len(path) }
 
-// aboveLists is the longest beginning of a path that surely goes through maps only.
+// aboveLists returns the longest beginning of a path that certainly goes through maps only.
 func aboveLists(path string) string {
 	for start := 0; start < len(path); {
 		element, _, _ := strings.Cut(path[start+1:], "/")
@@ -110,7 +113,8 @@ func aboveLists(path string) string {
 	return path
 }
 
-// lookup gives the value at a path.
+// lookup returns the value at a path, and whether there is one: the value may be null. "-" leads
+// nowhere.
 func lookup(tree any, path pointer) (any, bool) {
 	for _, element := range path {
 		switch container := tree.(type) {
@@ -133,10 +137,11 @@ func lookup(tree any, path pointer) (any, bool) {
 	return tree, true
 }
 
-// dotted writes a path as users write it about values: someModule.a.b[2]["odd key"]. The tree distinguishes lists from maps.
+// dotted writes a path as users write it: someModule.a.b[2]["odd key"]. The tree distinguishes
+// lists from maps; where it does not have the path, elements are keys.
 func dotted(tree any, path pointer) string { return dottedUpTo(tree, path, math.MaxInt) }
 
-// dottedUpTo shortens keys that are longer than a limit, in bytes.
+// dottedUpTo is dotted with keys cut that are longer than a limit, in bytes.
 func dottedUpTo(tree any, path pointer, limit int) string {
 	var out strings.Builder
 	for i, element := range path {
@@ -157,14 +162,14 @@ func dottedUpTo(tree any, path pointer, limit int) string {
 	return out.String()
 }
 
-// isWord reports whether a key can stand after a dot.
+// isWord reports whether a key can follow a dot without quotes.
 func isWord(key string) bool {
 	return key != "" && strings.IndexFunc(key, func(r rune) bool {
 		return !(r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
 	}) < 0
 }
 
-// cutElement takes the first element off a dotted path.
+// cutElement removes the first element from a dotted path. first: no dot is expected before it.
 func cutElement(text string, first bool) (element, rest string, err error) {
 	if text[0] == '[' {
 		return cutBracket(text)
@@ -185,7 +190,7 @@ func cutElement(text string, first bool) (element, rest string, err error) {
 	return text[:end], text[end:], nil
 }
 
-// cutBracket takes [2] or ["odd key"] off.
+// cutBracket removes [2] or ["odd key"]. Quotes and escapes are those of Go, as dotted writes them.
 func cutBracket(text string) (element, rest string, err error) {
 	inside := text[1:]
 	if quoted, err := strconv.QuotedPrefix(inside); err == nil && strings.HasPrefix(inside[len(quoted):], "]") {

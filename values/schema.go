@@ -11,20 +11,23 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// SchemaFile is a file of OpenAPI v3 schema in YAML (D29, D30). Without Data there is no such file, and everything is valid.
+// SchemaFile is a file with an OpenAPI v3 schema in YAML (D29, D30). With nil Data there is no such
+// file, and every value is valid.
 type SchemaFile struct {
 	Path string
 	Data []byte
 }
 
-// Schemas are the compiled schemas of one section. They are immutable, and nil Schemas accept everything.
+// Schemas are the compiled schemas of one section. They are immutable, and nil Schemas accept
+// everything. The same Schemas may serve any number of sections and goroutines.
 type Schemas struct {
 	config *schema // openapi/config-values.yaml; nil = no such file, here and below
 	values *schema // openapi/values.yaml, extended
 	helm   *schema // the same with x-required-for-helm
 }
 
-// schema checks values against one file and fills in its defaults.
+// schema is one compiled file: it validates values, fills in defaults and records which values are
+// secrets. validate and fills accept a nil schema, which allows everything and has no defaults.
 type schema struct {
 	path     string
 	document any // what was compiled; keyword locations of violations point into it
@@ -36,11 +39,13 @@ type schema struct {
 	idle     []idleRule // what looks like a rule in it and is not evaluated
 }
 
-// CompileSchemas compiles the schemas of a module, or the global ones. Errors name the file and the place in it, all of them.
+// CompileSchemas compiles the schemas of a module, or the global ones. Errors name the file and the
+// place in it, all of them.
 //
-// Beyond OpenAPI v3: objects are closed unless they say otherwise (D31), values.yaml can extend config-values.yaml with x-extend
-// (D32), x-required-for-helm names what must be there before Helm runs (D33), x-secret marks secrets (D41). Other x- keys and unknown formats are ignored
-// (D35). $ref may point to any place of the same file.
+// Beyond OpenAPI v3: objects are closed unless they say otherwise (D31), values.yaml can extend
+// config-values.yaml with x-extend (D32), x-required-for-helm names what must exist before Helm
+// runs (D33), x-secret marks secrets (D41). Other x- keys and unknown formats are ignored (D35).
+// $ref may point to any place of the same file.
 func CompileSchemas(config, values SchemaFile) (*Schemas, error) {
 	configTree, configErr := config.parse()
 	valuesTree, valuesErr := values.parse()
@@ -58,6 +63,8 @@ func CompileSchemas(config, values SchemaFile) (*Schemas, error) {
 	var configCompile, valuesCompile, helmCompile error
 	schemas.config, configCompile = compileSchema(config.Path, configTree, false)
 	schemas.values, valuesCompile = compileSchema(values.Path, valuesTree, false)
+	// Most schemas have no x-required-for-helm: compiling them a second time would double the time
+	// and memory of the start.
 	schemas.helm = schemas.values
 	if valuesCompile == nil && mentions(valuesTree, requiredForHelmKey) {
 		schemas.helm, helmCompile = compileSchema(values.Path, valuesTree, true)
@@ -68,7 +75,7 @@ func CompileSchemas(config, values SchemaFile) (*Schemas, error) {
 	return schemas, nil
 }
 
-// parse gives the schema as a map, nil when there is no file or nothing in it.
+// parse returns the schema as a map; nil when there is no file or nothing in it.
 func (f SchemaFile) parse() (map[string]any, error) {
 	if f.Data == nil {
 		return nil, nil
@@ -84,9 +91,11 @@ func (f SchemaFile) parse() (map[string]any, error) {
 	return document, nil
 }
 
-// schemaURL names the document inside of the compiler. It is never loaded from anywhere.
+// schemaURL is the name of the document inside of the compiler. Nothing is loaded from it.
 const schemaURL = "values:///schema"
 
+// compileSchema compiles one file; nil for a nil root. With forHelm, x-required-for-helm counts as
+// required. Problems of defaults are collected only without it, because both would report the same.
 func compileSchema(path string, root map[string]any, forHelm bool) (*schema, error) {
 	if root == nil {
 		return nil, nil
@@ -121,8 +130,10 @@ func compileSchema(path string, root map[string]any, forHelm bool) (*schema, err
 	return s, nil
 }
 
-// compileDocument compiles a translated schema. The compiler checks it against the schema of its draft, which takes several
-// times as long for 2019-09 as for 7: that is for schemas that need it, and for those in which something is wrong.
+// compileDocument compiles a translated schema. The compiler validates it against the schema of its
+// draft, which takes several times as long for 2019-09 as for 7. Therefore draft 7 is used where it
+// has all keywords. If it refuses the schema, 2019-09 decides, so that all errors have the same
+// wording.
 func compileDocument(translated any, text []byte) (*jsonschema.Schema, error) {
 	for _, keyword := range []string{"$ref", "unevaluatedProperties", "unevaluatedItems", "dependentRequired", "dependentSchemas", "minContains", "maxContains"} {
 		if mentions(translated, keyword) {
@@ -138,6 +149,7 @@ func compileDocument(translated any, text []byte) (*jsonschema.Schema, error) {
 func compileAs(draft *jsonschema.Draft, text []byte) (*jsonschema.Schema, error) {
 	compiler := jsonschema.NewCompiler()
 	compiler.Draft, compiler.AssertFormat, compiler.Formats = draft, true, formats()
+	// By default the compiler would open files and URLs that a $ref names.
 	compiler.LoadURL = func(url string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("$ref %s leaves the file", url)
 	}
@@ -147,7 +159,7 @@ func compileAs(draft *jsonschema.Draft, text []byte) (*jsonschema.Schema, error)
 	return compiler.Compile(schemaURL)
 }
 
-// compileError says what is wrong with a schema in terms of the author's file.
+// compileError words the errors of the compiler in terms of the author's file.
 func compileError(err error, origins map[string]string) error {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
@@ -168,8 +180,8 @@ func compileError(err error, origins map[string]string) error {
 	return errors.Join(problems...)
 }
 
-// origin maps a place of the translated document back to the author's file: definitions are named after the place they were
-// made from.
+// origin maps a place of the translated document to the author's file: definitions are named after
+// the place that they were made from.
 func origin(location string, origins map[string]string) string {
 	if rest, ok := strings.CutPrefix(location, "/$defs/"); ok {
 		name, below, _ := strings.Cut(rest, "/")
@@ -184,7 +196,8 @@ func origin(location string, origins map[string]string) string {
 	return location
 }
 
-// leaves collects the innermost causes of a violation.
+// leaves returns the innermost causes of a violation; the others only report that something below
+// them is wrong.
 func leaves(violation *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if len(violation.Causes) == 0 {
 		return []*jsonschema.ValidationError{violation}
@@ -196,7 +209,8 @@ func leaves(violation *jsonschema.ValidationError) []*jsonschema.ValidationError
 	return all
 }
 
-// mentions reports whether a key occurs anywhere in a tree.
+// mentions reports whether a key occurs anywhere in a tree, whatever it means there. A property of
+// that name is a harmless yes.
 func mentions(tree any, key string) bool {
 	switch v := tree.(type) {
 	case map[string]any:
@@ -211,7 +225,7 @@ func mentions(tree any, key string) bool {
 	return false
 }
 
-// fills gives what to fill in where values are missing; nil when there is nothing.
+// fills returns the defaults to fill in; nil when there are none.
 func (s *schema) fills() *defaults {
 	if s == nil {
 		return nil

@@ -10,33 +10,37 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// This file finds what is suspicious in schemas that compile: the operator starts with them, and warns their authors.
+// This file finds what is suspicious in schemas that compile: the operator starts with them, and
+// warns their authors.
 
-// Problems name the defaults that cannot be valid, with file, place and reason: each run that meets such a default fails, and
-// blames a value that no user wrote. A key that is missing in a default is no problem, another layer may have it.
+// Problems names the defaults that cannot be valid, with file, place and reason (D34): each run
+// that fills in such a default fails, and blames a value that no user wrote. A key that is missing
+// in a default is no problem, because another layer may have it. Schemas with problems still
+// compile, so that an operator starts with them.
 func (s *Schemas) Problems() []string {
 	if s == nil {
 		return nil
 	}
-	var told []string
+	var texts []string
 	known := map[string]bool{}
 	for _, schema := range s.files() {
 		for _, p := range schema.problems {
 			if !known[p] { // values.yaml may have it from config-values.yaml
 				known[p] = true
-				told = append(told, fmt.Sprintf("schema %s: %s", schema.path, p))
+				texts = append(texts, fmt.Sprintf("schema %s: %s", schema.path, p))
 			}
 		}
 	}
-	return told
+	return texts
 }
 
-// Warnings name the rules in the schemas that are not evaluated (D35), in a sentence for each file.
+// Warnings names the rules in the schemas that are not evaluated (D35), in one sentence for each
+// file.
 func (s *Schemas) Warnings() []string {
 	if s == nil {
 		return nil
 	}
-	var told []string
+	var texts []string
 	known := map[idleRule]bool{}
 	for _, schema := range s.files() {
 		var rules []string
@@ -51,18 +55,19 @@ func (s *Schemas) Warnings() []string {
 			rules = append(rules[:shown], fmt.Sprintf("and %d more", more))
 		}
 		if len(rules) > 0 {
-			told = append(told, fmt.Sprintf("schema %s has rules that are not evaluated: %s; write them with keywords of OpenAPI v3, or have a hook check the values", schema.path, strings.Join(rules, ", ")))
+			texts = append(texts, fmt.Sprintf("schema %s has rules that are not evaluated: %s; write them with keywords of OpenAPI v3, or have a hook check the values", schema.path, strings.Join(rules, ", ")))
 		}
 	}
-	return told
+	return texts
 }
 
-// files are the schemas as their authors wrote them.
+// files returns the schemas as their authors wrote them. The one for Helm is values.yaml again.
 func (s *Schemas) files() []*schema {
 	return slices.DeleteFunc([]*schema{s.config, s.values}, func(one *schema) bool { return one == nil })
 }
 
-// idleRule is a key of a schema that looks like a rule and has no effect.
+// idleRule is a key of a schema that looks like a rule and has no effect. meant is the keyword that
+// was probably meant; "" for none.
 type idleRule struct{ at, key, meant string }
 
 // String implements fmt.Stringer.
@@ -74,7 +79,9 @@ func (r idleRule) String() string {
 	return text
 }
 
-// look remembers the keys of a schema that look like rules and are not evaluated.
+// look records the keys of a schema that look like rules and are not evaluated: rules of other
+// dialects, keywords of newer drafts, and misspelled ones. Other unknown keys are silent, because
+// many only describe.
 func (t *translator) look(p place) {
 	for key := range p.node {
 		rule := idleRule{at: p.at, key: key}
@@ -87,7 +94,7 @@ func (t *translator) look(p place) {
 			}
 		case slices.Contains([]string{"dependencies", "prefixItems", "$dynamicRef", "$recursiveRef"}, key):
 		default:
-			if t.guesses++; t.guesses > maxProblems { // the keys of a file may be nothing but mistakes
+			if t.guesses++; t.guesses > maxProblems { // a guess compares with all keywords
 				continue
 			}
 			if rule.meant = Nearest(key, slices.Sorted(maps.Keys(t.keywords))); rule.meant == "" {
@@ -98,7 +105,8 @@ func (t *translator) look(p place) {
 	}
 }
 
-// saysRule reports whether a key of another dialect decides which values are valid, other than one that only describes.
+// saysRule reports whether an x- key decides which values are valid, as far as its name shows. Keys
+// of Kubernetes that do so are listed.
 func saysRule(key string) bool {
 	switch key {
 	case "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "x-kubernetes-list-type":
@@ -107,12 +115,12 @@ func saysRule(key string) bool {
 	return !strings.HasPrefix(key, "x-doc") && (strings.Contains(key, "validation") || strings.HasSuffix(key, "-rules"))
 }
 
-// idleRules are those that were found, in the order of their places.
+// idleRules returns what look has found, in the order of its places.
 func (t *translator) idleRules() []idleRule {
 	return slices.SortedFunc(maps.Keys(t.idle), func(a, b idleRule) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.key, b.key)) })
 }
 
-// keywords are the keys of a schema that mean something here, or that only describe.
+// keywords returns the keys that have a meaning here, or that only describe.
 func keywords() map[string]bool {
 	known := map[string]bool{}
 	for _, key := range slices.Concat(verbatim(), strings.Fields(`
@@ -126,7 +134,7 @@ func keywords() map[string]bool {
 	return known
 }
 
-// checkDefaults compares each default with what its own schema says about the value.
+// checkDefaults compares each default with the schema of the value that it is for.
 func (s *schema) checkDefaults() {
 	if s.defaults == nil {
 		return
@@ -140,7 +148,9 @@ func (s *schema) checkDefaults() {
 	}
 }
 
-// defaultCheck walks through defaults and compiled schemas side by side.
+// defaultCheck walks through defaults and compiled schemas in parallel. Defaults are collected from
+// the author's file and schemas are compiled from its translation, so the walk must find for each
+// default which compiled schemas apply to it.
 type defaultCheck struct {
 	schema   *schema
 	check    *checker // one for all: it bounds the work
@@ -149,7 +159,8 @@ type defaultCheck struct {
 	cut      bool
 }
 
-// visit looks at the default of one value, of which all these schemas must hold, and at those below it.
+// visit checks the default of one value, for which all the given schemas must hold, and those below
+// it. Recursive defaults are visited once, with the schemas of the way that came first.
 func (c *defaultCheck) visit(d *defaults, about []*jsonschema.Schema) {
 	if d == nil || c.visited[d] || c.cut {
 		return
@@ -169,10 +180,12 @@ func (c *defaultCheck) visit(d *defaults, about []*jsonschema.Schema) {
 	c.visit(d.items, collectSchemas(about, itemSchemas))
 }
 
-// compare returns what is wrong with a default, as it was written.
+// compare reports what is wrong with a default as it was written, without the defaults below it:
+// those are reported at their own place. The report is partial, because other layers may add keys.
 func (c *defaultCheck) compare(d *defaults, about []*jsonschema.Schema) {
 	const key = "default"
 	path, _ := splitPointer(d.from)
+	// In a schema with secrets no default is shown: its marks are not followed here.
 	hidden := c.schema.marks != nil || slices.ContainsFunc(path, looksSecret)
 	r := newReport(c.schema, key, d.written, func(pointer) bool { return hidden })
 	r.check, r.partial = c.check, true
@@ -189,8 +202,9 @@ func (c *defaultCheck) compare(d *defaults, about []*jsonschema.Schema) {
 	c.cut = c.cut || len(c.problems) > maxProblems || c.check.exhausted()
 }
 
-// alwaysHolding adds the schemas that speak about the same value without a condition. That of a nullable one is that it is
-// not null, and so no default is.
+// alwaysHolding adds the schemas that apply to the same value without a condition. For a nullable
+// one the condition is that the value is not null, which holds for every default: compileDefaults
+// skips nulls.
 func alwaysHolding(about []*jsonschema.Schema) []*jsonschema.Schema {
 	var all []*jsonschema.Schema
 	known := map[*jsonschema.Schema]bool{}
@@ -215,11 +229,12 @@ func alwaysHolding(about []*jsonschema.Schema) []*jsonschema.Schema {
 	return all
 }
 
-// isNullable reports whether a schema says what holds unless the value is null, and nothing else with if.
+// isNullable reports whether the if of a schema is the one that translator.nullable writes.
 func isNullable(s *jsonschema.Schema) bool {
 	return s.If != nil && s.Then == nil && slices.Equal(s.If.Types, []string{"null"})
 }
 
+// collectSchemas returns what below returns for all the given schemas together.
 func collectSchemas(about []*jsonschema.Schema, below func(*jsonschema.Schema) []*jsonschema.Schema) []*jsonschema.Schema {
 	var found []*jsonschema.Schema
 	for _, s := range about {
@@ -228,7 +243,7 @@ func collectSchemas(about []*jsonschema.Schema, below func(*jsonschema.Schema) [
 	return found
 }
 
-// propertySchemas are the schemas for the value of a key, as fitsKey finds them.
+// propertySchemas returns the schemas for the value of a key. It must agree with checker.fitsKey.
 func propertySchemas(s *jsonschema.Schema, key string) []*jsonschema.Schema {
 	var found []*jsonschema.Schema
 	if property := s.Properties[key]; property != nil {
@@ -271,7 +286,8 @@ func listOf(s *jsonschema.Schema) []*jsonschema.Schema {
 	return []*jsonschema.Schema{s}
 }
 
-// hasMap reports whether another layer can add a key somewhere in a value.
+// hasMap reports whether another layer can add a key somewhere in a value: the value is a map, or a
+// list with one in it.
 func hasMap(tree any) bool {
 	list, _ := tree.([]any)
 	return isMapOf(tree) || slices.ContainsFunc(list, hasMap)

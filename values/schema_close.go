@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// close makes a schema refuse the keys it does not know (D31, X28), unless it says itself what it thinks of them, or names no
-// keys at all.
+// close makes a schema refuse the keys that it does not know (D31, X28), unless it has
+// additionalProperties of its own, or names no keys at all.
 //
-// A schema without branches gets additionalProperties. With branches (allOf, oneOf, $ref and so on) no single place knows all
-// keys; three things then work together:
+// A schema without branches gets additionalProperties. With branches (allOf, oneOf, $ref and so on)
+// no single place has all keys. Then three things work together:
 //
 //   - unevaluatedProperties counts the keys of those branches that fit the value;
-//   - the shape, returned to be checked together with the schema, knows the keys of all branches, so that a misspelt key is still
-//     found when a branch does not fit for another reason;
-//   - children that several places describe are left open there, marked in the mode, and closed by the shape with what all of
-//     these places say.
+//   - the shape, which is returned to be checked in addition to the schema, has the keys of all
+//     branches, so that a misspelled key is found even if a branch does not fit for another reason;
+//   - children that several places describe are left open there (m.shared), and closed by the shape
+//     with what all of these places say.
 //
-// The shape must not be part of the schema: the keys it knows would count as evaluated.
+// The shape must not be part of the schema: the keys that it has would count as evaluated.
 func (t *translator) close(out map[string]any, p place, m *mode) any {
 	places, err := t.document.collect(p.at, false)
 	if err != nil {
@@ -49,7 +49,8 @@ func (t *translator) close(out map[string]any, p place, m *mode) any {
 	return t.shape(placeNames(places), shared)
 }
 
-// childrenOf gathers the children of all places that speak about one value.
+// childrenOf returns the subschemas for the parts of one value, which all the given places
+// describe: the places of each part, by the keyword and name as place.children has them.
 func childrenOf(places []place) map[string][]string {
 	all := map[string][]string{}
 	for _, p := range places {
@@ -68,15 +69,17 @@ func placeNames(places []place) []string {
 	return names
 }
 
-// shape gives a reference to a schema that knows nothing but keys: those of all the given places, and below them those of the
-// children in only. Without only it goes down everywhere.
+// shape returns a reference to a schema that has nothing but keys: those of all the given places,
+// and below them those of the children in only. A nil only descends everywhere. Equal sets of
+// places share one definition.
 func (t *translator) shape(ats []string, only map[string]bool) any {
 	slices.Sort(ats)
 	madeFrom := "shape of " + strings.Join(ats, " ") + " for " + strings.Join(sortedKeys(only), " ")
 	return map[string]any{"$ref": t.define(ats[0], madeFrom, func() any { return t.makeShape(ats, only) })}
 }
 
-// makeShape is called once for each set of places, which is why recursive schemas come to an end.
+// makeShape is called once for each set of places: define knows the name before it calls, so
+// recursive schemas end.
 func (t *translator) makeShape(ats []string, only map[string]bool) any {
 	var places []place
 	for _, at := range ats {
@@ -105,7 +108,8 @@ func (t *translator) makeShape(ats []string, only map[string]bool) any {
 	return out
 }
 
-// put sets properties/name or items of a schema. Lists of items are left out: only few know the position, all know the keys.
+// put sets properties/name or items of a schema. A schema for one position of a list is left out,
+// so the shape allows everything there.
 func put(out map[string]any, path pointer, child any) {
 	switch {
 	case len(path) == 1:

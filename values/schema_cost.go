@@ -10,18 +10,20 @@ import (
 )
 
 const (
-	// perSchema is about what a compiled schema takes in memory, in bytes.
+	// perSchema is the approximate size of a compiled schema in memory, in bytes.
 	perSchema = 1 << 10
-	// maxPatterns bounds the patterns of one schema, in instructions of their programs, each of which takes 40 bytes.
+	// maxPatterns bounds the patterns of one schema, in instructions of their programs, each of
+	// which takes 40 bytes.
 	maxPatterns = 500_000
-	// maxWrong is how many keywords the compiler is let explain. It keeps all that is wrong with a schema in a tree, for which a
-	// file of mistakes would take hundreds of megabytes.
+	// maxWrong is the number of wrong keywords that the compiler may explain. It keeps all mistakes
+	// of a schema in a tree, for which a file of nothing else would take hundreds of megabytes.
 	maxWrong = 1000
 )
 
 var errTooManyPatterns = errors.New("the patterns of the schema are too large, counting each repetition; repeat less")
 
-// patternCost is about how many instructions the program of a pattern has. Only repetitions make many of few letters.
+// patternCost returns about how many instructions the program of a pattern has. Only repetitions
+// turn a few characters into many instructions, so only patterns with one are parsed.
 func patternCost(pattern string) int {
 	cost := 2 + 2*len(pattern)
 	if cost > maxPatterns || !strings.Contains(pattern, "{") {
@@ -34,7 +36,8 @@ func patternCost(pattern string) int {
 	return instructions(parsed)
 }
 
-// instructions counts those of a parsed pattern, without writing its repetitions out.
+// instructions counts those of a parsed pattern without writing its repetitions out. Nested
+// repetitions multiply; the parser limits them to 1000 in total.
 func instructions(re *syntax.Regexp) int {
 	cost := 2 + len(re.Rune)
 	for _, sub := range re.Sub {
@@ -46,7 +49,7 @@ func instructions(re *syntax.Regexp) int {
 	return cost
 }
 
-// pattern counts a pattern before anybody compiles it.
+// pattern counts a pattern before anything compiles it.
 func (t *translator) pattern(text string) {
 	cost, known := t.costs[text]
 	if !known {
@@ -58,7 +61,7 @@ func (t *translator) pattern(text string) {
 	}
 }
 
-// keyword looks at the value of a keyword that is given to the compiler as it is.
+// keyword checks the value of a keyword that goes to the compiler as it is.
 func (t *translator) keyword(p place, keyword string, value any) {
 	if text, ok := value.(string); ok && keyword == "pattern" {
 		t.pattern(text)
@@ -72,7 +75,8 @@ func (t *translator) keyword(p place, keyword string, value any) {
 	}
 }
 
-// surelyWrong reports that the compiler will refuse the value of a keyword.
+// surelyWrong reports that the compiler will refuse the value of a keyword. It need not find all
+// mistakes: the limit only has to stop floods of them.
 func surelyWrong(keyword string, value any) bool {
 	switch keyword {
 	case "const":

@@ -8,9 +8,11 @@ import (
 	"strings"
 )
 
-// defaults are the default values of a schema, ready to be filled into a tree (D7, D34). Recursive schemas give recursive
-// defaults.
+// defaults are the default values of one value and of all parts of it, ready to be filled into a
+// tree (D7, D34). Recursive schemas have recursive defaults. After compileDefaults they are
+// immutable and shared.
 type defaults struct {
+	// at is the place that names the value in errors.
 	at         string
 	value      any // the default of the value itself, with the defaults below it filled in; nil when there is none
 	has        bool
@@ -30,14 +32,16 @@ type patternDefaults struct {
 	fill    *defaults
 }
 
+// The states of completing a default: a default that is met while it is completing contains itself.
 const (
 	untouched = iota
 	completing
 	complete
 )
 
-// compileDefaults gathers the defaults of a schema; nil when it has none. Only what always applies counts: properties, items,
-// allOf and $ref, not the alternatives of anyOf and oneOf.
+// compileDefaults collects the defaults of a schema; nil when it has none. Only keywords that
+// always apply count: properties, items, allOf and $ref, not the alternatives of anyOf and oneOf,
+// because which of them applies depends on the value to be completed.
 func compileDefaults(root map[string]any) (*defaults, error) {
 	c := defaultsCompiler{document: newSchemaDocument(root), known: map[string]*defaults{}}
 	top, err := c.compile([]string{""})
@@ -55,13 +59,17 @@ func compileDefaults(root map[string]any) (*defaults, error) {
 	return top, nil
 }
 
+// defaultsCompiler has one defaults for each set of places that describe one value (known, by their
+// sorted names), so that recursive schemas come to an end. all lists them in the order of their
+// creation.
 type defaultsCompiler struct {
 	document schemaDocument
 	known    map[string]*defaults
 	all      []*defaults
 }
 
-// compile gathers what the given places say about one value.
+// compile collects what the given places say about one value. The first default in the order of the
+// places wins. A null is no default.
 func (c *defaultsCompiler) compile(ats []string) (*defaults, error) {
 	slices.Sort(ats)
 	ats = slices.Compact(ats)
@@ -98,7 +106,8 @@ func (c *defaultsCompiler) compile(ats []string) (*defaults, error) {
 	return d, nil
 }
 
-// adopt hangs the defaults of a child where filling will look for them.
+// adopt stores the defaults of a child where fill looks for them. Defaults for single positions of
+// a list are ignored.
 func (d *defaults) adopt(name string, child *defaults) error {
 	path, err := splitPointer(name)
 	if err != nil {
@@ -124,7 +133,9 @@ func (d *defaults) adopt(name string, child *defaults) error {
 	return nil
 }
 
-// complete fills the defaults below a default value into it. A default that needs itself would never end.
+// complete fills the defaults below a default value into it, first those of the defaults that it
+// uses itself. A default that contains itself would never end, which is an error of the schema; so
+// is one that is larger than a section may be.
 func (d *defaults) complete() error {
 	switch {
 	case d.state == completing:
@@ -154,7 +165,9 @@ func (d *defaults) complete() error {
 	return nil
 }
 
-// prune cuts off everything below which there is no default, so that filling does not walk there, and returns what is left.
+// prune removes everything below which there is no default, so that fill does not walk there, and
+// returns the remaining defaults. Recursive ones may lead to a default only through themselves,
+// hence the fixed point.
 func (c *defaultsCompiler) prune() map[*defaults]bool {
 	useful := map[*defaults]bool{}
 	for changed := true; changed; {
@@ -179,7 +192,7 @@ func (c *defaultsCompiler) prune() map[*defaults]bool {
 	return useful
 }
 
-// leadsTo reports whether there is a default here or a step away from a useful one.
+// leadsTo reports whether there is a default here, or one step away in a useful one.
 func (d *defaults) leadsTo(useful map[*defaults]bool) bool {
 	for _, child := range d.properties {
 		if useful[child] {
@@ -190,8 +203,8 @@ func (d *defaults) leadsTo(useful map[*defaults]bool) bool {
 		slices.ContainsFunc(d.patterns, func(p patternDefaults) bool { return useful[p.fill] })
 }
 
-// orDefault gives the default of the whole section when no layer has it. A section always exists: without a default of its
-// own it is an empty map, when there are defaults of keys to fill into it.
+// orDefault returns the default of the whole section if no layer has it. A section always exists:
+// without a default of its own it is an empty map if there are defaults of keys to fill into it.
 func (d *defaults) orDefault(tree any) any {
 	switch {
 	case tree != nil || d == nil:
@@ -204,9 +217,10 @@ func (d *defaults) orDefault(tree any) any {
 	return tree
 }
 
-// fill adds missing values to a tree that is there; what is there already, null included, stays. The tree is not changed;
-// when nothing is missing it is given back as it is. Defaults that would add more than 16 MiB, for a long list with many defaults
-// for each element, are an error (D39).
+// fill adds missing values to a tree; what exists, null included, stays. The tree is not changed;
+// if nothing is missing it is returned as it is. An error means that the defaults would add more
+// than 16 MiB, as for a long list with many defaults for each element (D39). nil defaults add
+// nothing.
 func (d *defaults) fill(tree any) (any, error) {
 	if d == nil {
 		return tree, nil
@@ -219,13 +233,14 @@ func (d *defaults) fill(tree any) (any, error) {
 	return filled, nil
 }
 
-// refill fills a tree as it was filled when its section was made, so that it cannot be too much.
+// refill is fill for a tree that was filled when its section was made: its size was checked then.
 func (d *defaults) refill(tree any) any {
 	filled, _ := d.fill(tree)
 	return filled
 }
 
-// filler is one walk with defaults through a tree.
+// filler is one walk through a tree that fills in defaults. When left is used up, the walk adds
+// nothing more, and its result is discarded.
 type filler struct {
 	ready   func(*defaults) // is called before the default of a child is used
 	left    int             // bytes that may still be added, as measure counts them
@@ -233,7 +248,7 @@ type filler struct {
 	deepest int             // of what was added
 }
 
-// take reports whether a default may be added under a key.
+// take reports whether a default may be added under a key, and counts it.
 func (f *filler) take(key string, child *defaults) bool {
 	if f.left < 0 {
 		return false
@@ -244,7 +259,7 @@ func (f *filler) take(key string, child *defaults) bool {
 	return f.left >= 0
 }
 
-// fillWith also reports whether anything was missing.
+// fillWith returns the filled tree, and whether anything was missing.
 func (d *defaults) fillWith(tree any, f *filler) (any, bool) {
 	f.level++
 	defer func() { f.level-- }()
@@ -257,7 +272,8 @@ func (d *defaults) fillWith(tree any, f *filler) (any, bool) {
 	return tree, false
 }
 
-// fillMap fills first what is there, then adds what is missing: defaults that are added are complete already.
+// fillMap fills the existing values first and then adds the missing ones, which must not be filled
+// again: they are complete.
 func (d *defaults) fillMap(m map[string]any, f *filler) (any, bool) {
 	var filled map[string]any // a copy, made at the first change
 	set := func(key string, value any) {
@@ -285,7 +301,8 @@ func (d *defaults) fillMap(m map[string]any, f *filler) (any, bool) {
 	return filled, true
 }
 
-// forKey gives the defaults that speak about the value of a key.
+// forKey returns the defaults for the value of a key, by the rule of JSON Schema:
+// additionalProperties count only for keys that nothing else names.
 func (d *defaults) forKey(key string) []*defaults {
 	child := d.properties[key]
 	if child == nil && d.patterns == nil && d.additional == nil {

@@ -7,15 +7,17 @@ import (
 	"strings"
 )
 
-// schemaDocument finds its way in a schema as its author wrote it. Places are JSON pointers.
+// schemaDocument finds places in a schema as its author wrote it. Places are JSON pointers. Copies
+// share the budget.
 type schemaDocument struct {
 	root map[string]any
 	left *int // bytes of places that may still be looked at
 }
 
-// maxPlaces bounds the work on one schema, in bytes of the pointers to its places and of what is made of them. It is enough for
-// 25,000 schemas. Without it a small file could describe more than there is memory: what several branches say about the same keys
-// is taken together, for each set of branches, and a definition is translated for each meaning that it has (D31).
+// maxPlaces bounds the work on one schema, in bytes of the pointers to its places and of what is
+// made of them. It is enough for 25,000 schemas (D39). Without it a small file could describe more
+// than there is memory: the keys of several branches are combined for each set of branches, and a
+// definition is translated for each mode in which it is used (D31).
 const maxPlaces = 32 << 20
 
 var errTooManyPlaces = errors.New("the schema is too large: it describes too many places, counting each branch and $ref that leads to them")
@@ -33,13 +35,14 @@ func (d schemaDocument) spend(at string, bytes int) error {
 	return nil
 }
 
-// place is a schema inside of the document: a map, or a boolean, or nil for "anything".
+// place is a schema inside of the document. node is nil for a boolean, and for anything else that
+// is no map.
 type place struct {
 	at   string
 	node map[string]any
 }
 
-// at gives the place that a pointer leads to.
+// at returns the place that a pointer leads to.
 func (d schemaDocument) at(text string) (place, bool) {
 	path, err := splitPointer(text)
 	if err != nil {
@@ -53,12 +56,12 @@ func (d schemaDocument) at(text string) (place, bool) {
 	return place{text, schema}, true
 }
 
-// below gives the place of a keyword's subschema.
+// below returns the place of a keyword's subschema.
 func (p place) below(elements ...string) string {
 	return p.at + pointer(elements).String()
 }
 
-// reference gives the place that a $ref points to.
+// reference returns the place that a $ref points to. It must exist, and be in the same file (D30).
 func (d schemaDocument) reference(p place) (string, error) {
 	ref, ok := p.node["$ref"].(string)
 	if !ok {
@@ -74,13 +77,15 @@ func (d schemaDocument) reference(p place) (string, error) {
 	return target, nil
 }
 
-// applicators are the keywords whose subschemas speak about the same value as the schema they stand in.
+// applicators are the keywords whose subschemas apply to the same value as the schema that contains
+// them.
 type applicators struct {
 	always      []string // allOf and $ref
 	conditional []string // anyOf, oneOf, then, else, dependentSchemas
 }
 
-// applicators gives the places of those subschemas. not and if are left out: they describe nothing, they only ask.
+// applicators returns the places of those subschemas. not and if are left out: they do not describe
+// the value, they only test it.
 func (d schemaDocument) applicators(p place) (applicators, error) {
 	var found applicators
 	if _, ok := p.node["$ref"]; ok {
@@ -116,7 +121,9 @@ func length(v any) int {
 	return len(list)
 }
 
-// collect gives a place and all others that speak about the same value: all of them, or only those that always apply.
+// collect returns a place and all others that apply to the same value: all of them, or only those
+// that always apply. A place that is reached in several ways counts once; one that is reached from
+// itself is an error, because no value would ever be checked completely.
 func (d schemaDocument) collect(start string, onlyAlways bool) ([]place, error) {
 	var (
 		found []place
@@ -167,8 +174,9 @@ func orRoot(at string) string {
 	return at
 }
 
-// children lists the places of the subschemas that speak about parts of the value, by the keyword and name they stand under:
-// "properties/a", "patternProperties/^x", "items", "additionalProperties".
+// children returns the places of the subschemas for parts of the value, by the keyword and name
+// that lead to them: "/properties/a", "/patternProperties/^x", "/items", "/items/0",
+// "/additionalProperties".
 func (p place) children() map[string]string {
 	found := map[string]string{}
 	for _, keyword := range []string{"properties", "patternProperties"} {
@@ -188,7 +196,7 @@ func (p place) children() map[string]string {
 	return found
 }
 
-// named is the number of schemas in a map of a keyword.
+// named returns the number of schemas below a keyword that holds a map of them.
 func (p place) named(keyword string) int {
 	schemas, _ := p.node[keyword].(map[string]any)
 	return len(schemas)

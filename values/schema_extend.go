@@ -14,7 +14,9 @@ const (
 	configSchemaName   = "config-values.yaml"
 )
 
-// extend merges config-values.yaml into values.yaml, when values.yaml asks for it with x-extend (D32).
+// extend merges config-values.yaml into values.yaml if values.yaml asks for it with x-extend (D32).
+// Keys of values.yaml win, except for required, which is the union. Other keywords of
+// config-values.yaml, such as allOf, are not inherited.
 func extend(valuesPath string, own, config map[string]any) (map[string]any, error) {
 	order, asked := own[extendKey]
 	if !asked {
@@ -44,8 +46,8 @@ func extend(valuesPath string, own, config map[string]any) (map[string]any, erro
 	return extended, nil
 }
 
-// shallowMerge adds own entries to inherited ones; a schema of the same name is replaced as a whole. What is not a map is left
-// for the compiler to complain about.
+// shallowMerge adds own entries to inherited ones; a schema of the same name is replaced as a
+// whole. What is no map is left for the compiler to refuse.
 func shallowMerge(inherited, own any) any {
 	below, ok := inherited.(map[string]any)
 	if own == nil || !ok {

@@ -10,8 +10,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// formats adds what OpenAPI and Kubernetes know beyond JSON Schema. Every check accepts values of other types: the type is not
-// the business of a format.
+// formats returns what OpenAPI and Kubernetes define beyond JSON Schema, and replaces formats of
+// the library that cost too much. Every check accepts values of other types, as JSON Schema
+// requires.
 func formats() map[string]func(any) bool {
 	return map[string]func(any) bool{
 		"int32":    func(v any) bool { return integerWithin(v, math.MinInt32, math.MaxInt32) },
@@ -53,7 +54,8 @@ func isDuration(v any) bool {
 	return jsonschema.Formats["duration"](v)
 }
 
-// isPattern parses a pattern without compiling it: ten bytes of it can stand for a megabyte of program.
+// isPattern parses a pattern without compiling it: ten bytes of it can describe a program of a
+// megabyte.
 func isPattern(v any) bool {
 	text, ok := v.(string)
 	if !ok {

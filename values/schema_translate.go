@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// translate rewrites an OpenAPI v3 schema into JSON Schema 2019-09, which the compiler understands. It follows the structure of
-// the author's document, so that places in error messages stay the same; targets of $ref become definitions, whose origins are
-// part of the result.
+// translate rewrites an OpenAPI v3 schema into JSON Schema 2019-09 for the compiler. It follows the
+// structure of the author's document, so that places in error messages stay the same; targets of
+// $ref become definitions, and the result says which places they come from.
 //
-// Draft 2019-09 is chosen for unevaluatedProperties, the only keyword that can close an object described in several places.
+// Draft 2019-09 has unevaluatedProperties, the only keyword that can close an object that several
+// places describe.
 func translate(root map[string]any, forHelm bool) (translation, error) {
 	t := translator{
 		document: newSchemaDocument(root),
@@ -36,7 +37,7 @@ func translate(root map[string]any, forHelm bool) (translation, error) {
 	return translation{translated, t.origins, t.costs, t.idleRules()}, nil
 }
 
-// translation is what the compiler gets.
+// translation is the result of translate.
 type translation struct {
 	schema  any
 	origins map[string]string // name of a definition → place in the document
@@ -44,6 +45,8 @@ type translation struct {
 	idle    []idleRule
 }
 
+// translator is the state of one translation. It collects problems and goes on, until there are too
+// many (stopped).
 type translator struct {
 	document schemaDocument
 	forHelm  bool              // x-required-for-helm counts as required (D33)
@@ -60,7 +63,8 @@ type translator struct {
 	guesses  int // what unknown keys may mean
 }
 
-// fail collects problems, a hundred of them.
+// fail collects problems, up to maxProblems. A schema that is too large ends the translation at
+// once.
 func (t *translator) fail(err error) {
 	if t.stopped {
 		return
@@ -72,22 +76,26 @@ func (t *translator) fail(err error) {
 	t.stopped = len(t.problems) > maxProblems || errors.Is(err, errTooManyPlaces) || errors.Is(err, errTooManyPatterns)
 }
 
-// mode says how a schema treats keys it does not know (D31).
+// mode says how a schema treats keys that it does not know (D31). A schema is translated once for
+// each mode in which it is used.
 type mode struct {
-	// closed: this schema, with its branches, is all that is said about the value. It refuses unknown keys.
+	// closed: this schema, with its branches, is all that is said about the value. It refuses
+	// unknown keys.
 	closed bool
 	// open: something else closes the value and all below it.
 	open bool
-	// In a branch (neither closed nor open) these children are described elsewhere too and are left open.
+	// In a branch (neither closed nor open) these children are described elsewhere too and are left
+	// open.
 	shared map[string]bool
 }
 
-// String distinguishes modes, for naming definitions.
+// String returns a text that differs for different modes; it is part of the names of definitions.
 func (m mode) String() string {
 	return fmt.Sprint(m.closed, m.open, strings.Join(sortedKeys(m.shared), ","))
 }
 
-// child is the mode for a part of the value: parts are closed on their own, unless they are shared with other places.
+// child returns the mode for a part of the value. Parts are closed by themselves, unless they are
+// shared with other places.
 func (m mode) child(name string) mode {
 	if m.open || m.shared[name] {
 		return mode{open: true}
@@ -108,7 +116,8 @@ func verbatim() []string {
 	}
 }
 
-// schema translates the schema at a place. Keywords it does not know are left out, x- keys among them (D35).
+// schema translates the schema at a place. It leaves out keywords that it does not know, x- keys
+// among them (D35). After a failure it may return an empty schema, because the result is discarded.
 func (t *translator) schema(at string, m mode) any {
 	if err := t.document.spend(at, perSchema); err != nil {
 		t.fail(err)
@@ -129,15 +138,16 @@ func (t *translator) schema(at string, m mode) any {
 	return map[string]any{}
 }
 
-// node gives what stands at a place, whatever it is.
+// node returns what is at a place, which may be no schema at all.
 func (t *translator) node(at string) any {
 	path, _ := splitPointer(at)
 	node, _ := lookup(t.document.root, path)
 	return node
 }
 
-// object translates keyword by keyword. With a shape next to it the schema becomes a definition, so that places in error messages
-// stay what they are in the document.
+// object translates keyword by keyword. If there is a shape to check in addition, the schema
+// becomes a definition of its own, whose origin is the author's place, so that places in error
+// messages are right.
 func (t *translator) object(p place, m mode) any {
 	t.look(p)
 	out := map[string]any{}
@@ -251,7 +261,8 @@ func (t *translator) parts(out map[string]any, p place, m mode) {
 	}
 }
 
-// nothing is a schema that no value fits. Unlike false it makes the compiler report every unknown key at its own path.
+// nothing returns a schema that no value fits. Unlike false, it makes the compiler report each
+// unknown key at its own path.
 func nothing() map[string]any { return map[string]any{"not": map[string]any{}} }
 
 func (t *translator) list(p place, keyword string, modeOf func(i int) mode) []any {
@@ -262,8 +273,8 @@ func (t *translator) list(p place, keyword string, modeOf func(i int) mode) []an
 	return translated
 }
 
-// branches translates the subschemas that speak about the same value. They do not close it on their own: each knows only some
-// of the keys.
+// branches translates the subschemas that apply to the same value. They do not close it by
+// themselves, because each has only some of the keys.
 func (t *translator) branches(out map[string]any, p place, m mode) {
 	branch := mode{open: m.open, shared: m.shared}
 	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
@@ -297,8 +308,8 @@ func (t *translator) branches(out map[string]any, p place, m mode) {
 	}
 }
 
-// define makes a definition, once for everything it can be made from, and gives the reference to it. The name is known before
-// the content, so schemas may be recursive.
+// define makes a definition, once for each text madeFrom, and returns the reference to it. The name
+// is stored before the content is built, so schemas may be recursive.
 func (t *translator) define(at, madeFrom string, build func() any) string {
 	name, known := t.names[madeFrom]
 	if !known {
@@ -309,7 +320,8 @@ func (t *translator) define(at, madeFrom string, build func() any) string {
 	return "#/$defs/" + name
 }
 
-// nullable allows null in addition to what the schema allows. Only other values reach the branches.
+// nullable allows null in addition to the values that the schema allows (OpenAPI 3.0). The branches
+// move behind "if it is not null": each of them would have to allow null, too.
 func (t *translator) nullable(out map[string]any, p place) {
 	if p.node["nullable"] != true {
 		return

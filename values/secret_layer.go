@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// ParseSecret takes the data of the Secret apart, which has the form of the ConfigMap, but for flags and maintenance modes: those
-// are no secrets, and one place must say which modules run (D40). Errors name every bad key and repeat nothing of its text.
+// ParseSecret parses the data of the Secret. It has the form of the ConfigMap without flags and
+// maintenance modes: those are no secrets, and only one place may decide which modules run (D40).
+// Errors name every bad key and quote nothing of its text.
 func ParseSecret(data map[string]string) (map[string]any, error) {
 	document := newDocument()
 	var problems []error
@@ -24,6 +25,8 @@ func ParseSecret(data map[string]string) (map[string]any, error) {
 	return document.Sections, nil
 }
 
+// addSecret reads one key of the Secret. It refuses true and false as a section: in the ConfigMap,
+// false disables the module (X12).
 func (d Document) addSecret(key, text string) error {
 	_, isFlag := flagOwner(key)
 	_, isMaintenance := maintenanceOwner(key)
@@ -40,7 +43,8 @@ func (d Document) addSecret(key, text string) error {
 	return d.add(key, tree)
 }
 
-// withoutContent keeps of the errors of a text where they are: what is wrong with it may be quoted from it.
+// withoutContent keeps of the errors of a YAML text only the lines where they are, because messages
+// may quote the text.
 func withoutContent(err error) error {
 	if errors.Is(err, errTooLarge) || errors.Is(err, errTooDeep) {
 		for _, limit := range []error{errTooLarge, errTooDeep} {
@@ -61,8 +65,8 @@ func withoutContent(err error) error {
 	return fmt.Errorf("%s: is no valid YAML; its content is not shown", strings.Join(places, ", "))
 }
 
-// WithSecret replaces the section of the Secret, the layer right above the ConfigMap (D40); nil takes it away. by is the
-// revision and time of the Secret.
+// WithSecret replaces the section of the Secret, the layer right above the ConfigMap (D40); nil
+// removes it. by is the revision and time of the Secret.
 func (s *Section) WithSecret(secret any, by Origin) (*Section, error) {
 	if secret != nil {
 		if err := checkSection(s.key, secret); err != nil {
@@ -74,23 +78,24 @@ func (s *Section) WithSecret(secret any, by Origin) (*Section, error) {
 	return changed.layered()
 }
 
-// WithoutStore makes config patches change the ConfigMap only, marked paths included: there is no Secret that could be written.
+// WithoutStore makes config patches change the ConfigMap only, marked paths included: there is no
+// Secret to write to (D41).
 func (s *Section) WithoutStore() *Section {
 	changed := *s
 	changed.noStore = true
 	return &changed
 }
 
-// Stored is what the ConfigMap and the Secret have of a section.
+// Stored is the content of the ConfigMap and the Secret for one section. A nil part is absent.
 type Stored struct {
 	Config, Secret any // nil: nothing
 	none           any // an empty section
 }
 
-// Stored is what the ConfigMap and the Secret have of the section.
+// Stored returns the content of the ConfigMap and the Secret for the section.
 func (s *Section) Stored() Stored { return Stored{s.config, s.secret, emptyLike(s.static)} }
 
-// InConfigMap is what lies in the ConfigMap, empty when there is nothing.
+// InConfigMap returns the section of the ConfigMap, empty when there is none.
 func (s Stored) InConfigMap() any {
 	if s.Config == nil {
 		return s.none
@@ -98,7 +103,8 @@ func (s Stored) InConfigMap() any {
 	return s.Config
 }
 
-// Checksum is that of both parts, so that who writes one of them notices a change of the other.
+// Checksum is that of both parts: whoever writes one of them must notice a change of the other. An
+// absent part and an empty one are the same.
 func (s Stored) Checksum() string {
 	secret := s.Secret
 	if secret == nil {
@@ -107,8 +113,8 @@ func (s Stored) Checksum() string {
 	return Checksum([]any{s.InConfigMap(), secret})
 }
 
-// Misplaced lists the paths that the schema marks as secrets while their values lie in the ConfigMap: they stay there until a
-// person or a hook moves them.
+// Misplaced lists the paths that the schema marks as secrets but whose values are in the ConfigMap
+// (D41). They stay there until a person or a hook moves them.
 func (s Secrets) Misplaced() []string {
 	var paths []string
 	var visit func(tree any, path pointer, m marked)
@@ -131,9 +137,10 @@ func (s Secrets) Misplaced() []string {
 	return paths
 }
 
-// divide gives a patched config section back to the ConfigMap and the Secret. What no operation touches stays where it is, in
-// both. What the schema marks goes to the Secret when it is touched, and so does what lies there already: the ConfigMap below
-// could not change it. All else goes to the ConfigMap.
+// divide distributes a patched config section over the ConfigMap and the Secret (D41). What no
+// operation touches stays where it is, in both. What an operation touches goes to the Secret if the
+// schema marks it, or if the Secret has a value there already, which would hide a value in the
+// ConfigMap. Everything else goes to the ConfigMap.
 func (s Stored) divide(patched any, operations Patch, marked marked) (config, secret any) {
 	d := divider{marked: marked}
 	for _, operation := range operations {
@@ -143,6 +150,8 @@ func (s Stored) divide(patched any, operations Patch, marked marked) (config, se
 	return parts.config.value, parts.secret.value
 }
 
+// divider is one such distribution. touched are the paths of the operations, without the key of the
+// section.
 type divider struct {
 	marked  marked
 	touched []pointer
@@ -169,6 +178,7 @@ func (p portion) isMap() bool {
 
 type portions struct{ config, secret portion }
 
+// divide distributes the value next at a path. config and secret are what the two have there now.
 func (d divider) divide(path pointer, m marked, next any, config, secret portion) portions {
 	object, isMap := next.(map[string]any)
 	switch {
@@ -184,7 +194,8 @@ func (d divider) divide(path pointer, m marked, next any, config, secret portion
 	return portions{config: portion{next, true}}
 }
 
-// divideMap divides key by key. A part that had no map gets one only for what goes into it; one of the parts must have it.
+// divideMap distributes key by key. A part that had no map gets one only for its content, but one
+// of the parts must have the map, so that an empty one does not vanish.
 func (d divider) divideMap(path pointer, m marked, next map[string]any, config, secret portion) portions {
 	below, above := map[string]any{}, map[string]any{}
 	for key, value := range next {
@@ -206,12 +217,13 @@ func (d divider) divideMap(path pointer, m marked, next map[string]any, config, 
 	return parts
 }
 
-// touches reports whether an operation is about the path, something above it or something below it.
+// touches reports whether an operation changes the value at a path, one above it or one below it.
 func (d divider) touches(path pointer) bool {
 	return slices.ContainsFunc(d.touched, func(at pointer) bool { return at.contains(path) || path.contains(at) })
 }
 
-// at reports whether a value must not be shown: its keys say so, or the schema, or it comes from the Secret.
+// at reports whether a value must not be shown: a key on the way to it says so, or the schema, or
+// it comes from the Secret.
 func (s Secrets) at(path pointer) bool {
 	if slices.ContainsFunc(path, looksSecret) {
 		return true
@@ -235,13 +247,14 @@ func childOf(tree any, key string) any {
 	return m[key]
 }
 
-// hide hides the secrets of a tree that stands at a path of the section.
+// hide hides the secrets of a tree that is the value at a path of the section.
 func (s Secrets) hide(path pointer, tree any) any {
 	secret, _ := lookup(s.section.secret, path)
 	return conceal(tree, s.markedAt(path), secret, s.at(path))
 }
 
-// markedAt gives the marks of the values at a path. An element may be a key or the place in a list.
+// markedAt returns the marks of the value at a path. An element may be a key or a place in a list,
+// which a path does not distinguish, so both count.
 func (s Secrets) markedAt(path pointer) marked {
 	m := s.marked
 	for _, element := range path {
@@ -250,7 +263,8 @@ func (s Secrets) markedAt(path pointer) marked {
 	return m
 }
 
-// conceal is hide with what the schema marks and what lies in the Secret.
+// conceal is hide with the marks of the schema and the content of the Secret at the same place.
+// Below a list of the Secret everything is hidden, because the list comes from there as a whole.
 func conceal(tree any, m marked, secret any, hidden bool) any {
 	hidden = hidden || m.secret() || secret != nil && !isMapOf(secret)
 	switch v := tree.(type) {
@@ -270,8 +284,9 @@ func conceal(tree any, m marked, secret any, hidden bool) any {
 	return hide(tree, hidden)
 }
 
-// Texts are the texts of the section that must not be shown anywhere: those in the Secret, and those that the schema marks,
-// wherever they come from.
+// Texts returns the texts of the section that must not be shown anywhere (J9): those in the Secret,
+// and those that the schema marks, whatever layer they come from. Booleans and nulls are no
+// secrets.
 func (s Secrets) Texts() []string {
 	var texts []string
 	texts = append(texts, secretTexts(s.section.secret, nil, true)...)
@@ -283,6 +298,8 @@ func (s Secrets) Texts() []string {
 	return slices.Compact(texts)
 }
 
+// secretTexts collects the texts of a tree that are marked or, with hidden, all of them. It does
+// not descend where nothing is marked.
 func secretTexts(tree any, m marked, hidden bool) []string {
 	if !hidden && !m.leads() {
 		return nil

@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// secretKey marks a schema whose values are secrets: config patches of hooks store them in the Secret, and they are never shown
-// (D41).
+// secretKey marks a schema whose values are secrets: config patches of hooks store them in the
+// Secret, and they are never shown (D41).
 const secretKey = "x-secret"
 
-// marks are the places below a value that its schema marks with x-secret. Recursive schemas give recursive marks.
+// marks are the places below a value that its schema marks with x-secret. Recursive schemas have
+// recursive marks. After compileMarks they are immutable and shared.
 type marks struct {
 	secret     bool // the value itself, with all below it
 	leads      bool // it is marked, or something below it is
@@ -26,8 +27,9 @@ type patternMarks struct {
 	marks   *marks
 }
 
-// compileMarks gathers the marks of a schema; nil when it has none. Other than with defaults every branch counts, those of anyOf
-// and then as well: a value that is hidden without need costs less than one that is shown.
+// compileMarks collects the marks of a schema; nil when it has none. Unlike with defaults every
+// branch counts, also those of anyOf and then: to hide a value without need costs less than to show
+// a secret.
 func compileMarks(root map[string]any) (*marks, error) {
 	if !mentions(root, secretKey) {
 		return nil, nil
@@ -37,6 +39,7 @@ func compileMarks(root map[string]any) (*marks, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Recursive marks may lead to a marked value only through each other, hence the fixed point.
 	for changed := true; changed; {
 		changed = false
 		for _, m := range c.known {
@@ -48,12 +51,14 @@ func compileMarks(root map[string]any) (*marks, error) {
 	return top, nil
 }
 
+// marksCompiler has one marks for each set of places that describe one value, like
+// defaultsCompiler.
 type marksCompiler struct {
 	document schemaDocument
 	known    map[string]*marks
 }
 
-// compile gathers what the given places say about one value.
+// compile collects what the given places say about one value.
 func (c *marksCompiler) compile(ats []string) (*marks, error) {
 	slices.Sort(ats)
 	ats = slices.Compact(ats)
@@ -93,7 +98,8 @@ func (c *marksCompiler) compile(ats []string) (*marks, error) {
 	return m, nil
 }
 
-// adopt hangs the marks of a child where a value is looked up. Which position of a list a schema means does not matter.
+// adopt stores the marks of a child where they are looked up. The position of a list that a schema
+// is for does not matter.
 func (m *marks) adopt(name string, child *marks) error {
 	path, err := splitPointer(name)
 	if err != nil {
@@ -133,7 +139,8 @@ func (m *marks) children() []*marks {
 	return all
 }
 
-// forKey gives the marks of a key: those of its name, or of the other keys.
+// forKey returns the marks for a key: those that name it or, without any, those of
+// additionalProperties.
 func (m *marks) forKey(key string) []*marks {
 	var found []*marks
 	if child := m.properties[key]; child != nil {
@@ -150,17 +157,21 @@ func (m *marks) forKey(key string) []*marks {
 	return found
 }
 
-// marked is what several schemas mark at one place.
+// marked are the marks of all schemas for one value. A value is secret if one of them says so; an
+// empty marked marks nothing.
 type marked []*marks
 
+// secret reports whether the value is marked as a whole.
 func (m marked) secret() bool {
 	return slices.ContainsFunc(m, func(one *marks) bool { return one.secret })
 }
 
+// leads reports whether the value or something below it is marked.
 func (m marked) leads() bool {
 	return slices.ContainsFunc(m, func(one *marks) bool { return one.leads })
 }
 
+// key returns the marks of the value of a key.
 func (m marked) key(key string) marked {
 	var below marked
 	for _, one := range m {
@@ -169,6 +180,7 @@ func (m marked) key(key string) marked {
 	return below
 }
 
+// element returns the marks of the elements of a list.
 func (m marked) element() marked {
 	var below marked
 	for _, one := range m {
@@ -177,20 +189,22 @@ func (m marked) element() marked {
 	return below
 }
 
-// stored reports whether a value belongs into the Secret as a whole: a list is replaced by the layer above it, so one with a secret
-// in it is one.
+// stored reports whether a value belongs into the Secret as a whole: a marked one, or a list with a
+// marked part, because the layer above replaces lists as a whole.
 func (m marked) stored(value any) bool {
 	_, list := value.([]any)
 	return m.secret() || list && m.leads()
 }
 
-// Secrets say what of a section is secret: what the schemas mark, what lies in the Secret, and what its keys say.
+// Secrets determines which values of a section are secret: those that the schemas mark, those in
+// the Secret, and those whose keys look like it.
 type Secrets struct {
 	section *Section
 	marked  marked // in config-values.yaml and values.yaml
 }
 
-// Secrets says what of the section is secret.
+// Secrets returns what is secret in the section. Both schemas count, whichever layer a value comes
+// from.
 func (s *Section) Secrets() Secrets {
 	all := Secrets{section: s}
 	for _, one := range []*schema{s.schemas.config, s.schemas.values} {
@@ -201,7 +215,8 @@ func (s *Section) Secrets() Secrets {
 	return all
 }
 
-// Marked reports whether the schema marks the value at a path with x-secret, or a part of it, or a list around it.
+// Marked reports whether the schema marks the value at a path with x-secret, or a part of it, or a
+// list that contains it.
 func (s Secrets) Marked(path []string) bool {
 	m := s.marked
 	for _, key := range path {
@@ -213,7 +228,8 @@ func (s Secrets) Marked(path []string) bool {
 	return m.leads()
 }
 
-// Stored reports whether the Secret has a value at a path that wins over the ConfigMap: anything but a map, there or above it.
+// Stored reports whether the Secret has a value at a path that wins over the ConfigMap: anything
+// but a map, there or above it.
 func (s Secrets) Stored(path []string) bool {
 	tree := s.section.secret
 	for _, key := range path {

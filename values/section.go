@@ -12,8 +12,12 @@ type Layer struct {
 	Value  any    // a map or a list; nil = the file has no such section
 }
 
-// Section holds all layers of one key, "global" or the key of a module, and their merged result (D5). It is immutable and safe
-// for concurrent readers: every change returns a new section.
+// Section holds all layers of one key, "global" or the key of a module, and their merged result
+// (D5). It is immutable and safe for concurrent use: every change returns a new section, which
+// shares what has not changed.
+//
+// A change copies the struct, sets the layer and computes the rest: layered if a layer below the
+// patches has changed, with if only the merged result has.
 type Section struct {
 	key     string
 	schemas Schemas
@@ -21,23 +25,29 @@ type Section struct {
 	static  any     // the same, merged
 	config  any     // layer 4; nil = the ConfigMap has no such section
 	secret  any     // the upper part of layer 4; nil = the Secret has no such section (D40)
-	noStore bool    // config patches do not go to the Secret
+	noStore bool    // config patches do not go to the Secret (WithoutStore)
 	saved   Patch   // layer 6, canonical and compacted
 
-	// What only Explain looks at: who brought the ConfigMap layer, and what hooks wrote into it since.
+	// These are for Explain only: who brought the layers of ConfigMap and Secret, what hooks wrote
+	// into them since, and the values of a chart below everything; nil if there are none.
 	configBy    Origin
 	secretBy    Origin
 	configSaved Patch
 	chart       *chartValues // below everything; nil = the chart has no values of its own
 
+	// The results. ValidateConfig checks configured; a replay of the patches starts from unpatched;
+	// merged is what users get.
 	configured any // layers 1 to 4
 	unpatched  any // layers 1 to 5
 	merged     any
-	checksum   func() string
-	size       func() int // of merged, at most
+	// checksum and size are computed at the first call and cached: an attempt that is discarded
+	// needs neither.
+	checksum func() string
+	size     func() int // of merged, at most
 }
 
-// NewSection builds the section of a key from its static layers, the weakest first. schemas may be nil.
+// NewSection builds the section of a key from its static layers, the lowest first. schemas may be
+// nil. Layers without a value are skipped.
 func NewSection(key string, schemas *Schemas, static ...Layer) (*Section, error) {
 	s := Section{key: key}
 	if schemas != nil {
@@ -56,10 +66,13 @@ func NewSection(key string, schemas *Schemas, static ...Layer) (*Section, error)
 	return s.layered()
 }
 
-// layered computes what follows from static and config: layers 1 to 5, and the saved patches on top.
+// layered computes everything that follows from the layers: layers 1 to 5, and the saved patches on
+// top. Its receiver is a copy, which it changes. An error means that the defaults are too large
+// (D39).
 //
-// Defaults of config-values.yaml are filled in twice: below the ConfigMap, as layer 3, so that its maps merge with default
-// maps; and above it, where they only find parents that the ConfigMap itself brought (D7).
+// Defaults of config-values.yaml are filled in twice: below the ConfigMap, as layer 3, so that its
+// maps merge with default maps; and above it, where they find only parents that the ConfigMap
+// itself has brought (D7).
 func (s Section) layered() (*Section, error) {
 	weak, strong := s.schemas.config.fills(), s.schemas.values.fills()
 	static, err := weak.fill(weak.orDefault(s.static))
@@ -78,8 +91,9 @@ func (s Section) layered() (*Section, error) {
 	return s.with(replayAll(s.key, s.unpatched, s.saved)), nil
 }
 
-// storable makes a section without any values empty, and takes out global.enabledModules, which a schema may describe with a
-// default; only the operator computes it, when it writes values for a hook (D9).
+// storable makes a section without any values an empty map, and removes global.enabledModules,
+// which a schema may describe with a default; only the operator computes it, when it writes values
+// for a hook (D9).
 func storable(key string, section any) any {
 	if section == nil {
 		return map[string]any{}
@@ -90,7 +104,7 @@ func storable(key string, section any) any {
 	return newReplayer().without(section, pointer{enabledModulesKey})
 }
 
-// with gives the section with another merged result.
+// with returns the section with another merged result.
 func (s Section) with(merged any) *Section {
 	s.merged = merged
 	s.checksum = sync.OnceValue(func() string { return Checksum(merged) })
@@ -101,7 +115,8 @@ func (s Section) with(merged any) *Section {
 // Key is "global" or the key of a module.
 func (s *Section) Key() string { return s.key }
 
-// Config is the section of the ConfigMap with that of the Secret on top, empty when there is none (D8, D40).
+// Config is the section of the ConfigMap with that of the Secret on top, empty when there is none
+// (D8, D40).
 func (s *Section) Config() any {
 	if config := Merge(s.config, s.secret); config != nil {
 		return config
@@ -118,11 +133,11 @@ func (s *Section) Merged() any { return s.merged }
 // Checksum is that of Merged, computed once (D27).
 func (s *Section) Checksum() string { return s.checksum() }
 
-// SavedPatches are the values patches that will be replayed when the layers below change.
+// SavedPatches returns the saved values patches, which are replayed when the layers below change.
 func (s *Section) SavedPatches() Patch { return slices.Clone(s.saved) }
 
-// WithConfig replaces the section of the ConfigMap; nil takes it away (D15). Saved patches are replayed leniently (D22). The
-// origin of a person's edit is its revision and time.
+// WithConfig replaces the section of the ConfigMap; nil removes it (D15). Saved patches are
+// replayed leniently (D22). The origin of a person's edit is its revision and time.
 func (s *Section) WithConfig(config any, by Origin) (*Section, error) {
 	if config != nil {
 		if err := checkSection(s.key, config); err != nil {
@@ -134,22 +149,25 @@ func (s *Section) WithConfig(config any, by Origin) (*Section, error) {
 	return changed.layered()
 }
 
-// OnFiles gives the section the static layers and schemas of another one, with everything else as it is: what people wrote
-// into ConfigMap and Secret, and the saved patches, which are replayed leniently (D22, P8).
+// OnFiles returns the section with the static layers and schemas of another one. Everything else
+// stays: what people wrote into ConfigMap and Secret, and the saved patches, which are replayed
+// leniently (D22, P8).
 func (s *Section) OnFiles(files *Section) (*Section, error) {
 	changed := *s
 	changed.schemas, changed.files, changed.static, changed.chart = files.schemas, files.files, files.static, files.chart
 	return changed.layered()
 }
 
-// WithoutPatches forgets the saved patches (E11).
+// WithoutPatches removes the saved patches (E11).
 func (s *Section) WithoutPatches() *Section {
 	changed := s.with(s.unpatched)
 	changed.saved = nil
 	return changed
 }
 
-// Patch applies a values patch to the merged values and saves it together with its origin. The patch must fit exactly (D21), and what it leads to must be within the limits (D39).
+// Patch applies a values patch to the merged values and saves it together with its origin. The
+// patch must fit exactly (D21), and its result must be within the limits (D39). It does not check
+// the schema: the caller validates the result before it keeps it.
 func (s *Section) Patch(p Patch, by Origin) (*Section, error) {
 	merged, operations, err := apply(s.key, s.merged, p)
 	if err != nil {
@@ -160,14 +178,16 @@ func (s *Section) Patch(p Patch, by Origin) (*Section, error) {
 		return nil, fmt.Errorf("section %s after the patch: %w", s.key, err)
 	}
 	result := s.with(merged)
+	// An upper bound is enough, so the section need not be measured at each patch (see grown).
 	result.size = func() int { return size }
 	result.saved = save(s.saved, operations.signed(by), s.key, result.merged)
 	return result, nil
 }
 
-// PatchConfig applies a config patch to the section of ConfigMap and Secret, beginning with an empty one when there is none
-// (D24). What changes in the Secret, and what in the ConfigMap, follows from the schema (D41). The patch must fit exactly (D21).
-// Its origin is remembered as long as the section lives.
+// PatchConfig applies a config patch to the section of ConfigMap and Secret, starting from an empty
+// one when there is none (D24). The schema decides what changes in the Secret and what in the
+// ConfigMap (D41). The patch must fit exactly (D21). Its origin is kept as long as the section
+// exists. The caller writes the result to the cluster.
 func (s *Section) PatchConfig(p Patch, by Origin) (*Section, error) {
 	patched, operations, err := apply(s.key, s.Config(), p)
 	if err != nil {
@@ -192,19 +212,21 @@ func (s *Section) PatchConfig(p Patch, by Origin) (*Section, error) {
 	return changed.layered()
 }
 
-// ValidateConfig checks static values and ConfigMap together against config-values.yaml (X16).
+// ValidateConfig validates static values and ConfigMap together against config-values.yaml (X16).
 //
-// This and the other checks give nil or a *ValidationError with everything that is wrong (D38).
+// This and the other validations return nil or a *ValidationError with everything that is wrong
+// (D38).
 func (s *Section) ValidateConfig() error {
 	return s.schemas.config.validate(s.key, s.configured, s.Secrets().at)
 }
 
-// ValidateValues checks the merged values against values.yaml.
+// ValidateValues validates the merged values against values.yaml.
 func (s *Section) ValidateValues() error {
 	return s.schemas.values.validate(s.key, s.merged, s.Secrets().at)
 }
 
-// ValidateForHelm checks the merged values against values.yaml and what it requires before Helm runs (D33).
+// ValidateForHelm validates the merged values against values.yaml and what it requires before Helm
+// runs (D33).
 func (s *Section) ValidateForHelm() error {
 	return s.schemas.helm.validate(s.key, s.merged, s.Secrets().at)
 }

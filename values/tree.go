@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// describe names the kind of a tree the way a user of YAML would.
+// describe names the type of a tree as a user of YAML would. Errors use it instead of the value,
+// which may be a secret.
 func describe(tree any) string {
 	switch v := tree.(type) {
 	case nil:
@@ -31,7 +32,7 @@ func describe(tree any) string {
 	return "not a JSON value"
 }
 
-// sortedKeys gives the keys of a map in the order in which everything is written and reported.
+// sortedKeys returns the keys of a map in the order in which everything is written and reported.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 	return slices.Sorted(maps.Keys(m))
 }
@@ -45,7 +46,7 @@ func isContainer(tree any) bool {
 	return false
 }
 
-// emptyLike gives an empty list for a list, else an empty map.
+// emptyLike returns an empty list for a list, otherwise an empty map.
 func emptyLike(tree any) any {
 	if _, ok := tree.([]any); ok {
 		return []any{}
@@ -53,7 +54,7 @@ func emptyLike(tree any) any {
 	return map[string]any{}
 }
 
-// isEmpty reports whether a section has no content.
+// isEmpty reports whether a section has no content. Scalars and nil are not empty.
 func isEmpty(section any) bool {
 	switch v := section.(type) {
 	case map[string]any:

@@ -41,7 +41,8 @@ func (e *ValidationError) Error() string {
 	return head + "\n  " + strings.Join(lines, "\n  ")
 }
 
-// validate checks a section; a nil schema accepts everything. secret reports which values may not be repeated.
+// validate validates a section; a nil schema accepts everything. secret reports which values a
+// message must not repeat.
 func (s *schema) validate(key string, section any, secret func(pointer) bool) error {
 	if s == nil {
 		return nil
@@ -63,7 +64,7 @@ func (r *report) hides(path pointer) bool {
 	return slices.ContainsFunc(path, looksSecret) || r.secret != nil && r.secret(path)
 }
 
-// sentence words the keywords that limit a value.
+// sentence words the keywords that limit a value. limit is what the schema has for the keyword.
 func sentence(keyword string, limit any) string {
 	if keyword == "enum" {
 		return "must be one of " + alternatives(limit)
@@ -96,7 +97,7 @@ func sentence(keyword string, limit any) string {
 	return "does not fit the keyword " + keyword
 }
 
-// alternatives lists the values of enum, as far as a message goes.
+// alternatives lists the values of enum, as many as fit into half a message.
 func alternatives(enum any) string {
 	list, _ := enum.([]any)
 	var out []byte
@@ -112,7 +113,7 @@ func alternatives(enum any) string {
 	return string(out)
 }
 
-// typeNames words types as describe does, so that "must be" and "is" match.
+// typeNames names types as describe does, so that "must be" and "is" match.
 func typeNames(types any) string {
 	list, ok := types.([]any)
 	if !ok {
@@ -141,7 +142,7 @@ func typeNames(types any) string {
 // maxShown is the longest value, in bytes, that a message repeats.
 const maxShown = 64
 
-// show gives the value for a message, when it is small (D38).
+// show returns a value for a message if it is small and does not look like a secret (D38).
 func show(value any) (string, bool) {
 	switch v := value.(type) {
 	case int64, float64, bool, json.Number:
@@ -155,7 +156,8 @@ func show(value any) (string, bool) {
 	return "", false
 }
 
-// looksSecret is generous: a value that is hidden without need costs less than one that is shown.
+// looksSecret reports whether a key looks like that of a secret. It has false positives, because to
+// hide a value without need costs less than to show a secret.
 func looksSecret(key string) bool {
 	if len(key) > maxElement {
 		return true // nor is it searched for each value below it

@@ -18,8 +18,8 @@ type View struct {
 	Patches []SavedOperation
 }
 
-// SavedOperation is an operation of the saved patches together with who wrote it. Its JSON is that of the operation with more
-// fields.
+// SavedOperation is an operation of the saved patches together with its origin. Its JSON is that of
+// the operation with more fields.
 type SavedOperation struct {
 	Operation
 	Origin Origin
@@ -44,7 +44,8 @@ func (o SavedOperation) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// View gives the section as it is or, without secrets, with everything hidden that looks like one.
+// View returns the section as it is or, without secrets, with everything hidden that is or looks
+// like a secret.
 func (s *Section) View(secrets bool) View {
 	view := View{Merged: s.merged, Config: s.Config(), Patches: []SavedOperation{}}
 	for _, operation := range s.saved {
@@ -61,7 +62,8 @@ func (s *Section) View(secrets bool) View {
 	return view
 }
 
-// Masked gives the leaf without values that look like secrets.
+// Masked returns the leaf without values that look like secrets. The receiver does not change: a
+// leaf is shown to several readers.
 func (l Leaf) Masked() Leaf {
 	l.Sources = slices.Clone(l.Sources)
 	for i := range l.Sources {
@@ -70,7 +72,7 @@ func (l Leaf) Masked() Leaf {
 	return l
 }
 
-// Change is a leaf that is another one than before.
+// Change is a leaf whose value differs from the one before.
 type Change struct {
 	Path   string `json:"path"`
 	Secret bool   `json:"secret,omitempty"`
@@ -78,11 +80,12 @@ type Change struct {
 	After  any    `json:"after"`
 	Added  bool   `json:"added,omitempty"`   // there was nothing before
 	Gone   bool   `json:"removed,omitempty"` // there is nothing any more
-	// By is the source in force now; for a leaf that is gone, what removed it, or nothing when no layer has it any more.
+	// By is the source in force now; for a leaf that is gone, what removed it, or nothing when no
+	// layer has it any more.
 	By *Source `json:"by,omitempty"`
 }
 
-// Masked gives the change without values that look like secrets.
+// Masked returns the change without values that look like secrets.
 func (c Change) Masked() Change {
 	c.Before, c.After = hide(c.Before, c.Secret), hide(c.After, c.Secret)
 	if c.By != nil {
@@ -93,7 +96,8 @@ func (c Change) Masked() Change {
 	return c
 }
 
-// Diff lists the leaves that differ from an older state of the section, sorted by path.
+// Diff lists the leaves that differ from an older state of the section, sorted by path. A map that
+// replaces a scalar is a change of each of its leaves, and of the scalar's path.
 func (s *Section) Diff(before *Section) []Change {
 	if before.Checksum() == s.Checksum() {
 		return nil
@@ -124,8 +128,9 @@ func (s *Section) Diff(before *Section) []Change {
 	return changes
 }
 
-// hide replaces what looks like a secret: texts and numbers whose key, or a key above it, looks like that of one, keys in PEM,
-// and inside of texts what hideCredentials finds. What is merely on, off or absent stays.
+// hide replaces what looks like a secret: texts and numbers below a key that looks like that of a
+// secret, keys in PEM, and inside of texts what hideCredentials finds. Booleans, nulls and empty
+// texts stay.
 func hide(tree any, secret bool) any {
 	switch v := tree.(type) {
 	case map[string]any:

@@ -9,16 +9,18 @@ import (
 	"strings"
 )
 
-// maxWritten bounds what is remembered of values that hooks wrote, in bytes of [Written.Text]; what is written when it is full
-// is not remembered.
+// maxWritten bounds what is remembered of values that hooks wrote, in bytes of [Written.Text]
+// (D24). Values that do not fit are not remembered: their removal causes no warning.
 const maxWritten = 32 << 10
 
-// Written says which hook wrote which value of the ConfigMap or the Secret: names of hooks by path, a JSON pointer that begins with the key
-// of the section or is that of a flag. It holds no values. It is immutable.
+// Written records which hook wrote which value of the ConfigMap or the Secret: names of hooks by
+// path, a JSON pointer that begins with the key of the section or is that of a flag (D24). It
+// contains no values, because it is kept in an annotation of the ConfigMap. It is immutable.
 type Written map[string]string
 
-// Wrote notes the values that a hook has added or changed in a section, as [Document.Stored] gives it, and forgets those that it removed. A
-// list counts as one value. before and after are nil for a section that is not there.
+// Wrote records the values that a hook has added or changed in a section, as [Document.Stored]
+// returns it, and removes those that no longer exist. A list counts as one value. before and after
+// are nil for a section that does not exist.
 func (w Written) Wrote(hook, key string, before, after any) Written {
 	next := maps.Clone(w)
 	if next == nil {
@@ -49,20 +51,22 @@ func (w Written) Wrote(hook, key string, before, after any) Written {
 	return next
 }
 
-// writtenAt takes a path apart that was checked when it was read.
+// writtenAt parses a path that was checked when it was read.
 func writtenAt(path string) pointer {
 	at, _ := splitPointer(path)
 	return at
 }
 
-// Lost is a value of the ConfigMap or the Secret that a hook wrote and a person took away.
+// Lost is a value of the ConfigMap or the Secret that a hook wrote and a person removed.
 type Lost struct {
 	// Path as users write it: someModule.a.b.
 	Path, Hook string
 }
 
-// Compare finds the values that are gone from both, sorted by path. The rest is what still stands there as a hook
-// wrote it: a value that a person has changed is the person's. Where before is not known, it is the zero value.
+// Compare returns the values that are in neither document any more, sorted by path. rest is what
+// still exists as a hook wrote it: a value that a person has changed belongs to the person. When
+// the state before is unknown, before is the zero value, and everything that still exists stays in
+// rest.
 func (w Written) Compare(before, after Document) (lost []Lost, rest Written) {
 	was, is := before.tree(), after.tree()
 	rest = Written{}
@@ -80,7 +84,8 @@ func (w Written) Compare(before, after Document) (lost []Lost, rest Written) {
 	return lost, rest
 }
 
-// tree is the document as a map of sections, each with what the Secret has above it, and flags.
+// tree returns the document as a map of sections, each merged with that of the Secret, and of
+// flags.
 func (d Document) tree() map[string]any {
 	tree := map[string]any{}
 	for key := range d.Sections {
@@ -95,7 +100,8 @@ func (d Document) tree() map[string]any {
 	return tree
 }
 
-// Text is the form for an annotation: a JSON object of paths by hook; empty for nothing.
+// Text returns the form for an annotation: a JSON object with the paths of each hook; "" for
+// nothing.
 func (w Written) Text() string {
 	if len(w) == 0 {
 		return ""
@@ -108,7 +114,8 @@ func (w Written) Text() string {
 	return string(text)
 }
 
-// ParseWritten reads what Text has written. An error leaves nothing to remember.
+// ParseWritten reads what Text has written. After an error the caller continues with nothing:
+// people may edit annotations.
 func ParseWritten(text string) (Written, error) {
 	if text == "" {
 		return nil, nil

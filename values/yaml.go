@@ -13,16 +13,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxAliasNodes bounds how many nodes a document may gain through aliases. A few lines of aliases of aliases can describe
-// more nodes than there is memory; honest documents repeat a block some dozen times.
+// maxAliasNodes bounds how many nodes a document may gain through aliases. A few lines of aliases
+// of aliases can describe more nodes than there is memory; ordinary documents repeat a block some
+// dozen times.
 const maxAliasNodes = 100_000
 
 // ParseYAML reads exactly one YAML document into a tree; an empty document is nil.
 //
-// It reads scalars as sigs.k8s.io/yaml does, so values mean what they mean in any other file of a cluster: unquoted yes, no,
-// on, off, y and n are booleans, timestamps are texts, keys that are integers are texts of decimal digits. It is stricter
-// where a silent choice would hurt: duplicate keys, other keys that are not texts, unknown tags and infinities are refused, and what is larger than 4 MiB with its aliases written out, or
-// nested more than 100 deep (D39). The first 100 such errors are reported, each with its line.
+// It reads scalars as sigs.k8s.io/yaml does, so values mean what they mean in any other file of a
+// cluster: unquoted yes, no, on, off, y and n are booleans, timestamps are texts, keys that are
+// integers are texts of decimal digits. It is stricter where a silent choice would hurt: it refuses
+// duplicate keys, other keys that are no texts, unknown tags, infinities, and what is larger than 4
+// MiB with its aliases written out, or nested more than 100 levels deep (D39). It reports the first
+// 100 such errors, each with its line. A syntax error is reported alone.
 func ParseYAML(data []byte) (any, error) {
 	documents, err := readYAML(data)
 	if err != nil || len(documents) == 0 {
@@ -34,13 +37,16 @@ func ParseYAML(data []byte) (any, error) {
 	return treeOf(documents[0])
 }
 
-// YAMLDocument is one document of a stream.
+// YAMLDocument is one document of a stream. It keeps the nodes, so that a message about a value can
+// name its position.
 type YAMLDocument struct {
 	Tree any
 	node *yaml.Node
 }
 
 // ParseYAMLDocuments reads all documents of a stream that are not empty, by the rules of ParseYAML.
+// The limits apply to each document. If there are errors, the trees of the documents that have them
+// are nil.
 func ParseYAMLDocuments(data []byte) (documents []YAMLDocument, err error) {
 	nodes, err := readYAML(data)
 	if err != nil {
@@ -58,8 +64,8 @@ func ParseYAMLDocuments(data []byte) (documents []YAMLDocument, err error) {
 	return documents, errors.Join(problems...)
 }
 
-// Position is the line and the column, from 1, of the key or element to which keys and indices lead, or of the innermost
-// one on the way that the document has.
+// Position returns the line and the column, from 1, of the key or element at a path of keys and
+// indexes, or of the innermost one on the way that the document has.
 func (d YAMLDocument) Position(path []string) (line, column int) {
 	node := d.node
 	line, column = node.Line, node.Column
@@ -80,7 +86,8 @@ func (d YAMLDocument) Position(path []string) (line, column int) {
 	return line, column
 }
 
-// nodeBelow finds the value of a key, or the element of an index, and where it begins.
+// nodeBelow returns the value of a key, or the element of an index, and the node where it begins:
+// the key.
 func nodeBelow(node *yaml.Node, step string) (at, child *yaml.Node) {
 	if node.Kind == yaml.SequenceNode {
 		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(node.Content) {
@@ -96,7 +103,8 @@ func nodeBelow(node *yaml.Node, step string) (at, child *yaml.Node) {
 	return nil, nil
 }
 
-// readYAML reads the nodes of all documents.
+// readYAML reads the nodes of all documents. The library does not expand aliases in nodes, so this
+// is safe before the limits are checked.
 func readYAML(data []byte) (documents []*yaml.Node, err error) {
 	if err := checkText(data); err != nil {
 		return nil, err
@@ -113,6 +121,7 @@ func readYAML(data []byte) (documents []*yaml.Node, err error) {
 	}
 }
 
+// treeOf converts a document into a tree. The error joins all problems.
 func treeOf(document *yaml.Node) (any, error) {
 	reader := yamlReader{document: document, anchors: map[*yaml.Node]*anchor{}}
 	tree := reader.read(document)
@@ -122,8 +131,9 @@ func treeOf(document *yaml.Node) (any, error) {
 	return tree, nil
 }
 
-// syntaxError drops the name of the library and says in which line of the text the mistake is, or begins. The parser of the
-// library counts lines from 0, its scanner from 1, and neither names line 0; only the texts show which of the two it is.
+// syntaxError removes the name of the library and returns the line of the text where the mistake
+// is, or begins. The parser of the library counts lines from 0, its scanner from 1, and neither
+// reports line 0; only the texts show which of the two an error is from.
 func syntaxError(err error, data []byte) error {
 	text, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
 	if m := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(text); m != nil {
@@ -140,13 +150,13 @@ func syntaxError(err error, data []byte) error {
 	return fmt.Errorf("line %d: %s", min(line, last), text)
 }
 
-// isEmptyDocument accepts what a separator at the end of a file leaves behind.
+// isEmptyDocument accepts what a separator at the end of a file makes: a document without content.
 func isEmptyDocument(document *yaml.Node) bool {
 	return len(document.Content) == 0 || document.Content[0].ShortTag() == "!!null"
 }
 
-// anchor is a subtree that aliases refer to, with its measures. While it is being read it is open: an alias to it would
-// contain itself.
+// anchor is a subtree that aliases refer to, with its measures, so that an alias costs no second
+// walk. While it is being read it is open: an alias to it would contain itself.
 type anchor struct {
 	tree  any
 	nodes int
@@ -155,7 +165,8 @@ type anchor struct {
 	open  bool
 }
 
-// yamlReader turns nodes into trees and collects what is wrong with them.
+// yamlReader converts nodes into trees and collects what is wrong with them. It counts while it
+// reads, and stops at a limit before anything is expanded beyond it.
 type yamlReader struct {
 	document *yaml.Node
 	anchors  map[*yaml.Node]*anchor
@@ -168,7 +179,7 @@ type yamlReader struct {
 	stopped  bool // the rest is not read: it is too much
 }
 
-// refuse notes a problem; reading goes on, so that all are found, unless there are too many.
+// refuse records a problem. Reading continues, so that all problems are found, up to maxProblems.
 func (r *yamlReader) refuse(node *yaml.Node, format string, args ...any) {
 	if r.stopped {
 		return
@@ -184,7 +195,7 @@ func (r *yamlReader) refuse(node *yaml.Node, format string, args ...any) {
 	}
 }
 
-// stop ends the reading at a node with which a limit is passed.
+// stop ends the reading at the node that exceeds a limit: whatever follows would only be more.
 func (r *yamlReader) stop(node *yaml.Node, limit error) {
 	if place := placeOf(r.document, node); place != "" {
 		limit = fmt.Errorf("%s: %w", place, limit)
@@ -193,7 +204,8 @@ func (r *yamlReader) stop(node *yaml.Node, limit error) {
 	r.stopped = true
 }
 
-// read gives the tree of a node and remembers it when aliases can refer to it.
+// read returns the tree of a node and records the subtrees of anchors. deepest is measured for each
+// anchor by itself: its depth counts from where an alias stands.
 func (r *yamlReader) read(node *yaml.Node) any {
 	if node.Anchor == "" || node.Kind == yaml.AliasNode {
 		return r.readNode(node)
@@ -233,8 +245,8 @@ func (r *yamlReader) readNode(node *yaml.Node) any {
 	}
 }
 
-// readAlias shares the subtree of the anchor; only its size is counted again, since whoever writes the tree out will meet it
-// again.
+// readAlias shares the subtree of the anchor. Only its size is counted again, because whoever
+// writes the tree will write it again.
 func (r *yamlReader) readAlias(node *yaml.Node) any {
 	a := r.anchors[node.Alias]
 	switch {
@@ -260,7 +272,7 @@ func (r *yamlReader) readAlias(node *yaml.Node) any {
 	return a.tree
 }
 
-// enter begins a list or a map; it reports whether it may be read.
+// enter begins a list or a map, and reports whether it may be read.
 func (r *yamlReader) enter(node *yaml.Node) bool {
 	if r.depth == maxDepth {
 		r.stop(node, errTooDeep)
@@ -286,6 +298,8 @@ func (r *yamlReader) readList(node *yaml.Node) any {
 	return list
 }
 
+// readMap reads the own keys of a map before its merge keys ("<<"), wherever these stand: own keys
+// win.
 func (r *yamlReader) readMap(node *yaml.Node) any {
 	r.checkTag(node, "!!map")
 	if !r.enter(node) {
@@ -321,8 +335,8 @@ func (r *yamlReader) readMap(node *yaml.Node) any {
 	return m
 }
 
-// readKey accepts texts, and integers, as in "8080: ns/svc:80". Fractions and booleans as keys would have to be turned into
-// texts by guessing: on, for instance, would become "true".
+// readKey accepts texts, and integers, as in "8080: ns/svc:80" (D4). Fractions and booleans as keys
+// would have to be converted into texts by guessing: on, for example, would become "true".
 func (r *yamlReader) readKey(node *yaml.Node) (string, bool) {
 	tree := r.read(node)
 	if key, ok := tree.(string); ok {
@@ -339,7 +353,8 @@ func (r *yamlReader) readKey(node *yaml.Node) (string, bool) {
 	return "", false
 }
 
-// integerKey is the text that a key stands for which was read as an integer. 1.0 and 1e3 are integers as values only.
+// integerKey returns the text of a key that was read as an integer, and whether it may be one. 1.0
+// and 1e3 are integers as values only. In hexadecimal numbers e is a digit.
 func integerKey(node *yaml.Node, tree any) (key string, ok bool) {
 	switch tree.(type) {
 	case int64, json.Number:
@@ -349,7 +364,7 @@ func integerKey(node *yaml.Node, tree any) (key string, ok bool) {
 	return "", false
 }
 
-// keyIs reports whether a node is a key with this text.
+// keyIs reports whether a node is a key with this text, as readKey reads it.
 func keyIs(node *yaml.Node, text string) bool {
 	if node.Kind != yaml.ScalarNode || isMergeKey(node) {
 		return false
@@ -364,12 +379,14 @@ func keyIs(node *yaml.Node, text string) bool {
 	return node.Value == text
 }
 
-// isMergeKey recognises the unquoted <<; in quotes it is a key like any other.
+// isMergeKey recognizes the unquoted <<; in quotes it is a key like any other.
 func isMergeKey(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.Value == "<<" && (isPlain(node) || node.ShortTag() == "!!merge")
 }
 
-// mergeInto adds the keys of "<<: *defaults" that the map does not set itself. In a list of maps the first one wins.
+// mergeInto adds the keys of "<<: *defaults" that the map does not set itself. In a list of maps
+// the first one wins. It writes into m, which was just read, never into the defaults, which are
+// shared.
 func (r *yamlReader) mergeInto(m map[string]any, source *yaml.Node) {
 	add := func(node *yaml.Node) {
 		defaults, ok := r.read(node).(map[string]any)
@@ -391,14 +408,15 @@ func (r *yamlReader) mergeInto(m map[string]any, source *yaml.Node) {
 	}
 }
 
-// checkTag refuses tags that would change the meaning of a list or a map.
+// checkTag refuses tags that would change the meaning of a list or a map, such as !!set.
 func (r *yamlReader) checkTag(node *yaml.Node, want string) {
 	if node.Style&yaml.TaggedStyle != 0 && node.ShortTag() != want && node.Tag != "!" {
 		r.refuse(node, "tag %s is not supported", node.Tag)
 	}
 }
 
-// readScalar gives the value of a scalar: by its tag when it has one, a text when quoted, else by its looks.
+// readScalar returns the value of a scalar: by its tag if it has one, a text if quoted, otherwise
+// by its form.
 func (r *yamlReader) readScalar(node *yaml.Node) any {
 	tag := ""
 	if node.Style&yaml.TaggedStyle != 0 {
@@ -423,7 +441,7 @@ func (r *yamlReader) readScalar(node *yaml.Node) any {
 	return value
 }
 
-// isPlain reports whether a scalar stands without quotes and is not a block of text.
+// isPlain reports whether a scalar has no quotes and no tag, and is no block.
 func isPlain(node *yaml.Node) bool {
 	const texts = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	return node.Style&(texts|yaml.TaggedStyle) == 0

@@ -15,8 +15,9 @@ import (
 
 var errNoJSONNumber = errors.New("infinite and undefined numbers cannot be written as JSON")
 
-// resolvePlain gives the meaning of an unquoted scalar, as sigs.k8s.io/yaml sees it, with two differences that D4 asks for:
-// integers beyond 64 bits stay integers, and a number without a fraction is an integer.
+// resolvePlain returns the value of an unquoted scalar, as sigs.k8s.io/yaml reads it, with two
+// differences that D4 requires: integers beyond 64 bits stay integers, and a number without a
+// fraction is an integer. keyIs and isSafePlain rely on it as well, so reading and writing agree.
 func resolvePlain(text string) (any, error) {
 	switch text {
 	case "", "~", "null", "Null", "NULL":
@@ -45,8 +46,8 @@ func resolvePlain(text string) (any, error) {
 	return text, nil
 }
 
-// resolveNumber reads what begins like a number: decimal, 0x, 0o, 0b and the old octal form 0777, with underscores as
-// separators. What turns out not to be a number is a text.
+// resolveNumber reads text that begins like a number: decimal, 0x, 0o, 0b and the old octal form
+// 0777, with underscores as separators. Text that is no number after all stays text.
 func resolveNumber(text string) any {
 	digits := strings.ReplaceAll(text, "_", "")
 	if i, err := strconv.ParseInt(digits, 0, 64); err == nil {
@@ -72,7 +73,8 @@ func isBigInteger(s string) bool {
 	return s != "" && s[0] != '0' && allDigits(s)
 }
 
-// isDecimal accepts what JSON would and a little more: 1. and .5 and a sign; no hexadecimal floats, no words like Infinity.
+// isDecimal accepts what JSON accepts and also 1. and .5 and a sign; no hexadecimal floats and no
+// words such as Infinity, which ParseFloat would read.
 func isDecimal(s string) bool {
 	s = strings.TrimLeft(s[:1], "+-") + s[1:]
 	mantissa := s
@@ -101,7 +103,7 @@ func allDigits(s string) bool {
 	return true
 }
 
-// isTimestamp recognises dates and times. They stay texts: JSON has no type for them.
+// isTimestamp recognizes dates and times. They stay texts: JSON has no type for them.
 func isTimestamp(text string) bool {
 	if len(text) < 5 || text[4] != '-' || !allDigits(text[:4]) {
 		return false
@@ -119,7 +121,7 @@ func isTimestamp(text string) bool {
 	return false
 }
 
-// fitsTag reports whether a resolved value is what an explicit tag promises.
+// fitsTag reports whether a resolved value has the type of an explicit tag.
 func fitsTag(tag string, value any) bool {
 	switch v := value.(type) {
 	case nil:
@@ -134,7 +136,7 @@ func fitsTag(tag string, value any) bool {
 	return false
 }
 
-// readBinary decodes base64 into a text, as long as JSON can carry it.
+// readBinary decodes base64 into a text if JSON can represent it.
 func (r *yamlReader) readBinary(node *yaml.Node) any {
 	data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(node.Value), ""))
 	if err != nil {

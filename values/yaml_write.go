@@ -11,8 +11,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// YAML writes a tree as the text of a ConfigMap section: block style, two blanks of indentation, keys sorted, texts of
-// several lines as blocks. ParseYAML reads exactly the same tree back: texts that look like something else are quoted.
+// YAML writes a tree as the text of a ConfigMap section: block style, two blanks of indentation,
+// keys sorted, texts of several lines as blocks. ParseYAML reads exactly the same tree back: texts
+// that look like something else are quoted. That includes what parsers of YAML 1.1 would read
+// differently, because people also read the ConfigMap with other tools.
 func YAML(tree any) ([]byte, error) {
 	node, err := yamlNode(tree)
 	if err != nil {
@@ -30,7 +32,8 @@ func YAML(tree any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// yamlNode builds nodes instead of handing the tree to the encoder, whose idea of what needs quotes is that of YAML 1.2.
+// yamlNode builds nodes instead of passing the tree to the encoder, which quotes by the rules of
+// YAML 1.2.
 func yamlNode(tree any) (*yaml.Node, error) {
 	switch v := tree.(type) {
 	case string:
@@ -40,7 +43,8 @@ func yamlNode(tree any) (*yaml.Node, error) {
 	case map[string]any:
 		return mapNode(v)
 	case json.Number:
-		// The encoder takes integers of this size for floats and would write the tag !!int before them.
+		// The encoder takes integers of this size for floats and would write the tag !!int before
+		// them.
 		return plainNode("!!float", string(v)), nil
 	case int64, int:
 		return plainNode("!!int", fmt.Sprint(v)), nil
@@ -59,6 +63,8 @@ func yamlNode(tree any) (*yaml.Node, error) {
 	return plainNode("!!float", string(text)), nil
 }
 
+// plainNode returns a scalar with the tag of its value. The encoder does not write the tag if the
+// text resolves to it.
 func plainNode(tag, text string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text}
 }
@@ -88,6 +94,7 @@ func mapNode(m map[string]any) (*yaml.Node, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
+		// As a key, a block would need the form with a question mark.
 		keyNode := textNode(key)
 		if keyNode.Style == yaml.LiteralStyle {
 			keyNode.Style = yaml.DoubleQuotedStyle
@@ -97,8 +104,8 @@ func mapNode(m map[string]any) (*yaml.Node, error) {
 	return node, nil
 }
 
-// textNode chooses the style that keeps a text a text: plain when nothing can go wrong, a block for honest lines, double
-// quotes for everything odd.
+// textNode chooses the style that keeps a text a text: plain if it cannot be misread, a block for
+// several ordinary lines, double quotes for everything else.
 func textNode(s string) *yaml.Node {
 	s = strings.ToValidUTF8(s, string(utf8.RuneError))
 	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
@@ -111,25 +118,27 @@ func textNode(s string) *yaml.Node {
 	return node
 }
 
-// isSafePlain reports whether a text needs no quotes for its characters' or its looks' sake. The encoder adds the quotes that
-// the grammar demands (a leading dash, a colon and so on).
+// isSafePlain reports whether neither the characters of a text nor its form require quotes. The
+// encoder adds quotes that the grammar requires (a leading dash, a colon and so on).
 func isSafePlain(s string) bool {
 	if value, err := resolvePlain(s); err != nil || value != any(s) {
 		return false
 	}
-	// Other parsers read 1:30 as a number of base 60, = and << as special words, and dates as dates.
+	// Other parsers read 1:30 as a number of base 60, = and << as special words, and dates as
+	// dates.
 	if s == "=" || s == "<<" || isTimestamp(s) || isBase60(s) {
 		return false
 	}
 	return strings.IndexFunc(s, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) < 0
 }
 
-// isBase60 is true for some harmless texts as well; quotes do not hurt them.
+// isBase60 also accepts some harmless texts; quotes do not change them.
 func isBase60(s string) bool {
 	return strings.Contains(s, ":") && strings.Trim(s, "+-0123456789_:.") == ""
 }
 
-// isBlockText accepts lines that survive as a literal block: printable, no blanks where a block loses or misreads them.
+// isBlockText accepts several lines that a literal block preserves: printable, without blanks where
+// a block would lose or misread them.
 func isBlockText(s string) bool {
 	if !strings.Contains(strings.TrimRight(s, "\n"), "\n") || s[0] == ' ' || s[0] == '\n' || s[0] == '\t' {
 		return false
