@@ -50,18 +50,15 @@ func (f *Format) Misfits(document any) ([]Misfit, error) {
 	if err := f.compiled.Validate(document); !errors.As(err, &invalid) {
 		return nil, err
 	}
-	return f.leaves(invalid), nil
+	var misfits []Misfit
+	for _, leaf := range leaves(invalid) {
+		misfits = append(misfits, f.misfit(leaf))
+	}
+	return misfits, nil
 }
 
-// leaves are the errors that name a keyword; the others only say that something below them is
-// wrong.
-func (f *Format) leaves(e *jsonschema.ValidationError) (all []Misfit) {
-	for _, cause := range e.Causes {
-		all = append(all, f.leaves(cause)...)
-	}
-	if len(e.Causes) > 0 {
-		return all
-	}
+// misfit adds to an error the part of the schema that it is about.
+func (f *Format) misfit(e *jsonschema.ValidationError) Misfit {
 	_, location, _ := strings.Cut(e.AbsoluteKeywordLocation, "#")
 	m := Misfit{At: located(e.InstanceLocation), Message: e.Message}
 	rule := located(location)
@@ -70,5 +67,5 @@ func (f *Format) leaves(e *jsonschema.ValidationError) (all []Misfit) {
 	}
 	found, _ := lookup(f.source, rule)
 	m.Rule, _ = found.(map[string]any)
-	return []Misfit{m}
+	return m
 }

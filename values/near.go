@@ -22,33 +22,25 @@ func Near(name string, known []string) string {
 	return best
 }
 
-// NearFlag is Near for flags: of their names only the part before Enabled counts.
-func NearFlag(flag string, known []string) string {
-	owners := make([]string, 0, len(known))
-	for _, k := range known {
-		owners = append(owners, strings.TrimSuffix(k, flagSuffix))
-	}
-	if meant := Near(strings.TrimSuffix(flag, flagSuffix), owners); meant != "" {
-		return FlagKey(meant)
-	}
-	return ""
+// NearFlag is Near for flags: what all of them end with does not count.
+func NearFlag(flag string, known []string) string { return nearWith(Near, flagSuffix, flag, known) }
+
+// NearestFlag is Nearest for flags, as NearFlag is Near.
+func NearestFlag(flag string, known []string) string {
+	return nearWith(Nearest, flagSuffix, flag, known)
 }
 
-// NearestFlag and NearestMaintenance are Nearest for flags and for maintenance keys: what all of
-// them end with does not count.
-func NearestFlag(key string, known []string) string { return nearestWith(flagSuffix, key, known) }
-
-// NearestMaintenance is described with NearestFlag.
+// NearestMaintenance is Nearest for maintenance keys: what all of them end with does not count.
 func NearestMaintenance(key string, known []string) string {
-	return nearestWith(maintenanceSuffix, key, known)
+	return nearWith(Nearest, maintenanceSuffix, key, known)
 }
 
-func nearestWith(suffix, key string, known []string) string {
+func nearWith(near func(string, []string) string, suffix, key string, known []string) string {
 	owners := make([]string, 0, len(known))
 	for _, k := range known {
 		owners = append(owners, strings.TrimSuffix(k, suffix))
 	}
-	if meant := Nearest(strings.TrimSuffix(key, suffix), owners); meant != "" {
+	if meant := near(strings.TrimSuffix(key, suffix), owners); meant != "" {
 		return meant + suffix
 	}
 	return ""

@@ -81,14 +81,10 @@ func (t *translator) shape(ats []string, only map[string]bool) any {
 // makeShape is called once for each set of places: define knows the name before it calls, so
 // recursive schemas end.
 func (t *translator) makeShape(ats []string, only map[string]bool) any {
-	var places []place
-	for _, at := range ats {
-		found, err := t.document.collect(at, false)
-		if err != nil {
-			t.fail(err)
-			return map[string]any{}
-		}
-		places = append(places, found...)
+	places, err := t.document.collectAll(ats, false)
+	if err != nil {
+		t.fail(err)
+		return map[string]any{}
 	}
 	out := map[string]any{}
 	children := childrenOf(places)

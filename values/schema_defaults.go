@@ -80,13 +80,9 @@ func (c *defaultsCompiler) compile(ats []string) (*defaults, error) {
 	d := &defaults{at: ats[0]}
 	c.known[name] = d
 	c.all = append(c.all, d)
-	var places []place
-	for _, at := range ats {
-		found, err := c.document.collect(at, true)
-		if err != nil {
-			return nil, err
-		}
-		places = append(places, found...)
+	places, err := c.document.collectAll(ats, true)
+	if err != nil {
+		return nil, err
 	}
 	for _, p := range places {
 		if value := p.node["default"]; value != nil && !d.has {

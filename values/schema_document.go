@@ -167,6 +167,19 @@ func (d schemaDocument) collect(start string, onlyAlways bool) ([]place, error) 
 	return found, visit(start)
 }
 
+// collectAll is collect for several places that describe one value.
+func (d schemaDocument) collectAll(starts []string, onlyAlways bool) ([]place, error) {
+	var all []place
+	for _, at := range starts {
+		found, err := d.collect(at, onlyAlways)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
 func orRoot(at string) string {
 	if at == "" {
 		return "/"

@@ -46,11 +46,9 @@ func (d Document) addSecret(key, text string) error {
 // withoutContent keeps of the errors of a YAML text only the lines where they are, because messages
 // may quote the text.
 func withoutContent(err error) error {
-	if errors.Is(err, errTooLarge) || errors.Is(err, errTooDeep) {
-		for _, limit := range []error{errTooLarge, errTooDeep} {
-			if errors.Is(err, limit) {
-				return limit
-			}
+	for _, limit := range []error{errTooLarge, errTooDeep} {
+		if errors.Is(err, limit) {
+			return limit
 		}
 	}
 	var places []string
@@ -171,10 +169,7 @@ func (p portion) key(key string) portion {
 	return portion{value, has}
 }
 
-func (p portion) isMap() bool {
-	_, ok := p.value.(map[string]any)
-	return ok
-}
+func (p portion) isMap() bool { return isMapOf(p.value) }
 
 type portions struct{ config, secret portion }
 
@@ -288,8 +283,7 @@ func conceal(tree any, m marked, secret any, hidden bool) any {
 // and those that the schema marks, whatever layer they come from. Booleans and nulls are no
 // secrets.
 func (s Secrets) Texts() []string {
-	var texts []string
-	texts = append(texts, secretTexts(s.section.secret, nil, true)...)
+	texts := secretTexts(s.section.secret, nil, true)
 	if m := s.marked; len(m) > 0 {
 		texts = append(texts, secretTexts(s.section.config, m, false)...)
 		texts = append(texts, secretTexts(s.section.merged, m, false)...)

@@ -68,13 +68,9 @@ func (c *marksCompiler) compile(ats []string) (*marks, error) {
 	}
 	m := &marks{}
 	c.known[name] = m
-	var places []place
-	for _, at := range ats {
-		found, err := c.document.collect(at, false)
-		if err != nil {
-			return nil, err
-		}
-		places = append(places, found...)
+	places, err := c.document.collectAll(ats, false)
+	if err != nil {
+		return nil, err
 	}
 	for _, p := range places {
 		switch value := p.node[secretKey].(type) {
