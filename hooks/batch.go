@@ -16,21 +16,22 @@ import (
 )
 
 // A batch file is one executable with several hooks, as the module SDK of Deckhouse builds it. It
-// does not know --config: "hook config" prints the configurations of all its hooks, "hook run N"
+// does not support --config: "hook config" prints the configurations of all its hooks, "hook run N"
 // runs the hook with that number, and "hook ready" runs the readiness probe of the module, if there
-// is one.
+// is one. This file translates each of them into an ordinary [Hook], whose File.Batch selects it;
+// the rest of the package only knows the arguments of a run.
 const (
 	sdkModule  = "github.com/deckhouse/module-sdk"
 	readiness  = "ready" // in place of a number
 	batchGroup = "main"  // all snapshots of a hook belong together: the SDK reads none else
 )
 
-// isBatch reports whether a file is a batch. The file is only read for that: an ordinary hook that
-// is run with "hook config" would do its work.
+// isBatch reports whether a file is a batch. It only reads the file: an ordinary hook that is run
+// with "hook config" would take that for a run and do its work.
 func isBatch(path string) bool { return builtWithSDK(path) || scriptOfBatch(path) }
 
-// builtWithSDK reports whether the module SDK is part of a program. What is no Go program costs
-// the read of its first bytes.
+// builtWithSDK reports whether the module SDK is part of a program. For a file that is no Go
+// program it reads only the first bytes.
 func builtWithSDK(path string) bool {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
@@ -44,7 +45,7 @@ func builtWithSDK(path string) bool {
 	return info.Main.Path == sdkModule
 }
 
-// scriptOfBatch reports whether a script looks like a batch: it has no extension, it has the words
+// scriptOfBatch reports whether a script looks like a batch: it has no extension, it contains
 // "hook" and "config", and it handles --config neither itself nor by a library of shell functions
 // (hook::run).
 func scriptOfBatch(path string) bool {
@@ -62,7 +63,7 @@ func scriptOfBatch(path string) bool {
 	return err == nil && bytes.HasPrefix(text, []byte("#!")) && has("hook") && has("config") && !has("--config") && !has("hook::")
 }
 
-// batchConfig is what "hook config" prints. Old versions of the SDK print the list alone.
+// batchConfig is the output of "hook config". Old versions of the SDK print the list alone.
 type batchConfig struct {
 	Version   string           `json:"version"`
 	Hooks     []map[string]any `json:"hooks"`
@@ -70,11 +71,11 @@ type batchConfig struct {
 	Settings  bool             `json:"has_settings_check"`
 }
 
-// errNoBatch says that the output is not that of a batch file.
+// errNoBatch means that the output is not that of a batch file.
 var errNoBatch = errors.New("it printed no list of hooks for \"hook config\"")
 
 // configureBatch asks a batch for all its hooks. An error in one configuration does not hide the
-// other hooks (C6).
+// other hooks (C6): they are returned together with the error.
 func (r *Runner) configureBatch(ctx context.Context, file File, workingDir string, scope Scope) ([]Hook, error) {
 	printed, err := r.ask(ctx, file, workingDir, "hook", "config")
 	if err != nil {
@@ -111,7 +112,7 @@ func (r *Runner) configureBatch(ctx context.Context, file File, workingDir strin
 	return found, errors.Join(errs...)
 }
 
-// parseBatch finds the list in the output: the SDK may print log records before it.
+// parseBatch finds the list in the output: the SDK may print log records, JSON as well, before it.
 func parseBatch(printed []byte) (batchConfig, error) {
 	decoder := json.NewDecoder(bytes.NewReader(printed))
 	for {
@@ -140,7 +141,7 @@ func parseBatch(printed []byte) (batchConfig, error) {
 	}
 }
 
-// hookName is unique in its file, also where the SDK's is not.
+// hookName returns a name that is unique in its file, even if the one from the SDK is not.
 func hookName(raw map[string]any, id string) string {
 	about, _ := raw["metadata"].(map[string]any)
 	if name, _ := about["name"].(string); name != "" {
@@ -149,8 +150,9 @@ func hookName(raw map[string]any, id string) string {
 	return id
 }
 
-// ordinary translates the configuration of one hook of a batch into what --config prints. All
-// bindings get one group, because such a hook always reads snapshots.
+// ordinary translates the configuration of one hook of a batch into the form that --config prints.
+// All bindings get one group, because such a hook always reads snapshots. The result shares maps
+// with raw and changes them, so a configuration is translated once.
 func ordinary(raw map[string]any) map[string]any {
 	out := make(map[string]any, len(raw))
 	maps.Copy(out, raw)
@@ -183,9 +185,9 @@ func ordinary(raw map[string]any) map[string]any {
 	return out
 }
 
-// ordinarySettings writes a time.Duration, in JSON a number of nanoseconds, as text. The SDK's
-// setting by which schedules do not wait for the first run of the module has no counterpart here,
-// and is dropped.
+// ordinarySettings writes a time.Duration, in JSON a number of nanoseconds, as text. It drops the
+// SDK's setting by which schedules do not wait for the first run of the module: it has no
+// counterpart here.
 func ordinarySettings(settings map[string]any) map[string]any {
 	out := map[string]any{}
 	if interval, ok := settings["executionMinInterval"].(float64); ok {
@@ -197,8 +199,9 @@ func ordinarySettings(settings map[string]any) map[string]any {
 	return out
 }
 
-// probe is the readiness hook: it runs by its schedule, in a queue of its own, whose name does not begin
-// with that of a file (ReservedQueues), and holds nothing up when it fails.
+// probe translates the readiness hook: it runs by its schedule, in a queue of its own, whose name
+// does not begin with that of a file (ReservedQueues), and a failure is allowed, so that it does
+// not hold up anything.
 func probe(raw map[string]any, queue string) map[string]any {
 	out := ordinary(raw)
 	list, _ := out[string(OnSchedule)].([]any)
@@ -210,7 +213,7 @@ func probe(raw map[string]any, queue string) map[string]any {
 	return out
 }
 
-// arguments are those of a run.
+// arguments returns the arguments of a run; nil for an ordinary hook (C23).
 func (f File) arguments() []string {
 	switch f.Batch {
 	case "":

@@ -11,21 +11,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Scope is who owns the hook; it decides which bindings are allowed (C8).
+// Scope is the kind of owner of a hook; it decides which bindings are allowed (C8).
 type Scope string
 
 const (
-	// Global hooks lie below the global hooks directory and own the global values.
+	// Global hooks are in the global hooks directory and own the global values.
 	Global Scope = "global"
-	// Module hooks lie in hooks/ of a module and own the values of that module.
+	// Module hooks are in hooks/ of a module and own the values of that module.
 	Module Scope = "module"
 )
 
-// BindingType is the word a hook writes at the top level of its configuration to say what it wants to run on.
+// BindingType is the key at the top level of a hook's configuration for what it runs on.
 type BindingType string
 
-// The binding types. All but OnSchedule and OnKubernetes are order bindings: their value is a number that sorts the
-// hooks which have them (C9).
+// The binding types. All but OnSchedule and OnKubernetes are order bindings: their value is a
+// number that sorts the hooks which have them (C9).
 const (
 	OnStartup        BindingType = "onStartup"
 	OnSchedule       BindingType = "schedule"
@@ -47,7 +47,8 @@ const (
 // MainQueue is the queue of every binding that names none.
 const MainQueue = "main"
 
-// ReservedQueues begins the names of queues that the operator uses itself; no binding may name one (F3).
+// ReservedQueues is the prefix of the queues that the operator uses itself; no binding may name one
+// (F3).
 const ReservedQueues = "operator:"
 
 // The watch events, as KubernetesBinding.Events and Context.WatchEvent hold them.
@@ -57,7 +58,7 @@ const (
 	Deleted  = "Deleted"
 )
 
-// File is a hook as it lies on disk.
+// File is a hook on disk.
 type File struct {
 	Name string // relative to the hooks root, prefixed for module hooks: "001-nginx-ingress/hooks/sub/hook.sh" (A16)
 	Path string // absolute
@@ -72,7 +73,8 @@ type Hook struct {
 	Config *Config
 }
 
-// Config is what a hook answered to --config, checked and with all defaults filled in.
+// Config is the checked answer of a hook to --config, with all defaults filled in. It is immutable
+// and shared: actors compare and send it.
 type Config struct {
 	Version    string                  // V0 or V1
 	Orders     map[BindingType]float64 // order bindings and their order
@@ -82,9 +84,10 @@ type Config struct {
 	Warnings   []string // what is legal but probably not meant; to be logged with the hook's name
 }
 
-// Settings limit how often a hook runs, and how long: a token bucket gains one token each ExecutionMinInterval and holds
-// ExecutionBurst of them (C10); a run that lasts longer than Timeout is ended and has failed (C29). Zero values mean: no
-// limit, a bucket of one, and the limit of the operator.
+// Settings limit how often a hook runs, and how long: a token bucket gains one token each
+// ExecutionMinInterval and holds ExecutionBurst of them (C10); a run that takes longer than Timeout
+// is ended and has failed (C29). Zero values mean no limit, a bucket of one, and the limit of the
+// operator.
 type Settings struct {
 	ExecutionMinInterval time.Duration
 	ExecutionBurst       int
@@ -92,6 +95,7 @@ type Settings struct {
 }
 
 // Equal reports whether two configurations bind to the same in the same way. Warnings do not count.
+// Crontabs and filters are compared as they were written.
 func (c *Config) Equal(other *Config) bool {
 	if c == other || c == nil || other == nil {
 		return c == other
@@ -103,8 +107,10 @@ func (c *Config) Equal(other *Config) bool {
 		slices.EqualFunc(c.Kubernetes, other.Kubernetes, KubernetesBinding.equal)
 }
 
-// Same reports which kubernetes bindings are those of another configuration at the same place in the list, so that who has
-// seen the objects of the one has seen those of the other.
+// Same returns the places of the kubernetes bindings that another configuration has unchanged at
+// the same place, so that a hook that has seen the objects of one has seen those of the other. The
+// place counts because bindings are addressed by it: names may repeat. It is empty for v0, which
+// has no Synchronization to skip.
 func (c *Config) Same(other *Config) (places []int) {
 	if c.Version != other.Version || c.Version == V0 {
 		return nil
@@ -145,13 +151,14 @@ type KubernetesBinding struct {
 	ResynchronizationPeriod  time.Duration // how often the Synchronization is repeated; 0 means never
 }
 
+// equal compares filters by their source and everything else deeply.
 func (b KubernetesBinding) equal(other KubernetesBinding) bool {
 	same := b.Filter.String() == other.Filter.String()
 	b.Filter, other.Filter = nil, nil
 	return same && reflect.DeepEqual(b, other)
 }
 
-// Selection says which objects a kubernetes binding is about. Everything that is empty does not restrict.
+// Selection selects the objects of a kubernetes binding. An empty field does not restrict.
 type Selection struct {
 	APIVersion      string // "" means the preferred version of Kind
 	Kind            string // case-insensitive; plural and short names are legal
@@ -171,7 +178,8 @@ func (c *Config) Order(b BindingType) (float64, bool) {
 	return order, ok
 }
 
-// ByOrder returns the hooks that have the order binding b, sorted by their order, then by name (C9).
+// ByOrder returns the hooks that have the order binding b, sorted by their order, then by name
+// (C9).
 func ByOrder(hooks []Hook, b BindingType) []Hook {
 	var bound []Hook
 	for _, hook := range hooks {
@@ -187,8 +195,9 @@ func ByOrder(hooks []Hook, b BindingType) []Hook {
 	return bound
 }
 
-// OrderSnapshots names the kubernetes bindings whose objects the context of an order binding carries: all of the hook
-// (C31). It is nil where the context has no snapshots at all: for onStartup and for hooks of protocol v0.
+// OrderSnapshots returns the names of the kubernetes bindings whose objects the context of an order
+// binding carries: all of the hook (C31). It is nil where the context has no snapshots at all: for
+// onStartup and for hooks of protocol v0. Empty means that the field exists and is empty.
 func (c *Config) OrderSnapshots(b BindingType) []string {
 	if c == nil || c.Version != V1 || b == OnStartup {
 		return nil

@@ -9,7 +9,8 @@ import (
 	"syscall"
 )
 
-// checkChroot makes the option usable or says why it is not: a hook that cannot start would only say "no such file".
+// checkChroot makes the option absolute and checks that hooks can start with it: later, a hook that
+// cannot start would only report "no such file".
 func checkChroot(options *Options) error {
 	if options.Chroot == "" {
 		return nil
@@ -39,13 +40,14 @@ func checkChroot(options *Options) error {
 	return nil
 }
 
-// Below reports whether a path is root or lies below it, by its text.
+// Below reports whether a path is root or below it. It compares texts only; symbolic links may lead
+// elsewhere.
 func Below(root, path string) bool {
 	rest, err := filepath.Rel(root, path)
 	return err == nil && rest != ".." && !strings.HasPrefix(rest, ".."+string(filepath.Separator))
 }
 
-// inside is a path as a process sees it whose root directory is root.
+// inside returns a path as a process sees it whose root directory is root; "" for none.
 func inside(root, path string) string {
 	if root == "" {
 		return path
@@ -57,7 +59,8 @@ func inside(root, path string) string {
 	return filepath.Join("/", rest)
 }
 
-// environment are the variables of the process: their values are paths.
+// environment returns the variables of the process with paths as it sees them. Values that are no
+// paths below the root stay as they are.
 func (p process) environment() []string {
 	env := make([]string, len(p.env))
 	for i, variable := range p.env {

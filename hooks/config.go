@@ -7,16 +7,17 @@ import (
 )
 
 // ParseConfig reads what a hook printed for --config: JSON or YAML of protocol v0 or v1 (C4, C5).
-// It is strict. The error is a *ConfigError with every mistake, or says why the output cannot be
-// read at all.
+// It is strict (C7). The error is a *ConfigError with every mistake, or explains why the output
+// cannot be read at all.
 //
-// The schema checks the shape (schema.go), and readV0 and readV1 the meaning. A value of the wrong
-// type reads as absent in the second step, so that one report holds the mistakes of both.
+// The schema checks the structure (schema.go), and readV0 and readV1 the meaning. A value of the
+// wrong type reads as absent in the second step, so that one report holds the mistakes of both.
 func ParseConfig(scope Scope, data []byte) (*Config, error) {
 	return parseConfig(scope, data, nil)
 }
 
-// parseConfig is ParseConfig for jq expressions that may import modules from the directories of jqLibrary.
+// parseConfig is ParseConfig for jq expressions that may import modules from the directories of
+// jqLibrary.
 func parseConfig(scope Scope, data []byte, jqLibrary []string) (*Config, error) {
 	tree, err := parseDocument(data)
 	if err != nil {
@@ -53,12 +54,13 @@ func parseConfig(scope Scope, data []byte, jqLibrary []string) (*Config, error) 
 	return config, nil
 }
 
-// empty: a hook that binds to nothing would never run, so it is a mistake (C7).
+// empty reports whether the hook binds to nothing: it would never run, so that is a mistake (C7).
 func (c *Config) empty() bool {
 	return len(c.Orders) == 0 && len(c.Schedules) == 0 && len(c.Kubernetes) == 0
 }
 
-// version returns the protocol (C5); "" when it is none of the known, which it reports.
+// version returns the protocol (C5). It reports an unknown one and returns "", for which nothing
+// else is checked: any further mistake would be a consequence.
 func version(document place) string {
 	at := document.at("configVersion")
 	object := document.value.(map[string]any)
@@ -72,8 +74,9 @@ func version(document place) string {
 	return V1
 }
 
-// withdrawForeign reports and removes the bindings that exist, but not for such a hook (C8). They are removed so that
-// the schema, which is one for both scopes, does not report them a second time as unknown.
+// withdrawForeign reports and removes the bindings that exist, but not for such a hook (C8). They
+// are removed so that the schema, which is one for both scopes, does not report them a second time
+// as unknown. It writes into the document, which was parsed for this.
 func withdrawForeign(document place, scope Scope, version string) {
 	if version == "" {
 		return
@@ -101,7 +104,7 @@ func withdrawForeign(document place, scope Scope, version string) {
 	}
 }
 
-// allowedBindings is the table of C8.
+// allowedBindings returns the bindings of C8 for a scope and a protocol.
 func allowedBindings(scope Scope, version string) []string {
 	kubernetes := string(OnKubernetes)
 	if version == V0 {
@@ -116,8 +119,8 @@ func allowedBindings(scope Scope, version string) []string {
 	return bindings
 }
 
-// orderBindings are in the order in which they run in the life of an owner; allowedBindings relies
-// on OnStartup being the first.
+// orderBindings returns the order bindings in the order in which they run in the life of an owner;
+// allowedBindings relies on OnStartup being the first.
 func orderBindings() []BindingType {
 	return []BindingType{OnStartup, BeforeAll, AfterAll, BeforeHelm, AfterHelm, BeforeDeleteHelm, AfterDeleteHelm}
 }
@@ -147,7 +150,8 @@ func readSchedule(p place) Schedule {
 	return schedule
 }
 
-// readFilter compiles a jq expression once, when the hook is loaded; nil when there is none.
+// readFilter compiles a jq expression once, when the hook is loaded; nil when there is none. A
+// mistake in it is thus an error of the configuration and not of each object.
 func readFilter(p place) *Filter {
 	if p.text() == "" {
 		return nil

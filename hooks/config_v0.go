@@ -2,8 +2,8 @@ package hooks
 
 import "strings"
 
-// readV0 reads a document of protocol v0 (C18, C19). Such bindings are always in queue main, have no Synchronization and
-// no snapshots (C20).
+// readV0 reads a document of protocol v0 (C18, C19). Its bindings are always in queue main and have
+// neither Synchronization nor snapshots (C20), so those fields keep their zero values.
 func readV0(document place, config *Config) {
 	for _, p := range document.at(string(OnSchedule)).each() {
 		schedule := readSchedule(p)
@@ -46,7 +46,8 @@ func readEventV0(p place) KubernetesBinding {
 	return binding
 }
 
-// eventsV0 translates the words of v0 into watch events.
+// eventsV0 translates the events of v0 (add, update, delete) into watch events. An absent list
+// means all of them.
 func eventsV0(p place) []string {
 	if !p.present() {
 		return []string{Added, Modified, Deleted}
@@ -62,7 +63,7 @@ func eventsV0(p place) []string {
 	return events
 }
 
-// flagV0 accepts the words of YAML 1.1 in addition to true and false, also in quotes (C21, X32).
+// flagV0 accepts yes, no, on and off in addition to true and false, also in quotes (C21, X32).
 func flagV0(p place) bool {
 	if flag, known := oldFlag(p.text()); known {
 		return flag

@@ -9,7 +9,7 @@ import (
 )
 
 // readV1 reads a document of protocol v1 and checks what its schema cannot (C10, C11, C15). Names
-// of snapshots are resolved last: a schedule may name a binding that stands after it.
+// of snapshots are resolved last, because a schedule may name a binding that follows it.
 func readV1(document place, config *Config) {
 	config.Settings = readSettings(document.at("settings"))
 	schedules := document.at(string(OnSchedule)).each()
@@ -82,7 +82,8 @@ func readKubernetes(p place) KubernetesBinding {
 	return binding
 }
 
-// readEvents prefers executeHookOnEvent over its old name. No list means all events, an empty one means none.
+// readEvents prefers executeHookOnEvent over its old name. An absent list means all events, an
+// empty one none.
 func readEvents(p place) []string {
 	events, old := p.at("executeHookOnEvent"), p.at("watchEvent")
 	if old.present() {
@@ -98,8 +99,8 @@ func readEvents(p place) []string {
 	return events.texts()
 }
 
-// readWait honours false only together with an explicit queue: in main, module runs and Synchronizations follow each other
-// anyway (X25).
+// readWait honours false only together with an explicit queue: in main, module runs and
+// Synchronizations follow each other anyway (X25).
 func readWait(p place) bool {
 	at := p.at("waitForSynchronization")
 	if at.flagOr(true) {
@@ -112,11 +113,12 @@ func readWait(p place) bool {
 	return queue == ""
 }
 
-// leastResynchronization keeps a mistyped period from becoming a busy loop. It is the shortest interval of a schedule, too.
+// leastResynchronization keeps a mistyped period from becoming a busy loop. It is also the shortest
+// interval of a schedule.
 const leastResynchronization = time.Second
 
-// readResynchronization says so where the period cannot have an effect, because nothing in a configuration is ignored
-// silently.
+// readResynchronization warns if the period cannot have an effect, because nothing in a
+// configuration is ignored silently.
 func readResynchronization(p place) time.Duration {
 	at := p.at("resynchronizationPeriod")
 	period := readDuration(at)
@@ -141,8 +143,9 @@ func readNamespaces(p place, selection *Selection) {
 	}
 }
 
-// resolveSnapshots checks the names of includeSnapshotsFrom and adds the kubernetes bindings of the group (C11, C34). A
-// name that is referenced must be unique, since it is a key in the context.
+// resolveSnapshots checks the names of includeSnapshotsFrom and adds the kubernetes bindings of the
+// group (C11, C34). A name that is referenced must be unique, because it is a key in the context.
+// all must be complete.
 func resolveSnapshots(p place, binding *Binding, all []KubernetesBinding) {
 	for _, at := range p.at("includeSnapshotsFrom").elements() {
 		name := at.text()
@@ -180,7 +183,7 @@ func countNamed(all []KubernetesBinding, name string) int {
 	return count
 }
 
-// namesOf lists what could have been meant.
+// namesOf lists the names that could have been meant.
 func namesOf(all []KubernetesBinding) string {
 	if len(all) == 0 {
 		return ", which has none"
@@ -195,7 +198,7 @@ func namesOf(all []KubernetesBinding) string {
 }
 
 // validAPIVersion reports whether a text is v1 or group/version. ParseGroupVersion alone accepts
-// more.
+// more, for example "/v1".
 func validAPIVersion(apiVersion string) bool {
 	if apiVersion == "" {
 		return true

@@ -10,7 +10,8 @@ import (
 	"slices"
 )
 
-// ContextType says to a hook of protocol v1 what happened; order bindings and protocol v0 have none.
+// ContextType is what happened, for a hook of protocol v1; order bindings and protocol v0 have
+// none.
 type ContextType string
 
 // The context types of C31.
@@ -21,8 +22,8 @@ const (
 	TypeGroup           ContextType = "Group"
 )
 
-// Object is one element of "objects" and of a snapshot. An absent part is nil; a filter that gave nothing is the JSON
-// text null (C37).
+// Object is one element of "objects" and of a snapshot. An absent part is nil; the result of a
+// filter that gave nothing is the JSON text null (C37).
 type Object struct {
 	Object       json.RawMessage `json:"object,omitempty"`
 	FilterResult json.RawMessage `json:"filterResult,omitempty"`
@@ -35,7 +36,7 @@ type Resource struct {
 	Name      string
 }
 
-// Context is one element of the array that a hook finds in BINDING_CONTEXT_PATH. Its JSON has
+// Context is one element of the array that a hook reads from BINDING_CONTEXT_PATH. Its JSON has
 // exactly the fields that C31 (v1) and C32 (v0) list for its type, whatever other fields are set.
 type Context struct {
 	Binding      string
@@ -49,7 +50,8 @@ type Context struct {
 	Resource     *Resource           // v0 events only
 }
 
-// wireContext lists the fields of C31 and C32 in the order in which people like to read them.
+// wireContext has the fields of C31 and C32 in the order in which people like to read them. Objects
+// and Snapshots are pointers to distinguish an empty field from an absent one.
 type wireContext struct {
 	Binding           string               `json:"binding"`
 	Type              ContextType          `json:"type,omitempty"`
@@ -65,26 +67,29 @@ type wireContext struct {
 	Snapshots         *map[string][]Object `json:"snapshots,omitempty"`
 }
 
-// MarshalJSON writes the context as the hook reads it. Empty lists are written as [], never as null.
+// MarshalJSON writes the context as the hook reads it. Empty lists are written as [], never as
+// null.
 func (c Context) MarshalJSON() ([]byte, error) {
 	return encode(c.wire())
 }
 
-// writeContexts writes the array of BINDING_CONTEXT_PATH; it is never null (X18). It is written
-// object by object: each context repeats the snapshots that it asked for, so the whole array may
-// not fit into memory.
+// writeContexts writes the array of BINDING_CONTEXT_PATH; it is never null (X18). It writes object
+// by object: each context repeats the snapshots that it asked for, so the whole array may not fit
+// into memory (P5).
 func writeContexts(out io.Writer, contexts []Context) error {
 	w := contextWriter{out: bufio.NewWriterSize(out, 64<<10)}
 	w.list(len(contexts), func(i int) { w.context(contexts[i]) })
 	return errors.Join(w.err, w.out.Flush())
 }
 
-// contextWriter writes JSON piece by piece; the first error stays.
+// contextWriter writes JSON piece by piece. It keeps the first error and then writes nothing more.
 type contextWriter struct {
 	out *bufio.Writer
 	err error
 }
 
+// context writes one context: first its small fields at once, without the closing brace, then its
+// lists.
 func (w *contextWriter) context(c Context) {
 	head := c.wire()
 	objects, snapshots := head.Objects, head.Snapshots
@@ -124,8 +129,7 @@ func (w *contextWriter) list(n int, element func(i int)) {
 	w.text("]")
 }
 
-// value writes a value as JSON without the given ending: the closing brace of a context follows its
-// lists.
+// value writes a value as JSON without the given ending.
 func (w *contextWriter) value(v any, without string) {
 	text, err := encode(v)
 	if w.err == nil {
@@ -170,8 +174,8 @@ func (c Context) wire() wireContext {
 }
 
 // Compact keeps only the last of neighbouring contexts with the same group, because its snapshots
-// say all that the others would. Contexts without a group are all kept, and the order stays (C42).
-// The given slice is not changed.
+// contain everything that the others would show. It keeps all contexts without a group, and the
+// order (C42). The argument is not changed.
 func Compact(contexts []Context) []Context {
 	var kept []Context
 	for i, context := range contexts {
@@ -184,7 +188,7 @@ func Compact(contexts []Context) []Context {
 	return kept
 }
 
-// resourceEvent says a watch event in the words of protocol v0.
+// resourceEvent returns the name of a watch event in protocol v0.
 func resourceEvent(watchEvent string) string {
 	switch watchEvent {
 	case Added:
@@ -197,6 +201,7 @@ func resourceEvent(watchEvent string) string {
 	return ""
 }
 
+// notNil turns nil into an empty list: a hook reads [], never null.
 func notNil(objects []Object) []Object {
 	if objects == nil {
 		return []Object{}

@@ -10,8 +10,9 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// parseCrontab reads five or six fields (seconds first), a name such as @hourly, or @every with a duration, each with
-// an optional time zone "TZ=Europe/Paris " in front (C12). Sunday is 0 or 7 (X8).
+// parseCrontab reads five or six fields (seconds first), a name such as @hourly, or @every with a
+// duration, each with an optional time zone "TZ=Europe/Paris " in front (C12). Sunday is 0 or 7
+// (X8). Errors are written to follow the quoted crontab.
 func parseCrontab(crontab string) (cron.Schedule, error) {
 	spec := strings.TrimSpace(crontab)
 	zone := ""
@@ -42,27 +43,29 @@ func parseCrontab(crontab string) (cron.Schedule, error) {
 	return schedule, nil
 }
 
-// interval is the time after @every, without a zone before it.
+// interval returns the duration after @every, of a crontab without its zone.
 func interval(spec string) (time.Duration, bool) {
 	text, found := strings.CutPrefix(spec, "@every ")
 	duration, err := time.ParseDuration(text)
 	return duration, found && err == nil
 }
 
-// neverFires reports a crontab that is right in form but names a day that does not exist, such as 30 February. The
-// library looks five years ahead, which from this date on includes a leap day.
+// neverFires reports a crontab whose form is right but whose day does not exist, such as 30
+// February. The library looks five years ahead, which from this date on includes a leap day.
 func neverFires(schedule cron.Schedule) bool {
 	return schedule.Next(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero()
 }
 
-// firesEachSecond recognises "* 30 12 * * *", which people write to mean once at 12:30.
+// firesEachSecond recognizes "* 30 12 * * *", which people write for "once at 12:30". "* * * * * *"
+// is meant as it is.
 func firesEachSecond(crontab string) bool {
 	fields := strings.Fields(crontab)
 	return len(fields) == 6 && fields[0] == "*" && fields[1] != "*"
 }
 
-// sundayAsZero rewrites day-of-week 7, which the parser does not know. A range that touches it becomes a list, because
-// 5-0 would be no range. What it does not understand it leaves for the parser to complain about.
+// sundayAsZero rewrites day-of-week 7, which the parser does not support. A range that ends with it
+// becomes a list, because 5-0 would be no range. It leaves what it does not understand for the
+// parser to refuse.
 func sundayAsZero(field string) string {
 	tokens := strings.Split(field, ",")
 	for i, token := range tokens {
@@ -71,6 +74,8 @@ func sundayAsZero(field string) string {
 	return strings.Join(tokens, ",")
 }
 
+// daysAsList rewrites one element of the field: a day, or a range with or without a step. Without a
+// 7 it returns the element as it is.
 func daysAsList(token string) string {
 	span, stepText, stepped := strings.Cut(token, "/")
 	firstText, lastText, ranged := strings.Cut(span, "-")

@@ -17,8 +17,8 @@ import (
 )
 
 // parseDocument reads the one JSON or YAML object that a hook printed (C4). Numbers are int64,
-// uint64 or float64. The number of values is checked before anything else is made of them: aliases
-// of YAML multiply.
+// uint64 or float64. The number of values is checked before anything else is made of them, because
+// YAML aliases multiply them.
 func parseDocument(data []byte) (map[string]any, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, errors.New("the hook printed nothing; print a JSON or YAML object with configVersion and the bindings")
@@ -48,13 +48,14 @@ func parseDocument(data []byte) (map[string]any, error) {
 	return object, found.err()
 }
 
-// maxConfigValues bounds the keys and values of a configuration. To say of each that it is wrong takes a kilobyte, and the
-// reader of YAML compares each key of a map with each other.
+// maxConfigValues bounds the keys and values of a configuration. A report about each of them takes
+// a kilobyte, and the reader of YAML compares the keys of a map with each other.
 const maxConfigValues = 50_000
 
 var errTooManyValues = fmt.Errorf("the hook printed more than %d keys and values, with all aliases written out; print fewer", maxConfigValues)
 
-// written counts the keys and values of a document without following its aliases.
+// written counts the keys and values of a document without following its aliases. It is the check
+// before decoding; elements counts again afterwards, with aliases.
 func written(node *yaml.Node) int {
 	n := 1
 	for _, child := range node.Content {
@@ -83,7 +84,7 @@ func elements(tree any) int {
 	return n
 }
 
-// parseJSON refuses duplicate keys, of which one would be lost without a word.
+// parseJSON refuses duplicate keys, one of which would be lost silently.
 func parseJSON(data []byte) (any, error) {
 	var tree any
 	duplicates, err := kjson.UnmarshalStrict(data, &tree)
@@ -93,7 +94,8 @@ func parseJSON(data []byte) (any, error) {
 	return tree, nil
 }
 
-// parseYAML reads the one document that says something: people begin and end documents with ---, which makes empty ones.
+// parseYAML reads the one document that is not empty: people begin and end documents with ---,
+// which makes empty ones.
 func parseYAML(data []byte) (any, error) {
 	var found *yaml.Node
 	for decoder := yaml.NewDecoder(bytes.NewReader(data)); ; {
@@ -132,8 +134,8 @@ func isEmpty(document *yaml.Node) bool {
 	return len(document.Content) == 0 || document.Content[0].Kind == yaml.ScalarNode && document.Content[0].Tag == "!!null"
 }
 
-// plainFlags turns the unquoted words that YAML 1.1 had for true and false into these (X32), where a flag is meant: hooks
-// were written with parsers of that version. Elsewhere such words are texts.
+// plainFlags replaces the unquoted words of YAML 1.1 for true and false (X32), at keys whose value
+// is a flag: hooks were written for parsers of that version. Elsewhere such words are texts.
 func plainFlags(node *yaml.Node) {
 	for i, child := range node.Content {
 		plainFlags(child)
@@ -146,7 +148,8 @@ func plainFlags(node *yaml.Node) {
 	}
 }
 
-// oldFlag reads the words of YAML 1.1 for true and false, which are not those of YAML 1.2 and JSON.
+// oldFlag reads the words for true and false that YAML 1.1 has in addition to those of YAML 1.2 and
+// JSON.
 func oldFlag(word string) (flag, known bool) {
 	switch strings.ToLower(word) {
 	case "yes", "on":
@@ -157,12 +160,14 @@ func oldFlag(word string) (flag, known bool) {
 	return false, false
 }
 
-// flags are the keys of v1 that take true or false. In v0 such words are fine also in quotes (C21).
+// flags returns the keys of v1 that take true or false. v0 accepts such words also in quotes (C21,
+// flagV0).
 func flags() []string {
 	return []string{"allowFailure", "executeHookOnSynchronization", "waitForSynchronization", "keepFullObjectsInMemory"}
 }
 
-// plain brings the value of a YAML document into the types of JSON, and refuses what JSON cannot say.
+// plain converts the value of a YAML document to the types of JSON, and refuses what JSON cannot
+// represent. It writes into the document.
 func plain(p place) any {
 	switch v := p.value.(type) {
 	case map[string]any:
@@ -190,7 +195,7 @@ func plain(p place) any {
 	return p.value
 }
 
-// typeName says the type of a value with its article, in the words of JSON.
+// typeName returns the type of a value with its article, as JSON names it.
 func typeName(value any) string {
 	switch value.(type) {
 	case nil:

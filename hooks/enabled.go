@@ -22,15 +22,17 @@ type EnabledScript struct {
 	Env          []string // KEY=value, added to the environment of this execution
 }
 
-// Answer is what an enabled script says.
+// Answer is the answer of an enabled script.
 type Answer struct {
 	Enabled bool
 	Reason  string // what it wrote to MODULE_ENABLED_REASON, shortened; "" for nothing
 }
 
-// Enabled asks a module's script whether the module shall be enabled: it writes true or false to the file
-// MODULE_ENABLED_RESULT (E6). Scripts of the first generation print the word instead, which is accepted with a warning
-// in the log when the file is empty (X19). What the script writes to MODULE_ENABLED_REASON goes to the log.
+// Enabled runs a module's enabled script, which writes true or false to the file
+// MODULE_ENABLED_RESULT (E6). Scripts of the first generation print the word instead, which is
+// accepted with a warning in the log if the file is empty (X19). What the script writes to
+// MODULE_ENABLED_REASON is returned and logged. Every other answer is an error, as is a failure of
+// the script: the caller then does not know whether the module is enabled.
 func (r *Runner) Enabled(ctx context.Context, s EnabledScript) (Answer, error) {
 	name := s.Module + "/enabled"
 	dir, err := makeRunDir(r.options.TmpDir, name, r.options.MaxResultBytes)
@@ -47,6 +49,7 @@ func (r *Runner) Enabled(ctx context.Context, s EnabledScript) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("hook %s: %w", name, err)
 	}
+	// 64 bytes are enough for either word with white space around it; anything longer is no answer.
 	stdout, printed := r.output(s.Labels, name, "stdout"), &head{limit: 64}
 	_, err = process{
 		name:    name,
@@ -73,6 +76,7 @@ func (r *Runner) Enabled(ctx context.Context, s EnabledScript) (Answer, error) {
 	return answer, nil
 }
 
+// readEnabled reads the answer from the file, or from the beginning of stdout if the file is empty.
 func readEnabled(dir *runDir, printed *head, log *slog.Logger) (Answer, error) {
 	answer, err := dir.result(envEnabled)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// ExitError says that a hook, or an enabled script, has failed by its own account. Its result files are ignored (C26).
+// ExitError means that a hook, or an enabled script, has failed by itself. Its result files are
+// ignored, except for object patches with ignoreHookError (C26, K9).
 type ExitError struct {
 	Hook   string
 	Code   int            // the exit code; -1 when a signal ended the process
@@ -25,8 +26,8 @@ func (e *ExitError) Error() string {
 	return text + said(e.Stderr)
 }
 
-// TimeoutError says that a run was ended because it lasted too long (C29). Its result files are ignored, as those of a hook
-// that fails by itself.
+// TimeoutError means that a run was ended because it took too long (C29). Its result files are
+// ignored like those of an ExitError.
 type TimeoutError struct {
 	Hook   string
 	Limit  time.Duration
@@ -39,7 +40,7 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("hook %s: ended because it took longer than %s (%s)%s", e.Hook, e.Limit, e.Source, said(e.Stderr))
 }
 
-// PrintedError says that what a hook printed for --config is no configuration.
+// PrintedError means that what a hook printed for --config is no configuration.
 type PrintedError struct {
 	Hook    string
 	Printed []byte // all of it

@@ -15,29 +15,30 @@ import (
 
 const (
 	// filterLimit bounds one application of a filter by Apply. A filter that needs a second for one
-	// object loops without end, or would keep all other watches waiting.
+	// object loops without end, or would delay all other watches.
 	filterLimit = time.Second
-	// distrust is the limit of a filter that has run into its limit within the last penalty. An ordinary filter needs far
-	// less than a millisecond; one that loops on each of a thousand objects must not take a quarter of an hour.
+	// distrust is the limit for a filter that has exceeded its limit within the last penalty. An
+	// ordinary filter needs far less than a millisecond; one that loops on each of a thousand
+	// objects must not take a quarter of an hour.
 	distrust = 10 * time.Millisecond
 	penalty  = time.Minute
 )
 
-// olderFunctions are those of the jq program that the library leaves out and that filters have been written with. Keys are
-// sorted here in any case; what would go to stderr goes nowhere.
+// olderFunctions defines those functions of the jq program that the library leaves out and that
+// existing filters use. Keys are sorted here in any case; output to stderr is dropped.
 const olderFunctions = `def keys_unsorted: keys; def leaf_paths: paths(scalars); def recurse_down: recurse; def debug: .; def stderr: .; .`
 
-// Filter is a compiled jq expression. It is safe for concurrent use. It sees no environment
-// variables, and of files only the modules that it imports, which are read when it is compiled. A
-// nil *Filter is the filter of a binding without jqFilter.
+// Filter is a compiled jq expression. It is safe for concurrent use. It has no access to
+// environment variables, and of files only to the modules that it imports, which are read when it
+// is compiled. A nil *Filter is the filter of a binding without jqFilter.
 type Filter struct {
 	source     string
 	code       *gojq.Code
 	distrusted atomic.Int64 // until when, in milliseconds of Unix time
 }
 
-// CompileFilter compiles a jq expression once for all objects it will see. Modules that it imports are searched in the
-// directories of library; without one there are none.
+// CompileFilter compiles a jq expression once for all objects. Modules that it imports are searched
+// in the directories of library; without any, imports fail.
 func CompileFilter(jq string, library ...string) (*Filter, error) {
 	query, err := gojq.Parse(jq)
 	if err != nil {
@@ -63,9 +64,9 @@ func (f *Filter) String() string {
 	return f.source
 }
 
-// Apply runs the filter over one object, which it does not change. No result gives null, one result
-// that value, several an array of them (C37). A nil filter returns nil. It gives up after
-// filterLimit, or after distrust if that has happened in the last minute.
+// Apply applies the filter to one object, which it does not change. No result gives null, one
+// result that value, several an array of them (C37). A nil filter returns nil. An error is about
+// this object only, except that after a timeout the filter has less time for a minute.
 func (f *Filter) Apply(object map[string]any) (json.RawMessage, error) {
 	if f == nil {
 		return nil, nil
@@ -84,7 +85,7 @@ func (f *Filter) Apply(object map[string]any) (json.RawMessage, error) {
 	return result, err
 }
 
-// ApplyContext is Apply with a limit of the caller's choice.
+// ApplyContext is Apply with the caller's context as the only limit.
 func (f *Filter) ApplyContext(ctx context.Context, object map[string]any) (json.RawMessage, error) {
 	if f == nil {
 		return nil, nil
@@ -100,6 +101,7 @@ func (f *Filter) ApplyContext(ctx context.Context, object map[string]any) (json.
 			break
 		}
 		if err, failed := result.(error); failed {
+			// "halt" ends a filter; it is no error.
 			if halt, ok := errors.AsType[*gojq.HaltError](err); ok && halt.Value() == nil {
 				break
 			}
@@ -116,7 +118,7 @@ func (f *Filter) ApplyContext(ctx context.Context, object map[string]any) (json.
 	return gojq.Marshal(results)
 }
 
-// jqValue converts a tree into the types that gojq takes: it panics on others, int64 included.
+// jqValue converts a tree to the types that gojq accepts: it panics on others, int64 included.
 // Objects come from a shared cache, so nothing is changed in place; subtrees that need no change
 // are shared.
 func jqValue(value any) (converted any, changed bool, err error) {

@@ -11,15 +11,17 @@ import (
 	"strings"
 )
 
-// Find lists the hooks below root in alphabetical order of their names: every executable regular file (A15). namePrefix
-// is put before each name: "" for global hooks, "001-nginx-ingress/hooks" for the hooks of a module (A16). A root that
-// does not exist holds no hooks. Warnings name what looks like a hook but is none.
+// Find lists the hooks below root in alphabetical order of their names: every executable regular
+// file (A15). namePrefix is put before each name: "" for global hooks, "001-nginx-ingress/hooks"
+// for the hooks of a module (A16). A root that does not exist has no hooks. Warnings name files
+// that look like hooks but are none.
 func Find(root, namePrefix string, scope Scope) (files []File, warnings []string, err error) {
 	root, err = filepath.Abs(root)
 	if err != nil {
 		return nil, nil, fmt.Errorf("hooks directory %s: %w", root, err)
 	}
-	// The tree is opened through DirFS because that follows root itself when it is a link, as links to whole modules are.
+	// The tree is opened through DirFS because that follows root itself when it is a link, as links
+	// to whole modules are.
 	err = fs.WalkDir(os.DirFS(root), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil && name == "." && errors.Is(err, fs.ErrNotExist):
@@ -52,19 +54,20 @@ func Find(root, namePrefix string, scope Scope) (files []File, warnings []string
 	return files, warnings, nil
 }
 
-// skippedDirectory holds the directories that never contain hooks: hidden ones, libraries of shell functions, and the
-// virtual environments that Python hooks of modules bring along.
+// skippedDirectory reports whether a directory never contains hooks: hidden ones, libraries of
+// shell functions, and the virtual environments of Python hooks.
 func skippedDirectory(name string, scope Scope) bool {
 	return strings.HasPrefix(name, ".") || name == "lib" || (name == "venv" && scope == Module)
 }
 
-// skippedFile holds the files that are never hooks, so that no warning is due. Images built on systems without
-// an executable bit often set it on everything.
+// skippedFile reports whether a file is never a hook, so that no warning is due. Images built on
+// systems without an executable bit often set it on every file.
 func skippedFile(name string) bool {
 	return strings.HasPrefix(name, ".") || slices.Contains([]string{".yaml", ".json", ".md", ".txt"}, filepath.Ext(name))
 }
 
-// whyNoHook follows links: a link to an executable file is a hook.
+// whyNoHook returns why a file is no hook, or "". It follows links: a link to an executable file is
+// a hook.
 func whyNoHook(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {

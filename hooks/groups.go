@@ -8,10 +8,15 @@ import (
 	"syscall"
 )
 
-// errKilled is why nothing is started any more.
+// errKilled is the reason why no process starts any more.
 var errKilled = errors.New("this operator must not act any more: it has lost the leadership, or crashed")
 
-// groups are the process groups that run now, so that all of them can be killed at once.
+// groups are the process groups that run, so that all of them can be killed at once. may is
+// Options.May; a nil keeper guards nothing.
+//
+// A number of a group must not be signalled after its leader was reaped, because it may belong to
+// another program then. So a run calls remove before it reaps the process, and remove waits while
+// kill is about to signal the group: whoever deletes the entry from running is first.
 type groups struct {
 	may     func() error
 	keeper  *Keeper
@@ -26,7 +31,8 @@ type started struct {
 	killed chan struct{} // closed when kill, which found it, has killed it
 }
 
-// start starts a process unless it must not: kill finds it, or it finds that it was too late.
+// start starts a process unless it must not. It stores the process before it looks at killed, and
+// kill sets killed before it looks at the processes: at least one of the two notices the other.
 func (g *groups) start(cmd *exec.Cmd, gated bool) (*started, error) {
 	s := &started{begun: make(chan struct{}), killed: make(chan struct{})}
 	g.running.Store(s, nil)
@@ -38,6 +44,8 @@ func (g *groups) start(cmd *exec.Cmd, gated bool) (*started, error) {
 	return s, err
 }
 
+// begin starts the process and registers its group. gated processes are those that act on the
+// cluster; questions such as --config start also in a follower.
 func (g *groups) begin(s *started, cmd *exec.Cmd, gated bool) error {
 	if g.killed.Load() {
 		return errKilled
@@ -54,14 +62,15 @@ func (g *groups) begin(s *started, cmd *exec.Cmd, gated bool) error {
 	s.group = group(cmd.Process.Pid)
 	g.keeper.guard(s.group)
 	if gated && g.may != nil && g.may() != nil {
-		// The process was stopped in between, and woken up after its time. The run reports the kill.
+		// The operator was stopped in between, and continued after its time. The run reports the
+		// kill.
 		s.group.signal(syscall.SIGKILL)
 	}
 	return nil
 }
 
-// remove forgets a group whose leader has ended, but is not reaped: until then its number cannot be a stranger's. It returns
-// when kill does not name the number any more.
+// remove forgets a group whose leader has ended but is not reaped: until then its number cannot be
+// that of another program. It returns when kill does not use the number any more.
 func (g *groups) remove(s *started) {
 	if _, mine := g.running.LoadAndDelete(s); !mine {
 		<-s.killed
@@ -69,7 +78,7 @@ func (g *groups) remove(s *started) {
 	g.keeper.release(s.group)
 }
 
-// kill kills all groups. It returns when that is done, and nothing is started any more.
+// kill kills all groups. It returns when that is done; from then on nothing starts any more.
 func (g *groups) kill() {
 	g.killed.Store(true) // first: what is stored in running after this is not started
 	for key := range g.running.Range {

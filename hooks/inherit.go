@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// DefaultInherit is what hooks inherit unless an option says otherwise: all but the headers with which the operator
-// identifies itself to a collector of traces.
+// DefaultInherit is what hooks inherit unless an option says otherwise: everything except the
+// headers with which the operator authenticates to a collector of traces.
 const DefaultInherit = "*,!OTEL_EXPORTER_OTLP_*HEADERS"
 
-// Inherit says which variables of the operator's environment hooks get, by their names. The zero value lets all through.
+// Inherit selects by name which variables of the operator's environment hooks get. nil selects all;
+// an empty one selects none.
 type Inherit []string
 
-// ParseInherit reads patterns that are separated by commas: NAME, or with asterisks as KUBE*; one that begins with ! takes
-// variables away that others let through.
+// ParseInherit reads patterns that are separated by commas: NAME, or with asterisks as KUBE*. One
+// that begins with ! removes variables that others select, whatever their order.
 func ParseInherit(text string) (Inherit, error) {
 	inherit := Inherit{}
 	for pattern := range strings.SplitSeq(text, ",") {
@@ -29,7 +30,8 @@ func ParseInherit(text string) (Inherit, error) {
 	return inherit, nil
 }
 
-// of picks the variables that are let through. It is never nil, which would stand for all of them.
+// of returns the selected variables. It is never nil, which exec.Cmd takes for all variables of the
+// operator.
 func (i Inherit) of(environment []string) []string {
 	picked := []string{}
 	for _, variable := range environment {

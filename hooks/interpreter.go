@@ -15,13 +15,15 @@ import (
 	"addon-operator/values"
 )
 
-// longestShebang is where the kernel stops to read the first line of a script.
+// longestShebang is the number of bytes of the first line of a script that the kernel reads.
 const longestShebang = 256
 
-// CheckInterpreter says what is wrong with the first line of a script, and what to write instead, before the kernel says "no
-// such file or directory" or "exec format error". It returns nil for programs that are no scripts, and for files that it cannot
-// read. root is the directory in which the script will run as in Options.Chroot; "" for none.
+// CheckInterpreter returns what is wrong with the first line of a script, and what to write
+// instead: the kernel only reports "no such file or directory" or "exec format error". It returns
+// nil for programs that are no scripts, and for files that it cannot read. root is the root
+// directory of the script as in Options.Chroot; "" for none.
 func CheckInterpreter(root, path string) error {
+	// Without O_NONBLOCK the open of a named pipe would wait for a writer.
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil
@@ -53,7 +55,8 @@ func CheckInterpreter(root, path string) error {
 	return checkEnv(words[1:])
 }
 
-// checkEnv looks for the program that env would start.
+// checkEnv looks for the program that env would start. It does not run in another root directory,
+// whose PATH is not known.
 func checkEnv(words []string) error {
 	for _, word := range words {
 		if strings.HasPrefix(word, "-") || strings.Contains(word, "=") {
@@ -87,7 +90,7 @@ func inRoot(root, path string) string {
 	return filepath.Join(root, path)
 }
 
-// nearestIn is the name in a directory that was probably meant.
+// nearestIn returns the name in a directory that was probably meant, or "".
 func nearestIn(dir, name string) string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

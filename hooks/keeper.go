@@ -15,37 +15,47 @@ import (
 	"time"
 )
 
-// Keeper is a small child process of the operator that kills its hooks, and all that they started in their process groups,
-// when the operator cannot: when it was killed, or when it was stopped and the time is over for which it had said to be
-// alive. With several replicas the next one takes over then, and the hooks of both would act side by side (L5).
+// Keeper is a small child process of the operator that kills its hooks, and everything that they
+// started in their process groups, when the operator cannot: when it was killed, or when it was
+// stopped (SIGSTOP) and has not reported in time that it is alive. With several replicas the next
+// one takes over then, and the hooks of both would act at the same time (L5).
 //
-// Why the hooks of two replicas never act side by side, as long as the Keeper itself gets to run:
+// Why the hooks of two replicas never act at the same time, as long as the Keeper itself gets to
+// run:
 //
-//   - The leader may act for the renew deadline after the beginning of its last successful renewal, and only that long.
-//     The next one acts at the earliest one lease duration after that renewal. All deadlines count from before the
-//     request was sent, and travel to the Keeper as points on the clock of the machine: a process that is stopped between
-//     working one out and sending it sends a past one.
-//   - At the renew deadline the Keeper kills the groups it knows, and every other child of the operator: one that was
-//     stopped in the middle of starting a hook had no time to name it. It looks for these while the operator is stopped,
-//     too: a kill of the operator then leaves them running.
-//   - Halfway between the renew deadline and the end of the lease it kills the operator, unless that has ended by itself:
-//     one that is woken up later would go on where it was, perhaps between the last look at the lease and the start of
-//     a hook. One that is woken up earlier looks again right after such a start, and kills.
+//   - The leader may act for the renew deadline after the beginning of its last successful renewal,
+//     and only that long. The next one acts at the earliest one lease duration after that renewal.
+//     All deadlines count from before the request was sent, and are sent to the Keeper as points on
+//     the clock of the machine: a process that is stopped between computing one and sending it sends
+//     one that has passed.
+//   - At the renew deadline the Keeper kills the groups it knows, and every other child of the
+//     operator: one that was stopped in the middle of starting a hook had no time to report it. It
+//     looks for these while the operator is stopped, too: a kill of the operator leaves them running.
+//   - Halfway between the renew deadline and the end of the lease it kills the operator, unless that
+//     has ended by itself: one that continues later would go on where it was, perhaps between the
+//     last look at the lease and the start of a hook. One that continues earlier looks again right
+//     after such a start, and kills.
 //
-// What is left for the delays of the machine is half the time between the two each time: 2.5 s unless set otherwise.
+// This leaves half the time between the two deadlines for the delays of the machine each time: 2.5
+// s unless set otherwise.
+//
+// The orders are lines on the stdin of the Keeper: "@PID" names the operator, "+GROUP" and "-GROUP"
+// say which process groups run, "=HOOKS OPERATOR" sets the two deadlines in nanoseconds of
+// machineClock. The end of stdin is the end of the operator.
 //
 // A nil Keeper guards nothing.
 type Keeper struct {
 	log *slog.Logger
 	cmd *exec.Cmd
 
-	// An order is one write: those of several goroutines do not mix.
+	// An order is one write, so that orders of several goroutines do not mix.
 	orders io.WriteCloser
-	gone   atomic.Bool // the process, or the Keeper is closed
+	gone   atomic.Bool // the process has ended, or the Keeper was closed
 }
 
-// StartKeeper starts a program that calls Keep with its stdin. It ends when this process does. It keeps a file open, unless
-// that is nil: a lock on it lasts until the Keeper has killed what it had to. The program has no environment but env, NAME=VALUE.
+// StartKeeper starts a program that calls Keep with its stdin. It ends when this process does. The
+// process keeps the file open, unless that is nil: a lock on it lasts until the Keeper has killed
+// everything it must. Its environment is env, NAME=VALUE, and nothing else.
 func StartKeeper(log *slog.Logger, open *os.File, env []string, program string, args ...string) (*Keeper, error) {
 	cmd := exec.Command(program, args...)
 	if open != nil {
@@ -70,20 +80,20 @@ func StartKeeper(log *slog.Logger, open *os.File, env []string, program string, 
 	return k, nil
 }
 
-// Until says that this process lives. When the Keeper hears nothing more, it must kill all hooks at the first of the two
-// times, and this process at the second.
+// Until reports that this process is alive. If no later report arrives, the Keeper must kill all
+// hooks at the first of the two times, and this process at the second.
 func (k *Keeper) Until(hooks, operator time.Time) {
-	now := machineClock() // first: whoever is stopped in the next line names a time too early, not too late
+	now := machineClock() // first: a process that is stopped here sends a time too early, not too late
 	k.send("=%d %d\n", int64(now+remaining(hooks)), int64(now+remaining(operator)))
 }
 
-// remaining is the time until t by the clock that has less left: the one of the process may stand still while the machine is
-// suspended, and the one on the wall may be set.
+// remaining is the time until t by the clock with less time left: that of the process may stand
+// still while the machine is suspended, and the wall clock may be set.
 func remaining(t time.Time) time.Duration {
 	return min(time.Until(t), t.Round(0).Sub(time.Now().Round(0)))
 }
 
-// Close ends the keeper; it kills what still runs.
+// Close ends the Keeper, which kills what still runs.
 func (k *Keeper) Close() {
 	if k != nil && !k.gone.Swap(true) {
 		_ = k.orders.Close() // the process may be gone already
@@ -93,6 +103,7 @@ func (k *Keeper) Close() {
 func (k *Keeper) guard(g group)   { k.send("+%d\n", int(g)) }
 func (k *Keeper) release(g group) { k.send("-%d\n", int(g)) }
 
+// send writes one order. A failure is logged once, and the operator continues without a Keeper.
 func (k *Keeper) send(format string, numbers ...any) {
 	if k == nil || k.gone.Load() {
 		return
@@ -103,14 +114,15 @@ func (k *Keeper) send(format string, numbers ...any) {
 	}
 }
 
-// glance is how often the process behind a Keeper looks at the clock: its timers may stand still while the machine is
-// suspended.
+// glance is how often the Keeper looks at the clock: its timers may stand still while the machine
+// is suspended.
 const glance = 250 * time.Millisecond
 
-// Keep is the duty of the process behind a Keeper, whose parent was that process when it began; 0 stands for none. The
-// children of the parent are left alone unless the orders say that it is the operator: one that was killed before its
-// Keeper began leaves it with process 1, or another one, as its parent. It returns when orders ends, which is the end of the operator, and has killed all process groups
-// by then that were not released.
+// Keep is the main function of the process behind a Keeper. parent was its parent when it began; 0
+// for none. The children of the parent are left alone unless the orders name it as the operator: if
+// the operator was killed before its Keeper began, the parent is process 1 or another one. Keep
+// returns when orders ends, which is the end of the operator, and has then killed all process
+// groups that were not released.
 func Keep(log *slog.Logger, orders io.Reader, parent int) error {
 	lines, failed := make(chan string), make(chan error, 1)
 	go func() {
@@ -139,7 +151,7 @@ func Keep(log *slog.Logger, orders io.Reader, parent int) error {
 	}
 }
 
-// watchman is what such a process knows.
+// watchman is the state of that process. Only the goroutine of Keep uses it.
 type watchman struct {
 	log      *slog.Logger
 	parent   int // when this process began
@@ -147,7 +159,8 @@ type watchman struct {
 	groups   map[group]bool
 	unnamed  []int // children of the operator while it is stopped
 	timer    *time.Timer
-	// When hooks, and when the operator must have ended, by machineClock. Without them, only the end counts.
+	// When hooks, and when the operator must have ended, by machineClock. Without a deadline only
+	// the end of the orders counts.
 	hooksEnd, operatorEnd time.Duration
 	late                  bool // hooksEnd has passed
 }
@@ -159,6 +172,8 @@ func newWatchman(log *slog.Logger, operator int) *watchman {
 	}
 }
 
+// obey handles one order. An error ends the Keeper, which kills everything: an order that it cannot
+// read may be the one that matters.
 func (w *watchman) obey(line string) error {
 	if line == "" {
 		return errors.New("an empty order")
@@ -194,10 +209,10 @@ func (w *watchman) obey(line string) error {
 	return nil
 }
 
-// look does what the time demands.
+// look compares the clock with the deadlines, and sets the timer for the next one.
 func (w *watchman) look() {
 	now := machineClock()
-	w.unnamed = nil // an operator that goes on names them, or has them ended itself
+	w.unnamed = nil // an operator that continues reports them, or ends them itself
 	if w.operator != 0 && isStopped(w.operator) {
 		w.unnamed = childrenOf(w.operator)
 	}
@@ -232,7 +247,7 @@ func (w *watchman) killChildren() {
 	}
 }
 
-// killAll kills processes and their groups, but for this one.
+// killAll kills processes and their groups, except this process.
 func killAll(pids []int) {
 	for _, child := range pids {
 		if child > 1 && child != os.Getpid() {
@@ -242,7 +257,8 @@ func killAll(pids []int) {
 	}
 }
 
-// killOperator kills the operator while it is the parent of this process: otherwise it is gone.
+// killOperator kills the operator while it is the parent of this process: otherwise it has ended,
+// and its number may belong to another process.
 func (w *watchman) killOperator() {
 	if w.operator <= 1 || os.Getppid() != w.operator {
 		return // process 1 of a container cannot be killed from inside

@@ -8,9 +8,11 @@ import (
 	"syscall"
 )
 
-// claim removes what an operator that was killed has left in the directory for temporary files, and marks the directory
-// as used. The mark is a lock that all operators on a directory share and that ends with its process; who can have it alone
-// knows that no run of anybody lies there. The files hold values, so they must not stay for the next reader.
+// claim removes what an operator that was killed has left in the directory for temporary files, and
+// marks the directory as used. The mark is a lock that all operators on a directory share and that
+// ends with its process: whoever gets it exclusively knows that no other operator has runs there.
+// The files hold values, so they must not stay for the next reader. claim returns the open
+// directory, which must stay open as long as runs lie in it; failures are only logged.
 func claim(options Options) *os.File {
 	dir, err := os.Open(options.TmpDir)
 	if err != nil {

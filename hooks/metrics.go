@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// MetricAction says what to do with a metric.
+// MetricAction is what to do with a metric.
 type MetricAction string
 
 // The actions of I6.
@@ -33,7 +33,8 @@ type Metric struct {
 	Labels  map[string]string
 }
 
-// wireMetric is a metric as the hook writes it, shortcuts included.
+// wireMetric is a metric as the hook writes it, shortcuts included. Pointers distinguish 0 from an
+// absent value.
 type wireMetric struct {
 	Name    string            `json:"name"`
 	Group   string            `json:"group"`
@@ -45,10 +46,11 @@ type wireMetric struct {
 	Labels  map[string]string `json:"labels"`
 }
 
-// ParseMetrics reads JSON objects one after another, in lines or not (I6). Every wrong object is
-// reported with its number, up to maxProblems of them; a syntax error ends the reading. Empty data
-// are no metrics. Unknown keys cause warnings, also at most maxProblems: other operators ignore
-// them, so hooks that have them must go on working.
+// ParseMetrics reads JSON objects one after another, on separate lines or not (I6). It reports each
+// wrong object with its number, up to maxProblems of them; a syntax error ends the reading. Empty
+// data are no metrics. Unknown keys cause warnings, also at most maxProblems: other operators
+// ignore them, so hooks that have them must keep working. With an error the metrics are incomplete
+// and must not be used.
 func ParseMetrics(data []byte) (metrics []Metric, warnings []string, err error) {
 	var problems []error
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -78,7 +80,8 @@ func ParseMetrics(data []byte) (metrics []Metric, warnings []string, err error) 
 	}
 }
 
-// unknownKeys lists the keys of a metric that nothing is made of.
+// unknownKeys lists the keys of a metric that have no meaning. encoding/json ignores case, and so
+// does this.
 func unknownKeys(raw json.RawMessage) []string {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &object); err != nil {
@@ -131,8 +134,8 @@ func (m *Metric) takeAction(wire wireMetric) error {
 	return nil
 }
 
-// checkAction checks the rules of I6 for each action, and what the metrics library would otherwise
-// answer with a panic.
+// checkAction checks the rules of I6 for each action, and what the metrics library would answer
+// with a panic.
 func (m *Metric) checkAction() error {
 	switch m.Action {
 	case "":
@@ -218,12 +221,13 @@ func first(problems ...error) error {
 	return nil
 }
 
-// joined puts what errors.Join has put into lines into one line.
+// joined puts the lines of an errors.Join into one line.
 func joined(err error) error {
 	return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
-// shorten makes the beginning of what a hook wrote fit for a message: in one line, without bytes a terminal would obey.
+// shorten returns the beginning of what a hook wrote, for a message: on one line, without
+// characters that control a terminal.
 func shorten(data []byte, limit int) string {
 	data = bytes.TrimSpace(data)
 	if len(data) > limit {

@@ -14,16 +14,17 @@ import (
 )
 
 const (
-	// longestLine is where a line is logged in parts (bytes), so that a hook which prints no
-	// newline costs no memory.
+	// longestLine is the length, in bytes, at which a line is logged in parts, so that a hook that
+	// prints no newline costs no memory (C28).
 	longestLine = 1 << 20
-	// tailBytes and tailLines bound what an error, or Result.Output, has of one stream.
+	// tailBytes and tailLines bound what an error, or Result.Output, contains of one stream.
 	tailBytes = 4 << 10
 	tailLines = 20
 )
 
-// lineLog forwards what a process prints to the log, line by line and without loss (C27, C28). It is given to one
-// stream and written to by one goroutine at a time.
+// lineLog forwards what a process prints to the log, line by line and without loss (C27, C28). It
+// serves one stream, and one goroutine at a time writes to it: exec.Cmd copies each stream in a
+// goroutine of its own.
 type lineLog struct {
 	log       *slog.Logger
 	proxyJSON bool
@@ -53,8 +54,8 @@ func (l *lineLog) Write(data []byte) (int, error) {
 }
 
 // remember keeps the end of the stream: what ending returns, and as many bytes before it, so that a
-// secret which begins there is recognised as a whole. Up to tailBytes more may be there before they
-// are cut, so that not each write copies all.
+// secret that begins there is recognized as a whole. It cuts only when there are tailBytes more
+// than that, so that not every write copies everything.
 func (l *lineLog) remember(data []byte) {
 	const kept = 2 * tailBytes
 	l.tail = append(l.tail, data[max(0, len(data)-kept):]...)
@@ -63,7 +64,8 @@ func (l *lineLog) remember(data []byte) {
 	}
 }
 
-// flush logs the pending line; it is called once more when the stream ends, for a last line without an end.
+// flush logs the pending line; the runner calls it once more when the stream has ended, for a last
+// line without a line break.
 func (l *lineLog) flush() {
 	line := bytes.TrimRight(l.pending, "\r")
 	l.pending = l.pending[:0]
@@ -80,8 +82,9 @@ func (l *lineLog) text(line []byte) {
 	l.log.Info(printable(line))
 }
 
-// record merges a line that is a JSON object into the record of the operator's log: level and msg are understood, other
-// keys get the prefix hook_, so that they cannot collide with the labels (C28).
+// record merges a line that is a JSON object into the record of the operator's log: it understands
+// level and msg, and other keys get the prefix hook_, so that they cannot collide with the labels
+// (C28). It returns false for any other line, which is then logged as text.
 func (l *lineLog) record(line []byte) bool {
 	line = bytes.TrimSpace(line)
 	if line[0] != '{' {
@@ -109,7 +112,7 @@ func (l *lineLog) record(line []byte) bool {
 	return true
 }
 
-// logLevel knows the names of the logging libraries of most languages.
+// logLevel maps the level names of the logging libraries of most languages.
 func logLevel(name string) (slog.Level, bool) {
 	switch strings.ToLower(name) {
 	case "trace", "debug":
@@ -124,8 +127,8 @@ func logLevel(name string) (slog.Level, bool) {
 	return 0, false
 }
 
-// ending returns the last lines of the stream for an error. Secrets are hidden before it is cut: a
-// part of a secret would not be recognised.
+// ending returns the last lines of the stream for an error. It hides secrets before it cuts,
+// because a part of a secret would not be recognized.
 func (l *lineLog) ending() string {
 	tail := l.tail
 	if l.hide != nil {
@@ -146,7 +149,7 @@ func (l *lineLog) ending() string {
 	return strings.Join(texts, "\n")
 }
 
-// partEnd is where to cut a line that is too long: not in the middle of a character.
+// partEnd returns where to cut a line that is too long: not in the middle of a character.
 func partEnd(line []byte) int {
 	end := longestLine
 	for end > longestLine-utf8.UTFMax && !utf8.RuneStart(line[end]) {
@@ -156,7 +159,8 @@ func partEnd(line []byte) int {
 }
 
 // printable writes bytes that are no text, and characters that would control a terminal, as
-// escapes: nothing is lost, and a log that is read in a terminal cannot be forged by a hook.
+// escapes: nothing is lost, and a hook cannot forge lines of a log that is read in a terminal
+// (J10).
 func printable(line []byte) string {
 	if whole := string(line); clean(whole) {
 		return whole
@@ -177,7 +181,8 @@ func printable(line []byte) string {
 	return text.String()
 }
 
-// clean looks at each byte once, as long as all are ASCII, which most output is.
+// clean reports whether a line needs no escapes. It looks at each byte once as long as all are
+// ASCII, which most output is.
 func clean(line string) bool {
 	for i := range len(line) {
 		switch char := line[i]; {

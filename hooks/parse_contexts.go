@@ -9,8 +9,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ParseContexts reads binding contexts that a person has written, as JSON or YAML: a list, or one. Fields have the names
-// that hooks read; an unknown one is refused.
+// ParseContexts reads binding contexts that a person has written, as JSON or YAML: a list, or a
+// single one. Fields have the names that hooks read; an unknown one is refused. The result is not
+// checked further: a person may try a hook with a context that the operator would never make.
 func ParseContexts(data []byte) ([]Context, error) {
 	text := data
 	if !json.Valid(data) { // JSON is kept as it is: a way through YAML would rewrite numbers and letters

@@ -2,8 +2,9 @@ package hooks
 
 import "strings"
 
-// Printable gives a text of one or more lines in which nothing commands a terminal: characters that would, and bytes that are no
-// text, are written as escapes. Names, annotations and events come from whoever may create objects.
+// Printable returns a text of one or more lines in which nothing controls a terminal (J10): control
+// characters, and bytes that are no text, become escapes. Names, annotations and events come from
+// anyone who may create objects.
 func Printable(text string) string {
 	if clean(strings.ReplaceAll(text, "\n", "")) {
 		return text

@@ -14,11 +14,11 @@ import (
 )
 
 // drainTime is how long the output of a hook that has ended may stay open. Only a process that has
-// left the group, such as a daemon, can hold it open that long.
+// left the group, such as a daemon, can keep it open that long.
 const drainTime = 2 * time.Second
 
 // process is one execution of an executable file in a process group of its own, so that everything
-// that it starts can be ended with it.
+// that it starts can be ended with it (C29).
 type process struct {
 	name    string // for errors: the hook's name
 	path    string
@@ -42,7 +42,8 @@ type limit struct {
 }
 
 // run is runUntil with the time limit of the process (C29). A process that reaches it is ended as
-// if ctx were cancelled, but it has failed: the error is a *TimeoutError.
+// if ctx were cancelled, but it has failed: the error is a *TimeoutError. If ctx ends as well, that
+// counts: the caller has no use for the result.
 func (p process) run(ctx context.Context) (Usage, error) {
 	if p.limit.time <= 0 {
 		return p.runUntil(ctx)
@@ -57,13 +58,18 @@ func (p process) run(ctx context.Context) (Usage, error) {
 }
 
 // runUntil starts the process in the directory of its file (X1), and returns when it and its whole
-// group are gone. An exit code other than 0 is an *ExitError. A cancelled ctx is returned as that,
-// whatever the process answered.
+// group are gone. An exit code other than 0 is an *ExitError. If ctx is cancelled, the error is its
+// cause, whatever the exit code. The usage is filled in once the process has started.
+//
+// The order at the end matters: the leader ends but is not reaped, so its number is still reserved;
+// the rest of the group is killed; the group is unregistered; only then Wait reaps the leader and
+// waits for its output.
 func (p process) runUntil(ctx context.Context) (Usage, error) {
 	if err := ctx.Err(); err != nil {
 		return Usage{}, fmt.Errorf("hook %s: not started: %w", p.name, stopCause(ctx))
 	}
-	// The kernel takes the end of the thread that started a process for the end of its parent (see dieWithParent); this one waits anyway.
+	// For the kernel the end of the thread that started a process is the end of its parent (see
+	// dieWithParent). This goroutine waits for the process anyway, so it keeps its thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	started := time.Now()
@@ -76,7 +82,8 @@ func (p process) runUntil(ctx context.Context) (Usage, error) {
 	unwatched := group.superviseUntilExit(ctx, p.grace)
 	peak := look()
 	ended := ctx.Err() == nil
-	// Whatever the hook has started in its group ends with it; otherwise a forgotten "sleep &" would hold the output open.
+	// Whatever the hook has started in its group ends with it; otherwise a forgotten "sleep &"
+	// would keep the output open.
 	group.signal(syscall.SIGKILL)
 	p.groups.remove(process)
 	err = cmd.Wait()
@@ -86,7 +93,8 @@ func (p process) runUntil(ctx context.Context) (Usage, error) {
 		p.stderr.log.Warn("a process which the hook left behind kept its output open; let it redirect its output to a file")
 		err = nil
 	}
-	// A deadline that passes while the output of a hook is drained that has ended by itself is none that it missed.
+	// A deadline that passes while the output of a hook is drained was not missed: the hook has
+	// ended by itself before.
 	if err := ctx.Err(); err != nil && !(ended && errors.Is(err, context.DeadlineExceeded)) {
 		return usage, fmt.Errorf("hook %s: stopped: %w", p.name, stopCause(ctx))
 	}
@@ -103,7 +111,7 @@ func (p process) runUntil(ctx context.Context) (Usage, error) {
 	return usage, nil
 }
 
-// start begins the execution. A script that was written a moment ago may still be open for writing
+// start starts the execution. A script that was written a moment ago may still be open for writing
 // in a child that another goroutine is forking just then; the kernel then answers "text file busy",
 // for some microseconds, or longer where the processor is throttled. Ten attempts take a second.
 func (p process) start() (*exec.Cmd, *started, error) {
@@ -125,7 +133,7 @@ func (p process) start() (*exec.Cmd, *started, error) {
 	}
 }
 
-// explainStart adds what to fix to the errors whose text alone misleads.
+// explainStart adds how to fix it to the errors whose text alone misleads.
 func (p process) explainStart(err error) error {
 	if !errors.Is(err, syscall.ENOEXEC) && !errors.Is(err, syscall.ENOENT) {
 		return err
@@ -136,7 +144,8 @@ func (p process) explainStart(err error) error {
 	return err
 }
 
-// stopCause keeps both errors.Is(err, context.Canceled) and the reason given by whoever cancelled.
+// stopCause returns an error for both errors.Is(err, context.Canceled) and the cause that the
+// canceller has set.
 func stopCause(ctx context.Context) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
 		return fmt.Errorf("%w: %w", ctx.Err(), cause)
@@ -144,18 +153,19 @@ func stopCause(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// group is a process group, named by the id of its leader.
+// group is a process group, which the kernel names by the id of its leader.
 type group int
 
+// signal sends a signal to all processes of the group.
 func (g group) signal(signal syscall.Signal) {
 	// The only error is that the group is empty, which is what every signal here is for.
 	_ = syscall.Kill(-int(g), signal)
 }
 
 // superviseUntilExit returns when the leader has ended. When ctx is cancelled it sends SIGTERM to
-// the group, and SIGKILL after grace. On return no signal is under way any more and the leader is
-// not reaped yet: until then its id, which is the id of the group, cannot be given to another
-// process.
+// the group, and SIGKILL after grace. When it returns it sends no signal any more, and the leader
+// is not reaped yet: until then its id, which is the id of the group, cannot belong to another
+// process. An error means that it could not wait, not that the process has failed.
 func (g group) superviseUntilExit(ctx context.Context, grace time.Duration) error {
 	exited, exit := context.WithCancel(context.WithoutCancel(ctx))
 	stopped, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -172,6 +182,7 @@ func (g group) superviseUntilExit(ctx context.Context, grace time.Duration) erro
 	})
 	err := awaitExit(int(g))
 	exit()
+	// The function has been called already: wait until it has sent its last signal.
 	if !unregister() {
 		<-stopped.Done()
 	}

@@ -15,7 +15,7 @@ const rssUnit = 1
 // peakMemory is not known here.
 func peakMemory(int, bool) int64 { return 0 }
 
-// awaitExit waits for the end of a child and leaves it to be reaped elsewhere.
+// awaitExit waits for the end of a child without reaping it (see superviseUntilExit).
 func awaitExit(pid int) error {
 	const byPID = 1
 	// The kernel writes a siginfo_t of about 100 bytes, which is not read.
@@ -31,13 +31,15 @@ func awaitExit(pid int) error {
 	}
 }
 
-// dieWithParent has no counterpart here: a hook outlives an operator that was killed, unless a Keeper kills it.
+// dieWithParent has no counterpart here: a hook outlives an operator that was killed, unless a
+// Keeper kills it.
 func dieWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr { return attributes }
 
 // offerToOOMKiller has no counterpart here.
 func offerToOOMKiller(int) {}
 
-// machineClock is one for all processes of the machine; it goes on while the machine is asleep.
+// machineClock is the same for all processes of the machine, and continues while the machine is
+// suspended.
 func machineClock() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -46,7 +48,8 @@ func machineClock() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// childrenOf is not known here without another program: a Keeper kills what was reported to it.
+// childrenOf finds none: listing children needs another program here. A Keeper kills what was
+// reported to it.
 func childrenOf(int) []int { return nil }
 
 // isStopped is not known here either.

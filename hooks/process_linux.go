@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rssUnit is the unit of the kernel's figure for resident memory, in bytes.
+// rssUnit is the unit in which the kernel reports resident memory, in bytes.
 const rssUnit = 1 << 10
 
-// awaitExit waits for the end of a child and leaves it to be reaped elsewhere.
+// awaitExit waits for the end of a child without reaping it (see superviseUntilExit).
 func awaitExit(pid int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -25,16 +25,18 @@ func awaitExit(pid int) error {
 	}
 }
 
-// dieWithParent lets the kernel kill a hook whose operator was killed: another operator may take over, and the two must
-// not act side by side (L5). What the hook has started is killed only by the end of the container, or a Keeper.
+// dieWithParent makes the kernel kill a hook whose operator was killed: another operator may take
+// over, and the two must not act at the same time (L5). The processes that the hook has started are
+// killed only by the end of the container, or a Keeper.
 func dieWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr {
 	attributes.Pdeathsig = syscall.SIGKILL
 	return attributes
 }
 
-// offerToOOMKiller has the kernel kill a process that has just begun before the operator when memory runs out, with what it
-// starts, and what its first thread and theirs have started already: on a busy machine that is possible.
-// Raising the score needs no privilege. Without it only that order is lost.
+// offerToOOMKiller makes the kernel kill a new process before the operator when memory runs out
+// (C29). That includes everything the process starts later, which inherits the score, and what it
+// has started already, which is possible on a busy machine: the score is set after the start.
+// Raising the score needs no privilege. If it fails, only that order is lost.
 func offerToOOMKiller(pid int) {
 	const most = 100 // a hook may start thousands, and starts more meanwhile
 	for family := []int{pid}; len(family) > 0; family = family[1:] {
@@ -46,7 +48,7 @@ func offerToOOMKiller(pid int) {
 	}
 }
 
-// startedBy lists the children that a thread of a process has started and that were not reaped.
+// startedBy lists the children that a thread of a process has started and that are not reaped.
 func startedBy(process, thread string) (children []int) {
 	list, _ := os.ReadFile(filepath.Join("/proc", process, "task", thread, "children")) // the thread may have ended
 	for child := range bytes.FieldsSeq(list) {
@@ -57,7 +59,8 @@ func startedBy(process, thread string) (children []int) {
 	return children
 }
 
-// machineClock is one for all processes of the machine; it goes on while the machine is suspended.
+// machineClock is the same for all processes of the machine, and continues while the machine is
+// suspended.
 func machineClock() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
@@ -66,7 +69,7 @@ func machineClock() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// childrenOf lists the children of a process, including those that were not reaped.
+// childrenOf lists the children of a process, including those that are not reaped.
 func childrenOf(parent int) (children []int) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is good
 	for _, path := range paths {
@@ -86,8 +89,9 @@ func isStopped(pid int) bool {
 	return len(fields) > 0 && string(fields[0]) == "T"
 }
 
-// afterCommand reads what the kernel says of a process: pid (command) state ppid …, from the state on; the command may hold
-// anything. Of one that has ended it is nothing.
+// afterCommand reads /proc/PID/stat, "pid (command) state ppid …", and returns the fields from the
+// state on. The command may contain anything, also blanks and brackets, so the last bracket counts.
+// It returns nothing for a process that has ended.
 func afterCommand(path string) [][]byte {
 	stat, err := os.ReadFile(path)
 	if err != nil {
@@ -96,12 +100,13 @@ func afterCommand(path string) [][]byte {
 	return bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 }
 
-// peakMemory is the largest resident memory that a process, or one of its children and theirs, has had since each of them
-// began, in bytes. It is 0 when all of them have ended, or cannot be looked at. Children of children that another thread
-// than the first has started are seen with threads only.
+// peakMemory returns the largest resident memory, in bytes, that a process or one of its
+// descendants has had since each of them began. It is 0 when all of them have ended, or cannot be
+// read. Descendants that another thread than the first has started are seen only with threads.
 //
-// Whatever is looked at below /proc becomes an entry in a cache of the kernel, which is removed when the process ends. Threads
-// that end together and have such entries wait for each other in a busy loop, in the parent's wait: milliseconds for each jq.
+// Whatever is read below /proc becomes an entry in a cache of the kernel, which is removed when the
+// process ends. Threads that end together and have such entries wait for each other in a busy loop,
+// in the parent's wait: milliseconds for each jq.
 func peakMemory(pid int, threads bool) int64 {
 	const most = 100 // a hook may start thousands, and starts more meanwhile
 	var peak int64
@@ -126,7 +131,8 @@ func peakMemory(pid int, threads bool) int64 {
 	return peak
 }
 
-// threadsOf lists the threads of a process, without the fifty files of each, which a pattern would have looked at.
+// threadsOf lists the threads of a process. It does not use a pattern, which would look at the
+// fifty files of each.
 func threadsOf(dir string) (names []string) {
 	tasks, _ := os.ReadDir(filepath.Join(dir, "task")) // the process may have ended
 	for _, task := range tasks {
@@ -135,7 +141,8 @@ func threadsOf(dir string) (names []string) {
 	return names
 }
 
-// highWater reads the line of /proc/PID/status that a process has while it runs: "VmHWM:     3456 kB".
+// highWater reads the line of /proc/PID/status that a process has while it runs: "VmHWM:     3456
+// kB".
 func highWater(status []byte) int64 {
 	_, rest, found := bytes.Cut(status, []byte("\nVmHWM:"))
 	fields := bytes.Fields(rest)

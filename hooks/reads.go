@@ -9,18 +9,24 @@ import (
 	"strings"
 )
 
-// maxPrograms bounds what is read of the files of a module to learn what its hooks read, in bytes.
+// maxPrograms bounds how much of the files of a module is read to learn what its hooks read, in
+// bytes. Of a larger module nothing is certain.
 const maxPrograms = 1 << 20
 
-// Reads is what is known of the values that programs of a module read: its hooks, its enabled script, and what lies with them.
+// Reads is what is known of the values that the programs of a module read and set: its hooks, its
+// enabled script, and the files next to them (H23). It is used for warnings only, so it errs on the
+// side of "may".
 type Reads struct {
+	// certain: all of them are plain scripts (plainScript), so a key that does not occur in text is
+	// not read.
 	certain bool
 	scripts bool // all of them are shell scripts that are complete in themselves
 	text    string
 }
 
-// ReadsOf looks through the files below the directory of a module, but for those that skip names by their path in it. Nothing is
-// certain unless all programs are shell scripts that read values in no other way than this:
+// ReadsOf reads the files below the directory of a module, except those whose path in it skip
+// selects. Nothing is certain unless all programs are shell scripts that read values in no other
+// way than this:
 //
 //	jq -r '.section.key // "default" | anything' "$VALUES_PATH"
 func ReadsOf(dir string, skip func(name string) bool) (r Reads) {
@@ -57,7 +63,7 @@ func ReadsOf(dir string, skip func(name string) bool) (r Reads) {
 	return r
 }
 
-// note notes what kind of file there is.
+// note takes one file into account. Files that can be no programs only contribute their text.
 func (r *Reads) note(name, text string) {
 	if !skippedFile(name) {
 		r.certain = r.certain && plainScript(text)
@@ -65,15 +71,16 @@ func (r *Reads) note(name, text string) {
 	}
 }
 
-// May reports whether a program may read a value. The path begins with the section. It may when any of the keys
-// below the section occurs anywhere in their text.
+// May reports whether a program may read a value. The path begins with the section. It may if any
+// of the keys below the section occurs anywhere in their text.
 func (r Reads) May(path []string) bool {
 	return !r.certain || slices.ContainsFunc(path[1:], func(key string) bool { return strings.Contains(r.text, key) })
 }
 
-// MaySet reports whether a program may set a value, or a part of it. The path begins with the section. It may when any of the keys below
-// the section occurs anywhere in their text, when they name the section without a key below it, as who replaces it does, or name no key
-// of it at all though they write patches: then the path is computed.
+// MaySet reports whether a program may set a value, or a part of it. The path begins with the
+// section. It may if any of the keys below the section occurs anywhere in their text, if they name
+// the section without a key below it, as for replacing all of it, or if they name no key of it at
+// all though they write patches: then they compute the path.
 func (r Reads) MaySet(path []string) bool {
 	if !r.scripts || slices.ContainsFunc(path[1:], func(key string) bool { return strings.Contains(r.text, key) }) {
 		return true
@@ -82,15 +89,19 @@ func (r Reads) MaySet(path []string) bool {
 	return slices.ContainsFunc(named, func(m []string) bool { return m[1] == "" }) || len(named) == 0 && strings.Contains(r.text, "_PATCH_PATH")
 }
 
-// runsOthers finds commands of a shell by which a script runs what stands elsewhere, or reads all of its environment.
+// runsOthers matches shell commands by which a script runs code from elsewhere, or reads its whole
+// environment.
 const runsOthers = `(?m)(^|[\s;&|({])(exec|eval|source|\.|env|printenv|export -p|declare|set)(\s|$)`
 
+// isShell reports whether the first line of a text names a shell, directly or by env.
 func isShell(text string) bool {
 	return regexp.MustCompile(`^#!\s*\S*(/|/env\s+(-S\s+)?)(ba|da|a)?sh\b`).MatchString(text)
 }
 
-// plainScript reports whether a text is a shell script that hands values to no one, by what it says, but to jq for
-// one path below a section.
+// plainScript reports whether a text is a shell script that, as far as its text shows, passes
+// values to no program but jq, for one path below a section. It removes the calls of jq that are
+// understood, and the variables for patches; if the rest contains "values" in any form, or runs
+// code from elsewhere, the script is not plain.
 func plainScript(text string) bool {
 	if !isShell(text) {
 		return false
@@ -113,7 +124,7 @@ func plainScript(text string) bool {
 	return !strings.Contains(strings.ToLower(rest), "values") && !regexp.MustCompile(runsOthers).MatchString(withoutModes(rest))
 }
 
-// withoutModes leaves out "set -e" and its like, which read nothing.
+// withoutModes removes "set -e" and its like, which read nothing.
 func withoutModes(code string) string {
 	return regexp.MustCompile(`(?m)^\s*set [-+][a-zA-Z]+( pipefail)?\s*$`).ReplaceAllString(code, "")
 }

@@ -8,10 +8,12 @@ import (
 	"strings"
 )
 
-// maxProblems bounds how many mistakes of one output of a hook are reported: it may hold nothing else, and each takes memory.
+// maxProblems bounds how many mistakes in one output of a hook are reported: it may contain nothing
+// else, and each takes memory.
 const maxProblems = 100
 
-// Keys and names in a configuration may be as long as the whole of it, and mistakes quote them.
+// longestPath and longestProblem bound a reported mistake, in bytes. Keys and names in a
+// configuration may be as long as all of it, and mistakes quote them.
 const longestPath, longestProblem = 300, 1000 // bytes
 
 func shortened(text string, longest int) string {
@@ -23,7 +25,8 @@ func shortened(text string, longest int) string {
 
 var errTooManyProblems = errors.New("there are more problems; solve these first")
 
-// ConfigError lists what is wrong with the configuration of one hook: everything, or the first hundred mistakes (C7).
+// ConfigError lists what is wrong with the configuration of one hook: everything, or the first
+// hundred mistakes (C7).
 type ConfigError struct {
 	Violations []Violation // sorted by path
 }
@@ -54,7 +57,7 @@ func (v Violation) String() string {
 	return v.Path + ": " + v.Problem
 }
 
-// report collects what is found on the way through a document. It also carries what the reading
+// report collects mistakes and warnings while a document is read. It also carries what the reading
 // needs from outside, so that place need not.
 type report struct {
 	violations []Violation
@@ -62,7 +65,7 @@ type report struct {
 	jqLibrary  []string
 }
 
-// fail notes a mistake, once. After maxProblems one more says that there are others.
+// fail records a mistake, once. After maxProblems one more says that there are others.
 func (r *report) fail(path, format string, args ...any) {
 	if len(r.violations) > maxProblems {
 		return
@@ -80,6 +83,7 @@ func (r *report) warn(path, format string, args ...any) {
 	r.warnings = append(r.warnings, Violation{Path: path, Problem: fmt.Sprintf(format, args...)}.String())
 }
 
+// err returns the mistakes as a *ConfigError; nil if there are none. It is called once, at the end.
 func (r *report) err() error {
 	if len(r.violations) == 0 {
 		return nil
@@ -88,8 +92,9 @@ func (r *report) err() error {
 	return &ConfigError{Violations: r.violations}
 }
 
-// place is a position in a document: the value there and the way to it. A value of the wrong type reads as absent,
-// because the schema has already reported it; so the checks of meaning go on and one report holds everything.
+// place is a position in a document: the value there and its path. A value of the wrong type reads
+// as absent, because the schema has already reported it; so the checks of the meaning continue, and
+// one report has everything. Readers return zero values for what is absent.
 type place struct {
 	path   string
 	value  any
@@ -176,7 +181,7 @@ func joinIndex(path string, i int) string {
 	return path + "[" + strconv.Itoa(i) + "]"
 }
 
-// joinKey writes keys that hold dots, such as the names of labels, in brackets.
+// joinKey writes keys that contain dots, such as the names of labels, in brackets.
 func joinKey(path, key string) string {
 	if key == "" || strings.ContainsAny(key, ".[]\" ") {
 		return path + "[" + strconv.Quote(key) + "]"

@@ -28,15 +28,16 @@ const (
 // runPrefix begins the names of all directories of runs.
 const runPrefix = "run-"
 
-// runDir is the directory of one run. Only the operator and the hook can read it: values may hold secrets.
+// runDir is the directory of one run. Only the operator and the hook can read it (mode 0700 of
+// MkdirTemp), because values may hold secrets.
 type runDir struct {
 	path string
 	env  []string // VARIABLE=path of each file
 	max  int64    // largest result file that is read, in bytes
 }
 
-// makeRunDir makes a fresh directory. Its name contains that of the hook, for people who keep the
-// files.
+// makeRunDir makes a new directory. Its name contains that of the hook, for people who keep the
+// files (DEBUG_KEEP_TMP_FILES).
 func makeRunDir(tmpDir, hook string, maxResult int64) (*runDir, error) {
 	slug := strings.Map(func(char rune) rune {
 		switch {
@@ -45,6 +46,7 @@ func makeRunDir(tmpDir, hook string, maxResult int64) (*runDir, error) {
 		}
 		return '-'
 	}, hook)
+	// The end of a long name distinguishes hooks better than its beginning, the module.
 	if len(slug) > 100 {
 		slug = slug[len(slug)-100:]
 	}
@@ -55,13 +57,14 @@ func makeRunDir(tmpDir, hook string, maxResult int64) (*runDir, error) {
 	return &runDir{path: path, max: maxResult}, nil
 }
 
-// fileName is the name of the file behind a variable: VALUES_PATH lies in values.json.
+// fileName returns the name of the file for a variable: values.json for VALUES_PATH.
 func fileName(variable string) string {
 	name := strings.TrimSuffix(variable, "_PATH")
 	return strings.ToLower(strings.ReplaceAll(name, "_", "-")) + ".json"
 }
 
-// add makes a file with some content, which is empty for the files the hook writes, and announces it in the environment.
+// add makes a file with some content, which is empty for the files that the hook writes, and adds
+// its variable to env.
 func (d *runDir) add(variable string, content []byte) error {
 	return d.write(variable, func(w io.Writer) error {
 		_, err := w.Write(content)
@@ -69,7 +72,7 @@ func (d *runDir) add(variable string, content []byte) error {
 	})
 }
 
-// write is add for content that is made while it is written.
+// write is add for content that is produced while it is written.
 func (d *runDir) write(variable string, content func(io.Writer) error) error {
 	path := filepath.Join(d.path, fileName(variable))
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -84,7 +87,7 @@ func (d *runDir) write(variable string, content func(io.Writer) error) error {
 }
 
 // result reads what the hook wrote. A file that is gone counts as empty. The hook may have replaced
-// it by anything, so it is opened without blocking: a pipe would stop the run.
+// it by anything, so it is opened without blocking: a named pipe would stop the run.
 func (d *runDir) result(variable string) ([]byte, error) {
 	file, err := os.OpenFile(filepath.Join(d.path, fileName(variable)), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,11 +19,12 @@ import (
 )
 
 const (
-	// configLimit bounds --config: a script that waits for something there would keep the operator from starting.
+	// configLimit bounds --config: a script that waits for something there would keep the operator
+	// from starting.
 	configLimit = 30 * time.Second
 	// maxConfig bounds what a hook may print for --config.
 	maxConfig = 1 << 20
-	// defaultGrace and defaultMaxResult stand for zero values in Options.
+	// defaultGrace and defaultMaxResult replace zero values in Options.
 	defaultGrace     = 10 * time.Second
 	defaultMaxResult = 16 << 20
 )
@@ -43,11 +44,13 @@ type Options struct {
 	Chroot         string        // root directory of hooks and scripts, which must lie below it, as TmpDir; "" means none
 	May            func() error  // asked before each run of a hook or enabled script; its error refuses it. nil means always
 	Keeper         *Keeper       // kills what runs when this process cannot any more; nil means none
-	// Hide gives a text without known secrets: what a hook printed is cut after that. The log hides them itself. nil hides none.
+	// Hide gives a text without known secrets: what a hook printed is cut after that. The log hides
+	// them itself. nil hides none.
 	Hide func(string) string
 }
 
-// Runner executes hooks and enabled scripts. It is safe for concurrent use; each execution has files of its own.
+// Runner executes hooks and enabled scripts. It is safe for concurrent use; each execution has its
+// own files. After Kill it starts nothing.
 type Runner struct {
 	options Options
 	inUse   *os.File // its lock shows other operators that runs of this one lie in TmpDir
@@ -55,11 +58,12 @@ type Runner struct {
 	keep    atomic.Bool
 }
 
-// KeepFiles says from now on whether directories of runs are left behind.
+// KeepFiles sets whether directories of runs that end from now on are kept.
 func (r *Runner) KeepFiles(yes bool) { r.keep.Store(yes) }
 
-// NewRunner checks the options and makes sure that TmpDir can be written to. It removes the directories of runs that an
-// operator which was killed has left there, unless files are kept or another operator uses the same TmpDir.
+// NewRunner checks the options and that TmpDir can be written to. It removes the directories of
+// runs that an operator which was killed has left there, unless files are kept or another operator
+// uses the same TmpDir.
 func NewRunner(options Options) (*Runner, error) {
 	options.Grace = cmp.Or(options.Grace, defaultGrace)
 	options.MaxResultBytes = cmp.Or(options.MaxResultBytes, defaultMaxResult)
@@ -94,9 +98,10 @@ func NewRunner(options Options) (*Runner, error) {
 	return r, nil
 }
 
-// Configure asks a file for its configuration: it runs it with the argument --config and reads its stdout (C1, C2). It
-// gives up after 30 seconds. An error of the configuration shows the beginning of what the file printed. A file is one
-// hook, or several of a batch; an error then is about some of them, and the others are returned with it.
+// Configure asks a file for its configuration: it runs the file with the argument --config and
+// reads its stdout (C1, C2). It gives up after 30 seconds. An error of the configuration shows the
+// beginning of what the file printed. A file is one hook, or a batch of several; the error of a
+// batch is about some of its hooks, and the others are returned with it.
 func (r *Runner) Configure(ctx context.Context, file File, workingDir string, scope Scope) ([]Hook, error) {
 	if isBatch(file.Path) {
 		return r.configureBatch(ctx, file, workingDir, scope)
@@ -108,6 +113,7 @@ func (r *Runner) Configure(ctx context.Context, file File, workingDir string, sc
 	return []Hook{{File: file, Config: config}}, nil
 }
 
+// configure asks a file that is one hook. If it printed nothing, the error quotes nothing.
 func (r *Runner) configure(ctx context.Context, file File, workingDir string, scope Scope) (*Config, error) {
 	printed, err := r.ask(ctx, file, workingDir, "--config")
 	if err != nil {
@@ -124,7 +130,8 @@ func (r *Runner) configure(ctx context.Context, file File, workingDir string, sc
 }
 
 // ask runs a file with arguments and returns what it prints to stdout, at most maxConfig bytes. It
-// is used for --config and for the questions to a batch.
+// is used for --config and for the questions to a batch. These runs are not gated, because a
+// follower loads hooks, too, and they get no files: a hook must not act on them.
 func (r *Runner) ask(ctx context.Context, file File, workingDir string, args ...string) ([]byte, error) {
 	question := strings.Join(args, " ")
 	ctx, cancel := context.WithTimeoutCause(ctx, configLimit, fmt.Errorf("%s took more than %s", question, configLimit))
@@ -151,7 +158,7 @@ func (r *Runner) ask(ctx context.Context, file File, workingDir string, args ...
 	return stdout.data, nil
 }
 
-// Run is one execution of a hook: what it gets to read, and how its output is labelled.
+// Run is one execution of a hook: what the hook reads, and how its output is labelled.
 type Run struct {
 	Hook         Hook
 	WorkingDir   string      // root of the hooks, for $WORKING_DIR/lib/…
@@ -162,7 +169,8 @@ type Run struct {
 	Env          []string    // KEY=value, added to the environment of this run
 }
 
-// Result is what a successful run wrote, completely read and checked in form; nothing of it is applied yet (C26, D26).
+// Result is what a successful run wrote. It was read completely and its form was checked; nothing
+// of it has an effect yet: the caller applies it (C26, D26).
 type Result struct {
 	ValuesPatch   values.Patch
 	ConfigPatch   values.Patch
@@ -173,10 +181,14 @@ type Result struct {
 	Output        string   // the last lines of stdout and then of stderr, for failed runs too; at most 8 KiB
 }
 
-// Run executes a hook once. It returns an *ExitError when the hook reports a failure, a
-// *TimeoutError when it took too long, the wrapped error of ctx when that ended the run, and
-// otherwise everything that is wrong with the result files. With the first two the result still
-// holds the object patches: those with ignoreHookError are applied (K9).
+// Run executes a hook once. The error is
+//
+//   - an *ExitError if the hook reports a failure, or a *TimeoutError if it took too long. The result
+//     then still has the object patches: those with ignoreHookError are applied (K9);
+//   - the wrapped error of ctx if that ended the run;
+//   - otherwise everything that is wrong with the result files.
+//
+// Usage and Output are filled in after an error, too, if the process has started.
 func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	var result Result
 	dir, err := makeRunDir(r.options.TmpDir, run.Hook.Name, r.options.MaxResultBytes)
@@ -216,11 +228,12 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	return result, nil
 }
 
-// Kill ends everything that runs at once, by SIGKILL, and lets nothing run any more: another operator is about to take
-// over (L5).
+// Kill ends everything that runs at once, by SIGKILL, and lets nothing start any more: another
+// operator is about to take over (L5).
 func (r *Runner) Kill() { r.groups.kill() }
 
-// limitOf is how long a hook may run: what it says itself counts before the option of the operator.
+// limitOf returns how long a hook may run: its own setting takes precedence over the option of the
+// operator.
 func (r *Runner) limitOf(hook Hook) limit {
 	if hook.Config != nil && hook.Config.Settings.Timeout > 0 {
 		return limit{hook.Config.Settings.Timeout, "settings.timeout of the hook"}
@@ -228,18 +241,19 @@ func (r *Runner) limitOf(hook Hook) limit {
 	return r.limit()
 }
 
-// limit is the time limit of everything that sets none itself, with the name of the option that
-// sets it.
+// limit is the time limit of everything that sets none itself, with the name of the option.
 func (r *Runner) limit() limit { return limit{r.options.Timeout, "ADDON_OPERATOR_HOOK_TIMEOUT"} }
 
-// failedItself: the hook has failed, and was not ended from outside.
+// failedItself reports whether the hook has failed by itself, instead of being ended with its
+// module or the operator.
 func failedItself(err error) bool {
 	var exit *ExitError
 	var timeout *TimeoutError
 	return errors.As(err, &exit) || errors.As(err, &timeout)
 }
 
-// writeRun makes all files of a run: those to read, and those to write, which are empty (C23, C24).
+// writeRun makes all files of a run: those to read, and empty ones for what the hook writes (C23,
+// C24).
 func writeRun(dir *runDir, run Run) error {
 	return errors.Join(
 		dir.write(envContext, func(w io.Writer) error { return writeContexts(w, run.Contexts) }),
@@ -252,6 +266,7 @@ func writeRun(dir *runDir, run Run) error {
 	)
 }
 
+// addTree writes values. nil reads as {}, so that a hook need not handle null.
 func addTree(dir *runDir, variable string, tree any) error {
 	if tree == nil {
 		tree = map[string]any{}
@@ -264,7 +279,8 @@ func addTree(dir *runDir, variable string, tree any) error {
 }
 
 // readRun parses all result files and reports everything that is wrong with any of them, so that
-// one run of the hook shows all mistakes (D26).
+// one run of the hook shows all mistakes (D26). Object patches are parsed later (package
+// objectpatch): here only their size is checked.
 func readRun(dir *runDir, result *Result) error {
 	var problems [4]error
 	result.ValuesPatch, problems[0] = readPatch(dir, envValuesPatch, result)
@@ -302,13 +318,14 @@ func (r *Result) warn(variable string, warnings []string) {
 	}
 }
 
-// environment is what a process gets in addition to what it inherits from the operator: what the options add, its files, and the
-// root of the hooks.
+// environment returns the variables that a process gets in addition to what it inherits from the
+// operator: those of the options, its files, and the root of the hooks. Of a variable that occurs
+// twice the last one counts, so an option cannot replace a file.
 func (r *Runner) environment(files []string, workingDir string) []string {
 	return append(append(slices.Clone(r.options.Env), files...), envWorkingDir+"="+workingDir)
 }
 
-// output makes the log of one stream of a hook.
+// output returns the log of one stream of a hook.
 func (r *Runner) output(labels []slog.Attr, hook, stream string) *lineLog {
 	return &lineLog{
 		log:       slog.New(r.options.Log.Handler().WithAttrs(append(withHook(labels, hook), slog.String("stream", stream)))),
@@ -317,7 +334,8 @@ func (r *Runner) output(labels []slog.Attr, hook, stream string) *lineLog {
 	}
 }
 
-// withHook returns a copy of the labels that names the hook.
+// withHook returns a copy of the labels with the name of the hook. The copy keeps concurrent runs
+// from appending to one slice.
 func withHook(labels []slog.Attr, hook string) []slog.Attr {
 	if slices.ContainsFunc(labels, func(label slog.Attr) bool { return label.Key == "hook" }) {
 		return slices.Clone(labels)
@@ -325,7 +343,8 @@ func withHook(labels []slog.Attr, hook string) []slog.Attr {
 	return append(slices.Clone(labels), slog.String("hook", hook))
 }
 
-// discard removes the files of a run, or logs where they are kept. Failing to remove them is no failure of the hook.
+// discard removes the files of a run, or logs where they are kept. A failure to remove them is no
+// failure of the hook.
 func (r *Runner) discard(dir *runDir, labels []slog.Attr, hook string) {
 	log := slog.New(r.options.Log.Handler().WithAttrs(withHook(labels, hook)))
 	if r.keep.Load() {

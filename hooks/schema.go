@@ -25,8 +25,9 @@ var (
 	formatV0 = sync.OnceValues(func() (*values.Format, error) { return values.NewFormat("hook configurations", configV0Schema) })
 )
 
-// checkShape validates a document against a schema, and reports every violation in words. The
-// library's own messages name keywords of JSON schema, which authors of hooks need not know.
+// checkShape validates a document against a schema, and reports every violation as a sentence: the
+// library's own messages name keywords of JSON schema, which authors of hooks need not know. An
+// error is one of the operator: the schema is part of it.
 func checkShape(document place, format func() (*values.Format, error)) error {
 	schema, err := format()
 	if err != nil {
@@ -42,8 +43,7 @@ func checkShape(document place, format func() (*values.Format, error)) error {
 	return nil
 }
 
-// explain reports the violation of one keyword of a rule, at one place of the document, as a
-// sentence.
+// explain words the violation of one keyword of a rule, at one place of the document.
 func explain(at place, rule map[string]any, keyword, message string) {
 	switch keyword {
 	case "additionalProperties":
@@ -77,7 +77,8 @@ func explain(at place, rule map[string]any, keyword, message string) {
 	}
 }
 
-// explainUnknown reports each key the rule does not list, with the key that was probably meant.
+// explainUnknown reports each key that the rule does not list, with the key that was probably
+// meant.
 func explainUnknown(at place, rule map[string]any) {
 	object, _ := at.value.(map[string]any)
 	properties, _ := rule["properties"].(map[string]any)
@@ -94,7 +95,7 @@ func explainUnknown(at place, rule map[string]any) {
 	}
 }
 
-// typeWord is a type of the schemas with its article.
+// typeWord returns a type of the schemas with its article.
 func typeWord(schemaType any) string {
 	switch schemaType {
 	case "object":
@@ -109,14 +110,15 @@ func typeWord(schemaType any) string {
 	return fmt.Sprintf("a %v", schemaType)
 }
 
-// property is the rule for a key of an object; nil when there is none.
+// property returns the rule for a key of an object; nil when there is none.
 func property(rule map[string]any, key string) map[string]any {
 	properties, _ := rule["properties"].(map[string]any)
 	found, _ := properties[key].(map[string]any)
 	return found
 }
 
-// meaning appends the description of a rule, which is written to follow a colon.
+// meaning appends the description of a rule. The descriptions in the schema files are written to
+// follow a colon.
 func meaning(rule map[string]any) string {
 	if description, ok := rule["description"].(string); ok {
 		return ": " + description
@@ -124,7 +126,8 @@ func meaning(rule map[string]any) string {
 	return ""
 }
 
-// quoteHint explains the most frequent mistake with labels: YAML reads an unquoted 1 or true as something else.
+// quoteHint explains the most frequent mistake with labels: YAML reads an unquoted 1 or true as
+// something else.
 func quoteHint(at place, rule map[string]any) string {
 	switch at.value.(type) {
 	case bool, int64, uint64, float64:
@@ -147,7 +150,7 @@ func alternatives(values []any) string {
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
-// show prints a value of the document, shortened, for a message.
+// show prints a value of the document for a message, shortened.
 func show(value any) string {
 	if value == nil {
 		return "null"
@@ -163,7 +166,7 @@ func show(value any) string {
 	return string(text)
 }
 
-// walk follows keys and positions, from the document.
+// walk follows keys and positions from the document to a place.
 func walk(from place, tokens []string) place {
 	for _, token := range tokens {
 		if list, ok := from.value.([]any); ok {

@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// labelSelector reads the selector at p and checks what the schema cannot: the grammar of labels and how many values an
-// operator takes. operatorKeys are the keys that may hold the operator of an expression (X9).
+// labelSelector reads the selector at p and checks what the schema cannot: the grammar of labels
+// and how many values an operator takes. operatorKeys are the keys that may hold the operator of an
+// expression (X9). nil means that there is no selector, which selects everything.
 func labelSelector(p place, operatorKeys ...string) *metav1.LabelSelector {
 	if !p.present() {
 		return nil
@@ -40,7 +41,8 @@ func labelSelector(p place, operatorKeys ...string) *metav1.LabelSelector {
 	return selector
 }
 
-// operator reads the operator of an expression under whichever of the keys the hook has used.
+// operator reads the operator of an expression from whichever of the keys the hook has used. With
+// several keys the schema cannot require one of them, so it is checked here.
 func operator(expression place, keys []string) string {
 	var found place
 	for _, key := range keys {
@@ -62,14 +64,16 @@ func knownOperator(operator metav1.LabelSelectorOperator) bool {
 	return slices.Contains([]metav1.LabelSelectorOperator{metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist}, operator)
 }
 
-// checkSelector lets the library of Kubernetes judge one requirement, so that its complaint gets the right path.
+// checkSelector has the library of Kubernetes check one requirement at a time, so that its error
+// gets the right path.
 func checkSelector(p place, selector *metav1.LabelSelector) {
 	if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
 		p.fail("is no label selector: %s", strings.ReplaceAll(err.Error(), "\n", " "))
 	}
 }
 
-// fieldSelector writes the selector at p in the form the API server reads.
+// fieldSelector writes the selector at p in the form that the API server reads; "" for none. Its
+// operators are a list in the schema, so unknown ones are reported already.
 func fieldSelector(p place) string {
 	var terms []fields.Selector
 	for _, expression := range p.at("matchExpressions").each() {
@@ -91,7 +95,8 @@ func fieldSelector(p place) string {
 	return fields.AndSelectors(terms...).String()
 }
 
-// objectNames reads a list of names and refuses those that nothing can have: a watch for one would fail again and again.
+// objectNames reads a list of names and refuses those that no object can have: a watch for one
+// would fail again and again.
 func objectNames(p place) []string {
 	for _, at := range p.elements() {
 		if _, isText := at.value.(string); isText { // else the schema has said so
@@ -109,7 +114,8 @@ func checkName(p place) {
 	}
 }
 
-// checkNames refuses a selector on metadata.name together with a list of names: the list becomes such a selector itself.
+// checkNames refuses a selector on metadata.name together with a list of names: the list becomes
+// such a selector itself.
 func checkNames(kubernetes place) {
 	if len(kubernetes.at("nameSelector").at("matchNames").texts()) == 0 {
 		return

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// checkOwner refuses a directory in which another user could replace what we make: who owns it, or may write to it, can
-// rename the files of a run and read or write others in their place. Root is trusted; the sticky bit, as /tmp has it, keeps
-// others from what is ours.
+// checkOwner refuses a directory in which another user could replace our files: its owner, or
+// anyone who may write to it, can rename the files of a run and read or write others in their
+// place. Root is trusted; with the sticky bit, as in /tmp, others cannot rename what is ours.
 func checkOwner(path string) error {
 	if err := checkOwned(os.Lstat(path)); err != nil { // of a symbolic link
 		return err
