@@ -202,8 +202,13 @@ func (c *Config) OrderSnapshots(b BindingType) []string {
 	if c == nil || c.Version != V1 || b == OnStartup {
 		return nil
 	}
-	names := make([]string, 0, len(c.Kubernetes))
-	for _, binding := range c.Kubernetes {
+	return bindingNames(c.Kubernetes)
+}
+
+// bindingNames returns the names of bindings, each once, in their order. It is never nil.
+func bindingNames(all []KubernetesBinding) []string {
+	names := make([]string, 0, len(all))
+	for _, binding := range all {
 		if !slices.Contains(names, binding.Name) {
 			names = append(names, binding.Name)
 		}

@@ -188,13 +188,7 @@ func namesOf(all []KubernetesBinding) string {
 	if len(all) == 0 {
 		return ", which has none"
 	}
-	names := make([]string, 0, len(all))
-	for _, binding := range all {
-		if !slices.Contains(names, binding.Name) {
-			names = append(names, binding.Name)
-		}
-	}
-	return "; there are " + strings.Join(names, ", ")
+	return "; there are " + strings.Join(bindingNames(all), ", ")
 }
 
 // validAPIVersion reports whether a text is v1 or group/version. ParseGroupVersion alone accepts
