@@ -13,7 +13,7 @@ import (
 	"addon-operator/values"
 )
 
-// Dirs says where the add-ons lie.
+// Dirs are the directories with modules and global hooks.
 type Dirs struct {
 	// Modules are the roots of modules, as MODULES_DIR lists them (A3).
 	Modules []string
@@ -23,25 +23,27 @@ type Dirs struct {
 	UnnumberedOrder int
 }
 
-// SplitPath takes a list of directories apart that is separated by colons; empty
-// parts are skipped (A3).
+// SplitPath splits a list of directories that is separated by colons; empty parts are skipped (A3).
 func SplitPath(list string) []string {
 	return slices.DeleteFunc(strings.Split(list, ":"), func(dir string) bool { return strings.TrimSpace(dir) == "" })
 }
 
-// Tree is everything that was found.
+// Tree is everything that was found. Its owner changes it until it is in force (Keep, Drop); then
+// it is immutable and shared.
 type Tree struct {
 	Global  Global
 	Modules []Module // by order, then by name (A8, X23)
-	// Warnings name what was skipped and why. Problems are those among them that someone surely
-	// did not mean: a check before a roll-out fails on them, an operator goes on without.
+	// Warnings name what was skipped and why. Problems are those warnings that name mistakes: a
+	// check before a roll-out fails because of them, an operator works in spite of them (J12).
 	Warnings, Problems []string
-	// Broken are modules that are not among the others because a file of theirs is wrong; Load
-	// returns an error for each, and to Refresh each is a problem.
+	// Broken are modules that are not among Modules because one of their files is wrong. Load
+	// returns an error for each; Refresh makes a problem of each.
 	Broken []Module
-	// Empty are the roots that hold no module.
+	// Empty are the roots without any module. A root may be empty because a volume is not mounted,
+	// so nothing is purged then (P1).
 	Empty []string
 
+	// common are the values.yaml of the roots, from which each module gets its part (combine).
 	common static
 }
 
@@ -51,15 +53,16 @@ type Global struct {
 	Dir, HooksDir string
 	Static        []values.Layer
 	Schemas       *values.Schemas
-	// Problems are those of Tree.Problems that are about it.
+	// Problems are those of Tree.Problems that are about global hooks, values and schemas, or about
+	// a module that is not in force: ownProblems, and those of the roots.
 	Problems []string
 
-	ownProblems []string // of its own files
+	ownProblems []string // about its own files; they stay as long as these do not change
 	files       contents
 	refused     globalSums // see Refused
 }
 
-// globalSums are what makes one version of Global another one.
+// globalSums identify one version of Global: the checksums of its files, and its static values.
 type globalSums struct {
 	parts  [allParts]sum
 	static []values.Layer
@@ -89,6 +92,8 @@ type Module struct {
 	// Schemas of the module; nil-safe.
 	Schemas *values.Schemas
 
+	// What was found when its own files were read stays until they change: problems, strange and
+	// own. doubles, stale and vain depend on other files, and are set at each refresh.
 	doubles, problems []string // see Problems
 	strange           []string // keys of its values.yaml that look like flags and are not its own
 	own               values.Document
@@ -97,13 +102,14 @@ type Module struct {
 	vain              []string // see Problems: waitFor names what cannot be waited for
 }
 
-// Flag is one opinion on whether a module is enabled.
+// Flag is what one values.yaml says about whether a module is enabled.
 type Flag struct {
 	Source string
 	Value  bool
 }
 
-// Problems are those of Tree.Problems that are about the module, other directories of its name among them (A11).
+// Problems are those of Tree.Problems that are about the module, including other directories of its
+// name (A11).
 func (m Module) Problems() []string {
 	var stale []string
 	if m.stale != "" {
@@ -112,23 +118,26 @@ func (m Module) Problems() []string {
 	return slices.Concat(stale, m.doubles, m.problems, m.vain)
 }
 
-// HooksDir is where the hooks of the module are searched.
+// HooksDir is the directory with the hooks of the module. It may not exist.
 func (m Module) HooksDir() string { return filepath.Join(m.Dir, "hooks") }
 
-// Gone reports whether the directory was removed since the module was found.
+// Gone reports whether the directory was removed since the module was found. Any other error of the
+// look is no proof of that (P1).
 func (m Module) Gone() bool {
 	_, err := os.Stat(m.Dir)
 	return errors.Is(err, os.ErrNotExist)
 }
 
-// static is what the values.yaml files in the roots say.
+// static are the values.yaml files in the roots, in their order; a root without one has an empty
+// document.
 type static struct {
 	paths     []string
 	documents []values.Document
 }
 
-// Load reads all directories. Errors of all files are reported together; each names
-// its file. The tree then holds what could be read, for checks: an operator does not start with it.
+// Load reads all directories. It reports the errors of all files together; each names its file.
+// After an error the tree has what could be read, for checks; an operator does not start with it
+// (A19).
 func Load(dirs Dirs) (*Tree, error) {
 	tree := &Tree{}
 	entries, misnamed, err := tree.find(dirs)
@@ -140,7 +149,7 @@ func Load(dirs Dirs) (*Tree, error) {
 		errs = append(errs, err)
 	}
 	for _, m := range entries {
-		m.files = look(m.Dir, contents{}, partOfModule) // first: what changes meanwhile is found later
+		m.files = look(m.Dir, contents{}, partOfModule) // first: a later refresh finds what changes meanwhile
 		err := tree.readModule(&m)
 		tree.combine(&m)
 		if err != nil {
@@ -155,7 +164,8 @@ func Load(dirs Dirs) (*Tree, error) {
 	return tree, errors.Join(errs...)
 }
 
-// find lists the modules of all roots in the order they run. misnamed are directories that cannot be modules.
+// find lists the modules of all roots in the order in which they run (A8). misnamed are directories
+// that cannot be modules; the last error is about roots that cannot be read.
 func (t *Tree) find(dirs Dirs) (all []Module, misnamed []error, _ error) {
 	if len(dirs.Modules) == 0 {
 		return nil, nil, errors.New("no modules directory is given; set MODULES_DIR")
@@ -187,14 +197,15 @@ func (t *Tree) warn(format string, args ...any) {
 	t.Warnings = append(t.Warnings, fmt.Sprintf(format, args...))
 }
 
-// problem is a warning that a check fails on; it is added to the warnings of the module it is about.
+// problem is a warning that a check fails because of; it is added to those of the module, or of
+// Global, that it is about.
 func (t *Tree) problem(of *[]string, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	t.Warnings, t.Problems = append(t.Warnings, text), append(t.Problems, text)
 	*of = append(*of, text)
 }
 
-// findIn lists the modules of one root.
+// findIn lists the modules of one root. ReadDir sorts, so warnings have a fixed order.
 func (t *Tree) findIn(root string, unnumbered int) (found []Module, misnamed []error, err error) {
 	root, err = directory(root, "modules directory", "MODULES_DIR")
 	if err != nil {
@@ -215,7 +226,8 @@ func (t *Tree) findIn(root string, unnumbered int) (found []Module, misnamed []e
 	return found, misnamed, nil
 }
 
-// entry reports whether a directory entry is a module (A4, A9, A10).
+// entry reports whether a directory entry is a module (A4, A9, A10). It only looks at names: the
+// files of the module are read later.
 func (t *Tree) entry(root string, e os.DirEntry, unnumbered int) (Module, bool, error) {
 	path := filepath.Join(root, e.Name())
 	if strings.HasPrefix(e.Name(), ".") || e.Name() == "values.yaml" {
@@ -240,8 +252,8 @@ func (t *Tree) entry(root string, e os.DirEntry, unnumbered int) (Module, bool, 
 	return Module{Name: name, Key: key, Order: order, Dir: path, Root: root, Base: e.Name()}, true, nil
 }
 
-// splitNumber takes "010-dns" apart into 10 and "dns"; without a number the order is
-// the given one (A4, A5).
+// splitNumber splits "010-dns" into 10 and "dns"; without a number the order is the given one (A4,
+// A5). A number that does not fit into 31 bits is part of the name, which is then refused.
 func splitNumber(base string, unnumbered int) (order int, name string) {
 	number, rest, ok := strings.Cut(base, "-")
 	if !ok {

@@ -13,17 +13,21 @@ import (
 	"addon-operator/values"
 )
 
-// ModuleFile is what module.yaml in a module says (A21).
+// ModuleFile is the content of module.yaml in a module (A21). The zero value is that of a module
+// without one.
 type ModuleFile struct {
-	// Namespace is that of the release, and of its objects that name none; empty for that of the operator.
+	// Namespace is that of the release, and of its objects that name none; empty for that of the
+	// operator.
 	Namespace string
-	// WaitFor names the modules that must be ready, with current objects, before the module runs (H26).
+	// WaitFor names the modules that must be ready, with current objects, before the module runs
+	// (H26). Module.Awaits has those that are waited for.
 	WaitFor []string
-	// Chart is where the chart in chart/ is from; nothing is fetched when the operator runs.
+	// Chart is the source of the chart in chart/. It is for people and for the commands that fetch
+	// charts; a running operator fetches nothing.
 	Chart ChartSource
 }
 
-// Equal reports whether two files say the same.
+// Equal reports whether two files have the same content.
 func (f ModuleFile) Equal(o ModuleFile) bool {
 	return f.Namespace == o.Namespace && f.Chart == o.Chart && slices.Equal(f.WaitFor, o.WaitFor)
 }
@@ -36,10 +40,10 @@ type ChartSource struct {
 	Digest     string // sha256:… of the archive
 }
 
-// moduleFile is the name of the file of a ModuleFile.
+// moduleFile is the name of the file with a ModuleFile.
 const moduleFile = "module.yaml"
 
-// ReadModuleFile reads module.yaml in the directory of a module; one that is not there says nothing.
+// ReadModuleFile reads module.yaml in the directory of a module; one that does not exist is empty.
 // Errors name the file, the field and the fix, and report all mistakes.
 func ReadModuleFile(dir string) (f ModuleFile, err error) {
 	path := filepath.Join(dir, moduleFile)
@@ -73,7 +77,8 @@ func ReadModuleFile(dir string) (f ModuleFile, err error) {
 	return f, nil
 }
 
-// decoder reads a tree of which it knows every key.
+// decoder reads a tree all of whose keys are known. It collects mistakes instead of ending at the
+// first one.
 type decoder struct {
 	file string
 	errs []error
@@ -83,7 +88,9 @@ func (d *decoder) fail(format string, args ...any) {
 	d.errs = append(d.errs, fmt.Errorf(d.file+": "+format, args...))
 }
 
-// decode gives each value of a map to the function of its key. Nothing is an empty map.
+// decode passes each value of a map to the function of its key, in the order of the keys, so that
+// mistakes have a fixed order. nil is an empty map. prefix is the path of the map with a dot; ""
+// for the file.
 func (d *decoder) decode(prefix string, tree any, known map[string]func(field string, value any)) {
 	content, ok := tree.(map[string]any)
 	if !ok && tree != nil {
@@ -116,6 +123,8 @@ func (d *decoder) text(field string, value any, into *string) {
 	*into = text
 }
 
+// names reads a list of modules. Whether they exist is only known when all modules are
+// (resolveWaits).
 func (d *decoder) names(field string, value any, into *[]string) {
 	list, ok := value.([]any)
 	if !ok {
@@ -131,6 +140,8 @@ func (d *decoder) names(field string, value any, into *[]string) {
 	}
 }
 
+// namespace reads a name as the API server accepts it: a wrong one would fail only when the release
+// is installed.
 func (d *decoder) namespace(field string, value any, into *string) {
 	d.text(field, value, into)
 	const longest = 63 // characters of a namespace's name
@@ -143,8 +154,9 @@ func words[V any](known map[string]V) string {
 	return strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 }
 
-// innerChart is the directory of a chart that somebody else wrote, in the directory of its module; empty when there is
-// none. It decides as package charts does, which finds the chart to load.
+// innerChart returns the directory of a chart that another author has published, in the directory
+// of its module; "" when there is none. It must decide like package charts, which finds the chart
+// to load (A17, A20).
 func innerChart(dir string) string {
 	isDir := func(path string) bool { info, err := os.Stat(path); return err == nil && info.IsDir() }
 	isFile := func(path string) bool { info, err := os.Stat(path); return err == nil && !info.IsDir() }
@@ -177,8 +189,8 @@ func checkChart(m *Module) error {
 	return errors.Join(errs...)
 }
 
-// warnUnread names keys of the values.yaml of a module that nothing reads: without a chart in chart/ they are
-// values of the chart.
+// warnUnread reports keys in the values.yaml of a module that nothing reads. Without a chart in
+// chart/ it must not be called: such keys are values of the chart.
 func (t *Tree) warnUnread(m *Module, keys []string) {
 	for _, key := range keys {
 		if key == values.GlobalKey {
@@ -196,8 +208,9 @@ func (t *Tree) warnUnread(m *Module, keys []string) {
 	}
 }
 
-// Defaults are what the chart in chart/ says itself about values that no layer sets, with the path of its
-// values.yaml; read returns nil when there is none. The path is empty without such a chart.
+// Defaults returns what the chart in chart/ itself says about values that no layer sets: the path
+// of its values.yaml, and a function that reads it, nil when there is no such file. Without such a
+// chart the path is empty. The file is read on each call, because only explanations need it.
 func (m Module) Defaults() (path string, read func() (any, error)) {
 	inner := innerChart(m.Dir)
 	if inner == "" {

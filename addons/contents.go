@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// part is a part of the files of a module, by what follows when one of them changes.
+// part is a part of the files of a module. The parts differ in what follows when one of their files
+// changes (P8).
 type part int
 
 const (
@@ -29,16 +30,19 @@ const (
 
 type sum [sha256.Size]byte
 
-// contents sums up the files below a directory.
+// contents are the checksums of the files below a directory.
 type contents struct {
 	// stamp changes when a file appears, disappears, or changes its size, time or mode.
 	stamp sum
-	// settled: no file was written just before it was read. Else another write may have left the stamp as it is.
+	// settled: no file was written just before it was read. If one was, a second write in the same
+	// tick of the file system's clock may leave the stamp as it is, so an equal stamp proves
+	// nothing.
 	settled bool
 	parts   [allParts]sum
 }
 
-// The limits of a directory. What is beyond them, or cannot be read, is not compared; of a larger file only size and time are.
+// The limits of a directory. What is beyond them, or cannot be read, is not compared; of a larger
+// file only size and time are.
 const (
 	maxDepth   = 32 // stops at symbolic links that point upwards
 	maxFiles   = 20_000
@@ -46,11 +50,14 @@ const (
 	settleTime = time.Second // coarser than the times of any file system in use
 )
 
-// look reads the files below a directory, unless their stamp is the known one.
+// look reads the files below a directory, unless their stamp is the known one: then known is
+// returned, which is the usual case, and costs no more than the names and times of the files.
 func look(dir string, known contents, partOf func(name string) part) contents {
 	var files []foundFile
 	find(dir, "", &files)
 	now := contents{stamp: stampOf(files), settled: true}
+	// Another tree behind the same link may have the same times and sizes: trees that are made to
+	// be reproducible do.
 	if target, err := filepath.EvalSymlinks(dir); err == nil { // another tree may have the same times and sizes, as those have that are made to be reproducible
 		now.stamp = sha256.Sum256(append(now.stamp[:], target...))
 	}
@@ -62,6 +69,8 @@ func look(dir string, known contents, partOf func(name string) part) contents {
 	if known.settled && known.stamp == now.stamp {
 		return known
 	}
+	// Files for people (partOfModule) are part of the chart if its templates may read them by
+	// .Files.
 	words := noPart
 	if templatesRead(dir, files) {
 		words = chartPart
@@ -73,7 +82,8 @@ func look(dir string, known contents, partOf func(name string) part) contents {
 			if p == noPart {
 				p = words
 			}
-			if f.name != "values.yaml" && p != part(i) || f.name == "values.yaml" && part(i) == hooksPart { // these are the chart's defaults, too
+			// values.yaml counts in each part but that of hooks: it also has defaults of the chart.
+			if f.name != "values.yaml" && p != part(i) || f.name == "values.yaml" && part(i) == hooksPart {
 				continue
 			}
 			one := f.sum(dir)
@@ -84,8 +94,8 @@ func look(dir string, known contents, partOf func(name string) part) contents {
 	return now
 }
 
-// Stamp changes when a file appears, disappears, or changes its size, time or mode, at or below a path. It is for who plays tests again;
-// Refresh looks closer.
+// Stamp changes when a file appears or disappears at or below a path, or changes its size, time or
+// mode. It is for tools that repeat tests; Refresh also compares the content.
 func Stamp(path string) string {
 	var files []foundFile
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
@@ -96,12 +106,13 @@ func Stamp(path string) string {
 	return string(stamp[:])
 }
 
+// foundFile is a file with the metadata of its target: links are followed.
 type foundFile struct {
 	name string // with slashes, from the directory on
 	info fs.FileInfo
 }
 
-// stamp is what shows without reading the file.
+// stamp is what can be seen without reading the file.
 func (f foundFile) stamp() []byte {
 	numbers := binary.BigEndian.AppendUint64(nil, uint64(f.info.Size()))
 	numbers = binary.BigEndian.AppendUint64(numbers, uint64(f.info.ModTime().UnixNano()))
@@ -118,7 +129,8 @@ func stampOf(files []foundFile) (stamp sum) {
 	return stamp
 }
 
-// sum is that of name, mode and content, or of the stamp of a file that cannot be read.
+// sum is the checksum of name, mode and content, or of the stamp of a file that cannot be read or
+// is too large.
 func (f foundFile) sum(dir string) (s sum) {
 	all := sha256.New()
 	if !f.copyTo(all, dir) {
@@ -128,6 +140,9 @@ func (f foundFile) sum(dir string) (s sum) {
 	return s
 }
 
+// copyTo writes name, x bits and content. Of the mode only these count: they decide whether a file
+// is a hook. whole reports whether all of the content was read; what was written before a failure
+// remains, so the caller adds to it.
 func (f foundFile) copyTo(all io.Writer, dir string) (whole bool) {
 	if !f.info.Mode().IsRegular() || f.info.Size() > maxHashed {
 		return false
@@ -142,8 +157,8 @@ func (f foundFile) copyTo(all io.Writer, dir string) (whole bool) {
 	return err == nil
 }
 
-// find lists the files below a directory in order, through symbolic links. Hidden ones, and what editors leave behind, do
-// not count.
+// find lists the files below a directory in order, through symbolic links. Hidden files and the
+// copies that editors make do not count.
 func find(dir, below string, files *[]foundFile) {
 	entries, err := os.ReadDir(filepath.Join(dir, filepath.FromSlash(below)))
 	if err != nil || strings.Count(below, "/") > maxDepth {
@@ -153,7 +168,7 @@ func find(dir, below string, files *[]foundFile) {
 		name := path.Join(below, entry.Name())
 		info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name)))
 		switch {
-		case err != nil || isLeftover(entry.Name()) || len(*files) >= maxFiles: // err: a link that leads nowhere, or just deleted
+		case err != nil || isLeftover(entry.Name()) || len(*files) >= maxFiles: // err: a broken link, or just deleted
 		case info.IsDir():
 			find(dir, name, files)
 		default:
@@ -162,12 +177,14 @@ func find(dir, below string, files *[]foundFile) {
 	}
 }
 
-// isLeftover reports whether a name is hidden, or of a copy that an editor makes.
+// isLeftover reports whether a name is hidden, or that of a copy that an editor makes. .helmignore
+// decides which files are part of a chart.
 func isLeftover(name string) bool {
 	return strings.HasPrefix(name, ".") && name != ".helmignore" || strings.HasSuffix(name, "~") || strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#")
 }
 
-// templatesRead reports whether templates of a chart in the directory itself may read its files.
+// templatesRead reports whether templates of a chart in the directory itself may read its files by
+// .Files. A chart in chart/ only has the files below it, which are part of the chart anyway.
 func templatesRead(dir string, files []foundFile) (reads bool) {
 	for _, f := range files {
 		top, _, _ := strings.Cut(f.name, "/")
@@ -182,8 +199,8 @@ func templatesRead(dir string, files []foundFile) (reads bool) {
 	return reads
 }
 
-// partOfModule says which part of a module a file belongs to. Words and tests are for people, unless templates read files: then they are part
-// of the chart.
+// partOfModule returns the part of a module that a file belongs to. Documentation and tests are
+// noPart: look makes them part of the chart if templates read files.
 func partOfModule(name string) part {
 	top, _, below := strings.Cut(name, "/")
 	if !below && path.Ext(name) == ".md" {
@@ -205,7 +222,8 @@ func partOfModule(name string) part {
 	return chartPart
 }
 
-// partOfGlobal does it for the directory of global hooks. Words and tests are for people there, too; a program next to them may be a hook.
+// partOfGlobal is partOfModule for the directory of global hooks. Documentation and tests do not
+// count there either, but a program next to them may be a hook.
 func partOfGlobal(name string) part {
 	top, _, below := strings.Cut(name, "/")
 	word := slices.Contains([]string{".yaml", ".json", ".md", ".txt"}, path.Ext(name)) // never hooks

@@ -13,7 +13,8 @@ import (
 	"addon-operator/values"
 )
 
-// read parses the values.yaml of every root (A13).
+// read parses the values.yaml of every root (A13). It reads all of them even if one is wrong, to
+// report all errors; paths and documents stay parallel.
 func (s *static) read(roots []string) error {
 	var errs []error
 	for _, root := range roots {
@@ -29,10 +30,10 @@ func (s *static) read(roots []string) error {
 	return errors.Join(errs...)
 }
 
-// commonPath is the values.yaml of a root.
+// commonPath is the path of the values.yaml of a root.
 func commonPath(root string) string { return filepath.Join(root, "values.yaml") }
 
-// globalSections are the layers of the section of all modules.
+// globalSections are the layers of the section "global", lowest first.
 func (s *static) globalSections() []values.Layer { return s.sections(values.GlobalKey) }
 
 // sections are the layers of one key, lowest first.
@@ -46,8 +47,8 @@ func (s *static) sections(key string) []values.Layer {
 	return layers
 }
 
-// readValues parses a values.yaml; a file that does not exist says nothing. Of the file
-// of a module only the keys of that module count: the rest is the chart's (D5).
+// readValues parses a values.yaml; a file that does not exist is an empty document. In the file of
+// a module only the keys of that module count: the rest belongs to the chart (D5).
 func readValues(path string, only ...string) (values.Document, error) {
 	data, err := readFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -59,8 +60,10 @@ func readValues(path string, only ...string) (values.Document, error) {
 	return values.ParseFile(path, data, only...)
 }
 
-// warnUnknownFlags names sections and flags in the roots' values.yaml that belong to no module, and those in a module's own file that
-// are probably meant to be its own: other keys there are the chart's.
+// warnUnknownFlags reports sections and flags in the roots' values.yaml that belong to no module
+// (E16), and those in a module's own file that are probably meant to be its own: other keys there
+// are the chart's. It needs all modules, also those that are broken: their sections are not
+// unknown.
 func (t *Tree) warnUnknownFlags() {
 	all := slices.Concat(t.Modules, t.Broken)
 	known := make([]string, 0, len(all))
@@ -103,6 +106,8 @@ func (t *Tree) warnUnknownFlags() {
 	}
 }
 
+// loadGlobal reads the directory of global hooks: checksums of all files, and the schemas. Hooks
+// are read later, by package hooks (A14).
 func (t *Tree) loadGlobal(dir string) error {
 	dir, err := directory(dir, "global hooks directory", "GLOBAL_HOOKS_DIR")
 	if err != nil {
@@ -119,7 +124,8 @@ func (t *Tree) loadGlobal(dir string) error {
 	return err
 }
 
-// readModule reads the files of a module.
+// readModule reads the files of a module itself, as opposed to what the roots' values.yaml say of
+// it (combine). It reports all mistakes, and m has what could be read.
 func (t *Tree) readModule(m *Module) error {
 	doc, err := readValues(filepath.Join(m.Dir, "values.yaml"), m.Key)
 	errs := []error{err}
@@ -141,7 +147,8 @@ func (t *Tree) readModule(m *Module) error {
 	return errors.Join(errs...)
 }
 
-// combine gives a module what the values.yaml files of the roots and its own say of it, lowest first.
+// combine sets what the values.yaml files of the roots and the module's own say about it, lowest
+// first (D5, E3). It is called again whenever the files of the roots have changed.
 func (t *Tree) combine(m *Module) {
 	path := filepath.Join(m.Dir, "values.yaml")
 	m.Static, m.Flags, m.Maintenance = t.common.sections(m.Key), nil, ""
@@ -164,8 +171,8 @@ func (t *Tree) combine(m *Module) {
 	}
 }
 
-// lookForSubcharts finds charts that nothing installs: charts/ holds the dependencies of the chart that lies next to it, and
-// without one the module has no release at all (A17).
+// lookForSubcharts reports charts that are never installed: charts/ has the dependencies of the
+// chart next to it, and without one the module has no release at all (A17, H21).
 func (t *Tree) lookForSubcharts(m *Module) {
 	found, err := os.ReadDir(filepath.Join(m.Dir, "charts"))
 	if err != nil || len(found) == 0 {
@@ -179,7 +186,7 @@ func (t *Tree) lookForSubcharts(m *Module) {
 	t.problem(&m.problems, "%s has charts/, but neither Chart.yaml nor templates/, so nothing of it is installed; add a Chart.yaml that names the chart, or remove charts/", m.Dir)
 }
 
-// adviseOn passes on what is suspicious in schemas.
+// adviseOn adds what is suspicious in schemas to the warnings and problems.
 func (t *Tree) adviseOn(schemas *values.Schemas, problems *[]string) {
 	for _, warning := range schemas.Warnings() {
 		t.warn("%s", warning)
@@ -207,8 +214,9 @@ func readSchema(path string) (values.SchemaFile, error) {
 	return values.SchemaFile{Path: path, Data: data}, nil
 }
 
-// readFile reads a file that has at most as much as values may have. A named pipe is refused, not waited for: nothing writes
-// into one that lies in an image, and the start would hang without a word. So is a device, which may never end.
+// readFile reads a file of at most the size that values may have (D39). It refuses a named pipe,
+// from which it would wait for a writer that does not exist in an image, and a device, which may
+// never end.
 func readFile(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

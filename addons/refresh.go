@@ -10,10 +10,12 @@ import (
 	"time"
 )
 
-// How a tree becomes the next one: what lies on disk is compared with what was loaded, and what differs is loaded again. What
-// does not load keeps its last version that did, and says so among its problems.
+// How a tree becomes the next one: what lies on disk is compared with what was loaded, and what
+// differs is loaded again. What does not load keeps its last version that did, and says so among
+// its problems.
 
-// How often files are read again that change while they are read, and after which pause.
+// unstableReads and unstablePause are how often files that change while they are read are read
+// again, and the pause before that: after about a second they are not in force.
 const (
 	unstableReads = 20
 	unstablePause = 50 * time.Millisecond
@@ -21,8 +23,9 @@ const (
 
 var errUnstable = errors.New("its files change all the time; write them at once, for example by moving a directory into place")
 
-// Refresh compares the tree with what lies on disk and returns the next one. What is broken stays as it is in t; an error
-// means that a root cannot be read at all.
+// Refresh compares the tree with the files on disk and returns the next one; t does not change.
+// What is broken keeps its version in t. An error means that a root cannot be read at all, which
+// says nothing about its modules.
 func (t *Tree) Refresh(dirs Dirs) (*Tree, error) {
 	next := &Tree{}
 	entries, misnamed, err := next.find(dirs)
@@ -52,13 +55,14 @@ func (t *Tree) Module(name string) *Module {
 	return &t.Modules[i]
 }
 
-// refresh makes the next tree from the one before, and what lies on disk.
+// refresh computes the next tree from the one before and the files on disk.
 type refresh struct {
 	before, next *Tree
 	dirs         Dirs
 }
 
-// common reads the values.yaml of the roots.
+// common reads the values.yaml of the roots. One that is wrong keeps its last version, without
+// affecting those of other roots.
 func (r *refresh) common() {
 	t := r.next
 	for _, root := range r.dirs.Modules {
@@ -72,7 +76,7 @@ func (r *refresh) common() {
 	}
 }
 
-// of is what one file says.
+// of returns the part of one file; empty if there is none.
 func (s *static) of(path string) (one static) {
 	if i := slices.Index(s.paths, path); i >= 0 {
 		one.paths, one.documents = s.paths[i:i+1], s.documents[i:i+1]
@@ -80,6 +84,8 @@ func (s *static) of(path string) (one static) {
 	return one
 }
 
+// global compares the files of global hooks and schemas. Its static values always are those of the
+// roots, which common has read.
 func (r *refresh) global() {
 	t, before := r.next, r.before
 	problems := t.Global.Problems // of the values.yaml of the roots
@@ -110,7 +116,8 @@ func (r *refresh) global() {
 	}
 }
 
-// module adds a module that was found, loaded again when its files differ from those of old.
+// module adds a module that was found, loaded again if its files differ from those of old. Changed
+// hooks or definitions of kinds alone load nothing: here their files are only compared.
 func (r *refresh) module(old *Module, m Module) {
 	t := r.next
 	var known contents
@@ -151,14 +158,15 @@ func (r *refresh) module(old *Module, m Module) {
 	}
 }
 
-// add completes a module with what the values.yaml of the roots say.
+// add completes a module with what the values.yaml of the roots say about it.
 func (t *Tree) add(m Module) {
 	t.combine(&m)
 	t.Modules = append(t.Modules, m)
 }
 
-// Keep puts the version of the files of a module in place that is in force already: the one on disk is refused. What the roots'
-// values.yaml say is as new as they are: a module that is broken can be switched off there.
+// Keep replaces a module by its version in the tree before, because the one on disk was refused.
+// What the roots' values.yaml say is as new as they are, so that a person can disable a broken
+// module there. The order is new as well: it is part of the name of the directory.
 func (t *Tree) Keep(name string, before *Tree, why error) {
 	if m, old := t.Module(name), before.Module(name); m != nil && old != nil {
 		last := *old
@@ -172,7 +180,8 @@ func (t *Tree) Keep(name string, before *Tree, why error) {
 	}
 }
 
-// KeepValues is Keep for values that are refused: those of the roots' files stay, too.
+// KeepValues is Keep for values that are refused: the static values of the roots' files stay as
+// well, because they may be the reason.
 func (t *Tree) KeepValues(name string, before *Tree, why error) {
 	t.Keep(name, before, why)
 	if m, old := t.Module(name), before.Module(name); m != nil && old != nil {
@@ -180,7 +189,7 @@ func (t *Tree) KeepValues(name string, before *Tree, why error) {
 	}
 }
 
-// Drop takes a new module out of the tree that cannot be used.
+// Drop removes a new module that cannot be used: it has no last version to keep.
 func (t *Tree) Drop(name string, why error) {
 	if m := t.Module(name); m != nil {
 		t.problem(&t.Global.Problems, "module %s is not in force: %s", name, oneLine(why))
@@ -189,7 +198,7 @@ func (t *Tree) Drop(name string, why error) {
 	}
 }
 
-// KeepGlobal does it for what belongs to all modules.
+// KeepGlobal is Keep for what belongs to all modules. It records what was refused, see Refused.
 func (t *Tree) KeepGlobal(before *Tree, why error) {
 	problems, refused := t.Global.Problems, t.Global.sums()
 	t.Global = before.Global
@@ -197,19 +206,21 @@ func (t *Tree) KeepGlobal(before *Tree, why error) {
 	t.problem(&t.Global.Problems, "%s", kept(why))
 }
 
+// keep marks a module as stale, and reports why.
 func (t *Tree) keep(m *Module, why error) {
 	m.stale = kept(why)
 	t.Warnings, t.Problems = append(t.Warnings, "module "+m.Name+": "+m.stale), append(t.Problems, m.stale)
 }
 
-// kept says that something on disk is not in force.
+// kept words that something on disk is not in force.
 func kept(why error) string { return keptBecause + oneLine(why) }
 
 const keptBecause = "changed on disk, but not in force, the last version that loaded stays: "
 
 func oneLine(err error) string { return strings.Join(strings.Split(err.Error(), "\n"), "; ") }
 
-// stable reads until the files are the same before and after. What is written while it is read would be half of it.
+// stable calls read until the files are the same before and after: it must not see half of a
+// change. An error of read counts only then, because a file that is half written rarely parses.
 func stable(look func() contents, read func(contents) error) error {
 	before := look()
 	for range unstableReads {
@@ -224,7 +235,8 @@ func stable(look func() contents, read func(contents) error) error {
 	return errUnstable
 }
 
-// Same reports whether a module is what another one is.
+// Same reports whether a module equals another version of itself, in its files and in what the
+// roots say.
 func (m Module) Same(n Module) bool {
 	return m.Dir == n.Dir && m.Order == n.Order && m.files.parts == n.files.parts && m.Maintenance == n.Maintenance &&
 		reflect.DeepEqual(m.Static, n.Static) && slices.Equal(m.Flags, n.Flags)
@@ -240,7 +252,8 @@ func (m Module) SameValues(n Module) bool {
 	return m.Dir == n.Dir && m.files.parts[configPart] == n.files.parts[configPart] && reflect.DeepEqual(m.Static, n.Static)
 }
 
-// SameChart reports whether the files of the chart are the same, with the definitions of kinds.
+// SameChart reports whether the files of the chart, including the definitions of kinds, are the
+// same.
 func (m Module) SameChart(n Module) bool {
 	return m.Dir == n.Dir && m.files.parts[chartPart] == n.files.parts[chartPart] && m.SameCRDs(n)
 }
@@ -248,7 +261,7 @@ func (m Module) SameChart(n Module) bool {
 // SameCRDs reports whether the definitions of kinds that the module brings are the same.
 func (m Module) SameCRDs(n Module) bool { return m.files.parts[crdsPart] == n.files.parts[crdsPart] }
 
-// Differs says in words what is not the same.
+// Differs names the parts that differ, for people.
 func (m Module) Differs(n Module) (parts []string) {
 	if !m.SameValues(n) {
 		parts = append(parts, "values or schemas")
@@ -265,7 +278,7 @@ func (m Module) Differs(n Module) (parts []string) {
 	return parts
 }
 
-// Stale says why what lies on disk is not in force; "" when it is.
+// Stale returns why the files on disk are not in force; "" if they are.
 func (m Module) Stale() string { return m.stale }
 
 // Stale reports whether something on disk was refused.
@@ -287,19 +300,22 @@ func (g Global) SameValues(n Global) bool {
 	return g.files.parts[configPart] == n.files.parts[configPart] && reflect.DeepEqual(g.Static, n.Static)
 }
 
-// Refused reports whether what is on disk now is what was refused when g stayed in force: it would be refused again, unless
-// what people write, or the world of a hook, is another.
+// Refused reports whether the files on disk are those that were refused when g stayed in force.
+// They would be refused again, unless the ConfigMap, the Secret, or something that a hook depends
+// on has changed.
 func (g Global) Refused(now Global) bool {
 	return g.refused.parts == now.files.parts && reflect.DeepEqual(g.refused.static, now.Static)
 }
 
 func (g Global) sums() globalSums { return globalSums{g.files.parts, g.Static} }
 
-// changedOnDisk is how a difference begins.
+// changedOnDisk begins the description of a difference.
 const changedOnDisk = "changed on disk since it was loaded: "
 
-// Unloaded compares what was loaded with the files as they are now, and says of each module, "" for all of them, whose files
-// differ and were not loaded yet, and which modules are new. It only looks.
+// Unloaded compares what was loaded with the files as they are now. It returns by module which
+// files differ and were not loaded yet; at the key "" what concerns all of them, and which modules
+// are new. What was refused is left out: it is a problem already. It changes nothing, and is safe
+// to call while another goroutine refreshes.
 func (t *Tree) Unloaded(dirs Dirs) map[string]string {
 	changed := t.UnloadedModules(func(string) bool { return true })
 	var common []string
@@ -331,7 +347,8 @@ func (t *Tree) Unloaded(dirs Dirs) map[string]string {
 	return changed
 }
 
-// UnloadedModules is Unloaded for the files of some modules: it does not look at those of the others.
+// UnloadedModules is Unloaded for the files of some modules: it does not look at those of the
+// others.
 func (t *Tree) UnloadedModules(of func(name string) bool) map[string]string {
 	changed := map[string]string{}
 	for _, m := range t.Modules {

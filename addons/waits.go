@@ -2,8 +2,8 @@ package addons
 
 import "addon-operator/values"
 
-// resolveWaits finds the modules that others wait for (H26). One that does not run before the other is not waited for: with
-// policy block it would never come.
+// resolveWaits sets the modules that each module waits for (H26). One that does not run before it
+// is not waited for: with policy block it would never become ready.
 func (t *Tree) resolveWaits() {
 	names := make([]string, 0, len(t.Modules))
 	for _, m := range t.Modules {

@@ -15,22 +15,26 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// How often the disk is looked at when nothing is notified: what a watch misses, for example on network file systems, shows
-// there. A tree is half-written until nothing has changed for the pause, up to the limit.
+// lookEvery is how often the files are compared without a notification: a watch misses changes, for
+// example on network file systems. A change is reported when nothing has changed for quietPause,
+// because a tree is half written until then, but after quietLimit at the latest.
 const (
 	lookEvery  = 10 * time.Second
 	quietPause = 100 * time.Millisecond
 	quietLimit = 5 * time.Second
 )
 
-// Watch begins to watch, and calls notify whenever something below the directories may have changed, a moment after the last change, until ctx
-// ends. It follows symbolic links: one that is pointed at another tree is one change.
+// Watch starts to watch the directories and returns. Until ctx ends it calls notify, in a goroutine
+// of its own, whenever something below them may have changed, a moment after the last change. It
+// follows symbolic links: pointing one to another tree is one change. notify must not block for
+// long: changes are not seen meanwhile, but the next comparison finds them.
 func Watch(ctx context.Context, dirs Dirs, log *slog.Logger, notify func()) {
 	watcher, err := fsnotify.NewWatcher()
 	begin(ctx, dirs, watcher, err, log, lookEvery, notify)
 }
 
-// begin watches with a watcher, unless there is an error, and looks from time to time.
+// begin is Watch with its dependencies. err is that of the watcher; with one, the files are only
+// compared from time to time.
 func begin(ctx context.Context, dirs Dirs, watcher *fsnotify.Watcher, err error, log *slog.Logger, every time.Duration, notify func()) {
 	w := &watch{log: log, every: every}
 	for _, root := range append(slices.Clone(dirs.Modules), dirs.Global) {
@@ -43,12 +47,12 @@ func begin(ctx context.Context, dirs Dirs, watcher *fsnotify.Watcher, err error,
 	} else {
 		w.watcher, w.events, w.errors = watcher, watcher.Events, watcher.Errors
 	}
-	seen := w.look() // what changes from now on is noticed
+	seen := w.look() // before the goroutine begins: what changes after Watch has returned is noticed
 	go w.run(ctx, seen, notify)
 }
 
-// Files are the files below a directory that are compared, by their names from there on, each with what shows that it was
-// written: size, time and mode.
+// Files returns the files below a directory that are compared, by their names in it, each with a
+// text that changes when the file is written: size, time and mode.
 func Files(dir string) map[string]string {
 	var found []foundFile
 	find(dir, "", &found)
@@ -59,6 +63,7 @@ func Files(dir string) map[string]string {
 	return files
 }
 
+// watch is the state of one Watch. Only its goroutine uses it.
 type watch struct {
 	roots  []string
 	log    *slog.Logger
@@ -69,7 +74,8 @@ type watch struct {
 	events  <-chan fsnotify.Event
 	errors  <-chan error
 
-	// directories are those with files of modules, links the symbolic links that lead there, and targets the files that links lead to.
+	// directories are those with files of modules, links the symbolic links that lead there, and
+	// targets the files that links lead to, false for directories. look computes all three again.
 	directories, links, targets map[string]bool
 }
 
@@ -100,7 +106,8 @@ func (w *watch) run(ctx context.Context, seen sum, notify func()) {
 	}
 }
 
-// concerns reports whether a change of a path may be one of the trees.
+// concerns reports whether a change of a path may be in one of the trees. The parents of links are
+// watched, too, and may have other files.
 func (w *watch) concerns(path string) bool {
 	if w.links[path] || w.directories[path] || w.targets[path] {
 		return true
@@ -108,13 +115,14 @@ func (w *watch) concerns(path string) bool {
 	return w.directories[filepath.Dir(path)] && (!isLeftover(filepath.Base(path)) || isLink(path))
 }
 
-// isLink reports whether a hidden name is a link, as those are that projected volumes and git-sync point at another tree.
+// isLink reports whether a name is a link, even if it is hidden: projected volumes and git-sync
+// point such links to the next tree.
 func isLink(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// untilQuiet waits until nothing of the trees has changed for a moment.
+// untilQuiet returns when nothing in the trees has changed for quietPause, or after quietLimit.
 func (w *watch) untilQuiet(ctx context.Context) {
 	limit, pause := time.NewTimer(quietLimit), time.NewTimer(quietPause)
 	defer limit.Stop()
@@ -135,7 +143,7 @@ func (w *watch) untilQuiet(ctx context.Context) {
 	}
 }
 
-// look sums up names, sizes and times of all files, and watches all directories.
+// look returns a checksum of the names, sizes and times of all files, and watches all directories.
 func (w *watch) look() (stamp sum) {
 	var files []foundFile
 	w.directories, w.links, w.targets = map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -152,7 +160,8 @@ func (w *watch) look() (stamp sum) {
 	return stampOf(files)
 }
 
-// find is that of contents.go for a whole root, with its directories; it goes on past what cannot be read.
+// find is the find of contents.go for a whole root: it also records directories and links, and
+// continues after what it cannot read.
 func (w *watch) find(path string, depth int, files *[]foundFile) {
 	target, err := filepath.EvalSymlinks(path) // each time: another one is other directories to watch
 	if err != nil || depth > maxDepth || len(*files) > maxFiles*len(w.roots) {
@@ -182,7 +191,8 @@ func (w *watch) find(path string, depth int, files *[]foundFile) {
 	}
 }
 
-// watchAll watches the directories, and where the links lie, and nothing else.
+// watchAll watches the directories and the parents of links, and stops watching others. One that
+// cannot be watched is reported once (warn): the regular comparison covers it.
 func (w *watch) watchAll() {
 	if w.watcher == nil {
 		return
