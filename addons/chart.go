@@ -47,16 +47,9 @@ const moduleFile = "module.yaml"
 // Errors name the file, the field and the fix, and report all mistakes.
 func ReadModuleFile(dir string) (f ModuleFile, err error) {
 	path := filepath.Join(dir, moduleFile)
-	data, err := readFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return f, nil
-	}
-	var tree any
-	if err == nil {
-		tree, err = values.ParseYAML(data)
-	}
+	tree, err := readYAML(path)
 	if err != nil {
-		return f, fmt.Errorf("%s: %w", path, err)
+		return f, err
 	}
 	d := decoder{file: path}
 	chart := map[string]*string{"repository": &f.Chart.Repository, "name": &f.Chart.Name, "version": &f.Chart.Version, "digest": &f.Chart.Digest}
@@ -217,18 +210,5 @@ func (m Module) Defaults() (path string, read func() (any, error)) {
 		return "", nil
 	}
 	path = filepath.Join(inner, "values.yaml")
-	return path, func() (any, error) {
-		data, err := readFile(path)
-		if errors.Is(err, os.ErrNotExist) {
-			return nil, nil
-		}
-		var tree any
-		if err == nil {
-			tree, err = values.ParseYAML(data)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		return tree, nil
-	}
+	return path, func() (any, error) { return readYAML(path) }
 }

@@ -236,6 +236,22 @@ func readFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, info.Size())) // not more, should it grow
 }
 
+// readYAML reads a file of one YAML document; nil when it does not exist.
+func readYAML(path string) (any, error) {
+	data, err := readFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	var tree any
+	if err == nil {
+		tree, err = values.ParseYAML(data)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return tree, nil
+}
+
 // enabledScript finds the enabled script of a module (A18).
 func (t *Tree) enabledScript(m *Module) (string, error) {
 	path := filepath.Join(m.Dir, "enabled")

@@ -10,10 +10,6 @@ import (
 	"time"
 )
 
-// How a tree becomes the next one: what lies on disk is compared with what was loaded, and what
-// differs is loaded again. What does not load keeps its last version that did, and says so among
-// its problems.
-
 // unstableReads and unstablePause are how often files that change while they are read are read
 // again, and the pause before that: after about a second they are not in force.
 const (
@@ -55,7 +51,9 @@ func (t *Tree) Module(name string) *Module {
 	return &t.Modules[i]
 }
 
-// refresh computes the next tree from the one before and the files on disk.
+// refresh computes the next tree from the one before and the files on disk: it compares the files
+// with what was loaded, and loads again what differs. What does not load keeps its last version
+// that did, which becomes one of its problems.
 type refresh struct {
 	before, next *Tree
 	dirs         Dirs
@@ -151,11 +149,16 @@ func (r *refresh) module(old *Module, m Module) {
 		t.problem(&t.Global.Problems, "module %s is not in force: %s", m.Name, oneLine(err))
 		t.Broken = append(t.Broken, m)
 	default:
-		last := *old
-		last.Dir, last.Root, last.Base, last.Order, last.doubles = m.Dir, m.Root, m.Base, m.Order, m.doubles
+		last := old.placed(m)
 		t.keep(&last, err)
 		t.add(last)
 	}
+}
+
+// placed returns the module as it was loaded, in the directory in which it was found now.
+func (m Module) placed(now Module) Module {
+	m.Dir, m.Root, m.Base, m.Order, m.doubles = now.Dir, now.Root, now.Base, now.Order, now.doubles
+	return m
 }
 
 // add completes a module with what the values.yaml of the roots say about it.
@@ -169,8 +172,7 @@ func (t *Tree) add(m Module) {
 // module there. The order is new as well: it is part of the name of the directory.
 func (t *Tree) Keep(name string, before *Tree, why error) {
 	if m, old := t.Module(name), before.Module(name); m != nil && old != nil {
-		last := *old
-		last.Dir, last.Root, last.Base, last.Order, last.doubles = m.Dir, m.Root, m.Base, m.Order, m.doubles
+		last := old.placed(*m)
 		t.combine(&last)
 		if m.stale != "" { // there is more than one reason
 			why = fmt.Errorf("%s; %w", strings.TrimPrefix(m.stale, keptBecause), why)
@@ -217,7 +219,7 @@ func kept(why error) string { return keptBecause + oneLine(why) }
 
 const keptBecause = "changed on disk, but not in force, the last version that loaded stays: "
 
-func oneLine(err error) string { return strings.Join(strings.Split(err.Error(), "\n"), "; ") }
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // stable calls read until the files are the same before and after: it must not see half of a
 // change. An error of read counts only then, because a file that is half written rarely parses.

@@ -10,9 +10,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// This file finds what is suspicious in schemas that compile: the operator starts with them, and
-// warns their authors.
-
 // Problems names the defaults that cannot be valid, with file, place and reason (D34): each run
 // that fills in such a default fails, and blames a value that no user wrote. A key that is missing
 // in a default is no problem, because another layer may have it. Schemas with problems still
