@@ -8,20 +8,21 @@ type ListConverges struct{}
 // Converges are the last reloads, the newest first.
 type Converges struct{ List []ConvergeRecord }
 
-// ConvergeRecord is one reload of all modules; the first one includes the start-up.
+// ConvergeRecord is one reload of all modules; the first one includes the start-up (J21).
 type ConvergeRecord struct {
 	Reload int
 	Cause  Cause
 	Began  time.Time
-	// Ended is zero while the reload lasts; Overtaken: the next one began before it had ended.
+	// Ended is zero while the reload lasts. Overtaken: the next one began before it had ended.
 	Ended     time.Time
 	Overtaken bool
-	// Steps are tasks of it that have ended, in the order of their ends. Cut is how many more there were.
+	// Steps are its tasks that have ended, in the order of their ends. Cut is the number of those
+	// left out.
 	Steps []Step
 	Cut   int
 }
 
-// StepEnded says to converge that a task of a reload has ended.
+// StepEnded notifies converge that a task of a reload has ended.
 type StepEnded struct {
 	Reload int
 	Step   Step
@@ -34,14 +35,15 @@ type Step struct {
 	// Began is the beginning of the first attempt, Failed how many attempts have failed.
 	Began, Ended time.Time
 	Failed       int
-	// Cancelled: it was given up before its end.
+	// Cancelled: the task was ended before it had succeeded.
 	Cancelled bool
-	// Parts are hooks and Helm, in the order of their ends. Cut is how many more there were.
+	// Parts are the hooks and Helm, in the order of their ends. Cut is the number of those left
+	// out.
 	Parts []Part
 	Cut   int
 }
 
-// Part is a hook that a task has run, or what it did with Helm.
+// Part is a hook that a task has run, or its work with Helm.
 type Part struct {
 	Hook  string // empty: Helm
 	Began time.Time

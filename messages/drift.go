@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// CheckDrift checks whether others changed the objects of a module's release. It changes
-// nothing; what follows from it is a RunModule.
+// CheckDrift compares the objects of a module's release with its chart, to find what others have
+// changed. It changes nothing; a RunModule corrects what it finds.
 type CheckDrift struct{}
 
 // Describe implements Work.
 func (CheckDrift) Describe() (kind, about string) { return "CheckDrift", "" }
 
-// GetDrift asks a module what its last look for drift has found. The answer is [Drift].
+// GetDrift asks a module for the result of its last CheckDrift. The answer is [Drift].
 type GetDrift struct {
 	// Secrets shows the values of Secrets.
 	Secrets bool
@@ -20,7 +20,7 @@ type GetDrift struct {
 
 // The modes of drift: what is done with fields that others changed.
 const (
-	DriftOff     = "off" // they are not looked for
+	DriftOff     = "off" // objects are not compared
 	DriftReport  = "report"
 	DriftCorrect = "correct"
 )
@@ -28,7 +28,7 @@ const (
 // Drift is what others changed in the objects of a module.
 type Drift struct {
 	Mode string `json:"mode"`
-	// Checked is the time of the last look, zero before the first; Error is why it failed.
+	// Checked is the time of the last check, zero before the first; Error is why it failed.
 	Checked time.Time     `json:"checked,omitzero"`
 	Error   string        `json:"error,omitempty"`
 	Objects []ObjectDrift `json:"objects"`

@@ -13,9 +13,8 @@ type BindingKey struct {
 	Index int
 }
 
-// BindingSynchronized notifies an owner that the Synchronization of one binding has
-// succeeded, or was not wanted. Late: it had been deferred, so what ran without the hook
-// is due again.
+// BindingSynchronized notifies an owner that the Synchronization of one binding has succeeded, or
+// was not wanted. Late: it was deferred, so whatever ran without the hook is due again.
 type BindingSynchronized struct {
 	Binding BindingKey
 	Late    bool
@@ -24,8 +23,8 @@ type BindingSynchronized struct {
 	Config *hooks.Config
 }
 
-// BindingDeferred makes an owner not wait for a binding: its kind does not exist yet,
-// or the operator may not list it. Only its own hook waits for it.
+// BindingDeferred notifies an owner that it must not wait for a binding: its kind does not exist
+// yet, or the operator may not list it. Only its own hook waits for it.
 type BindingDeferred struct {
 	Binding BindingKey
 	Task    string        // of the run that sends it
@@ -49,8 +48,8 @@ type AwaitSnapshots struct {
 	Queue string
 }
 
-// SnapshotsComplete answers AwaitSnapshots. It may be outdated when it arrives; whoever runs the
-// hook then finds that by GetSnapshots.
+// SnapshotsComplete answers AwaitSnapshots. It may be outdated when it arrives; the run of the hook
+// then finds that by GetSnapshots.
 type SnapshotsComplete struct {
 	Owner, Hook string
 	// Resync: the Synchronizations of the hook are due again, and queued before this message; they
@@ -66,9 +65,9 @@ type AwaitSynchronized struct {
 	Trace string
 }
 
-// GetSnapshots asks for the objects of all kubernetes bindings of a hook; it starts
-// their watches when they are not started yet, and is answered by [Snapshots] when all
-// of them are complete (C36).
+// GetSnapshots asks for the objects of all kubernetes bindings of a hook. It starts their watches
+// if they are not started yet. The answer is [Snapshots], when all of them are complete (C36), or
+// cannot be for now.
 type GetSnapshots struct {
 	Owner string
 	Hook  hooks.Hook
@@ -84,8 +83,8 @@ type Synchronization struct {
 	Bindings []BindingKey
 }
 
-// SynchronizationEnded says that a run that has asked for snapshots is over, whatever came
-// of it.
+// SynchronizationEnded notifies monitors that a run that has asked for snapshots is over, whether
+// it succeeded or not.
 type SynchronizationEnded struct {
 	Owner string
 	Synchronization
@@ -142,7 +141,7 @@ type ObjectChanged struct {
 // ObjectName names an object; the kind is in lower case.
 type ObjectName struct{ Kind, Namespace, Name string }
 
-// ObjectsPatched says to monitors which objects a hook, or Helm, is about to write, so that the
+// ObjectsPatched reports to monitors which objects a hook, or Helm, is about to write, so that the
 // events that follow know what caused them (K10).
 type ObjectsPatched struct {
 	Write   int64 // no other has this number
@@ -150,7 +149,7 @@ type ObjectsPatched struct {
 	Objects []ObjectName
 }
 
-// ObjectsWritten says to monitors that the writes of an ObjectsPatched are over. Events of these
+// ObjectsWritten notifies monitors that the writes of an ObjectsPatched are over. Events with these
 // versions are their effect; no other events are, except the deletions of these objects.
 type ObjectsWritten struct {
 	Write    int64
@@ -163,21 +162,22 @@ type ObjectVersion struct {
 	Version string // resourceVersion
 }
 
-// HookBegan says to monitors that the process of a hook is about to start. From now on an event may
-// be the effect of what the hook writes by itself, with kubectl.
+// HookBegan notifies monitors that the process of a hook is about to start. From now on an event
+// may be the effect of what the hook writes by itself, with kubectl (K10).
 type HookBegan struct {
 	Owner, Hook string
 	Run         int64 // no other has this number
 	ByEvents    bool  // nothing but events of objects has led to this run
 }
 
-// HookEnded says to monitors that the process of a hook has ended.
+// HookEnded notifies monitors that the process of a hook has ended.
 type HookEnded struct {
 	Owner, Hook string
 	Run         int64 // as in [HookBegan]
 }
 
-// WatchSynced says that the first list of a binding is complete, or that it is complete again.
+// WatchSynced notifies monitors that the first list of a binding is complete, or that it is
+// complete again.
 type WatchSynced struct {
 	Watch    WatchKey
 	Instance uint64 // as in [ObjectChanged]

@@ -26,7 +26,7 @@ type BindingDump struct {
 	Snapshot []hooks.Object
 }
 
-// BindingState is where the watch of a kubernetes binding stands.
+// BindingState is the state of the watch of a kubernetes binding.
 type BindingState struct {
 	Owner   string `json:"owner"`
 	Hook    string `json:"hook"`

@@ -14,17 +14,18 @@ type SetMaintenance struct{ Mode string }
 // deletes it (E11). ResumeModule undoes it.
 type SuspendModule struct{}
 
-// EnableModule says to a module that the discovery has enabled it: its runs are on their way.
+// EnableModule notifies a module that the discovery has enabled it: its runs are on their way.
 // CRDsDue: its first run begins with its CRDs, which the discovery could not install.
 type EnableModule struct{ CRDsDue bool }
 
 // ResumeModule takes a SuspendModule back.
 type ResumeModule struct{}
 
-// ModuleDeleted says to converge that nothing of a module is left in the cluster.
+// ModuleDeleted notifies converge that nothing of a module is left in the cluster.
 type ModuleDeleted struct{ Name string }
 
-// DiskChanged says to converge that files below the modules directories, or of global hooks, may have changed.
+// DiskChanged notifies converge that files below the modules directories, or of global hooks, may
+// have changed.
 type DiskChanged struct{}
 
 // RetryNow ends the delays of failed tasks (F8): what has changed may be what they failed at.

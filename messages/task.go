@@ -26,8 +26,8 @@ func ModuleOf(owner string) string {
 // MainQueue is the queue of everything that has no queue of its own (F2).
 const MainQueue = "main"
 
-// Task is one unit of work in a queue. A retry is the same task; its copies in different actors are
-// told apart from others by the ID.
+// Task is one unit of work in a queue. A retry is the same task. Actors have copies of it, which
+// they identify by the ID.
 type Task struct {
 	// ID is unique in the life of the process.
 	ID string
@@ -177,12 +177,13 @@ type RunHook struct {
 	// Binding is that of the first trigger.
 	Binding  hooks.BindingType
 	Triggers []Trigger
-	// Resync are bindings of which too many events waited. They are dropped; a
-	// Synchronization of the binding, before the triggers, shows what they would have shown.
+	// Resync are bindings whose waiting events were dropped because there were too many (P5). A
+	// Synchronization of each binding, before the triggers, shows what they would have shown.
 	Resync []KubernetesBinding
 }
 
-// KubernetesBinding is a kubernetes binding of a hook: its place in the list, and its name for people.
+// KubernetesBinding is a kubernetes binding of a hook: its place in the list, and its name for
+// people.
 type KubernetesBinding struct {
 	Index int
 	Name  string
@@ -210,12 +211,13 @@ type SynchronizeHook struct {
 	// Bindings are places in the hook's list of kubernetes bindings.
 	Bindings []int
 	Names    []string // of the same bindings, for people
-	// Late: the start-up went on without it.
+	// Late: the start-up continued without it.
 	Late bool
-	// Again: they were synchronized before; the period of resynchronization has passed (C15).
+	// Again: the bindings were synchronized before, and the period of resynchronization has passed
+	// (C15).
 	Again bool
-	// Instead of events that were dropped: the hook runs though it said that it need not at
-	// Synchronization, because it would not see it otherwise.
+	// Instead: it replaces events that were dropped. The hook runs even if it has said that it need
+	// not at Synchronization, because it would miss the changes otherwise.
 	Instead bool
 }
 
@@ -324,7 +326,8 @@ type Enqueue struct {
 	Head  bool
 }
 
-// DropTasks removes the steps of a reload that still wait, and ends an afterAll hook of it that fails (F10).
+// DropTasks removes the steps of a reload that still wait, and ends an afterAll hook of it that
+// fails (F10).
 type DropTasks struct{ Reload int }
 
 // ExecuteTask asks an owner to do the head of a queue. The answer is one TaskDone.
@@ -337,41 +340,43 @@ type SetAside struct {
 	Work RunHook
 }
 
-// LetPass says to the main queue that the run or delete of a module waits for a Helm hook, or does not any more.
-// Meanwhile tasks that need not wait for it go on.
+// LetPass notifies the main queue that the run or delete of a module waits for a Helm hook, or does
+// not any more. While it waits, tasks that need not wait for it continue (F19).
 type LetPass struct {
-	// ID is that of the task, or of none when a run of several modules has begun it.
+	// ID is that of the task. A run of several modules may have begun it: then the queue has no
+	// task with this ID.
 	ID    string
 	Owner string
 	Waits bool
 }
 
-// TaskDone says to a queue that it need not wait for a task any more: nothing of it runs, or it is
+// TaskDone notifies a queue that it need not wait for a task any more: nothing of it runs, or it is
 // parked and retried outside of the queue. It is sent exactly once for each task.
 type TaskDone struct {
 	ID string
 }
 
-// TaskWaits says to a queue that an attempt at its task, or at a part of it, has failed, and that it
-// waits for the next one. Nothing of it runs meanwhile, so other tasks may go past it.
+// TaskWaits notifies a queue that an attempt at its task, or at a part of it, has failed, and that
+// the task waits for the next one. Nothing of it runs meanwhile, so other tasks may go past it
+// (F6).
 type TaskWaits struct {
 	ID string
-	// Holder is the release that has the objects which the attempt has failed for; "" for none.
+	// Holder is the release whose objects made the attempt fail; "" for none.
 	Holder string
 }
 
-// GetTurn asks a queue whether the next attempt at a task that waits may begin. The answer is [Turn], as
-// soon as nothing that has gone past the task is in progress.
+// GetTurn asks a queue whether the next attempt at a task that waits may begin. The answer is
+// [Turn], as soon as nothing that has gone past the task is in progress.
 type GetTurn struct{ ID string }
 
 // Turn answers GetTurn.
 type Turn struct {
-	// Waited: something was in progress.
+	// Waited: something that had gone past the task was in progress.
 	Waited bool
 }
 
-// ReloadHeld says to converge that a step of a reload has failed, or waits for a Helm hook or for another module, or that none does
-// any more.
+// ReloadHeld notifies converge that a step of a reload has failed, or waits for a Helm hook or for
+// another module; or that none does any more.
 type ReloadHeld struct {
 	// Reload is its number; 0 for none.
 	Reload int

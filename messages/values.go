@@ -2,7 +2,6 @@ package messages
 
 import (
 	"log/slog"
-
 	"time"
 
 	"addon-operator/hooks"
@@ -15,7 +14,8 @@ type GetValues struct{}
 // Values is an immutable view of an owner's values.
 type Values struct {
 	Section *values.Section
-	// Converged is the section at the end of the last converge, at ConvergedAt; nil before the first.
+	// Converged is the section at the end of the last converge, at ConvergedAt; nil before the
+	// first.
 	Converged   *values.Section
 	ConvergedAt time.Time
 }
@@ -23,8 +23,8 @@ type Values struct {
 // LogValue keeps values, which may be secrets, out of logs.
 func (Values) LogValue() slog.Value { return slog.StringValue("values") }
 
-// ApplyHookResult hands the result files of a hook that exited with 0 to its owner. The answer
-// is what the run knows of its owner from now on, or an error that names what was refused; then
+// ApplyHookResult passes the result files of a hook that exited with 0 to its owner. The answer is
+// what the run knows of its owner from now on, or an error that names what was refused; then
 // nothing of the result has an effect (D26).
 type ApplyHookResult struct {
 	Hook    string
@@ -61,11 +61,11 @@ type SetConfig struct {
 	SecretOrigin values.Origin
 }
 
-// RememberValues says to an owner that a converge is over: later changes of values are shown as
+// RememberValues notifies an owner that a converge is over: later changes of values are shown as
 // changes since then.
 type RememberValues struct{}
 
-// ConfigChanged says to converge what a valid change of the ConfigMap touched (G16).
+// ConfigChanged reports to converge what a valid change of the ConfigMap touched (G16).
 type ConfigChanged struct {
 	Global bool
 	// Modules whose sections changed, by name.

@@ -3,7 +3,7 @@ package supervisor
 import "fmt"
 
 // Ask sends a message of a run to the actor with the given path and waits for its answer. It fails
-// when the run is cancelled; an answer of another type is a mistake of ours.
+// when the run is cancelled; an answer of another type is a bug of the program.
 func Ask[Answer any](r *Run, path string, question any) (Answer, error) {
 	var none Answer
 	got, err := r.system.Ask(r.ctx, r.system.PID(path), question)

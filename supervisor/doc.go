@@ -3,9 +3,8 @@
 // process at a crash, the inspection of mailboxes and the ordered start and stop of
 // an actor system.
 //
-// It knows nothing of modules, hooks, values or Helm: whoever finds one of these
-// words in here has found a mistake. Apart from actors and testkit it is the only
-// room that imports protoactor.
+// It knows nothing of modules, hooks, values or Helm. Apart from actors and testkit it is the only
+// package that imports protoactor.
 //
 // # What happens after a failure
 //

@@ -51,7 +51,7 @@ func (in *Inspector) Status(path string) Status {
 	return nil
 }
 
-// stack is where the last bug in an actor happened.
+// stack is the stack of the last bug in an actor; "" for none.
 func (in *Inspector) stack(pid *actor.PID) string {
 	if p := in.probe(pid.Id); p != nil {
 		if s := p.stack.Load(); s != nil {
@@ -74,8 +74,8 @@ func (in *Inspector) mailbox() actor.Mailbox {
 	return p
 }
 
-// probe stands between the mailbox of one actor and its invoker. The goroutine of the mailbox
-// writes and dumps read, hence the atomics.
+// probe wraps the mailbox of one actor and its invoker. The goroutine of the mailbox writes its
+// fields and dumps read them, hence the atomics.
 type probe struct {
 	actor.Mailbox
 	in     *Inspector

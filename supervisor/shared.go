@@ -2,7 +2,8 @@ package supervisor
 
 import "sync/atomic"
 
-// Shared is a value that goroutines share. It is replaced and never modified, so readers take no lock.
+// Shared is a value that goroutines share. It is replaced and never modified, so readers take no
+// lock.
 type Shared[T any] struct{ value atomic.Pointer[T] }
 
 // Get returns the present value, which is zero at first.
@@ -13,7 +14,8 @@ func (s *Shared[T]) Get() (value T) {
 	return value
 }
 
-// Change puts what next makes of the value in its place. It calls next again when another goroutine was faster.
+// Change replaces the value by the result of next. It calls next again when another goroutine was
+// faster, so next must have no effects.
 func (s *Shared[T]) Change(next func(T) T) {
 	for {
 		before := s.value.Load()

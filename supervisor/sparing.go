@@ -167,7 +167,7 @@ func (m *memory) repeats(f failure, now time.Time) (leftOut int, pass bool) {
 
 func (r *repetition) over(now time.Time) bool { return now.Sub(r.last) > spareQuiet }
 
-// forget makes room when there are many.
+// forget removes failures that are over when there are too many.
 func (m *memory) forget(now time.Time) {
 	if len(m.seen) >= spareKept {
 		maps.DeleteFunc(m.seen, func(_ string, r *repetition) bool { return r.over(now) })

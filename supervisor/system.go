@@ -21,16 +21,17 @@ type Options struct {
 	Dispatcher actor.Dispatcher
 	// Backoff makes the delays between the attempts at a task. Nil: those of [Backoff].
 	Backoff func() backoff.BackOff
-	// Crashed is called after the first panic in a handler of an actor that is no run was logged, in the
-	// goroutine of that actor. It must end the process. Nil: the panic ends it.
+	// Crashed is called after the first panic in a handler of an actor that is no run was logged,
+	// in the goroutine of that actor. It must end the process. Nil: the panic ends it.
 	Crashed func()
-	// Observe is called with each message before its receiver handles it, and what it returns is
-	// called afterwards. Tests panic in them, as a mistake of the receiver would. asked: the sender
-	// waits for the answer ([System.Ask]), which is not observed by itself.
+	// Observe is called with each message before its receiver handles it, and the function that it
+	// returns is called afterwards. Tests panic in them to simulate a bug of the receiver. asked:
+	// the sender waits for the answer ([System.Ask]), which is not observed itself.
 	Observe func(receiver *actor.PID, message any, asked bool) (handled func())
 }
 
-// System is a protoactor system whose actors are inspected, and whose process ends when one of them crashes.
+// System is a protoactor system whose actors are inspected, and whose process ends when one of them
+// crashes.
 type System struct {
 	Actors    *actor.ActorSystem
 	Inspector *Inspector
@@ -81,7 +82,7 @@ func (s *System) observed(observe func(*actor.PID, any, bool) func()) actor.Rece
 // actors. The number of shards is a variable of the package that brings the maps, so it is
 // set once, before the first system.
 //
-//nolint:gochecknoglobals // what a process sets once cannot hang on any single system
+//nolint:gochecknoglobals // what a process sets once cannot belong to any single system
 var smallRegistry = sync.OnceFunc(func() { cmap.SHARD_COUNT = 1 })
 
 // Props describes an actor that is inspected.
@@ -98,8 +99,8 @@ func (s *System) runProps(producer actor.Producer) *actor.Props {
 	return actor.PropsFromProducer(producer, options...)
 }
 
-// concurrent runs the blocking part of runs in goroutines, but not in the middle of an actor's turn: then it
-// would be left to chance which of two messages arrives first.
+// concurrent runs the blocking part of runs in goroutines, but does not start them in the middle of
+// an actor's turn: then it would be left to chance which of two messages arrives first.
 type concurrent struct{ actor.Dispatcher }
 
 // Schedule implements actor.Dispatcher.
@@ -153,8 +154,8 @@ type answers struct {
 	dispatcher actor.Dispatcher
 }
 
-// SendUserMessage implements actor.Process. With a dispatcher of its own the answer is a
-// turn, so that a test decides which of two askers goes on first.
+// SendUserMessage implements actor.Process. With a dispatcher of its own the answer is a turn, so
+// that a test decides which of two askers continues first.
 func (a answers) SendUserMessage(_ *actor.PID, message any) {
 	deliver := func() {
 		select {

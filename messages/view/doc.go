@@ -1,13 +1,14 @@
-// Package view has what people and programs are shown of the operator: on pages, in probes, dumps and
+// Package view has what the operator shows to people and programs: on pages, in probes, dumps and
 // metrics, and by the commands that ask a running operator.
 //
-// Actors publish a status about themselves (status.go, leadership.go), which readers take without a
-// message, so that a page never waits for an actor. The others are answers of the operator as a
-// whole: what it would do (plan.go), what a chart renders (render.go), which hooks there are and which of them
-// hang (hook.go, running.go), and what can be changed while it runs (parameter.go).
+// Actors publish a status about themselves (status.go, leadership.go), which readers get without a
+// message, so that a page never waits for an actor. The other types are answers of the operator as
+// a whole: what it would do (plan.go), what a chart renders (render.go), which hooks exist and
+// which of them hang (hook.go, running.go), and what can be changed while it runs (parameter.go).
 //
-// A view describes, counts and masks itself; other behaviour does not belong here. A status holds no
-// values of users. Plans, renders and snapshots hide the values of Secrets unless they were asked for.
+// A view describes, counts and masks itself; other behaviour does not belong here. A status holds
+// no values of users. Plans, renders and snapshots hide the values of Secrets unless they were
+// asked for.
 //
-// No view crosses an actor: package messages has what does, and may not import this one.
+// No view crosses an actor: package messages has the types that do, and may not import this one.
 package view

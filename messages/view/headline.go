@@ -8,7 +8,7 @@ import (
 	"addon-operator/values"
 )
 
-// Class is how a module is doing, in one word. Pages show it by this word, and by a colour.
+// Class is the state of a module in one word. Pages show the word, and a colour for it.
 type Class string
 
 // The classes, the worst first.
@@ -54,7 +54,8 @@ func (m Module) Class() Class {
 	return ClassReady
 }
 
-// Headline counts the modules by class, the worst first, after the failing global hooks.
+// Headline counts the modules by class, the worst first. Failing global hooks come before all
+// modules.
 func Headline(list []Module, global GlobalStatus) string {
 	count := map[Class]int{}
 	for _, m := range list {

@@ -8,16 +8,17 @@ import (
 	"addon-operator/values"
 )
 
-// Health is how the objects of a module's release are doing, by the rules of kstatus (H25).
+// Health is the state of the objects of a module's release, by the rules of kstatus (H25).
 type Health struct {
-	// Objects is how many the release has, Current how many of them are as their specs ask for.
+	// Objects is how many the release has, Current how many of them are in the state that their
+	// specs describe.
 	Objects int `json:"objects"`
 	Current int `json:"current"`
-	// InProgress (also those that are being deleted), Failed and Unknown are how many of them are not.
+	// InProgress (objects that are being deleted included), Failed and Unknown count the others.
 	InProgress int `json:"inProgress,omitempty"`
 	Failed     int `json:"failed,omitempty"`
 	Unknown    int `json:"unknown,omitempty"`
-	// Unhealthy are the others, the worst first; at most 20 of them.
+	// Unhealthy are the objects that are not current, the worst first; at most 20 of them.
 	Unhealthy []ObjectHealth `json:"unhealthy,omitempty"`
 	// DeadlineSeconds is how long an object may be in progress before that is a problem.
 	DeadlineSeconds int `json:"progressDeadlineSeconds"`
@@ -38,7 +39,7 @@ type ObjectHealth struct {
 	State  string `json:"state"`  // one of the constants above
 	// Message is that of its status.
 	Message string `json:"message,omitempty"`
-	// Since is when this operator saw it in this state first.
+	// Since is when this operator first saw it in this state.
 	Since time.Time `json:"since"`
 }
 
@@ -51,7 +52,8 @@ func (o ObjectHealth) String() string {
 	return text
 }
 
-// unwell reports whether the object has failed, or is in progress for longer than it may.
+// unwell reports whether the object has failed, or has been in progress for longer than the
+// deadline.
 func (h *Health) unwell(o ObjectHealth, now time.Time) bool {
 	switch o.State {
 	case ObjectFailed:
@@ -68,8 +70,8 @@ const (
 	Unhealthy   = "unhealthy"   // objects of its release have failed, or are on their way for too long
 )
 
-// Problem is the worst of what is wrong with the objects; empty when nothing is. What is in progress is nothing wrong
-// until the deadline.
+// Problem is the worst of what is wrong with the objects; "" when nothing is. An object in progress
+// is no problem until the deadline.
 func (h *Health) Problem(now time.Time) string {
 	if h == nil {
 		return ""
@@ -82,8 +84,8 @@ func (h *Health) Problem(now time.Time) string {
 	return ""
 }
 
-// readTime is how long an object may be unknown before it no longer keeps the module from being ready: it may be one that
-// the operator may not read.
+// readTime is how long an unknown object keeps the module from being ready: it may be one that the
+// operator may not read (H25).
 const readTime = 30 * time.Second
 
 // progressing reports whether objects are on their way.
@@ -91,7 +93,8 @@ func (h *Health) progressing(now time.Time) bool {
 	return slices.ContainsFunc(h.Unhealthy, func(o ObjectHealth) bool { return o.State != ObjectUnknown || now.Sub(o.Since) < readTime })
 }
 
-// ReadBy is when unknown objects no longer keep the module from being ready; zero without such objects.
+// ReadBy is the time from which on unknown objects do not keep the module from being ready; zero
+// without such objects.
 func (h *Health) ReadBy() (last time.Time) {
 	if h == nil {
 		return last
@@ -104,7 +107,7 @@ func (h *Health) ReadBy() (last time.Time) {
 	return last
 }
 
-// State is the phase of the module, and once its runs are over how its objects are doing.
+// State is the phase of the module or, once its runs are over, the state of its objects.
 func (s ModuleStatus) State(now time.Time) string {
 	switch {
 	case s.Maintenance == values.Suspended && s.Phase != Disabled && s.Phase != Deleting:

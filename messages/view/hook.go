@@ -11,14 +11,14 @@ import (
 	"addon-operator/messages"
 )
 
-// HookInfo is a hook as people are shown it.
+// HookInfo is a hook as it is shown to people.
 type HookInfo struct {
 	// Owner is the name of a module, or "global".
 	Owner         string        `json:"owner"`
 	Hook          string        `json:"hook"`
 	ConfigVersion string        `json:"configVersion"`
 	Bindings      []BindingInfo `json:"bindings"`
-	// Hanging is a run of it that lasts too long; nil for none.
+	// Hanging is a run of it that takes too long; nil for none.
 	Hanging *RunningHook `json:"hanging,omitempty"`
 	// Problems are why its snapshots are not what the cluster has.
 	Problems []string `json:"problems,omitempty"`
@@ -88,7 +88,8 @@ type HookRun struct {
 	Output   string // its last lines
 }
 
-// Again is the work that runs the hook once more with the same contexts. Their snapshots are taken then.
+// Again is the work that runs the hook once more with the same contexts. Their snapshots are taken
+// then.
 func (r HookRun) Again() messages.RunHook {
 	work := messages.RunHook{Hook: r.Hook, Binding: r.Binding}
 	for _, c := range r.Contexts {

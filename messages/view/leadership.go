@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Leadership is what a replica knows about who leads (L1). Who runs alone leads.
+// Leadership is what a replica knows about who leads (L1). A replica without an election leads.
 type Leadership struct {
 	// Self is the name of this replica, Leader that of the one that leads; empty when there
 	// is none. Address is where the leader answers probes.
@@ -44,8 +44,8 @@ func (l Leadership) String() string {
 	return text
 }
 
-// OperatorReporter is a status that is made when it is looked at: who leads changes
-// without a message.
+// OperatorReporter is a status that is computed when it is read, because the leader changes without
+// a message.
 type OperatorReporter interface{ Operator() OperatorStatus }
 
 // OperatorStatus is what the root actor publishes about itself.
@@ -70,15 +70,15 @@ func (s OperatorStatus) String() string {
 	return ""
 }
 
-// StandbyStatus is what a follower says about how warm it is.
+// StandbyStatus is how far a follower is prepared to lead.
 type StandbyStatus struct {
-	// Warm: hooks have been loaded once, but for the cold ones.
+	// Warm: hooks have been loaded once, except those of cold modules.
 	Warm bool `json:"warm"`
 	// Modules whose hooks are loaded, of those that the values switch on.
 	Modules int `json:"modules"`
 	Wanted  int `json:"wantedModules"`
-	// Cold says of modules why their hooks could not be loaded; they are loaded when this
-	// replica leads.
+	// Cold are the modules whose hooks could not be loaded, each with the reason; they are loaded
+	// when this replica leads.
 	Cold []string `json:"cold,omitempty"`
 }
 

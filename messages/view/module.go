@@ -10,7 +10,8 @@ import (
 	"addon-operator/messages"
 )
 
-// Module is all that people are shown of a module: in the list of modules, on pages, and in objects of kind Module.
+// Module is everything that is shown of a module: in the list of modules, on pages, and in objects
+// of kind Module.
 type Module struct {
 	Name string `json:"name"`
 	// State is the phase, and how the objects of the release are doing.
@@ -21,12 +22,12 @@ type Module struct {
 	On  string `json:"on,omitempty"`
 	// Problems are what is wrong with its files, and with what its hooks watch.
 	Problems []string `json:"problems,omitempty"`
-	// Hanging are the runs of its hooks that last too long.
+	// Hanging are the runs of its hooks that take too long.
 	Hanging []RunningHook `json:"hanging,omitempty"`
 }
 
-// Modules lists all modules in the order they run, from what actors have published, by their paths. differs says of each
-// module how its files differ from what is in force (P8).
+// Modules lists all modules in the order in which they run, from the statuses that actors have
+// published, by path. differs says for each module how its files differ from what is in force (P8).
 func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[string]string, now time.Time) []Module {
 	all := []Module{}
 	var converge ConvergeStatus
@@ -58,7 +59,8 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 	return all
 }
 
-// Problems is what is wrong with files and with watches of bindings, by module or messages.GlobalHooks.
+// Problems is what is wrong with files and with watches of bindings, by module or
+// messages.GlobalHooks.
 func Problems[S any](statuses map[string]S) map[string][]string {
 	problems := map[string][]string{}
 	for _, path := range slices.Sorted(maps.Keys(statuses)) {

@@ -2,8 +2,8 @@ package view
 
 import "strings"
 
-// Next is what a person does next about the worst of what is wrong with the module: a command, or a sentence. It is empty
-// when nothing is wrong, and when the problem itself says what to do.
+// Next is what a person should do about the worst problem of the module: a command, or a sentence.
+// It is empty when nothing is wrong, and when the problem itself says what to do.
 func (m Module) Next() string {
 	switch {
 	case len(m.Hanging) > 0:
@@ -52,7 +52,7 @@ func describe(object string) string {
 	return command + "describe " + strings.ToLower(kind) + " " + name
 }
 
-// Next is like that of a module. Its page is called global.
+// Next is like that of a module. Commands call the owner of global hooks "global".
 func (s GlobalStatus) Next() string {
 	if len(s.Failing) == 0 {
 		return ""
@@ -60,7 +60,7 @@ func (s GlobalStatus) Next() string {
 	return strings.TrimSpace("addon-operator logs global " + s.Failing[0].Hook)
 }
 
-// Next is like that of a module: what is deleted says itself what to do.
+// Next is like that of a module. The message about a deletion itself says what to do.
 func (s ConfigStatus) Next() string {
 	switch {
 	case s.Refused == "" || strings.Contains(s.Refused, " is deleted; "):

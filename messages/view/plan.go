@@ -31,14 +31,15 @@ const (
 	StepKeep  = "keep"  // suspended (H27); or would be stopped or purged, but is under maintenance (H15), or held back (P1)
 )
 
-// Adopted is ModulePlan.Release of a module that takes over what Helm has installed, without a revision.
+// Adopted is ModulePlan.Release of a module that takes over what Helm has installed, without a
+// revision.
 const Adopted = "adopted"
 
 // ModulePlan is what would be done with one module, or with one release.
 type ModulePlan struct {
 	Module string `json:"module"`
 	Step   string `json:"step"`
-	// Why names who has enabled or disabled it.
+	// Why names who or what has enabled or disabled it.
 	Why string `json:"why"`
 	// Release is what Helm would do (installed, upgraded, adopted, skipped, uninstalled), and
 	// Reason why; both are empty without a chart.

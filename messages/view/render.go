@@ -1,6 +1,6 @@
 package view
 
-// RenderRequest is what can be asked for about a render.
+// RenderRequest selects what a render contains.
 type RenderRequest struct {
 	// Diff compares with the deployed release. Broken shows the text that templates made
 	// even when it cannot be read. Secrets shows those; without it they are hidden, and so
@@ -24,7 +24,7 @@ type Rendered struct {
 	Changes []ObjectDiff `json:"changes,omitempty"`
 }
 
-// ObjectDiff is one object that is another one than in the deployed release.
+// ObjectDiff is one object that differs from the deployed release.
 type ObjectDiff struct {
 	// Object is "Kind namespace/name"; Action is added, changed or removed.
 	Object string `json:"object"`

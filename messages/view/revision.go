@@ -26,8 +26,8 @@ type Revision struct {
 	Error string `json:"error,omitempty"`
 }
 
-// DiffRequest asks for the difference of the manifests of two revisions. Without To it is the newest one, without From the one
-// that is recorded before To.
+// DiffRequest asks for the difference of the manifests of two revisions. Without To it is the
+// newest one, without From the one that is recorded before To.
 type DiffRequest struct {
 	From, To int
 	// Secrets shows those; without it they are hidden.

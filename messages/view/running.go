@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// HangsAfter is how long a hook may run before it is reported as hanging. Its time limit ends it much later.
+// HangsAfter is how long a hook may run before it is reported as hanging. Its time limit ends it
+// much later.
 const HangsAfter = time.Minute
 
 // RunningHook is a hook or an enabled script that runs now.

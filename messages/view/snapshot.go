@@ -9,8 +9,8 @@ import (
 	"addon-operator/values"
 )
 
-// MaskedSnapshot gives a snapshot without what is or looks like a secret: all that was read from
-// a Secret, and in other objects what stands below keys that look like those of secrets.
+// MaskedSnapshot returns a snapshot without what is or looks like a secret: everything that was
+// read from a Secret, and in other objects values below keys that look like those of secrets.
 func MaskedSnapshot(d messages.BindingDump) messages.BindingDump {
 	isSecret := strings.EqualFold(strings.TrimSuffix(d.Kind, "s"), "secret")
 	masked := make([]hooks.Object, len(d.Snapshot))
@@ -24,7 +24,7 @@ func MaskedSnapshot(d messages.BindingDump) messages.BindingDump {
 	return d
 }
 
-// maskedJSON changes a JSON text; one that is none is hidden as a whole.
+// maskedJSON masks a JSON text; text that is no JSON is hidden as a whole.
 func maskedJSON(text json.RawMessage, mask func(any) any) json.RawMessage {
 	if text == nil {
 		return nil

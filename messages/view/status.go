@@ -11,7 +11,8 @@ import (
 	"addon-operator/messages"
 )
 
-// Phase is where a module is in its life. actors/module_phase.go draws what leads from one to the next.
+// Phase is where a module is in its life. actors/module_phase.go draws what leads from one to the
+// next.
 type Phase string
 
 // The phases of a module.
@@ -102,8 +103,8 @@ type FailingTask struct {
 	Attempts int       `json:"attempts"`
 	RetryAt  time.Time `json:"retryAt"`
 	Error    string    `json:"error"`
-	// Hook is the one that the task runs, empty for other tasks. Public is what the error says for whoever may see the
-	// namespace, as in Events.
+	// Hook is the one that the task runs, empty for other tasks. Public is the error as everyone
+	// who may see the namespace may read it, as in Events.
 	Hook   string `json:"hook,omitempty"`
 	Public string `json:"-"`
 }
@@ -132,11 +133,13 @@ type ModuleStatus struct {
 	Maintenance string `json:"maintenance,omitempty"`
 	// Drift are objects of the release that others changed, as far as they are watched.
 	Drift []DriftedObject `json:"drift,omitempty"`
-	// Health is how the objects of the release are doing; nil when there are none, or they are not watched.
+	// Health is how the objects of the release are doing; nil when there are none, or they are not
+	// watched.
 	Health *Health `json:"health,omitempty"`
 	// Fights say which objects of the release something else deletes after each heal.
 	Fights []string `json:"fights,omitempty"`
-	// Parked: its run failed, or a Helm hook of it waits, and it goes on outside of the main queue (policy isolate).
+	// Parked: its run failed, or a Helm hook of it waits, and it continues outside of the main
+	// queue (policy isolate).
 	Parked bool `json:"parked,omitempty"`
 	// Waiting is what a run or delete waits for; nil for nothing.
 	Waiting *Wait `json:"waiting,omitempty"`
@@ -153,19 +156,21 @@ type ModuleStatus struct {
 	Failed    time.Time `json:"failed,omitzero"`
 }
 
-// Wait is what a run or delete waits for: the Job or Pod of a Helm hook that has not finished, or another module that is
-// not ready.
+// Wait is what a run or delete waits for: the Job or Pod of a Helm hook that has not finished, or
+// another module that is not ready.
 type Wait struct {
 	Module string `json:"module,omitempty"` // the other module; else Object is set
 	Object string `json:"object,omitempty"` // Kind namespace/name
-	// Pod is the one that decides, empty while there is none. State is a word such as Unschedulable, Message says more.
+	// Pod is the one that decides, empty while there is none. State is a reason such as
+	// Unschedulable, Message the details.
 	Pod     string `json:"pod,omitempty"`
 	State   string `json:"state,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Deleted: the object is that of an earlier run, and is being deleted before the hook is created again.
+	// Deleted: the object is that of an earlier run, and is being deleted before the hook is
+	// created again.
 	Deleted bool `json:"deleted,omitempty"`
-	// Since is when the Job or Pod was created, its deletion began, or the wait did. At Until this attempt ends, and the next one goes on
-	// waiting; zero: it has no end.
+	// Since is when the Job or Pod was created, its deletion began, or the wait did. At Until this
+	// attempt ends, and the next one continues to wait; zero: it has no end.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until,omitzero"`
 }
@@ -208,7 +213,7 @@ func (w Wait) String() string {
 type ModuleRun struct {
 	Began  time.Time        `json:"began"`
 	Causes []messages.Cause `json:"causes"`
-	// Release says what became of the release, empty while the run lasts.
+	// Release is what happened to the release, empty while the run lasts.
 	Release string `json:"release,omitempty"`
 	// Took is the time until it succeeded; 0 while it lasts.
 	Took time.Duration `json:"-"`
@@ -279,9 +284,10 @@ type ConvergeStatus struct {
 	// Began is when this reload began; the first one includes the start-up.
 	Began   time.Time `json:"began,omitzero"`
 	Enabled []string  `json:"enabledModules"`
-	// Off says of each module that is not enabled, or is switched off, which rule decided it. It is not changed.
+	// Off is, for each module that is not enabled or is switched off, the rule that decided it. It
+	// is not changed.
 	Off map[string]string `json:"off,omitempty"`
-	// On says of each module that is enabled which rule decided it. It is not changed.
+	// On is, for each enabled module, the rule that decided it. It is not changed.
 	On map[string]string `json:"on,omitempty"`
 	// Problems are what is wrong on disk, by module or GlobalHooks. It is not changed.
 	Problems map[string][]string `json:"problems,omitempty"`
@@ -335,7 +341,8 @@ func (s ConvergeStatus) String() string {
 	return text
 }
 
-// AboutSecret begins a refusal of the Secret with values, where that of the ConfigMap stands, too.
+// AboutSecret begins a refusal of the Secret with values, where refusals of the ConfigMap are shown
+// as well.
 const AboutSecret = "the Secret with values: "
 
 // ConfigStatus is what config publishes about itself.
@@ -362,7 +369,8 @@ func (s ConfigStatus) String() string {
 	return "resourceVersion " + s.Revision
 }
 
-// Notice is the sentence for people while the ConfigMap or the Secret with values is not in force; empty when it is.
+// Notice is the sentence for people while the ConfigMap or the Secret with values is not in force;
+// empty when it is.
 func (s ConfigStatus) Notice() string {
 	what, why := "The ConfigMap", s.Refused
 	if s.OnlySecret {
@@ -384,8 +392,8 @@ type MonitorsStatus struct {
 	Waiting int `json:"waitingRuns"`
 }
 
-// MonitorsReporter is a status that is made when it is looked at, because watches change
-// without a message.
+// MonitorsReporter is a status that is computed when it is read, because watches change without a
+// message.
 type MonitorsReporter interface{ Monitors() MonitorsStatus }
 
 // complete counts the bindings whose snapshots are what the cluster has.
@@ -429,7 +437,8 @@ func (s MonitorsStatus) String() string {
 	return text
 }
 
-// BindingProblem says why the snapshot is not what the cluster has and what to do about that, or empty: a first list that is on its way is none.
+// BindingProblem returns why the snapshot is not what the cluster has and what to do about it, or
+// "": a first list that is not finished yet is no problem.
 func BindingProblem(b messages.BindingState) string {
 	if b.Phase == "complete" || b.Phase == "syncing" && b.Message == "" {
 		return ""
@@ -477,12 +486,12 @@ type HealerStatus struct {
 	// Objects of all releases.
 	Objects int            `json:"objects"`
 	Watches []ReleaseWatch `json:"watches"`
-	// Ailing are modules whose releases lack objects that Helm did not apply again yet.
+	// Ailing are modules whose releases lack objects that Helm has not applied again yet.
 	Ailing []string `json:"ailing,omitempty"`
 }
 
-// HealerReporter is a status that is made when it is looked at, because watches change
-// without a message.
+// HealerReporter is a status that is computed when it is read, because watches change without a
+// message.
 type HealerReporter interface{ Healer() HealerStatus }
 
 // String implements fmt.Stringer.
