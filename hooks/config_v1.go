@@ -132,7 +132,8 @@ func readResynchronization(p place) time.Duration {
 	return period
 }
 
-// readNamespaces gives a selector on labels of namespaces precedence over their names (C15).
+// readNamespaces reads the namespaces of a binding. A selector on their labels takes precedence
+// over their names (C15).
 func readNamespaces(p place, selection *Selection) {
 	matchNames := p.at("nameSelector").at("matchNames")
 	selection.NamespaceLabels = labelSelector(p.at("labelSelector"), "operator")

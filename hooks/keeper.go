@@ -61,7 +61,7 @@ func StartKeeper(log *slog.Logger, open *os.File, env []string, program string, 
 	if open != nil {
 		cmd.ExtraFiles = []*os.File{open}
 	}
-	cmd.Env = append([]string{}, env...) // never nil, which stands for ours: it may be looked into for long
+	cmd.Env = append([]string{}, env...) // never nil, which means ours: it could be read as long as the Keeper runs
 	cmd.Stderr = os.Stderr               // where the operator writes its log
 	// A signal to the operator's group, as a terminal sends it, is not for the keeper.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

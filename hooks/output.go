@@ -28,7 +28,7 @@ const (
 type lineLog struct {
 	log       *slog.Logger
 	proxyJSON bool
-	hide      func(string) string // gives a text without known secrets; nil when there are none
+	hide      func(string) string // returns a text without known secrets; nil when there are none
 	pending   []byte              // the line that has no end yet
 	tail      []byte              // the end of everything
 }

@@ -44,8 +44,8 @@ type Options struct {
 	Chroot         string        // root directory of hooks and scripts, which must lie below it, as TmpDir; "" means none
 	May            func() error  // asked before each run of a hook or enabled script; its error refuses it. nil means always
 	Keeper         *Keeper       // kills what runs when this process cannot any more; nil means none
-	// Hide gives a text without known secrets: what a hook printed is cut after that. The log hides
-	// them itself. nil hides none.
+	// Hide returns a text without known secrets. What a hook printed is cut after that; the log
+	// hides them itself. nil hides none.
 	Hide func(string) string
 }
 

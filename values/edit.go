@@ -212,7 +212,7 @@ func isNothing(node *yaml.Node) bool {
 // Dotted writes a path as users write it: someModule.a["odd key"].
 func Dotted(path []string) string { return dotted(nil, path) }
 
-// MaskAt gives the value at a path with everything hidden that looks like a secret, also by a key
+// MaskAt returns the value at a path with everything hidden that looks like a secret, also by a key
 // on the way to it (D38).
 func MaskAt(path []string, value any) any {
 	return Mask(value, slices.ContainsFunc(path, looksSecret))

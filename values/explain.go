@@ -280,7 +280,7 @@ func (h history) explained(pattern pointer) []pointer {
 	for i, st := range h.stages {
 		if st.operation == nil {
 			eachLeaf(st.tree, nil, gone)
-		} else if i > 0 { // what an operation took away lies at its path or below it
+		} else if i > 0 { // what an operation removed was at its path or below it
 			if before, ok := lookup(h.stages[i-1].tree, st.path); ok {
 				eachLeaf(before, st.path, gone)
 			}

@@ -44,7 +44,7 @@ const (
 	maxNested = 20_000
 )
 
-// begin gives a checker for one check.
+// begin returns a checker for one check.
 func (c checker) begin() *checker {
 	c.steps = c.limit
 	return &c

@@ -25,8 +25,7 @@ type Operation struct {
 	by *Origin // of a saved operation
 }
 
-// operationJSON is the JSON form of an operation. Value is a pointer because null is a value, and
-// Path because the empty path must not be omitted.
+// operationJSON is the JSON form of an operation.
 type operationJSON struct {
 	Op    string           `json:"op"`
 	Path  *string          `json:"path"`

@@ -79,7 +79,7 @@ func (r replayer) with(tree any, path pointer, value any) any {
 }
 
 // withIndex inserts into a list if the path ends there, and descends otherwise. Lists are always
-// copied: they are short, and an insertion moves their elements anyway.
+// copied: an insertion moves their elements anyway.
 func (r replayer) withIndex(list []any, path pointer, value any) any {
 	index, ok := listIndex(path[0])
 	if len(path) == 1 && (ok || path[0] == appends) {
@@ -96,8 +96,8 @@ func (r replayer) withIndex(list []any, path pointer, value any) any {
 	return changed
 }
 
-// created makes the missing parents of a value. An element that can only be the first place of a
-// list makes a list, all others make maps.
+// created makes the missing parents of a value. "-" and "0" make lists, because they are the first
+// place of one, all other elements make maps.
 func created(path pointer, value any) any {
 	if len(path) == 0 {
 		return value

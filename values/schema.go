@@ -149,7 +149,7 @@ func compileDocument(translated any, text []byte) (*jsonschema.Schema, error) {
 func compileAs(draft *jsonschema.Draft, text []byte) (*jsonschema.Schema, error) {
 	compiler := jsonschema.NewCompiler()
 	compiler.Draft, compiler.AssertFormat, compiler.Formats = draft, true, formats()
-	// By default the compiler would open files and URLs that a $ref names.
+	// By default the compiler would open files that a $ref names.
 	compiler.LoadURL = func(url string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("$ref %s leaves the file", url)
 	}

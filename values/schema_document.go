@@ -123,7 +123,7 @@ func length(v any) int {
 
 // collect returns a place and all others that apply to the same value: all of them, or only those
 // that always apply. A place that is reached in several ways counts once; one that is reached from
-// itself is an error, because no value would ever be checked completely.
+// itself is an error, because a check of a value would never end.
 func (d schemaDocument) collect(start string, onlyAlways bool) ([]place, error) {
 	var (
 		found []place

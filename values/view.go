@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Hidden stands for a value that looks like a secret (D38).
+// Hidden replaces a value that looks like a secret (D38).
 const Hidden = "***"
 
 // View is a section as people are shown it.
