@@ -203,8 +203,7 @@ func splice(text string, path pointer, e Edit) (string, error) {
 	return s.walk(spot{node: document.Content[0], indent: -1}, path, e)
 }
 
-// isNothing reports whether a node has no text of its own, as the null value of "key:". Its
-// position is where a value could stand.
+// isNothing reports whether a node has no text of its own, as the null value of "key:".
 func isNothing(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.Value == "" && node.Style == 0 && node.Anchor == ""
 }

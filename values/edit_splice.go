@@ -310,7 +310,7 @@ func fitsLine(value any) bool {
 // the old value, survive.
 func (s *splicer) replace(p spot, value any) (string, error) {
 	at, end := s.start(p.node), s.end(p)
-	// An empty node begins at its key or dash; the new value goes after the colon.
+	// A new value goes after the colon, wherever the library places an empty node.
 	if isNothing(p.node) {
 		at = end
 	}

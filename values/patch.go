@@ -27,25 +27,22 @@ type Operation struct {
 
 // operationJSON is the JSON form of an operation.
 type operationJSON struct {
-	Op    string           `json:"op"`
-	Path  *string          `json:"path"`
-	From  *string          `json:"from,omitempty"`
-	Value *json.RawMessage `json:"value,omitempty"`
+	Op    string          `json:"op"`
+	Path  string          `json:"path"`
+	From  string          `json:"from,omitempty"`
+	Value json.RawMessage `json:"value,omitempty"`
 }
 
 // MarshalJSON writes the operation as RFC 6902 requires. The library that executes patches
 // (execute) reads this form.
 func (o Operation) MarshalJSON() ([]byte, error) {
-	out := operationJSON{Op: o.Op, Path: &o.Path}
-	if o.From != "" {
-		out.From = &o.From
-	}
+	out := operationJSON{Op: o.Op, Path: o.Path, From: o.From}
 	if o.HasValue {
 		value, err := JSON(o.Value)
 		if err != nil {
 			return nil, fmt.Errorf("patch operation %s: %w", o, err)
 		}
-		out.Value = (*json.RawMessage)(&value)
+		out.Value = value
 	}
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
