@@ -53,7 +53,7 @@ func CompileSchemas(config, values SchemaFile) (*Schemas, error) {
 		return nil, err
 	}
 	if configTree != nil && configTree[extendKey] != nil {
-		configErr = fmt.Errorf("schema %s: %s belongs into values.yaml; this file has nothing to extend", config.Path, extendKey)
+		configErr = fmt.Errorf("schema %s: %s belongs in values.yaml; this file has nothing to extend", config.Path, extendKey)
 	}
 	valuesTree, valuesErr = extend(values.Path, valuesTree, configTree)
 	if err := errors.Join(configErr, valuesErr); err != nil {

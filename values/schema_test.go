@@ -175,7 +175,7 @@ func TestBrokenSchemas(t *testing.T) {
 		{"x-required-for-helm is a number", "", "{properties: {a: {x-required-for-helm: 5}}}", []string{"/properties/a: x-required-for-helm must be a key or a list of keys"}},
 		{"x-extend of another file", "{}", "{x-extend: {schema: other.yaml}}", []string{"x-extend must be {schema: config-values.yaml}"}},
 		{"x-extend without the file", "", "{x-extend: {schema: config-values.yaml}}", []string{"there is no openapi/config-values.yaml"}},
-		{"x-extend in the wrong file", "{x-extend: {schema: config-values.yaml}}", "", []string{"belongs into values.yaml"}},
+		{"x-extend in the wrong file", "{x-extend: {schema: config-values.yaml}}", "", []string{"belongs in values.yaml"}},
 		{"duplicate keys", "a: 1\na: 2", "", []string{"line 2"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

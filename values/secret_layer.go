@@ -31,7 +31,7 @@ func (d Document) addSecret(key, text string) error {
 	_, isFlag := flagOwner(key)
 	_, isMaintenance := maintenanceOwner(key)
 	if isFlag || isMaintenance {
-		return errors.New("flags and maintenance modes belong into the ConfigMap; the Secret holds values only")
+		return errors.New("flags and maintenance modes belong in the ConfigMap; the Secret holds values only")
 	}
 	tree, err := ParseYAML([]byte(text))
 	if err != nil {

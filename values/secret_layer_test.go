@@ -55,8 +55,8 @@ func TestParseSecret(t *testing.T) {
 	wantError(t, err)
 	wantYAML(t, "sections", map[string]any(sections), "{global: {a: 1}, someModule: {b: 2}}")
 	for data, want := range map[string]string{
-		"someModuleEnabled=true":        "key someModuleEnabled of the Secret: flags and maintenance modes belong into the ConfigMap",
-		"someModuleMaintenance=x":       "key someModuleMaintenance of the Secret: flags and maintenance modes belong into the ConfigMap",
+		"someModuleEnabled=true":        "key someModuleEnabled of the Secret: flags and maintenance modes belong in the ConfigMap",
+		"someModuleMaintenance=x":       "key someModuleMaintenance of the Secret: flags and maintenance modes belong in the ConfigMap",
 		"someModule=false":              "must be a map or a list, is a single word; a module is switched by someModuleEnabled in the ConfigMap",
 		"someModule=planted":            "must be a map or a list, is a text",
 		"someModule=a: *planted":        "its content is not shown",

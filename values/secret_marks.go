@@ -185,7 +185,7 @@ func (m marked) element() marked {
 	return below
 }
 
-// stored reports whether a value belongs into the Secret as a whole: a marked one, or a list with a
+// stored reports whether a value belongs in the Secret as a whole: a marked one, or a list with a
 // marked part, because the layer above replaces lists as a whole.
 func (m marked) stored(value any) bool {
 	_, list := value.([]any)

@@ -155,7 +155,7 @@ func TestCheckWithSecret(t *testing.T) {
 		"stringData wins":     {"kind: Secret\nstringData: {dns: 'password: hunter2'}\ndata: {dns: eDogMQ==}\n", ""},
 		"only data":           {"dns: |\n  password: hunter2\n", ""},
 		"not valid":           {"dns: 'password: hunter2hunter2'\n", "dns.password: must have at most 9"},
-		"a flag":              {"dnsEnabled: 'true'\n", "key dnsEnabled of the Secret: flags and maintenance modes belong into the ConfigMap"},
+		"a flag":              {"dnsEnabled: 'true'\n", "key dnsEnabled of the Secret: flags and maintenance modes belong in the ConfigMap"},
 		"another kind":        {"kind: ConfigMap\ndata: {dns: 'password: hunter2'}\n", "secret.yaml: kind is ConfigMap, not Secret"},
 		"no base64":           {"kind: Secret\ndata: {dns: '!hunter2'}\n", "secret.yaml: it is no manifest of a Secret"},
 		"the list of another": {"- hunter2\n", "secret.yaml: it must be the manifest of a Secret"},
