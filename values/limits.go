@@ -21,7 +21,7 @@ const (
 	maxDigits = 1000
 	// maxDepth bounds how deep lists and maps are nested: functions of this package recurse along
 	// them, and so do templates.
-	maxDepth = 100 // lists and maps inside of each other
+	maxDepth = 100
 	// maxOperations bounds a patch: each can move all elements of a list, or look at all operations
 	// before it.
 	maxOperations = 20_000

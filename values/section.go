@@ -186,8 +186,8 @@ func (s *Section) Patch(p Patch, by Origin) (*Section, error) {
 
 // PatchConfig applies a config patch to the section of ConfigMap and Secret, starting from an empty
 // one when there is none (D24). The schema decides what changes in the Secret and what in the
-// ConfigMap (D41). The patch must fit exactly (D21). Its origin is kept as long as the section
-// exists. The caller writes the result to the cluster.
+// ConfigMap (D41). The patch must fit exactly (D21). Sections that are made from the result keep
+// its origin. The caller writes the result to the cluster.
 func (s *Section) PatchConfig(p Patch, by Origin) (*Section, error) {
 	patched, operations, err := apply(s.key, s.Config(), p)
 	if err != nil {
