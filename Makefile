@@ -139,7 +139,7 @@ quick: format vet-changed ## in seconds: format, vet of what changed, all tests 
 
 # go test begins packages in the order of the command line. The longest come first: one that is
 # left over at the end keeps a single processor busy.
-LONGEST := ./cmd/e2e ./kube ./actors ./helm ./examples ./testkit/devclustertest ./actors/scenario ./cmd/lint ./values ./hooks
+LONGEST := ./cmd/e2e ./examples ./helm ./actors ./kube ./testkit/devclustertest ./actors/scenario ./cmd/lint ./values ./hooks
 
 # So many packages at a time, on two processors too: most of them wait for an API server, for hooks or
 # for a timer, and leave a processor idle.

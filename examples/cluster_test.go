@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -35,6 +36,9 @@ const (
 // helmVariable makes this test binary the program helm. It holds values to set besides those of the command.
 const helmVariable = "ADDON_OPERATOR_EXAMPLES_HELM"
 
+// together is the number of tests at a time: all of them, because each but TestIntoACluster waits for its turn (alone).
+const together = "32"
+
 func TestMain(m *testing.M) {
 	if more, ok := os.LookupEnv(helmVariable); ok {
 		if err := helm(os.Args[1:], more); err != nil {
@@ -43,6 +47,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	flag.Parse()
+	_ = flag.Set("test.parallel", together) // the flag exists in every test binary
 	os.Exit(m.Run())
 }
 
@@ -284,6 +290,7 @@ func freePort(t *testing.T) string {
 
 // Who follows the pages into a cluster has the modules there, with the rights that were granted and no others.
 func TestIntoACluster(t *testing.T) {
+	t.Parallel()
 	t.Run("by the README", func(t *testing.T) {
 		t.Parallel() // both wait for a minute: without watches the operator asks for objects so often
 		s := newStranger(t)

@@ -152,6 +152,7 @@ func (t *terminal) step(s step, prints string) {
 
 // Who pastes the README's first five minutes sees what it promises.
 func TestReadmeIsPlayed(t *testing.T) {
+	alone(t)
 	p := begin(t)
 	p.expect("Ctrl-C ends the operator and the cluster")
 	root, err := filepath.Abs("..")
@@ -171,6 +172,7 @@ func TestReadmeIsPlayed(t *testing.T) {
 
 // A module of one's own, made with the README's commands, becomes a release.
 func TestOwnModuleIsPlayed(t *testing.T) {
+	alone(t)
 	home := t.TempDir()
 	files, last, found := strings.Cut(steps(t, readme, ownModule)[0].commands, "MODULES_DIR=")
 	if last != "~/add-ons/modules make run\n" || !found {
@@ -187,6 +189,7 @@ func TestOwnModuleIsPlayed(t *testing.T) {
 
 // What make run prints to try next works by copy and paste, also in another namespace.
 func TestNextStepsArePlayed(t *testing.T) {
+	alone(t)
 	p := begin(t, "NAMESPACE=elsewhere")
 	p.expect("Ctrl-C ends the operator and the cluster")
 	_, next, _ := strings.Cut(p.text(), "== what to try next")
@@ -207,6 +210,7 @@ func TestNextStepsArePlayed(t *testing.T) {
 
 // Who pastes docs/getting-started.md gets a module, and sees what the page promises.
 func TestGettingStartedIsPlayed(t *testing.T) {
+	alone(t)
 	home := t.TempDir()
 	dir := filepath.Join(home, "hello")
 	section := func(heading string) []step { return steps(t, firstHour, heading) }

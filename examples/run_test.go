@@ -41,6 +41,18 @@ var built = sync.OnceValue(func() error {
 	return nil
 })
 
+// ports belongs to the test that runs the script: the operator of make run listens on fixed ports.
+var ports sync.Mutex //nolint:gochecknoglobals // they belong to this machine, not to a value
+
+// alone lets a test run next to TestIntoACluster, which waits for minutes and uses ports of its own, but next to no
+// other test that runs the script.
+func alone(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	ports.Lock()
+	t.Cleanup(ports.Unlock)
+}
+
 // begin starts the script with these environment variables, NAME=VALUE, in a process group
 // of its own, as a terminal would.
 func begin(t *testing.T, environment ...string) *play {
@@ -169,6 +181,7 @@ func (p *play) processes() []string {
 // What a newcomer sees: a cluster in memory, the line for a second terminal before the first
 // converge, the releases, and a clean end.
 func TestRunOfTheExamples(t *testing.T) {
+	alone(t)
 	p := begin(t, "RUN_ONCE=1", "BUILT=")
 	p.ends(0)
 	text := p.text()
@@ -194,6 +207,7 @@ func TestRunOfTheExamples(t *testing.T) {
 
 // Ctrl-C while Go compiles, and while the operator runs, ends everything in order.
 func TestInterrupts(t *testing.T) {
+	alone(t)
 	t.Run("during the build", func(t *testing.T) {
 		bin := t.TempDir()
 		slow := "#!/usr/bin/env bash\nif [[ $1 == list ]]; then printf '%s\\n' a b c d; exit; fi\necho example.com/a >&2\necho example.com/b >&2\nexec sleep 1000\n"
@@ -233,6 +247,7 @@ func TestInterrupts(t *testing.T) {
 // A module that is broken does not withhold the line for the second terminal, and modules of
 // somebody else come without the global hooks of the examples.
 func TestRunOfABrokenModule(t *testing.T) {
+	alone(t)
 	modules := filepath.Join(t.TempDir(), "modules")
 	for path, text := range map[string]string{
 		"values.yaml":                     "helloEnabled: true\n",
@@ -255,6 +270,7 @@ func TestRunOfABrokenModule(t *testing.T) {
 
 // VIEW=1: the command dev is the operator; without a terminal it prints lines.
 func TestRunWithAView(t *testing.T) {
+	alone(t)
 	p := begin(t, "VIEW=1")
 	p.expect("against context memory, https://127.0.0.1:")
 	p.expect("the first converge is over")
@@ -264,6 +280,7 @@ func TestRunWithAView(t *testing.T) {
 }
 
 func TestTakenPortIsNamed(t *testing.T) {
+	alone(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:9650")
 	if err != nil {
 		t.Logf("port 9650 is taken by another program already: %v", err)
@@ -288,6 +305,7 @@ func TestTakenPortIsNamed(t *testing.T) {
 
 // A second run with the same directory is refused before it writes there, and one of its own works.
 func TestSecondRunIsRefused(t *testing.T) {
+	alone(t)
 	first := begin(t)
 	first.expect("Ctrl-C ends the operator and the cluster")
 	kubeconfig, err := os.ReadFile(filepath.Join(first.dir, "memory", "kubeconfig"))
@@ -310,6 +328,7 @@ func TestSecondRunIsRefused(t *testing.T) {
 
 // CLUSTER=mine writes nothing before somebody has agreed, and a namespace of its own is used.
 func TestRunInTheCurrentCluster(t *testing.T) {
+	alone(t)
 	cluster := begin(t) // plays the part of somebody's cluster
 	cluster.expect("Ctrl-C ends the operator and the cluster")
 	kubeconfig := "KUBECONFIG=" + filepath.Join(cluster.dir, "memory", "kubeconfig")
@@ -330,6 +349,7 @@ func TestRunInTheCurrentCluster(t *testing.T) {
 }
 
 func TestUnknownClusterIsRefused(t *testing.T) {
+	alone(t)
 	p := begin(t, "CLUSTER=kind")
 	p.ends(1)
 	if !strings.Contains(p.text(), "use memory, real or mine") {
