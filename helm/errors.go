@@ -10,8 +10,9 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
-	"sort"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"helm.sh/helm/v3/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -89,7 +90,8 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 		failure, masks = op.transport.failed(), op.secrets()
 	}
 	kind := kindOf(ctx, err, failure)
-	text := shorten(mask(strings.ReplaceAll(err.Error(), "\n", "; "), masks))
+	// Masks come first: a secret of several lines has its line breaks only in the original text.
+	text := shorten(strings.ReplaceAll(mask(err.Error(), masks), "\n", "; "))
 	advice := adviceFor(kind, text)
 	if op != nil && kind == Invalid {
 		if served := servedIn(op.home.kinds, text); served != "" {
@@ -291,11 +293,11 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:head], "") + " […] " + strings.ToValidUTF8(text[tail:], "")
 }
 
-// mask replaces secret texts by stars. Longer ones go first, so that a secret
-// that contains another one disappears as a whole.
+// mask replaces secret texts by stars. Longer ones go first, so that a secret that contains another
+// one disappears as a whole. The slice is not changed: the goroutine of an observer shares it.
 func mask(text string, secrets []string) string {
-	sort.Slice(secrets, func(a, b int) bool { return len(secrets[a]) > len(secrets[b]) })
-	for _, s := range secrets {
+	longest := func(a, b string) int { return cmp.Compare(len(b), len(a)) }
+	for _, s := range slices.SortedFunc(slices.Values(secrets), longest) {
 		text = strings.ReplaceAll(text, s, "***")
 	}
 	return text
@@ -305,13 +307,18 @@ func mask(text string, secrets []string) string {
 // "yes" would destroy the message and hide nothing.
 const minSecret = 4
 
-// secretTexts collects the values of Secrets in a manifest, as written and
-// decoded.
+// secretTexts collects the values of Secrets in a manifest, as written and decoded. A text of
+// several lines is collected as the API server quotes it, too. Space at the ends is no part of a
+// secret: a password that was encoded with its line break is shown without it.
 func secretTexts(objects []*unstructured.Unstructured) []string {
 	var out []string
 	add := func(s string) {
-		if len(s) >= minSecret {
-			out = append(out, s)
+		if s = strings.TrimSpace(s); len(s) < minSecret {
+			return
+		}
+		out = append(out, s)
+		if quoted := strconv.Quote(s); utf8.ValidString(s) && quoted != `"`+s+`"` {
+			out = append(out, quoted[1:len(quoted)-1])
 		}
 	}
 	for _, o := range objects {

@@ -102,6 +102,32 @@ data: {a: public}
 	}
 }
 
+// A secret of several lines is masked where its line breaks are, where they are quoted, and without the last one.
+func TestSecretTextsOfSeveralLines(t *testing.T) {
+	objects, err := manifest.Parse(`
+kind: Secret
+apiVersion: v1
+data: {word: aHVudGVyMgo=}
+stringData:
+  key: |
+    BEGIN KEY
+    MIIEow
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := offline(t, newOffline(t))
+	op.cluster = &cluster{op: op, builder: &builder{secrets: secretTexts(objects)}}
+	cause := fmt.Errorf("denied: %s; %q; %s", "BEGIN KEY\nMIIEow", "BEGIN KEY\nMIIEow", "hunter2")
+	text := classify(t.Context(), "m", op, cause).Error()
+	if want := `release m: denied: ***; "***"; ***`; text != want {
+		t.Errorf("error = %s, want %s", text, want)
+	}
+	if got := shortMessage("denied:\nBEGIN KEY\nMIIEow", op.secrets()); got != "denied: ***" {
+		t.Errorf("message of a Pod = %q", got)
+	}
+}
+
 // Refusals are remembered until the write succeeds after all.
 func TestTransportJudge(t *testing.T) {
 	tests := []struct {

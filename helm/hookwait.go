@@ -285,7 +285,7 @@ func podState(p *corev1.Pod) (state, message string, stuck bool) {
 
 // shortMessage is one line of a message without secrets of the chart.
 func shortMessage(text string, secrets []string) string {
-	text = mask(strings.Join(strings.Fields(text), " "), slices.Clone(secrets))
+	text = strings.Join(strings.Fields(mask(text, secrets)), " ")
 	if len(text) > maxPodMessage {
 		text = strings.ToValidUTF8(text[:maxPodMessage], "") + "…"
 	}
