@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"slices"
@@ -289,12 +290,16 @@ func (r *readers) parse(ch *chart.Chart, dir string) {
 
 // tpl reports whether a template executes texts.
 func (r *readers) tpl() bool {
-	return r.named.tpl || slices.ContainsFunc(slices.Collect(maps.Values(r.own)), func(t *templates) bool { return t.tpl })
+	return r.any(func(t *templates) bool { return t.tpl })
+}
+
+func (r *readers) any(is func(*templates) bool) bool {
+	return is(r.named) || slices.ContainsFunc(slices.Collect(maps.Values(r.own)), is)
 }
 
 // foreign reports whether charts may execute each other's files.
 func (r *readers) foreign() bool {
-	return r.named.foreign || slices.ContainsFunc(slices.Collect(maps.Values(r.own)), func(t *templates) bool { return t.foreign })
+	return r.any(func(t *templates) bool { return t.foreign })
 }
 
 // all is what is read of the values of a chart: by its templates, by those of its subcharts in
@@ -373,11 +378,11 @@ func (r *readers) sum(ch *chart.Chart, everywhere, into *reads, at []string) {
 			}
 		}
 		if len(d.ImportValues) > 0 {
-			into.add(append(slices.Clip(at), sectionOf(d))...)
+			into.add(append(slices.Clip(at), cmp.Or(d.Alias, d.Name))...)
 		}
 	}
 	for _, sub := range ch.Dependencies() {
-		for _, section := range sections(ch, sub) {
+		for _, section := range Sections(ch, sub) {
 			r.sum(sub, everywhere, into, append(slices.Clip(at), section))
 		}
 	}
@@ -394,19 +399,13 @@ func (r *readers) globalOf(ch *chart.Chart, everywhere, into *reads) {
 	}
 }
 
-func sectionOf(d *chart.Dependency) string {
-	if d.Alias != "" {
-		return d.Alias
-	}
-	return d.Name
-}
-
-// sections are the names under which a chart has the values of a subchart.
-func sections(ch, sub *chart.Chart) []string {
+// Sections are the keys under which a chart has the values of a subchart: one for each alias in
+// Chart.yaml, and the name of the subchart when Chart.yaml does not declare it.
+func Sections(ch, sub *chart.Chart) []string {
 	var names []string
 	for _, d := range ch.Metadata.Dependencies {
 		if d != nil && d.Name == sub.Name() {
-			names = append(names, sectionOf(d))
+			names = append(names, cmp.Or(d.Alias, d.Name))
 		}
 	}
 	if len(names) == 0 {

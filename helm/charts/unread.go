@@ -38,7 +38,7 @@ func (c *Chart) Unread(section any, merged map[string]any) []Unread {
 	}
 	if !c.inner {
 		for _, sub := range c.chart.Dependencies() {
-			for _, name := range sections(c.chart, sub) {
+			for _, name := range Sections(c.chart, sub) {
 				if own, ok := c.chart.Values[name]; ok && name != key {
 					u.walk(top, u.known, own, []string{name})
 				}
@@ -141,7 +141,7 @@ func (c *Chart) missesSection(u *unread, top *reads, section any) bool {
 	hint := "no template reads .Values." + key
 	if len(c.chart.Dependencies()) > 0 {
 		sub := c.chart.Dependencies()[0]
-		hint = fmt.Sprintf("the subchart %s gets the section %s, which only a values.yaml can have"+way, sub.Name(), sections(c.chart, sub)[0], key)
+		hint = fmt.Sprintf("the subchart %s gets the section %s, which only a values.yaml can have"+way, sub.Name(), Sections(c.chart, sub)[0], key)
 	}
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		if top.below[field] != nil && field != "global" && field != "tags" {
@@ -171,7 +171,7 @@ func defaultsOf(ch *chart.Chart) map[string]any { return laid(defaultsBelow(ch),
 func defaultsBelow(ch *chart.Chart) map[string]any {
 	all := map[string]any{}
 	for _, sub := range ch.Dependencies() {
-		for _, name := range sections(ch, sub) {
+		for _, name := range Sections(ch, sub) {
 			all[name] = defaultsOf(sub)
 		}
 	}

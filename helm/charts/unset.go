@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -107,18 +108,10 @@ func (u *unset) pipe(n *parse.PipeNode, asked [][]string) {
 		}
 		next, there := fields[step]
 		if !there && i == len(at)-1 {
-			u.found = append(u.found, unsetAt{at, keysOf(fields), node.String(), node.Position()})
+			u.found = append(u.found, unsetAt{at, slices.Sorted(maps.Keys(fields)), node.String(), node.Position()})
 		}
 		here = next
 	}
-}
-
-func keysOf(fields map[string]any) (keys []string) {
-	for key := range fields {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // chainsIn are the paths that a pipe mentions.

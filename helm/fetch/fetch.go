@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,23 +106,10 @@ func (c *Chart) read(dir string) error {
 	c.Metadata, c.Values, c.Schema = loaded.Metadata, loaded.Values, loaded.Schema
 	c.Name, c.Version = loaded.Metadata.Name, loaded.Metadata.Version
 	for _, sub := range loaded.Dependencies() {
-		c.Subcharts = append(c.Subcharts, sectionsOf(loaded, sub)...)
+		c.Subcharts = append(c.Subcharts, charts.Sections(loaded, sub)...)
 	}
 	c.All = defaults(loaded)
 	return nil
-}
-
-// sectionsOf are the keys of the values of a subchart, one for each alias.
-func sectionsOf(parent, sub *chart.Chart) (keys []string) {
-	for _, d := range parent.Metadata.Dependencies {
-		if d != nil && d.Name == sub.Name() {
-			keys = append(keys, cmp.Or(d.Alias, d.Name))
-		}
-	}
-	if keys == nil {
-		keys = []string{sub.Name()}
-	}
-	return keys
 }
 
 // defaults are those of a chart over those of its subcharts, as Helm merges them.
@@ -133,7 +119,7 @@ func defaults(c *chart.Chart) map[string]any {
 		all = runtime.DeepCopyJSON(c.Values)
 	}
 	for _, sub := range c.Dependencies() {
-		for _, key := range sectionsOf(c, sub) {
+		for _, key := range charts.Sections(c, sub) {
 			own, _ := all[key].(map[string]any)
 			if own == nil {
 				own = map[string]any{}

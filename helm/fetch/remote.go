@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -46,7 +47,7 @@ func (f *fetcher) entryOf(address string) *repo.Entry {
 // named is a repository by the name that 'helm repo add' gave it.
 func (f *fetcher) named(name string) (*repo.Entry, error) {
 	known, err := repo.LoadFile(f.settings.RepositoryConfig)
-	if err != nil && !os.IsNotExist(rootCause(err)) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	if known != nil {
@@ -55,16 +56,6 @@ func (f *fetcher) named(name string) (*repo.Entry, error) {
 		}
 	}
 	return nil, fmt.Errorf("there is no repository %s: 'helm repo add %s URL', or give its URL with --repo", name, name)
-}
-
-func rootCause(err error) error {
-	for {
-		below := errors.Unwrap(err)
-		if below == nil {
-			return err
-		}
-		err = below
-	}
 }
 
 // overlaid is an entry with what the request says.
@@ -217,6 +208,8 @@ func hostOf(address string) string {
 	return u.Host
 }
 
+// sameHost decides whether a download gets the credentials of a repository. The scheme counts:
+// otherwise an index read by HTTPS could lead a password to the same host without TLS.
 func sameHost(a, b string) bool {
 	x, err1 := url.Parse(a)
 	y, err2 := url.Parse(b)
