@@ -4,11 +4,13 @@ package dryrun
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -233,9 +235,9 @@ func (r *Objects) Note(c Change) {
 func (r *Objects) Changes() []Change {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := append([]Change(nil), r.changes...)
-	sortChanges(out)
-	return out
+	return slices.SortedFunc(slices.Values(r.changes), func(a, b Change) int {
+		return cmp.Or(cmp.Compare(a.Object.String(), b.Object.String()), cmp.Compare(a.Object.GVK.Group, b.Object.GVK.Group))
+	})
 }
 
 // Records is a transport that answers writes of release records as if they were stored. Reads go

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -278,12 +279,4 @@ func (f *Follower) list(ctx context.Context, m *meta.RESTMapping, each func(*uns
 	}
 }
 
-func compareNames(a, b types.NamespacedName) int {
-	switch {
-	case a.String() < b.String():
-		return -1
-	case a.String() > b.String():
-		return 1
-	}
-	return 0
-}
+func compareNames(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }
