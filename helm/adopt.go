@@ -10,7 +10,6 @@ import (
 
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"addon-operator/helm/manifest"
@@ -119,7 +118,6 @@ func (n *adoption) objectsAs(rel *release.Release) (objectSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })
 	found, err := sortFiles(files)
 	if err != nil {
 		return nil, err
@@ -270,20 +268,14 @@ func (n *adoption) adopt() (outcome Outcome, err error) {
 // change changes labels or annotations of the newest record and leaves the rest as it is. A record
 // that was written since it was read is errTaken.
 func (s *store) change(r Revision, change func(*metav1.ObjectMeta)) error {
-	record, err := s.objects.Get(s.ctx, r.secret, metav1.GetOptions{})
+	record, err := s.fetch(r)
 	if err != nil {
-		return fmt.Errorf("read release record %s: %w", r.secret, err)
-	}
-	if record.ResourceVersion != r.resourceVersion {
-		return fmt.Errorf("read release record %s: %w", r.secret, errTaken)
+		return err
 	}
 	change(&record.ObjectMeta)
-	updated, err := s.objects.Update(s.ctx, record, metav1.UpdateOptions{})
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return fmt.Errorf("update release record %s: %w", r.secret, errTaken)
-	}
+	updated, err := s.update(record)
 	if err != nil {
-		return fmt.Errorf("update release record %s: %w", r.secret, err)
+		return err
 	}
 	_, revision, err := revisionOf(&updated.ObjectMeta)
 	if err != nil {

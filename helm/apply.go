@@ -115,9 +115,6 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 
 // prepare loads, renders and checks.
 func (h *home) prepare(ctx context.Context, m Module) (*apply, error) {
-	if m.Values == nil {
-		m.Values = map[string]any{}
-	}
 	op, err := h.begin(ctx, m.Name)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -103,4 +104,28 @@ func secretFrom(stored *corev1.ConfigMap, err error) (*corev1.Secret, error) {
 		return nil, err
 	}
 	return &corev1.Secret{ObjectMeta: stored.ObjectMeta, Data: map[string][]byte{recordKey: []byte(stored.Data[recordKey])}}, nil
+}
+
+// fetch reads the record of a revision; errTaken if it is not the version that the state lists.
+func (s *store) fetch(r Revision) (*corev1.Secret, error) {
+	record, err := s.objects.Get(s.ctx, r.secret, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && record.ResourceVersion != r.resourceVersion {
+		err = errTaken
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read release record %s: %w", r.secret, err)
+	}
+	return record, nil
+}
+
+// update writes a record over the version that it carries; errTaken if that is not the current one.
+func (s *store) update(record *corev1.Secret) (*corev1.Secret, error) {
+	updated, err := s.objects.Update(s.ctx, record, metav1.UpdateOptions{})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		err = errTaken
+	}
+	if err != nil {
+		return nil, fmt.Errorf("update release record %s: %w", record.Name, err)
+	}
+	return updated, nil
 }

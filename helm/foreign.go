@@ -17,7 +17,9 @@ func (r *renderer) load(m *Module) (*charts.Chart, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.Values, err = loaded.Values(m.Values)
+	if m.Values, err = loaded.Values(m.Values); m.Values == nil {
+		m.Values = map[string]any{} // Helm writes into it
+	}
 	return loaded, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +28,7 @@ type Recorded struct {
 func (c *Client) Revisions(ctx context.Context, name string) ([]int, error) {
 	_, state, err := c.history(ctx, name)
 	var numbers []int
-	for _, r := range reversed(state.Revisions) {
+	for _, r := range slices.Backward(state.Revisions) {
 		numbers = append(numbers, r.Version)
 	}
 	return numbers, err
@@ -40,8 +41,8 @@ func (c *Client) History(ctx context.Context, name string, most int) (newest []R
 	if err != nil {
 		return nil, 0, err
 	}
-	all := reversed(state.Revisions)
-	for _, r := range all[:min(most, len(all))] {
+	all := state.Revisions
+	for _, r := range slices.Backward(all[max(0, len(all)-most):]) {
 		described, err := describe(ctx, home.objects, name, r)
 		switch {
 		case apierrors.IsNotFound(err): // a new revision has made it superfluous

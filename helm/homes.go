@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -312,7 +311,7 @@ func (h *homes) away(ctx context.Context) ([]string, error) {
 	maps.Copy(all, h.pointers)
 	h.mu.Unlock()
 	var found []string
-	for _, name := range slices.Sorted(maps.Keys(all)) {
+	for _, name := range sortedKeys(all) {
 		home, err := h.in(all[name])
 		if err != nil {
 			return nil, err

@@ -107,9 +107,9 @@ func (r *Record) read(s *store, last Revision) error {
 	if err != nil {
 		return err
 	}
-	object, err := s.objects.Get(s.ctx, last.secret, metav1.GetOptions{})
+	object, err := s.fetch(last)
 	if err != nil {
-		return fmt.Errorf("read release record %s: %w", last.secret, err)
+		return err
 	}
 	raw, err := unpackRecord(object.Data[recordKey])
 	if err != nil {
@@ -246,7 +246,7 @@ func writeIn(root *os.Root, f charts.File) error {
 // uninstalled. If not, only failed or interrupted installations are there, and the release may be
 // installed from the beginning (H9).
 func (s State) wasDeployed() bool {
-	for _, r := range reversed(s.Revisions) {
+	for _, r := range slices.Backward(s.Revisions) {
 		switch r.Status {
 		case release.StatusUninstalled:
 			return false

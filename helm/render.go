@@ -179,6 +179,7 @@ func (r *renderer) renderAs(op *operation, m Module, ch *charts.Chart, lookup *l
 	lookup.asked = kinds.NewAsked(op.capabilities, r.live.kinds.Unknown())
 	values["Capabilities"] = lookup.asked
 	files, err := engine.RenderWithClientProvider(use, values, lookup)
+	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })
 	if gvs := lookup.asked.Unanswered(); len(gvs) > 0 {
 		return nil, fmt.Errorf("the chart asks .Capabilities.APIVersions: %w", r.live.kinds.Reach(gvs[0].Group))
 	}
@@ -210,7 +211,6 @@ func valuesFor(m Module, ch *charts.Chart, use *chart.Chart, r chartutil.Release
 // digest sorts rendered files as Helm does, checks them, and sums them up with
 // the labels that will be set on their objects (H6, H10).
 func (r *renderer) digest(files map[string]string) (*rendered, error) {
-	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })
 	found, err := sortFiles(files)
 	if err != nil {
 		return nil, err

@@ -39,20 +39,15 @@ func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
 	if err != nil {
 		return nil, renderProblem(ctx, nil, m, err)
 	}
-	if m.Values == nil {
-		m.Values = map[string]any{}
-	}
 	files, err := home.renderer.renderFiles(op, m, loaded, &lookupClients{op: op})
 	if err != nil {
 		return nil, renderProblem(ctx, op, m, err)
 	}
-	maps.DeleteFunc(files, func(name, text string) bool {
-		return strings.HasSuffix(name, "NOTES.txt") || strings.TrimSpace(text) == ""
-	})
+	maps.DeleteFunc(files, func(_, text string) bool { return strings.TrimSpace(text) == "" })
 	found, err := sortFiles(files)
 	if err != nil { // one of them is broken, and no order is known
 		var all []Document
-		for _, name := range slices.Sorted(maps.Keys(files)) {
+		for _, name := range sortedKeys(files) {
 			all = append(all, document(name, files[name]))
 		}
 		return all, nil
@@ -124,7 +119,7 @@ func (c *Client) Deployed(ctx context.Context, name string, earlier int) (object
 	if err != nil {
 		return nil, 0, classify(ctx, name, op, err)
 	}
-	for _, r := range reversed(state.Revisions) {
+	for _, r := range slices.Backward(state.Revisions) {
 		if earlier != 0 && r.Version != earlier || earlier == 0 && r.Status != release.StatusDeployed {
 			continue
 		}

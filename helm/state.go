@@ -55,12 +55,17 @@ type State struct {
 // with.
 func (s State) surplus(limit int) []Revision {
 	var out []Revision
-	deployed := slices.IndexFunc(reversed(s.Revisions), func(r Revision) bool { return r.Status == release.StatusDeployed })
+	deployed := -1 // index of the newest one
+	for i, r := range s.Revisions {
+		if r.Status == release.StatusDeployed {
+			deployed = i
+		}
+	}
 	for i, r := range s.Revisions {
 		if limit == 0 || len(s.Revisions)-len(out) < limit {
 			break
 		}
-		if i != len(s.Revisions)-1-deployed || deployed < 0 {
+		if i != deployed {
 			out = append(out, r)
 		}
 	}
@@ -80,7 +85,7 @@ func (s State) Last() (Revision, bool) {
 // It is empty when the newest revision is deployed.
 func (s State) sinceDeployed() []Revision {
 	var out []Revision
-	for _, r := range reversed(s.Revisions) {
+	for _, r := range slices.Backward(s.Revisions) {
 		if r.Status == release.StatusDeployed && len(out) == 0 {
 			return nil
 		}
@@ -89,13 +94,6 @@ func (s State) sinceDeployed() []Revision {
 			break
 		}
 	}
-	return out
-}
-
-// reversed returns revisions newest first.
-func reversed(revisions []Revision) []Revision {
-	out := slices.Clone(revisions)
-	slices.Reverse(out)
 	return out
 }
 

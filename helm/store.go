@@ -204,12 +204,9 @@ func (s *store) write(key string, old Revision, rel *release.Release) error {
 	}
 	secret.Labels["modifiedAt"] = now()
 	secret.ResourceVersion = old.resourceVersion
-	updated, err := s.objects.Update(s.ctx, secret, metav1.UpdateOptions{})
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return fmt.Errorf("update release record %s: %w", key, errTaken)
-	}
+	updated, err := s.update(secret)
 	if err != nil {
-		return fmt.Errorf("update release record %s: %w", key, err)
+		return err
 	}
 	return s.keep(updated, rel)
 }
@@ -302,15 +299,9 @@ func (s *store) body(r Revision) (*release.Release, error) {
 	if rel, ok := s.bodies[r.secret]; ok {
 		return rel, nil
 	}
-	secret, err := s.objects.Get(s.ctx, r.secret, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("read release record %s: %w", r.secret, errTaken)
-	}
+	secret, err := s.fetch(r)
 	if err != nil {
-		return nil, fmt.Errorf("read release record %s: %w", r.secret, err)
-	}
-	if secret.ResourceVersion != r.resourceVersion {
-		return nil, fmt.Errorf("read release record %s: %w", r.secret, errTaken)
+		return nil, err
 	}
 	rel, err := decodeRelease(secret.Data[recordKey])
 	if err == nil && (rel.Name != s.state.Release || rel.Version != r.Version) {

@@ -263,7 +263,7 @@ func (k *cluster) owned(list kube.ResourceList) (kube.ResourceList, error) {
 // dropCorrupted removes newest records that cannot be read, until one can. When
 // none can, the objects of the release are unknown and stay.
 func (op *operation) dropCorrupted(s *store) error {
-	for _, r := range reversed(s.state.Revisions) {
+	for _, r := range slices.Backward(s.state.Revisions) { // Delete makes a new slice
 		_, err := s.body(r)
 		var corrupted *corruptedError
 		if !errors.As(err, &corrupted) {

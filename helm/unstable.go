@@ -180,7 +180,7 @@ func (r *renderer) unstable(op *operation, m Module, ch *charts.Chart, first *re
 	}
 	var where []string
 	for _, name := range sortedKeys(files) {
-		if line := firstDifference(files[name], third[name]); line > 0 && !strings.HasSuffix(name, "NOTES.txt") {
+		if line := firstDifference(files[name], third[name]); line > 0 {
 			text := fmt.Sprintf("%s, line %d of its output", name, line)
 			if found := culprit(ch.Copy(), name); found != "" {
 				text += " (" + found + ")"

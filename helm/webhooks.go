@@ -36,7 +36,7 @@ func (h *home) failedWebhook(ctx context.Context, text string) string {
 	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
 	defer cancel()
 	for _, kind := range []string{"Validating", "Mutating"} {
-		resource := map[string]string{"Validating": "validatingwebhookconfigurations", "Mutating": "mutatingwebhookconfigurations"}[kind]
+		resource := strings.ToLower(kind) + "webhookconfigurations"
 		list, err := h.dynamic.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: resource}).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			continue
