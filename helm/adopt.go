@@ -34,8 +34,8 @@ type adoption struct {
 	differs string // the end of a sentence: where it differs from that; or empty
 }
 
-// read understands the newest revision if another program has made it: an older operator, or
-// Helm.
+// read understands the newest revision if another program has made it: an older operator, or Helm.
+// It is called before each decision, and changes only the state in memory.
 func (n *adoption) read() error {
 	if err := n.readLegacyChecksum(); err != nil {
 		return err
@@ -84,7 +84,8 @@ func (n *adoption) recognise() error {
 
 // differsFrom names the first object in which a record differs from what its revision would be if
 // the module had made it; empty for none. In a release that never was ours, fields that the chart
-// renders differently each time may differ: two renders show which those are.
+// renders differently each time may differ: two renders show which those are. In one that was ours,
+// and in a chart that uses lookup, they may not.
 func (n *adoption) differsFrom(rel *release.Release) (string, error) {
 	if n.op.home.renderer.recorded(rel) == n.manifest.checksum {
 		return "", nil
@@ -158,8 +159,9 @@ func objectsIn(texts ...string) (objectSet, error) {
 	return all, nil
 }
 
-// difference names the first object of d that is equal neither to one nor to other, two renders of
-// the same chart.
+// difference names the first object, by name, in which d differs from two renders of the same
+// chart, one and other; empty for none. Where other has another number of objects of one name than
+// one, it does not count.
 func (d objectSet) difference(one, other objectSet) string {
 	names := slices.Collect(maps.Keys(d))
 	for o := range one {
@@ -189,8 +191,9 @@ func (d objectSet) difference(one, other objectSet) string {
 	return ""
 }
 
-// sameBut compares a value with one of two renders. Where the renders differ from each other, the
-// value may be anything of their type. path is that of the first difference.
+// sameBut compares a value with one of two renders. Where the renders differ from each other in a
+// scalar, the value may be anything of their type. path is that of the first difference, without
+// values, because they may be secrets.
 func sameBut(have, one, other any) (path string, same bool) {
 	switch want := one.(type) {
 	case map[string]any:
@@ -217,6 +220,7 @@ func sameBut(have, one, other any) (path string, same bool) {
 	return "", reflect.TypeOf(have) == reflect.TypeOf(one) && reflect.TypeOf(one) == reflect.TypeOf(other) && !reflect.DeepEqual(one, other) && isScalar(one)
 }
 
+// sameMaps is sameBut for maps. A key that only one side has is always a difference.
 func sameMaps(have, one, other map[string]any) (path string, same bool) {
 	keys := sortedKeys(one)
 	for _, key := range sortedKeys(have) {
@@ -290,7 +294,7 @@ func (s *store) change(r Revision, change func(*metav1.ObjectMeta)) error {
 // of the chart, or kept it in the values of the release (H6).
 func (n *adoption) readLegacyChecksum() error {
 	last, ok := n.store.state.Last()
-	if ok && last.Checksum == n.manifest.former {
+	if ok && last.Checksum == n.manifest.former { // the same manifest, counted with its tests
 		n.store.state.Revisions = replaceLast(n.store.state.Revisions, func(r *Revision) { r.Checksum = n.manifest.checksum })
 	}
 	if !ok || last.Status != release.StatusDeployed || last.labels[ChecksumLabel] != "" {

@@ -22,19 +22,19 @@ type Module struct {
 	Namespace string
 	Dir       string         // of the module; package charts knows where the chart lies in it (A20)
 	Values    map[string]any // its section and global, merged and validated; not changed
-	// Gone are objects that News reported since the last Apply. They are applied
-	// again even when they exist: who brought them back, or took the labels off
-	// them, may have changed more (H13).
+	// Gone are objects that News reported since the last Apply. They are applied again even when
+	// they exist: another client that created them again, or removed their labels, may have changed
+	// more (H13).
 	Gone []Object
-	// Began is called at the beginning of each operation of an Apply, and what it returns
-	// at its end; Optional.
+	// Began is called at the beginning of each operation of an Apply, and what it returns at its
+	// end. Optional.
 	Began func(Operation) (ended func(error))
 	// Writes is called before an object is written or deleted, also from several goroutines, and
 	// what it returns when that is over, with the resourceVersion of the object; it is empty when
 	// the object is gone or the write has failed. Optional.
 	Writes func(Object) (written func(version string))
-	// Drifted are objects that Drift reported: whatever the chart sets in them is
-	// put back.
+	// Drifted are objects that Drift reported: Apply sets all fields again that the chart sets,
+	// also in custom resources, for which Helm compares only manifests (operation.merge3).
 	Drifted []Object
 	// HookWaits is how to wait for Helm hooks.
 	HookWaits HookWaits
@@ -52,8 +52,8 @@ const (
 	Installed Action = "installed"
 	Upgraded  Action = "upgraded"
 	Skipped   Action = "skipped"
-	// Adopted is a release of Helm that is as the module wants it: its newest record got our labels, and nothing else
-	// was written.
+	// Adopted is a release of Helm that is as the module wants it: its newest record got our
+	// labels, and nothing else was written.
 	Adopted Action = "adopted"
 )
 
@@ -70,9 +70,10 @@ type Outcome struct {
 	// AppVersion is that in Chart.yaml, too.
 	AppVersion string
 	// Unstable says where the chart renders differently from the same inputs; empty when it does
-	// not, or no look was needed.
+	// not, or when it was not checked, because another reason decided.
 	Unstable string
-	// Again is when to try again what was skipped because of that; 0 is when something changes.
+	// Again is how long to wait before the next Apply of a release that was skipped because of
+	// that; 0: until something changes.
 	Again time.Duration
 }
 
@@ -98,6 +99,10 @@ func (c *Client) Apply(ctx context.Context, m Module) (Outcome, error) {
 	return outcome, err
 }
 
+// applyModule is Apply in the home that the module wants; a plan runs it in a home where nothing is
+// changed. The kinds of the objects are watched before anything is written, so that no deletion is
+// missed. Which objects the release should have (want) changes only when it has succeeded. The
+// apply is nil if the chart could not be rendered.
 func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, error) {
 	defer h.locks.lock(m.Name)()
 	a, err := h.prepare(ctx, m)
@@ -113,7 +118,8 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 	return a, outcome, classify(ctx, m.Name, a.op, err)
 }
 
-// prepare loads, renders and checks.
+// prepare loads and renders the chart of a module, for an apply that has read no state yet. The
+// caller holds the lock of the release, unless nothing is changed in the home.
 func (h *home) prepare(ctx context.Context, m Module) (*apply, error) {
 	op, err := h.begin(ctx, m.Name)
 	if err != nil {
@@ -141,7 +147,8 @@ func (h *home) template(ctx context.Context, op *operation, m *Module) (chart *c
 	return chart, manifest, nil
 }
 
-// target is what one operation brings to the cluster: a module as it is rendered, and the records of its release.
+// target is what one operation brings to the cluster: a module as it is rendered, and the records
+// of its release.
 type target struct {
 	op       *operation
 	module   Module
@@ -150,13 +157,14 @@ type target struct {
 	store    *store // over the state; the state is store.state
 }
 
-// apply is one run of Apply after its manifest is known.
+// apply is one run of Apply after its manifest is known. others and installer work on the same
+// target: a new state or manifest is in force for all three.
 type apply struct {
 	*target
 	others    adoption
 	installer installer
-	absent    []Object
-	surveyed  bool
+	absent    []Object // rendered objects that do not exist, or count as such (Module.Gone)
+	surveyed  bool     // the owners of all objects were checked, which holds for later steps, too
 }
 
 // run takes steps until the release is as it should be. A corrupted record is
@@ -204,7 +212,8 @@ func (a *apply) run() (Outcome, error) {
 	return Outcome{}, fmt.Errorf("the release does not settle after %d steps; remove its %s with the labels owner=helm,name=%s and try again", maxSteps, a.op.home.options.Driver.Resource().Resource, a.op.release)
 }
 
-// next decides what to do. Only what is rendered can be applied.
+// next decides what to do. A manifest that was recalled has only the names of objects, so before
+// anything is done the chart is rendered, and the decision is made again with that render.
 func (a *apply) next() (Step, string, error) {
 	if err := a.others.read(); err != nil {
 		return "", "", err
@@ -220,7 +229,8 @@ func (a *apply) next() (Step, string, error) {
 	return a.goOn(step, reason)
 }
 
-// check reads the state of the release.
+// check reads the state of the release. A manifest that was recalled for another record than the
+// newest one says nothing about that, so it is rendered.
 func (a *apply) check() (err error) {
 	ended := a.module.observed(CheckUpgrade)
 	defer func() { ended(err) }()
@@ -238,8 +248,8 @@ func (a *apply) check() (err error) {
 	return a.findAbsent()
 }
 
-// findAbsent looks for what the release lacks. A record that says enough already
-// makes it needless.
+// findAbsent looks for what the release lacks. If its newest revision is not deployed, the chart is
+// applied in any case, so nothing is read.
 func (a *apply) findAbsent() error {
 	if last, ok := a.store.state.Last(); !ok || last.Status != release.StatusDeployed {
 		return nil
@@ -279,8 +289,8 @@ func (a *apply) prepare(step Step) error {
 	return nil
 }
 
-// reachAll refuses to begin a step when the API of an object is away, of the
-// chart, or of one that has left it: the new record would not list that one any more.
+// reachAll refuses to begin a step when the API of an object does not answer: of one in the chart,
+// or of one that has left the chart, because the new record would not list it any more (P13).
 func (a *apply) reachAll() error {
 	if len(a.op.home.kinds.Away()) == 0 {
 		return nil
@@ -304,7 +314,7 @@ func (a *apply) reachAll() error {
 	return nil
 }
 
-// checkOwners refuses to take objects from another release.
+// checkOwners refuses to take objects from another release (Foreign), before anything is written.
 func (a *apply) checkOwners() error {
 	if a.surveyed {
 		return nil
@@ -323,7 +333,8 @@ func (a *apply) checkOwners() error {
 	return nil
 }
 
-// take takes one step. Only the last one has an outcome.
+// take takes one step. Only the last one has an outcome: its Action is empty for the others, after
+// which the state is another one and run decides again.
 func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	ended := a.module.observed(operationOf(step))
 	defer func() { ended(err) }()
@@ -336,7 +347,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	if err := a.prepare(step); err != nil {
 		return Outcome{}, err
 	}
-	if a.manifest.volatile {
+	if a.manifest.volatile { // Helm's render may find something else in the cluster than ours did
 		a.store.checksum = a.op.home.renderer.recorded
 	}
 	last, _ := a.store.state.Last()
@@ -367,13 +378,14 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	if err := a.op.waited(err); err != nil {
 		return Outcome{}, err
 	}
+	// Helm only logs that it could not write the last record of an action.
 	if last, _ := a.store.state.Last(); last.Status != release.StatusDeployed {
 		return Outcome{}, fmt.Errorf("everything is applied, but revision %d could not be recorded as deployed", rel.Version)
 	}
 	return Outcome{Action: did, Reason: reason, Revision: rel.Version, Healed: healed, Unstable: unstable}, nil
 }
 
-// drop removes a corrupted record.
+// drop removes a corrupted record. One that another client has removed meanwhile is as good.
 func (a *apply) drop(c *corruptedError) (err error) {
 	ended := a.module.observed(Fallback)
 	defer func() { ended(err) }()

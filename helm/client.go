@@ -30,10 +30,10 @@ type Options struct {
 	Presence   Presence          // the same for objects; nil: every Apply asks whether they exist
 }
 
-// Client applies and removes releases. All modules share one: it holds one set
-// of connections, one discovery, one RESTMapper, the loaded charts and the last
-// renders. It is safe for concurrent use; operations on the same release wait
-// for each other (H18). What it does in one namespace is the business of a home.
+// Client applies and removes releases. All modules share one: it holds one set of connections, one
+// discovery, one RESTMapper, the loaded charts and the last renders. It is safe for concurrent use;
+// operations on the same release wait for each other (H18). Each namespace with releases has a
+// home, which does the work; the methods of Client find it.
 type Client struct {
 	root  *home  // the operator's namespace
 	homes *homes // this one, and the others that have releases
@@ -59,8 +59,9 @@ func New(o Options) (*Client, error) {
 	return &Client{root: h.root, homes: h}, nil
 }
 
-// Releases lists the names of all releases in the operator's namespace, sorted, whatever their status and
-// whoever has installed them: see Ours. Of those in other namespaces it lists what belongs to modules (H20).
+// Releases lists the names of all releases in the operator's namespace, sorted, whatever their
+// status and whoever has installed them: see Ours. Of those in other namespaces it lists what
+// belongs to modules (H20).
 func (c *Client) Releases(ctx context.Context) ([]string, error) {
 	states, err := c.root.records.readAll(ctx)
 	if err != nil {
@@ -75,12 +76,12 @@ func (c *Client) Releases(ctx context.Context) ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// ResetDiscovery says that the kinds of the API server have changed: CRDs were
-// installed (M6).
+// ResetDiscovery makes the next operation read the kinds of the API server again. It is called
+// after CRDs were installed (M6).
 func (c *Client) ResetDiscovery() { c.root.kinds.Forget() }
 
-// SubchartCRDs returns the definitions in crds/ of the subcharts that the values of a module enable.
-// A chart that does not load has none here: Apply says why.
+// SubchartCRDs returns the definitions in crds/ of the subcharts that the values of a module
+// enable. It has no error: a chart that does not load has none, and Apply returns the reason.
 func (c *Client) SubchartCRDs(m Module) []charts.File {
 	if !charts.HasSubcharts(m.Dir) {
 		return nil
@@ -96,7 +97,8 @@ func (c *Client) SubchartCRDs(m Module) []charts.File {
 	return files
 }
 
-// Charts are the loaded charts, for those who check values.
+// Charts returns the cache of loaded charts. Checks of values share it, so that they see the chart
+// that the next Apply installs.
 func (c *Client) Charts() *charts.Cache { return c.root.renderer.charts }
 
 // WarmUp reads the kinds of the API server, so that the first Apply need not.
@@ -105,7 +107,9 @@ func (c *Client) WarmUp(ctx context.Context) error {
 	return err
 }
 
-// locks holds one mutex for each release.
+// locks holds one mutex for each release name. Homes share it: a module has one release, whatever
+// its namespace. A mutex is never removed, because another goroutine may be waiting for it. Plans
+// have locks of their own (dryRun), so they do not wait for a long Apply.
 type locks struct {
 	mu     sync.Mutex
 	byName map[string]*sync.Mutex
@@ -117,7 +121,8 @@ func (l *locks) lock(name string) (unlock func()) {
 	return m.Unlock
 }
 
-// busy reports whether an operation on a release is under way.
+// busy reports whether an operation on a release is under way. The answer may be out of date when
+// it returns: see records.seen for what makes it usable.
 func (l *locks) busy(name string) bool {
 	m := l.of(name)
 	if m.TryLock() {

@@ -24,8 +24,9 @@ import (
 // writeWidth is how many objects of one kind are written at the same time.
 const writeWidth = 8
 
-// cluster is what an action of Helm sees of Kubernetes. It is Helm's own client
-// except for
+// cluster is what an action of Helm sees of Kubernetes. Each action has one of its own. The action
+// calls it from one goroutine; only the functions that are given to updateByKind run in parallel,
+// and they write no field. It is Helm's own client except for
 //   - Build, which sets labels and keeps one connection per API group;
 //   - updates, which change the objects of one kind at the same time;
 //   - what happens to objects that left the chart: leftovers of failed revisions
@@ -49,8 +50,10 @@ type cluster struct {
 
 // builder makes objects of manifests.
 type builder struct {
-	op      *operation
-	secrets []string // texts of Secrets, never shown in errors
+	op *operation
+	// secrets are the texts of Secrets in all manifests that were built, older revisions included.
+	// No error and no message of a Pod shows them.
+	secrets []string
 }
 
 var (
@@ -61,15 +64,14 @@ var (
 	_ kube.InterfaceLogs                = (*cluster)(nil)
 )
 
-// IsReachable answers from the context: the operation has talked to the API
-// server a moment ago.
+// IsReachable implements kube.Interface. It answers from the context, because the operation has
+// sent requests a moment ago; Helm's own asks for the version of the API server.
 func (k *cluster) IsReachable() error { return k.op.ctx.Err() }
 
-// Build parses a manifest. The manifest to apply, and hooks (which are built
-// with validation), must consist of known kinds. An older manifest may name
-// kinds that the API server no longer serves; their objects are gone with them,
-// and insisting on them would block the release forever. Kinds of an API that cannot be
-// asked are an error in both.
+// Build implements kube.Interface. The manifest to apply, and hooks (which are built with
+// validation), must consist of known kinds. An older manifest may name kinds that the API server no
+// longer serves; their objects are gone with them, and insisting on them would block the release
+// forever. Kinds of an API whose server does not answer are an error in both.
 func (k *cluster) Build(manifest io.Reader, validate bool) (kube.ResourceList, error) {
 	data, err := io.ReadAll(manifest)
 	if err != nil {
@@ -89,6 +91,8 @@ func (k *cluster) Build(manifest io.Reader, validate bool) (kube.ResourceList, e
 	return list, err
 }
 
+// build makes the objects of one manifest; strict makes unknown kinds an error, and is set for what
+// is going to be written. All errors are joined, so that a person sees them at once.
 func (b *builder) build(text string, strict bool) (kube.ResourceList, error) {
 	objects, err := manifest.Parse(text)
 	if err != nil {
@@ -101,6 +105,7 @@ func (b *builder) build(text string, strict bool) (kube.ResourceList, error) {
 		b.op.mark(o, strict && !b.op.unmarked)
 		info, err := b.info(o)
 		switch {
+		// A plan installs no definitions, so a kind may be unknown that Apply will know.
 		case meta.IsNoMatchError(err) && b.op.home.dry != nil && strict:
 			b.op.home.dry.Note(dryrun.Change{Object: manifest.Of(o), Verb: dryrun.Created, Note: dryrun.NoteKind, After: o.Object})
 		case meta.IsNoMatchError(err) && !strict:
@@ -114,6 +119,8 @@ func (b *builder) build(text string, strict bool) (kube.ResourceList, error) {
 	return list, errors.Join(errs...)
 }
 
+// info completes an object as it is sent: with its namespace and the labels of Options. The error
+// is a no-match error for an unknown kind, and an AwayError where that is not known.
 func (b *builder) info(o *unstructured.Unstructured) (*resource.Info, error) {
 	m, err := b.op.home.kinds.Mapping(o.GroupVersionKind())
 	if err != nil {
@@ -150,7 +157,7 @@ func addLabels(o *unstructured.Unstructured, labels map[string]string) {
 // the objects do not exist, one that does is adopted (H7), or all is taken back
 // when it belongs to another release.
 func (k *cluster) Create(list kube.ResourceList) (*kube.Result, error) {
-	if k.hooks.kept(list) != keepNothing {
+	if k.hooks.kept(list) != keepNothing { // Helm creates the objects of hooks with it, too
 		return &kube.Result{}, nil
 	}
 	if !k.presumed {
@@ -175,7 +182,7 @@ func (k *cluster) Create(list kube.ResourceList) (*kube.Result, error) {
 		return &kube.Result{}, fmt.Errorf("cannot create %s: %w", objectOfInfo(one[0]), onlyError(err))
 	})
 	if !existing.Load() || refused.Load() {
-		return result, err
+		return result, err // the next attempt finds a failed revision, and looks before it writes
 	}
 	return k.adopt(result.Created, list.Difference(result.Created))
 }
@@ -189,9 +196,10 @@ func onlyError(err error) error {
 	return err
 }
 
-// adopt goes on with an install when some of its objects turned out to exist.
+// adopt continues an install when some of its objects turned out to exist. created are those that
+// it has created, rest all others: objects that exist, and those whose turn has not come.
 func (k *cluster) adopt(created, rest kube.ResourceList) (*kube.Result, error) {
-	k.op.transport.keepReads(true)
+	k.op.transport.keepReads(true) // drops the presumed answers
 	objects := make([]Object, len(rest))
 	for i, info := range rest {
 		objects[i] = objectOfInfo(info)
@@ -213,8 +221,8 @@ func (k *cluster) adopt(created, rest kube.ResourceList) (*kube.Result, error) {
 	return result, err
 }
 
-// withdraw deletes what was created a moment ago, and nothing that came in its
-// place since.
+// withdraw deletes what was created a moment ago, the last one first. Its UID is a precondition, so
+// an object that another client has created under the same name since then stays.
 func (k *cluster) withdraw(created kube.ResourceList) error {
 	var errs []error
 	background := metav1.DeletePropagationBackground
@@ -233,7 +241,10 @@ func (k *cluster) withdraw(created kube.ResourceList) error {
 	return errors.Join(errs...)
 }
 
-// Update implements kube.Interface for upgrades.
+// Update implements kube.Interface for upgrades. Helm compares the new manifest with that of the
+// last deployed revision, so it does not know objects that only a failed revision since then has
+// created: they are added to original here, and deleted if the new manifest lacks them. An API that
+// does not answer stops the upgrade, because its objects would be forgotten.
 func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	for _, text := range k.earlier {
 		forgotten, err := k.builder.build(text, false)
@@ -273,10 +284,10 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 	})
 }
 
-// updateByKind lets Helm change objects one by one, those of one kind at the same
-// time, and then delete what is no longer wanted. As in Helm, an object that
-// cannot be changed does not stop the others, and one that cannot be created
-// does.
+// updateByKind lets Helm change objects one by one, those of one kind at the same time, and then
+// delete what is no longer wanted. As in Helm, an object that cannot be changed does not stop the
+// others, and one that cannot be created does. Nothing is deleted after an error. change is called
+// with one object of target, or with none and all objects to delete; several goroutines call it.
 func updateByKind(original, target kube.ResourceList, change func(original, target kube.ResourceList) (*kube.Result, error)) (*kube.Result, error) {
 	all := &kube.Result{}
 	var refused []error
@@ -296,6 +307,7 @@ func updateByKind(original, target kube.ResourceList, change func(original, targ
 		stop := false
 		for i, r := range results {
 			all.Created, all.Updated = append(all.Created, r.Created...), append(all.Updated, r.Updated...)
+			// Helm lists an object among the updated ones even when its update has failed.
 			stop = stop || errs[i] != nil && len(r.Updated) == 0
 		}
 		if refused = append(refused, errors.Join(errs...)); stop {
@@ -324,9 +336,9 @@ func byKind(list kube.ResourceList) []kube.ResourceList {
 	return groups
 }
 
-// UpdateThreeWayMerge implements the install over existing objects. Helm takes
-// the new manifest as its base, so fields that only the failed revision set
-// would stay forever; its manifest is the better base where there is one.
+// UpdateThreeWayMerge implements kube.InterfaceThreeWayMerge for installs over existing objects.
+// Helm passes the new manifest as the base of the merge, so fields that only the failed revision
+// set would stay forever; the manifest of that revision is a better base for objects that are ours.
 func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force bool) (*kube.Result, error) {
 	base := slices.Clone(adopted)
 	for _, text := range k.earlier {
@@ -356,9 +368,10 @@ func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force b
 	})
 }
 
-// withoutForeign leaves out objects that would be deleted although another
-// release took them over. Helm passes over an object that it cannot look at, and the record
-// would forget it; so that is an error, before anything is written.
+// withoutForeign leaves out objects that would be deleted although another release has taken them
+// over; those in except are updated, so their owner is checked elsewhere (checkOwners). Helm skips
+// an object that it cannot read, and the new record would no longer list it. So a failed read is an
+// error here, before anything is written.
 func (k *cluster) withoutForeign(list, except kube.ResourceList) (ours kube.ResourceList, err error) {
 	for _, info := range list {
 		if except.Contains(info) {
@@ -378,8 +391,8 @@ func (k *cluster) withoutForeign(list, except kube.ResourceList) (ours kube.Reso
 	return ours, nil
 }
 
-// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation for
-// uninstalls.
+// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation for uninstalls. Errors
+// are kept in undeleted as well, because Helm returns only their number or their text.
 func (k *cluster) DeleteWithPropagationPolicy(list kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
 	list, err := k.owned(list)
 	if err != nil {
@@ -394,7 +407,8 @@ func (k *cluster) DeleteWithPropagationPolicy(list kube.ResourceList, policy met
 	return result, errs
 }
 
-// ownerOf asks for the owner of an object; one that may not be read has none.
+// ownerOf reads the owner of an object. It is zero for an object that has none, does not exist, or
+// may not be read.
 func (k *cluster) ownerOf(info *resource.Info) (owner, error) {
 	live, _, err := k.op.home.live.look(k.op.ctx, objectOfInfo(info))
 	return ownerIn(live), err

@@ -22,8 +22,8 @@ const (
 	maxValues = 500_000  // values in it: a short one takes twenty times its text
 )
 
-// encoder writes records. It keeps its compressor: making a new one takes a
-// megabyte and longer than all the rest of a small record.
+// encoder writes records. It keeps its compressors: a new one takes a megabyte, and longer than all
+// the rest of a small record. It is safe for concurrent use.
 type encoder struct{ packers sync.Pool }
 
 // encode writes Helm's form of a record: base64 of gzip of JSON. The fastest
@@ -54,7 +54,8 @@ func (e *encoder) encode(rel *release.Release) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// checkRecord refuses JSON that takes too much memory, before it is decoded.
+// checkRecord refuses JSON that takes too much memory, before it is decoded (D39). It counts what
+// begins or separates values outside of strings, in one pass and without a parser.
 func checkRecord(raw []byte) error {
 	if len(raw) > maxRecord {
 		return fmt.Errorf("larger than %d MiB", maxRecord>>20)
@@ -76,7 +77,8 @@ func checkRecord(raw []byte) error {
 	return nil
 }
 
-// checkManifests refuses what would take too much memory when it is parsed.
+// checkManifests refuses manifests that would take too much memory when they are parsed. A null
+// among the hooks, which Helm never writes, would be a nil pointer in everything that follows.
 func checkManifests(rel *release.Release) error {
 	if err := manifest.Check(rel.Manifest); err != nil {
 		return err
@@ -111,7 +113,7 @@ func decodeRelease(data []byte) (*release.Release, error) {
 	return rel, nil
 }
 
-// unpackRecord gives the JSON of a record.
+// unpackRecord returns the JSON of a record, within the limits.
 func unpackRecord(data []byte) ([]byte, error) {
 	raw, err := base64.StdEncoding.AppendDecode(nil, data)
 	if err != nil {
@@ -125,10 +127,12 @@ func unpackRecord(data []byte) ([]byte, error) {
 	return raw, checkRecord(raw)
 }
 
+// gunzip unpacks at most one byte more than checkRecord accepts, so that too large a record is
+// recognised without being unpacked as a whole.
 func gunzip(packed []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, err
 	}
-	return io.ReadAll(io.LimitReader(r, maxRecord+1)) // one more than checkRecord takes
+	return io.ReadAll(io.LimitReader(r, maxRecord+1))
 }

@@ -15,11 +15,13 @@ import (
 
 // connection is how all operations reach the API server, whatever their namespace.
 type connection struct {
-	base      *rest.Config      // address only; see over
+	base      *rest.Config      // address, limits and user agent; no credentials: see over
 	transport http.RoundTripper // credentials, TLS and connections, shared by everything
 	kinds     *kinds.Server
-	metadata  metadata.Interface
-	dynamic   dynamic.Interface
+	// These are bound to no operation. They go through transport, or, in a dry run, through one
+	// that lets no write through.
+	metadata metadata.Interface
+	dynamic  dynamic.Interface
 }
 
 // connect makes the clients that are not bound to one operation; each of their
@@ -34,7 +36,7 @@ func connect(o Options) (*connection, error) {
 		return nil, fmt.Errorf("helm: address of the API server: %w", err)
 	}
 	next := shared.Transport
-	if next == nil {
+	if next == nil { // a configuration without TLS and credentials
 		next = http.DefaultTransport
 	}
 	c := &connection{transport: limitTransport{next}, base: &rest.Config{
@@ -64,7 +66,8 @@ func (c *connection) over(t http.RoundTripper) *rest.Config {
 	return cfg
 }
 
-// core is a client, through t, of Secrets and ConfigMaps in the compact form of built-in kinds.
+// core makes a client, through t, for Secrets and ConfigMaps. It uses protobuf, which only built-in
+// kinds have: JSON encodes the body of a Secret in base64 once more.
 func (c *connection) core(t http.RoundTripper) (typedcorev1.CoreV1Interface, error) {
 	cfg := c.over(t)
 	cfg.ContentType = "application/vnd.kubernetes.protobuf"
@@ -76,14 +79,14 @@ func (c *connection) core(t http.RoundTripper) (typedcorev1.CoreV1Interface, err
 	return core, nil
 }
 
-// warnings hands warnings of the API server (deprecated versions, suspicious
-// fields) to the log.
+// warnings logs the warnings of the API server (deprecated versions, suspicious fields) about
+// requests that belong to no operation. Operations log theirs with the object: see warned.
 type warnings struct{ log *slog.Logger }
 
 // HandleWarningHeader implements rest.WarningHandler.
 func (w warnings) HandleWarningHeader(code int, _, text string) {
 	const persistent = 299 // the only code Kubernetes uses
 	if code == persistent && text != "" {
-		w.log.Warn("the API server warns", "err", text) // so that it is repeated at growing distances
+		w.log.Warn("the API server warns", "err", text) // the log repeats an err at growing intervals
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 )
 
-// Step is what Apply does next with a release. After every step but Skip the
-// state is read again, so a step never has to know what follows it.
+// Step is what Apply does next with a release. After a step that does not end the Apply, the next
+// one is decided from the new state, so a step never has to know what follows it.
 type Step string
 
 // Steps, in the order of the rules that choose them.
@@ -47,6 +47,8 @@ func Decide(state State, checksum string, absent []Object) (step Step, reason st
 	return StepUnlock, fmt.Sprintf("revision %d was interrupted in status %q", last.Version, last.Status)
 }
 
+// decideDeployed compares a deployed revision with what is wanted. The first difference is the
+// reason (H5.3, H5.4).
 func decideDeployed(last Revision, checksum string, absent []Object) (Step, string) {
 	switch {
 	case last.Checksum == "":

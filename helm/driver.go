@@ -12,9 +12,9 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// Driver is the kind of object that holds the records of releases, one for each revision.
-// Releases that one driver wrote do not exist for the other, in Helm too: who changes it
-// installs everything again.
+// Driver is the kind of object that holds the records of releases, one for each revision. Releases
+// that one driver wrote do not exist for the other, as in Helm: a change of the driver makes the
+// operator install everything again.
 type Driver string
 
 // The drivers that are served. The zero value counts as SecretDriver, Helm's default.
@@ -51,7 +51,8 @@ func (d Driver) Resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 }
 
-// recordObjects are the objects of a driver, in the shape of Secrets.
+// recordObjects reads and writes the records of one namespace in the shape of Secrets, whatever the
+// driver, so that store has one implementation. typedcorev1.SecretInterface implements it, too.
 type recordObjects interface {
 	Create(ctx context.Context, record *corev1.Secret, o metav1.CreateOptions) (*corev1.Secret, error)
 	Update(ctx context.Context, record *corev1.Secret, o metav1.UpdateOptions) (*corev1.Secret, error)
@@ -66,8 +67,8 @@ func (d Driver) objects(client typedcorev1.CoreV1Interface, namespace string) re
 	return client.Secrets(namespace)
 }
 
-// configMapRecords are records in ConfigMaps. Both drivers of Helm write the same body and
-// the same labels.
+// configMapRecords are records in ConfigMaps. Both drivers of Helm write the same body and the same
+// labels, so only the type of the object is converted.
 type configMapRecords struct {
 	client typedcorev1.ConfigMapInterface
 }

@@ -13,18 +13,17 @@ import (
 	"addon-operator/helm/dryrun"
 )
 
-// What Apply would do is found out by letting Apply do it, over transports that let no
-// write through (package dryrun). So the result is what Apply does, repairs
-// included, and there is no second implementation to keep equal.
-
-// dryRun is what a home where nothing is changed finds out.
+// dryRun collects what a home would change in which nothing is changed. What Apply would do is
+// learned by running Apply over transports that let no write through (package dryrun). So the
+// result is what Apply does, repairs included, and there is no second implementation to keep equal.
 type dryRun struct {
 	*dryrun.Objects
 	hooks []Hook // of the chart that an Uninstall runs
 }
 
-// dryRun makes a home where nothing is changed, neither in the cluster nor in the
-// memory of this one. It shares what is expensive: connections, discovery, charts.
+// dryRun makes a home where nothing is changed, neither in the cluster nor in the memory of this
+// one. It shares what is expensive: connections, discovery, charts. What would be remembered of the
+// operation, renders and records, is its own, so it is used for one operation.
 func (h *home) dryRun(ctx context.Context) (*home, error) {
 	r := &dryRun{Objects: dryrun.New(h.transport)}
 	c := *h.connection
@@ -48,7 +47,7 @@ func (h *home) dryRun(ctx context.Context) (*home, error) {
 	return s, nil
 }
 
-// looking is what is known of objects without a say in what is watched for.
+// looking is a Presence that only answers: a dry run must not change what is watched.
 type looking struct{ Presence }
 
 // Follow implements Presence.

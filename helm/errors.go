@@ -219,7 +219,8 @@ func adviceFor(kind Kind, text string) string {
 	return ""
 }
 
-// isRemovedKind recognises kinds of Kubernetes itself: no definition can bring a group without a dot.
+// isRemovedKind recognises kinds of Kubernetes itself: no definition can bring a group without a
+// dot.
 func isRemovedKind(text string) bool {
 	found := regexp.MustCompile(`no matches for kind "[^"]+" in version "([^"]+)"`).FindStringSubmatch(text)
 	if found == nil {
@@ -229,7 +230,8 @@ func isRemovedKind(text string) bool {
 	return !strings.Contains(group, ".")
 }
 
-// forbiddenAdvice follows the reason for which an object is forbidden: only some are permissions of the operator.
+// forbiddenAdvice follows the reason for which an object is forbidden: only some are permissions of
+// the operator.
 func forbiddenAdvice(text string) string {
 	for _, reason := range []struct{ word, advice string }{
 		{"attempting to grant RBAC permissions not currently held", "the operator can only grant what it may do itself: 'addon-operator rbac generate' prints the rules that it needs"},
@@ -267,8 +269,8 @@ func servedIn(known *kinds.Server, text string) string {
 	return fmt.Sprintf("the API server serves %s in %s: take a chart for this version of Kubernetes, or change the template", found[1], strings.Join(versions, ", "))
 }
 
-// mayReplace is true for two versions of one group, and for groups of Kubernetes itself, which moves its
-// kinds between them. Other kinds of one name have nothing to do with each other.
+// mayReplace is true for two versions of one group, and for groups of Kubernetes itself, which
+// moves its kinds between them. Other kinds of one name have nothing to do with each other.
 func mayReplace(served, asked string) bool {
 	group := func(apiVersion string) string {
 		group, _, found := strings.Cut(apiVersion, "/")

@@ -9,9 +9,8 @@ import (
 	"addon-operator/helm/charts"
 )
 
-// What charts of others need that were not written for an operator.
-
-// load loads the chart of a module, and makes of the module's values those that Helm gets.
+// load loads the chart of a module, and replaces the module's values by those that Helm gets, which
+// differ for a chart of others in chart/ (A20).
 func (r *renderer) load(m *Module) (*charts.Chart, error) {
 	loaded, err := r.charts.Load(m.chart())
 	if err != nil {
@@ -23,12 +22,14 @@ func (r *renderer) load(m *Module) (*charts.Chart, error) {
 	return loaded, err
 }
 
-// MarkLabel is on every object of every release, with the name of the module. It is no part of the
-// checksum: objects that an older operator has installed get it with their next revision, and not all at once.
+// MarkLabel is on every object of every release, with the name of the module (H10). It is no part
+// of the checksum: objects that an older operator has installed get it with their next revision,
+// and not all at once.
 const MarkLabel = "addon-operator/module"
 
-// mark sets MarkLabel, or takes it out of what a chart says. Objects to compare with do not have it, or
-// it would not be written.
+// mark sets MarkLabel, or removes the one that a chart sets. Objects of older manifests, with which
+// Helm compares, do not have it: otherwise it would seem to be unchanged, and not be written to
+// objects that lack it.
 func (op *operation) mark(o *unstructured.Unstructured, set bool) {
 	all := o.GetLabels()
 	if _, there := all[MarkLabel]; !there && !set {

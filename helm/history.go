@@ -23,8 +23,8 @@ type Recorded struct {
 	Err error
 }
 
-// Revisions returns the numbers of the recorded revisions of a release, the newest first. No record is read. There are none
-// without a release.
+// Revisions returns the numbers of the recorded revisions of a release, the newest first; none
+// without a release. The body of no record is read.
 func (c *Client) Revisions(ctx context.Context, name string) ([]int, error) {
 	_, state, err := c.history(ctx, name)
 	var numbers []int
@@ -34,8 +34,9 @@ func (c *Client) Revisions(ctx context.Context, name string) ([]int, error) {
 	return numbers, err
 }
 
-// History describes the newest revisions of a release, at most so many, the newest first, and returns how many are recorded. Of
-// the records it reads those only, one after the other, and keeps none.
+// History describes the newest revisions of a release, at most so many, the newest first, and
+// returns how many are recorded. It reads the records of these only, one after the other, and keeps
+// none, because each may take megabytes. One that cannot be read is among them with its error.
 func (c *Client) History(ctx context.Context, name string, most int) (newest []Recorded, recorded int, err error) {
 	home, state, err := c.history(ctx, name)
 	if err != nil {
@@ -45,7 +46,7 @@ func (c *Client) History(ctx context.Context, name string, most int) (newest []R
 	for _, r := range slices.Backward(all[max(0, len(all)-most):]) {
 		described, err := describe(ctx, home.objects, name, r)
 		switch {
-		case apierrors.IsNotFound(err): // a new revision has made it superfluous
+		case apierrors.IsNotFound(err): // deleted since the state was read, as a surplus one (H7)
 			recorded--
 			continue
 		case err != nil && ctx.Err() != nil:
@@ -57,6 +58,7 @@ func (c *Client) History(ctx context.Context, name string, most int) (newest []R
 	return newest, recorded + len(all), nil
 }
 
+// history reads the state of a release, wherever it is.
 func (c *Client) history(ctx context.Context, name string) (*home, State, error) {
 	home, err := c.homes.holding(ctx, name)
 	if err != nil {

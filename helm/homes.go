@@ -17,24 +17,24 @@ import (
 	"addon-operator/helm/charts"
 )
 
-// Labels of a pointer, which has no content.
+// Labels of a pointer (see home), which has no content.
 const (
 	pointerOwner     = "addon-operator" // value of the label owner, which is "helm" for records
 	pointerNamespace = "namespace"
 )
 
-// OperatorLabel is on the records of releases outside of the operator's namespace, and holds that namespace:
-// the releases of two operators may share another one.
+// OperatorLabel is on the records of releases outside of the operator's namespace, and holds that
+// namespace: the releases of two operators may share another one.
 const OperatorLabel = "moduleOperator"
 
 // home is a namespace with releases, and what is known of them. Most releases are in the namespace
 // of the operator; a module may name another one (H20). All homes share the connection and the
 // charts; the methods of Client find the right home.
 //
-// Where a release is, is also written down in the namespace of the operator: in a pointer, an empty
-// object of the kind of the records. So a release is found whose module is gone or names another
-// namespace by now, without a right to list anything elsewhere, and another operator's release is
-// never taken for ours.
+// The namespace of a release elsewhere is also recorded in the namespace of the operator: in a
+// pointer, an empty object of the kind of the records. So a release is found although its module is
+// gone or names another namespace by now, without permission to list anything elsewhere, and
+// another operator's release is never taken for ours.
 type home struct {
 	*connection
 	options  Options // Namespace is that of the home
@@ -67,18 +67,20 @@ func newHome(o Options, c *connection, all *homes) (*home, error) {
 // isRoot reports whether this is the operator's namespace.
 func (h *home) isRoot() bool { return h.options.Namespace == h.homes.root.options.Namespace }
 
-// homes are the namespaces with releases. There is one for each client; all homes point to it.
+// homes are the namespaces with releases. There is one for each client; all homes point to it. A
+// home that was added stays, with its watch, also when no module names its namespace any more.
 type homes struct {
 	root   *home // the operator's namespace
 	charts *charts.Cache
 	build  string // of the operator
 	locks  *locks
 
+	// mu guards what follows. It is held while begin is called, but during no request.
 	mu       sync.Mutex
 	declared map[string]string // by module: the namespaces that module.yaml files name
 	pointers map[string]string // by release: where it was installed; nil: not read yet
 	others   map[string]*home  // by namespace
-	begin    func(*home)       // to watch a namespace; nil: nothing is watched
+	begin    func(*home)       // starts to watch a namespace, in a goroutine; nil: nothing is watched
 }
 
 // Place says which modules have their releases in namespaces of their own; all others have them in
@@ -119,7 +121,8 @@ func (h *homes) in(namespace string) (*home, error) {
 	return s, nil
 }
 
-// watch calls begin for each home, now and when it is added.
+// watch calls begin for each home, now and when it is added. begin must not call a method of homes
+// before it has returned, because the lock is held.
 func (h *homes) watch(begin func(*home)) {
 	begin(h.root)
 	h.mu.Lock()
@@ -130,7 +133,7 @@ func (h *homes) watch(begin func(*home)) {
 	}
 }
 
-// has reports whether releases may lie in a namespace.
+// has reports whether a namespace may hold releases of this operator.
 func (h *homes) has(namespace string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -138,7 +141,8 @@ func (h *homes) has(namespace string) bool {
 }
 
 // of is the namespace of a release: where it was installed, else where its module wants it, else
-// that of the operator.
+// that of the operator. It makes no request: readPointers has been called before, or the answer is
+// only a guess (watchRecords).
 func (h *homes) of(release string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -172,8 +176,8 @@ func (h *homes) noted(release, namespace string) {
 	h.pointers[release] = namespace
 }
 
-// readPointers reads where releases are, unless that is known and need not be read again. A pointer
-// that has disappeared is written again while its release exists.
+// readPointers reads where releases are, unless that is known and again is false. A pointer that
+// has disappeared is written again while its release exists (keepPointer).
 func (h *homes) readPointers(ctx context.Context, again bool) error {
 	h.mu.Lock()
 	before := maps.Clone(h.pointers)
@@ -211,7 +215,7 @@ func (h *homes) keepPointer(ctx context.Context, release, namespace string) bool
 		return true
 	}
 	if is, err := home.isOurs(ctx, release); err != nil || !is {
-		return err != nil // who lists releases says why
+		return err != nil // unknown is not absent; the caller that lists releases meets the error, too
 	}
 	_, err = h.root.objects.Create(ctx, home.pointer(release), metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -230,7 +234,7 @@ func (h *homes) holding(ctx context.Context, release string) (*home, error) {
 		return nil, &Error{Kind: readKind(ctx, err), Release: release, Err: err}
 	}
 	at := h.of(release)
-	if at != h.root.options.Namespace && h.pointerOf(release) == "" { // its module may name the namespace since yesterday only
+	if at != h.root.options.Namespace && h.pointerOf(release) == "" { // nothing was installed there yet
 		is, err := h.root.isOurs(ctx, release)
 		if err != nil {
 			return nil, &Error{Kind: readKind(ctx, err), Release: release, Err: err}
@@ -298,7 +302,7 @@ func (h *home) isOurs(ctx context.Context, release string) (bool, error) {
 
 // away lists the releases outside of the operator's namespace: those of modules that name one, and
 // those that this operator has installed there. One that may not be read is left out with a
-// warning: what is not listed is not deleted.
+// warning, which is safe: what is not listed is not deleted.
 func (h *homes) away(ctx context.Context) ([]string, error) {
 	if err := h.readPointers(ctx, true); err != nil {
 		return nil, err
@@ -329,9 +333,9 @@ func (h *homes) away(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
-// point writes down where a release is, before anything of it is written: a crash in between leaves
-// a pointer to nothing, which does no harm, and never a release that nobody finds. A release of
-// another operator is refused.
+// point records where a release is, before anything of it is written: a crash in between leaves a
+// pointer to nothing, which does no harm, and never a release that no operator finds. A release of
+// another operator is refused (Foreign).
 func (op *operation) point(s State) error {
 	h := op.home
 	if h.isRoot() {
@@ -346,7 +350,7 @@ func (op *operation) point(s State) error {
 	}
 	root := h.homes.root.objects
 	_, err := root.Create(op.ctx, h.pointer(op.release), metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) { // of a release that is gone
+	if apierrors.IsAlreadyExists(err) { // of a release that is gone; its label may name another namespace
 		if err = root.Delete(op.ctx, pointerName(op.release), metav1.DeleteOptions{}); err == nil || apierrors.IsNotFound(err) {
 			_, err = root.Create(op.ctx, h.pointer(op.release), metav1.CreateOptions{})
 		}
@@ -393,7 +397,7 @@ func (op *operation) createNamespace() error {
 		return err
 	}
 	err = client.Get().Resource("namespaces").Name(name).Do(op.ctx).Error()
-	if err == nil || apierrors.IsForbidden(err) { // then the records say whether it is there
+	if err == nil || apierrors.IsForbidden(err) { // a missing one then shows when the record is created
 		return nil
 	}
 	if !apierrors.IsNotFound(err) {

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// patience is how long a Helm hook may run before it counts as waiting. One whose Pod cannot start
-	// counts at once.
+	// patience is how long a Helm hook may run before it counts as waiting. One whose Pod cannot
+	// start counts at once.
 	patience = 10 * time.Second
 	// firstLook is how long a hook runs before its Pods are looked at; most need less than that.
 	firstLook = time.Second
@@ -35,11 +35,13 @@ const (
 // never finish, and Helm blocks until then: so the wait is visible to people, and can be given up
 // without ending the hook.
 type HookWaits struct {
-	// Until is closed when the operation must not wait any longer. What it waits for goes on in the cluster, and
-	// the next operation on the release waits for the same. nil: the wait ends with the operation or its timeout.
+	// Until is closed when the operation must not wait any longer. What it waits for continues in
+	// the cluster, and the next operation on the release waits for the same. nil: the wait ends
+	// with the operation or its timeout.
 	Until <-chan struct{}
-	// Report is called when a hook has been waiting for a moment, whenever what is known of it changes, and
-	// with nil when the wait is over; never by two goroutines at the same time. Optional.
+	// Report is called when a hook counts as waiting (patience), whenever what is known of it
+	// changes, and with nil when the wait is over; never by two goroutines at the same time.
+	// Optional.
 	Report func(*HookWait)
 }
 
@@ -49,13 +51,15 @@ type HookWait struct {
 	Pod     string // name of the Pod that decides; empty while there is none
 	State   string // one word where Kubernetes has one: Unschedulable, ImagePullBackOff, Running
 	Message string // of the Pod, about its state; may be empty
-	// Deleted: the object is that of an earlier run, and is being deleted before the hook is created again.
+	// Deleted: the object is that of an earlier run, and is being deleted before the hook is
+	// created again.
 	Deleted bool
-	// Since is when the Job or Pod was created, or its deletion began, Until when this attempt gives up.
+	// Since is when the Job or Pod was created, or its deletion began, Until when this attempt
+	// gives up.
 	Since, Until time.Time
 }
 
-// state is what is known of it, empty for nothing.
+// state is what is known of the hook, as the end of a sentence.
 func (w HookWait) state() string {
 	text := w.State
 	if w.Pod != "" {
@@ -91,7 +95,8 @@ func (e *waitError) Error() string {
 	return text + end
 }
 
-// IsWaiting reports that a Helm hook has not finished yet: nothing has failed.
+// IsWaiting reports that a Helm hook has not finished yet: nothing has failed, and the next Apply
+// or Uninstall waits for the same hook.
 func IsWaiting(err error) bool {
 	var problem *Error
 	return errors.As(err, &problem) && problem.Kind == Waiting
@@ -112,9 +117,9 @@ func (w HookWaits) bind(ctx context.Context) (context.Context, context.CancelFun
 	return ctx, cancel
 }
 
-// observer looks at the Pods of one hook during the wait, and reports them. The watch of the Job
-// calls saw, its own goroutine looks; the mutex is for both. Only that goroutine, and ended after
-// it, use reported.
+// observer reads the Pods of one hook during the wait, and reports their state. Two goroutines use
+// it: the watch of the Job calls saw, and its own calls look. The mutex is for both. reported
+// belongs to its own goroutine, and then to the function that run returns.
 type observer struct {
 	op      *operation
 	secrets []string // not shown
@@ -132,7 +137,8 @@ func (r *helmHooks) observe(info *resource.Info, timeout time.Duration) *observe
 	return &observer{op: r.op, secrets: r.builder.secrets, info: info, began: now, now: HookWait{Object: objectOfInfo(info).String(), Since: now, Until: now.Add(timeout)}}
 }
 
-// saw takes over what the watch shows of the Job or Pod.
+// saw takes over what the watch shows of the Job or Pod. The times of the cluster replace those of
+// this process: the hook may have been created by an earlier attempt.
 func (o *observer) saw(u *unstructured.Unstructured) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -172,8 +178,8 @@ func (o *observer) run(ctx context.Context, at time.Duration) (ended func()) {
 	}
 }
 
-// look refreshes what is known, and reports changes. It is silent for the first moments of a hook
-// that makes progress.
+// look refreshes what is known, and reports changes. A hook that makes progress is not reported
+// before patience is over: most end earlier.
 func (o *observer) look() {
 	stuck := o.refresh()
 	now := o.last()
@@ -186,7 +192,7 @@ func (o *observer) look() {
 	}
 }
 
-// refresh finds out what the hook waits for.
+// refresh finds out what the hook waits for. The lock is not held during its request.
 func (o *observer) refresh() (stuck bool) {
 	o.mu.Lock()
 	object := o.object
@@ -230,7 +236,7 @@ func (o *observer) state(object *unstructured.Unstructured) (pod, state, message
 	return jobState(object, pods.Items)
 }
 
-// finalizersOf says what keeps an object that was deleted.
+// finalizersOf words what keeps an object that was deleted; empty if nothing is known.
 func finalizersOf(object *unstructured.Unstructured) string {
 	if object == nil || len(object.GetFinalizers()) == 0 {
 		return ""
@@ -238,7 +244,8 @@ func finalizersOf(object *unstructured.Unstructured) string {
 	return "it goes when its finalizers do: " + strings.Join(object.GetFinalizers(), ", ")
 }
 
-// jobState says what a Job waits for: its newest Pod that has not ended.
+// jobState is the state of a Job's newest Pod that has not ended, or of its newest one if all have:
+// a Job creates Pods until one succeeds or its limit is reached.
 func jobState(job *unstructured.Unstructured, pods []corev1.Pod) (pod, state, message string, stuck bool) {
 	if job != nil {
 		if suspended, _, _ := unstructured.NestedBool(job.Object, "spec", "suspend"); suspended {
@@ -262,7 +269,8 @@ func ended(p corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded || p.DeletionTimestamp != nil
 }
 
-// podState is the word for the state of a Pod, as kubectl shows it. stuck: it does not start without help.
+// podState is the word for the state of a Pod, as kubectl shows it. stuck: it does not start
+// without help.
 func podState(p *corev1.Pod) (state, message string, stuck bool) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != "" {

@@ -8,16 +8,19 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 )
 
-// installer runs Helm's install and upgrade for a target.
+// installer runs Helm's install and upgrade for a target. Its fields are set by the steps before
+// the action that uses them.
 type installer struct {
 	*target
-	presumed bool             // the objects do not exist, as far as is known
-	keeps    map[string]keep  // hooks that StepResume goes on with
+	presumed bool             // the objects were not looked up, and are taken for absent
+	keeps    map[string]keep  // hooks that StepResume continues with, by their text; nil: none
 	heals    bool             // only objects are put back: the hooks of the chart do not run
 	broken   *release.Release // the revision that failed before this operation; nil for none
 }
 
-// install runs Helm's install. earlier are manifests of a failed first revision.
+// install runs Helm's install. earlier are manifests of a failed first revision, whose objects may
+// exist. If objects that were presumed absent belong to another release, everything is withdrawn,
+// the record included, and the error is of kind Foreign.
 func (in *installer) install(earlier []string) (*release.Release, error) {
 	if last, ok := in.store.state.Last(); ok {
 		if _, err := in.store.body(last); err != nil {
@@ -50,7 +53,9 @@ func (in *installer) install(earlier []string) (*release.Release, error) {
 	return rel, err
 }
 
-// reinstall forgets a failed first revision and installs over what it left.
+// reinstall forgets a failed first revision and installs over what it left (H9). Its objects that
+// left the chart are deleted first, except for kinds that hold data: the next record does not list
+// them.
 func (in *installer) reinstall() (*release.Release, error) {
 	last, _ := in.store.state.Last()
 	failed, err := in.store.body(last)
@@ -67,7 +72,8 @@ func (in *installer) reinstall() (*release.Release, error) {
 	return in.install([]string{failed.Manifest})
 }
 
-// takeOverHooks decides what happens to the hooks that an earlier operation did not wait for to their end.
+// takeOverHooks decides what happens to hooks whose end an earlier operation did not wait for:
+// StepResume keeps them, and all other steps apply their delete policies first (H14).
 func (in *installer) takeOverHooks(k *cluster) error {
 	if k.hooks.keeps = in.keeps; in.keeps != nil {
 		return nil
@@ -75,7 +81,7 @@ func (in *installer) takeOverHooks(k *cluster) error {
 	return k.hooks.settle(in.broken)
 }
 
-// upgradeLast upgrades the newest revision.
+// upgradeLast upgrades from the newest revision, which may have failed.
 func (in *installer) upgradeLast() (*release.Release, error) {
 	earlier, err := in.store.sinceDeployed()
 	if err != nil {
@@ -89,9 +95,9 @@ func (in *installer) upgradeLast() (*release.Release, error) {
 	return in.upgrade(earlier)
 }
 
-// upgrade runs Helm's upgrade. Its base is the last deployed revision; what
-// failed ones created since would be forgotten, so their manifests go along. Helm's hooks are for another
-// version of the release: when only objects are put back, none runs (H14).
+// upgrade runs Helm's upgrade. Its base is the last deployed revision. It would forget what failed
+// revisions have created since, so their manifests (earlier) are given to the cluster. Helm's hooks
+// are for another version of the release: when only objects are put back, none runs (H14).
 func (in *installer) upgrade(earlier []string) (*release.Release, error) {
 	cfg, k := in.op.configuration(in.store)
 	k.applying, k.earlier, k.recreates = true, earlier, recreatedKinds(in.chart.Metadata())

@@ -17,14 +17,16 @@ import (
 	"addon-operator/helm/kinds"
 )
 
-// LookupsLabel holds the checksum of what the templates of a chart have found in the cluster.
+// LookupsLabel holds the checksum of what the templates of a chart have found in the cluster. It is
+// an input of the manifest (H6), apart from InputsLabel, because it may change all the time.
 const LookupsLabel = "moduleLookups"
 
-// lookupClients serves the lookup function of templates from the shared
-// connections, and notes what templates asked the cluster.
+// lookupClients serves the lookup function of templates from the shared connections, and notes what
+// templates asked the cluster. One is for one render, or for the attempts to make one; templates
+// run in one goroutine.
 type lookupClients struct {
 	op      *operation
-	used    bool
+	used    bool              // also by a lookup that has failed
 	asked   *kinds.Asked      // .Capabilities
 	answers map[string]string // to lookups
 }
@@ -55,8 +57,9 @@ func (l *lookupClients) sum() string {
 	return hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
 }
 
-// note keeps an answer. Of an object of the release itself counts only that it is there: its content comes of the
-// chart, as a rule a password that is kept beside what is random.
+// note keeps an answer. Of an object of the release itself counts only that it is there: its
+// content comes from the chart, as a rule a password that the chart must keep. Fields that change
+// with each write do not count either.
 func (l *lookupClients) note(at string, found ...unstructured.Unstructured) {
 	sum := sha256.New()
 	for _, o := range found {
@@ -75,7 +78,7 @@ func (l *lookupClients) note(at string, found ...unstructured.Unstructured) {
 	l.answers[at] = fmt.Sprintf("%d %x", len(found), sum.Sum(nil))
 }
 
-// lookups are those of one kind.
+// lookups reads objects of one kind. The engine calls Namespace only for a lookup that names one.
 type lookups struct {
 	lookup
 	all dynamic.NamespaceableResourceInterface
@@ -86,7 +89,8 @@ func (l lookups) Namespace(name string) dynamic.ResourceInterface {
 	return lookup{l.all.Namespace(name), l.at + " " + name, l.by}
 }
 
-// lookup notes what is found.
+// lookup notes what is found, or that there is nothing, under at: the resource, and the namespace
+// after a space. Other errors are not noted: they end the render.
 type lookup struct {
 	dynamic.ResourceInterface
 	at string

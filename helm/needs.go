@@ -13,7 +13,8 @@ import (
 // serviceHost matches the name and the namespace of a service in a URL.
 const serviceHost = `([a-z0-9-]+)\.([a-z0-9-]+)\.svc[:/.]`
 
-// Needs are what an Apply has failed for, because the cluster lacks it. Another release may provide it.
+// Needs is what the cluster lacks, so that an Apply has failed. Another release may provide it
+// (F6.4).
 type Needs struct {
 	// Kinds that the API server does not know, and Resources, as it calls them.
 	Kinds      []schema.GroupKind
@@ -25,8 +26,8 @@ type Needs struct {
 	APIs []schema.GroupVersion
 }
 
-// NeedsOf reads them from an error of Apply. Helm joins errors as text, so it looks for the words of the
-// API server.
+// NeedsOf reads them from an error of Apply. Helm joins errors as text, so it looks for the words
+// of the API server and of client-go. What it does not recognise is not in the result.
 func NeedsOf(err error) (n Needs) {
 	if err == nil {
 		return n

@@ -34,9 +34,9 @@ func operationOf(s Step) Operation {
 	return Upgrade
 }
 
-// writes reports that the objects of target are about to be written or, when there are none, those of
-// original deleted; the caller calls done when that is over. Helm keeps in target what the API server
-// has answered.
+// writes reports that the objects of target are about to be written or, when there are none, those
+// of original deleted; the caller calls done when that is over. Helm stores the answer of the API
+// server in target, which is where done finds the resourceVersion. Several goroutines call it.
 func (k *cluster) writes(original, target kube.ResourceList) (done func()) {
 	if k.op.writes == nil {
 		return func() {}

@@ -23,9 +23,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// operation is one Apply or Uninstall: everything that must not be shared between goroutines, cheap
-// to make, and bound to one context. Helm's actions change what they are given, so nothing of it is
-// used twice.
+// operation is one Apply or Uninstall: everything that must not be shared with other operations,
+// cheap to make, and bound to one context. Helm's actions change what they are given, so nothing of
+// it is used twice. One goroutine uses it; its transport and log may be used by several.
 type operation struct {
 	ctx          context.Context
 	home         *home
@@ -67,7 +67,7 @@ func (h *home) begin(ctx context.Context, name string) (*operation, error) {
 	return op, nil
 }
 
-// us is the owner that objects of this release name.
+// us is the owner that the annotations of this release's objects name.
 func (op *operation) us() owner { return owner{op.release, op.home.options.Namespace} }
 
 // config is a REST configuration whose requests end with the operation.
@@ -77,7 +77,8 @@ func (op *operation) config() *rest.Config {
 	return cfg
 }
 
-// clientFor returns the connection of the operation for an API group.
+// clientFor returns the client of the operation for an API group. Helm makes one for each object,
+// with all that belongs to it; a chart has hundreds of objects in a few groups.
 func (op *operation) clientFor(gv schema.GroupVersion) (rest.Interface, error) {
 	if client, ok := op.clients[gv]; ok {
 		return client, nil
@@ -101,7 +102,8 @@ func (op *operation) clientFor(gv schema.GroupVersion) (rest.Interface, error) {
 	return client, nil
 }
 
-// secrets are the texts that no error may show.
+// secrets are the texts that no error may show: empty before the first action, whose manifests are
+// the first to be built.
 func (op *operation) secrets() []string {
 	if op.cluster == nil {
 		return nil
@@ -109,7 +111,9 @@ func (op *operation) secrets() []string {
 	return op.cluster.builder.secrets
 }
 
-// store makes the storage driver over the state that was just read.
+// store makes the storage driver over the state that was just read. Its requests do not end with
+// the operation: neither its context, which is never cancelled, nor its client, which is that of
+// the home and does not use the transport of the operation.
 func (op *operation) store(state State) *store {
 	operator := ""
 	if !op.home.isRoot() {
@@ -156,7 +160,8 @@ func (op *operation) waited(err error) error {
 	return &Error{Kind: Waiting, Release: op.release, Err: op.cluster.hooks.cut}
 }
 
-// debug takes Helm's own log lines.
+// debug takes Helm's own log lines. They are formatted only if the level is enabled: there are
+// several for each object.
 func (op *operation) debug(format string, args ...any) {
 	if op.log.Enabled(op.ctx, slog.LevelDebug) {
 		op.log.Debug(strings.TrimSpace(fmt.Sprintf(format, args...)))

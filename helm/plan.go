@@ -29,9 +29,8 @@ type Hook struct {
 // Uninstalled is the action of a plan of Uninstall.
 const Uninstalled Action = "uninstalled"
 
-// Plan returns what Apply would do now. It writes nothing: see dryRun. An
-// error is the one that Apply would meet, as far as it can be known before; what
-// was found until then is returned with it.
+// Plan returns what Apply would do now. It writes nothing: see dryRun. An error is the one that
+// Apply would return, as far as it can be known before; the changes up to it are returned as well.
 func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
 	home, err := c.homes.wantedBy(ctx, m)
 	if err != nil {
@@ -73,11 +72,10 @@ func (c *Client) PlanRemoval(ctx context.Context, name string, purge bool) (Plan
 	return p, err
 }
 
-// Drift returns which objects of a module others changed since its last Apply: the
-// fields that an Apply with these objects as Module.Drifted puts back. It looks at
-// what the chart sets; defaults of the API server and fields of other writers are
-// none of its business. known is false when an Apply is due anyway, whose changes
-// would not be drift.
+// Drift returns which objects of a module others changed since its last Apply: the fields that an
+// Apply with these objects as Module.Drifted sets again. It compares what the chart sets, and
+// ignores defaults of the API server and fields of other writers. known is false when an Apply is
+// due anyway, whose changes would not be drift. Objects that are missing are no drift (H13).
 func (c *Client) Drift(ctx context.Context, m Module) (drifted []dryrun.Change, known bool, err error) {
 	home, err := c.homes.wantedBy(ctx, m)
 	if err != nil {
@@ -98,7 +96,9 @@ func (c *Client) Drift(ctx context.Context, m Module) (drifted []dryrun.Change, 
 	return slices.DeleteFunc(trial.dry.Changes(), func(ch dryrun.Change) bool { return ch.Verb != dryrun.Changed }), true, nil
 }
 
-// dryRunUpgrade upgrades a release that is as it should be.
+// dryRunUpgrade upgrades a release for which there is nothing to do, so that all changes are drift;
+// settled is false for another one. Labels that a release that was adopted has not got yet are
+// left out.
 func (a *apply) dryRunUpgrade() (settled bool, err error) {
 	state, err := a.op.home.records.read(a.op.ctx, a.op.release)
 	if err != nil {
@@ -117,7 +117,8 @@ func (a *apply) dryRunUpgrade() (settled bool, err error) {
 	return true, err
 }
 
-// insist lets drifted objects be a reason to act.
+// insist makes an upgrade of StepSkip when objects have drifted. Any other step puts them back,
+// too.
 func insist(step Step, reason string, drifted []Object) (Step, string) {
 	switch {
 	case step != StepSkip || len(drifted) == 0:
@@ -128,7 +129,7 @@ func insist(step Step, reason string, drifted []Object) (Step, string) {
 	return StepUpgrade, fmt.Sprintf("%s and %d more were changed by others", drifted[0], len(drifted)-1)
 }
 
-// hooksOf lists the hooks of a release that an action runs.
+// hooksOf lists the hooks of a release that an action runs, with the events of that action only.
 func hooksOf(rel *release.Release, action Action) []Hook {
 	wanted := map[Action][]release.HookEvent{
 		Installed:   {release.HookPreInstall, release.HookPostInstall},

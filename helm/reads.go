@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// readAge is how long an answer that was kept may be used. What others change
-// meanwhile is as if they had done it right after: the patch that follows is
-// made for the object as it was read, here and in Helm.
+// readAge is how long an answer that was kept may be used. A change that another client makes
+// meanwhile has the same effect as one right after the read: the patch that follows is made for the
+// object as it was read, here and in Helm.
 const readAge = 5 * time.Second
 
 // kept is the answer to the read of an object. Helm reads an object up to three
@@ -23,15 +23,15 @@ type kept struct {
 	body   []byte
 }
 
-// keepReads begins to keep answers, or drops them all.
+// keepReads drops all answers, and sets whether new ones are kept.
 func (t *boundTransport) keepReads(yes bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.keeps, t.reads = yes, map[string]kept{}
 }
 
-// presumeAbsent answers the reads of objects that were not read yet: they
-// do not exist. Whoever creates them learns whether that was true.
+// presumeAbsent answers reads of objects that were not read yet with "not found". If that is not
+// true, their creation fails, and the cluster adopts them (cluster.adopt).
 func (t *boundTransport) presumeAbsent(paths []string) {
 	t.keepReads(true)
 	t.mu.Lock()
@@ -41,8 +41,8 @@ func (t *boundTransport) presumeAbsent(paths []string) {
 	}
 }
 
-// known answers a read that was answered before. A write makes what it touches
-// unknown.
+// known answers a read that was answered before; nil: the API server must. A write removes the
+// answers for what it changes: the object itself, and for the path of a collection all below it.
 func (t *boundTransport) known(req *http.Request) *http.Response {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,7 +59,8 @@ func (t *boundTransport) known(req *http.Request) *http.Response {
 	return answer.response(req)
 }
 
-// keep reads the answer to a plain read, if it says what there is.
+// keep remembers the answer to a read of one object, if it says whether the object exists. The body
+// is read as a whole, and the caller gets a copy.
 func (t *boundTransport) keep(req *http.Request, resp *http.Response) (*http.Response, error) {
 	t.mu.Lock()
 	keeps := t.keeps

@@ -13,29 +13,27 @@ import (
 	"addon-operator/helm/kinds"
 )
 
-// An operator that starts again finds releases that are as they should be. What a record says of itself is enough to
-// know that: the inputs of its manifest, and the objects of it. While the inputs are the same, nothing is rendered and
-// parsed until there is something to do.
-
 // RenderedAnnotation is on the newest record of a release, and says what its manifest was rendered
 // from, and which objects it has. Charts that use lookup, or that render differently each time,
 // have none (H6).
 //
-// It makes restarts fast: while the inputs are the same, nothing is rendered or parsed until there
-// is something to do.
+// It makes restarts fast: most releases are as they should be, and while the inputs are the same,
+// nothing is rendered or parsed until there is something to do (target.forReal).
 const RenderedAnnotation = "addon-operator/rendered"
 
 // maxNote bounds RenderedAnnotation, in bytes: all annotations of an object together may have 256
 // KiB.
 const maxNote = 64 << 10
 
-// note is RenderedAnnotation.
+// note is RenderedAnnotation in JSON. An operator that does not understand one ignores it.
 type note struct {
 	// Checksum is that of the manifest.
 	Checksum string `json:"checksum"`
-	// Inputs is the checksum of all that the manifest was rendered from, but for the kinds of the API server.
+	// Inputs is the checksum of all that the manifest was rendered from, but for the kinds of the
+	// API server.
 	Inputs string `json:"inputs"`
-	// Has is what templates have asked about these kinds (.Capabilities.APIVersions.Has), with the answers.
+	// Has is what templates have asked about these kinds (.Capabilities.APIVersions.Has), with the
+	// answers.
 	Has map[string]bool `json:"has,omitempty"`
 	// All is the checksum of Inputs and all kinds; empty when the templates only ask Has.
 	All string `json:"all,omitempty"`
@@ -44,8 +42,9 @@ type note struct {
 }
 
 // recall returns what was rendered for the newest record of a release from the same inputs; nil
-// when that is not known. If an API is away, a question of the templates about it has no answer, so
-// nothing is recalled.
+// when that is not known, so that the chart is rendered. If an API does not answer, a question of
+// the templates about it has no answer, so nothing is recalled. A dry run needs the manifest
+// itself.
 func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte) *rendered {
 	last, ok := h.records.remembered(op.release)
 	if !ok || h.dry != nil || last.Status != release.StatusDeployed || last.Checksum == "" || last.note == "" {
@@ -66,10 +65,11 @@ func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte)
 	return &rendered{checksum: last.Checksum, objects: objects, record: last.id(), answers: n.Has, lists: lists}
 }
 
-// id is that of a record as it was read.
+// id names a record in the version that was read.
 func (r Revision) id() string { return r.secret + "@" + r.resourceVersion }
 
-// remembered is the newest revision of a release as far as it is known without a request.
+// remembered is the newest revision of a release as far as it is known without a request. It may be
+// out of date: check compares its id with that of the state that it reads.
 func (r *records) remembered(name string) (Revision, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,7 +91,9 @@ func (t *target) forReal() (err error) {
 	return nil
 }
 
-// describe is RenderedAnnotation for a record: empty unless a second render, that of Helm, was equal.
+// describe is RenderedAnnotation for a record that is written: empty unless it is the new one, as
+// deployed, and Helm's render was equal to ours. Two equal renders are the proof that the chart
+// does not render differently each time.
 func (t *target) describe(rel *release.Release) string {
 	if rel.Version != t.store.writing || rel.Info.Status != release.StatusDeployed {
 		return ""
@@ -103,8 +105,8 @@ func (t *target) describe(rel *release.Release) string {
 }
 
 // renew updates the annotation of a record that is up to date but was rendered from other inputs:
-// files of the chart have changed that no template prints, or another build of the operator looks
-// at it. A failure is only logged, because the release itself is right.
+// files of the chart have changed that no template prints, or the operator is of another build. A
+// failure is only logged, because the release itself is right.
 func (t *target) renew() {
 	last, _ := t.store.state.Last()
 	if t.op.home.dry != nil || last.labels[ChecksumLabel] != t.manifest.checksum {
@@ -134,7 +136,7 @@ func (t *target) note() string {
 }
 
 func (t *target) makeNote() string {
-	const clock = `\{\{[^}]*\b(now|ago)\b` // two renders in a row agree about it
+	const clock = `\{\{[^}]*\b(now|ago)\b` // two renders in a row may print the same time, and later ones not
 	m := t.manifest
 	if m.volatile || m.record != "" || mentions(t.module, t.chart, clock) {
 		return ""
@@ -158,7 +160,8 @@ func (t *target) makeNote() string {
 	return string(text)
 }
 
-// mentions looks for an expression in what may be a template: files of the chart, and the values, for tpl.
+// mentions looks for an expression in all that may be a template: files of the chart and, because
+// of tpl, the values.
 func mentions(m Module, ch *charts.Chart, expression string) bool {
 	matches := regexp.MustCompile(expression).Match
 	values, err := json.Marshal(m.Values)

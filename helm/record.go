@@ -82,8 +82,8 @@ func (c *Client) Record(ctx context.Context, name string) (Record, error) {
 	return r, nil
 }
 
-// elsewhere looks for a release with all drivers in all namespaces. Where that is not allowed, it
-// finds none.
+// elsewhere looks for a release with all drivers in all namespaces, for the hint in an error. Where
+// that is not permitted, it finds none.
 func (h *home) elsewhere(ctx context.Context, name string) (found []string) {
 	for _, driver := range []Driver{SecretDriver, ConfigMapDriver} {
 		list, err := h.metadata.Resource(driver.Resource()).List(ctx, metav1.ListOptions{LabelSelector: releaseSelector(name).String()})
@@ -100,8 +100,9 @@ func (h *home) elsewhere(ctx context.Context, name string) (found []string) {
 	return slices.Compact(found)
 }
 
-// read fills in what the body of the record says. Values are taken from its JSON text: Helm's type
-// would turn large numbers into floats.
+// read fills in what the body of the record says. Values are taken from its JSON text, where large
+// numbers stay as they were written: Helm's type would turn them into floats. So the body is
+// fetched a second time; both have the same resourceVersion.
 func (r *Record) read(s *store, last Revision) error {
 	rel, err := s.body(last)
 	if err != nil {
@@ -115,7 +116,6 @@ func (r *Record) read(s *store, last Revision) error {
 	if err != nil {
 		return &corruptedError{secret: last.secret, err: err}
 	}
-	// Large numbers stay as they are written.
 	var texts struct {
 		Config json.RawMessage `json:"config"`
 		Chart  struct {
@@ -213,7 +213,7 @@ func WriteChart(dir string, files []charts.File) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(dir) // names may come from elsewhere
+	root, err := os.OpenRoot(dir) // names come from a record that others may have written
 	if err != nil {
 		return err
 	}
@@ -226,6 +226,8 @@ func WriteChart(dir string, files []charts.File) error {
 	return nil
 }
 
+// writeIn creates a file. One that exists is an error: a second file of the same name, or one of
+// another chart.
 func writeIn(root *os.Root, f charts.File) error {
 	if !fs.ValidPath(f.Name) {
 		return errors.New("it is no name of a file in a chart")

@@ -9,21 +9,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// The memory of records has two sources, a watch and our own writes, and the
-// watch is the slower one: it reports a write after the write has returned. So
-// everything carries its resourceVersion, and what is older than what is known
-// does not count.
-
-// recordMemory is what is known of the records; guarded by the lock of records.
+// recordMemory is what is known of the records. The lock of records guards it.
+//
+// It has two sources, a watch and our own writes, and the watch is the slower one: it reports a
+// write after the write has returned. So everything carries its resourceVersion, and what is older
+// than what is known does not count.
 type recordMemory struct {
-	listed  bool // all records were read once
-	known   map[string]State
-	doubted map[string]bool   // releases whose last operation failed
-	removed map[string]string // secrets that we deleted, with their last resourceVersion
+	listed  bool              // all records were read once; without it, absence in known means nothing
+	known   map[string]State  // by release; none without revisions
+	doubted map[string]bool   // releases whose last operation failed: read them again
+	removed map[string]string // records that we deleted and the watch still lists, with their last resourceVersion
 }
 
-// watch prepares the memory to be fed by a watch on all release records, of
-// which it is the store.
+// watch prepares the memory for a watch of all release records, whose store it is. changed is
+// called for what other clients do; busy distinguishes their writes from ours.
 func (r *records) watch(changed func(release string), busy func(release string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,10 +67,11 @@ func (r *records) WentBack() {
 // Alive implements metadataStore.
 func (r *records) Alive() { r.connected(true) }
 
-// Failed implements metadataStore: until the watch is alive again, everything is
-// asked for.
+// Failed implements metadataStore: until the watch is alive again, reads do not trust the memory.
 func (r *records) Failed(error) { r.connected(false) }
 
+// connected notes whether the memory is up to date. The first call, also after a failure, lets
+// those continue that wait for the first list: without a permission to watch they make requests.
 func (r *records) connected(yes bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +102,8 @@ func (r *records) await(ctx context.Context) bool {
 	return r.watched
 }
 
-// copied is a memory that begins with what is known, and goes its own way.
+// copied is a memory for a dry run: it begins with what is known, and gets the pretended writes.
+// Without a watch it begins empty, and reads.
 func (r *records) copied(ctx context.Context) *records {
 	out := &records{client: r.client, driver: r.driver, namespace: r.namespace}
 	if !r.await(ctx) {
@@ -117,11 +118,11 @@ func (r *records) copied(ctx context.Context) *records {
 	return out
 }
 
-// seen takes in what the watch reports; when it was not known and no operation of
-// ours is under way, another client did it. Whether one is under way is asked
-// first: the news of a write may come before the answer to it, and by the time it
-// is taken in, the operation may have ended. One that ended before has said what
-// it wrote, and one that begins later has not written yet.
+// seen applies what the watch reports to the memory. If that was not known, and no operation of
+// ours is under way, another client has done it. The order matters: busy is called before the
+// memory is changed. The watch may report a write before its response arrives, and by the time that
+// the report is applied, the operation may have ended. An operation that ended before that call has
+// noted its writes in the memory (wrote), and one that begins later has written nothing yet.
 func (r *records) seen(name string, take func() bool) {
 	busy := r.busy(name)
 	r.mu.Lock()
@@ -139,7 +140,7 @@ func (m *recordMemory) stateOf(name string) State {
 	return State{Release: name}
 }
 
-// put remembers a revision unless it is older than what is known.
+// put remembers a revision unless it is older than what is known, or than its deletion by us.
 func (m *recordMemory) put(name string, fresh Revision) (changed bool) {
 	if gone, ok := m.removed[fresh.secret]; ok && !isNewer(fresh.resourceVersion, gone) {
 		return false
@@ -160,7 +161,8 @@ func (m *recordMemory) put(name string, fresh Revision) (changed bool) {
 	return true
 }
 
-// vanished forgets a revision that the watch reports as deleted.
+// vanished forgets a revision that the watch reports as deleted, unless a newer record of the same
+// name is known: we have created it again since.
 func (m *recordMemory) vanished(name string, old Revision) (changed bool) {
 	delete(m.removed, old.secret)
 	state := m.stateOf(name)
@@ -182,8 +184,8 @@ func (r *records) wrote(name string, revision Revision) {
 	r.memory.put(name, revision)
 }
 
-// deleted forgets a revision that we deleted. Until the watch reports it, what
-// it still says of the secret does not count.
+// deleted forgets a revision that we deleted. Until the watch reports the deletion, older reports
+// about the record do not count.
 func (r *records) deleted(name string, old Revision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,8 +199,8 @@ func (r *records) deleted(name string, old Revision) {
 	}
 }
 
-// replace takes over a list of one release that is as of at. What is known to be
-// newer stays.
+// replace replaces what is known of one release by a list of its records. at is the resourceVersion
+// of the list; records that are known to be newer stay.
 func (m *recordMemory) replace(name string, listed []Revision, at string) {
 	kept := slices.DeleteFunc(slices.Clone(m.stateOf(name).Revisions), func(known Revision) bool {
 		return !isNewer(known.resourceVersion, at)
@@ -209,6 +211,8 @@ func (m *recordMemory) replace(name string, listed []Revision, at string) {
 	}
 }
 
+// replaceAll is replace for a list of all records. A deletion that the list confirms need not be
+// remembered any longer.
 func (m *recordMemory) replaceAll(listed map[string]State, at string) {
 	maps.DeleteFunc(m.removed, func(secret, _ string) bool {
 		return !slices.ContainsFunc(slices.Collect(maps.Values(listed)), func(s State) bool {
@@ -237,8 +241,8 @@ func (m *recordMemory) setState(name string, revisions []Revision) {
 	m.known[name] = State{Release: name, Revisions: revisions}
 }
 
-// isNewer compares resourceVersions of secrets. Ones that cannot be compared
-// count as newer: a server that has such must be believed.
+// isNewer compares resourceVersions of records, which are of one resource. Some API servers have
+// resourceVersions without an order: there, the latest report counts.
 func isNewer(a, than string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, than)
 	return err != nil || order > 0

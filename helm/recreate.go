@@ -12,11 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// RecreateAnnotation of Chart.yaml names kinds, separated by commas. An object of
-// such a kind is deleted and created again when the chart changes a field that
-// Kubernetes never changes: in upgrades, and in installs over objects that exist.
-// Without it Apply fails and says so: with the object goes what depends on it, for
-// example the pods of a Deployment.
+// RecreateAnnotation of Chart.yaml names kinds, separated by commas. An object of such a kind is
+// deleted and created again when the chart changes a field that Kubernetes never changes: in
+// upgrades, and in installs over objects that exist. Without it Apply fails as Immutable, because
+// what depends on an object is deleted with it, for example the Pods of a Deployment.
 const RecreateAnnotation = "addon-operator/recreate"
 
 func recreatedKinds(c *chart.Metadata) []string {
@@ -29,8 +28,8 @@ func recreatedKinds(c *chart.Metadata) []string {
 	return kinds
 }
 
-// recreated goes on after the update of one object: where a field of it cannot
-// change, and the chart allows that, it is deleted and created.
+// recreated replaces the result of an update that has failed for an immutable field: if the chart
+// allows that, the object is deleted and created again.
 func (k *cluster) recreated(target kube.ResourceList, updated *kube.Result, err error) (*kube.Result, error) {
 	if err != nil && isImmutable(err.Error()) && k.mayRecreate(target) {
 		return k.recreate(target)
@@ -42,6 +41,9 @@ func (k *cluster) mayRecreate(list kube.ResourceList) bool {
 	return len(list) == 1 && slices.Contains(k.recreates, list[0].Mapping.GroupVersionKind.Kind)
 }
 
+// recreate replaces one object. It waits until the old one is gone, for as long as a hook may take,
+// and until the wait for hooks is given up: a finalizer may keep it. After a failure the object may
+// be missing; the next attempt creates it.
 func (k *cluster) recreate(list kube.ResourceList) (*kube.Result, error) {
 	k.op.log.Warn("an object is deleted and created again, because an immutable field changed",
 		"object", objectOfInfo(list[0]).String(), "annotation", RecreateAnnotation)

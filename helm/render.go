@@ -30,7 +30,8 @@ type Object = manifest.Object
 // characters, so the 64 of a whole SHA-256 would not fit.
 const checksumBytes = 20
 
-// rendered is what a chart makes of its values.
+// rendered is what a chart makes of its values. Only operations on its release use it, one after
+// the other (locks), so the fields that are computed late need no lock.
 type rendered struct {
 	checksum string
 	former   string          // the checksum that older operators made, with the tests of the chart
@@ -46,13 +47,16 @@ type rendered struct {
 	note     *string         // RenderedAnnotation; nil before it is asked for
 }
 
-// renders remembers the last render of each release. The same chart, values and
-// capabilities give the same manifest, so it is not made again.
+// renders remembers the last render of each release. The same chart, values and capabilities give
+// the same manifest, so it is not made again. A render that used lookup is not remembered, because
+// what it finds may change.
 type renders struct {
 	mu     sync.Mutex
 	byName map[string]memo
 }
 
+// memo is a render with its key. Chart and capabilities are compared by pointer: charts.Cache and
+// kinds.Server return the same one until something has changed.
 type memo struct {
 	chart        *charts.Chart
 	values       [sha256.Size]byte
@@ -101,8 +105,8 @@ type renderer struct {
 // recall returns what is known of the manifest of a chart without a render; nil: nothing.
 type recall func(op *operation, ch *charts.Chart, values [sha256.Size]byte) *rendered
 
-// render returns the render of a module, from memory or what recall finds when nothing it depends on
-// has changed.
+// render returns the render of a module, from memory or what recall finds when nothing it depends
+// on has changed.
 func (r *renderer) render(op *operation, m Module, ch *charts.Chart, recall recall) (*rendered, error) {
 	sum, err := valuesSum(m.Values)
 	if err != nil {
@@ -122,7 +126,7 @@ func (r *renderer) render(op *operation, m Module, ch *charts.Chart, recall reca
 	return key.result, nil
 }
 
-// renderAgain renders without a look at what is known.
+// renderAgain renders without the memory. It also returns what each template has printed.
 func (r *renderer) renderAgain(op *operation, m Module, ch *charts.Chart) (result *rendered, files map[string]string, err error) {
 	lookup := &lookupClients{op: op}
 	if files, err = r.renderFiles(op, m, ch, lookup); err != nil {
@@ -139,10 +143,11 @@ func (r *renderer) renderAgain(op *operation, m Module, ch *charts.Chart) (resul
 	return result, files, nil
 }
 
-// renderFiles renders with fixed values of .Release: with the real revision the
-// checksum would change at each upgrade. What each template printed is in the result,
-// by name. While no revision is or was deployed, a chart may refuse an upgrade, as one does that makes a password at the
-// installation and wants it back at each upgrade: then it is rendered as for that installation (H8, H9).
+// renderFiles renders with fixed values of .Release: with the real revision the checksum would
+// change at each upgrade. What each template printed is in the result, by name. While no revision
+// is or was deployed, a chart may refuse an upgrade, as one does that makes a password at the
+// installation and wants it back at each upgrade: then it is rendered as for that installation (H8,
+// H9).
 func (r *renderer) renderFiles(op *operation, m Module, ch *charts.Chart, lookup *lookupClients) (map[string]string, error) {
 	files, err := r.renderAs(op, m, ch, lookup, chartutil.ReleaseOptions{Revision: 1, IsUpgrade: true})
 	if err == nil {
@@ -162,7 +167,9 @@ func (r *renderer) renderFiles(op *operation, m Module, ch *charts.Chart, lookup
 	return first, nil
 }
 
-// renderAs renders for a revision, of which the caller says the number and how it comes about.
+// renderAs renders for a revision, whose number the caller gives, and whether it is an install or
+// an upgrade. lookup notes what templates ask. Questions about an API that has never listed its
+// kinds have no answer, so such a render is an AwayError (P13).
 func (r *renderer) renderAs(op *operation, m Module, ch *charts.Chart, lookup *lookupClients, release chartutil.ReleaseOptions) (map[string]string, error) {
 	use := ch.Copy()
 	if v := use.Metadata.KubeVersion; v != "" && !chartutil.IsCompatibleRange(v, op.capabilities.KubeVersion.String()) {
@@ -186,8 +193,9 @@ func (r *renderer) renderAs(op *operation, m Module, ch *charts.Chart, lookup *l
 	return files, err
 }
 
-// valuesFor are what templates see, checked against the schemas of the chart (H22). One that refers to other documents is
-// left to Helm, which loads them.
+// valuesFor are what templates see, checked against the schemas of the chart (H22). Helm's own
+// check is skipped, because its messages hold values and its work has no limit. Only a schema that
+// refers to other documents is left to Helm, which loads them.
 func valuesFor(m Module, ch *charts.Chart, use *chart.Chart, r chartutil.ReleaseOptions, capabilities *chartutil.Capabilities) (chartutil.Values, error) {
 	values, err := chartutil.ToRenderValuesWithSchemaValidation(use, m.Values, r, capabilities, true)
 	if err != nil || !ch.HasSchema() {
@@ -222,6 +230,8 @@ func (r *renderer) digest(files map[string]string) (*rendered, error) {
 	return result, err
 }
 
+// sum is the checksum of a manifest (H6). Its format must not change: another sum for the same
+// manifest would upgrade all releases at the first start of a new version.
 func (r *renderer) sum(manifests []releaseutil.Manifest, hooks []*release.Hook) string {
 	sum := sha256.New()
 	add := func(source, text string) { fmt.Fprint(sum, source, "\x00", text, "\x00") }
@@ -237,8 +247,8 @@ func (r *renderer) sum(manifests []releaseutil.Manifest, hooks []*release.Hook) 
 	return hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
 }
 
-// checkObjects names all documents that cannot become objects, before anything
-// is stored or sent.
+// checkObjects lists the objects of a manifest. Its error names all documents that cannot become
+// objects, and objects that are defined twice.
 func (r *renderer) checkObjects(found *sorted) ([]Object, error) {
 	var objects []Object
 	var errs []error
@@ -281,8 +291,9 @@ func checkObject(u *unstructured.Unstructured) error {
 	return errors.Join(errs...)
 }
 
-// renderProblem turns an error of loading or rendering into an Error. Helm's
-// texts name the template and often the line.
+// renderProblem turns an error of loading or rendering into an Error. Helm's texts name the
+// template and often the line. Its kind is Render only if the chart or the values must change:
+// templates also ask the cluster, which may not answer. op is nil before there is one.
 func renderProblem(ctx context.Context, op *operation, m Module, err error) error {
 	if op != nil && (ctx.Err() != nil || op.transport.failed().unavailable) {
 		return classify(ctx, m.Name, op, err)

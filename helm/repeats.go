@@ -11,20 +11,23 @@ const (
 	longestRepeat = 30 * time.Second
 )
 
-// repeats paces upgrades that come of nothing but chance.
+// repeats paces upgrades of charts that render differently each time, when only what lookup finds
+// has changed (H6): each upgrade may itself change what is found, and so cause the next one. A
+// restart of the operator begins with the first pause again.
 type repeats struct {
 	mu     sync.Mutex
 	byName map[string]repeat
 }
 
+// repeat is the last upgrade of a release that was allowed.
 type repeat struct {
-	inputs string
-	after  time.Duration
-	next   time.Time
+	inputs string        // other ones end the series
+	after  time.Duration // the pause after it
+	next   time.Time     // when that is over
 }
 
-// wait returns how long the next upgrade of a release must wait; 0 lets it begin, and the one after
-// it wait longer. Other inputs begin again. It only looks when nothing is written.
+// wait returns how long the next upgrade of a release must wait; 0 allows it and, if begins is set,
+// doubles the pause that follows. begins is false in a dry run, which changes nothing.
 func (r *repeats) wait(release, inputs string, now time.Time, begins bool) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

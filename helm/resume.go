@@ -17,15 +17,10 @@ import (
 	"addon-operator/helm/manifest"
 )
 
-// An operation may end while a Helm hook has not: at its timeout, because newer values are due, or because the
-// operator stops or dies. The Job or Pod goes on. When the next operation wants the same manifest, it goes on with
-// the same revision: hooks that have succeeded do not run again, the one that waits is neither deleted nor created,
-// and is waited for. An annotation says which run of a hook an object belongs to, because clocks differ and a
-// record cannot have the UID of what is created after it. Where another manifest is wanted, or the hook has failed or is
-// gone, everything is as without this: a new revision, whose hooks run from the beginning.
-
-// HookAnnotation is on the objects of Helm hooks: the revision that they were created for, and the checksum of
-// their manifest.
+// HookAnnotation is on the objects of Helm hooks: the revision that they were created for, and the
+// checksum of their manifest. It distinguishes an object of this run from one of an earlier run:
+// clocks differ, and a record cannot have the UID of an object that is created after it was
+// written.
 const HookAnnotation = "addon-operator/helm-hook"
 
 // keep says what an operation does with a hook that an earlier one has begun.
@@ -37,7 +32,8 @@ const (
 	keepDone    keep = "done"    // it has succeeded, and does not run again
 )
 
-// built is what Build was called for last. Helm builds a hook right before it deletes, creates or awaits it.
+// built is what Build was called for last. Helm builds a hook right before it deletes, creates or
+// awaits it, but passes only the list to these calls: this is how the text of the hook is known.
 type built struct {
 	text string
 	list kube.ResourceList
@@ -48,7 +44,14 @@ func (b built) is(list kube.ResourceList) bool {
 	return len(list) > 0 && len(b.list) > 0 && list[0] == b.list[0]
 }
 
-// helmHooks are the hooks of Helm that one action runs.
+// helmHooks are the hooks of Helm that one action runs (H14).
+//
+// An operation may end while a hook has not: at its timeout, because newer values are due, or
+// because the operator stops or dies. The Job or Pod continues. When the next operation wants the
+// same manifest, it continues with the same revision (StepResume): hooks that have succeeded do not
+// run again, and the one that has not finished is neither deleted nor created, but waited for.
+// Where another manifest is wanted, or the hook has failed or is gone, a new revision begins, whose
+// hooks run from the beginning.
 type helmHooks struct {
 	op       *operation
 	client   *kube.Client
@@ -56,7 +59,7 @@ type helmHooks struct {
 	releases *store
 	built    built
 	keeps    map[string]keep // of an earlier operation, by the text of the hook
-	cut      *waitError      // the wait that was not waited for to its end
+	cut      *waitError      // why the action stopped to wait; from then on no object of a hook is deleted
 }
 
 // kept is what to do with the hook that was built last.
@@ -67,20 +70,22 @@ func (r *helmHooks) kept(list kube.ResourceList) keep {
 	return r.keeps[r.built.text]
 }
 
-// passed notes that a hook was waited for: whatever Helm does with it from now on is done.
+// passed ends the special treatment of a hook that was waited for: what Helm does with it from now
+// on, such as its deletion by policy, is done. A hook with two events runs again for the second.
 func (r *helmHooks) passed(list kube.ResourceList) {
 	if r.built.is(list) {
 		delete(r.keeps, r.built.text)
 	}
 }
 
-// spares reports that objects of hooks must not be deleted: they are kept from an earlier operation, or a hook
-// that has not finished needs them.
+// spares reports that objects of hooks must not be deleted: they are kept from an earlier
+// operation, or a hook that has not finished needs them.
 func (r *helmHooks) spares(list kube.ResourceList) bool {
 	return r.cut != nil || r.kept(list) != keepNothing
 }
 
-// Delete implements kube.Interface: Helm deletes with it what hooks have made.
+// Delete implements kube.Interface. Helm deletes objects of hooks with it, before it creates them
+// again and when their policy says so.
 func (k *cluster) Delete(list kube.ResourceList) (*kube.Result, []error) {
 	if k.hooks.spares(list) {
 		return &kube.Result{}, nil
@@ -107,9 +112,10 @@ func hookMark(revision int, text string) string {
 	return fmt.Sprintf("%d-%s", revision, hex.EncodeToString(sum[:checksumBytes]))
 }
 
-// goOn finds out whether hooks of a record were begun by an operation that did not wait for their end, and keeps what
-// they have made. ranOnce says of a hook that has succeeded that the operation would run it for nothing else. It returns
-// the Jobs and Pods that are waited for; none: there is nothing to go on with.
+// goOn finds hooks of a record that an operation began and whose end it did not wait for. It keeps
+// their objects, and those hooks before them that have succeeded and that ranOnce accepts. It
+// returns the Jobs and Pods to wait for; none: there is nothing to continue, because no hook was
+// begun, its objects are gone, or one of them has failed.
 func (r *helmHooks) goOn(rel *release.Release, ranOnce func(*release.Hook) bool) (waiting []string, err error) {
 	keeps := map[string]keep{}
 	for _, h := range rel.Hooks {
@@ -140,8 +146,9 @@ func (r *helmHooks) goOn(rel *release.Release, ranOnce func(*release.Hook) bool)
 	return waiting, nil
 }
 
-// goOnAfterDelete is goOn for an uninstall that has come to its post-delete hooks: those before have succeeded, what they
-// needed is gone, and the end of one that was not waited for counts.
+// goOnAfterDelete is goOn for an uninstall that has reached its post-delete hooks: the pre-delete
+// hooks have succeeded, and must not run again, because the objects that they need are gone. A
+// post-delete hook that has failed meanwhile counts as well.
 func (r *helmHooks) goOnAfterDelete(rel *release.Release) error {
 	keeps := map[string]keep{}
 	for _, h := range rel.Hooks {
@@ -189,7 +196,8 @@ func (r *helmHooks) made(rel *release.Release, h *release.Hook) (live []*unstruc
 	return live, len(live) > 0 && len(live) == len(list), nil
 }
 
-// look reads an object; nil when it is gone, is being deleted, or may not be read.
+// look reads an object as a whole; nil when it is gone, is being deleted, or may not be read. The
+// metadata alone are read by live.look.
 func look(info *resource.Info) (*unstructured.Unstructured, error) {
 	got, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
@@ -219,8 +227,10 @@ func awaitedOf(objects []*unstructured.Unstructured) (awaited []string, failed b
 	return awaited, false
 }
 
-// settle deletes what Helm's delete policy says of hooks that were not waited for to their end, and that are not gone
-// on with: another manifest is wanted. rel is the record of their revision; nil for none.
+// settle applies the delete policies to hooks whose end an operation did not wait for, and that are
+// not continued, because another manifest is wanted. A hook that did not succeed counts as failed.
+// rel is the record of their revision; nil for none. Helm never deletes a CustomResourceDefinition
+// of a hook, because its objects would go with it.
 func (r *helmHooks) settle(rel *release.Release) error {
 	if rel == nil || r.op.home.dry != nil {
 		return nil
@@ -251,8 +261,8 @@ func (r *helmHooks) settle(rel *release.Release) error {
 	return nil
 }
 
-// ranOnce returns a function that reports whether exactly one of some events runs a hook. Of a hook with two it is not
-// known for which of them it has run.
+// ranOnce returns a function that reports whether exactly one of some events runs a hook. For a
+// hook with two of them, the record does not say for which one it has run.
 func ranOnce(events ...release.HookEvent) func(*release.Hook) bool {
 	return func(h *release.Hook) bool {
 		count := 0
@@ -265,8 +275,8 @@ func ranOnce(events ...release.HookEvent) func(*release.Hook) bool {
 	}
 }
 
-// goOn lets an operation that did not wait for the end of a hook be gone on with, when the same manifest, or one from
-// the same inputs, is wanted (H14).
+// goOn replaces a step by StepResume when the newest revision has a hook to continue with, and the
+// same manifest, or one from the same inputs, is wanted (H14).
 func (a *apply) goOn(step Step, reason string) (Step, string, error) {
 	a.installer.keeps = nil
 	last, ok := a.store.state.Last()
@@ -275,7 +285,7 @@ func (a *apply) goOn(step Step, reason string) (Step, string, error) {
 	}
 	switch last.Status {
 	case release.StatusFailed, release.StatusPendingInstall, release.StatusPendingUpgrade:
-	default:
+	default: // a rollback is not ours, and an uninstall has other hooks (goOnDeleting)
 		return step, reason, nil
 	}
 	if last.Checksum != a.manifest.checksum && (last.Checksum == "" || last.labels[InputsLabel] != a.manifest.inputs) {
@@ -301,14 +311,15 @@ func (a *apply) goOn(step Step, reason string) (Step, string, error) {
 	return StepResume, fmt.Sprintf("revision %d still waits for %s", last.Version, strings.Join(waiting, ", ")), nil
 }
 
-// installs reports whether the newest revision is of an install: there is none before it, or what was before was
-// uninstalled.
+// installs reports whether the newest revision is of an install: there is none before it, or what
+// was before was uninstalled.
 func (s State) installs() bool {
 	n := len(s.Revisions)
 	return n == 1 || n > 1 && s.Revisions[n-2].Status == release.StatusUninstalled
 }
 
-// resume runs the install or upgrade of the newest revision again, as the same revision.
+// resume runs the install or upgrade of the newest revision again, as the same revision. What it
+// needs of the record is read first, because replaceLast hides it.
 func (in *installer) resume() (did Action, rel *release.Release, err error) {
 	earlier, err := in.store.sinceDeployed()
 	if err != nil {

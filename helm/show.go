@@ -22,10 +22,10 @@ type Document struct {
 	Hook    bool // it is a hook of the chart, and no part of the release (H14)
 }
 
-// Show renders the chart of a module and returns the result, in the order Helm
-// applies it, with the hooks of the chart at the end (H14). It changes nothing. A
-// document that cannot be read is among them with its error; an error of Show
-// says that there is no text at all.
+// Show renders the chart of a module and returns the result, in the order in which Helm applies it,
+// with the hooks of the chart at the end (H14). It changes nothing, takes no lock and does not use
+// the memory of renders, so it shows what an Apply would render now. A document that cannot be read
+// is among them with its error; an error of Show means that there is no text at all.
 func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
 	home, err := c.homes.in(m.Namespace)
 	if err != nil {
@@ -64,8 +64,9 @@ func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
 	return all, nil
 }
 
-// Objects are those of the chart of a module with its values, without hooks (H14), as News reports them. It changes
-// nothing. Objects of a kind that the API server does not know keep the namespace that is written.
+// Objects are those of the chart of a module with its values, without hooks (H14), as News reports
+// them. It changes nothing. Objects of a kind that the API server does not know keep the namespace
+// that is written.
 func (c *Client) Objects(ctx context.Context, m Module) (all []Object, err error) {
 	documents, err := c.Show(ctx, m)
 	if err != nil {
@@ -93,6 +94,8 @@ func (c *Client) Objects(ctx context.Context, m Module) (all []Object, err error
 	return all, nil
 }
 
+// document parses what a template has printed. Of a text that cannot be parsed as a whole, it has
+// no objects.
 func document(source, text string) Document {
 	d := Document{Source: source, Text: strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "---")) + "\n"}
 	found, err := manifest.Parse(text)
@@ -103,9 +106,9 @@ func document(source, text string) Document {
 	return d
 }
 
-// Deployed returns what the deployed revision of a release was rendered to, without the
-// hooks of its chart; or, when earlier is not 0, that revision, if it is still recorded. There is none
-// while the first install has not succeeded.
+// Deployed returns what the deployed revision of a release was rendered to, without the hooks of
+// its chart; or, when earlier is not 0, that revision, if it is still recorded. There is none while
+// the first install has not succeeded.
 func (c *Client) Deployed(ctx context.Context, name string, earlier int) (objects []map[string]any, revision int, err error) {
 	home, err := c.homes.holding(ctx, name)
 	if err != nil {

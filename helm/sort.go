@@ -96,7 +96,8 @@ func sortWhole(files map[string]string) (*sorted, error) {
 	return s, nil
 }
 
-// stubNumber returns the index of the document that a stub stands for.
+// stubNumber returns the index of the document that a stub stands for. The last mark counts, since
+// a name in the head may have one.
 func stubNumber(stub string) (int, error) {
 	n, err := strconv.Atoi(stub[strings.LastIndex(stub, headMark)+len(headMark):])
 	if err != nil {
@@ -136,6 +137,7 @@ func headOf(fields map[string]any) ([]byte, error) {
 	return json.Marshal(head)
 }
 
+// only copies the fields with some names, in any case of letters.
 func only(fields map[string]any, names ...string) map[string]any {
 	kept := maps.Clone(fields)
 	maps.DeleteFunc(kept, func(key string, _ any) bool {

@@ -38,13 +38,14 @@ type Revision struct {
 	Status   release.Status
 	Checksum string // empty: unknown, or not made by us
 
-	secret          string // name of the secret
-	resourceVersion string
-	labels          map[string]string
-	note            string // RenderedAnnotation
+	secret          string            // name of the Secret or ConfigMap
+	resourceVersion string            // as of the read; each write and delete carries it
+	labels          map[string]string // all of the record; shared, not changed
+	note            string            // RenderedAnnotation
 }
 
-// State is the history of one release, oldest revision first.
+// State is the history of one release, oldest revision first. It is a value: whoever changes
+// Revisions makes a new slice, because the memory of records shares the old one.
 type State struct {
 	Release   string
 	Revisions []Revision
@@ -82,7 +83,7 @@ func (s State) Last() (Revision, bool) {
 
 // sinceDeployed returns the revisions that Helm ignores when the newest one failed: those after the
 // last one that was deployed, and that one itself, newest first. Objects of all of them may exist.
-// It is empty when the newest revision is deployed.
+// A superseded revision was deployed, too. It is empty when the newest revision is deployed.
 func (s State) sinceDeployed() []Revision {
 	var out []Revision
 	for _, r := range slices.Backward(s.Revisions) {
@@ -104,12 +105,11 @@ func replaceLast(revisions []Revision, change func(*Revision)) []Revision {
 	return out
 }
 
-// records reads release records as metadata only, and remembers the newest
-// ones. Reading them is the most frequent request of the operator and, as a
-// list, its slowest: a consistent list waits up to 100 ms for the watch cache
-// of a busy cluster. So one list fills the memory, and later a remembered state
-// is proven with two requests by name: the newest secret is unchanged, and the
-// next one does not exist.
+// records reads release records of one namespace as metadata only, and remembers them. Reading them
+// is the most frequent request of the operator and, as a list, its slowest: a consistent list waits
+// up to 100 ms for the watch cache of a busy cluster. So one list fills the memory. With a watch,
+// the memory is then the answer. Without one, a remembered state is proven with two requests by
+// name: the newest record is unchanged, and the next one does not exist.
 type records struct {
 	client    metadata.Interface
 	driver    Driver
@@ -119,6 +119,7 @@ type records struct {
 	changed func(release string)
 	busy    func(release string) bool
 
+	// mu guards what follows. It is held during no request.
 	mu      sync.Mutex
 	memory  recordMemory
 	ready   chan struct{} // closed when the watch has listed all, or cannot; nil: no watch
@@ -129,9 +130,10 @@ func (r *records) objects() metadata.ResourceInterface {
 	return r.client.Resource(r.driver.Resource()).Namespace(r.namespace)
 }
 
-// read returns the state of one release. A state that is too old cannot do
-// harm: a new revision is the creation of a secret with a fixed name, and every
-// change carries the resourceVersion that was read.
+// read returns the state of one release, as far as possible from memory. A state that is too old
+// cannot do harm: a new revision is the creation of an object with a fixed name, and every change
+// carries the resourceVersion that was read. Either fails as a conflict, and the next attempt reads
+// again (doubt).
 func (r *records) read(ctx context.Context, name string) (State, error) {
 	watched := r.await(ctx)
 	r.mu.Lock()
@@ -167,7 +169,7 @@ func (r *records) read(ctx context.Context, name string) (State, error) {
 	return r.reread(ctx, name)
 }
 
-// reread asks with a consistent list, without trusting the memory.
+// reread lists the records of a release consistently, without trusting the memory.
 func (r *records) reread(ctx context.Context, name string) (State, error) {
 	states, at, err := r.list(ctx, releaseSelector(name), "")
 	if err != nil {
@@ -198,7 +200,8 @@ func (r *records) readAll(ctx context.Context) (map[string]State, error) {
 	return maps.Clone(r.memory.known), nil
 }
 
-// isCurrent reports whether last is still the newest revision, unchanged.
+// isCurrent reports whether last is still the newest revision, unchanged. An older record that has
+// changed is noticed when it is read or deleted, by its resourceVersion.
 func (r *records) isCurrent(ctx context.Context, name string, last Revision) (bool, error) {
 	live, err := r.objects().Get(ctx, last.secret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -251,8 +254,8 @@ func statesOf(secrets []*metav1.ObjectMeta) map[string]State {
 
 func byVersion(a, b Revision) int { return a.Version - b.Version }
 
-// doubt makes the next read ask the API server: an operation failed, and what
-// it wrote last is unknown.
+// doubt makes the next read of a release ask the API server: an operation failed, and it is unknown
+// what it wrote last, because a request may have been done without an answer.
 func (r *records) doubt(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -273,7 +276,8 @@ func secretName(release string, version int) string {
 
 var errNotARecord = errors.New("not a release record")
 
-// revisionOf reads the labels of a release record.
+// revisionOf reads the labels of a release record. A checksum that was copied from another revision
+// does not count (revisionLabel).
 func revisionOf(m *metav1.ObjectMeta) (name string, r Revision, err error) {
 	version, err := strconv.Atoi(m.Labels["version"])
 	name = m.Labels["name"]

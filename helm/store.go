@@ -53,11 +53,11 @@ const recordKey = "release"
 type store struct {
 	ctx     context.Context // never cancelled: "failed" must be recorded after a cancelled operation
 	objects recordObjects
-	records *records
+	records *records // learns what is written here; never the other way round
 	encoder *encoder
 	log     *slog.Logger
-	state   State
-	bodies  map[string]*release.Release // by name of the secret
+	state   State                       // as it was read, with what this operation has written since
+	bodies  map[string]*release.Release // by name of the secret; Helm changes them in place
 
 	operator   string                        // whose records they are, where those of other operators may lie; else empty
 	historyMax int                           // revisions kept; 0 keeps all
@@ -91,8 +91,9 @@ func (s *store) List(func(*release.Release) bool) ([]*release.Release, error) {
 	return nil, errors.New("list releases: not offered by the driver of one release")
 }
 
-// Query returns the revisions with the given labels, oldest first. Only the
-// newest has a body: Helm counts, sorts and deletes the others.
+// Query implements driver.Driver. It returns the revisions with the given labels, oldest first.
+// Only the newest has a body: Helm counts, sorts and deletes the others. Update refuses one without
+// a body, because it would erase the record.
 func (s *store) Query(labels map[string]string) ([]*release.Release, error) {
 	var found []Revision
 	for _, r := range s.state.Revisions {
@@ -115,8 +116,9 @@ func (s *store) Query(labels map[string]string) ([]*release.Release, error) {
 	return out, nil
 }
 
-// Create writes a new revision, and deletes surplus ones at the same time (H7), because both cost a
-// request. It returns driver.ErrReleaseExists when another writer was faster.
+// Create implements driver.Driver. It writes a new revision, and deletes surplus ones in parallel
+// (H7), because both cost a request. It returns driver.ErrReleaseExists when another writer was
+// faster.
 func (s *store) Create(key string, rel *release.Release) error {
 	if s.checksum != nil {
 		rel.Labels = maps.Clone(rel.Labels)
@@ -144,8 +146,8 @@ func (s *store) Create(key string, rel *release.Release) error {
 	return s.keep(created, rel)
 }
 
-// replaceLast lets an operation continue with the newest revision: Helm does not see that revision,
-// so it computes the same number again, and Create writes over the record.
+// replaceLast lets an operation continue with the newest revision (StepResume): it is hidden from
+// Helm, which computes the same number again, and Create writes over the record.
 func (s *store) replaceLast() error {
 	last, ok := s.state.Last()
 	if !ok {
@@ -211,7 +213,8 @@ func (s *store) write(key string, old Revision, rel *release.Release) error {
 	return s.keep(updated, rel)
 }
 
-// Delete removes a revision that did not change since it was read, unless it is still needed.
+// Delete implements driver.Driver. It removes a revision that did not change since it was read. One
+// that is still needed (keeps) stays, and Helm gets no error.
 func (s *store) Delete(key string) (*release.Release, error) {
 	i := s.index(key)
 	if i < 0 {
@@ -228,6 +231,8 @@ func (s *store) Delete(key string) (*release.Release, error) {
 	return s.bodies[key], nil
 }
 
+// erase deletes the object of a revision; one that is gone is no error. It touches no field, so
+// several may run in parallel.
 func (s *store) erase(old Revision) error {
 	err := s.objects.Delete(s.ctx, old.secret, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &old.resourceVersion}})
 	switch {
@@ -239,6 +244,7 @@ func (s *store) erase(old Revision) error {
 	return nil
 }
 
+// forget removes a revision that was deleted from the state and from the memory of records.
 func (s *store) forget(old Revision) {
 	s.state.Revisions = slices.DeleteFunc(slices.Clone(s.state.Revisions), func(r Revision) bool { return r.secret == old.secret })
 	s.records.deleted(s.state.Release, old)
@@ -272,7 +278,7 @@ func (s *store) prune() (wait func()) {
 	}
 }
 
-// keep takes over what the API server stored.
+// keep takes over what the API server has stored, for the next step and for the memory of records.
 func (s *store) keep(secret *corev1.Secret, rel *release.Release) error {
 	_, revision, err := revisionOf(&secret.ObjectMeta)
 	if err != nil {
@@ -358,7 +364,8 @@ func (s *store) secretOf(key string, rel *release.Release) (*corev1.Secret, erro
 
 func now() string { return strconv.FormatInt(time.Now().Unix(), 10) }
 
-// sinceDeployed are the manifests of the last deployed revision and of those since; none when the newest is deployed.
+// sinceDeployed are the manifests of the last deployed revision and of those since; none when the
+// newest is deployed.
 func (s *store) sinceDeployed() (manifests []string, err error) {
 	for _, r := range s.state.sinceDeployed() {
 		rel, err := s.body(r)

@@ -35,7 +35,9 @@ type survey map[Object]owner
 // owner is the release an object belongs to; zero: none.
 type owner struct{ name, namespace string }
 
-// survey reads objects whole, as Helm's actions do it a moment later.
+// survey reads the owners of objects. It reads the objects whole, with the request that Helm's
+// actions make a moment later, so that the transport can answer that one from memory (keepReads).
+// Objects of unknown kinds, and those that may not be read, are left out: Helm reports them.
 func (op *operation) survey(objects []Object) (survey, error) {
 	var mu sync.Mutex
 	owners := survey{}
@@ -53,7 +55,7 @@ func (op *operation) survey(objects []Object) (survey, error) {
 			live := &metav1.PartialObjectMetadata{}
 			data, err := request.Do(ctx).Raw()
 			switch {
-			case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // Helm says what it may not
+			case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 				return nil
 			case err == nil:
 				err = json.Unmarshal(data, live)
@@ -84,10 +86,9 @@ func (op *operation) read(o Object) (*rest.Request, error) {
 	return client.Get().NamespaceIfScoped(op.home.live.identity(o).Namespace, namespaced).Resource(m.Resource.Resource).Name(o.Name), nil
 }
 
-// look asks for the metadata of one object; nil with exists when it may not be
-// read: without the permission its absence can neither be seen nor fixed. An
-// object of an unknown kind does not exist; whether one of an API that cannot be asked does,
-// is unknown.
+// look reads the metadata of one object; nil with exists when it may not be read: without the
+// permission its absence can neither be seen nor fixed. An object of an unknown kind does not
+// exist. Whether one exists whose API does not answer is unknown, which is an AwayError.
 func (l *live) look(ctx context.Context, o Object) (live *metav1.PartialObjectMetadata, exists bool, err error) {
 	resource, err := l.resourceOf(o)
 	if meta.IsNoMatchError(err) {
@@ -109,8 +110,8 @@ func (l *live) look(ctx context.Context, o Object) (live *metav1.PartialObjectMe
 	return live, true, nil
 }
 
-// unlooked is the error of a look that failed. An API server answers like this for a group
-// whose own server it cannot reach, maybe before its discovery says so.
+// unlooked is the error of a read that failed. The API server answers 503 for a group whose own
+// server it cannot reach, perhaps before its discovery says so; such groups have a dot.
 func unlooked(o Object, err error) error {
 	if apierrors.IsServiceUnavailable(err) && strings.Contains(o.GVK.Group, ".") {
 		err = &kinds.AwayError{Version: o.GVK.GroupVersion(), Err: err}
@@ -118,8 +119,8 @@ func unlooked(o Object, err error) error {
 	return fmt.Errorf("look at %s: %w", o, err)
 }
 
-// reach returns an error when the API of one of the objects is away: the
-// server of their API does not answer (P13).
+// reach returns an AwayError when the server of an API of these objects does not answer (P13). It
+// makes no request.
 func (l *live) reach(objects []Object) error {
 	for _, o := range objects {
 		if err := l.kinds.Reach(o.GVK.Group); err != nil {
@@ -160,8 +161,9 @@ func (l *live) resourceOf(o Object) (metadata.ResourceInterface, error) {
 	return l.metadata.Resource(m.Resource), nil
 }
 
-// identity is an object without what may differ between two mentions of it: the
-// version of its API, and an omitted namespace.
+// identity is an object without what may differ between two mentions of it: the version of its API,
+// and an omitted namespace. Unlike resolve it also works for unknown kinds; the price is that a
+// cluster-wide object has a namespace, so identities are only compared with each other.
 func (l *live) identity(o Object) Object {
 	o.GVK.Version = ""
 	o.Namespace = cmp.Or(o.Namespace, l.namespace)
@@ -175,9 +177,8 @@ func ownerIn(live *metav1.PartialObjectMetadata) owner {
 	return owner{live.Annotations[ownerName], live.Annotations[ownerNamespace]}
 }
 
-// foreign returns an error that names every object of another release. Objects
-// without an owner are adopted (H7); taking them from another release would only
-// start a fight between two modules.
+// foreign returns an error that names every object of another release. Objects without an owner are
+// adopted (H7). If objects were taken from another release, both would change them without end.
 func (s survey) foreign(objects []Object, us owner) error {
 	var errs []error
 	for _, o := range objects {
@@ -202,7 +203,8 @@ func (e *ownedError) Error() string {
 		e.object, e.owner.name, e.owner.namespace, ownerName)
 }
 
-// HolderOf is the release that has the first object for which an Apply has failed because it belongs to another one; "" for none.
+// HolderOf is the release that owns the first object because of which an Apply has failed as
+// Foreign; empty for other errors. A purge of that release may be what the Apply waits for (F6).
 func HolderOf(err error) string {
 	if owned, ok := errors.AsType[*ownedError](err); ok {
 		return owned.owner.name

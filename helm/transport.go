@@ -26,18 +26,18 @@ func (t limitTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return roundTrip(t.next, req.WithContext(ctx), cancel)
 }
 
-// boundTransport ties every request of one operation to the context of that
-// operation. Helm passes context.Background everywhere; and its RunWithContext
-// returns early while the work goes on behind it. Here a cancelled context
-// stops the writes themselves.
+// boundTransport binds every request of one operation to the context of that operation. Helm passes
+// context.Background everywhere, and its RunWithContext returns early while the work continues.
+// Here a cancelled context stops the writes themselves. It also remembers what the errors of Helm
+// do not say (failure), and answers repeated reads (reads.go). It is safe for concurrent use.
 type boundTransport struct {
 	ctx  context.Context
 	next http.RoundTripper
 
-	mu    sync.Mutex
+	mu    sync.Mutex // for the next three
 	last  failure
-	keeps bool // answers to reads are kept
-	reads map[string]kept
+	keeps bool            // answers to reads are kept
+	reads map[string]kept // by path; a query is never kept
 
 	warned *warned // nil: warnings are dropped
 }
@@ -71,9 +71,8 @@ func (t *boundTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.keep(req, resp)
 }
 
-// judge remembers refusals, for Helm hands them on as text only. Reads that
-// find nothing are no refusals, and a conflict is none when the write succeeds
-// after all.
+// judge remembers refusals, because Helm returns them as text only. Reads that find nothing are no
+// refusals, and a conflict is none when a later write succeeds: client-go retries those itself.
 func (t *boundTransport) judge(method string, code int) {
 	read := method == http.MethodGet
 	switch {
@@ -96,7 +95,8 @@ func (t *boundTransport) note(f failure) {
 	t.last = f
 }
 
-// roundTrip calls release when the request has failed or its body is closed.
+// roundTrip calls release when the request has failed or its body is closed, and not before:
+// release cancels the context, which would cut the body.
 func roundTrip(next http.RoundTripper, req *http.Request, release func()) (*http.Response, error) {
 	resp, err := next.RoundTrip(req)
 	if err != nil {

@@ -28,9 +28,9 @@ func (c *Client) Uninstall(ctx context.Context, name string, waits HookWaits) (e
 	return home.remove(ctx, name, false, waits)
 }
 
-// Purge is Uninstall for a release whose module is gone (G7). No person asked for it, so it trusts
-// the record less: a release that Ours does not know counts as missing, and the Helm hooks of the
-// chart do not run.
+// Purge is Uninstall for a release whose module is gone (E10, G7). No person asked for it, so it
+// does less: a release that is not ours (P2) counts as missing, and the Helm hooks of the chart do
+// not run.
 func (c *Client) Purge(ctx context.Context, name string) (existed bool, err error) {
 	home, err := c.homes.holding(ctx, name)
 	if err != nil {
@@ -69,6 +69,8 @@ func (h *home) remove(ctx context.Context, name string, purge bool, waits HookWa
 		}
 	}
 	err = op.uninstall(s, !purge)
+	// From here on objects are missing because of us: News must not report them, and an Apply that
+	// follows begins without anything remembered.
 	h.renderer.renders.forget(name)
 	h.repeats.forget(name)
 	h.live.want(name, nil)
@@ -81,7 +83,8 @@ func (h *home) remove(ctx context.Context, name string, purge bool, waits HookWa
 }
 
 // Ours returns those of the given releases that this operator has installed, or an older one whose
-// marks it understands (P2, H6). All others belong to people and other programs.
+// labels it knows (P2, H6). All others belong to people and other programs. The releases of the
+// operator's namespace cost one list together, at most.
 func (c *Client) Ours(ctx context.Context, releases []string) (ours []string, err error) {
 	if len(releases) == 0 {
 		return nil, nil
@@ -112,10 +115,10 @@ func (c *Client) Ours(ctx context.Context, releases []string) (ours []string, er
 	return ours, nil
 }
 
-// ours looks for the marks of an operator: its labels on any revision, because Helm copies
-// them to what a person makes of the release, or the checksum among the values of the
-// newest one (H6). A record that cannot be read has no mark. Outside of the operator's namespace only the name of
-// the operator counts.
+// ours looks for signs of an operator: its labels on any revision, because Helm copies them to
+// revisions that a person makes, or the checksum among the values of the newest one (H6). A
+// corrupted record has none. Outside of the operator's namespace only the label with the name of
+// the operator's namespace counts, because other operators may have releases there.
 func (s *store) ours() (bool, error) {
 	if s.operator != "" {
 		of := func(r Revision) bool { return r.labels[OperatorLabel] == s.operator }
@@ -197,7 +200,8 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 	return nil
 }
 
-// removeDropped deletes the objects of older manifests that the newest revision no longer has.
+// removeDropped deletes the objects of older manifests that the newest revision no longer has: the
+// uninstall itself deletes those of the newest only.
 func (op *operation) removeDropped(others []string, newest *release.Release) error {
 	if len(others) == 0 {
 		return nil
@@ -213,8 +217,8 @@ func (op *operation) removeDropped(others []string, newest *release.Release) err
 	return op.removeLeftovers(others, kept, spareNothing)
 }
 
-// goOnDeleting continues with the hooks of an uninstall that an earlier attempt did not wait for to
-// the end. What other operations have left of their hooks is deleted as its policy says.
+// goOnDeleting continues with the hooks of an uninstall whose end an earlier attempt did not wait
+// for. Hooks of an install or upgrade that has failed are settled instead.
 func (op *operation) goOnDeleting(k *cluster, newest *release.Release) error {
 	if newest.Info.Status == release.StatusDeployed {
 		return nil
@@ -235,7 +239,7 @@ func (op *operation) goOnDeleting(k *cluster, newest *release.Release) error {
 
 // owned leaves out what an uninstall must not delete, although the record lists it: objects whose
 // annotations do not name this release, and objects with the policy keep (P2). An object that
-// cannot be read is an error: once the record is gone, nobody would delete it.
+// cannot be read is an error: once the record is gone, no later attempt would delete it.
 func (k *cluster) owned(list kube.ResourceList) (kube.ResourceList, error) {
 	var ours kube.ResourceList
 	var stay []string
@@ -287,8 +291,9 @@ func spareData(o Object) bool {
 	return slices.Contains([]string{"PersistentVolumeClaim", "PersistentVolume", "Namespace", "CustomResourceDefinition"}, o.GVK.Kind)
 }
 
-// removeLeftovers deletes objects of older manifests that are not in keep, if
-// they exist, are ours, and do not ask to be kept.
+// removeLeftovers deletes objects of older manifests that are not in keep, if they exist, are ours,
+// and do not ask to be kept. Objects are compared by identity, so another version of an API in the
+// newer manifest does not make an object a leftover.
 func (op *operation) removeLeftovers(manifests []string, keep []Object, spare spared) error {
 	l := op.home.live
 	kept := map[Object]bool{}
@@ -318,7 +323,8 @@ func (op *operation) removeLeftovers(manifests []string, keep []Object, spare sp
 	return nil
 }
 
-// removeLeftover deletes one object, if it is the one that was looked at (UID).
+// removeLeftover deletes one object, if it is still the one whose owner was read (UID). One that
+// may not be read stays.
 func (op *operation) removeLeftover(o Object) error {
 	live, exists, err := op.home.live.look(op.ctx, o)
 	if err != nil || !exists || ownerIn(live) != op.us() || live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {

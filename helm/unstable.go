@@ -33,7 +33,8 @@ const InputsLabel = "moduleInputs"
 
 // inputsOf is the checksum of all that determines the manifest of a module, except randomness, the
 // time and lookup. A kind that no template asks about is no input: a new CRD must not give each
-// chart with a random password another one.
+// chart with a random password another one. lists says that templates did more with the kinds than
+// to ask for some, so all kinds are inputs.
 func (r *renderer) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]byte, answers map[string]bool, lists bool) string {
 	if lists {
 		return r.sumWith(op, ch, values, op.capabilities.APIVersions)
@@ -41,6 +42,7 @@ func (r *renderer) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size
 	return r.sumWith(op, ch, values, answers)
 }
 
+// sumWith is sumOf with kinds, which fmt prints in a fixed order: a sorted list, or a map.
 func (r *renderer) sumWith(op *operation, ch *charts.Chart, values [sha256.Size]byte, kinds any) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\x00%v\x00", r.sumOf(op, ch, values), kinds)
@@ -57,7 +59,7 @@ func (r *renderer) sumOf(op *operation, ch *charts.Chart, values [sha256.Size]by
 	return hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
 }
 
-// labels are put on the new revision, so that they are there for the decision about the next one.
+// labels are put on the record of the new revision; the next decision needs them.
 func (t *target) labels() map[string]string {
 	all := map[string]string{ChecksumLabel: t.manifest.checksum, InputsLabel: t.manifest.inputs}
 	if t.manifest.volatile {
@@ -69,9 +71,9 @@ func (t *target) labels() map[string]string {
 	return all
 }
 
-// recorded is the checksum of what Helm has rendered for a record. Helm renders once more than we
-// do: a chart that makes a password and looks it up later has got another one by then, which it
-// finds from now on.
+// recorded is the checksum of what Helm has rendered for a record, which Helm does after us: a
+// chart that makes a password, and looks it up later, has made another one for the record than for
+// our checksum. The manifest of the record is taken apart where Helm has joined it.
 func (r *renderer) recorded(rel *release.Release) string {
 	const begin = "---\n# Source: "
 	var manifests []releaseutil.Manifest
@@ -83,7 +85,8 @@ func (r *renderer) recorded(rel *release.Release) string {
 	return r.sum(manifests, slices.DeleteFunc(slices.Clone(rel.Hooks), isTest))
 }
 
-// buildOf identifies a build of the operator: another build may render differently.
+// buildOf identifies a build of the operator: another build may render differently, for example
+// with another version of Helm. It is computed once for a Client.
 func buildOf() string {
 	text := ""
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -96,7 +99,8 @@ func buildOf() string {
 	return text + contentOf(self)
 }
 
-// contentOf identifies what a program consists of. The linker writes it as the build ID, unless its flags switch that off.
+// contentOf identifies the content of a program. The linker writes it as the build ID, unless its
+// flags disable that, or the program is no ELF file: then the whole file is summed.
 func contentOf(file string) string {
 	if program, err := elf.Open(file); err == nil {
 		defer program.Close()
@@ -119,18 +123,20 @@ func contentOf(file string) string {
 	return fmt.Sprintf("%d %x", size, sum.Sum(nil))
 }
 
-// noteHead is the length of a note that says nothing, in bytes.
+// noteHead is the length of the head of an ELF note, in bytes: a longer one has content.
 const noteHead = 16
 
-// unequal reports an upgrade whose only reason is that the same inputs gave another manifest. A revision that has
-// failed, or whose Helm hook waits, is another reason.
+// unequal reports an upgrade whose only reason is that the same inputs gave another manifest. A
+// revision that has failed, or whose Helm hook waits, is another reason.
 func (a *apply) unequal() bool {
 	last, ok := a.store.state.Last()
 	return ok && last.Status == release.StatusDeployed && last.Checksum != "" && last.Checksum != a.manifest.checksum && last.labels[InputsLabel] == a.manifest.inputs &&
 		len(a.absent) == 0 && len(a.module.Drifted) == 0
 }
 
-// hold leaves a release as it is whose chart renders differently from equal inputs.
+// hold decides about an upgrade whose only reason is chance (unequal): held leaves the release as
+// it is. It goes on, with growing pauses, when what lookup finds has changed: of a chart that also
+// renders differently each time, it cannot be known which of the two changed the manifest.
 func (a *apply) hold() (outcome Outcome, held bool) {
 	last, _ := a.store.state.Last()
 	outcome = Outcome{Action: Skipped, Revision: last.Version}
@@ -160,7 +166,8 @@ func (t *target) unstable() string {
 	return *t.manifest.unstable
 }
 
-// fickle is what is known when two renders in a row are equal and the one before was not.
+// fickle words the case in which two renders in a row are equal, and the one that was recorded was
+// another: the template is not known, so a call that may be the cause is named.
 func (t *target) fickle() string {
 	text := "another manifest than that of the last revision"
 	if found := culprit(t.chart.Copy(), ""); found != "" {
@@ -169,6 +176,8 @@ func (t *target) fickle() string {
 	return text
 }
 
+// unstable renders twice more: the first time to see whether the checksum stays, the second time
+// to find the template, because of the first render only the checksum is known.
 func (r *renderer) unstable(op *operation, m Module, ch *charts.Chart, first *rendered) string {
 	second, files, err := r.renderAgain(op, m, ch)
 	if err != nil || second.checksum == first.checksum {
@@ -230,7 +239,7 @@ func culprit(ch *chart.Chart, name string) string {
 	return ""
 }
 
-// before sorts what is so before what is not.
+// before orders true before false, for sort functions.
 func before(a, b bool) int {
 	switch {
 	case a == b:
@@ -244,7 +253,8 @@ func before(a, b bool) int {
 // source is a template as it lies on disk.
 type source struct{ name, text string }
 
-// templatesOf lists the templates of a chart and its subcharts by the names that the engine gives them.
+// templatesOf lists the templates of a chart and its subcharts by the names that the engine gives
+// them.
 func templatesOf(ch *chart.Chart, above string) []source {
 	path := above + ch.Name()
 	var all []source

@@ -21,12 +21,12 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// deletePoll is how often a deleted hook object is looked for.
+// deletePoll is the time between two reads of an object that was deleted. Most are gone at once.
 const deletePoll = 250 * time.Millisecond
 
-// WatchUntilReady waits for the Jobs and Pods of a hook. Helm's own waiting goes on after the
-// operation is cancelled. A hook that an earlier attempt has seen finish is not waited for: its
-// delete policy may have removed it.
+// WatchUntilReady implements kube.Interface: it waits for the Jobs and Pods of a hook. Helm's own
+// implementation continues to wait after the operation is cancelled. A hook that an earlier attempt
+// has seen finish is not waited for: its delete policy may have removed it.
 func (k *cluster) WatchUntilReady(list kube.ResourceList, timeout time.Duration) error {
 	kept := k.hooks.kept(list)
 	defer k.hooks.passed(list)
@@ -45,9 +45,10 @@ func (k *cluster) WatchUntilReady(list kube.ResourceList, timeout time.Duration)
 	return nil
 }
 
-// watchUntilDone waits for one Job or Pod. If it has not finished at the end of the timeout, or if
-// the wait is given up, r.cut says so: the hook has not failed, so nothing of it may be deleted,
-// and the next attempt waits on.
+// watchUntilDone waits for one Job or Pod. known says that it was there before this operation, so
+// its Pods are read at once. If it has not finished at the end of the timeout, or if the wait is
+// given up, r.cut is set: the hook has not failed, so none of its objects may be deleted, and the
+// next attempt waits for it again. A Job that another client deletes counts as done, as in Helm.
 func (r *helmHooks) watchUntilDone(info *resource.Info, timeout time.Duration, known bool) error {
 	ctx, cancel := context.WithTimeout(r.op.ctx, timeout)
 	defer cancel()
@@ -69,6 +70,7 @@ func (r *helmHooks) watchUntilDone(info *resource.Info, timeout time.Duration, k
 		seen.saw(u)
 		return finished(u)
 	})
+	// Why the wait ended is read before leave cancels the context; ended waits for the observer.
 	interrupted := wait.Interrupted(err) || err != nil && ctx.Err() != nil
 	over := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	leave()
@@ -89,7 +91,7 @@ func (r *helmHooks) watchUntilDone(info *resource.Info, timeout time.Duration, k
 	return r.cut
 }
 
-// finished reports whether a Job or a Pod is done; a failed one is an error.
+// finished reports whether a Job or a Pod is done; a failed one is an error, in Helm's words.
 func finished(u *unstructured.Unstructured) (bool, error) {
 	if u.GetKind() == "Pod" {
 		phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
@@ -120,6 +122,8 @@ func (k *cluster) WaitForDelete(list kube.ResourceList, timeout time.Duration) e
 	return k.hooks.awaitDeleted(list, timeout)
 }
 
+// awaitDeleted waits until objects are gone, one after the other. Those that are spared were not
+// deleted, so there is nothing to wait for.
 func (r *helmHooks) awaitDeleted(list kube.ResourceList, timeout time.Duration) error {
 	if r.spares(list) {
 		return nil
@@ -178,6 +182,7 @@ func (k *cluster) GetPodList(namespace string, o metav1.ListOptions) (*corev1.Po
 	return k.op.pods(namespace, o)
 }
 
+// pods lists Pods by a client that ends with the operation.
 func (op *operation) pods(namespace string, o metav1.ListOptions) (*corev1.PodList, error) {
 	core, err := typedcorev1.NewForConfig(op.config())
 	if err != nil {
@@ -186,7 +191,8 @@ func (op *operation) pods(namespace string, o metav1.ListOptions) (*corev1.PodLi
 	return core.Pods(namespace).List(op.ctx, o)
 }
 
-// OutputContainerLogsForPodList implements kube.InterfaceLogs.
+// OutputContainerLogsForPodList implements kube.InterfaceLogs. Unlike Helm's own, its requests end
+// with the operation.
 func (k *cluster) OutputContainerLogsForPodList(pods *corev1.PodList, namespace string, writer func(namespace, pod, container string) io.Writer) error {
 	core, err := typedcorev1.NewForConfig(k.op.config())
 	if err != nil {

@@ -12,25 +12,28 @@ import (
 )
 
 const (
-	// maxWarned is how many warnings of one operation are logged: a chart may have thousands of objects.
+	// maxWarned is how many warnings of one operation are logged: a chart may have thousands of
+	// objects.
 	maxWarned = 20
 	// maxNamed bounds how much of a request is read to find out which object it creates.
 	maxNamed = 4 << 20
 )
 
-// warned logs the warnings of the API server about the objects of a release, such as unknown fields, with the object: Helm's requests
-// do not say what they are made for.
+// warned logs the warnings of the API server about the objects of a release, such as unknown fields
+// (J13). It belongs to the transport of an operation, because a WarningHandler of client-go does
+// not get the request, and so could not name the object.
 type warned struct {
 	log   *slog.Logger
 	mu    sync.Mutex
-	known map[[2]string]bool
+	known map[[2]string]bool // object and text of what was logged; empty ones for the last line
 }
 
 func newWarned(log *slog.Logger) *warned {
 	return &warned{log: log, known: map[[2]string]bool{}}
 }
 
-// tell logs the warnings in an answer. With the attribute err the log repeats them at growing intervals.
+// tell logs the warnings in an answer. With the attribute err the log repeats them at growing
+// intervals.
 func (w *warned) tell(req *http.Request, header http.Header) {
 	if w == nil || len(header["Warning"]) == 0 {
 		return
@@ -59,7 +62,8 @@ func (w *warned) tellOne(object, text string) {
 	w.log.Warn("the API server warns of an object of the release", "object", object, "err", text)
 }
 
-// requested names the object of a request: its resource, as in "deployments.apps default/web".
+// requested names the object of a request: its resource, as in "deployments.apps default/web". A
+// request that creates has no name in its path; its body has.
 func requested(req *http.Request) string {
 	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	group, namespace := "", ""
@@ -83,7 +87,8 @@ func requested(req *http.Request) string {
 	return parts[0] + group + " " + namespace + name
 }
 
-// created is the name of the object that a request creates.
+// created is the name of the object that a request creates, from the start of its body; empty when
+// that cannot be read again, is too long or is no JSON.
 func created(req *http.Request) string {
 	if req.GetBody == nil {
 		return ""

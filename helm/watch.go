@@ -17,8 +17,9 @@ import (
 	"addon-operator/helm/kinds"
 )
 
-// Watcher reports what changes in the cluster. Package kube implements it (Client),
-// and its comments are the contract.
+// Watcher reports what changes in the cluster. Package kube implements it (Client), and its
+// comments are the contract. The types of this interface are literals or those of Kubernetes, so
+// that neither package imports the other.
 type Watcher interface {
 	WatchMetadata(ctx context.Context, resource schema.GroupVersionResource, namespace, labels string, store metadataStore)
 	WatchKinds(ctx context.Context) (unchanged func(ctx context.Context, since time.Time) bool)
@@ -65,20 +66,21 @@ type News struct {
 	Gone func(Object)
 	// Changed: another client wrote or deleted the records of this release.
 	Changed func(release string)
-	// Health: an object that belongs to a release of the namespace is doing so now; nil: nothing is read for that.
+	// Health: an object that belongs to a release of the namespace is doing so now; nil: nothing is
+	// read for that.
 	Health func(Object, Health)
 }
 
-// Watch makes the Client see what others do to releases and their objects,
-// until ctx ends: from then on an Apply that finds nothing to do makes no
-// request. One watch serves all release records, one each kind of object that
-// any release has, and two the kinds themselves.
+// Watch makes the Client see what others do to releases and their objects, until ctx ends: from
+// then on an Apply that finds nothing to do makes no request. One watch serves the release records
+// of a namespace, one each kind of object that any release has, and two the kinds themselves.
 //
-// What the watches know may be a moment late. That does no harm: everything
-// written carries the resourceVersion that was read, or creates what must not
-// exist; an object that seems absent is asked for; and what Apply did not see
-// yet is reported by News afterwards. Watch is called once, before the first Apply;
-// without Options.Watcher it does nothing. assess has the health of objects read again that were just written; it
+// What the watches know may be a moment late. That does no harm: everything written carries the
+// resourceVersion that was read, or creates what must not exist; an object that seems absent is
+// read; and what Apply did not see yet is reported by News afterwards. Watch is called once, before
+// the first Apply; without Options.Watcher it does nothing.
+//
+// assess makes the follower read the health of objects again that were just written (H26.3). It
 // returns at once.
 func (c *Client) Watch(ctx context.Context, news News) (assess func(written []Object)) {
 	assess = func([]Object) {}
@@ -102,7 +104,8 @@ func (c *Client) Watch(ctx context.Context, news News) (assess func(written []Ob
 	}
 }
 
-// presenceReport is what is done with what the watches of objects report; follower is nil when no health is wanted.
+// presenceReport connects the watches of objects with News, and with a follower of their health,
+// which it starts; follower is nil when no health is wanted.
 func (c *Client) presenceReport(ctx context.Context, news News) (report presenceReport, follower *health.Follower) {
 	named := func(kind schema.GroupKind, name types.NamespacedName) Object {
 		return Object{GVK: kind.WithVersion(""), Namespace: name.Namespace, Name: name.Name}
@@ -149,7 +152,8 @@ func (c *Client) Present(o Object) bool {
 	return c.root.options.Presence == nil || c.root.options.Presence.MayExist(o.GVK.GroupKind(), o.NamespacedName())
 }
 
-// live is what is known of the objects in the cluster that a namespace's releases have.
+// live is what is known of the objects that the releases of a namespace have. It keeps nothing
+// itself: presence does, which all namespaces share.
 type live struct {
 	*connection
 	namespace string   // of objects that name none
@@ -157,7 +161,8 @@ type live struct {
 	log       *slog.Logger
 }
 
-// follow begins to watch the kinds of objects that are about to be applied.
+// follow begins to watch the kinds of objects that are about to be applied. A kind that is unknown
+// yet is followed by a later Apply.
 func (l *live) follow(objects []Object) {
 	for _, o := range objects {
 		if _, m, err := l.resolve(o); err == nil && l.presence != nil {
@@ -166,8 +171,8 @@ func (l *live) follow(objects []Object) {
 	}
 }
 
-// resolve makes two mentions of an object equal: no version, the namespace of
-// the release where none is written, and none where the kind has none.
+// resolve makes two mentions of an object equal, and equal to what News reports: no version, the
+// namespace of the release where none is written, and none where the kind has none.
 func (l *live) resolve(o Object) (Object, *meta.RESTMapping, error) {
 	m, err := l.kinds.Mapping(o.GVK)
 	if err != nil {
@@ -182,9 +187,9 @@ func (l *live) resolve(o Object) (Object, *meta.RESTMapping, error) {
 	return o, m, nil
 }
 
-// absent returns those of the objects that do not exist. What the watches do
-// not know, or call absent, is asked for: the watch may be behind our own
-// writes.
+// absent returns those of the objects that do not exist. What the watches do not know, or report as
+// absent, is read, because a watch may be behind our own writes. Nothing is read for objects that
+// the watches report as present.
 func (l *live) absent(ctx context.Context, objects []Object) ([]Object, error) {
 	missing := make([]bool, len(objects))
 	var group errgroup.Group
@@ -212,8 +217,8 @@ func (l *live) absent(ctx context.Context, objects []Object) ([]Object, error) {
 	return absent, nil
 }
 
-// want remembers the objects of a release, and returns them as News reports
-// them; none forgets the release.
+// want sets which objects a release should have, and returns them as News reports them; none
+// forgets the release. Objects of unknown kinds are left out.
 func (l *live) want(release string, objects []Object) []Object {
 	var resolved []Object
 	byKind := map[schema.GroupKind][]types.NamespacedName{}

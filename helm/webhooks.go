@@ -17,9 +17,10 @@ import (
 // webhookTimeout bounds the question whose webhook has failed.
 const webhookTimeout = 5 * time.Second
 
-// FailedWebhook is the advice for a write that the API server has refused because it could not call an admission webhook: who
-// brought the webhook. text is that of the error. It is empty for all other errors. Without the permission to list the
-// configurations only the webhook is named.
+// FailedWebhook is the advice for a write that the API server has refused because it could not call
+// an admission webhook, or a conversion webhook: which module or release has installed the webhook
+// (H24). text is that of the error. It is empty for all other errors. Without permission to list
+// the configurations only the webhook is named.
 func (c *Client) FailedWebhook(ctx context.Context, text string) string {
 	return c.root.failedWebhook(ctx, text)
 }
@@ -59,7 +60,8 @@ func (h *home) failedWebhook(ctx context.Context, text string) string {
 	return "make the service of webhook " + found[1] + " answer, or delete its configuration"
 }
 
-// failedConversion is the advice for an object whose version the service of a conversion webhook must convert.
+// failedConversion is the advice for an object whose version the service of a conversion webhook
+// must convert. What it cannot read, it leaves out of the sentence.
 func (h *home) failedConversion(ctx context.Context, version, kind, service string) string {
 	const way = "; wait until its Pods run"
 	who := fmt.Sprintf("the service %s converts %s", service, kind)
@@ -84,7 +86,8 @@ func (h *home) failedConversion(ctx context.Context, version, kind, service stri
 	return who + ", which no module brought" + way
 }
 
-// broughtBy names the module, or another release, that has an object.
+// broughtBy names the module, or another release, that has an object. An object of a release in
+// another namespace is a module's only if it has our label, which no chart can set.
 func (h *home) broughtBy(o metav1.Object) string {
 	them := o.GetAnnotations()
 	if in := them[ownerNamespace]; cmp.Or(in, h.options.Namespace) != h.options.Namespace && o.GetLabels()[MarkLabel] == "" {
@@ -93,7 +96,8 @@ func (h *home) broughtBy(o metav1.Object) string {
 	return "module " + cmp.Or(o.GetLabels()[MarkLabel], them[ownerName])
 }
 
-// hasWebhook looks for the webhook of an error: by its name, and by its service, because others may have the same name.
+// hasWebhook looks for the webhook of an error: by its name, and by its service, because others may
+// have the same name.
 func hasWebhook(configuration unstructured.Unstructured, name, text string) bool {
 	webhooks, _, _ := unstructured.NestedSlice(configuration.Object, "webhooks")
 	for _, w := range webhooks {
