@@ -1,5 +1,6 @@
-// Package charts reads the charts of modules from their directories, and keeps each
-// until one of its files changes. Rendering is no business of it.
+// Package charts reads the charts of modules from their directories, and keeps each until one of
+// its files changes. It also answers what can be known of a chart without rendering it: whether
+// values fit its schemas, and which values its templates read. Rendering does not belong here.
 package charts
 
 import (
@@ -28,14 +29,16 @@ import (
 // synthesisedVersion is the version of a chart that has no Chart.yaml (A17).
 const synthesisedVersion = "0.2.0"
 
-// maxDepth stops a walk through symbolic links that point upwards.
+// maxDepth stops a walk through symbolic links that point upwards, which would never end. A
+// subchart of a subchart takes two levels.
 const maxDepth = 32
 
 // Exists reports whether a module directory holds a chart: a Chart.yaml, at
 // least a templates directory (A17), or a directory chart (A20).
 func Exists(dir string) bool { return Root(dir) != dir || isChart(dir) }
 
-// HasSubcharts reports whether the chart of a module may have subcharts.
+// HasSubcharts reports whether the chart of a module may have subcharts. It reads one directory, so
+// that callers need not load a chart that has none.
 func HasSubcharts(dir string) bool {
 	entries, err := os.ReadDir(filepath.Join(Root(dir), "charts"))
 	return err == nil && len(entries) > 0 && Exists(dir)
@@ -48,18 +51,22 @@ type Module struct {
 	Dir  string // of the module; its chart lies in Root
 }
 
-// Chart is a chart as it lies in the cache.
+// Chart is a chart in the cache. All modules and goroutines that use it share it: nothing of it
+// changes after Load, except for what is computed when it is first needed (schemas, readers), under
+// locks of its own. Helm gets copies.
 type Chart struct {
-	stamp  [sha256.Size]byte
-	digest [sha256.Size]byte
+	stamp  [sha256.Size]byte // of sizes and times, see stampOf
+	digest [sha256.Size]byte // of contents, see digestOf
 	chart  *chart.Chart
 	module Module
 	inner  bool // it is in chart/ (A20)
 
-	schemas        compiled
-	global, beside map[string]any // what the chart says of global, and what the values.yaml next to chart/ says of it, which wins
+	schemas compiled
+	// global is what the chart and its subcharts say of global. beside is what the values.yaml next
+	// to chart/ says of it, which wins; nil without such a file.
+	global, beside map[string]any
 
-	reading sync.Once // see Unread
+	reading sync.Once // computes readers, see Unread
 	readers *readers
 }
 
@@ -73,21 +80,25 @@ func (c *Chart) Digest() [sha256.Size]byte { return c.digest }
 // are given: disabled subcharts disappear for good.
 func (c *Chart) Copy() *chart.Chart { return copyOf(c.chart) }
 
-// HasSubchart reports whether a section of the values is that of a subchart: one of that name or alias.
+// HasSubchart reports whether a section of the values is that of a subchart: one of that name or
+// alias.
 func (c *Chart) HasSubchart(section string) bool {
 	named := func(sub *chart.Chart) bool { return sub.Name() == section }
 	return slices.ContainsFunc(c.chart.Dependencies(), named) ||
 		slices.ContainsFunc(c.chart.Metadata.Dependencies, func(d *chart.Dependency) bool { return d != nil && d.Alias == section })
 }
 
-// Mentions reports whether a text is in a template or in another file that templates may print, here or in a subchart.
+// Mentions reports whether a text is in a template or in another file that templates may print,
+// here or in a subchart.
 func (c *Chart) Mentions(text string) bool {
 	return c.Any(func(data []byte) bool { return bytes.Contains(data, []byte(text)) })
 }
 
-// Any reports whether there is a template or another file that templates may print, here or in a subchart, with some content.
+// Any reports whether there is a template or another file that templates may print, here or in a
+// subchart, with some content.
 func (c *Chart) Any(content func([]byte) bool) bool { return anyIn(c.chart, content) }
 
+// anyIn is Any for one chart of the tree. Files in crds/ are applied, and not printed.
 func anyIn(ch *chart.Chart, content func([]byte) bool) bool {
 	has := func(f *chart.File) bool { return !strings.HasPrefix(f.Name, "crds/") && content(f.Data) }
 	return slices.ContainsFunc(ch.Templates, has) || slices.ContainsFunc(ch.Files, has) ||
@@ -100,8 +111,9 @@ type File struct {
 	Data []byte
 }
 
-// SubchartCRDs returns the definitions in crds/ of the subcharts that the merged values of the module enable, at any
-// depth. Their names begin in Root.
+// SubchartCRDs returns the definitions in crds/ of the subcharts that the merged values of the
+// module enable, at any depth (M1). Their names begin in Root. Those of the chart itself are in
+// the directory CRDs.
 func (c *Chart) SubchartCRDs(merged map[string]any) ([]File, error) {
 	if len(crdsBelow(c.chart)) == 0 {
 		return nil, nil
@@ -132,11 +144,12 @@ func crdsBelow(ch *chart.Chart) (files []File) {
 }
 
 // Cache keeps every loaded chart until one of its files changes. The zero Cache is empty. It is
-// safe for concurrent use.
+// safe for concurrent use. The lock is not held while a chart is read: if two goroutines load the
+// same one, both get it, and the cache keeps that of the second.
 type Cache struct {
 	mu    sync.Mutex
-	byDir map[string]*Chart
-	held  map[string]bool // see Hold
+	byDir map[string]*Chart // by Module.Dir; charts of removed modules stay
+	held  map[string]bool   // by Module.Dir, see Hold
 }
 
 // Hold keeps the charts of some module directories as they were loaded last, and follows the disk
@@ -155,7 +168,8 @@ func (c *Cache) Hold(dirs []string) {
 	c.held = held
 }
 
-// Load returns the chart of a module, the same pointer while no file of it changes.
+// Load returns the chart of a module, the same pointer while no file of it changes. A chart that
+// cannot be loaded is read again each time, until its files change.
 //
 // The default values of a chart that is the module lack the module's own section and flag:
 // those values reach the chart merged and patched already, and a key that a hook removed
@@ -221,7 +235,8 @@ func (c *Cache) holds(dir string) *Chart {
 }
 
 // digestOf is the checksum of the files of a chart, and of what the module says of global. Unlike
-// the stamp it does not depend on times, so it is equal after a restart from another image.
+// the stamp it does not depend on times or paths, so it is equal after a restart from another
+// image.
 func digestOf(c *chart.Chart, global map[string]any) (digest [sha256.Size]byte, err error) {
 	files := slices.SortedFunc(slices.Values(c.Raw), func(a, b *chart.File) int { return strings.Compare(a.Name, b.Name) })
 	sum := sha256.New()
@@ -240,8 +255,9 @@ func digestOf(c *chart.Chart, global map[string]any) (digest [sha256.Size]byte, 
 	return digest, nil
 }
 
-// Read reads a chart within the limits of its files. It does not check whether its declared
-// dependencies are there.
+// Read reads a chart within the limits of its files (checkSize). It does not check whether its
+// declared dependencies are there: package fetch reads charts to download these. A module without
+// Chart.yaml gets one here (A17), because Helm's loader insists on it.
 func Read(m Module) (*chart.Chart, error) {
 	if err := checkSize(m); err != nil {
 		return nil, err
@@ -283,6 +299,8 @@ func isForeign(name string) bool {
 	return slices.Contains([]string{"crds", "docs", "hooks", "images", "lib"}, name)
 }
 
+// ignoreRules reads .helmignore like Helm's loader, which adds its defaults, too. The file must be
+// a regular one: the read of a named pipe would not return.
 func ignoreRules(dir string) (*ignore.Rules, error) {
 	file := filepath.Join(dir, ignore.HelmIgnore)
 	info, err := os.Stat(file)
@@ -303,7 +321,8 @@ func ignoreRules(dir string) (*ignore.Rules, error) {
 }
 
 // stampOf changes when a file of the chart, or the values.yaml next to chart/, appears, disappears,
-// or changes its size or time. It is cheap enough to be computed for each run.
+// or changes its size or time. It reads no content, so it is cheap enough to be computed for each
+// run. Files that no chart has, such as hooks in the module, count as well: that costs one load.
 func stampOf(m Module, isInner bool) (stamp [sha256.Size]byte, err error) {
 	sum := sha256.New()
 	note := func(name string, info fs.FileInfo) error {
@@ -322,7 +341,9 @@ func stampOf(m Module, isInner bool) (stamp [sha256.Size]byte, err error) {
 			_ = note("../values.yaml", info)
 		}
 	}
-	if target, err := filepath.EvalSymlinks(root); err == nil { // another tree may have the same times and sizes, as those have that are made to be reproducible
+	// Reproducible archives give all files the same time, so a link to another tree may show in its
+	// target only.
+	if target, err := filepath.EvalSymlinks(root); err == nil {
 		fmt.Fprintf(sum, "%s\x00", target)
 	}
 	err = walk(root, "", note)
@@ -330,9 +351,10 @@ func stampOf(m Module, isInner bool) (stamp [sha256.Size]byte, err error) {
 	return stamp, err
 }
 
-// walk visits files and directories below dir in order, with slashes in their
-// names, and follows symbolic links as Helm's own loader does: directories
-// mounted from a ConfigMap consist of them.
+// walk visits files and directories below dir in order, with slashes in their names, and follows
+// symbolic links as Helm's own loader does: directories mounted from a ConfigMap consist of them.
+// visit leaves out a directory by fs.SkipDir; any other error ends the walk. What disappears
+// meanwhile is left out.
 func walk(dir, below string, visit func(name string, info fs.FileInfo) error) error {
 	if strings.Count(below, "/") > maxDepth {
 		return fmt.Errorf("%s: more than %d directories deep; does a symbolic link point upwards?", below, maxDepth)
@@ -361,6 +383,7 @@ func walk(dir, below string, visit func(name string, info fs.FileInfo) error) er
 	return nil
 }
 
+// skip is what visit returns to leave out a file or a directory.
 func skip(info fs.FileInfo) error {
 	if info.IsDir() {
 		return fs.SkipDir
@@ -369,7 +392,7 @@ func skip(info fs.FileInfo) error {
 }
 
 // copyOf copies what Helm changes in a chart: the list of subcharts, their metadata, and the
-// values. Templates and files are shared.
+// values. Templates and files, which are most of a chart, are shared.
 func copyOf(c *chart.Chart) *chart.Chart {
 	n := *c
 	if c.Metadata != nil {

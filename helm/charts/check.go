@@ -10,9 +10,11 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 )
 
-// Check reports whether the chart of a module can be read: its files and dependencies, and the syntax of its own templates,
-// with the functions that they call. Values are not needed for that. A module without a chart has nothing to check. The error
-// names the file.
+// Check reports whether the chart of a module can be read: its files and dependencies, and the
+// syntax of its own templates, with the functions that they call. Values are not needed for that,
+// so it can refuse what is on disk before it is in force (P8). Templates of subcharts, which the
+// values may disable, are not checked. A module without a chart has nothing to check. The error
+// names each file.
 func Check(m Module) error {
 	if !Exists(m.Dir) {
 		return nil
@@ -27,7 +29,7 @@ func Check(m Module) error {
 	if err != nil {
 		return fmt.Errorf("load chart in %s: %w", Root(m.Dir), err)
 	}
-	known := map[string]any{}
+	known := map[string]any{} // the parser only asks whether a name is a key
 	for _, name := range Functions() {
 		known[name] = true
 	}

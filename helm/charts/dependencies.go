@@ -8,9 +8,10 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 )
 
-// checkDependencies refuses, as helm install does, a chart that declares a subchart which is not in charts/: without it the
-// release would be another one than the author meant, and maybe empty. Helm asks this of the chart itself only, not of its
-// subcharts, and whether the dependency is enabled or not.
+// checkDependencies refuses, as helm install does, a chart that declares a subchart which is not in
+// charts/ (H21): without it the release would be another one than the author meant, and perhaps
+// empty. Like Helm it checks only the chart itself, not its subcharts, and does so whether the
+// dependency is enabled or not. dir is for the advice in the error.
 func checkDependencies(c *chart.Chart, dir string) error {
 	var missing []string
 	for _, d := range c.Metadata.Dependencies {

@@ -7,7 +7,8 @@ import (
 	"github.com/Masterminds/sprig/v3"
 )
 
-// Functions are the names of all functions that templates can call.
+// Functions are the names of all functions that templates can call, sorted. Helm exports no list of
+// those that it adds to sprig's, nor does text/template of its own, so they are listed here.
 func Functions() []string {
 	names := slices.Collect(maps.Keys(sprig.TxtFuncMap()))
 	names = slices.DeleteFunc(names, func(name string) bool { return name == "env" || name == "expandenv" }) // Helm takes them out

@@ -16,13 +16,16 @@ import (
 	"addon-operator/helm/manifest"
 )
 
-// maxChart bounds the files of a chart, unpacked, in bytes. Helm keeps all of them in memory, and a release record has 1 MiB.
+// maxChart bounds the files of a chart, unpacked, in bytes. Helm keeps all of them in memory. It is
+// far above what charts have: the rendered objects must fit into a release record of 1 MiB.
 const maxChart = 64 << 20
 
 // subchartArchive is where Helm looks for packed subcharts.
 var subchartArchive = regexp.MustCompile(`(?:^|/)charts/[^/_.][^/]*\.tgz$`)
 
-// checkSize refuses a chart that is too large, or that stands for too much when its YAML is read, before Helm loads it.
+// checkSize refuses a chart that is too large, or whose YAML would be with all aliases written out,
+// before Helm loads it. It leaves out the same files as the loader, so that an author can exclude
+// large ones by .helmignore.
 func checkSize(m Module) error {
 	root := Root(m.Dir)
 	rules, err := ignoreRules(root)
@@ -47,10 +50,12 @@ func checkSize(m Module) error {
 	})
 }
 
-// weight is how large the files of a chart are together.
+// weight is the size of the files of a chart together, in bytes, subcharts in archives included.
 type weight int64
 
-// add counts a file, and looks into those that Helm takes apart.
+// add counts a file, and reads those that Helm parses while it loads a chart, or unpacks: their
+// content may stand for much more than their size. An archive counts packed and unpacked. read is
+// called for such files only.
 func (w *weight) add(name string, size int64, read func() ([]byte, error)) error {
 	if *w += weight(size); *w > maxChart {
 		return fmt.Errorf("its files have more than %d MiB; list in .helmignore what no template reads", maxChart>>20)
@@ -82,7 +87,8 @@ func (w *weight) add(name string, size int64, read func() ([]byte, error)) error
 	return nil
 }
 
-// irregular is the error for a named pipe, which would be waited for, a device, which may never end, and the like.
+// irregular is the error for a file that is no regular one: the read of a named pipe would wait for
+// a writer, and that of a device may never end.
 func irregular(name string) error {
 	return fmt.Errorf("%s is no regular file, nor a link to one", name)
 }

@@ -23,6 +23,7 @@ type reads struct {
 	below map[string]*reads
 }
 
+// add notes that the value at a path is read as a whole. What was noted below it is forgotten.
 func (r *reads) add(path ...string) {
 	for _, element := range path {
 		if r.whole {
@@ -41,7 +42,8 @@ func (r *reads) add(path ...string) {
 	r.whole, r.below = true, nil
 }
 
-// merge adds what others read, below the path at.
+// merge adds what others read, below the path at. Paths are clipped before each append, here and
+// below, because siblings share their beginning.
 func (r *reads) merge(others *reads, at ...string) {
 	if others.whole {
 		r.add(at...)
@@ -53,6 +55,8 @@ func (r *reads) merge(others *reads, at ...string) {
 }
 
 // templates are what some templates read, and whether they execute texts that are not among them.
+// The analysis follows no variables and no calls: it collects each mention of .Values anywhere, and
+// a named template counts for every chart, whoever includes it.
 type templates struct {
 	reads   *reads
 	tpl     bool // texts from values or files are executed
@@ -79,7 +83,8 @@ func parseTemplate(name, text string, named, own *templates) (ok bool) {
 	return true
 }
 
-// node notes what a part of a template reads.
+// node notes what a part of a template reads. Nodes of all types arrive here; what is no statement
+// is an expression.
 func (t *templates) node(n parse.Node) {
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -104,7 +109,8 @@ func (t *templates) node(n parse.Node) {
 	}
 }
 
-// value notes what an expression reads.
+// value notes what an expression reads. A mention of the word Values as a text may be a key that is
+// looked up in a context, so then everything counts as read.
 func (t *templates) value(n parse.Node) {
 	switch n := n.(type) {
 	case *parse.PipeNode:
@@ -119,7 +125,7 @@ func (t *templates) value(n parse.Node) {
 	case *parse.FieldNode, *parse.VariableNode, *parse.ChainNode:
 		t.chain(n)
 	case *parse.StringNode:
-		if n.Text == "Values" { // somebody looks for it in a map
+		if n.Text == "Values" {
 			t.reads.add()
 		}
 	}
@@ -131,6 +137,8 @@ func (t *templates) branch(n *parse.BranchNode) {
 	t.node(n.ElseList)
 }
 
+// chain notes the values that a chain of fields reads, or those of the expression that it begins
+// with, as in (index .Values.a "b").c.
 func (t *templates) chain(n parse.Node) {
 	if at, ok := valuesPath(n); ok {
 		t.reads.add(at...)
@@ -163,6 +171,8 @@ func valuesPath(n parse.Node) (at []string, ok bool) {
 	return nil, false
 }
 
+// below returns what follows Values in a chain of fields. Of a chain through .Subcharts it is the
+// name of the subchart alone, so its whole section counts as read.
 func below(identifiers []string) (at []string, ok bool) {
 	if i := slices.Index(identifiers, "Subcharts"); i >= 0 {
 		return identifiers[i+1 : min(i+2, len(identifiers))], true
@@ -234,11 +244,12 @@ func (t *templates) lookup(args []parse.Node, in parse.Node, keys []parse.Node) 
 	return rest
 }
 
-// dict makes a context for another template: .Values in it is what that one reads as .Values.
+// dict notes what a call of dict reads, which makes a context for another template. The values
+// themselves under the key Values are not read by that: the other template reads them as .Values.
 func (t *templates) dict(args []parse.Node) {
 	for i := 0; i < len(args); i++ {
 		if key, ok := args[i].(*parse.StringNode); ok && key.Text == "Values" && i+1 < len(args) {
-			i++ // what else is given as .Values has been read before
+			i++ // anything else under this key counts as read: it is another thing than .Values
 			if at, isValues := valuesPath(args[i]); isValues && len(at) == 0 {
 				continue
 			}
@@ -247,8 +258,8 @@ func (t *templates) dict(args []parse.Node) {
 	}
 }
 
-// includes notes when files of another chart may be executed: the name of a template is computed.
-// Names that begin with .Template.BasePath are files of the own chart.
+// includes notes when files of another chart may be executed: the name of the template is a path,
+// or is computed. Names that begin with .Template.BasePath are files of the own chart.
 func (t *templates) includes(args []parse.Node) {
 	if len(args) < 2 {
 		return
@@ -261,7 +272,8 @@ func (t *templates) includes(args []parse.Node) {
 }
 
 // readers are what all templates of a chart and its subcharts read: the named ones together, the
-// others by chart. broken: one of them cannot be parsed, so everything counts as read.
+// others by chart. broken: one of them cannot be parsed, so everything counts as read. They depend
+// on the files only, and do not change once they are made.
 type readers struct {
 	named  *templates
 	own    map[*chart.Chart]*templates
@@ -275,6 +287,7 @@ func readersOf(ch *chart.Chart) *readers {
 	return r
 }
 
+// parse adds the templates of one chart of the tree, by the names that Helm gives them.
 func (r *readers) parse(ch *chart.Chart, dir string) {
 	own := &templates{reads: &reads{}}
 	r.own[ch] = own
@@ -288,7 +301,7 @@ func (r *readers) parse(ch *chart.Chart, dir string) {
 	}
 }
 
-// tpl reports whether a template executes texts.
+// tpl reports whether a template executes texts. If none does, texts in values are no templates.
 func (r *readers) tpl() bool {
 	return r.any(func(t *templates) bool { return t.tpl })
 }
@@ -325,6 +338,7 @@ func (r *readers) all(ch *chart.Chart, texts []string) *reads {
 }
 
 // execute parses the texts that tpl may execute, in values and in files of charts, as templates.
+// One that cannot be parsed makes everything count as read: it may be a part of a template.
 func (r *readers) execute(texts []string, into *templates) {
 	if len(texts) > maxTexts {
 		into.reads.add()
@@ -354,7 +368,9 @@ func isProse(name string) bool {
 	return slices.Contains([]string{".md", ".gotmpl"}, path.Ext(name)) || slices.Contains([]string{"crds", "ci", "unittests", "tests"}, first)
 }
 
-// sum adds what is read of the values of one chart, which are at the path at of the whole.
+// sum adds what is read of the values of one chart, which are at the path at of the whole. Helm
+// itself reads some of them: tags and conditions of dependencies, and values that Chart.yaml
+// imports.
 func (r *readers) sum(ch *chart.Chart, everywhere, into *reads, at []string) {
 	into.merge(everywhere, at...)
 	if own := r.own[ch]; own != nil {
@@ -388,7 +404,7 @@ func (r *readers) sum(ch *chart.Chart, everywhere, into *reads, at []string) {
 	}
 }
 
-// globalOf adds what a subchart reads of the global that all charts share.
+// globalOf adds what a subchart reads of the global that all charts share, at the top level.
 func (r *readers) globalOf(ch *chart.Chart, everywhere, into *reads) {
 	for _, some := range []*reads{everywhere, r.own[ch].reads} {
 		if some.whole {

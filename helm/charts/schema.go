@@ -20,35 +20,40 @@ import (
 )
 
 const (
-	// maxChecks bounds the work on one schema: how often a part of it is compared with a part of the values.
+	// maxChecks bounds the work on one schema: how often a part of it is compared with a part of
+	// the values. References and alternatives multiply these, so a small schema can take for hours.
 	maxChecks = 500_000
-	// maxViolations is how many violations are reported, and maxReason how long a message may be, in bytes.
+	// maxViolations is how many violations are reported, and maxReason how long a message may be,
+	// in bytes.
 	maxViolations, maxReason = 100, 500
 )
 
-// Violation is one thing in the merged values of a module that a values.schema.json of its chart does not allow.
+// Violation is one thing in the merged values of a module that a values.schema.json of its chart
+// does not allow.
 type Violation struct {
-	// Key is the section that it is about: the key of the module, global, or that of a subchart in values.yaml of the chart.
+	// Key is the section that it is about: the key of the module, global, or that of a subchart in
+	// values.yaml of the chart. It is empty for the values as a whole.
 	Key string
 	// Path is in the merged values of the module, like podinfo.ports[0].
 	Path    string
 	Message string // holds no value
 	// File is the schema, from Root: charts/podinfo/values.schema.json.
 	File string
-	// Missing: more values might cure it.
-	Missing bool
 }
 
 // String joins path, message and file.
 func (v Violation) String() string { return v.Path + ": " + v.Message + " (" + v.File + ")" }
 
-// ErrElsewhere is the error for a schema that refers to another document. Helm alone loads that, when it installs the chart.
+// ErrElsewhere is the error for a schema that refers to another document. Only Helm loads that,
+// when it installs the chart: a check must not make requests to addresses that a chart names.
 var ErrElsewhere = errors.New("the schema refers to another document, which is not loaded for this check")
 
-// errTooMuch is the error for a schema that takes too much work.
+// errTooMuch ends a check that takes too much work (H22). It is thrown as a panic, because the
+// library has no other way to stop, and reported as a violation.
 var errTooMuch = errors.New("the check takes too much work")
 
-// HasSchema reports whether a schema says which values the chart, or a subchart at any depth, may have.
+// HasSchema reports whether a schema says which values the chart, or a subchart at any depth, may
+// have.
 func (c *Chart) HasSchema() bool { return hasSchema(c.chart) }
 
 func hasSchema(ch *chart.Chart) bool {
@@ -77,7 +82,8 @@ func (c *Chart) Violations(merged map[string]any) ([]Violation, error) {
 	return c.ViolationsIn(use, values)
 }
 
-// ViolationsIn is Violations for a copy of the chart without disabled subcharts, and the values that templates get.
+// ViolationsIn is Violations for a copy of the chart without disabled subcharts, and the values
+// that templates get. The first violations are returned even with an error, sorted by path.
 func (c *Chart) ViolationsIn(use *chart.Chart, values map[string]any) ([]Violation, error) {
 	s := &schemas{chart: c, prefix: c.prefix()}
 	s.check(use, values, nil, "")
@@ -106,6 +112,9 @@ type schemas struct {
 	errs   []error
 }
 
+// check checks the values of one chart, which are at the path at of the whole, and those of its
+// subcharts. dir is the chart's directory below Root. The section of a subchart that is missing is
+// not checked, as in Helm.
 func (s *schemas) check(ch *chart.Chart, values map[string]any, at []string, dir string) {
 	if ch.Schema != nil {
 		file := path.Join(dir, "values.schema.json")
@@ -131,7 +140,7 @@ func (s *schemas) check(ch *chart.Chart, values map[string]any, at []string, dir
 }
 
 // add reports a flaw in values that are at the path at. The global that a subchart sees is the one
-// of all charts, so it is reported there.
+// of all charts, so it is reported there, and once: each subchart with the same schema finds it.
 func (s *schemas) add(f flaw, values map[string]any, at []string, file string) {
 	inner := place(values, f.at)
 	whole := append(slices.Clone(s.prefix), at...)
@@ -139,7 +148,7 @@ func (s *schemas) add(f flaw, values map[string]any, at []string, file string) {
 		whole = nil
 	}
 	whole = append(whole, inner...)
-	v := Violation{Message: f.message, File: file, Missing: f.missing}
+	v := Violation{Message: f.message, File: file}
 	if len(whole) > 0 {
 		v.Key = whole[0]
 	}
@@ -149,7 +158,8 @@ func (s *schemas) add(f flaw, values map[string]any, at []string, file string) {
 	}
 }
 
-// place is a path with the indexes of lists in brackets.
+// place is a path with the indexes of lists in brackets. The library has only texts for both keys
+// and indexes, so the values show which of them an element is.
 func place(values any, at []string) []string {
 	out := make([]string, 0, len(at))
 	for _, element := range at {
@@ -168,6 +178,7 @@ func place(values any, at []string) []string {
 	return out
 }
 
+// dotted puts a dot before each key, which a hostile schema may have made long.
 func dotted(at []string) []string {
 	out := make([]string, len(at))
 	for i, element := range at {
@@ -186,7 +197,7 @@ func shortened(text string) string {
 }
 
 // compiled are the compiled schemas of a chart by their checksums, so that copies of the chart find
-// them.
+// them. Broken ones are kept with their error.
 type compiled struct {
 	mu    sync.Mutex
 	bySum map[[sha256.Size]byte]*schema
@@ -207,13 +218,14 @@ func (c *Chart) compiled(data []byte) *schema {
 	return known
 }
 
-// schema is one compiled values.schema.json.
+// schema is one compiled values.schema.json. It is also its own extension of the library, which is
+// called for each comparison and counts them.
 type schema struct {
-	compiled *jsonschema.Schema
+	compiled *jsonschema.Schema // nil when there is an error
 	err      error
 
 	mu   sync.Mutex // one check at a time: left is shared
-	left int
+	left int        // comparisons that the check in progress may still make
 }
 
 // compile compiles a schema like Helm, except for documents outside of the file, which are not
@@ -232,7 +244,6 @@ func compile(data []byte) (s *schema) {
 		s.err = fmt.Errorf("it is no JSON: %w", err)
 		return s
 	}
-	// Counting replaces what draft 2019 and later say of a schema: whether the file is one is asked without.
 	if _, s.err = compileWith(document); s.err == nil {
 		s.compiled, s.err = compileWith(document, &jsonschema.Vocabulary{
 			URL:     "addon-operator:work",
@@ -242,6 +253,8 @@ func compile(data []byte) (s *schema) {
 	return s
 }
 
+// compileWith compiles a schema with vocabularies in addition to that of its draft. The name of the
+// document is that which Helm gives it, because a schema may refer to itself by it.
 func compileWith(document any, vocabularies ...*jsonschema.Vocabulary) (*jsonschema.Schema, error) {
 	const name = "file:///values.schema.json"
 	compiler := jsonschema.NewCompiler()
@@ -282,7 +295,8 @@ type nowhere struct{}
 // Load implements jsonschema.URLLoader.
 func (nowhere) Load(string) (any, error) { return nil, ErrElsewhere }
 
-// Validate implements jsonschema.SchemaExt: it counts how often a part of the schema is compared with a value.
+// Validate implements jsonschema.SchemaExt: it counts how often a part of the schema is compared
+// with a value.
 func (s *schema) Validate(*jsonschema.ValidatorContext, any) {
 	if s.left--; s.left < 0 {
 		panic(errTooMuch)
@@ -293,9 +307,10 @@ func (s *schema) Validate(*jsonschema.ValidatorContext, any) {
 type flaw struct {
 	at      []string
 	message string
-	missing bool
 }
 
+// validate checks the values of one chart. Too much work is a flaw, not an error: the values may
+// make the work, so they are refused.
 func (s *schema) validate(values map[string]any) (found []flaw, err error) {
 	if s.err != nil {
 		return nil, s.err
@@ -319,30 +334,30 @@ func (s *schema) validate(values map[string]any) (found []flaw, err error) {
 	return nil, nil
 }
 
-// flaws lists what is wrong, at most one more than maxViolations.
+// flaws lists what is wrong: the leaves of the tree of causes, at most a little more than
+// maxViolations. Keywords that name several keys give a flaw for each.
 func flaws(e *jsonschema.ValidationError) (found []flaw) {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range k.Missing {
-			found = append(found, flaw{append(slices.Clone(e.InstanceLocation), name), "is required", true})
+			found = append(found, flaw{append(slices.Clone(e.InstanceLocation), name), "is required"})
 		}
 		return found
 	case *kind.AdditionalProperties:
 		for _, name := range k.Properties {
-			found = append(found, flaw{append(slices.Clone(e.InstanceLocation), name), "is not a known key", false})
+			found = append(found, flaw{append(slices.Clone(e.InstanceLocation), name), "is not a known key"})
 		}
 		return found
 	case *kind.AnyOf:
 		return []flaw{alternatives(e, "anyOf")}
 	case *kind.OneOf:
 		if len(k.Subschemas) > 0 {
-			return []flaw{{e.InstanceLocation, "fits more than one of the alternatives of oneOf; exactly one must fit", true}}
+			return []flaw{{e.InstanceLocation, "fits more than one of the alternatives of oneOf; exactly one must fit"}}
 		}
 		return []flaw{alternatives(e, "oneOf")}
 	}
 	if len(e.Causes) == 0 {
-		message, missing := sentence(e.ErrorKind)
-		return []flaw{{e.InstanceLocation, shortened(message), missing}}
+		return []flaw{{e.InstanceLocation, shortened(sentence(e.ErrorKind))}}
 	}
 	for _, cause := range e.Causes {
 		if found = append(found, flaws(cause)...); len(found) > maxViolations {
@@ -360,7 +375,6 @@ func alternatives(e *jsonschema.ValidationError, keyword string) flaw {
 	for _, cause := range e.Causes {
 		var texts []string
 		for _, f := range flaws(cause) {
-			one.missing = one.missing || f.missing
 			inner := strings.Join(f.at[min(len(f.at), len(one.at)):], ".")
 			texts = append(texts, strings.TrimPrefix(inner+" "+f.message, " "))
 		}
@@ -372,59 +386,58 @@ func alternatives(e *jsonschema.ValidationError, keyword string) flaw {
 	return one
 }
 
-// sentence words what a keyword demands, without the value. missing reports whether more values
-// might satisfy it: hooks may still add them.
-func sentence(k jsonschema.ErrorKind) (text string, missing bool) {
+// sentence words what a keyword demands, without the value.
+func sentence(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Type:
-		return "must be " + typeNames(k.Want) + ", is " + typeNames([]string{k.Got}), false
+		return "must be " + typeNames(k.Want) + ", is " + typeNames([]string{k.Got})
 	case *kind.Enum:
-		return "must be one of " + allJSON(k.Want), false
+		return "must be one of " + allJSON(k.Want)
 	case *kind.Const:
-		return "must be " + allJSON([]any{k.Want}), false
+		return "must be " + allJSON([]any{k.Want})
 	case *kind.FalseSchema:
-		return "is not allowed", false
+		return "is not allowed"
 	case *kind.Not:
-		return "is of a form that the schema excludes with not", false
+		return "is of a form that the schema excludes with not"
 	case *kind.Pattern:
-		return "must match the pattern " + k.Want, false
+		return "must match the pattern " + k.Want
 	case *kind.Format:
-		return "must have the format " + k.Want, false
+		return "must have the format " + k.Want
 	case *kind.UniqueItems:
-		return "must not have equal elements", false
+		return "must not have equal elements"
 	case *kind.DependentRequired:
-		return fmt.Sprintf("needs %s, because it has %s", strings.Join(k.Missing, ", "), k.Prop), true
+		return fmt.Sprintf("needs %s, because it has %s", strings.Join(k.Missing, ", "), k.Prop)
 	case *kind.Dependency:
-		return fmt.Sprintf("needs %s, because it has %s", strings.Join(k.Missing, ", "), k.Prop), true
+		return fmt.Sprintf("needs %s, because it has %s", strings.Join(k.Missing, ", "), k.Prop)
 	}
 	return limit(k)
 }
 
 // limit is sentence for keywords with a number.
-func limit(k jsonschema.ErrorKind) (text string, missing bool) {
+func limit(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.MinLength:
-		return fmt.Sprintf("must have at least %d characters", k.Want), false
+		return fmt.Sprintf("must have at least %d characters", k.Want)
 	case *kind.MaxLength:
-		return fmt.Sprintf("must have at most %d characters", k.Want), false
+		return fmt.Sprintf("must have at most %d characters", k.Want)
 	case *kind.MinItems:
-		return fmt.Sprintf("must have at least %d elements", k.Want), true
+		return fmt.Sprintf("must have at least %d elements", k.Want)
 	case *kind.MaxItems:
-		return fmt.Sprintf("must have at most %d elements", k.Want), false
+		return fmt.Sprintf("must have at most %d elements", k.Want)
 	case *kind.MinProperties:
-		return fmt.Sprintf("must have at least %d keys", k.Want), true
+		return fmt.Sprintf("must have at least %d keys", k.Want)
 	case *kind.MaxProperties:
-		return fmt.Sprintf("must have at most %d keys", k.Want), false
+		return fmt.Sprintf("must have at most %d keys", k.Want)
 	case *kind.Minimum:
-		return "must be at least " + k.Want.RatString(), false
+		return "must be at least " + k.Want.RatString()
 	case *kind.Maximum:
-		return "must be at most " + k.Want.RatString(), false
+		return "must be at most " + k.Want.RatString()
 	case *kind.ExclusiveMinimum:
-		return "must be more than " + k.Want.RatString(), false
+		return "must be more than " + k.Want.RatString()
 	case *kind.ExclusiveMaximum:
-		return "must be less than " + k.Want.RatString(), false
+		return "must be less than " + k.Want.RatString()
 	}
-	return "does not fit the keyword " + cmp.Or(strings.Join(k.KeywordPath(), "/"), "of the schema"), true
+	return "does not fit the keyword " + cmp.Or(strings.Join(k.KeywordPath(), "/"), "of the schema")
 }
 
 // typeNames words types as the operator's own schemas do.
@@ -439,6 +452,7 @@ func typeNames(types []string) string {
 	return strings.Join(names, " or ")
 }
 
+// allJSON words values of the schema itself, which are no secrets.
 func allJSON(values []any) string {
 	texts := make([]string, 0, len(values))
 	for _, v := range values {

@@ -10,7 +10,8 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 )
 
-// Unread is a value that a person has set and that nothing reads: no template of the chart or of a subchart.
+// Unread is a value that a person has set and that nothing reads: no template of the chart or of a
+// subchart.
 type Unread struct {
 	At   []string // in the merged values of the module
 	Path string   // the same as people write it, like podinfo.replicas
@@ -21,9 +22,10 @@ type Unread struct {
 	Hint string
 }
 
-// Unread looks for values that reach nothing: of the section of the module, as a person has set it, and of the sections of
-// subcharts in the values.yaml of a chart that is the module. merged are all values of the module: texts in them may be templates.
-// What is not certain is left out.
+// Unread looks for values that no template reads (H23): in the section of the module, as a person
+// has set it, and in the sections of subcharts in the values.yaml of a chart that is the module.
+// merged are all values of the module: texts in them may be templates. What is not certain is left
+// out. The templates are parsed once for a Chart.
 func (c *Chart) Unread(section any, merged map[string]any) []Unread {
 	key := c.module.Key
 	c.reading.Do(func() { c.readers = readersOf(c.chart) })
@@ -53,8 +55,9 @@ func (c *Chart) Unread(section any, merged map[string]any) []Unread {
 	return u.found
 }
 
-// UnreadGlobal looks for values of global, as a person has set them, that none of the charts reads. all are the values of all
-// modules: texts in them may be templates.
+// UnreadGlobal looks for values of global, as a person has set them, that none of the charts reads.
+// all are the values of all modules: texts in them may be templates. One chart whose reads are not
+// known makes the answer empty.
 func UnreadGlobal(loaded []*Chart, set any, all map[string]any) []Unread {
 	sum, u := &reads{below: map[string]*reads{globalKey: {}}}, &unread{known: map[string]any{}}
 	for _, c := range loaded {
@@ -71,7 +74,8 @@ func UnreadGlobal(loaded []*Chart, set any, all map[string]any) []Unread {
 	return u.found
 }
 
-// globalOf is what a chart and its subcharts say themselves of global; top: the chart itself does, too.
+// globalOf is what the values.yaml of a chart and of its subcharts say of global. top includes the
+// chart itself: the values.yaml of a chart that is the module holds what a person has set.
 func globalOf(ch *chart.Chart, top bool) map[string]any {
 	all := map[string]any{}
 	for _, sub := range ch.Dependencies() {
@@ -83,7 +87,8 @@ func globalOf(ch *chart.Chart, top bool) map[string]any {
 	return all
 }
 
-// others reports keys of the values.yaml of a chart that is the module that are of no subchart, and that no template reads.
+// others reports keys of the values.yaml of a chart that is the module that belong to no subchart
+// and that no template reads. Flags and maintenance modes are for the operator (A7).
 func (c *Chart) others(u *unread, top *reads) {
 	for _, name := range slices.Sorted(maps.Keys(c.chart.Values)) {
 		if top.whole || top.below[name] != nil || c.HasSubchart(name) || strings.HasSuffix(name, "Enabled") || strings.HasSuffix(name, "Maintenance") {
@@ -93,13 +98,15 @@ func (c *Chart) others(u *unread, top *reads) {
 	}
 }
 
-// unread collects.
+// unread collects what is found.
 type unread struct {
 	known map[string]any // defaults of the charts in their sections
 	found []Unread
 }
 
-// walk compares set values with what is read, and with defaults: what a chart has a default for is no mistake.
+// walk compares set values with what is read, and with defaults: a value for which a chart has a
+// default is no mistake, even if no template reads it. It descends into maps while only parts of
+// them are read, and reports the highest key below which nothing is read.
 func (u *unread) walk(r *reads, known, set any, at []string) {
 	element := at[len(at)-1]
 	next := r.below[element]
@@ -126,7 +133,9 @@ func (u *unread) add(r *reads, at []string, hint string) {
 	})
 }
 
-// missesSection reports a section of which nothing arrives, and says where the chart reads its values.
+// missesSection reports a section of which no template reads anything, with a hint where the chart
+// reads its values: usually it was written for Helm, and belongs into chart/ (A20). It returns true
+// when the section needs no further look.
 func (c *Chart) missesSection(u *unread, top *reads, section any) bool {
 	key := c.module.Key
 	fields, isMap := section.(map[string]any)
@@ -153,8 +162,8 @@ func (c *Chart) missesSection(u *unread, top *reads, section any) bool {
 	return true
 }
 
-// defaults are what the values.yaml of charts say, in the place where they are in the values of the module. Those of a chart
-// that is the module are the module's own words, and no default.
+// defaults are what the values.yaml of charts say, in the place where they are in the values of the
+// module. Those of a chart that is the module are what a person has set, and no defaults.
 func (c *Chart) defaults() map[string]any {
 	if c.inner {
 		all := defaultsOf(c.chart)
@@ -178,7 +187,8 @@ func defaultsBelow(ch *chart.Chart) map[string]any {
 	return all
 }
 
-// laid are maps with the keys of both.
+// laid merges maps at all depths. above wins, except that a map below stays when above has
+// something else: its keys are needed as known ones. Neither is changed.
 func laid(below, above map[string]any) map[string]any {
 	all := maps.Clone(below)
 	for key, value := range above {

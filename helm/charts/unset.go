@@ -17,9 +17,10 @@ type Unset struct {
 	Known        []string // what is set next to it
 }
 
-// Unset looks for values that the templates of a chart that is the module print, and that are not among values, which are those of
-// Chart.Values. What is not certain is left out: what stands in a condition, or in the body of one that asks for it, has a
-// default, is computed, or is in a template with a name. merged are all values of the module.
+// Unset looks for values that the templates of a chart that is the module print, and that are
+// neither in its values.yaml nor in merged, all values of the module. What is not certain is left
+// out: what is in a condition, or in the body of one that mentions it, has a default, is computed,
+// or is in a template with a name. Charts with subcharts are left out as a whole.
 func (c *Chart) Unset(merged map[string]any) (found []Unset) {
 	if c.inner || c.chart.Metadata == nil || len(c.chart.Dependencies()) > 0 {
 		return nil
@@ -45,19 +46,21 @@ func (c *Chart) Unset(merged map[string]any) (found []Unset) {
 	return found
 }
 
-// unset collects in one template.
+// unset collects what is found in one template.
 type unset struct {
 	set   map[string]any
 	found []unsetAt
 }
 
+// unsetAt is a value that is not set. text is how the template writes it, and at a position in it.
 type unsetAt struct {
 	path, known []string
 	text        string
 	at          parse.Pos
 }
 
-// node visits what a template prints. asked are the paths of the conditions around it.
+// node visits what a template prints. asked are the paths of the conditions around it: a template
+// that asks for a value before it prints it handles its absence.
 func (u *unset) node(n parse.Node, asked [][]string) {
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -78,13 +81,15 @@ func (u *unset) node(n parse.Node, asked [][]string) {
 	}
 }
 
+// branch visits both branches of a condition, with its paths among those that are asked for.
 func (u *unset) branch(n *parse.BranchNode, asked [][]string) {
 	asked = append(slices.Clip(asked), chainsIn(n.Pipe)...)
 	u.node(n.List, asked)
 	u.node(n.ElseList, asked)
 }
 
-// pipe looks at a pipe that prints a value as it is, or through functions that need one.
+// pipe looks at a pipe that prints a value as it is, or through functions that do nothing about
+// an absent one. All other functions, such as default and required, may.
 func (u *unset) pipe(n *parse.PipeNode, asked [][]string) {
 	if n == nil || len(n.Decl) > 0 || len(n.Cmds) == 0 || len(n.Cmds[0].Args) != 1 {
 		return

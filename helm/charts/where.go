@@ -14,12 +14,12 @@ import (
 	"addon-operator/helm/manifest"
 )
 
-// Where the chart of a module lies, and which values it gets, is decided here for all who load,
-// render, check or list a chart. There are two forms. The chart is the module's directory, and gets
-// the sections of the module and of global. Or it is the directory chart/ in it, unchanged as its
-// author has published it, and gets what is in the module's section as its own values (A20).
-
-// inner is the directory of a module that holds a chart of somebody else.
+// inner is the directory of a module that holds a chart as its author has published it.
+//
+// A module has its chart in one of two forms. The chart is the module's directory, and gets the
+// sections of the module and of global. Or it is the directory chart/ in it, and gets the content
+// of the module's section as its own values (A20). Only this file knows which (Root, Chart.Values),
+// for all code that loads, renders, checks or lists a chart.
 const inner = "chart"
 
 // globalKey is the section that all modules and subcharts share, here as in Helm.
@@ -54,8 +54,9 @@ func (m Module) isInner() bool { return Root(m.Dir) != m.Dir }
 // before the chart. Those of subcharts are elsewhere: see Chart.SubchartCRDs.
 func CRDs(dir string) string { return filepath.Join(Root(dir), "crds") }
 
-// Ignored says which files of the chart in root do not belong to it, by their paths below it: those that the .helmignore of a
-// chart in chart/ names, which its author has not packed. A module that is a chart may keep its crds/ from Helm that way.
+// Ignored says which files of the chart in root do not belong to it, by their paths below it: those
+// that the .helmignore of a chart in chart/ names, which its author has not packed. In the other
+// form none is ignored: a module that is a chart may hide its crds/ from Helm by .helmignore.
 func Ignored(root string) (func(file string) bool, error) {
 	if Root(filepath.Dir(root)) != root {
 		return func(string) bool { return false }, nil
@@ -75,12 +76,13 @@ func Ignored(root string) (func(file string) bool, error) {
 	}, nil
 }
 
-// Values are what Helm gets of the merged values of a module, which are not changed. The section of a
-// module whose chart lies in chart/ becomes the top level. Of what the section says of global and what
-// all modules share, the section wins. A section that is a list is an error: a chart has a map of values.
+// Values are what Helm gets of the merged values of a module, which are not changed. The section of
+// a module whose chart lies in chart/ becomes the top level. Of what the section says of global and
+// what all modules share, the section wins. A section that is a list is an error: a chart has a map
+// of values.
 //
-// Where somebody wrote the chart for Helm, the numbers become those that Helm reads from a file, because
-// templates ask for their types.
+// In a chart that was written for Helm, one in chart/ or a subchart, integers become the floats
+// that Helm reads from a file (H2), because templates compare types.
 func (c *Chart) Values(merged map[string]any) (map[string]any, error) {
 	section, there := merged[c.module.Key]
 	if !c.inner {
@@ -102,7 +104,8 @@ func (c *Chart) Values(merged map[string]any) (map[string]any, error) {
 	return numbers, nil
 }
 
-// over lays values above others, key by key.
+// over merges maps at all depths; above wins. Neither is changed, and the result shares their
+// parts.
 func over(below, above map[string]any) map[string]any {
 	out := make(map[string]any, len(below)+len(above))
 	maps.Copy(out, below)
@@ -117,8 +120,8 @@ func over(below, above map[string]any) map[string]any {
 	return out
 }
 
-// numbersOfHelm copies values, with integers as float64. Those that a template would print as 1e+06 stay
-// integers (D4).
+// numbersOfHelm copies values, with integers as float64. Those that a template would print as 1e+06
+// stay integers (D4).
 func numbersOfHelm(value any) any {
 	const exponent = 1_000_000
 	switch v := value.(type) {
@@ -142,8 +145,8 @@ func numbersOfHelm(value any) any {
 	return value
 }
 
-// globalBeside reads what the values.yaml of a module whose chart lies in chart/ says of global. In the
-// other form the file is the chart's own, and Helm reads it.
+// globalBeside reads what the values.yaml of a module whose chart lies in chart/ says of global. In
+// the other form the file is the chart's own, and Helm reads it.
 func globalBeside(m Module) (map[string]any, error) {
 	file := filepath.Join(m.Dir, "values.yaml")
 	info, err := os.Stat(file)
