@@ -20,15 +20,17 @@ import (
 
 // What is taken from others is bounded before anything is made of it.
 const (
-	// maxArchive bounds an archive, packed, in bytes. The operator takes 64 MiB of files.
+	// maxArchive bounds an archive, packed, in bytes. The operator accepts 64 MiB of files in a
+	// chart (package charts), so a larger archive could not be used.
 	maxArchive = 64 << 20
-	// maxFiles bounds the files of a chart: each costs more than what is in it.
+	// maxFiles bounds the files of a chart: an empty one still takes a header and an inode.
 	maxFiles = 10_000
 	// maxUnpacked bounds what an archive stands for, headers included, in bytes: Helm's own limit.
 	maxUnpacked = 100 << 20
 )
 
-// readArchive reads a file of at most maxArchive. A named pipe and a device are refused.
+// readArchive reads a file of at most maxArchive. Named pipes, whose read would wait for a writer,
+// and devices, which may never end, are refused.
 func readArchive(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -42,8 +44,11 @@ func readArchive(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
+// digest is the checksum of an archive as registries and Chart.lock write it.
 func digest(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
 
+// verify checks the signature of an archive in a file, which is next to it (.prov). Downloads are
+// verified by Helm's downloader instead.
 func verify(path, keyring string) error {
 	if _, err := downloader.VerifyChart(path, keyring); err != nil {
 		return fmt.Errorf("verify: %w", err)
@@ -51,7 +56,8 @@ func verify(path, keyring string) error {
 	return nil
 }
 
-// unpack writes the files of an archive to a directory.
+// unpack writes the files of an archive to a directory, without the directory that they are in: the
+// name of the chart. What it has written before an error stays; the caller removes it.
 func unpack(data []byte, dir string) error {
 	if err := checkArchive(data); err != nil {
 		return err
@@ -68,6 +74,7 @@ func unpack(data []byte, dir string) error {
 	return nil
 }
 
+// unpackError replaces the errors of gzip for other files: a page of HTML is a usual one.
 func unpackError(err error) error {
 	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.EOF) {
 		return errors.New("it is no chart archive: not packed by gzip")
@@ -75,14 +82,15 @@ func unpackError(err error) error {
 	return fmt.Errorf("unpack: %w", err)
 }
 
-// checkArchive refuses what a chart has no use for and Helm would take for something else: links would become empty
-// files. Helm itself looks at paths and sizes.
+// checkArchive refuses what a chart has no use for and Helm would take for something else: links
+// would become empty files, and of two files with one name the later one would win. It reads the
+// archive as a stream, before Helm, which keeps all files in memory. Helm checks paths and sizes.
 func checkArchive(data []byte) error {
 	unzipped, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return unpackError(err)
 	}
-	bounded := &io.LimitedReader{R: unzipped, N: maxUnpacked + 1}
+	bounded := &io.LimitedReader{R: unzipped, N: maxUnpacked + 1} // nothing left: it is larger
 	archive := tar.NewReader(bounded)
 	seen := map[string]bool{}
 	for {
@@ -113,7 +121,8 @@ func checkArchive(data []byte) error {
 	}
 }
 
-// copyDir copies the files of a chart without those that .helmignore names: what 'helm package' would pack.
+// copyDir copies the files of a chart without those that .helmignore names: what 'helm package'
+// would pack. A directory that is no chart is an error before anything is written.
 func copyDir(from, to string) error {
 	if _, err := os.Stat(filepath.Join(from, "Chart.yaml")); err != nil {
 		return fmt.Errorf("there is no Chart.yaml in %s: it is no chart", from)
@@ -137,7 +146,8 @@ func copyDir(from, to string) error {
 	return nil
 }
 
-// copyFile writes a file that was read below root. A link is followed, but not out of the chart.
+// copyFile writes a file that was read below root. A link is followed, but not out of the chart: a
+// chart from elsewhere must not copy files of the person into the module.
 func copyFile(root, to string, f *chart.File) error {
 	target, err := filepath.EvalSymlinks(filepath.Join(root, filepath.FromSlash(f.Name)))
 	if err != nil {
@@ -149,7 +159,8 @@ func copyFile(root, to string, f *chart.File) error {
 	return writeFile(to, f.Name, f.Data)
 }
 
-// writeFile creates a file of a chart, whose name has slashes.
+// writeFile creates a file of a chart below dir. Its name has slashes, and is refused if it is
+// absolute or leads upwards. A file that exists is an error.
 func writeFile(dir, name string, data []byte) error {
 	if !fs.ValidPath(name) {
 		return fmt.Errorf("%q is no name of a file", name)

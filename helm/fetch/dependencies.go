@@ -17,8 +17,10 @@ import (
 // maxDependencies bounds what one Chart.yaml makes the program download.
 const maxDependencies = 100
 
-// dependencies completes charts/ with what Chart.yaml declares and is missing, in the versions of Chart.lock if there is
-// one, as 'helm dependency build' does. source is the directory from which file://… is counted.
+// dependencies completes charts/ with what Chart.yaml declares and is missing, in the versions of
+// Chart.lock if there is one, as 'helm dependency build' does. source is the directory to which
+// file://… is relative; empty for a chart that was downloaded. Dependencies of dependencies are not
+// fetched: a published chart has its own in charts/.
 func (f *fetcher) dependencies(c *chart.Chart, dir, source string) (added []Origin, err error) {
 	declared := c.Metadata.Dependencies
 	if len(declared) > maxDependencies {
@@ -46,7 +48,9 @@ func (f *fetcher) dependencies(c *chart.Chart, dir, source string) (added []Orig
 	return added, nil
 }
 
-// locked is the version of a dependency that Chart.lock names, else that of Chart.yaml, which may be a range.
+// locked is the version of a dependency that Chart.lock names, else that of Chart.yaml, which may
+// be a range. The entries of both files correspond by their place, since one chart may be declared
+// twice. A lock for other dependencies is an error, as in Helm.
 func locked(lock *chart.Lock, declared []*chart.Dependency, i int) (string, error) {
 	d := declared[i]
 	if lock == nil {
@@ -63,12 +67,15 @@ func matches(wanted, version string) bool {
 	return wanted == "" || strings.TrimPrefix(wanted, "v") == strings.TrimPrefix(version, "v") || chartutil.IsCompatibleRange(wanted, version)
 }
 
+// dependency puts one dependency into charts/ as an archive. It is unpacked once, but only to check
+// that it is a chart within the limits, and which one.
 func (f *fetcher) dependency(d *chart.Dependency, version, dir, source string) (o Origin, err error) {
 	below := filepath.Join(dir, "charts")
 	if local, ok := strings.CutPrefix(d.Repository, "file://"); ok {
 		return localDependency(d, local, below, source)
 	}
-	// The chart must come from where Chart.yaml says; the credentials of the request are for the chart itself.
+	// The chart must come from where Chart.yaml says; the credentials of the request are for the
+	// chart itself, and its author could name any host here.
 	g := *f
 	g.Request = Request{Ref: d.Name, Version: version, PlainHTTP: f.PlainHTTP, InsecureSkipTLS: f.InsecureSkipTLS, CAFile: f.CAFile}
 	var archive string
@@ -122,7 +129,8 @@ func repositoryAlias(repository string) (string, bool) {
 	return strings.CutPrefix(repository, "alias:")
 }
 
-// localDependency packs a chart that lies next to the one that needs it.
+// localDependency packs a chart from a directory, usually next to the one that needs it. That is
+// permitted only for a chart that is on this machine, too: a downloaded one could name any path.
 func localDependency(d *chart.Dependency, local, below, source string) (o Origin, err error) {
 	if source == "" {
 		return o, fmt.Errorf("%s lies next to the source of the chart, and is missing in what was downloaded", d.Repository)

@@ -22,8 +22,8 @@ import (
 
 // Request says which chart is wanted. Apart from Ref, its fields are the flags of 'helm pull'.
 type Request struct {
-	// Ref is a directory, an archive, oci://HOST/PATH/CHART, REPO/CHART of 'helm repo add', the URL of an
-	// archive, or with Repo the name of a chart.
+	// Ref is a directory, an archive, oci://HOST/PATH/CHART, REPO/CHART of 'helm repo add', the URL
+	// of an archive, or with Repo the name of a chart.
 	Ref     string
 	Version string // exact, or a range such as ^1.2; empty for the newest one
 	Repo    string // URL of a chart repository
@@ -65,8 +65,9 @@ type Chart struct {
 	Added []Origin
 }
 
-// Get writes a chart to a directory, which is created. On an error the directory may hold a part of it; the
-// caller removes it. Errors say what to do, as Helm's do.
+// Get writes a chart to a directory, which is created, and completes its dependencies. On an error
+// the directory may hold a part of it; the caller removes it. Errors say what to do, and show no
+// credentials.
 func Get(ctx context.Context, r Request, dir string) (*Chart, error) {
 	f, err := newFetcher(ctx, r)
 	if err != nil {
@@ -92,7 +93,7 @@ func Get(ctx context.Context, r Request, dir string) (*Chart, error) {
 	return c, c.read(dir)
 }
 
-// Read describes the chart in a directory.
+// Read describes the chart in a directory, whose origin is not known apart from Chart.yaml.
 func Read(dir string) (*Chart, error) {
 	c := &Chart{}
 	return c, c.read(dir)
@@ -112,7 +113,8 @@ func (c *Chart) read(dir string) error {
 	return nil
 }
 
-// defaults are those of a chart over those of its subcharts, as Helm merges them.
+// defaults are those of a chart over those of its subcharts, as Helm merges them. A subchart with
+// aliases has its defaults in the section of each. The chart is not changed.
 func defaults(c *chart.Chart) map[string]any {
 	all := map[string]any{}
 	if c.Values != nil {
@@ -130,7 +132,8 @@ func defaults(c *chart.Chart) map[string]any {
 	return all
 }
 
-// load reads a chart as the operator will, within its limits; its dependencies may be missing yet.
+// load reads a chart as the operator will, within its limits, so that a chart which it would refuse
+// is refused now. Dependencies may still be missing.
 func load(dir string) (*chart.Chart, error) {
 	if _, err := os.Stat(filepath.Join(dir, "Chart.yaml")); err != nil {
 		return nil, errors.New("there is no Chart.yaml: it is no chart")
@@ -142,15 +145,16 @@ func load(dir string) (*chart.Chart, error) {
 	return loaded, loaded.Validate()
 }
 
-// fetcher gets one chart.
+// fetcher gets one chart. A copy of it, with another Request, gets a dependency.
 type fetcher struct {
 	Request
-	ctx      context.Context
-	settings *cli.EnvSettings
-	tmp      string // for what is downloaded
-	registry *registry.Client
+	ctx      context.Context  // also ends connections, which Helm's library opens without one
+	settings *cli.EnvSettings // Helm's, from HELM_* variables
+	tmp      string           // for what is downloaded; removed by close
+	registry *registry.Client // of the last registry; Helm's downloader needs it for oci:// URLs
 }
 
+// newFetcher completes a request with Helm's defaults. The caller closes the fetcher.
 func newFetcher(ctx context.Context, r Request) (*fetcher, error) {
 	if r.Ref == "" {
 		return nil, errors.New("no chart is named")
@@ -174,8 +178,9 @@ func newFetcher(ctx context.Context, r Request) (*fetcher, error) {
 
 func (f *fetcher) close() { _ = os.RemoveAll(f.tmp) } // a directory in the temporary one is no reason to fail
 
-// place unpacks, or copies, what a reference leads to. source is the directory that was copied, or that of the
-// archive, for a reference that is a path.
+// place unpacks, or copies, what a reference leads to. What exists on disk wins over a name of
+// 'helm repo add'. source is the directory that was copied, or that of the archive, for a reference
+// that is a path; empty for a download.
 func (f *fetcher) place(ref, dir string) (o Origin, source string, err error) {
 	info, statErr := os.Stat(ref)
 	remote := f.Repo != "" || strings.Contains(ref, "://")
@@ -210,6 +215,7 @@ func (f *fetcher) place(ref, dir string) (o Origin, source string, err error) {
 	return o, "", wrapped(ref, err)
 }
 
+// wrapped names the chart in an error, without credentials; nil stays nil.
 func wrapped(ref string, err error) error {
 	if err == nil {
 		return nil
@@ -217,12 +223,13 @@ func wrapped(ref string, err error) error {
 	return fmt.Errorf("chart %s: %w", shown(ref), err)
 }
 
-// isPath reports whether a reference can be nothing but a path.
+// isPath reports whether a reference can be nothing but a path: REPO/CHART has one slash.
 func isPath(ref string) bool {
 	return filepath.IsAbs(ref) || strings.HasPrefix(ref, ".") || strings.HasSuffix(ref, ".tgz") || strings.Count(ref, "/") != 1
 }
 
-// download gets an archive, and says where from.
+// download gets an archive, and returns its file, and for Origin the URL that it came from. With
+// Repo, the reference is a name in it.
 func (f *fetcher) download(ref string) (archive, repository string, err error) {
 	switch {
 	case registry.IsOCI(f.Repo):
@@ -249,7 +256,8 @@ func (f *fetcher) download(ref string) (archive, repository string, err error) {
 	return archive, shown(entry.URL), err
 }
 
-// shown is a reference without a user, a password and parameters, which may be secrets.
+// shown is a reference without a user, a password and parameters, which may be secrets. A path, and
+// what cannot be parsed, is shown as it is.
 func shown(ref string) string {
 	u, err := url.Parse(ref)
 	if err != nil || u.Host == "" {

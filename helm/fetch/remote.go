@@ -31,7 +31,8 @@ const (
 	patience = 2 * time.Minute
 )
 
-// entryOf is a repository by its URL: what 'helm repo add' knows of it, with the credentials of the request above.
+// entryOf is a repository by its URL: what 'helm repo add' has stored for it, if anything. What the
+// request says wins (overlaid).
 func (f *fetcher) entryOf(address string) *repo.Entry {
 	entry := &repo.Entry{URL: address}
 	if known, err := repo.LoadFile(f.settings.RepositoryConfig); err == nil {
@@ -58,7 +59,8 @@ func (f *fetcher) named(name string) (*repo.Entry, error) {
 	return nil, fmt.Errorf("there is no repository %s: 'helm repo add %s URL', or give its URL with --repo", name, name)
 }
 
-// overlaid is an entry with what the request says.
+// overlaid is a copy of an entry with what the request says. A request can only add permissions:
+// what 'helm repo add' has allowed stays allowed.
 func (f *fetcher) overlaid(entry *repo.Entry) *repo.Entry {
 	e := *entry
 	for field, value := range map[*string]string{&e.Username: f.Username, &e.Password: f.Password, &e.CAFile: f.CAFile, &e.CertFile: f.CertFile, &e.KeyFile: f.KeyFile} {
@@ -71,14 +73,15 @@ func (f *fetcher) overlaid(entry *repo.Entry) *repo.Entry {
 	return &e
 }
 
-// fromRepository downloads a chart of a repository. The index is downloaded each time, so 'helm
-// repo update' is not needed.
+// fromRepository downloads a chart of a repository, by the first of its URLs, as Helm does. The
+// index is downloaded each time, so 'helm repo update' is not needed. The archive must have the
+// digest of the index, if there is one.
 func (f *fetcher) fromRepository(entry *repo.Entry, name, version string) (string, error) {
 	getters, err := f.getters(entry)
 	if err != nil {
 		return "", err
 	}
-	entry.Name = "repository"
+	entry.Name = "repository" // Helm names the file of the index after it, in a directory of ours
 	r, err := repo.NewChartRepository(entry, getters)
 	if err != nil {
 		return "", err
@@ -153,6 +156,7 @@ func (f *fetcher) fromRegistryOf(entry *repo.Entry, address string) (string, err
 }
 
 // fromRegistry downloads a chart of a registry. An address with a tag or digest needs no version.
+// Helm's client gets a transport of ours, because it would read answers of any length.
 func (f *fetcher) fromRegistry(ref, version string) (string, error) {
 	entry := f.overlaid(&repo.Entry{URL: ref})
 	transport, err := f.transport(entry)
@@ -189,7 +193,8 @@ func mustLogIn(err error) bool {
 	return slices.ContainsFunc([]string{"unauthorized", "basic credential not found", "status code 403", "403 forbidden", ": denied:"}, func(part string) bool { return strings.Contains(text, part) })
 }
 
-// to downloads an archive. Credentials go to the host of the repository only, unless they are to be passed to others.
+// to downloads an archive. Credentials go to the host of the repository only, unless they are to be
+// passed to others.
 func (f *fetcher) to(address string, getters getter.Providers, entry *repo.Entry) (string, error) {
 	var options []getter.Option
 	if entry.PassCredentialsAll || sameHost(address, entry.URL) {
@@ -199,7 +204,8 @@ func (f *fetcher) to(address string, getters getter.Providers, entry *repo.Entry
 	return archive, wrapped(address, hidden(err))
 }
 
-// hostOf is the host of an address, with its port; empty for what is no address.
+// hostOf is the host of an address, with its port; empty for what is no address. It is used where
+// the schemes differ anyway: an address in a registry has oci://.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -217,7 +223,7 @@ func sameHost(a, b string) bool {
 }
 
 // downloader is Helm's, without the repositories of 'helm repo add': with these it would read the
-// index of each.
+// index of each to find the one that has the URL. It verifies signatures if the request says so.
 func (f *fetcher) downloader(getters getter.Providers, options ...getter.Option) *downloader.ChartDownloader {
 	d := &downloader.ChartDownloader{
 		Out: new(bytes.Buffer), Keyring: f.Keyring, Getters: getters, Options: options, RegistryClient: f.registry,
@@ -273,11 +279,12 @@ func (f *fetcher) transport(entry *repo.Entry) (*http.Transport, error) {
 	}, nil
 }
 
-// boundedConn fails after left bytes were read.
+// boundedConn fails after left bytes were read. net/http reads a connection in one goroutine, so
+// left needs no lock. The limit is for a connection, so it holds for all answers that arrive on it.
 type boundedConn struct {
 	net.Conn
 	left int
-	stop func() bool
+	stop func() bool // releases the connection from the context of the fetcher
 }
 
 // Read implements net.Conn.
@@ -296,7 +303,7 @@ func (c *boundedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// hidden takes user, password and parameters out of the URL of an error.
+// hidden removes user, password and parameters from the URL of an error, in place.
 func hidden(err error) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		failed.URL = shown(failed.URL)

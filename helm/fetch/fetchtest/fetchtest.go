@@ -1,4 +1,5 @@
-// Package fetchtest serves charts on loopback, as a chart repository and as a registry do, for tests.
+// Package fetchtest serves charts on loopback, as a chart repository and as a registry do, for
+// tests. Servers end with their test. Only tests import it: it brings the server of a registry.
 package fetchtest
 
 import (
@@ -29,7 +30,7 @@ const (
 	Password = "open sesame"
 )
 
-// Dir writes the files of a txtar archive to a directory.
+// Dir writes the files of a txtar archive to a directory, which is removed with the test.
 func Dir(t testing.TB, archive string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -45,7 +46,8 @@ func Dir(t testing.TB, archive string) string {
 	return dir
 }
 
-// Pack packs headers, each with its content, as they are.
+// Pack packs headers, each with its content, as they are, so that tests can make archives that
+// 'helm package' would not: with links, with two files of one name, with names that lead upwards.
 func Pack(t testing.TB, entries ...Entry) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -86,7 +88,8 @@ func Chart(t testing.TB, name, archive string) []byte {
 	return Pack(t, entries...)
 }
 
-// protected refuses everybody else.
+// protected refuses requests without User and Password, with the challenge that makes clients send
+// their credentials.
 func protected(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user, password, _ := r.BasicAuth(); user != User || password != Password {
@@ -98,6 +101,7 @@ func protected(h http.Handler) http.Handler {
 	})
 }
 
+// serve serves a handler until the test ends, and returns its URL.
 func serve(t testing.TB, h http.Handler, secret bool) string {
 	t.Helper()
 	if secret {
@@ -108,7 +112,8 @@ func serve(t testing.TB, h http.Handler, secret bool) string {
 	return server.URL
 }
 
-// Repository serves archives, and the index of a chart repository over them. It returns its URL.
+// Repository serves archives, and the index of a chart repository that lists them. secret protects
+// it by User and Password. It returns its URL.
 func Repository(t testing.TB, secret bool, archives ...[]byte) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -132,8 +137,8 @@ func Repository(t testing.TB, secret bool, archives ...[]byte) string {
 	return serve(t, http.FileServer(http.Dir(dir)), secret)
 }
 
-// Registry serves archives as artifacts of a registry without TLS. It returns the address below which the charts
-// are: oci://HOST/charts.
+// Registry serves archives as artifacts of a registry without TLS. It returns the address below
+// which the charts are: oci://HOST/charts.
 func Registry(t testing.TB, secret bool, archives ...[]byte) string {
 	t.Helper()
 	host := strings.TrimPrefix(serve(t, ocirepository.New(ocirepository.Logger(log.New(io.Discard, "", 0))), secret), "http://")
@@ -154,9 +159,9 @@ func Registry(t testing.TB, secret bool, archives ...[]byte) string {
 	return "oci://" + host + "/charts"
 }
 
-// Charts are the directories of the charts of others in a directory: DIR/NAME, and unpacked those of DIR/NAME.tgz. Values to
-// try a chart with lie next to its directory, as NAME.values.yaml; those for podinfo-6.7.1.tgz are in
-// podinfo-6.7.1.values.yaml or podinfo.values.yaml.
+// Charts are the directories of the charts of others in a directory: DIR/NAME, and unpacked those
+// of DIR/NAME.tgz. Values to try a chart with lie next to its directory, as NAME.values.yaml; those
+// for podinfo-6.7.1.tgz are in podinfo-6.7.1.values.yaml or podinfo.values.yaml.
 func Charts(t testing.TB, dir string) (dirs []string) {
 	t.Helper()
 	found, err1 := filepath.Glob(filepath.Join(dir, "*", chartutil.ChartfileName))
