@@ -11,7 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Recorded is a revision of a release, as its record describes it.
+// Recorded is a revision of a release, as its record describes it. Unlike Record it has no values
+// and no files, so it can be kept and shown.
 type Recorded struct {
 	Revision int
 	Status   string    // as Helm names it: deployed, superseded, failed, pending-install, …
@@ -71,7 +72,8 @@ func (c *Client) history(ctx context.Context, name string) (*home, State, error)
 	return home, state, nil
 }
 
-// describe reads one record. Manifests and values, which are most of it, are not decoded.
+// describe reads one record, within the limits of unpackRecord. Manifests and values, which are
+// most of it, are not decoded. A corrupted record is described by its labels, and is an error.
 func describe(ctx context.Context, objects recordObjects, release string, r Revision) (Recorded, error) {
 	described := Recorded{Revision: r.Version, Status: string(r.Status)}
 	object, err := objects.Get(ctx, r.secret, metav1.GetOptions{})

@@ -155,7 +155,8 @@ func (h *homes) of(release string) string {
 	return h.root.options.Namespace
 }
 
-// pointerOf is where a release was installed, when that is not the operator's namespace.
+// pointerOf is the namespace where a release was installed, if that is not the operator's; empty
+// for all others, also before readPointers.
 func (h *homes) pointerOf(release string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -290,7 +291,8 @@ func (h *homes) wantedBy(ctx context.Context, m Module) (*home, error) {
 		at, wanted.options.Namespace, fix)
 }
 
-// isOurs reports whether a release of this operator lies in the home.
+// isOurs reports whether a release of this operator is in the home (P2). A forbidden read is an
+// error: the caller decides whether the release counts as there.
 func (h *home) isOurs(ctx context.Context, release string) (bool, error) {
 	state, err := h.records.read(ctx, release)
 	if err != nil {

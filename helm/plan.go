@@ -54,7 +54,8 @@ func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
 	return p, nil
 }
 
-// PlanRemoval returns what Uninstall, or Purge, would do now.
+// PlanRemoval returns what Uninstall, or Purge, would do now. Action is empty for a release that
+// does not exist or, in a purge, is not ours.
 func (c *Client) PlanRemoval(ctx context.Context, name string, purge bool) (Plan, error) {
 	home, err := c.homes.holding(ctx, name)
 	if err != nil {

@@ -102,7 +102,8 @@ type renderer struct {
 	renders renders
 }
 
-// recall returns what is known of the manifest of a chart without a render; nil: nothing.
+// recall returns what is known of the manifest of a chart without a render; nil when nothing is, or
+// when it must not be used (forReal). home.recall is the one that looks into the record.
 type recall func(op *operation, ch *charts.Chart, values [sha256.Size]byte) *rendered
 
 // render returns the render of a module, from memory or what recall finds when nothing it depends

@@ -83,7 +83,8 @@ func sortFiles(files map[string]string) (*sorted, error) {
 	return s, nil
 }
 
-// sortWhole lets Helm parse everything.
+// sortWhole lets Helm parse everything. It is also the way for a manifest that cannot be sorted:
+// its error is the one that a helm command would print.
 func sortWhole(files map[string]string) (*sorted, error) {
 	hooks, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
 	if err != nil {
@@ -152,6 +153,7 @@ func only(fields map[string]any, names ...string) map[string]any {
 }
 
 // checked keeps only the names of objects: the documents may be large, and renders stay in memory.
+// Errors are kept as well, so that all documents that are wrong are named at once (checkObjects).
 func checked(found []*unstructured.Unstructured, err error) (p parsed) {
 	if err != nil {
 		return parsed{errs: []error{err}}

@@ -96,8 +96,9 @@ func (h *home) broughtBy(o metav1.Object) string {
 	return "module " + cmp.Or(o.GetLabels()[MarkLabel], them[ownerName])
 }
 
-// hasWebhook looks for the webhook of an error: by its name, and by its service, because others may
-// have the same name.
+// hasWebhook looks for the webhook of an error: by its name, and by its service in the URL of the
+// error, because names are unique in one configuration only. A webhook with a URL of its own has no
+// service.
 func hasWebhook(configuration unstructured.Unstructured, name, text string) bool {
 	webhooks, _, _ := unstructured.NestedSlice(configuration.Object, "webhooks")
 	for _, w := range webhooks {

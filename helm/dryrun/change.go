@@ -30,11 +30,12 @@ const (
 type Change struct {
 	Object manifest.Object
 	Verb   Verb
-	// Note says what could not be tried, and why.
+	// Note says what could not be tried, and why; empty when the API server has tried the change.
+	// After is then what was sent, or the object as it is.
 	Note string
 
-	// Before and After are the object as the API server has it, values of Secrets
-	// included; nil: there is none.
+	// Before and After are the object as the API server has it, values of Secrets included; nil:
+	// there is none. They are not changed: what is shown is made of copies.
 	Before, After map[string]any
 
 	// Mask hides more than the values of Secrets, in a copy of the same structure; nil for no more.
@@ -50,8 +51,8 @@ type Field struct {
 // masked stands for a value of a Secret.
 const masked = "***"
 
-// Fields are the values that differ, sorted by their paths. Of a Secret, and where Mask says so, they are
-// masked, unless they shall be shown; that they differ is shown.
+// Fields are the values that differ, sorted by their paths. Of a Secret, and where Mask says so,
+// they are masked, unless they shall be shown; that they differ is shown.
 func (c Change) Fields(secrets bool) []Field {
 	var fields []Field
 	before, after := c.shown(secrets)
@@ -79,6 +80,7 @@ func Unified(before, after map[string]any, from, to string) string {
 	return text
 }
 
+// lines are those of an object for a diff, each with its end, as difflib wants them.
 func lines(object map[string]any) []string {
 	all := yamlLines("", object)
 	for i := range all {
@@ -87,9 +89,10 @@ func lines(object map[string]any) []string {
 	return all
 }
 
-// yamlLines is YAML for people. A marshaller quotes a text of several lines as a whole
-// when one of them ends with a space, and folds long ones; here every line stands by
-// itself, so that a diff shows the one that differs.
+// yamlLines is YAML for people, which need not be parsed again. A marshaller quotes a text of
+// several lines as a whole when one of them ends with a space, and folds long ones; here every line
+// stands by itself, so that a diff shows the one that differs. Scalars have no lines: see
+// yamlEntry.
 func yamlLines(indent string, value any) []string {
 	var out []string
 	switch v := value.(type) {
@@ -111,7 +114,8 @@ func yamlLines(indent string, value any) []string {
 	return out
 }
 
-// yamlEntry is a value below its key, or behind the dash of its item.
+// yamlEntry is a value below its key, or behind the dash of its item. Lists are not indented below
+// their key, as kubectl writes them.
 func yamlEntry(indent, head string, value any) []string {
 	below := indent + "  "
 	if _, ok := value.([]any); ok {
@@ -134,6 +138,7 @@ func yamlEntry(indent, head string, value any) []string {
 	return append([]string{indent + head}, inner...)
 }
 
+// yamlScalar is a value on one line; an empty map or list is one, too.
 func yamlScalar(value any) string {
 	text, err := yaml.Marshal(value)
 	line := strings.TrimSuffix(string(text), "\n")
@@ -156,7 +161,8 @@ func (c Change) shown(secrets bool) (before, after map[string]any) {
 	return before, after
 }
 
-// cleaned copies an object without what the API server writes itself.
+// cleaned copies an object without what the API server writes itself: status is a controller's, and
+// the other fields change with each write.
 func cleaned(object map[string]any) map[string]any {
 	if object == nil {
 		return nil
@@ -174,8 +180,8 @@ func cleaned(object map[string]any) map[string]any {
 // lastApplied holds the whole object, and so the values of a Secret, too.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// maskSecret hides the values of a Secret on both sides; where they differ, the
-// marks differ.
+// maskSecret hides the values of a Secret on both sides, in place; where they differ, the marks
+// differ, so that the difference is shown. A side that is nil has nothing to hide.
 func maskSecret(before, after map[string]any) {
 	all := func(string) bool { return true }
 	for _, field := range []string{"data", "stringData"} {
@@ -210,8 +216,8 @@ func mapAt(object map[string]any, path []string) map[string]any {
 	return object
 }
 
-// compare collects the leaves that differ. Lists of another length differ as a
-// whole: which element went is a guess.
+// compare collects the leaves that differ. Lists of another length differ as a whole, because it
+// would be a guess which element was removed.
 func compare(path string, before, after any, fields *[]Field) {
 	b, ok1 := before.(map[string]any)
 	a, ok2 := after.(map[string]any)
@@ -236,8 +242,8 @@ func compare(path string, before, after any, fields *[]Field) {
 	}
 }
 
-// equalValues does not distinguish an integer from the same number as a float: decoders
-// differ in it.
+// equalValues does not distinguish an integer from the same number as a float: decoders differ in
+// it. JSON is only compared when the quick way finds a difference.
 func equalValues(a, b any) bool {
 	if reflect.DeepEqual(a, b) {
 		return true

@@ -22,12 +22,16 @@ import (
 
 // Objects is a transport that turns writes of objects into dry runs of the API server. Deletions
 // are answered here, without a request. It notes what would change, so that the code of an apply
-// can be used for plans unchanged.
+// can be used for plans unchanged. It is safe for concurrent use.
+//
+// The API server forgets a dry run at once, so a change does not see the ones before it: an object
+// that was "created" cannot be read, and its namespace may not exist. What follows from that for
+// the same plan is answered here (gone, notes).
 type Objects struct {
 	next http.RoundTripper
 
-	mu      sync.Mutex
-	changes []Change
+	mu      sync.Mutex      // not held during requests
+	changes []Change        // one for each object, in the order of the first write
 	gone    map[string]bool // paths of what was deleted
 }
 
@@ -36,7 +40,8 @@ var _ http.RoundTripper = (*Objects)(nil)
 // New makes a transport that reads through another one.
 func New(next http.RoundTripper) *Objects { return &Objects{next: next} }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. A method that it does not know is an error: passed on, it
+// might write.
 func (r *Objects) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch req.Method {
 	case http.MethodGet, http.MethodHead:
@@ -54,13 +59,15 @@ func (r *Objects) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, fmt.Errorf("bug: a dry run cannot %s %s", req.Method, req.URL.Path)
 }
 
-// dryRun sends a write that the API server checks, completes and forgets.
+// dryRun sends a write that the API server checks, completes and forgets. It returns the response,
+// whose body can still be read, and that body.
 func (r *Objects) dryRun(req *http.Request, body []byte) (*http.Response, []byte, error) {
 	dry := req.Clone(req.Context())
 	query := dry.URL.Query()
 	query.Set("dryRun", metav1.DryRunAll)
 	dry.URL.RawQuery = query.Encode()
 	dry.Body, dry.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	// net/http sends a request again, when the server has closed an idle connection, only with it.
 	dry.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	resp, err := r.next.RoundTrip(dry)
 	if err != nil {
@@ -88,9 +95,9 @@ const (
 	NoteRecreated = "it is deleted and created again"
 )
 
-// create tries a POST. Where the API server cannot try it, because an object, namespace or kind
-// will only exist after other changes of this plan, the answer is the object as it was sent, with a
-// note.
+// create tries a POST. Where the API server cannot try it, because a webhook forbids dry runs, the
+// namespace will only exist after other changes of this plan, or the object was deleted in it, the
+// answer is the object as it was sent, with a note. Other refusals are those of the real write.
 func (r *Objects) create(req *http.Request) (*http.Response, error) {
 	body, err := bodyOf(req)
 	if err != nil {
@@ -123,7 +130,8 @@ func (r *Objects) create(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// change tries a PATCH or PUT, and compares the answer with the object before.
+// change tries a PATCH or PUT, and compares the answer with the object before. Without the object,
+// or if the write is refused, nothing is noted, and the caller gets the answer.
 func (r *Objects) change(req *http.Request) (*http.Response, error) {
 	body, err := bodyOf(req)
 	if err != nil {
@@ -155,8 +163,8 @@ func (r *Objects) change(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// remove never asks the API server: the options of a deletion stand in the body
-// that Helm sends, and one that is not understood would be no dry run.
+// remove sends no DELETE: the options of a deletion are in the body that Helm sends, and if the API
+// server did not understand one with dryRun, the object would be gone.
 func (r *Objects) remove(req *http.Request) (*http.Response, error) {
 	before, _, err := r.read(req)
 	if err != nil {
@@ -181,8 +189,8 @@ func (r *Objects) deleted(path string) bool {
 	return r.gone[path]
 }
 
-// read gets the object that a write is about; nil when there is none or it may not be read. Then
-// the write itself reports that.
+// read gets the object that a write is about as the cluster has it, whatever this plan has deleted
+// before; nil when there is none or it may not be read. Then the write itself reports that.
 func (r *Objects) read(req *http.Request) (*unstructured.Unstructured, []byte, error) {
 	address := *req.URL
 	address.RawQuery = ""
@@ -206,7 +214,7 @@ func (r *Objects) read(req *http.Request) (*unstructured.Unstructured, []byte, e
 }
 
 // Note remembers a change. An object that is written several times is one change: from what it was
-// at first to what it is at last.
+// at first to what it is at last. A write that changes nothing is none.
 func (r *Objects) Note(c Change) {
 	if c.Verb == Changed && c.Note == "" && len(c.Fields(true)) == 0 {
 		return
@@ -221,7 +229,7 @@ func (r *Objects) Note(c Change) {
 			switch {
 			case c.Verb == Changed && known.Verb == Created:
 				c.Verb = Created
-			case c.Verb == Created && known.Verb == Deleted:
+			case c.Verb == Created && known.Verb == Deleted: // replaced: in the end it differs
 				c.Verb = Changed
 			}
 			r.changes[i] = c
@@ -240,8 +248,9 @@ func (r *Objects) Changes() []Change {
 	})
 }
 
-// Records is a transport that answers writes of release records as if they were stored. Reads go
-// on, so a plan begins with the real history.
+// Records is a transport that answers writes of release records as if they were stored, with what
+// was sent. Nothing is sent, not even a dry run. Reads are passed on, so a plan begins with the
+// real history.
 type Records struct{ Next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -267,6 +276,7 @@ func bodyOf(req *http.Request) ([]byte, error) {
 	return body, errors.Join(err, req.Body.Close())
 }
 
+// objectIn parses an object. Its error does not quote it: it may be a Secret.
 func objectIn(data []byte) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(data); err != nil {

@@ -10,7 +10,8 @@ import (
 // object that does not exist.
 //
 // A value is a secret as soon as one side looks like one: a password that was replaced by a
-// harmless text must not be shown on the left.
+// harmless text must not be shown on the left. Neither before nor after is changed; the results may
+// share parts with what mask returns.
 func HideBoth(before, after map[string]any, mask func(object map[string]any) map[string]any) (map[string]any, map[string]any) {
 	if before == nil || after == nil {
 		if before != nil {
@@ -30,11 +31,13 @@ func HideBoth(before, after map[string]any, mask func(object map[string]any) map
 // pair is a raw value, and what the mask shows of it. They have the same structure.
 type pair struct{ raw, shown any }
 
-// hidden reports whether the mask has changed the value.
+// hidden reports whether the mask has changed the value, or a part of it.
 func (p pair) hidden() bool { return !equalValues(p.raw, p.shown) }
 
 // with returns what may be shown of the value before and of the one after. It descends as long as
-// both sides have the same structure, and compares where they differ.
+// both sides have the same structure, and compares where they differ. Equal values are shown as
+// equal, and masked as soon as one side is: a mask decides by what is around a value, too, which
+// may have changed.
 func (p pair) with(after pair) (shownBefore, shownAfter any) {
 	b, ok1 := p.raw.(map[string]any)
 	a, ok2 := after.raw.(map[string]any)
@@ -101,8 +104,9 @@ func (p pair) maps(after pair, b, a map[string]any) (any, any) {
 	return outB, outA
 }
 
-// lists compares elements by index or, if the lengths differ, by their field name. Texts without a
-// partner are treated like the lines of one text.
+// lists compares elements by index or, if the lengths differ, by their field name, as those of
+// containers and variables. Texts are treated like the lines of one text. All other elements
+// without a partner are shown as masked.
 func (p pair) lists(after pair, b, a []any) (any, any) {
 	shownB, _ := p.shown.([]any)
 	shownA, _ := after.shown.([]any)
@@ -136,12 +140,14 @@ func (p pair) lists(after pair, b, a []any) (any, any) {
 	return outB, outA
 }
 
+// nameOf is the field name of an element; empty for one that has none.
 func nameOf(element any) string {
 	m, _ := element.(map[string]any)
 	name, _ := m["name"].(string)
 	return name
 }
 
+// texts returns a list of texts as such; false if another type is in it.
 func texts(list []any) ([]string, bool) {
 	out := make([]string, len(list))
 	for i, element := range list {
@@ -194,6 +200,7 @@ func hideLines(b, a, shownB, shownA []string) ([]string, []string) {
 	return shownB, shownA
 }
 
+// changedSecrets counts the lines that the mask has changed and that the other side does not have.
 func changedSecrets(lines, other, shown []string) int {
 	count := 0
 	for i, line := range lines {

@@ -44,7 +44,7 @@ func readArchive(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// digest is the checksum of an archive as registries and Chart.lock write it.
+// digest is the checksum of an archive as registries write it.
 func digest(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
 
 // verify checks the signature of an archive in a file, which is next to it (.prov). Downloads are
@@ -83,8 +83,8 @@ func unpackError(err error) error {
 }
 
 // checkArchive refuses what a chart has no use for and Helm would take for something else: links
-// would become empty files, and of two files with one name the later one would win. It reads the
-// archive as a stream, before Helm, which keeps all files in memory. Helm checks paths and sizes.
+// would become empty files. It reads the archive as a stream, before Helm, which keeps all files in
+// memory. Helm checks paths and sizes.
 func checkArchive(data []byte) error {
 	unzipped, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {

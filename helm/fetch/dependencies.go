@@ -62,7 +62,8 @@ func locked(lock *chart.Lock, declared []*chart.Dependency, i int) (string, erro
 	return lock.Dependencies[i].Version, nil
 }
 
-// matches reports whether a version is the wanted one, or within the wanted range.
+// matches reports whether a version is the wanted one, or within the wanted range. A leading v
+// makes no difference: charts are published with and without it.
 func matches(wanted, version string) bool {
 	return wanted == "" || strings.TrimPrefix(wanted, "v") == strings.TrimPrefix(version, "v") || chartutil.IsCompatibleRange(wanted, version)
 }
@@ -107,7 +108,8 @@ func (f *fetcher) dependency(d *chart.Dependency, version, dir, source string) (
 	if err != nil {
 		return o, err
 	}
-	if err := unpack(data, trial); err != nil { // it stays packed, as Helm leaves it
+	// The archive stays packed in charts/, as Helm leaves it.
+	if err := unpack(data, trial); err != nil {
 		return o, err
 	}
 	loaded, err := load(trial)
@@ -121,7 +123,8 @@ func (f *fetcher) dependency(d *chart.Dependency, version, dir, source string) (
 	return o, writeFile(below, path.Base(o.Name)+"-"+o.Version+".tgz", data)
 }
 
-// repositoryAlias is the name of a repository in @name and alias:name.
+// repositoryAlias is the name of a repository in @name and alias:name, the two ways in which
+// Chart.yaml refers to one of 'helm repo add'.
 func repositoryAlias(repository string) (string, bool) {
 	if name, ok := strings.CutPrefix(repository, "@"); ok {
 		return name, true

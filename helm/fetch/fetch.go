@@ -164,7 +164,7 @@ func newFetcher(ctx context.Context, r Request) (*fetcher, error) {
 		return nil, fmt.Errorf("temporary directory: %w", err)
 	}
 	if r.Version == "" && r.Devel {
-		r.Version = ">0.0.0-0"
+		r.Version = ">0.0.0-0" // as Helm does: only a range that names a pre-release includes others
 	}
 	if r.Keyring == "" {
 		gnupg := os.Getenv("GNUPGHOME")
@@ -232,6 +232,7 @@ func isPath(ref string) bool {
 // Repo, the reference is a name in it.
 func (f *fetcher) download(ref string) (archive, repository string, err error) {
 	switch {
+	// A registry has no index: its address and the name are the reference.
 	case registry.IsOCI(f.Repo):
 		ref = strings.TrimSuffix(f.Repo, "/") + "/" + ref
 		fallthrough

@@ -118,7 +118,8 @@ func (f *fetcher) fromRepository(entry *repo.Entry, name, version string) (strin
 	return archive, checkDigest(archive, found.Digest)
 }
 
-// checkDigest compares an archive with what the index says of it, if anything.
+// checkDigest compares an archive with what the index says of it, if anything. The index may be on
+// another server than the archive.
 func checkDigest(archive, want string) error {
 	want = strings.TrimPrefix(want, "sha256:")
 	if want == "" {
@@ -134,7 +135,8 @@ func checkDigest(archive, want string) error {
 	return nil
 }
 
-// fromURL downloads an archive by its own address.
+// fromURL downloads an archive by its own address, which counts as its repository: credentials of
+// the request are for this host.
 func (f *fetcher) fromURL(address string) (string, error) {
 	entry := f.overlaid(&repo.Entry{URL: address})
 	getters, err := f.getters(entry)
@@ -245,7 +247,8 @@ func (f *fetcher) getters(entry *repo.Entry) (getter.Providers, error) {
 }
 
 // transport is what Helm would make of the TLS files, except that connections are bounded and end
-// with f.ctx.
+// with f.ctx: the getters of Helm take no context. It speaks HTTP/1.1 only, since net/http leaves
+// HTTP/2 off for a transport with its own dialer and TLS configuration.
 func (f *fetcher) transport(entry *repo.Entry) (*http.Transport, error) {
 	config := &tls.Config{InsecureSkipVerify: entry.InsecureSkipTLSverify}
 	if entry.CertFile != "" && entry.KeyFile != "" {

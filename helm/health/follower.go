@@ -25,7 +25,8 @@ type Options struct {
 	Client dynamic.Interface
 	// Labels select the objects, when many are read with one list.
 	Labels string
-	// Report is called when the health of an object has changed, and for the first one that is known. It must return at once.
+	// Report is called when the health of an object has changed, and for the first one that is
+	// known. It must return at once, and must not call the Follower, whose lock is held.
 	Report func(schema.GroupKind, types.NamespacedName, Health)
 	Log    *slog.Logger // nil discards
 }
@@ -53,7 +54,8 @@ type Follower struct {
 	kinds map[schema.GroupKind]*followed
 }
 
-// followed are the objects of one kind.
+// followed are the objects of one kind. The lock of the Follower guards it. The queue gives a kind
+// to one worker at a time, so at most one read of it is in progress.
 type followed struct {
 	mapping *meta.RESTMapping
 	due     map[types.NamespacedName]struct{} // changed since they were last read
@@ -124,8 +126,9 @@ func (f *Follower) Changed(m *meta.RESTMapping, name types.NamespacedName, versi
 	f.queue.AddAfter(kind, time.Until(k.next))
 }
 
-// Again says that an object was just written: what is known of it may be out of date, so it is read again, and reported
-// also when its health is the same. A read in progress does not count. It returns at once.
+// Again says that an object was just written: what is known of it may be out of date, so it is read
+// again, and reported also when its health is the same. A read in progress does not count. It
+// returns at once.
 func (f *Follower) Again(kind schema.GroupKind, name types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,7 +172,8 @@ func (f *Follower) Get(kind schema.GroupKind, name types.NamespacedName) Health 
 	return Health{State: Unknown}
 }
 
-// learn keeps and reports the health of an object, if it is news. The caller holds the lock.
+// learn keeps the health of an object, and reports it if it is another one than before. The caller
+// holds the lock, so reports about an object arrive in order.
 func (f *Follower) learn(kind schema.GroupKind, k *followed, name types.NamespacedName, now known) {
 	old, ok := k.known[name]
 	k.known[name] = now
@@ -178,7 +182,9 @@ func (f *Follower) learn(kind schema.GroupKind, k *followed, name types.Namespac
 	}
 }
 
-// read reads the objects of a kind that are due.
+// read reads the objects of a kind that are due. The lock is not held meanwhile, so what was read
+// of an object does not count if Gone or Again has come for it since. After an error, objects that
+// were not read are Unknown, and due again.
 func (f *Follower) read(ctx context.Context, kind schema.GroupKind) {
 	f.mu.Lock()
 	k := f.kinds[kind]
@@ -236,8 +242,8 @@ func (f *Follower) failed(k *followed, err error) {
 	f.options.Log.Warn("health of objects of releases is not known: "+fix, "resource", k.mapping.Resource.GroupResource().String(), "err", err)
 }
 
-// fetch assesses objects: few of them one by one, many with a list in pages, of which none is kept. What does not exist
-// is not in the result. After an error the result has what was read before.
+// fetch assesses objects: few of them one by one, many with a list in pages, of which none is kept.
+// What does not exist is not in the result. After an error the result has what was read before.
 func (f *Follower) fetch(ctx context.Context, m *meta.RESTMapping, names map[types.NamespacedName]struct{}) (found map[types.NamespacedName]known, pause time.Duration, err error) {
 	found = make(map[types.NamespacedName]known, len(names))
 	assess := func(object *unstructured.Unstructured) known { return known{Of(object), object.GetResourceVersion()} }
@@ -263,6 +269,7 @@ func (f *Follower) fetch(ctx context.Context, m *meta.RESTMapping, names map[typ
 	return found, readPause, nil
 }
 
+// list reads all objects of a kind that have the labels, in all namespaces, page by page.
 func (f *Follower) list(ctx context.Context, m *meta.RESTMapping, each func(*unstructured.Unstructured)) error {
 	options := metav1.ListOptions{LabelSelector: f.options.Labels, Limit: pageSize}
 	for {

@@ -10,7 +10,8 @@ import (
 
 // The states of an object, in the words of kstatus.
 const (
-	// Current: its status says that what its spec asks for is so. An object without a status is current.
+	// Current: its status says that what its spec asks for is so. An object without a status is
+	// current.
 	Current = "Current"
 	// InProgress: its controller is at work, or has not begun.
 	InProgress = "InProgress"
@@ -22,8 +23,8 @@ const (
 	Unknown = "Unknown"
 )
 
-// Health is the state of one object, one of the constants. Message is a sentence for people, at most maxMessage bytes; empty when
-// it is current.
+// Health is the state of one object, one of the constants. Message is a sentence for people, at
+// most maxMessage bytes; empty when it is current.
 type Health struct {
 	State   string
 	Message string
@@ -53,8 +54,8 @@ func brief(message string) string {
 	return strings.ToValidUTF8(message[:maxMessage], "") + " …"
 }
 
-// HasStatus reports whether objects of a kind must be read to know their health: the others, such as ConfigMaps, are
-// current as long as they exist. Custom resources are taken to have a status.
+// HasStatus reports whether objects of a kind must be read to know their health: the others, such
+// as ConfigMaps, are current as long as they exist. Custom resources are taken to have a status.
 func HasStatus(kind schema.GroupKind) bool {
 	switch kind.Group {
 	case "rbac.authorization.k8s.io", "admissionregistration.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "node.k8s.io", "coordination.k8s.io":

@@ -34,8 +34,12 @@ const (
 	versionAge = 10 * time.Minute
 )
 
-// Server is what one API server can do. It is shared by all releases, and renewed
-// when the list of APIs changes. It is safe for concurrent use.
+// Server is what one API server can do. All releases share it. It is read again when the list of
+// APIs changes. It is safe for concurrent use.
+//
+// Its parts are layers: memory keeps what an API has listed before it stopped to answer, cached is
+// client-go's cache over it, mapper finds resources in that, and known keeps what mapper has found.
+// resetMapper empties all but memory.
 type Server struct {
 	http   *http.Client
 	apis   string // URL of the aggregated list of APIs
@@ -44,15 +48,16 @@ type Server struct {
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 	known  atomic.Pointer[sync.Map] // of schema.GroupVersionKind to *meta.RESTMapping: each object asks several times
 
-	asking sync.Mutex // one asks, and the others wait for its answer
+	asking sync.Mutex // one goroutine sends requests, and the others wait for the answer; taken before mu
 
+	// mu guards what follows. It is held while the kinds are loaded, but not during a probe.
 	mu           sync.Mutex
 	unchanged    func(ctx context.Context, since time.Time) bool // nil: the kinds are not watched
-	etag         string
-	loaded       time.Time
-	asked        time.Time // of the last answer, when it was asked for
-	reset        time.Time
-	capabilities *chartutil.Capabilities
+	etag         string                                          // of the list that is loaded; empty: none, or the API server gives none
+	loaded       time.Time                                       // when the kinds were read last; zero makes the next call read them
+	asked        time.Time                                       // when the request of the last answer was sent: changes since then may be missing
+	reset        time.Time                                       // when an unknown kind last caused a reset
+	capabilities *chartutil.Capabilities                         // replaced as a whole, never changed
 }
 
 // New makes a Server. It makes no request.
@@ -128,8 +133,9 @@ func (s *Server) VersionsOf(kind string) []string {
 	return versions
 }
 
-// Watch makes the answers of unchanged take the place of requests: it reports whether
-// no definition of a kind has changed since a time. It is called before all else.
+// Watch makes the answers of unchanged take the place of requests: it reports whether no definition
+// of a kind has changed since a time, as far as its watches are connected. It is called before all
+// other methods.
 func (s *Server) Watch(unchanged func(ctx context.Context, since time.Time) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,8 +155,8 @@ func (s *Server) undisturbed(ctx context.Context) *chartutil.Capabilities {
 	return known
 }
 
-// doubtful reports that an API is missing in the list though it is registered. The list may
-// be right again without a change that we could see.
+// doubtful reports that an API is missing in the list though it is registered. The list may be
+// right again without another ETag, so it is read again each time.
 func (s *Server) doubtful() bool {
 	s.memory.mu.Lock()
 	defer s.memory.mu.Unlock()
@@ -216,6 +222,7 @@ func (s *Server) probe(ctx context.Context) (etag string, changed bool, err erro
 	return etag, etag != known, nil
 }
 
+// load reads all kinds and the version, through the cache that was just reset.
 func (s *Server) load() (*chartutil.Capabilities, error) {
 	version, err := s.cached.ServerVersion()
 	if err != nil {

@@ -37,7 +37,8 @@ func apiService(gv schema.GroupVersion) string { return gv.Version + "." + gv.Gr
 var errNotListed = errors.New("the API server does not list its kinds, though it is registered")
 
 // memory is discovery that keeps what it knows: an API whose server does not answer keeps the kinds
-// that it listed last. client-go's discovery lists such an API as absent.
+// that it listed last. client-go's discovery lists such an API as absent. An API is forgotten when
+// its APIService is gone (isRegistered). The memory lasts as long as the process.
 type memory struct {
 	*discovery.DiscoveryClient
 	// registered returns nil when an API is no longer registered, so that its kinds are gone.
@@ -75,6 +76,8 @@ func (m *memory) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.Gro
 			delete(m.known, gv)
 		}
 	}
+	// The callers of discovery get the kinds that were known last. An API of which none are known
+	// stays in failed: an error, next to the list of all others.
 	for gv := range away {
 		addVersion(groups, gv) // it is registered
 		if list := m.known[gv]; list != nil && lists != nil {

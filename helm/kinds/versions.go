@@ -10,8 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Asked is .Capabilities of a render that must not be answered for APIs whose kinds are
-// unknown. It has what templates know of chartutil.Capabilities.
+// Asked is .Capabilities of one render. It has what templates use of chartutil.Capabilities, and
+// notes what they ask about kinds: those are inputs of the manifest (H6), and a question about an
+// API whose kinds are unknown must not be answered (P13). All questions come from one goroutine.
 type Asked struct {
 	KubeVersion chartutil.KubeVersion
 	HelmVersion any
@@ -19,10 +20,11 @@ type Asked struct {
 	versions versions
 	unknown  []schema.GroupVersion
 
-	mu          sync.Mutex
-	lists, asks int
-	about       []schema.GroupVersion
-	answers     map[string]bool
+	mu      sync.Mutex
+	lists   int                   // how often templates took the list
+	asks    int                   // how often they called Has; less than lists: they did something else with it
+	about   []schema.GroupVersion // unknown ones that Has was called for
+	answers map[string]bool       // by what Has was called with
 }
 
 // NewAsked makes the capabilities of one render.
@@ -56,14 +58,16 @@ func (a *Asked) Unanswered() []schema.GroupVersion {
 	return a.about
 }
 
-// Answers are what the render has asked, and was answered. all: it did something else with the list than to ask Has.
+// Answers are what the render has asked, and was answered. all: it did something else with the list
+// than to ask Has.
 func (a *Asked) Answers() (answers map[string]bool, all bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return maps.Clone(a.answers), a.lists > a.asks
 }
 
-// Same reports whether the questions of another render would be answered as they were, and can be.
+// Same reports whether the questions of another render would be answered as they were, and can be
+// answered at all. It counts as asking them, so it is for an Asked that no render uses.
 func (a *Asked) Same(answers map[string]bool) bool {
 	for version, answer := range answers {
 		a.lists++
@@ -86,7 +90,10 @@ func (a *Asked) ask(version string, answer bool) {
 	}
 }
 
-// versions is chartutil.VersionSet for templates: a list, because they may range over it.
+// versions is chartutil.VersionSet for templates: a list, because they may range over it. A list
+// has no room for its Asked, so that is an element behind its end; a part of the list, which a
+// template may cut out, has another element there, and its questions are not noted. As the list was
+// taken without a question, they still count as something else than Has.
 type versions []any
 
 // Has reports whether an API, or a kind of it, is there.

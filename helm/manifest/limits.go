@@ -9,13 +9,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A manifest comes out of a release record, which whoever may write Secrets in the namespace can make, or out of a chart that
-// repeats what people wrote into values. A text of some hundred bytes can stand for gigabytes.
+// A manifest comes from a release record, which everybody can forge who may write Secrets in the
+// namespace, or from a chart that repeats what people wrote into values. With aliases of aliases, a
+// text of some hundred bytes can stand for gigabytes (D39).
 const (
-	// MaxSize bounds a manifest, and what a document is with all aliases written out, in bytes. The API server takes 3 MiB for
-	// an object; the record of a release, packed, has 1 MiB.
+	// MaxSize bounds a manifest, and what a document is with all aliases written out, in bytes. The
+	// API server takes 3 MiB for an object; the record of a release, packed, has 1 MiB.
 	MaxSize = 16 << 20
-	// MaxParts bounds the lines and elements of a manifest. Each takes some hundred bytes while it is parsed.
+	// MaxParts bounds the lines and elements of a manifest. Each takes some hundred bytes while it
+	// is parsed.
 	MaxParts = 500_000
 )
 
@@ -25,8 +27,9 @@ var (
 	errInCircles = errors.New("an anchor contains itself")
 )
 
-// Check refuses a text that would take much more memory than a cluster has use for, before it is parsed. Parse and everything of Helm's that
-// reads manifests can be given what it takes.
+// Check refuses a text that would take much more memory than any object of a cluster, before it is
+// parsed. What it accepts is safe for Parse, and for all of Helm that reads manifests. A text that
+// is no YAML passes: its parser says what is wrong. Most texts have no alias, and are only scanned.
 func Check(text string) error {
 	if len(text) > MaxSize {
 		return errTooLarge
@@ -56,8 +59,8 @@ func Check(text string) error {
 	return nil
 }
 
-// hasAlias reports whether a document may have an alias: an anchor, and a reference to one of that name. Shell
-// commands and regular expressions in texts look like one or the other.
+// hasAlias reports whether a document may have an alias: an anchor, and a reference to one of that
+// name. Shell commands and regular expressions in texts look like one or the other.
 func hasAlias(document string) bool {
 	anchors := map[string]bool{}
 	for name := range marked(document, '&') {
@@ -74,7 +77,8 @@ func hasAlias(document string) bool {
 	return false
 }
 
-// marked are the names behind a mark that begins a word.
+// marked are the names behind a mark that begins a word. Quotes and comments are not recognised, so
+// it may find too many, which costs a parse, but never too few.
 func marked(text string, mark byte) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := 0; ; i++ {
@@ -103,10 +107,12 @@ func isNameSign(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-'
 }
 
-// expansion knows how large the nodes behind anchors are; those that are being measured have the size -1.
+// expansion has the sizes of nodes with an anchor, so that each is measured once however many
+// aliases refer to it; nodes that are being measured have the size -1.
 type expansion map[*yaml.Node]int
 
-// size is how large a node is with all aliases written out, in bytes.
+// size is how large a node is with all aliases written out, in bytes. It ends as soon as a sum is
+// too large, so the work is bounded as well.
 func (e expansion) size(n *yaml.Node) (int, error) {
 	if n.Kind == yaml.AliasNode {
 		return e.size(n.Alias)

@@ -1,4 +1,6 @@
-// Package manifest reads what a chart was rendered to, as leniently as Helm itself.
+// Package manifest reads what a chart was rendered to, as leniently as Helm itself: a manifest that
+// Helm has installed must be readable, or its release could not be upgraded or removed. Everything
+// is bounded before it is parsed.
 package manifest
 
 import (
@@ -17,7 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Object names one object of a manifest.
+// Object names one object of a manifest. It is comparable; but two mentions of one object may
+// differ in the version of the API and in an omitted namespace.
 type Object struct {
 	GVK       schema.GroupVersionKind
 	Namespace string // empty: the namespace of the release, or the kind has none
@@ -42,8 +45,8 @@ func Of(u *unstructured.Unstructured) Object {
 	return Object{GVK: u.GroupVersionKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
 }
 
-// Parse reads a YAML stream that is within the limits. Empty documents are left
-// out, lists are flattened.
+// Parse reads a YAML stream, if it is within the limits (Check). Empty documents are left out,
+// lists are flattened. One document that cannot be read makes the whole stream an error.
 func Parse(text string) ([]*unstructured.Unstructured, error) {
 	if err := Check(text); err != nil {
 		return nil, err
@@ -66,7 +69,8 @@ func Parse(text string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// IsStream reports whether a document that Helm takes for one may be several to others.
+// IsStream reports whether a document that Helm takes for one may be several for a YAML parser: of
+// two separators in a row, Split leaves the second in the document.
 func IsStream(document string) bool {
 	return strings.HasPrefix(document, "---") || strings.Contains(document, "\n---")
 }
@@ -88,7 +92,8 @@ func parseDocument(document []byte) ([]*unstructured.Unstructured, error) {
 	return FromTree(tree)
 }
 
-// FromTree makes objects of a parsed document, which becomes theirs. A list is flattened, and nothing is no object.
+// FromTree makes objects of a parsed document. They share its maps, so the caller does not use it
+// any more. A list is flattened; an empty document has no objects.
 func FromTree(tree any) ([]*unstructured.Unstructured, error) {
 	if tree == nil {
 		return nil, nil
@@ -132,8 +137,8 @@ func checkTypes(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// listItems are the objects in a list. What says neither kind nor version has those of the list, as kubectl and Helm
-// read it: a ConfigMapList has ConfigMaps.
+// listItems are the objects in a list. What says neither kind nor version has those of the list, as
+// kubectl and Helm read it: a ConfigMapList has ConfigMaps.
 func listItems(list *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	var items []*unstructured.Unstructured
 	err := list.EachListItem(func(o runtime.Object) error {

@@ -2,8 +2,10 @@ package manifest
 
 import "strings"
 
-// Split divides what a template has printed into its documents, as releaseutil.SplitManifests of Helm does, which
-// searches with a regular expression. Documents without any text are left out.
+// Split divides what a template has printed into its documents, exactly as
+// releaseutil.SplitManifests of Helm does: the checksum of a manifest depends on it. Helm searches
+// with a regular expression, which is slow for manifests of megabytes. Documents without any text
+// are left out.
 func Split(text string) []string {
 	const separator, space = "---", "\t\n\f\r "
 	text = strings.TrimSpace(text)
@@ -20,6 +22,7 @@ func Split(text string) []string {
 			break
 		}
 		at += found
+		// Within a line it is text; right after a separator Helm's expression does not match again.
 		if at > 0 && (at == begin || text[at-1] != '\n') {
 			at++
 			continue

@@ -72,7 +72,7 @@ func Pack(t testing.TB, entries ...Entry) []byte {
 	return out.Bytes()
 }
 
-// Entry is a file of an archive.
+// Entry is a file of an archive, or whatever else Typeflag says. Pack sets size and mode.
 type Entry struct {
 	tar.Header
 	Data []byte
@@ -179,7 +179,7 @@ func Charts(t testing.TB, dir string) (dirs []string) {
 			err = chartutil.ExpandFile(to, archive)
 		}
 		if err != nil {
-			t.Errorf("%s: %v", archive, err) // the others are played
+			t.Errorf("%s: %v", archive, err) // the others are still used
 			continue
 		}
 		unpacked := filepath.Join(to, c.Name())
