@@ -82,8 +82,8 @@ type Outcome struct {
 const maxSteps = 100
 
 // Apply brings the chart of a module to the cluster: it reads the state of the
-// release, renders, decides, and acts, with the repairs that the state asks for
-// (H5–H9). Errors are of type *Error; a later Apply goes on from whatever this
+// release, renders, decides, and acts, with the repairs that the state needs
+// (H5–H9). Errors are of type *Error; a later Apply continues from whatever this
 // one left. A cancelled context stops all writes but the record of the failure.
 //
 // A first install that failed is neither uninstalled nor upgraded (H9): its
@@ -271,7 +271,7 @@ func (a *apply) findAbsent() error {
 	return nil
 }
 
-// prepare learns whose the objects are. A first install only presumes that they
+// prepare reads who owns the objects. A first install only presumes that they
 // do not exist, which is nearly always true and halves its requests; hooks of the
 // chart and lookup would see the presumption.
 func (a *apply) prepare(step Step) error {

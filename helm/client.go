@@ -60,8 +60,8 @@ func New(o Options) (*Client, error) {
 }
 
 // Releases lists the names of all releases in the operator's namespace, sorted, whatever their
-// status and whoever has installed them: see Ours. Of those in other namespaces it lists what
-// belongs to modules (H20).
+// status and whichever program has installed them: see Ours. Of those in other namespaces it lists
+// what belongs to modules (H20).
 func (c *Client) Releases(ctx context.Context) ([]string, error) {
 	states, err := c.root.records.readAll(ctx)
 	if err != nil {

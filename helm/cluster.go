@@ -30,7 +30,7 @@ const writeWidth = 8
 //   - Build, which sets labels and keeps one connection per API group;
 //   - updates, which change the objects of one kind at the same time;
 //   - what happens to objects that left the chart: leftovers of failed revisions
-//     go too, objects that belong to another release by now stay;
+//     go too, objects that belong to another release now stay;
 //   - waiting, which ends with the operation or before (wait.go);
 //   - hooks that an earlier operation has begun (resume.go).
 type cluster struct {
@@ -65,7 +65,7 @@ var (
 )
 
 // IsReachable implements kube.Interface. It answers from the context, because the operation has
-// sent requests a moment ago; Helm's own asks for the version of the API server.
+// sent requests a moment ago; Helm's own requests the version of the API server.
 func (k *cluster) IsReachable() error { return k.op.ctx.Err() }
 
 // Build implements kube.Interface. The manifest to apply, and hooks (which are built with

@@ -20,14 +20,14 @@
 //
 // Each of the other files adds one thing:
 //
-//   - what callers use: client.go; what they learn: errors.go, observe.go; what an error lacks:
-//     needs.go; whose webhook has failed: webhooks.go; warnings of the API server: warned.go;
+//   - what callers use: client.go; what they learn: errors.go, observe.go; what a failed Apply
+//     lacks: needs.go; whose webhook has failed: webhooks.go; warnings of the API server: warned.go;
 //   - connections: connection.go for all, transport.go and reads.go for one operation;
 //   - records: driver.go their kind of object, codec.go their encoding, recordwatch.go the memory
 //     of them, record.go and history.go what they say, recall.go what one spares the next start;
 //   - objects: survey.go which exist and who owns them, watch.go what changes;
-//   - the way back: uninstall.go; releases of other programs: adopt.go, foreign.go; in other
-//     namespaces: homes.go;
+//   - the way back: uninstall.go; releases of other programs: adopt.go; in other namespaces:
+//     homes.go; charts of others: foreign.go;
 //   - Helm's hooks: wait.go and hookwait.go wait for them, resume.go continues after an attempt
 //     that ended before they did;
 //   - what differs from Helm: recreate.go replaces objects, sort.go sorts documents faster;

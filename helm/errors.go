@@ -104,7 +104,7 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 	return &Error{Kind: kind, Release: release, Err: &opaque{text: text, advice: advice, cause: cause(ctx, kind, err)}}
 }
 
-// Advised is an error of Apply with a better advice, of a caller who knows more about the cause:
+// Advised is an error of Apply with better advice, from a caller that knows more about the cause:
 // for an unknown kind, which module has its definition. It replaces only the general advice for
 // unknown kinds; any other advice remains.
 func Advised(err error, advice string) error {

@@ -248,8 +248,8 @@ func (h *homes) holding(ctx context.Context, release string) (*home, error) {
 }
 
 // wantedBy returns the home that a module names. A release that exists elsewhere is an error: to
-// move it, its objects would have to stay, or to be deleted and lose their data, and neither was
-// asked for.
+// move it, its objects would have to stay, or to be deleted and lose their data, and no person has
+// requested either.
 func (h *homes) wantedBy(ctx context.Context, m Module) (*home, error) {
 	if err := chartutil.ValidateReleaseName(m.Name); err != nil {
 		return nil, problem(Invalid, m.Name, "the name of the module cannot be a release name: %w; use at most 53 characters a-z, 0-9 and '-'", err)

@@ -48,7 +48,7 @@ type operation struct {
 	waits      HookWaits
 }
 
-// begin starts an operation: it asks for the kinds of the API server, which templates may ask
+// begin starts an operation: it reads the kinds of the API server, which templates may ask
 // about, and makes a transport that ends with ctx.
 func (h *home) begin(ctx context.Context, name string) (*operation, error) {
 	op := &operation{

@@ -254,7 +254,7 @@ func statesOf(secrets []*metav1.ObjectMeta) map[string]State {
 
 func byVersion(a, b Revision) int { return a.Version - b.Version }
 
-// doubt makes the next read of a release ask the API server: an operation failed, and it is unknown
+// doubt makes the next read of a release a request: an operation failed, and it is unknown
 // what it wrote last, because a request may have been done without an answer.
 func (r *records) doubt(name string) {
 	r.mu.Lock()

@@ -47,7 +47,7 @@ const recordKey = "release"
 //   - an update carries the resourceVersion that this operation read or wrote,
 //     so of two writers one loses instead of both winning;
 //   - a corrupted body is an error with the name of the secret, where Helm's
-//     driver silently skips it and then fails forever on the existing name;
+//     driver skips it without an error, and then fails forever on the existing name;
 //   - templates and files of the chart are not stored: no command of Helm reads
 //     them, and they are what makes records too large.
 type store struct {

@@ -42,7 +42,7 @@ type boundTransport struct {
 	warned *warned // nil: warnings are dropped
 }
 
-// failure is what the transport knows about the last refused request.
+// failure is what the transport has seen of the last refused request.
 type failure struct {
 	code        int  // HTTP status; 0: none was refused
 	unavailable bool // no answer came at all

@@ -135,8 +135,9 @@ func (a *apply) unequal() bool {
 }
 
 // hold decides about an upgrade whose only reason is chance (unequal): held leaves the release as
-// it is. It goes on, with growing pauses, when what lookup finds has changed: of a chart that also
-// renders differently each time, it cannot be known which of the two changed the manifest.
+// it is. The upgrade is done, with growing pauses, when what lookup finds has changed: of a chart
+// that also renders differently each time, it cannot be known which of the two changed the
+// manifest.
 func (a *apply) hold() (outcome Outcome, held bool) {
 	last, _ := a.store.state.Last()
 	outcome = Outcome{Action: Skipped, Revision: last.Version}
@@ -250,7 +251,7 @@ func before(a, b bool) int {
 	return 1
 }
 
-// source is a template as it lies on disk.
+// source is a template as it is on disk.
 type source struct{ name, text string }
 
 // templatesOf lists the templates of a chart and its subcharts by the names that the engine gives

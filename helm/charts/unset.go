@@ -60,7 +60,7 @@ type unsetAt struct {
 }
 
 // node visits what a template prints. asked are the paths of the conditions around it: a template
-// that asks for a value before it prints it handles its absence.
+// that tests a value before it prints it handles its absence.
 func (u *unset) node(n parse.Node, asked [][]string) {
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -81,7 +81,7 @@ func (u *unset) node(n parse.Node, asked [][]string) {
 	}
 }
 
-// branch visits both branches of a condition, with its paths among those that are asked for.
+// branch visits both branches of a condition, with the paths of the condition added to asked.
 func (u *unset) branch(n *parse.BranchNode, asked [][]string) {
 	asked = append(slices.Clip(asked), chainsIn(n.Pipe)...)
 	u.node(n.List, asked)

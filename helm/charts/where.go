@@ -18,8 +18,8 @@ import (
 //
 // A module has its chart in one of two forms. The chart is the module's directory, and gets the
 // sections of the module and of global. Or it is the directory chart/ in it, and gets the content
-// of the module's section as its own values (A20). Only this file knows which (Root, Chart.Values),
-// for all code that loads, renders, checks or lists a chart.
+// of the module's section as its own values (A20). Only this file decides which (Root,
+// Chart.Values), for all code that loads, renders, checks or lists a chart.
 const inner = "chart"
 
 // globalKey is the section that all modules and subcharts share, here as in Helm.
@@ -47,7 +47,7 @@ func isChart(dir string) bool {
 	return hasMetadata(dir) || err == nil && info.IsDir()
 }
 
-// isInner reports whether the chart of the module lies in chart/.
+// isInner reports whether the chart of the module is in chart/.
 func (m Module) isInner() bool { return Root(m.Dir) != m.Dir }
 
 // CRDs is the directory with the definitions of the chart of the module in dir, which Helm installs

@@ -1,5 +1,5 @@
-// Package dryrun is an API server for a caller who only wants to know what would
-// happen: transports that let no write through, and the changes that they saw.
+// Package dryrun finds out what writes would change, without writing: it has transports that turn
+// writes into dry runs or answer them, and collect the changes.
 package dryrun
 
 import (

@@ -37,7 +37,7 @@ type Request struct {
 	Keyring                    string // file with public keys; empty for that of GnuPG
 }
 
-// Origin says where a chart came from. What a machine alone knows is not in it: the path of a
+// Origin says where a chart came from. What holds on one machine only is not in it: the path of a
 // directory or file, a user and a password in a URL.
 type Origin struct {
 	Repository string // URL of the repository, of the registry with its path, or of the archive itself; empty for a path
@@ -49,7 +49,7 @@ type Origin struct {
 // String names the chart.
 func (o Origin) String() string { return o.Name + " " + o.Version }
 
-// Chart is a chart that lies unpacked in a directory, complete with its dependencies.
+// Chart is a chart that is unpacked in a directory, complete with its dependencies.
 type Chart struct {
 	Origin
 	Metadata *chart.Metadata

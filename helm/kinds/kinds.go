@@ -81,8 +81,8 @@ func New(cfg *rest.Config) (*Server, error) {
 // Capabilities returns what templates see as .Capabilities. The pointer stays
 // the same as long as nothing changed, so it serves as a key for rendered
 // manifests. Kinds that appear later are seen at the next call (H11): one
-// conditional request asks whether the list of APIs changed. APIs that cannot be
-// asked now keep the kinds that they had (P13); Unknown are those that never listed any.
+// conditional request shows whether the list of APIs changed. APIs that do not answer
+// keep the kinds that they had (P13); Unknown are those that never listed any.
 func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, error) {
 	if known := s.undisturbed(ctx); known != nil {
 		return known, nil
@@ -143,7 +143,7 @@ func (s *Server) Watch(unchanged func(ctx context.Context, since time.Time) bool
 }
 
 // undisturbed returns the capabilities that need no request: no definition of a
-// kind has changed since they were asked for. Without them, nil.
+// kind has changed since they were requested; nil if that is not known.
 func (s *Server) undisturbed(ctx context.Context) *chartutil.Capabilities {
 	s.mu.Lock()
 	unchanged, asked, known := s.unchanged, s.asked, s.capabilities
@@ -168,14 +168,14 @@ func (s *Server) doubtful() bool {
 	return false
 }
 
-// Away are the APIs that could not be asked when the kinds were read last, sorted.
+// Away are the APIs that did not answer when the kinds were read last, sorted.
 func (s *Server) Away() []schema.GroupVersion {
 	away, _ := s.memory.allAway()
 	return away
 }
 
-// Unknown are those of Away whose kinds are not known: they could not be asked since the
-// start. What a template asks about them has no answer.
+// Unknown are those of Away whose kinds are not known: they have not answered since the
+// start. Whether one of their kinds exists has no answer for a template.
 func (s *Server) Unknown() []schema.GroupVersion {
 	_, unknown := s.memory.allAway()
 	return unknown
@@ -184,7 +184,7 @@ func (s *Server) Unknown() []schema.GroupVersion {
 // Reach returns an AwayError when the server of a group's API does not answer.
 func (s *Server) Reach(group string) error { return s.memory.awayIn(group) }
 
-// Forget makes the next call of Capabilities ask for everything.
+// Forget makes the next call of Capabilities read everything again.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +192,8 @@ func (s *Server) Forget() {
 	s.resetMapper()
 }
 
-// probe asks for the list of APIs under the condition that it changed.
+// probe requests the list of APIs under the condition that it changed. The body of the answer is
+// not read: discovery requests it again.
 func (s *Server) probe(ctx context.Context) (etag string, changed bool, err error) {
 	s.mu.Lock()
 	known, loaded := s.etag, s.loaded
@@ -291,5 +292,5 @@ func (s *Server) Cached() discovery.CachedDiscoveryInterface { return s.cached }
 // Mapper is the mapper as Helm wants it.
 func (s *Server) Mapper() meta.RESTMapper { return s.mapper }
 
-// Namespaced reports whether objects of a mapping lie in namespaces.
+// Namespaced reports whether objects of a mapping are in namespaces.
 func Namespaced(m *meta.RESTMapping) bool { return m.Scope.Name() == meta.RESTScopeNameNamespace }

@@ -46,7 +46,7 @@ type memory struct {
 
 	mu    sync.Mutex
 	known map[schema.GroupVersion]*metav1.APIResourceList
-	// away are the APIs that could not be asked when the kinds were read last.
+	// away are the APIs that did not answer when the kinds were read last.
 	away map[schema.GroupVersion]error
 }
 
@@ -126,7 +126,7 @@ func (m *memory) ServerResourcesForGroupVersion(version string) (*metav1.APIReso
 	return list, err
 }
 
-// awayIn returns an error when an API of the group cannot be asked now.
+// awayIn returns an AwayError when an API of the group did not answer last.
 func (m *memory) awayIn(group string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,8 +138,8 @@ func (m *memory) awayIn(group string) error {
 	return nil
 }
 
-// allAway are the APIs that cannot be asked now. Those in unknown have never listed
-// the kinds.
+// allAway are the APIs that did not answer last, sorted. Those in unknown have never listed their
+// kinds.
 func (m *memory) allAway() (all, unknown []schema.GroupVersion) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,8 +154,8 @@ func (m *memory) allAway() (all, unknown []schema.GroupVersion) {
 	return all, unknown
 }
 
-// isRegistered asks for the APIService of an API that is no longer listed. Who may not ask
-// must believe the list.
+// isRegistered reads the APIService of an API that is no longer listed; nil: there is none. An
+// operator that may not read it must believe the list.
 func (s *Server) isRegistered(gv schema.GroupVersion) error {
 	resp, err := s.http.Get(s.apis + "/apiregistration.k8s.io/v1/apiservices/" + apiService(gv)) //nolint:noctx // discovery takes no context; the transport limits its time
 	if err != nil {

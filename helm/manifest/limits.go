@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A manifest comes from a release record, which everybody can forge who may write Secrets in the
+// A manifest comes from a release record, which anyone can forge who may write Secrets in the
 // namespace, or from a chart that repeats what people wrote into values. With aliases of aliases, a
 // text of some hundred bytes can stand for gigabytes (D39).
 const (
