@@ -8,10 +8,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
@@ -36,17 +37,23 @@ type request struct {
 // String is the request in a line.
 func (r request) String() string { return r.method + " " + r.url }
 
-// httpStandIn is a server on the loopback device that hooks find by the variables of proxies, or by TEST_HTTP_URL.
+// httpStandIn is a server on the loopback device that hooks find by the variables of proxies, or by
+// TEST_HTTP_URL. net/http calls it in a goroutine for each request, and the play takes the requests
+// in a goroutine of its own. They share one value, traffic, which each of them replaces as a whole:
+// nothing in it is written to.
 type httpStandIn struct {
 	server  *http.Server
 	tunnels *tunnels
 	url     string
+	answers []httpAnswer // in the order of given.http: the first one that fits is given
+	traffic supervisor.Shared[traffic]
+}
 
-	mu       sync.Mutex
-	answers  []httpAnswer
-	used     []int
-	requests []request
-	total    int
+// traffic is what a stand-in has seen.
+type traffic struct {
+	total    int         // requests of the whole play; those above mostCalls are only counted
+	given    map[int]int // how often each answer was given, by its index
+	requests []request   // those that take has not returned yet, oldest first
 }
 
 // mostBody is how much of a request is read.
@@ -62,13 +69,15 @@ func newHTTPStandIn(answers []httpAnswer, ca string) (*httpStandIn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("given.http: %w", err)
 	}
-	h := &httpStandIn{tunnels: tunnels, url: "http://" + listener.Addr().String(), answers: answers, used: make([]int, len(answers))}
+	h := &httpStandIn{tunnels: tunnels, url: "http://" + listener.Addr().String(), answers: answers}
 	h.server = &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = h.server.Serve(listener) }() // until close
+	// One server for both: what comes through a tunnel gets the same answers. Both end with close.
+	go func() { _ = h.server.Serve(listener) }()
 	go func() { _ = h.server.Serve(tunnels) }()
 	return h, nil
 }
 
+// close ends the server and its tunnels. A nil stand-in, of a test without given.http, has none.
 func (h *httpStandIn) close() error {
 	if h == nil {
 		return nil
@@ -79,7 +88,9 @@ func (h *httpStandIn) close() error {
 	return nil
 }
 
-// environment leads programs to the stand-in. What runs on this machine, such as the API server, needs no proxy.
+// environment leads programs to the stand-in. The API server of the play listens on this machine,
+// too, so addresses of it are excepted. Both spellings of a name are needed: curl reads http_proxy
+// in lower case only, other programs in upper case only.
 func (h *httpStandIn) environment() (env []string) {
 	for _, name := range []string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"} {
 		env = append(env, name+"="+h.url)
@@ -88,19 +99,25 @@ func (h *httpStandIn) environment() (env []string) {
 	return append(env, "no_proxy=127.0.0.1,localhost", "NO_PROXY=127.0.0.1,localhost", "TEST_HTTP_URL="+h.url)
 }
 
-// ServeHTTP implements http.Handler.
+// ServeHTTP implements http.Handler. It finds out which URL the program meant, which depends on how
+// the request came here: through the proxy (the request line has the whole URL), through a tunnel
+// (TLS, and only the path), or directly to TEST_HTTP_URL.
 func (h *httpStandIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, mostBody+1))
+	body, err := io.ReadAll(io.LimitReader(r.Body, mostBody+1)) // one byte more shows that it is too long
 	if err != nil {
-		return // the hook has gone
+		return // the client has closed the connection
 	}
 	got := request{method: r.Method, url: r.URL.String(), path: r.URL.RequestURI(), headers: r.Header, body: string(body)}
+	if len(body) > mostBody {
+		got.wrong = "the body has more than 1 MiB"
+	}
 	switch {
 	case r.Method == http.MethodConnect:
+		// The tunnel is no request of the hook, which follows in it. It is recorded only if it fails.
 		got.url = "https://" + r.Host
 		if err := h.tunnels.open(w, r); err != nil {
 			got.wrong = err.Error()
-			h.note(got)
+			h.answer(got)
 		}
 		return
 	case r.TLS != nil && r.URL.Host == "":
@@ -110,11 +127,12 @@ func (h *httpStandIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		got.path = strings.TrimPrefix(got.url, r.URL.Scheme+"://"+r.URL.Host)
 	}
-	a := h.answer(&got, len(body) > mostBody)
-	if got.wrong != "" {
-		http.Error(w, "the test has no answer: "+got.wrong, http.StatusNotImplemented)
+	a, wrong := h.answer(got)
+	if wrong != "" {
+		http.Error(w, "the test has no answer: "+wrong, http.StatusNotImplemented)
 		return
 	}
+	// Before the headers of the test, which may name another type.
 	if _, isText := a.Body.any.(string); !isText && a.Body.any != nil {
 		w.Header().Set("Content-Type", "application/json")
 	}
@@ -122,37 +140,41 @@ func (h *httpStandIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(name, value)
 	}
 	w.WriteHeader(cmp.Or(a.Status, http.StatusOK))
-	_, _ = io.WriteString(w, textOf(a.Body.any)) // who does not read it has gone
+	_, _ = io.WriteString(w, textOf(a.Body.any)) // the client may have closed the connection
 }
 
-func (h *httpStandIn) note(got request) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.total++; h.total <= mostCalls {
-		h.requests = append(h.requests, got)
-	}
+// answer records a request and finds the answer to it. wrong says why there is none; a request that
+// is wrong already gets none. The function in it may be called several times, when requests come at
+// the same time, so it sets all of its results each time.
+func (h *httpStandIn) answer(got request) (a httpAnswer, wrong string) {
+	h.traffic.Change(func(now traffic) traffic {
+		a, wrong = httpAnswer{}, got.wrong
+		if now.total++; now.total > mostCalls {
+			wrong = "these are too many requests"
+			return now
+		}
+		if i := h.fitting(got, now.given); wrong == "" && i < 0 {
+			wrong = "no answer fits"
+		} else if wrong == "" {
+			a, now.given = h.answers[i], with(now.given, i, now.given[i]+1)
+		}
+		recorded := got
+		recorded.wrong = wrong
+		now.requests = append(slices.Clip(now.requests), recorded)
+		return now
+	})
+	return a, wrong
 }
 
-func (h *httpStandIn) answer(got *request, tooLong bool) (found httpAnswer) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.total++; h.total > mostCalls {
-		got.wrong = "these are too many requests"
-		return found
-	}
-	defer func() { h.requests = append(h.requests, *got) }()
-	if tooLong {
-		got.wrong = "the body has more than 1 MiB"
-		return found
-	}
+// fitting is the index of the first answer that fits and was not given as often as it may be; -1 for
+// none.
+func (h *httpStandIn) fitting(r request, given map[int]int) int {
 	for i, a := range h.answers {
-		if (a.Method == "" || strings.EqualFold(a.Method, got.method)) && got.isAt(a.URL) && (a.Times == 0 || h.used[i] < a.Times) {
-			h.used[i]++
-			return a
+		if (a.Method == "" || strings.EqualFold(a.Method, r.method)) && r.isAt(a.URL) && (a.Times == 0 || given[i] < a.Times) {
+			return i
 		}
 	}
-	got.wrong = "no answer fits"
-	return found
+	return -1
 }
 
 // isAt compares with a pattern of the URL.
@@ -164,14 +186,14 @@ func (r request) isAt(pattern string) bool {
 }
 
 // take returns the requests since it was called last.
-func (h *httpStandIn) take() []request {
+func (h *httpStandIn) take() (taken []request) {
 	if h == nil {
 		return nil
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	taken := h.requests
-	h.requests = nil
+	h.traffic.Change(func(now traffic) traffic {
+		taken, now.requests = now.requests, nil
+		return now
+	})
 	return taken
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -82,5 +83,30 @@ func TestStandInForHTTPS(t *testing.T) {
 		if got, there := seen[request]; !there || !strings.Contains(got, wrong) || wrong == "" && got != "" {
 			t.Errorf("%s: %q, want %q; there were %q", request, got, wrong, seen)
 		}
+	}
+}
+
+// Answers that are limited are given that often, and each request is recorded once, also when requests come at the same time.
+func TestStandInForHTTPAtTheSameTime(t *testing.T) {
+	const requests, times = 40, 7
+	h, err := newHTTPStandIn([]httpAnswer{{URL: "/a", Times: times}, {URL: "/*", Status: http.StatusAccepted}}, filepath.Join(t.TempDir(), "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.close()
+	statuses := make(chan int)
+	for range requests {
+		go func() {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/a", http.NoBody))
+			statuses <- w.Code
+		}()
+	}
+	got := map[int]int{}
+	for range requests {
+		got[<-statuses]++
+	}
+	if taken := len(h.take()); taken != requests || got[http.StatusOK] != times || got[http.StatusAccepted] != requests-times {
+		t.Errorf("%d requests recorded, statuses %v", taken, got)
 	}
 }
