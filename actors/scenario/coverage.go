@@ -100,8 +100,11 @@ type exercised struct {
 	parts supervisor.Shared[map[part]bool] // and whether they were exercised
 }
 
-// hooks notes the hooks of the module of the test, and their bindings.
-func (x *exercised) hooks(found []hooks.Hook) {
+// hooks notes the hooks of a file, and their bindings, if they are those that the test is about.
+func (x *exercised) hooks(found []hooks.Hook, scope hooks.Scope) {
+	if x.unit.module == "" && scope != hooks.Global {
+		return // of a module that the test of global hooks names in given.modules
+	}
 	for _, hook := range found {
 		name, ok := x.own(hook.Name)
 		if !ok || hook.Config == nil {
@@ -120,10 +123,19 @@ func (x *exercised) hooks(found []hooks.Hook) {
 	}
 }
 
-// own is the path of a hook in the directory of the test's module, or of the global hooks.
+// own is the path of a hook in the directory of the test's module. In a test of global hooks every
+// hook counts: see known.
 func (x *exercised) own(name string) (string, bool) {
 	own, ok := strings.CutPrefix(name, filepath.Base(x.unit.dir)+"/")
 	return own, ok || x.unit.module == ""
+}
+
+// known reports whether a hook was configured as one of those that the test is about. Each hook is
+// configured before it runs; the one that plays given.fromGlobalHooks never is, because it is no file
+// of the author.
+func (x *exercised) known(name string) bool {
+	_, known := x.parts.Get()[part{"hooks", name}]
+	return known
 }
 
 func (x *exercised) note(of part, exercised bool) {
@@ -136,7 +148,7 @@ func (x *exercised) note(of part, exercised bool) {
 func (x *exercised) ran(runs []hookRun, objects []map[string]any) error {
 	for _, r := range runs {
 		name, ok := x.own(r.hook)
-		if !ok || r.hook == givenHook {
+		if !ok || !x.known(name) {
 			continue
 		}
 		x.note(part{"hooks", name}, true)

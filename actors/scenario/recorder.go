@@ -29,9 +29,9 @@ type recorder struct {
 	releases   work.Releases
 	cluster    *Cluster
 	crds       work.CRDs
-	given      tree               // what the hook givenHook patches
-	configured func([]hooks.Hook) // called with the hooks of a file; nil: nothing is
-	env        func() []string    // added to the environment of runs; nil: nothing
+	given      tree                            // what the hook givenHook patches
+	configured func([]hooks.Hook, hooks.Scope) // called with the hooks of a file; nil: nothing is
+	env        func() []string                 // added to the environment of runs; nil: nothing
 
 	underWay atomic.Int64
 	done     atomic.Uint64 // actions that have ended
@@ -72,7 +72,7 @@ func (r *recorder) Configure(ctx context.Context, file hooks.File, workingDir st
 	}
 	found, err := r.hooks.Configure(ctx, file, workingDir, scope)
 	if r.configured != nil {
-		r.configured(found)
+		r.configured(found, scope)
 	}
 	for _, hook := range found {
 		r.withoutTime(hook.Config)

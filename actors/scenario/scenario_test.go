@@ -257,8 +257,8 @@ expect: example.org/v1 String addon-operator/b, of the release a: spec.sise: the
 	}
 }
 
-// module writes the files of a modules directory and plays its scenarios.
-func module(t *testing.T, o Options, files map[string]string) []Result {
+// module writes the files of a modules directory and plays its scenarios, or those of other directories next to it.
+func module(t *testing.T, o Options, files map[string]string, others ...string) []Result {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "modules")
 	for name, text := range files {
@@ -274,7 +274,14 @@ func module(t *testing.T, o Options, files map[string]string) []Result {
 			t.Fatal(err)
 		}
 	}
-	found, err := Find(root)
+	dirs := []string{root}
+	if len(others) > 0 {
+		dirs = nil
+	}
+	for _, other := range others {
+		dirs = append(dirs, filepath.Join(root, "..", other))
+	}
+	found, err := Find(dirs...)
 	if err != nil {
 		t.Fatal(err)
 	}

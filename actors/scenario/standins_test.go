@@ -216,3 +216,20 @@ coverage of 020-b: 1 of 1 hooks, 1 of 2 bindings, 0 of 0 templates
 		t.Errorf("got\n%s", got)
 	}
 }
+
+// The coverage of global hooks does not count the hooks of modules that a test of theirs names.
+func TestCoverageOfGlobalHooks(t *testing.T) {
+	results := module(t, Options{Coverage: true}, map[string]string{
+		"010-a/hooks/writer.sh":           writer,
+		"../global-hooks/hooks/g.sh":      "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{\"configVersion\": \"v1\", \"onStartup\": 1, \"afterAll\": 1}'; fi\n",
+		"../global-hooks/tests/both.yaml": "description: both\ngiven: {modules: [a], fromGlobalHooks: {zone: x}}",
+	}, "global-hooks")
+	for _, r := range results {
+		if !r.Passed() {
+			t.Error(r)
+		}
+	}
+	if got, want := CoverageOf(results)[0].String(), "coverage of global-hooks: 1 of 1 hooks, 2 of 2 bindings, 0 of 0 templates\n"; got != want {
+		t.Errorf("got\n%s", got)
+	}
+}
