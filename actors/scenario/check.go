@@ -15,7 +15,9 @@ import (
 	"addon-operator/values"
 )
 
-// check compares what is with what is expected and notes every difference.
+// check compares what is with what is expected and notes every difference. It is called when the
+// operator is idle. Calls and runs are compared since the last check, all else as it is now. The
+// order is that of the report: why the operator refuses or fails explains most of what follows.
 func (p *play) check(ctx context.Context, place string, e expect) {
 	report := func(part string, problems []string) {
 		for _, problem := range problems {
@@ -42,13 +44,15 @@ func (p *play) check(ctx context.Context, place string, e expect) {
 	report("log", checkLog(p.Trace.String(), e.Log))
 }
 
-// fieldNotes are the fields of objects that an API server would drop, and the values that it would refuse, each once.
+// fieldNotes are the fields of objects that an API server would drop, and the values that it would
+// refuse, each once: an object is written again by each upgrade and dry run.
 type fieldNotes struct {
 	noted    supervisor.Shared[[]string]
-	reported int // so many of them
+	reported int // how many of them a check has reported; only the goroutine of the play uses it
 }
 
 // note notes a field of an object that an API server would drop, or a value that it would refuse.
+// The API server calls it in the goroutine of the request, with its lock held.
 func (f *fieldNotes) note(object map[string]any, wrong apiserver.FieldProblem) {
 	text := identity(object)
 	if release := releaseOf(object); release != "" {
@@ -69,11 +73,13 @@ func (f *fieldNotes) note(object map[string]any, wrong apiserver.FieldProblem) {
 // news are those that were noted since the last call.
 func (f *fieldNotes) news() []string {
 	noted := f.noted.Get()
-	defer func() { f.reported = len(noted) }()
-	return noted[f.reported:]
+	latest := noted[f.reported:]
+	f.reported = len(noted)
+	return latest
 }
 
-// releaseOf is the release that an object belongs to.
+// releaseOf is the release that an object belongs to, by the annotation that Helm sets; "" for
+// none.
 func releaseOf(object map[string]any) string {
 	meta, _ := object["metadata"].(map[string]any)
 	notes, _ := meta["annotations"].(map[string]any)
@@ -81,7 +87,8 @@ func releaseOf(object map[string]any) string {
 	return release
 }
 
-// check compares the calls of stand-ins since the last expect. One that had no answer is a problem always.
+// check compares the calls of stand-ins since the last expect. One that had no answer is a problem
+// always.
 func (s *standIns) check(want []wantedCall) (problems []string) {
 	calls := s.take()
 	for _, c := range calls {
@@ -123,6 +130,8 @@ func checkLog(log string, want elements) (problems []string) {
 	return problems
 }
 
+// checkRefused compares why the start, or the ConfigMap, is refused. A refusal that no text is
+// expected for is a problem, too.
 func checkRefused(e *Engine, want string) []string {
 	reason := ""
 	if e.Refused != nil {
@@ -160,7 +169,8 @@ func checkFailing(got, want map[string]string) (problems []string) {
 	return problems
 }
 
-// checkValues compares the merged values of the modules that are there.
+// checkValues compares the merged values of the modules that are there. It asks their owners,
+// because values are in no status.
 func (p *play) checkValues(ctx context.Context, want tree) []string {
 	if want == nil {
 		return nil
@@ -185,6 +195,8 @@ func (p *play) checkValues(ctx context.Context, want tree) []string {
 	return difference("", want, got)
 }
 
+// checkConfigMap compares keys of the ConfigMap: a text with a text, except for space around it,
+// and a tree with the YAML of the key. null wants no key.
 func checkConfigMap(data map[string]string, want tree) (problems []string) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		text, exists := data[key]
@@ -209,7 +221,8 @@ func checkConfigMap(data map[string]string, want tree) (problems []string) {
 	return problems
 }
 
-// find looks for objects by kind and name; an absent apiVersion, namespace or name means any.
+// find looks for objects by kind and name; an absent apiVersion, namespace or name means any. alike
+// names all objects of the kind, for the message when none is found.
 func find(objects []map[string]any, r Reference) (found []map[string]any, alike []string) {
 	for _, object := range objects {
 		meta, _ := object["metadata"].(map[string]any)
@@ -225,7 +238,8 @@ func find(objects []map[string]any, r Reference) (found []map[string]any, alike 
 	return found, alike
 }
 
-// referenceOf is what an object is called, as far as it says.
+// referenceOf is the name of an expected object, as far as it has one. Matchers in place of a name
+// or namespace are no texts, and so any object of the kind may match.
 func referenceOf(object tree) (r Reference) {
 	meta, _ := object["metadata"].(map[string]any)
 	r.APIVersion, _ = object["apiVersion"].(string)
@@ -235,11 +249,14 @@ func referenceOf(object tree) (r Reference) {
 	return r
 }
 
+// checkObjects wants at least one object like each entry, or as many as $count says. If none is
+// like it, the problem shows the differences of the object that has the fewest. objects is only
+// called when something is wanted: it copies all that there are.
 func checkObjects(objects func() []map[string]any, want []tree) (problems []string) {
 	for _, w := range want {
 		r := referenceOf(w)
 		found, alike := find(objects(), r)
-		r.APIVersion = ""
+		r.APIVersion = "" // messages name objects by kind and name
 		w = maps.Clone(w)
 		count, counted := w["$count"]
 		delete(w, "$count")
@@ -276,6 +293,8 @@ func checkAbsent(objects func() []map[string]any, want []Reference) (problems []
 	return problems
 }
 
+// checkModules compares phases. A module without an actor counts as disabled, as any does while no
+// operator runs.
 func checkModules(operator *actors.Operator, want map[string]string) (problems []string) {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		phase := view.Disabled

@@ -11,15 +11,19 @@ import (
 )
 
 // clock is the time of a scenario. It stands still until a step advances it; then
-// everything that becomes due happens at its time, one instant after the other.
+// everything that becomes due happens at its time, one instant after the other. The operator itself
+// runs on real time, but nothing in it depends on that: its crontabs never fire by themselves, and
+// its delays are longer than any test. The clock makes both happen by messages. All fields but now
+// belong to the goroutine that does the steps.
 type clock struct {
 	began time.Time
 	now   supervisor.Shared[time.Time] // which hooks see
-	ticks map[string]time.Time         // when crontabs fire next
-	tries map[string]time.Time         // when failed runs are tried again, by path and attempt
+	ticks map[string]time.Time         // when crontabs fire next; zero: not looked at yet, or never
+	tries map[string]time.Time         // when failed runs are retried, by path and attempt
 }
 
-// startOfTime is a Thursday.
+// startOfTime is a Thursday. It is the same in each play, so that what hooks print about it is,
+// too.
 func startOfTime() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
 func newClock(began time.Time) *clock {
@@ -33,16 +37,20 @@ func newClock(began time.Time) *clock {
 
 func (c *clock) set(t time.Time) { c.now.Change(func(time.Time) time.Time { return t }) }
 
-// environment says the time to a hook that runs now.
+// environment has the time for a hook that runs now. SOURCE_DATE_EPOCH is what many tools use in
+// place of the time, if it is set.
 func (c *clock) environment() []string {
 	now := c.now.Get()
 	return []string{"TEST_NOW=" + now.Format(time.RFC3339), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", now.Unix())}
 }
 
-// mostInstants is more than any scenario needs: a tick each second for three hours.
+// mostInstants is more than any scenario needs: a tick each second for nearly three hours. Each one
+// takes at least some milliseconds of real time.
 const mostInstants = 10_000
 
-// Advance implements Cast: crontabs fire, and failed tasks are tried again.
+// Advance implements Cast: crontabs fire, and failed tasks are retried. The operator becomes idle
+// between two instants, so what an instant causes is done at its time: a run that fails then is
+// retried five seconds later, if that is within d.
 func (p *play) Advance(ctx context.Context, d time.Duration) error {
 	if p.Operator == nil {
 		return errNotRunning
@@ -64,7 +72,8 @@ func (p *play) Advance(ctx context.Context, d time.Duration) error {
 }
 
 // next is the first instant at which something is due; zero when nothing ever is. What is
-// seen for the first time counts from now.
+// seen for the first time counts from now. For a failed run that is exact: the clock has not moved
+// since it failed.
 func (c *clock) next(schedules map[string]crontab, waiting map[string]supervisor.RunStatus) (first time.Time) {
 	earlier := func(t time.Time) {
 		if t.IsZero() {
@@ -80,6 +89,8 @@ func (c *clock) next(schedules map[string]crontab, waiting map[string]supervisor
 		}
 		earlier(c.ticks[crontab])
 	}
+	// Only runs that still wait are kept. The attempt is in the key, because a run that has failed
+	// again waits again, and longer.
 	kept := map[string]time.Time{}
 	for path, status := range waiting {
 		key := fmt.Sprintf("%s %d", path, status.Attempt)
@@ -101,7 +112,8 @@ func delay(attempts int) (d time.Duration) {
 	return d
 }
 
-// happen does what is due now. All failed tasks of an owner are tried again together.
+// happen does what is due now. All failed tasks of an owner are retried together, because RetryNow
+// is sent to the owner and names no task; one of them may therefore come before its time.
 func (p *play) happen(now time.Time) {
 	for key, due := range p.clock.tries {
 		if owner, _, ok := strings.Cut(strings.TrimPrefix(key, "operator/"), "/run/"); ok && !due.After(now) {
@@ -116,7 +128,7 @@ func (p *play) happen(now time.Time) {
 	}
 }
 
-// waiting are the runs that failed and wait for their next try, by path.
+// waiting are the runs that failed and wait for their next attempt, by the path of their actor.
 func waiting(e *Engine) map[string]supervisor.RunStatus {
 	found := map[string]supervisor.RunStatus{}
 	e.Visit(func(n *supervisor.Node) {

@@ -28,13 +28,14 @@ const DefaultVersion = "v1.33.0"
 
 // Cluster is an API server in memory as the operator of a script sees it. The client is the
 // one of the operator; watches are notified in the goroutine that makes a change, so that a trace
-// is the same each time.
+// is the same each time. It outlives the operator. Note and Deliver are set before the first start,
+// and are called from the goroutines that write.
 type Cluster struct {
 	Server    *apiserver.Server
 	Client    *kube.Client
-	ConfigMap Settings // of the operator
-	Secret    Settings // with values
-	objects   *kube.Patcher
+	ConfigMap Settings      // of the operator
+	Secret    Settings      // with values
+	objects   *kube.Patcher // executes object patches of hooks
 	// Faults may be nil: then no operation on objects fails.
 	Faults *Faults
 	// Note is called with what the operator writes to its ConfigMap and its Secret. It may be nil.
@@ -70,10 +71,12 @@ func (c *Cluster) deliver(event func()) {
 }
 
 // Settings are the ConfigMap of the operator, or the Secret with values: for the operator
-// (actors.ConfigMap, actors.Secret), and for people who edit them.
+// (actors.ConfigMap, actors.Secret), and for people who edit them. Reads and writes of the operator
+// go through its client (store), with its conflicts and its limits; people and watches look into
+// the server (now, watch).
 type Settings struct {
 	cluster *Cluster
-	kind    string
+	kind    string // ConfigMap or Secret
 	store   interface {
 		Read(ctx context.Context) (kube.ConfigMap, error)
 		Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
@@ -94,7 +97,7 @@ func (s Settings) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
 	})
 }
 
-// Write implements actors.ConfigMap and actors.Secret.
+// Write implements actors.ConfigMap and actors.Secret. It notes what was written, sorted by key.
 func (s Settings) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
 	written, err := s.store.Write(ctx, base, set)
 	for _, key := range slices.Sorted(maps.Keys(set)) {
@@ -126,7 +129,8 @@ func (s Settings) NoteWritten(ctx context.Context, text string) (kube.ConfigMap,
 // Data is the content; nil when the object does not exist.
 func (s Settings) Data() map[string]string { return s.now(Namespace, ConfigMapName).Data }
 
-// Set replaces the content, as a person would; nil deletes the object.
+// Set replaces the content, as a person would; nil deletes the object. The operator's annotation
+// stays, as when a person edits what the API server has.
 func (s Settings) Set(data map[string]string) error {
 	if data == nil {
 		_, err := s.cluster.Delete(Reference{APIVersion: "v1", Kind: s.kind, Namespace: Namespace, Name: ConfigMapName})
@@ -139,11 +143,13 @@ func (s Settings) Set(data map[string]string) error {
 	return s.apply(data, annotations)
 }
 
-// Annotate adds an annotation, as a person would; the object is created when there is none.
+// Annotate adds an annotation, as a person would; the object is created when there is none. Other
+// annotations are lost: scripts have no use for two.
 func (s Settings) Annotate(name, value string) error {
 	return s.apply(s.Data(), map[string]any{name: value})
 }
 
+// apply replaces the object as a whole. The data of a Secret are in base64, as in the API.
 func (s Settings) apply(data map[string]string, annotations map[string]any) error {
 	texts := map[string]any{}
 	for key, text := range data {
@@ -209,8 +215,8 @@ func (r Reference) Object() map[string]any {
 	return map[string]any{"kind": r.Kind, "metadata": meta}
 }
 
-// Apply creates or changes an object. One without apiVersion is of the first kind of its
-// name.
+// Apply creates an object or replaces it, status and all, as no client could. One without
+// apiVersion is of the first kind of its name; the kind may then be any name of it, such as deploy.
 func (c *Cluster) Apply(object map[string]any) error {
 	if _, ok := object["apiVersion"]; !ok {
 		word, _ := object["kind"].(string)
@@ -229,7 +235,8 @@ func (c *Cluster) Delete(r Reference) (bool, error) {
 	return c.Server.Delete(r.APIVersion, r.Kind, r.Namespace, r.Name)
 }
 
-// Write executes object patches, in the form of KUBERNETES_PATCH_PATH, that are not the operator's: no fault counts them.
+// Write executes object patches, in the form of KUBERNETES_PATCH_PATH, that are not the operator's:
+// no fault counts them.
 func (c *Cluster) Write(ctx context.Context, text []byte) error {
 	patches, err := objectpatch.Parse(text)
 	if err == nil {
@@ -243,7 +250,9 @@ func (c *Cluster) CheckObjectPatches(ctx context.Context, patches []objectpatch.
 	return c.objects.CheckObjectPatches(ctx, patches)
 }
 
-// ApplyObjectPatches implements work.Objects.
+// ApplyObjectPatches implements work.Objects. Of the operations that a script lets the API server
+// refuse, it counts those of this run, and refuses that many from the first one on; the others are
+// executed, as by the real one (K5). Those that were refused are among the ones to repeat.
 func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	refused := c.Faults.Take(FaultOfObjects, len(patches))
 	select {
@@ -260,7 +269,8 @@ func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.
 	return left, err
 }
 
-// WatchObjects is the Watch of actors.World.
+// WatchObjects is the Watch of actors.World. Everything that a watch reports after its first list
+// goes through deliver, so that a script can hold it back without a change of its order.
 func (c *Cluster) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 	overflowed := spec.Overflowed
 	spec.Overflowed = func() { c.deliver(overflowed) }

@@ -21,10 +21,11 @@ import (
 	"addon-operator/supervisor"
 )
 
-// part is something of a module that a test can exercise.
+// part is something of a module that a test can exercise. Paths in names are relative to the
+// directory of the module, or to its chart; a binding is named by its hook and its own name.
 type part struct{ kind, name string }
 
-// The kinds of parts, in the order of reports.
+// partKinds are the kinds of parts, in the order of reports.
 func partKinds() []string { return []string{"hooks", "bindings", "templates"} }
 
 // Coverage is how much of a module, or of the global hooks, tests have exercised.
@@ -41,7 +42,9 @@ type CoveredParts struct {
 	Missing []string `json:"missing"`
 }
 
-// CoverageOf sums up what has been exercised in all results, which were played with Options.Coverage.
+// CoverageOf sums up what has been exercised in all results, which were played with
+// Options.Coverage: one element for each module, or for the global hooks, in the order in which
+// they occur. A module whose scenarios were not played has none.
 func CoverageOf(results []Result) (all []Coverage) {
 	modules := map[string]map[part]bool{}
 	var dirs []string
@@ -94,10 +97,12 @@ func (c Coverage) String() string {
 	return text + "\n" + missing
 }
 
-// exercised notes what a play exercises of the module of its test, or of the global hooks.
+// exercised notes what a play exercises of the module of its test, or of the global hooks. Parts
+// are added when they are found: hooks and bindings when a hook is configured (in the goroutine of
+// a run), templates at an expect.
 type exercised struct {
 	unit  unit
-	parts supervisor.Shared[map[part]bool] // and whether they were exercised
+	parts supervisor.Shared[map[part]bool] // all that were found; true for those that were exercised
 }
 
 // hooks notes the hooks of a file, and their bindings, if they are those that the test is about.
@@ -131,20 +136,23 @@ func (x *exercised) own(name string) (string, bool) {
 }
 
 // known reports whether a hook was configured as one of those that the test is about. Each hook is
-// configured before it runs; the one that plays given.fromGlobalHooks never is, because it is no file
-// of the author.
+// configured before it runs; the one that plays given.fromGlobalHooks never is, because it is no
+// file of the author.
 func (x *exercised) known(name string) bool {
 	_, known := x.parts.Get()[part{"hooks", name}]
 	return known
 }
 
+// note adds a part. One that was exercised stays so, also when its hook is configured again after a
+// restart.
 func (x *exercised) note(of part, exercised bool) {
 	x.parts.Change(func(parts map[part]bool) map[part]bool {
 		return with(parts, of, parts[of] || exercised)
 	})
 }
 
-// ran notes what hooks ran, and which templates made objects.
+// ran notes which hooks ran, and which templates made objects. It is called at each expect, because
+// a later step may uninstall the release, and with it its records.
 func (x *exercised) ran(runs []hookRun, objects []map[string]any) error {
 	for _, r := range runs {
 		name, ok := x.own(r.hook)
@@ -179,7 +187,9 @@ func (x *exercised) templates() error {
 	return err
 }
 
-// rendered notes the templates of which the records of the release have objects.
+// rendered notes the templates of which the records of the release have objects. The cluster shows
+// objects, but not which template made them; Helm's manifests have that in comments. All revisions
+// count that are kept.
 func (x *exercised) rendered(objects []map[string]any) error {
 	for _, object := range objects {
 		meta, _ := object["metadata"].(map[string]any)
@@ -214,7 +224,7 @@ func sourcesOf(record string) (sources []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	const most = 64 << 20
+	const most = 64 << 20 // bytes: a Secret of 1 MiB may expand to a gigabyte
 	if data, err = io.ReadAll(io.LimitReader(reader, most)); err != nil {
 		return nil, err
 	}

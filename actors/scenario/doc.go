@@ -1,12 +1,18 @@
-// Package scenario plays what authors of modules write about them: YAML files next to a
-// module that say what is given, what happens, and what must come of it.
+// Package scenario plays the tests that authors of modules write: YAML files next to a module
+// that say what is given, what happens, and what is expected.
 //
 // Hooks, charts, actors, Helm and the client of the operator are the real ones; only the
 // API server is one in memory (package apiserver). Time passes only when a step says so:
-// then crontabs fire and failed tasks are tried again. A step is over when the operator has
+// then crontabs fire and failed tasks are retried. A step is over when the operator has
 // nothing left to do.
 //
+// A test takes this way: [Find] locates the files, parse.go makes scenarios of their documents,
+// tests and rows, [Play] plays each in a play of its own (play.go), which copies the module
+// (files.go), puts a recorder between the actors and the outside (recorder.go) and compares at
+// each expect (check.go, with the rules of match.go). A play shares nothing with another one, so
+// they run in parallel.
+//
 // The engine below it also plays the lifecycle scripts of package testkit, which has a cast of
-// its own: see [Cast]. Package cmd/local and tests use this package. It knows nothing of
-// *testing.T.
+// its own: see [Cast]. Commands (cmd/local, cmd/lint, cmd/dev, cmd/bring) and tests use this
+// package. It knows nothing of *testing.T.
 package scenario

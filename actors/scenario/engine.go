@@ -13,7 +13,8 @@ import (
 )
 
 // Cast is who plays with the actors: real hooks, charts and Helm in package scenario, scripted
-// hooks and releases in memory in package testkit. They differ in what time is, too.
+// hooks and releases in memory in package testkit. They differ in what time is, too. The engine
+// calls it in the goroutine of the play only.
 type Cast interface {
 	// World is what an operator needs that is about to start, but for what an Engine has.
 	World() (actors.World, error)
@@ -25,7 +26,8 @@ type Cast interface {
 	Advance(ctx context.Context, d time.Duration) error
 }
 
-// Engine plays the steps of a script with its cast.
+// Engine plays the steps of a script with its cast. Its fields belong to the goroutine of the play.
+// Operator may become nil while Await or Settle drive the play: in testkit an operator can die.
 type Engine struct {
 	Cast     Cast
 	Cluster  *Cluster
@@ -48,7 +50,9 @@ func NewEngine(cluster *Cluster, trace *Trace) *Engine {
 // errNotRunning is what steps return that need the operator.
 var errNotRunning = errors.New("the operator does not run, because its start was refused")
 
-// Start starts the operator. That it refuses to start is no error but noted. Begin is given the lifetime.
+// Start makes an operator in the world of the cast, and lets begin start it, which is given the
+// lifetime of the operator. If it refuses to start, that is in Refused and no error: a script may
+// want it. What the world lacks is taken from the cluster, so a cast may replace it.
 func (e *Engine) Start(begin func(*actors.Operator, context.Context) error) error {
 	if e.Operator != nil {
 		return errors.New("it is running")
@@ -68,7 +72,7 @@ func (e *Engine) Start(begin func(*actors.Operator, context.Context) error) erro
 	e.Lifetime, e.End = context.WithCancel(context.Background())
 	world.WriteContext = e.Lifetime
 	operator := actors.New(world)
-	e.Operator, e.Refused = operator, nil
+	e.Operator, e.Refused = operator, nil // before begin, so that Visit shows an operator that starts
 	err = e.Cast.Await(func() error { return begin(operator, e.Lifetime) })
 	if err != nil && e.Operator == operator { // it has not died over that
 		e.Operator, e.Refused = nil, err
@@ -77,7 +81,7 @@ func (e *Engine) Start(begin func(*actors.Operator, context.Context) error) erro
 	return nil
 }
 
-// Stop stops the operator, if it runs.
+// Stop stops the operator, if it runs. Its lifetime ends after the stop: until then it may write.
 func (e *Engine) Stop(ctx context.Context) error {
 	if e.Operator == nil {
 		return nil
@@ -89,7 +93,8 @@ func (e *Engine) Stop(ctx context.Context) error {
 	return err
 }
 
-// Visit shows what each actor says of itself, parents first.
+// Visit calls see with each actor and the status that it has published, parents first; with none
+// while no operator runs.
 func (e *Engine) Visit(see func(*supervisor.Node)) {
 	if e.Operator == nil {
 		return
@@ -104,12 +109,13 @@ func (e *Engine) Visit(see func(*supervisor.Node)) {
 	visit(e.Operator.Inspector().Tree())
 }
 
-// Line is a step of a script, however that is written.
+// Line is a step of a script, however that is written: a line of words in testkit, a map of YAML in
+// scenarios.
 type Line struct {
-	Place string // for errors
+	Place string // where it is, for errors
 	Verb  string
 	Rest  string // the other words
-	Data  any    // of steps that words do not say
+	Data  any    // the argument of a step that has more than words, such as an object; else nil
 }
 
 // NameAndNumber reads the words as NAME N. The name may be missing.
@@ -126,6 +132,8 @@ func (l Line) NameAndDuration() (string, time.Duration, error) {
 	return name, d, err
 }
 
+// last splits the words at the last space. So the name before it may have spaces, as "hook.sh
+// --config" has.
 func (l Line) last() (before, last string) {
 	space := strings.LastIndex(l.Rest, " ")
 	return l.Rest[:max(space, 0)], l.Rest[space+1:]
@@ -188,7 +196,8 @@ func remove(_ context.Context, e *Engine, line Line) error {
 	return err
 }
 
-// Play does the steps one after the other, and lets happen what comes of each.
+// Play does the steps one after the other, and waits after each until nothing happens any more. The
+// first error ends the play; it names the step.
 func (e *Engine) Play(ctx context.Context, lines []Line, step func(Line) error) error {
 	for _, line := range lines {
 		err := step(line)

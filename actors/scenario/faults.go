@@ -10,13 +10,14 @@ import (
 	"addon-operator/supervisor"
 )
 
-// Faults are what goes wrong because a script says so: actions that fail, and that take long.
-// An action is named by its kind, such as FaultOfHook, and its hook or release. Nil Faults
-// are none.
+// Faults are what goes wrong because a script says so: actions that fail, and that take long. An
+// action is named by its kind, such as FaultOfHook, and its hook or release. Nil Faults are none.
+// Steps set them in their goroutine, runs use them up in theirs; the maps are copied at each
+// change, so both may.
 type Faults struct {
 	fail  supervisor.Shared[map[string]int] // how often an action will fail
 	lasts supervisor.Shared[map[string]time.Duration]
-	// Dead: the operator has died, and what it does fails.
+	// Dead: the operator has died, and everything that a goroutine of it still does fails.
 	Dead atomic.Bool
 }
 
@@ -26,14 +27,16 @@ var ErrDead = errors.New("the operator is dead")
 // Died reports whether the operator has died.
 func (f *Faults) Died() bool { return f != nil && f.Dead.Load() }
 
-// The kinds of actions.
+// The kinds of actions. Each ends with a space, which no name of a hook or release begins with, so
+// that a kind and a name make the key of an action.
 const (
 	FaultOfHook    = "hook "
 	FaultOfHelm    = "helm "
 	FaultOfObjects = "objects " // all object patches; there is no name
 )
 
-// AskConfig ends the name of the question for the configuration of a hook.
+// AskConfig ends the name of the call of a hook for its configuration, so that it fails and lasts
+// independently of the hook's runs.
 const AskConfig = " --config"
 
 // NewFaults makes an empty set.
@@ -47,7 +50,8 @@ func with[K comparable, V any](before map[K]V, key K, value V) map[K]V {
 	return after
 }
 
-// Fail makes the next n actions fail.
+// Fail makes the next n actions fail. It replaces what an earlier call has left, so 0 ends the
+// fault.
 func (f *Faults) Fail(action string, n int) {
 	f.fail.Change(func(now map[string]int) map[string]int { return with(now, action, n) })
 }
@@ -57,7 +61,8 @@ func (f *Faults) Slow(action string, d time.Duration) {
 	f.lasts.Change(func(now map[string]time.Duration) map[string]time.Duration { return with(now, action, d) })
 }
 
-// Take returns how many of the next n actions fail, and counts them.
+// Take returns how many of the next n actions fail, and counts them, so that no other caller gets
+// the same ones.
 func (f *Faults) Take(action string, n int) int {
 	if f == nil || f.fail.Get()[action] == 0 {
 		return 0
@@ -70,7 +75,8 @@ func (f *Faults) Take(action string, n int) int {
 	return taken
 }
 
-// TakeFile is Take for one action on a file: the script may name it by the end of its path.
+// TakeFile is Take for one action on a file: the script may name it by the end of its path. The
+// longest name that has a fault is taken.
 func (f *Faults) TakeFile(kind, path string) bool {
 	for more := true; more; _, path, more = strings.Cut(path, "/") {
 		if f.Take(kind+path, 1) > 0 {

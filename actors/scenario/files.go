@@ -13,16 +13,22 @@ import (
 	"addon-operator/values"
 )
 
-// files are the directories of one play, in a directory of its own.
+// files are the directories of one play, in a directory of its own:
+//
+//	modules/        the modules that play, and values.yaml with the given values and flags
+//	global-hooks/   schemas, and hooks if the scenario wants them
+//	kubeconfig      the API server of the play, for hooks that call kubectl
+//	tmp/            the files of runs of hooks
+//	commands/       stand-ins for programs (standins.go)
 type files struct {
 	scenario *Scenario
-	dir      string
-	keys     []string // of the modules that are there
+	dir      string   // "" before the play has begun
+	keys     []string // sections of the modules that are there, by the index of their names
 	names    []string
 }
 
-// write copies what the scenario needs to a directory of its own, so that hooks
-// cannot change their sources: the module with the others it names, values.yaml with the
+// write copies what the scenario needs, so that hooks cannot change their sources and plays at the
+// same time cannot disturb each other: the module with the others it names, values.yaml with the
 // given values, schemas and hooks of the global hooks directory.
 func (f *files) write() error {
 	for _, dir := range []string{f.modulesDir(), f.globalDir()} {
@@ -44,7 +50,8 @@ func (f *files) addonDirs() addons.Dirs {
 	return addons.Dirs{Modules: []string{f.modulesDir()}, Global: f.globalDir(), UnnumberedOrder: 1}
 }
 
-// readable puts the places of the sources in the place of those of the copies.
+// readable replaces the paths of the copies by those of the sources, which are the files that an
+// author can edit, and which are the same in each play.
 func (f *files) readable(text string) string {
 	text = strings.ReplaceAll(text, f.modulesDir(), f.scenario.unit.modules)
 	return strings.ReplaceAll(text, f.globalDir(), f.scenario.unit.global)
@@ -59,10 +66,12 @@ func nameOf(base string) string {
 	return base
 }
 
+// writeModules copies the modules that play, and enables them. Of the others it writes nothing, so
+// that a scenario does not depend on modules that it does not name.
 func (f *files) writeModules() error {
 	u, flags := f.scenario.unit, map[string]any{}
-	var foreign []string // keys of modules that are not there
-	wanted := slices.Clone(f.scenario.Given.Modules)
+	var foreign []string                             // keys of modules that are not there
+	wanted := slices.Clone(f.scenario.Given.Modules) // those that were not found yet
 	if u.module != "" {
 		wanted = append(wanted, nameOf(u.module))
 	}
@@ -78,6 +87,8 @@ func (f *files) writeModules() error {
 			foreign = append(foreign, key)
 			continue
 		}
+		// The module of the scenario is copied also when another directory had its name before it:
+		// the operator then refuses to start, and says why.
 		if i >= 0 {
 			wanted = slices.Delete(wanted, i, i+1)
 			flags[values.FlagKey(key)] = true
@@ -93,7 +104,9 @@ func (f *files) writeModules() error {
 }
 
 // writeValues writes values.yaml: the real one, without what belongs to modules that are
-// not there, then the flags of those that are, then the given values.
+// not there, then the flags of those that are, then the given values. About sections and flags of
+// modules that are not there the operator would log warnings, which expect.log would see. Other
+// unknown keys stay, because they are mistakes of the author.
 func (f *files) writeValues(flags map[string]any, foreign []string) error {
 	var common any
 	if f.scenario.unit.modules != "" {
@@ -123,9 +136,12 @@ func (f *files) writeValues(flags map[string]any, foreign []string) error {
 }
 
 // givenHook is the name of a global hook that is no program: it patches what
-// given.fromGlobalHooks says.
+// given.fromGlobalHooks says. Its file is empty, and only makes the operator find it: the recorder
+// answers in its place. So these values are checked and merged as those of a real hook.
 const givenHook = "given.fromGlobalHooks"
 
+// writeGlobal copies the directory of global hooks if the scenario is about them or wants them, and
+// else only its schemas, with which the operator checks the section global.
 func (f *files) writeGlobal() error {
 	from, to := f.scenario.unit.global, f.globalDir()
 	hooksDir := filepath.Join(to, "hooks")
@@ -134,6 +150,7 @@ func (f *files) writeGlobal() error {
 		err := copyTree(filepath.Join(from, "openapi"), filepath.Join(to, "openapi"))
 		if whole {
 			err = copyTree(from, to, testsDir)
+			// Hooks may be at the top of the directory. A new directory hooks would hide them.
 			if existing(filepath.Join(from, "hooks")) == "" {
 				hooksDir = to
 			}
@@ -151,6 +168,8 @@ func (f *files) writeGlobal() error {
 	return os.WriteFile(filepath.Join(hooksDir, givenHook), nil, 0o755)
 }
 
+// subdirectories are the names of the directories, and of links to some, in a directory, without
+// hidden ones. A directory that cannot be read has none: given.modules then says what is missing.
 func subdirectories(dir string) []string {
 	if dir == "" {
 		return nil
@@ -168,8 +187,9 @@ func subdirectories(dir string) []string {
 	return names
 }
 
-// copyTree copies a directory with its modes, through symbolic links, but for what is named
-// at its top. What does not exist is no error.
+// copyTree copies a directory with the modes of its files, except what is named at its top. It
+// follows symbolic links: in the copy, a relative one would lead nowhere. A directory that does not
+// exist is no error.
 func copyTree(from, to string, without ...string) error {
 	entries, err := os.ReadDir(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -200,6 +220,7 @@ func copyTree(from, to string, without ...string) error {
 	return nil
 }
 
+// copyFile copies a file with its mode; the copy can always be read, written and removed.
 func copyFile(from, to string, mode fs.FileMode) error {
 	data, err := os.ReadFile(from)
 	if err != nil {

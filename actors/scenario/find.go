@@ -11,7 +11,7 @@ import (
 	"addon-operator/helm/charts"
 )
 
-// unit is what a scenario is about: a module, or the global hooks.
+// unit is what a scenario is about: a module, or the global hooks. All directories are absolute.
 type unit struct {
 	dir     string // of the module, or of the global hooks
 	modules string // directory of modules; "" when there is none
@@ -20,7 +20,9 @@ type unit struct {
 }
 
 // Find reads the scenarios at paths: files, modules, directories of modules, or what
-// holds these. A file that is no scenario is one that fails when it is played.
+// holds these. They are sorted by file, each file once, even if paths overlap. A file that is no
+// scenario becomes one that fails when it is played. The error joins the paths that cannot be read
+// and those without scenarios; the scenarios of the other paths are returned with it.
 func Find(paths ...string) ([]*Scenario, error) {
 	var files []string
 	var errs []error
@@ -45,8 +47,9 @@ func Find(paths ...string) ([]*Scenario, error) {
 	return list, errors.Join(errs...)
 }
 
-// Files are the files and directories that a scenario is played with: its module, or the global hooks, the other modules that it
-// names, and what belongs to all of them.
+// Files are the files and directories that a scenario is played with: its module, or the global
+// hooks, the other modules that it names, and what belongs to all of them. When one of them
+// changes, 'addon-operator test --watch' plays the scenario again. Some may not exist.
 func (s *Scenario) Files() (paths []string) {
 	u := s.unit
 	paths = append(paths, u.dir)
@@ -104,8 +107,9 @@ func isOfChart(dir string) bool {
 // isGolden reports whether a file is one that scenarios compare with.
 func isGolden(file string) bool { return strings.HasSuffix(file, ".golden.yaml") }
 
-// unitOf derives what a scenario is about from where it lies: MODULES/MODULE/tests, or
-// global-hooks/tests next to MODULES.
+// unitOf derives what a scenario is about from where its file is: MODULES/MODULE/tests, or
+// global-hooks/tests next to a directory called modules. The directory of modules may have any name
+// for a module's test, because it is the parent of the module.
 func unitOf(file string) unit {
 	dir := filepath.Dir(filepath.Dir(file))
 	base, parent := filepath.Base(dir), filepath.Dir(dir)
@@ -115,6 +119,7 @@ func unitOf(file string) unit {
 	return unit{dir: dir, module: base, modules: parent, global: existing(filepath.Join(filepath.Dir(parent), "global-hooks"))}
 }
 
+// existing is dir if that is a directory, or a link to one, and "" otherwise.
 func existing(dir string) string {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return ""

@@ -10,7 +10,10 @@ import (
 	"addon-operator/values"
 )
 
-// Scenario is a test of a file, or a row of its table. The schema of files is module-test.v1.schema.json.
+// Scenario is a test of a file, or a row of its table. The schema of files is
+// module-test.v1.schema.json, which also explains the keys; the types below decode what it has
+// accepted, and their comments say only what the zero value means. A scenario does not change when
+// it is played, and may be played again.
 type Scenario struct {
 	Description string `json:"description"`
 	Given       given  `json:"given"`
@@ -23,13 +26,15 @@ type Scenario struct {
 	broken error // why the file is no scenario
 }
 
-// Name is MODULE/FILE, followed by /TEST in a file with several tests, and by /ROW in a test with a table.
+// Name is MODULE/FILE, followed by /TEST in a file with several tests, and by /ROW in a test with a
+// table.
 func (s *Scenario) Name() string { return s.name }
 
-// Path is where the file lies.
+// Path is the absolute path of the file.
 func (s *Scenario) Path() string { return s.path }
 
-// tree is a map of JSON whose integers stay integers.
+// tree is a map of JSON whose integers stay integers (int64), as in the values of the operator:
+// with encoding/json they would be floats, and 1e+06 in a chart.
 type tree map[string]any
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -49,7 +54,7 @@ func (v *value) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// elements are a list of such.
+// elements are a list of such values.
 type elements []value
 
 // trees is one tree or a list of them.
@@ -64,6 +69,7 @@ func (t *trees) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &(*t)[0])
 }
 
+// given is what is there before the operator starts.
 type given struct {
 	KubernetesVersion string             `json:"kubernetesVersion"`
 	Objects           []tree             `json:"objects"`
@@ -79,6 +85,7 @@ type given struct {
 	StrictFields      *bool              `json:"strictFields"` // nil: true
 }
 
+// step is one thing that happens; exactly one of its fields is set.
 type step struct {
 	Apply     trees      `json:"apply"`
 	Delete    *Reference `json:"delete"`
@@ -94,14 +101,16 @@ type step struct {
 
 type failHook struct {
 	Hook  string `json:"hook"`
-	Times int    `json:"times"`
+	Times int    `json:"times"` // 0: once
 }
 
 type failHelm struct {
-	Module string `json:"module"`
-	Times  int    `json:"times"`
+	Module string `json:"module"` // "": that of the scenario
+	Times  int    `json:"times"`  // 0: once
 }
 
+// expect is what must hold at one moment. What is zero is not compared, with three exceptions: a
+// failure, a refusal, or an unknown field that is not expected is a problem.
 type expect struct {
 	Hooks     []run             `json:"hooks"`
 	Commands  []wantedCall      `json:"commands"`
@@ -118,23 +127,25 @@ type expect struct {
 	Refused   string            `json:"refused"`
 }
 
+// run is an expected run of a hook.
 type run struct {
-	Hook          string `json:"hook"`
-	Binding       string `json:"binding"`
-	Context       tree   `json:"context"`
+	Hook          string `json:"hook"`    // the end of its path
+	Binding       string `json:"binding"` // "": any
+	Context       tree   `json:"context"` // the last one of the run
 	Contexts      value  `json:"contexts"`
 	ValuesPatch   value  `json:"valuesPatch"`
 	ConfigPatch   value  `json:"configPatch"`
 	ObjectPatches value  `json:"objectPatches"`
 	Fails         any    `json:"fails"` // nil, bool or text
-	Times         *int   `json:"times"`
+	Times         *int   `json:"times"` // nil: at least one, see unmatched
 	Golden        string `json:"golden"`
 
-	compare func(name, text string) []string // with a golden file
+	compare func(name, text string) []string // with a golden file; set by checkHooks
 }
 
+// metric is an expected series of what hooks report.
 type metric struct {
 	Name   string            `json:"name"`
-	Labels map[string]string `json:"labels"`
-	Value  *float64          `json:"value"`
+	Labels map[string]string `json:"labels"` // others may be there
+	Value  *float64          `json:"value"`  // nil: any
 }

@@ -15,7 +15,8 @@ import (
 	"addon-operator/values"
 )
 
-// checkRendered compares all objects of the release of the module with a golden file.
+// checkRendered compares all objects of the release of the module with a golden file. It takes them
+// from the cluster, so they are as the API server has stored them, with changes by hooks.
 func (p *play) checkRendered(name string) []string {
 	if name == "" {
 		return nil
@@ -27,13 +28,14 @@ func (p *play) checkRendered(name string) []string {
 	return p.goldens.compare(name, got, "the objects differ", "rendered now")
 }
 
-// goldens are the golden files of a test.
+// goldens are the golden files of a test, which are in the directory of its file.
 type goldens struct {
-	test   string // its file, which they lie next to
-	update bool   // they are written
+	test   string // the path of its file
+	update bool   // they are written, and not compared
 }
 
-// compare compares a text with a file next to the test, or writes the file.
+// compare compares a text with a golden file, or writes the file. problem begins the problem if
+// they differ, and now names the text in the difference.
 func (g *goldens) compare(name, got, problem, now string) []string {
 	path := filepath.Join(filepath.Dir(g.test), name)
 	if g.update {
@@ -66,12 +68,14 @@ func goldenRun(r hookRun) (string, error) {
 	return string(text), err
 }
 
-// volatile are the keys in the metadata of objects that a server makes.
+// volatile are the keys in the metadata of objects that a server sets, and that differ from play to
+// play.
 func volatile() []string {
 	return []string{"uid", "resourceVersion", "creationTimestamp", "generation"}
 }
 
-// steady is a copy of a tree without such keys.
+// steady is a copy of a tree without the volatile keys of the objects in it, at any depth: contexts
+// have objects in snapshots and lists.
 func steady(node any) any {
 	switch n := node.(type) {
 	case []any:
@@ -106,7 +110,9 @@ func Diff(want, got, nameOfWant, nameOfGot string) string {
 	return text
 }
 
-// rendered are the objects of the release, without what differs from run to run.
+// rendered are the objects of the release as documents of YAML, sorted by their text, without what
+// differs from play to play and without what is the same in all of them. It changes the objects,
+// which are copies.
 func rendered(objects []map[string]any, release string) (string, error) {
 	var documents []string
 	for _, object := range objects {
@@ -136,7 +142,8 @@ func rendered(objects []map[string]any, release string) (string, error) {
 	return strings.Join(documents, "---\n"), nil
 }
 
-// checkMetrics looks for what hooks have reported.
+// checkMetrics looks for what hooks have reported, as a scrape would show it now. The operator's
+// own metrics are not among them.
 func checkMetrics(operator *actors.Operator, want []metric) (problems []string) {
 	if len(want) == 0 {
 		return nil
@@ -180,6 +187,7 @@ func labelText(m *dto.Metric) string {
 	return "{" + strings.Join(labels, ",") + "}"
 }
 
+// is reports whether a series has the labels and the value that are wanted.
 func (w metric) is(m *dto.Metric) bool {
 	for name, value := range w.Labels {
 		if !slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == name && l.GetValue() == value }) {

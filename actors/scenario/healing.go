@@ -11,11 +11,12 @@ import (
 	"addon-operator/messages/view"
 )
 
-// releaseWatch notifies the operator of deleted objects of releases. Helm asks
-// the API server for everything else.
+// releaseWatch notifies the operator of deleted objects of releases, without a watch of each kind:
+// the server reports each deletion. What others write to objects and records it does not notice.
 type releaseWatch struct{ server *apiserver.Server }
 
-// Watch implements actors.ReleaseWatch. No controller works here, so what was written is as its spec asks for.
+// Watch implements actors.ReleaseWatch. No controller works here, so what was written is as its
+// spec asks for.
 func (w releaseWatch) Watch(ctx context.Context, news helm.News) (assess func([]helm.Object)) {
 	w.server.OnGone(func(object map[string]any) {
 		u := &unstructured.Unstructured{Object: object}

@@ -113,7 +113,8 @@ func (h *httpStandIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case r.Method == http.MethodConnect:
-		// The tunnel is no request of the hook, which follows in it. It is recorded only if it fails.
+		// The tunnel is no request of the hook, which follows in it. It is recorded only if it
+		// fails.
 		got.url = "https://" + r.Host
 		if err := h.tunnels.open(w, r); err != nil {
 			got.wrong = err.Error()
@@ -166,8 +167,8 @@ func (h *httpStandIn) answer(got request) (a httpAnswer, wrong string) {
 	return a, wrong
 }
 
-// fitting is the index of the first answer that fits and was not given as often as it may be; -1 for
-// none.
+// fitting is the index of the first answer that fits and was not given as often as it may be; -1
+// for none.
 func (h *httpStandIn) fitting(r request, given map[int]int) int {
 	for i, a := range h.answers {
 		if (a.Method == "" || strings.EqualFold(a.Method, r.method)) && r.isAt(a.URL) && (a.Times == 0 || given[i] < a.Times) {

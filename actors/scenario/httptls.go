@@ -20,21 +20,24 @@ import (
 	"time"
 )
 
-// tunnels is how the stand-in for HTTP servers answers requests to https://…: a program asks its proxy for a tunnel to a server, and
-// finds the stand-in behind it, with a certificate of that server. Programs trust it by the variables that name a file of CAs.
+// tunnels is how the stand-in for HTTP servers answers requests to https://…: a program asks its
+// proxy for a tunnel to a server (CONNECT), and finds the stand-in behind it, with a certificate of
+// that server. Programs trust it by the variables that name a file of CAs. For net/http, tunnels is
+// a listener whose connections are the open tunnels.
 type tunnels struct {
 	ca    *x509.Certificate
-	key   *ecdsa.PrivateKey
-	file  string // of the CA
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
+	key   *ecdsa.PrivateKey // of the CA and of all servers: it protects nothing, and making one takes time
+	file  string            // of the CA, in PEM
+	conns chan net.Conn     // from open to Accept
+	done  chan struct{}     // closed by Close
+	once  sync.Once         // net/http may close a listener more than once
 }
 
 // handshakeLimit is how long a program may take to begin with TLS.
 const handshakeLimit = 10 * time.Second
 
-// newTunnels makes a CA, and writes its certificate to a file.
+// newTunnels makes a CA, and writes its certificate to a file. Its key is never written, so nothing
+// else can sign what a program trusts that keeps this CA.
 func newTunnels(file string) (*tunnels, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -64,7 +67,9 @@ func (t *tunnels) environment() (env []string) {
 	return env
 }
 
-// certificate is one of the server that a program wants to talk to.
+// certificate makes one for the server that a program wants to talk to. Serial numbers differ,
+// because some TLS libraries refuse a second certificate with the issuer and the number of another
+// one.
 func (t *tunnels) certificate(host string) (*tls.Certificate, error) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "stand-in"}, NotBefore: t.ca.NotBefore, NotAfter: t.ca.NotAfter,
@@ -82,7 +87,9 @@ func (t *tunnels) certificate(host string) (*tls.Certificate, error) {
 	return &tls.Certificate{Certificate: [][]byte{made}, PrivateKey: t.key}, nil
 }
 
-// open answers a request for a tunnel. What comes through it is accepted as a connection. The error says why nothing can.
+// open answers a request for a tunnel. What comes through it is accepted as a connection. The error
+// says why nothing can. The TLS handshake is done here and not when the first request is read, so
+// that a program that does not trust the CA is reported with the address that it asked for.
 func (t *tunnels) open(w http.ResponseWriter, r *http.Request) error {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -107,7 +114,7 @@ func (t *tunnels) open(w http.ResponseWriter, r *http.Request) error {
 	limited, cancel := context.WithTimeout(context.Background(), handshakeLimit)
 	defer cancel()
 	if err := secured.HandshakeContext(limited); err != nil {
-		_ = conn.Close() // it is of no use
+		_ = conn.Close() // the handshake's error is the one that helps
 		return fmt.Errorf("the program does not talk TLS with the stand-in, whose CA is in the file that SSL_CERT_FILE and CURL_CA_BUNDLE name: %w; let it use that, or give the hook an address that begins with http://", err)
 	}
 	select {
@@ -134,5 +141,5 @@ func (t *tunnels) Close() error {
 	return nil
 }
 
-// Addr implements net.Listener.
+// Addr implements net.Listener. Tunnels have no address, and net/http needs none.
 func (t *tunnels) Addr() net.Addr { return &net.TCPAddr{} }

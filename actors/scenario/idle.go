@@ -15,11 +15,12 @@ import (
 // dispatcher runs each mailbox that has work in a goroutine, as the default one, and
 // counts them.
 type dispatcher struct {
-	busy  atomic.Int64
-	turns atomic.Uint64
+	busy  atomic.Int64  // mailboxes that have messages
+	turns atomic.Uint64 // how often a mailbox got one while it had none
 }
 
-// Schedule implements actor.Dispatcher.
+// Schedule implements actor.Dispatcher. It counts in the goroutine of the sender, before that goes
+// on, so that there is no moment at which a message was sent and no mailbox is busy.
 func (d *dispatcher) Schedule(turn func()) {
 	d.busy.Add(1)
 	d.turns.Add(1)
@@ -29,15 +30,19 @@ func (d *dispatcher) Schedule(turn func()) {
 	}()
 }
 
-// Throughput implements actor.Dispatcher.
+// Throughput implements actor.Dispatcher. It is that of the library's own dispatcher.
 func (d *dispatcher) Throughput() int { return 300 }
 
 // quiet is how long nothing must happen until runs that are in progress, but wait for
-// something that a failed task holds up, count as idle.
+// something that a failed task holds up, count as idle. Without such runs, idle is seen at once, so
+// only tests with a failure take so long.
 const quiet = 500 * time.Millisecond
 
-// Settle implements Cast: it returns when the operator has nothing to do until something happens: no
-// mailbox has work, nothing outside is under way, and every run waits for its next try.
+// Settle implements Cast: it returns when the operator has nothing to do until something happens:
+// no mailbox has work, no hook or action of Helm is in progress, and every run waits for its next
+// attempt. The operator has no counter for that, so Settle polls: it must find all three at one
+// moment, and that nothing has changed since the poll before. The error, after the limit for a
+// step, names what is still in progress.
 func (p *play) Settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.options.StepTimeout)
 	defer cancel()
@@ -64,7 +69,8 @@ func (p *play) Settle(ctx context.Context) error {
 	}
 }
 
-// working are the runs that are in progress, and the modules that are about to be healed.
+// working are the runs that are in progress, and the modules that are about to be healed: the
+// healer waits a moment before it asks for a run, in which no mailbox has work.
 func working(e *Engine) (list []string) {
 	e.Visit(func(n *supervisor.Node) {
 		if healer, ok := n.Status.(view.HealerReporter); ok {
@@ -83,7 +89,8 @@ func working(e *Engine) (list []string) {
 	return list
 }
 
-// failing are the tasks that wait for their next try, by owner.
+// failing are the errors of the tasks that wait for their next attempt, a line for each, by owner:
+// the name of a module, global-hooks or converge, as in expect.failing.
 func failing(e *Engine) map[string]string {
 	found := map[string]string{}
 	add := func(owner string, tasks []view.FailingTask) {

@@ -16,14 +16,12 @@ import (
 	"addon-operator/values"
 )
 
-// A map is part of another one when all its keys are. A list must be as long as the
-// other. null stands for an absent key. A map whose keys are all names of matchers is not compared but asked.
-
-// matchers are what may stand in the place of a value. Got is absent{} when there is nothing.
+// matchers are what may stand in the place of a value. A map whose keys are all names of matchers
+// is not compared: each of them must match.
 func matchers() map[string]matcher {
 	return map[string]matcher{
-		"$absent":   {"true or false", isBool, matchAbsent},
-		"$anyOrder": {"a list", isList, matchAnyOrder},
+		"$absent":   {"true or false", isOf[bool], matchAbsent},
+		"$anyOrder": {"a list", isOf[[]any], matchAnyOrder},
 		"$contains": {"anything", isAnything, matchContains},
 		"$count":    {"a number", isCount, matchCount},
 		"$jq":       {"a map of jq expressions to what they yield", isFilters, matchJQ},
@@ -32,16 +30,21 @@ func matchers() map[string]matcher {
 	}
 }
 
+// matcher is what one key such as $contains does.
 type matcher struct {
-	takes string
+	takes string // what stands next to its key, for errors
+	// check refuses an argument with which it can never match. It is called when a file is read.
 	check func(want any) error
+	// match lists why got does not match; got is absent{} where the compared map has no such key.
 	match func(place string, want, got any) []string
 }
 
-// absent is what a key has that is not there.
+// absent stands for the value of a key that is not there, or is null, while matchers look at it. It
+// is a type of its own because nil is also what JSON has as null.
 type absent struct{}
 
-// asMatchers reports whether a value is matchers: a map with nothing but names of them.
+// asMatchers reports whether a value is matchers: a map with nothing but names of them, and not an
+// empty one, which is an ordinary map that any map fits.
 func asMatchers(want any) (map[string]any, bool) {
 	w, ok := want.(map[string]any)
 	if t, isTree := want.(tree); isTree {
@@ -59,7 +62,9 @@ func asMatchers(want any) (map[string]any, bool) {
 	return w, true
 }
 
-// checkMatchers finds matchers that cannot match, and keys that look like misspelt ones.
+// checkMatchers finds matchers that cannot match, and keys that look like misspelt ones: those that
+// begin with $ and are near to a matcher. Other keys with $ are fields, as in a JSON Schema that a
+// ConfigMap holds.
 func checkMatchers(path []string, want any, report func(path []string, text string)) {
 	switch w := want.(type) {
 	case []any:
@@ -92,7 +97,10 @@ func areMatchers(w map[string]any) bool {
 	return all
 }
 
-// difference lists where got is not what is wanted, each place with both.
+// difference lists where got is not what is wanted, each place with both. The comparison is
+// partial: of a map, only the keys that are wanted count, at every depth, and null is wanted where
+// a key must be absent. A list must have the length of the wanted one, and each element is compared
+// with the one at its place. place is how authors write the place: spec.ports[0].
 func difference(place string, want, got any) []string {
 	if asked, ok := asMatchers(want); ok {
 		known := matchers()
@@ -127,10 +135,13 @@ func difference(place string, want, got any) []string {
 	return nil
 }
 
+// mapDifference compares the keys that are wanted. Where one is missing, the difference shows which
+// keys there are: most often it is misspelt.
 func mapDifference(place string, want, got map[string]any) (list []string) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		value, exists := got[key]
 		at := keyed(place, key)
+		// Matchers decide themselves what an absent key is worth: $not matches it, $regex does not.
 		if _, ok := asMatchers(want[key]); ok && (!exists || value == nil) {
 			for _, problem := range difference(at, want[key], absent{}) {
 				list = append(list, problem+others(got))
@@ -150,6 +161,8 @@ func mapDifference(place string, want, got map[string]any) (list []string) {
 	return list
 }
 
+// keyed is the place of a key, in quotes if it has other letters than those of names, as the
+// annotation meta.helm.sh/release-name.
 func keyed(place, key string) string {
 	if regexp.MustCompile(`[^A-Za-z0-9_-]`).MatchString(key) {
 		return place + "[" + strconv.Quote(key) + "]"
@@ -160,6 +173,7 @@ func keyed(place, key string) string {
 	return place + "." + key
 }
 
+// others names the keys of a map, unless they are too many to help.
 func others(got map[string]any) string {
 	if len(got) == 0 || len(got) > 12 {
 		return ""
@@ -169,20 +183,15 @@ func others(got map[string]any) string {
 
 func isAnything(any) error { return nil }
 
-func isBool(want any) error {
-	if _, ok := want.(bool); !ok {
+// isOf refuses what is not of a type.
+func isOf[T any](want any) error {
+	if _, ok := want.(T); !ok {
 		return fmt.Errorf("it is %s", short(want))
 	}
 	return nil
 }
 
-func isList(want any) error {
-	if _, ok := want.([]any); !ok {
-		return fmt.Errorf("it is %s", short(want))
-	}
-	return nil
-}
-
+// isCount refuses what is no whole number from 0 on; 2.0 is one.
 func isCount(want any) error {
 	if n, ok := number(want); !ok || n < 0 || n != float64(int(n)) {
 		return fmt.Errorf("it is %s", short(want))
@@ -191,14 +200,14 @@ func isCount(want any) error {
 }
 
 func isRegex(want any) error {
-	pattern, ok := want.(string)
-	if !ok {
-		return fmt.Errorf("it is %s", short(want))
+	if err := isOf[string](want); err != nil {
+		return err
 	}
-	_, err := regexp.Compile(pattern)
+	_, err := regexp.Compile(want.(string)) //nolint:forcetypeassert // isOf
 	return err
 }
 
+// isFilters refuses what is no map of jq expressions, and expressions that jq does not understand.
 func isFilters(want any) error {
 	asked, ok := want.(map[string]any)
 	if !ok || len(asked) == 0 {
@@ -212,6 +221,7 @@ func isFilters(want any) error {
 	return nil
 }
 
+// matchAbsent compares whether there is a value. null counts as absent, as everywhere here.
 func matchAbsent(place string, want, got any) []string {
 	_, isAbsent := got.(absent)
 	isAbsent = isAbsent || got == nil
@@ -224,6 +234,8 @@ func matchAbsent(place string, want, got any) []string {
 	return nil
 }
 
+// matchNot matches where the value, or the matcher, would differ; an absent key differs from any
+// value.
 func matchNot(place string, want, got any) []string {
 	if len(difference(place, want, got)) == 0 {
 		return []string{fmt.Sprintf("%s must not be %s, is %s", cmp.Or(place, "it"), short(want), short(got))}
@@ -231,7 +243,8 @@ func matchNot(place string, want, got any) []string {
 	return nil
 }
 
-// matchContains looks for a text in a text, or for an element in a list. Several elements are a list.
+// matchContains looks for a text in a text, or for an element in a list. Several elements are a
+// list.
 func matchContains(place string, want, got any) []string {
 	missing := func(part any) []string {
 		return []string{fmt.Sprintf("%s must contain %s, is %s", cmp.Or(place, "it"), short(part), short(got))}
@@ -278,14 +291,19 @@ func matchCount(place string, want, got any) []string {
 	return nil
 }
 
-// matchAnyOrder finds for each wanted element one of its own, also where an element is like several wanted ones.
+// matchAnyOrder finds for each wanted element one of its own. To give each wanted element the first
+// one that is like it is not enough: the comparison is partial, so an element may be like several
+// wanted ones, and be needed by a later one. So take also moves earlier wanted elements to others
+// (augmenting paths in a bipartite graph).
 func matchAnyOrder(place string, want, got any) []string {
 	w, _ := want.([]any)
 	g, ok := got.([]any)
 	if !ok || len(g) != len(w) {
 		return []string{unlike(place, want, got) + " (in any order)"}
 	}
-	owner := make([]int, len(g)) // which wanted element has taken it, from 1
+	owner := make([]int, len(g)) // which wanted element has taken it, from 1; 0: none
+	// take gives wanted element i an element, if need be that of another one which finds another.
+	// tried keeps a search from moving an element twice, so it ends.
 	var take func(i int, tried []bool) bool
 	take = func(i int, tried []bool) bool {
 		for k := range g {
@@ -308,6 +326,7 @@ func matchAnyOrder(place string, want, got any) []string {
 	return nil
 }
 
+// matchJQ compares what each jq expression yields. An absent value is null for jq.
 func matchJQ(place string, want, got any) (list []string) {
 	asked, _ := want.(map[string]any)
 	if _, isAbsent := got.(absent); isAbsent {
@@ -325,7 +344,8 @@ func matchJQ(place string, want, got any) (list []string) {
 	return list
 }
 
-// filtered is what a jq expression yields of a value.
+// filtered is what a jq expression yields of a value. The filters of hooks take objects only, so
+// the value becomes a field of one.
 func filtered(jq string, value any) (any, error) {
 	filter, err := hooks.CompileFilter(".value | " + jq)
 	if err != nil {
@@ -338,6 +358,8 @@ func filtered(jq string, value any) (any, error) {
 	return values.ParseJSON(text)
 }
 
+// matchText searches a text for the expression; another value is searched as JSON, so that
+// {$regex: "^3"} fits the number 3.
 func matchText(place string, want, got any) []string {
 	pattern, _ := want.(string)
 	expression, err := regexp.Compile(pattern)
@@ -358,7 +380,9 @@ func unlike(place string, want, got any) string {
 	return fmt.Sprintf("%s must be %s, is %s", cmp.Or(place, "it"), short(want), short(got))
 }
 
-// same compares scalars; 1 and 1.0 are the same number.
+// same compares scalars; 1 and 1.0 are the same number. Maps and lists never come here, which Go
+// could not compare: difference handles what is wanted as one, and a wanted scalar is of another
+// type than a map or list that is there.
 func same(a, b any) bool {
 	x, isNumber := number(a)
 	y, too := number(b)
@@ -368,6 +392,8 @@ func same(a, b any) bool {
 	return a == b
 }
 
+// number is a number in any of the types that decoders make. Integers above 2⁵³ lose digits here,
+// which no expectation depends on.
 func number(value any) (float64, bool) {
 	switch n := value.(type) {
 	case int64:
@@ -381,7 +407,7 @@ func number(value any) (float64, bool) {
 	return 0, false
 }
 
-// short is a value for a message.
+// short is a value for a message: its JSON, cut after 300 bytes.
 func short(value any) string {
 	switch v := value.(type) {
 	case tree:
@@ -400,7 +426,8 @@ func short(value any) string {
 	return string(data)
 }
 
-// withTexts returns an object whose Secret data can be compared as stringData, too.
+// withTexts returns an object whose Secret data can be compared as stringData, too, so that authors
+// write no base64.
 func withTexts(object map[string]any) map[string]any {
 	data, ok := object["data"].(map[string]any)
 	if object["kind"] != "Secret" || !ok {

@@ -18,8 +18,9 @@ import (
 // mostTests is how many tests a file may have, rows of tables counted.
 const mostTests = 1000
 
-// parse reads the tests of a file. A file that is wrong in its form is one scenario that fails with all that is
-// wrong, so that the others are played and a report has it as a failure.
+// parse reads the tests of a file. An invalid file becomes one scenario that fails with everything
+// that is wrong, so that the other files are played and a report has it as a failure. Each line of
+// such an error begins with PATH:LINE:COLUMN, which editors and CI turn into links.
 func parse(path string) []*Scenario {
 	data, err := os.ReadFile(path)
 	var list []*Scenario
@@ -36,7 +37,9 @@ func parse(path string) []*Scenario {
 	return list
 }
 
-// parseBytes reads all documents of a file. Errors begin with the line and the column, one in each line.
+// parseBytes reads all documents of a file. Errors begin with the line and the column, one in each
+// line. Scenarios get the part of their name that follows MODULE/FILE: nothing when the file has
+// one test, else /TEST, and /ROW for a row of a table.
 func parseBytes(data []byte) (list []*Scenario, err error) {
 	documents, err := values.ParseYAMLDocuments(data)
 	if err != nil {
@@ -79,11 +82,13 @@ func parseBytes(data []byte) (list []*Scenario, err error) {
 	return list, nil
 }
 
-// written is a test as it is written.
+// written is a test as its author has written it, before the rows of its table are filled in. Tests
+// are checked as trees and not after they were decoded into a [Scenario], because only the tree
+// still has positions in the file.
 type written struct {
 	document values.YAMLDocument
-	path     []string // to the test in the document
-	tree     map[string]any
+	path     []string       // of the test in the document; empty when it is the whole document
+	tree     map[string]any // with what the document gives to all its tests
 }
 
 // at is the line and the column of something in the test.
@@ -92,7 +97,8 @@ func (w *written) at(path ...string) string {
 	return fmt.Sprintf("%d:%d", line, column)
 }
 
-// testsOf are the tests of a document: itself, or those that it lists, each with what the document says is given.
+// testsOf are the tests of a document: itself, or those that it lists, each with what the document
+// says is given.
 func testsOf(d values.YAMLDocument) (tests []*written, err error) {
 	whole := &written{document: d}
 	root, ok := d.Tree.(map[string]any)
@@ -105,6 +111,8 @@ func testsOf(d values.YAMLDocument) (tests []*written, err error) {
 			return nil, fmt.Errorf("%s: %s stands next to tests; move it into a test", whole.at(key), key)
 		}
 	}
+	// What stands next to tests is checked with a placeholder for them: each test is checked later,
+	// with what is given to it, and must not be reported twice.
 	head := maps.Clone(root)
 	list, _ := head["tests"].([]any)
 	head["tests"] = []any{map[string]any{"description": "the tests are checked below"}}
@@ -131,6 +139,7 @@ func testsOf(d values.YAMLDocument) (tests []*written, err error) {
 	return tests, nil
 }
 
+// checkKind refuses a document, or an element of tests, that is no map.
 func checkKind(w *written, tree any) error {
 	if _, ok := tree.(map[string]any); !ok {
 		return fmt.Errorf("%s: the scenario must be a map with a description, and what is expected", w.at())
@@ -138,7 +147,8 @@ func checkKind(w *written, tree any) error {
 	return nil
 }
 
-// overlaid adds what a test says is given to what its file says: maps are merged, lists are appended.
+// overlaid adds what a test says is given to what its file says: maps are merged, lists are
+// appended, and any other value of the test replaces that of the file. It changes neither.
 func overlaid(common, own any) any {
 	if own == nil {
 		return common
@@ -164,11 +174,13 @@ func overlaid(common, own any) any {
 
 // row is a test that can be played, and the end of its name.
 type row struct {
-	name     string
+	name     string // /ROW; "" for a test without a table
 	scenario *Scenario
 }
 
-// rows are the plays of a test: one for each row of its table, or one.
+// rows are the plays of a test: one for each row of its table, or one. All rows must have the same
+// columns, and the test must use each of them: a misspelt one would leave its ${COLUMN} in the
+// test as text, which may pass for the wrong reason.
 func (w *written) rows() (rows []row, err error) {
 	table, ok := w.tree["table"]
 	if !ok {
@@ -177,11 +189,12 @@ func (w *written) rows() (rows []row, err error) {
 	}
 	test := maps.Clone(w.tree)
 	delete(test, "table")
-	// The rest of the test may hold columns where the schema wants other types.
+	// The rest of the test may hold columns where the schema wants other types. It is checked when
+	// they are filled in.
 	if err := checkShape(w, map[string]any{"description": "d", "table": table}); err != nil {
 		return nil, err
 	}
-	columns := map[string]any{}
+	columns := map[string]any{} // the union of the columns of all rows; only the keys count
 	list, _ := table.([]any)
 	if len(list) > mostTests {
 		return nil, fmt.Errorf("%s: a table may have %d rows; write another file", w.at("table"), mostTests)
@@ -214,7 +227,8 @@ func (w *written) rows() (rows []row, err error) {
 	return rows, nil
 }
 
-// filled puts the cells of a row in the place of ${COLUMN}. A text that is nothing else gets the type of the cell.
+// filled is a copy of a tree with the cells of a row in the place of ${COLUMN}, in keys and in
+// values. It adds the columns that occur to used.
 func filled(node any, cells map[string]any, used map[string]bool) any {
 	switch n := node.(type) {
 	case map[string]any:
@@ -235,6 +249,9 @@ func filled(node any, cells map[string]any, used map[string]bool) any {
 	return node
 }
 
+// filledText fills the columns of one text. A text that is a single ${COLUMN} and nothing else
+// becomes the cell with its type, so that "${size}" may be a number. A ${…} that names no column
+// stays, because it may belong to a script, or be ${TEST_HTTP_URL}.
 func filledText(text string, cells map[string]any, used map[string]bool) any {
 	if !strings.Contains(text, "${") {
 		return text
@@ -257,7 +274,8 @@ func filledText(text string, cells map[string]any, used map[string]bool) any {
 	})
 }
 
-// scenario is what a test says, after it has been checked.
+// scenario checks a test, whose columns are filled in, and decodes it. The way through JSON is that
+// of the types in format.go, which keep integers what they are.
 func (w *written) scenario(tree map[string]any) (*Scenario, error) {
 	if err := checkShape(w, tree); err != nil {
 		return nil, err
@@ -276,7 +294,9 @@ func (w *written) scenario(tree map[string]any) (*Scenario, error) {
 	return s, nil
 }
 
-// checkExpected refuses matchers that cannot match, in what is expected.
+// checkExpected refuses matchers that cannot match, in what is expected. The schema cannot do that:
+// values, objects and patches have any shape, and a misspelt matcher is a key like others there.
+// Such a test would fail, or with $not pass, for a reason that its author does not see.
 func checkExpected(w *written, tree map[string]any) error {
 	var problems []string
 	report := func(path []string, text string) {
@@ -298,7 +318,8 @@ func checkExpected(w *written, tree map[string]any) error {
 	return nil
 }
 
-// withoutCounts leaves out how many objects are expected, which stands next to what they are.
+// withoutCounts leaves out how many objects are expected: the only matcher that may stand next to
+// other keys, because it is about the objects and not about a field of one.
 func withoutCounts(e any) any {
 	expected, _ := e.(map[string]any)
 	list, ok := expected["objects"].([]any)

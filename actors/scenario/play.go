@@ -24,26 +24,30 @@ import (
 	"addon-operator/kube"
 )
 
+// defaultStepLimit is far more than any step takes; it ends a test whose hook never returns.
 const defaultStepLimit = time.Minute
 
-// play is one play of a scenario.
+// play is one play of a scenario. It is the [Cast] of its engine: the operator in it is the real
+// one, except for its clock, its watches and the recorder in front of hooks and Helm. One goroutine
+// does the steps; the parts that hooks, actors and servers call in others (recorder, clock, http,
+// fields, exercised, the trace) share values that are replaced as a whole (supervisor.Shared).
 type play struct {
 	scenario *Scenario
 	options  Options
 	files    files
 
 	*Engine
-	log        *slog.Logger
+	log        *slog.Logger // of the operator; its lines are the trace
 	recorder   *recorder
 	clock      *clock
 	commands   standIns
 	http       *httpStandIn // nil: none is given
 	dispatcher *dispatcher
 
-	problems  []string
-	seen      []hookRun
-	fields    fieldNotes
-	exercised exercised
+	problems  []string   // of all expects so far
+	seen      []hookRun  // runs that an expect has compared
+	fields    fieldNotes // of objects that hooks and charts write
+	exercised exercised  // empty without Options.Coverage
 	goldens   goldens
 }
 
@@ -58,6 +62,7 @@ func newPlay(s *Scenario, o Options) *play {
 	if o.Coverage {
 		p.recorder.configured = p.exercised.hooks
 	}
+	// Without given.clock hooks see the real time, as their authors expect of a hook that reads it.
 	if !s.Given.Clock.IsZero() {
 		p.recorder.env = p.clock.environment
 	}
@@ -73,7 +78,8 @@ func (p *play) tidy(result *Result) error {
 	return os.RemoveAll(p.files.dir)
 }
 
-// run plays the scenario in a directory of its own.
+// run plays the scenario in a directory of its own. Differences are in p.problems; the error is for
+// what keeps the play from going on, such as a step that cannot be done.
 func (p *play) run(ctx context.Context) (err error) {
 	if p.files.dir, err = os.MkdirTemp("", "scenario-"); err != nil {
 		return err
@@ -84,6 +90,8 @@ func (p *play) run(ctx context.Context) (err error) {
 	if err := p.prepare(); err != nil {
 		return err
 	}
+	// Deferred before the stop, so done after it: an operator that stops still needs its API
+	// server.
 	defer func() { err = errors.Join(err, p.Cluster.Server.Close(), p.http.close()) }()
 	if err := p.start(ctx); err != nil {
 		return err
@@ -100,7 +108,9 @@ func (p *play) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// prepare makes the cluster and what is given there.
+// prepare makes the cluster, what is given in it, and the stand-ins. The API server listens last,
+// when all of that is there, and only for the programs that hooks call: the operator calls it in
+// memory.
 func (p *play) prepare() error {
 	g := p.scenario.Given
 	for i, object := range g.Objects {
@@ -123,7 +133,8 @@ func (p *play) prepare() error {
 	return p.Cluster.Server.WriteKubeconfig(p.files.kubeconfig(), Namespace)
 }
 
-// standIn makes what hooks find in the place of programs and servers.
+// standIn makes what hooks find in the place of programs and servers. A test with a clock gets a
+// stand-in for date, unless it gives one itself.
 func (p *play) standIn() (err error) {
 	g := p.scenario.Given
 	p.commands = standIns{dir: filepath.Join(p.files.dir, "commands"), commands: g.Commands}
@@ -141,7 +152,9 @@ func (p *play) standIn() (err error) {
 	return err
 }
 
-// environment is what hooks find in their environment.
+// environment is what hooks find in their environment, in addition to that of the test's process.
+// Of a name that is there twice the last one counts: so the author may override the proxies of
+// given.http, but not the API server and the namespace of the play.
 func (p *play) environment() (env []string) {
 	url := ""
 	if p.http != nil {
@@ -154,12 +167,16 @@ func (p *play) environment() (env []string) {
 	if _, err := os.Stat(p.commands.bin()); err == nil {
 		env = append(env, "PATH="+p.commands.bin()+string(os.PathListSeparator)+cmp.Or(p.scenario.Given.Env["PATH"], os.Getenv("PATH")))
 	}
+	// kubectl caches the kinds of a server by its address, and a later play with other kinds may
+	// get the port of an earlier one.
 	return append(env,
 		"KUBECONFIG="+p.files.kubeconfig(), "KUBECACHEDIR="+filepath.Join(p.files.dir, "kube-cache"),
 		"ADDON_OPERATOR_NAMESPACE="+Namespace, "ADDON_OPERATOR_CONFIG_MAP="+ConfigMapName)
 }
 
-// start starts the operator and waits until it has converged.
+// start starts the operator and waits until it has converged. That the operator refuses to start is
+// no error: expect.refused may want it. But files that it would only warn of, and then start
+// without the hook or module that was meant, are: the test would prove nothing about them.
 func (p *play) start(ctx context.Context) error {
 	if tree, err := addons.Load(p.files.addonDirs()); err == nil { // the operator reports the error: it refuses to start
 		if err := check.Tree(tree, nil); err != nil {
@@ -172,6 +189,8 @@ func (p *play) start(ctx context.Context) error {
 	return p.Settle(ctx)
 }
 
+// stop stops the operator, also when the context of the play has ended: its hooks must not outlive
+// it.
 func (p *play) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.options.StepTimeout)
 	defer cancel()
@@ -185,11 +204,13 @@ func (p *play) restart(ctx context.Context) error {
 	return p.start(ctx)
 }
 
-// Await implements Cast: what happens, happens by itself.
+// Await implements Cast. Mailboxes run in goroutines of their own here, so nothing has to be driven
+// while f waits.
 func (p *play) Await(f func() error) error { return f() }
 
-// World implements Cast: it is the one of the real operator, but for time and for watches, which
-// are notified of changes without a connection.
+// World implements Cast: it is the one of the real operator, except for time and for watches, which
+// are notified of changes without a connection. A restart gets a new one, with the same recorder,
+// so that runs, faults and crontabs are counted across restarts.
 func (p *play) World() (actors.World, error) {
 	client := p.Cluster.Client
 	releases, err := helm.New(helm.Options{
@@ -213,8 +234,11 @@ func (p *play) World() (actors.World, error) {
 		Services: work.Services{
 			Log: p.log, Hooks: r, Releases: r, Objects: r, CRDs: r, JQLibrary: p.options.JQLibrary, Dirs: p.files.addonDirs(),
 		},
+		// Changes are reported in the goroutine that makes them, so there is nothing to gather.
 		ReleaseWatch: releaseWatch{p.Cluster.Server}, HealDelay: time.Millisecond,
-		Dispatcher: p.dispatcher, AllowPurge: true,
+		Dispatcher: p.dispatcher, AllowPurge: true, // there is no person who could confirm one
+		// No delay may end by the real clock: failed tasks are retried by the steps advance and
+		// retry.
 		Backoff: func() backoff.BackOff { return backoff.NewConstantBackOff(24 * time.Hour) },
 	}, nil
 }

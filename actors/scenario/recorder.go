@@ -22,10 +22,12 @@ import (
 	"addon-operator/values"
 )
 
-// recorder stands between the actors and what they touch: it notes the runs of hooks,
-// makes them fail, and knows whether anything is under way.
+// recorder is what the actors call in place of hooks, Helm and the cluster. It passes calls on to
+// the real ones, records the runs of hooks, fails calls as the steps want, and knows whether a call
+// is in progress, by which the play knows when the operator is idle (idle.go). It outlives restarts
+// of the operator. Runs of several queues call it at the same time.
 type recorder struct {
-	hooks      *hooks.Runner
+	hooks      *hooks.Runner // these two and crds are those of the latest start
 	releases   work.Releases
 	cluster    *Cluster
 	crds       work.CRDs
@@ -33,27 +35,30 @@ type recorder struct {
 	configured func([]hooks.Hook, hooks.Scope) // called with the hooks of a file; nil: nothing is
 	env        func() []string                 // added to the environment of runs; nil: nothing
 
-	underWay atomic.Int64
+	underWay atomic.Int64  // actions in progress
 	done     atomic.Uint64 // actions that have ended
 
-	runs     supervisor.Shared[[]hookRun] // in their order
-	crontabs supervisor.Shared[map[string]crontab]
+	runs     supervisor.Shared[[]hookRun]          // in the order of their ends; see takeRuns
+	crontabs supervisor.Shared[map[string]crontab] // of all hooks that were ever loaded, by crontab
 }
 
-// hookRun is a run of a hook that has ended.
+// hookRun is a run of a hook that has ended. All lists are trees of JSON, which is what
+// expectations are compared with.
 type hookRun struct {
 	hook                     string
-	contexts                 []any // as the hook read them
+	contexts                 []any // as the hook read them; never empty
 	valuesPatch, configPatch []any
 	objectPatches            []any
-	err                      error
+	err                      error // nil when the hook succeeded; its results may still be refused
 }
 
 func newRecorder(e *Engine, given tree) *recorder {
 	return &recorder{cluster: e.Cluster, given: given}
 }
 
-// action notes that something is under way until the function it returns is called.
+// action notes that something is in progress until the function it returns is called. That counts
+// the end before it counts down, so that whoever sees no action in progress also sees that one has
+// ended.
 func (r *recorder) action() (end func()) {
 	r.underWay.Add(1)
 	return func() {
@@ -80,6 +85,8 @@ func (r *recorder) Configure(ctx context.Context, file hooks.File, workingDir st
 	return found, err
 }
 
+// withoutTime changes a configuration so that nothing in it depends on the real clock. It keeps the
+// crontabs for the steps tick and advance, which fire them.
 func (r *recorder) withoutTime(config *hooks.Config) {
 	for i, s := range config.Schedules {
 		r.crontabs.Change(func(now map[string]crontab) map[string]crontab {
@@ -103,7 +110,8 @@ type never struct{}
 // Next implements cron.Schedule: the zero time is never.
 func (never) Next(time.Time) time.Time { return time.Time{} }
 
-// Run implements work.HookRunner.
+// Run implements work.HookRunner. Only runs that ended by themselves are recorded: where a stop or
+// a timeout cuts one differs from play to play.
 func (r *recorder) Run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 	defer r.action()()
 	if filepath.Base(run.Hook.Path) == givenHook {
@@ -126,9 +134,12 @@ func (r *recorder) Run(ctx context.Context, run hooks.Run) (hooks.Result, error)
 	return result, err
 }
 
-// isFile reports whether a path ends with the parts of another.
+// isFile reports whether a path ends with the parts of another: authors name a hook by its file, or
+// by as much of its path as they need.
 func isFile(path, end string) bool { return path == end || strings.HasSuffix(path, "/"+end) }
 
+// note records a run. It copies what the run was given and what it returned, because the actors go
+// on with both.
 func (r *recorder) note(run hooks.Run, result hooks.Result, err error) {
 	noted := hookRun{hook: run.Hook.Name, err: err}
 	for _, c := range run.Contexts {
@@ -159,7 +170,8 @@ func documents(text []byte) (list []any) {
 	}
 }
 
-// plain is a value as the tree of its JSON.
+// plain is a value as the tree of its JSON, with integers as int64, or the text of the error: then
+// no expectation fits, and the difference shows why.
 func plain(value any) any {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -172,17 +184,20 @@ func plain(value any) any {
 	return out
 }
 
-// globalPatch adds the keys of a section to the global values.
+// globalPatch adds the keys of a section to the global values. The order of its operations is not
+// fixed; their paths differ, so it does not matter.
 func globalPatch(section tree) (values.Patch, error) {
 	var ops []any
 	for key, value := range section {
-		key = strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+		key = strings.NewReplacer("~", "~0", "/", "~1").Replace(key) // as JSON pointers escape them
 		ops = append(ops, map[string]any{"op": "add", "path": "/" + values.GlobalKey + "/" + key, "value": value})
 	}
 	return PatchOf(ops)
 }
 
-// PatchOf is the patch of these operations.
+// PatchOf is the patch of these operations, trees with op, path and value; nil when there are none.
+// It takes the way through the text that a hook would write, so that it is checked as such a text
+// is.
 func PatchOf(ops []any) (values.Patch, error) {
 	if len(ops) == 0 {
 		return nil, nil
@@ -291,15 +306,16 @@ func (r *recorder) takeRuns() (taken []hookRun) {
 	return taken
 }
 
-// crontab is one of a hook that has been loaded.
+// crontab is one of the hooks that were loaded.
 type crontab struct {
 	schedule cron.Schedule
-	bindings []string // their names
+	bindings []string // the names of the schedule bindings that have it, each once
 }
 
 // schedules are the crontabs of all hooks.
 func (r *recorder) schedules() map[string]crontab { return r.crontabs.Get() }
 
+// helmMustFail counts an action of Helm, and returns its error if a step wants it to fail.
 func (r *recorder) helmMustFail(release string) error {
 	if r.cluster.Faults.Take(FaultOfHelm+release, 1) == 0 {
 		return nil

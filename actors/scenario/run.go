@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"runtime"
@@ -8,7 +9,7 @@ import (
 	"time"
 )
 
-// Options say how scenarios are played.
+// Options say how scenarios are played. The zero value is what most callers need.
 type Options struct {
 	Update      bool          // rewrite golden files
 	Keep        bool          // leave the work directory of a failure behind, with what hooks got and wrote
@@ -19,16 +20,17 @@ type Options struct {
 	CRDSkip     []string      // beginnings of names of files in crds/ that are no definitions
 }
 
-// Result is what came of one scenario.
+// Result is the outcome of one scenario.
 type Result struct {
 	Scenario *Scenario
 	// Problems are empty when the scenario passed; each says where and what.
 	Problems []string
 	Took     time.Duration
-	// Runs are the runs of hooks, Log the lines of the operator's log.
+	// Runs are the runs of hooks, Log the lines of the operator's log. Both name the files of the
+	// author, not the copies that were played.
 	Runs []string
 	Log  string
-	Kept string // the work directory; "" when it is gone
+	Kept string // the work directory; "" when it was removed
 
 	parts map[part]bool // see CoverageOf
 }
@@ -36,8 +38,10 @@ type Result struct {
 // Passed reports whether all is as expected.
 func (r Result) Passed() bool { return len(r.Problems) == 0 }
 
-// Play plays scenarios. The results are in their order; done, which may be nil, is called
-// of each as soon as it is there, in any order and one at a time.
+// Play plays scenarios and returns their results in the same order. It has no error: what goes
+// wrong is a problem of its scenario, and the others are played all the same. Steps wait no longer
+// than ctx. done, which may be nil, is called with each result as soon as there is one, in any
+// order, one at a time and in the goroutine of the caller.
 func Play(ctx context.Context, scenarios []*Scenario, o Options, done func(Result)) []Result {
 	if o.Parallel <= 0 {
 		o.Parallel = runtime.GOMAXPROCS(0)
@@ -46,6 +50,8 @@ func Play(ctx context.Context, scenarios []*Scenario, o Options, done func(Resul
 		o.StepTimeout = defaultStepLimit
 	}
 	results := make([]Result, len(scenarios))
+	// Only the worker that took i from next writes results[i], and it does so before it sends i to
+	// played. So the slice needs no lock.
 	next, played := make(chan int), make(chan int)
 	for range min(o.Parallel, len(scenarios)) {
 		go func() {
@@ -69,6 +75,7 @@ func Play(ctx context.Context, scenarios []*Scenario, o Options, done func(Resul
 	return results
 }
 
+// playOne plays a scenario from its first file to the removal of its directory.
 func playOne(ctx context.Context, s *Scenario, o Options) Result {
 	if s.broken != nil {
 		return Result{Scenario: s, Problems: []string{s.broken.Error()}}
@@ -82,6 +89,7 @@ func playOne(ctx context.Context, s *Scenario, o Options) Result {
 	if err := p.tidy(&result); err != nil {
 		result.Problems = append(result.Problems, err.Error())
 	}
+	// Those that an expect has compared, and those after the last one.
 	for _, r := range append(p.seen, p.recorder.takeRuns()...) {
 		result.Runs = append(result.Runs, r.String())
 	}
@@ -89,7 +97,7 @@ func playOne(ctx context.Context, s *Scenario, o Options) Result {
 	return result
 }
 
-// String says what came of the scenario, in words for a terminal.
+// String is the outcome of the scenario for a terminal: a line, and below it the problems.
 func (r Result) String() string {
 	word := "ok  "
 	if !r.Passed() {
@@ -105,5 +113,5 @@ func (r Result) String() string {
 	return text
 }
 
-// Schema is the JSON Schema of scenario files.
-func Schema() []byte { return append([]byte(nil), schemaText...) }
+// Schema is the JSON Schema of scenario files. The caller may change the copy.
+func Schema() []byte { return bytes.Clone(schemaText) }

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// checkHooks compares the runs since the last expect.
+// checkHooks compares the runs since the last expect. Runs that no entry wants are no problem,
+// except where an entry says how many there must be.
 func (p *play) checkHooks(want []run) []string {
 	got := p.recorder.takeRuns()
 	p.seen = append(p.seen, got...)
@@ -26,14 +27,17 @@ func (p *play) checkHooks(want []run) []string {
 
 // wanted is an expected run of a hook, or call of a stand-in.
 type wanted[G any] interface {
-	String() string
-	times() *int
-	// unlike lists how one differs from what is wanted; isIt is false when it is another one altogether.
+	String() string // for messages
+	times() *int    // exactly so many; nil: one, if there are more, too
+	// unlike lists how one differs from what is wanted; isIt is false when it is another one
+	// altogether.
 	unlike(got G) (list []string, isIt bool)
 }
 
-// unmatched finds for each entry runs or calls that are like it. An entry without times takes
-// one, so that two equal entries want two.
+// unmatched finds for each entry runs or calls that are like it. An entry without times takes one,
+// so that two equal entries want two; one with times takes all that are like it. Entries choose in
+// their order and the order of runs does not matter, so a narrow entry belongs before a wide one.
+// If none is like an entry, the problem shows the differences of the one that has the fewest.
 func unmatched[G fmt.Stringer, W wanted[G]](want []W, got []G, what string) (problems []string) {
 	left := slices.Clone(got)
 	for i, w := range want {
@@ -70,6 +74,7 @@ func unmatched[G fmt.Stringer, W wanted[G]](want []W, got []G, what string) (pro
 	return problems
 }
 
+// were lists all runs or calls, those that other entries have taken, too.
 func were[G fmt.Stringer](got []G, what string) string {
 	var lines []string
 	for _, g := range got {
@@ -115,6 +120,7 @@ func (w run) unlike(r hookRun) (list []string, isIt bool) {
 			list = append(list, fmt.Sprintf("it must fail with %q: %v", fails, r.err))
 		}
 	}
+	// Only a run that fits otherwise: with --update the file is written here.
 	if w.Golden != "" && len(list) == 0 {
 		text, err := goldenRun(r)
 		if err != nil {
@@ -125,6 +131,8 @@ func (w run) unlike(r hookRun) (list []string, isIt bool) {
 	return list, true
 }
 
+// listDifference compares a list that may be nil; null, or nothing, wants nothing. [] wants it to
+// be empty.
 func listDifference(place string, want value, got []any) []string {
 	if want.any == nil {
 		return nil
@@ -135,6 +143,8 @@ func listDifference(place string, want value, got []any) []string {
 	return difference(place, want.any, got)
 }
 
+// binding is that of the last context. Earlier ones are those of triggers that waited and were
+// merged into the run.
 func (r hookRun) binding() string { return bindingOf(r.contexts[len(r.contexts)-1]) }
 
 // bindingOf is the name of the binding, or of the group, that a context is of.

@@ -15,8 +15,9 @@ import (
 //go:embed module-test.v1.schema.json
 var schemaText []byte
 
-// checkShape validates a test, or a part of it, against the schema. The error has every violation in a line, with where it
-// is in the file, its place in the test, and what to do.
+// checkShape validates a test, or a part of it, against the schema. The error has every violation
+// in a line, with its position in the file, its place in the test, and what to do. tree is what is
+// validated; w only has the positions, so tree may differ from what is written there.
 func checkShape(w *written, tree map[string]any) error {
 	format, err := values.NewFormat("scenarios", schemaText)
 	if err != nil {
@@ -34,11 +35,16 @@ func checkShape(w *written, tree map[string]any) error {
 	return errors.New(strings.Join(slices.Compact(problems), "\n"))
 }
 
-// explain says a violation in words, with the place as people write it: steps[0].apply.
+// explain describes a violation for authors, with the place as they write it: steps[0].apply. Those
+// that authors make most get a text of their own, because the validator's speaks of schemas: of an
+// unknown key it names no near one, and of a pattern it shows the expression and not the meaning,
+// which the schema has as a description.
 func explain(w *written, m values.Misfit) []string {
 	place, at := placeOf(append(slices.Clone(w.path), m.At...)), w.at(m.At...)+": "
 	switch m.Keyword {
 	case "additionalProperties":
+		// The validator joins all unknown keys of a map in one message, in quotes. Each has a
+		// position of its own.
 		known, _ := m.Rule["properties"].(map[string]any)
 		names := slices.Sorted(maps.Keys(known))
 		var out []string
@@ -58,6 +64,7 @@ func explain(w *written, m values.Misfit) []string {
 	return []string{at + place + ": " + m.Message}
 }
 
+// joined is the place of a key in a map; the place "" is the whole test.
 func joined(place, key string) string {
 	if place == "" {
 		return key
@@ -65,7 +72,8 @@ func joined(place, key string) string {
 	return place + "." + key
 }
 
-// placeOf joins keys and positions: steps[0].apply.
+// placeOf joins keys and positions: steps[0].apply. A key of digits only looks like a position; the
+// schema has none, and in values that is good enough.
 func placeOf(tokens []string) (place string) {
 	for _, token := range tokens {
 		if strings.Trim(token, "0123456789") == "" {
@@ -77,7 +85,7 @@ func placeOf(tokens []string) (place string) {
 	return place
 }
 
-// nearest proposes the name that was probably meant.
+// nearest proposes the name that was probably meant, or else all that there are.
 func nearest(name string, known []string) string {
 	if best := values.Nearest(name, known); best != "" {
 		return "did you mean " + best + "?"

@@ -15,13 +15,11 @@ import (
 	"addon-operator/values"
 )
 
-// Stand-ins take the place of what hooks call outside of the cluster: programs, by files that come first in their
-// PATH, and HTTP servers (see httpStandIn). They note each call.
-
-// mostCalls is how many calls of a stand-in are answered.
+// mostCalls is how many calls of a stand-in are answered, so that a hook that loops ends, and its
+// test does not fill the disk.
 const mostCalls = 1000
 
-// answers are one or a list.
+// answers are one answer or a list of them.
 type answers []answer
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -33,7 +31,7 @@ func (a *answers) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &(*a)[0])
 }
 
-// answer is what a stand-in for a command says to arguments.
+// answer is what a stand-in for a command writes, and how it exits.
 type answer struct {
 	Args   *string `json:"args"` // pattern of all, with * and ?; nil: any
 	Stdout value   `json:"stdout"`
@@ -47,24 +45,36 @@ type answer struct {
 type call struct {
 	command string
 	args    []string
-	stdin   string
-	unfit   bool // there was no answer
+	stdin   string // without its end above 1 MiB; "" if the answer does not want it
+	unfit   bool   // there was no answer
 }
 
 // String is the call in a line.
 func (c call) String() string { return strings.TrimSpace(c.command + " " + strings.Join(c.args, " ")) }
 
-// standIns are those for the commands of a play, in a directory.
+// standIns take the place of the programs that hooks call, by shell scripts that come first in
+// their PATH. (For HTTP servers see httpStandIn.) A script runs in a process of the hook, perhaps
+// at the same time as others, so all state is in files:
+//
+//	bin/NAME                   the script
+//	calls/NAME/stdout.I        what answer I writes; stderr.I likewise
+//	calls/NAME/K/args          the arguments of call K, from 1, each ended by a zero byte
+//	calls/NAME/K/stdin, unfit  what it read; that it had no answer
+//	calls/NAME/used.I.N        answer I was given N times; only for answers with times
+//	calls/NAME/last            a call from which on to look for a free K
 type standIns struct {
 	dir      string
 	commands map[string]answers
-	read     map[string]int // calls by command
+	read     map[string]int // how many calls take has returned, by command
 }
 
 func (s *standIns) bin() string              { return filepath.Join(s.dir, "bin") }
 func (s *standIns) notes(name string) string { return filepath.Join(s.dir, "calls", name) }
 
-// write makes the programs.
+// write makes the programs. Each answer becomes a case of the script, in the order of the test: the
+// first one that fits and is not used up writes its files and ends the script. What follows the
+// last case is for calls without an answer, which check reports even if the hook ignores the exit
+// code.
 func (s *standIns) write() error {
 	s.read = map[string]int{}
 	for name, list := range s.commands {
@@ -104,8 +114,13 @@ func (s *standIns) program(name, script string) error {
 	return os.WriteFile(filepath.Join(s.bin(), name), []byte(script), 0o755)
 }
 
-// standInStart notes the call in a directory of its number. Directories are made at once or not at all, so that hooks
-// may call at the same time.
+// standInStart notes the call in a directory of its number, and has the function claim ANSWER
+// TIMES, which succeeds at most TIMES times, or always for 0. mkdir makes a directory or fails if
+// there is one, so it counts correctly when hooks call at the same time. The file last only spares
+// a look at each earlier number; that it may be old does no harm. PATH is set to that of the test's
+// process, or the script would call stand-ins for mkdir, cat and head.
+//
+// Its parameters are that PATH, the directory of the notes, mostCalls and the name.
 const standInStart = `#!/bin/sh
 PATH=%s
 d=%s
@@ -113,7 +128,7 @@ k=1
 [ ! -s "$d/last" ] || read -r k <"$d/last"
 until mkdir "$d/$k" 2>/dev/null; do
   k=$((k + 1))
-  [ $k -le %d ] || { echo "%[4]s: that are too many calls for a test" >&2; exit 1; }
+  [ $k -le %d ] || { echo "%[4]s: these are too many calls for a test" >&2; exit 1; }
 done
 echo "$k" >"$d/last"
 for a do printf '%%s\000' "$a"; done >"$d/$k/args"
@@ -127,12 +142,14 @@ claim() {
 // quoted is a text as a word of a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// shellPattern is a pattern in which nothing but * and ? has a meaning.
+// shellPattern is a pattern for case in which nothing but * and ? has a meaning. The empty word in
+// front makes it one also when the pattern is empty.
 func shellPattern(pattern string) string {
 	return quoted("") + regexp.MustCompile(`[^*?]+`).ReplaceAllStringFunc(pattern, quoted)
 }
 
-// likePattern reports whether a text is as a pattern with * and ?.
+// likePattern reports whether a text is as a pattern with * and ?, by the rules of shellPattern: *
+// also stands for slashes and ends of lines.
 func likePattern(pattern, text string) bool {
 	expression := regexp.QuoteMeta(pattern)
 	expression = strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(expression)
@@ -155,7 +172,9 @@ func textOf(value any) string {
 	return text
 }
 
-// take returns the calls since it was called last, by command.
+// take returns the calls since it was called last, by command, and those of a command in their
+// order. It is called when the operator is idle; a call of a program that a hook has left behind
+// may appear later.
 func (s *standIns) take() (calls []call) {
 	for _, name := range slices.Sorted(maps.Keys(s.commands)) {
 		for {
@@ -195,6 +214,8 @@ func (w wantedCall) String() string {
 
 func (w wantedCall) times() *int { return w.Times }
 
+// unlike implements wanted: another command is another call, other arguments are a difference. A
+// list of arguments is compared one by one, a text with all of them, joined by spaces.
 func (w wantedCall) unlike(c call) (list []string, isIt bool) {
 	if w.Command != c.command {
 		return nil, false
@@ -224,7 +245,13 @@ func differenceOfText(place string, want any, got string) []string {
 	return nil
 }
 
-// dateStandIn shows the clock of the test to scripts that call date.
+// dateStandIn shows the clock of the test to scripts that call date. Calls that do not ask for the
+// time now, such as for that of a file (-r), or in which the test has no clock, go to the real
+// program. GNU date knows -d @SECONDS; where that fails (BSD, macOS), -r SECONDS shows the time,
+// and relative dates are not known. With GNU date, a date such as '1 hour ago' (said) is taken
+// relative to the time of the test, and, if that does not make sense, as it is: it names a day.
+//
+// Its parameter is the PATH on which the real date is.
 const dateStandIn = `#!/bin/sh
 PATH=%s
 for a do

@@ -12,7 +12,10 @@ import (
 	"addon-operator/values"
 )
 
-// line says a step of a scenario in the words of all scripts.
+// line translates a step of a scenario to the form that all scripts share, so that the engine has
+// one implementation of advance, fail, delete and so on. The schema lets a step have one key only,
+// so the order of the cases does not matter. A step such as "retry: false" gets no verb and does
+// nothing.
 func (p *play) line(place string, s step) Line {
 	l := Line{Place: place}
 	switch {
@@ -40,7 +43,9 @@ func (p *play) line(place string, s step) Line {
 	return l
 }
 
-// step does one step.
+// step does one step. Steps that carry data come first; of the others, those that only scenarios
+// have come before those of the engine. An expect never ends a play: what it finds are problems, so
+// that a later expect shows what else is wrong.
 func (p *play) step(ctx context.Context, line Line) error {
 	switch data := line.Data.(type) {
 	case expect:
@@ -64,13 +69,14 @@ func (p *play) step(ctx context.Context, line Line) error {
 		return p.restart(ctx)
 	}
 	do := Steps()[line.Verb]
-	if do == nil { // a step that says false
+	if do == nil { // "retry: false" or "restart: false"
 		return nil
 	}
 	return do(ctx, p.Engine, line)
 }
 
-// editConfigMap changes keys as a person would; null removes one.
+// editConfigMap changes keys as a person would; null removes one. A ConfigMap holds only texts, so
+// a section that is written as a tree becomes YAML.
 func editConfigMap(c *Cluster, keys tree) error {
 	texts := map[string]*string{}
 	for key, value := range keys {
@@ -91,7 +97,10 @@ func editConfigMap(c *Cluster, keys tree) error {
 	return c.ConfigMap.Edit(texts)
 }
 
-// tick makes the crontabs fire that a schedule binding with this name has.
+// tick fires the crontabs of the schedule bindings with this name, or the crontab that is named
+// itself. As in a cluster, all bindings that share such a crontab run. A name that no loaded hook
+// has is an error: the step would do nothing, and the test could pass without the run that it is
+// about.
 func (p *play) tick(name string) error {
 	if p.Operator == nil {
 		return errNotRunning
@@ -114,7 +123,8 @@ func (p *play) tick(name string) error {
 	return nil
 }
 
-// retry ends the waiting of all failed tasks.
+// retry ends the waiting of all failed tasks: it sends RetryNow to each owner of tasks. Owners
+// without a failed task ignore it.
 func (p *play) retry() error {
 	if p.Operator == nil {
 		return errNotRunning

@@ -11,7 +11,8 @@ import (
 	"addon-operator/supervisor"
 )
 
-// Trace collects what happens in a play, in lines.
+// Trace collects what happens in a play, in lines. Any goroutine may add one. Stamp is set before
+// the first line.
 type Trace struct {
 	// Stamp completes a line, such as with the time. It may be nil.
 	Stamp func(line string) string
@@ -21,7 +22,8 @@ type Trace struct {
 	last supervisor.Shared[*traced]
 }
 
-// traced is a line, and the one before it.
+// traced is a line, and the one before it. Such a list is never written to, so adding a line needs
+// no lock and no copy of the others.
 type traced struct {
 	line   string
 	before *traced
@@ -41,7 +43,7 @@ func (t *Trace) AddLine(line string) {
 	t.last.Change(func(before *traced) *traced { return &traced{line, before} })
 }
 
-// String is the whole trace.
+// String is the whole trace so far.
 func (t *Trace) String() string {
 	var lines []string
 	for last := t.last.Get(); last != nil; last = last.before {
@@ -69,7 +71,7 @@ func (h handler) Enabled(_ context.Context, level slog.Level) bool { return leve
 
 // Handle implements slog.Handler.
 func (h handler) Handle(_ context.Context, r slog.Record) error {
-	all := h.attrs[:len(h.attrs):len(h.attrs)]
+	all := slices.Clip(h.attrs) // other records of this logger append to it, too
 	r.Attrs(func(a slog.Attr) bool {
 		all = append(all, a)
 		return true
@@ -82,7 +84,7 @@ func (h handler) Handle(_ context.Context, r slog.Record) error {
 
 // WithAttrs implements slog.Handler.
 func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	h.attrs = append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)
+	h.attrs = slices.Concat(h.attrs, attrs)
 	return h
 }
 
