@@ -12,9 +12,9 @@ import (
 	"addon-operator/values"
 )
 
-// deploy writes the object of a release that has one in the cluster, and reports it as the real client
-// does. Its text is the size in the values; that of a chart that renders by chance is another in
-// each revision.
+// deploy writes the object of a release that has one in the cluster, and reports it as the real
+// client does. Its text is the size in the values; that of a chart that renders by chance is
+// another in each revision. A hook that watches it can so cause the next upgrade (K10).
 func (r *Releases) deploy(m helm.Module, outcome *helm.Outcome) error {
 	if !r.chance[m.Name] && !r.deploys[m.Name] || r.cluster == nil {
 		return nil
@@ -30,6 +30,8 @@ func (r *Releases) deploy(m helm.Module, outcome *helm.Outcome) error {
 	patch := fmt.Appendf(nil,
 		`{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": %q, "name": %q}, "data": {"word": %q}}}`,
 		o.Namespace, o.Name, word)
+	// The operator learns what is about to be written before the event can arrive, and then its
+	// version.
 	written := func(string) {}
 	if m.Writes != nil {
 		written = m.Writes(o)
@@ -61,7 +63,8 @@ func (r *Releases) undeploy(name string) error {
 	return err
 }
 
-// upgrades are the latest of each release, and the latest steps of the script, which may be their reason.
+// upgrades are the latest of each release, and the latest steps of the script, which may be their
+// reason: all of the last ten seconds. The lock of the releases guards them.
 type upgrades struct {
 	latest map[string][]time.Time
 	steps  []time.Time
@@ -70,10 +73,10 @@ type upgrades struct {
 // count notes an upgrade, and what must never be in one. Whatever the script, a release has few
 // upgrades in ten seconds: a loop through the cluster goes on, but slowly (K10).
 func (u *upgrades) count(name, text string, witness *witness) {
-	const few, ofStep = 12, 2
+	const few, ofStep = 12, 2 // in ten seconds, and for each step of the script in them
 	u.latest[name] = append(lately(u.latest[name]), time.Now())
 	u.steps = lately(u.steps)
-	if n := len(u.latest[name]); n == few+ofStep*len(u.steps)+1 {
+	if n := len(u.latest[name]); n == few+ofStep*len(u.steps)+1 { // reported once, and not at each further one
 		witness.problem("release %s was upgraded %d times in ten seconds; the script had %d steps", name, n, len(u.steps))
 	}
 	if strings.Contains(text, markOfFailed) {
@@ -88,6 +91,7 @@ func (r *Releases) noteStep() {
 	r.upgrades.steps = append(lately(r.upgrades.steps), time.Now())
 }
 
+// lately leaves out what is older than ten seconds.
 func lately(all []time.Time) []time.Time {
 	const window = 10 * time.Second
 	for len(all) > 0 && time.Since(all[0]) > window {
@@ -96,7 +100,8 @@ func lately(all []time.Time) []time.Time {
 	return all
 }
 
-// pace skips an upgrade that must wait, as the real client does with charts that render by chance.
+// pace skips an upgrade that must wait, once, as the real client does with charts that render by
+// chance: the outcome says after which time to run again. It reports false when nothing must wait.
 func (r *Releases) pace(name string, old deployed) (helm.Outcome, bool) {
 	wait := r.paced[name]
 	delete(r.paced, name)

@@ -10,7 +10,8 @@ import (
 	"addon-operator/kube"
 )
 
-// restores are those who are notified of a cluster that is as it was before; the operator subscribes before a step begins.
+// restores are the functions that are notified when the cluster is as it was before (a restore of
+// etcd). An operator subscribes when it starts; those of earlier ones stay, and do nothing.
 type restores []func(watch string)
 
 // subscribe is the WentBack of actors.World.
@@ -29,7 +30,7 @@ func (r *restores) seen(watch string) {
 	}
 }
 
-// notices implements actors.Notices.
+// notices implements actors.Notices: the Events that people see are lines of the trace.
 type notices struct{ *scenario.Trace }
 
 // Record implements actors.Notices.
@@ -49,7 +50,8 @@ func (forbiddenSecret) Read(context.Context) (kube.ConfigMap, error) {
 	return kube.ConfigMap{}, fmt.Errorf("read Secret %s/%s: %w", scenario.Namespace, scenario.ConfigMapName, kube.ErrForbidden)
 }
 
-// lastValid keeps the last valid content of the ConfigMap, as the operator does.
+// lastValid keeps the last valid content of the ConfigMap in a Secret of the cluster, as the
+// operator does, and notes in the trace when it changes.
 type lastValid struct{ cluster *scenario.Cluster }
 
 // Read implements actors.LastValid.

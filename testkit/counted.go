@@ -21,21 +21,22 @@ type hookRun struct {
 	ok   bool // the hook itself did not fail
 	task string
 	at   time.Time // when it ended
-	// wasCut is what cut said when the play ended.
+	// wasCut is the result of cut when the play was looked at.
 	wasCut bool
 }
 
 // cut reports whether the run, or the task that it was a part of, was ended from outside.
 func (r hookRun) cut() bool { return errors.Is(context.Cause(r.ctx), supervisor.ErrCancelled) }
 
-// counts are the metrics of hooks after a script, by their labels.
+// counts are the metrics of hooks after a script, by their labels (labelsOf).
 type counts struct {
 	success, failed, allowed, timed map[string]float64
 	oldFailed, oldAllowed           float64
 }
 
 // miscounted lists what does not add up in the metrics of hooks, whatever the script was: a run is
-// exactly one of success, error and allowed error, it is timed, and the old names are sums.
+// exactly one of success, error and allowed error, it is timed, and the old names are sums. runs
+// are what the witness has seen, independently of what the operator counts.
 func miscounted(m *metrics.Metrics, trace string, runs []hookRun) (list []string) {
 	c, err := countsOf(m)
 	if err != nil {
@@ -48,7 +49,8 @@ func miscounted(m *metrics.Metrics, trace string, runs []hookRun) (list []string
 		}
 		total[hookIn(labels)] += c.timed[labels]
 	}
-	// Series of a module go when it is disabled, the old names stay; and a crash or a stop may cut a run behind its hook.
+	// The series of a module are deleted when it is disabled, those of the old names are not; and a
+	// crash or a stop may cut a run after its hook has ended and before it is counted.
 	if losesSeries(trace) {
 		return list
 	}
@@ -66,7 +68,8 @@ func miscounted(m *metrics.Metrics, trace string, runs []hookRun) (list []string
 	return append(list, uncounted(total, runs)...)
 }
 
-// losesSeries reports whether a module was disabled or removed, or an actor ended over its work.
+// losesSeries reports whether a module was disabled or removed, or the operator ended, by the
+// trace: it has the reloads with their deletes, and the headings of steps.
 func losesSeries(trace string) bool {
 	for _, mark := range []string{"removed=[", "module is deleted", "> crash", "> kill", "> remove", "> rename", "> stop"} {
 		if strings.Contains(trace, mark) {
@@ -76,7 +79,8 @@ func losesSeries(trace string) bool {
 	return strings.Count(trace, "delete=[") > strings.Count(trace, "delete=[]")
 }
 
-// failures are the runs of which the hook failed, or its result was refused, as far as that is known.
+// failures are the runs of which the hook failed, or its result was refused, as far as that is
+// known: at least so many must be counted.
 func failures(runs []hookRun, trace string) (n float64) {
 	for _, r := range runs {
 		if !r.ok && !r.cut() {
@@ -91,7 +95,8 @@ func failures(runs []hookRun, trace string) (n float64) {
 	return n
 }
 
-// uncounted compares with the runs that there were. One that was cut, or a part of a task that was, need not be counted.
+// uncounted compares with the runs that there were. One that was cut, or a part of a task that was,
+// may be counted or not.
 func uncounted(total map[string]float64, runs []hookRun) (list []string) {
 	all, whole := map[string]float64{}, map[string]float64{}
 	for _, r := range runs {
@@ -118,6 +123,8 @@ func (c counts) ended() map[string]float64 {
 	return all
 }
 
+// countsOf reads the metrics as a scrape does, so that what is shown is checked and not what is
+// counted.
 func countsOf(m *metrics.Metrics) (c counts, _ error) {
 	c = counts{success: map[string]float64{}, failed: map[string]float64{}, allowed: map[string]float64{}, timed: map[string]float64{}}
 	families, err := m.Registry.Gather()
@@ -135,12 +142,14 @@ func countsOf(m *metrics.Metrics) (c counts, _ error) {
 			continue
 		}
 		for _, series := range f.GetMetric() {
+			// A series is either; the other one is 0.
 			into[labelsOf(series)] = series.GetCounter().GetValue() + float64(series.GetHistogram().GetSampleCount())
 		}
 	}
 	return c, err
 }
 
+// labelsOf are the labels of a series, sorted: NAME=VALUE, separated by spaces.
 func labelsOf(series *dto.Metric) string {
 	var all []string
 	for _, l := range series.GetLabel() {

@@ -18,7 +18,7 @@ type crds struct {
 	refused map[string]bool // modules with a file that is wrong
 }
 
-// EnsureSubcharts implements work.CRDs.
+// CheckCRDs implements work.CRDs.
 func (c *crds) CheckCRDs(helm.Module) error { return nil }
 
 // EnsureSubcharts implements work.CRDs.
@@ -61,6 +61,7 @@ func stepAcceptCRDs(p *player, module string) error {
 	return nil
 }
 
+// bringCRDs has modules bring CRDs, if the operator is started after it.
 func (p *player) bringCRDs() *crds {
 	if p.crds == nil {
 		p.crds = &crds{trace: p.Trace, refused: map[string]bool{}}

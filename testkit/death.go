@@ -7,27 +7,29 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// An operator dies by the step kill, or by the crash of one of its actors. As after kill -9, none of its
-// actors handles another message, none of its hooks, writes and Helm actions does more, and nothing of it
-// is in the trace any more. What is left of its goroutines ends at the same instant.
-
-// death is what the player knows of it.
+// death is the state of an operator that dies: by the step kill, or by the crash of one of its
+// actors. As after kill -9, none of its actors handles another message (forget), none of its hooks,
+// writes and Helm actions does more (Faults.Dead), and nothing of it is in the trace any more
+// (Trace.Muted). But its goroutines are in the process of the test, so they must be ended in good
+// order, at the same instant (bury), before the next operator can start (rise).
 type death struct {
-	stopping bool // a stop had begun before
-	burying  bool
+	stopping bool // a stop had begun before; it does what bury would
+	burying  bool // bury settles, which calls bury again
 	died     bool // and was not started again since
 	risen    bool // it was, to lead
 }
 
-// forget keeps an actor of a dead operator from handling a message; what the library says about
-// the end of actors it must hear.
+// forget keeps an actor of a dead operator from handling a message, by a panic, which the
+// supervisor takes for another crash. Messages of the library, which are pointers, must arrive:
+// they end actors.
 func (p *player) forget(message any) {
 	if p.Faults.Died() && reflect.TypeOf(message).Kind() != reflect.Pointer {
 		panic("dead")
 	}
 }
 
-// die may be called in the goroutine of an actor.
+// die marks the operator as dead. It may be called in the goroutine of an actor, also of one of
+// several that crash; the rest is done by the player when it settles.
 func (p *player) die() {
 	if p.Operator != nil && !p.Faults.Dead.Swap(true) {
 		p.Trace.Muted.Store(true)
@@ -42,7 +44,7 @@ func (p *player) bury() {
 	p.death.burying = true
 	p.End()
 	p.Operator.Send("", &actor.PoisonPill{})
-	if p.death.stopping { // whoever waits for that does the rest
+	if p.death.stopping { // player.stop waits for the end, and calls rise
 		return
 	}
 	if err := p.Await(func() error { return p.Operator.Stop(context.Background()) }); err != nil {

@@ -21,8 +21,8 @@ type disk struct {
 	dir      string
 	original map[string]*diskFile // all files of the archive, by name
 
-	mu      sync.Mutex
-	now     map[string]*diskFile // what lies there, by name
+	mu      sync.Mutex           // hooks read now, in their runs
+	now     map[string]*diskFile // what is there, by name
 	changed map[string]bool      // by steps: two parts of a path, such as modules/010-dns
 }
 
@@ -33,11 +33,13 @@ type diskFile struct {
 	parse func() (*script, error)
 }
 
+// newDiskFile parses a scripted hook when it is first used: most plays use few of them.
 func newDiskFile(name string, data []byte) *diskFile {
 	return &diskFile{data, sync.OnceValues(func() (*script, error) { return parseScript(name, data) })}
 }
 
-// diskNotices are those who are notified of changes of the disk, as a watch of it does.
+// diskNotices are the functions that are notified of changes of the disk, as by a watch of it.
+// Those of operators that have ended stay, and do nothing.
 type diskNotices []func()
 
 // subscribe is the Disk of actors.World.
@@ -71,7 +73,8 @@ func unitOf(name string) string {
 	return strings.Join(parts[:min(2, len(parts))], "/")
 }
 
-// reset makes the directory what the archive says.
+// reset makes the directory what the archive says, before a play. At first that is everything,
+// later the units that steps of the last play have changed.
 func (d *disk) reset() error {
 	for _, root := range []string{"modules", "global-hooks"} {
 		if err := os.MkdirAll(filepath.Join(d.dir, root), 0o755); err != nil {
@@ -115,8 +118,9 @@ func (d *disk) rename(from, to string) error {
 	return os.Rename(filepath.Join(d.dir, filepath.FromSlash(from)), filepath.Join(d.dir, filepath.FromSlash(to)))
 }
 
-// restore writes the files of the archive at and below a path. They are older than the virtual time, in which the year 2000 has just
-// begun: the operator reads files again and again that have just changed, or that are of the future.
+// restore writes the files of the archive at and below a path. They are older than the virtual
+// time, in which the year 2000 has just begun: the operator reads files again and again that have
+// just changed, or that are of the future.
 func (d *disk) restore(path string) error {
 	for name, f := range d.original {
 		onDisk := strings.HasPrefix(name, "modules/") || strings.HasPrefix(name, "global-hooks/")

@@ -1,6 +1,7 @@
 // Package testkit plays the life of an operator on virtual time: the real actors, real
 // or scripted hooks, and in memory what is expensive or slow, which is the API server
-// and Helm. A lifecycle of hours takes milliseconds, and its trace is the same each time.
+// and Helm. A lifecycle of hours takes milliseconds, and its trace is the same each time:
+// the player runs one goroutine at a time (scheduler.go), in an order that a seed decides.
 //
 // A lifecycle script is a txtar archive. Its comment says in a sentence what it proves,
 // its files are the modules and hooks, "script" are the steps and "trace" is what must
@@ -20,7 +21,7 @@
 //	start                         start the operator and wait until nothing happens
 //	standby                       start it while another replica leads
 //	lead                          it takes over
-//	stop                          stop it; what lies on disk and in the cluster stays
+//	stop                          stop it; what is on disk and in the cluster stays
 //	advance 5s                    let time pass
 //	calm 1s                       let it pass until all queues are empty, at most so long
 //	configmap FILE                replace the ConfigMap: a YAML map of key to text
@@ -37,8 +38,8 @@
 //	objects KIND NS/NAME N        create N of them: NAME-1, NAME-2 …
 //	delete KIND NAMESPACE/NAME    delete one
 //	go-back WATCH                 a watch sees that the cluster has gone back to an earlier state
-//	hold-news                     the news of watches are late from now on; lists are not
-//	deliver-news                  they come
+//	hold-news                     events of watches are held back from now on; lists are not
+//	deliver-news                  the held events are delivered
 //	forbid KIND [NAMESPACE]       the operator may not read it any more
 //	permit KIND [NAMESPACE]       it may again
 //	no-kind KIND                  a kind that does not exist
@@ -61,7 +62,7 @@
 //	accept-crds MODULE            they are right again
 //	slow-crds DURATION            so long CRDs take from now on; before start: modules bring some
 //	chance RELEASE                its chart renders another text each time; ConfigMap default/RELEASE-a has it
-//	pace RELEASE DURATION         its next upgrade comes of nothing but chance and must wait so long
+//	pace RELEASE DURATION         its next upgrade has no cause but chance and must wait so long
 //	settle RELEASE                its chart renders the same text each time from now on
 //	deploys RELEASE               its ConfigMap default/RELEASE-a is in the cluster, with the size in its values
 //	health OBJECT STATE MESSAGE   how an object of a release is from now on, in a word of kstatus: Failed
@@ -74,7 +75,7 @@
 //	module-slow DURATION          each write of a status takes so long from now on
 //	module-delete NAME            delete an object
 //	module-writes                 how many writes of objects there were since the last time
-//	vanish OBJECT...              delete objects of releases; a release r has r-a and r-b
+//	vanish OBJECT...              delete objects of releases; release r has the objects r-a and r-b
 //	brings RELEASE KIND           its chart has the definition of a kind
 //	uses RELEASE KIND             its chart has an object of a kind
 //	delete-kind KIND              delete the definition, and with it the objects of the kind
@@ -84,7 +85,7 @@
 //	allow-purge                   hold no purge back (before start)
 //	last-valid                    keep the last valid ConfigMap and start with it (before start)
 //	isolate                       park modules that fail (before start)
-//	width N                       modules of one order that run side by side (before start)
+//	width N                       modules of one order that run in parallel (before start)
 //	snapshot-limit BYTES          what the snapshot of a binding may take (before start)
 //	why MODULE                    print what led to the last run of a module, or why it is off
 //	plan [FILE]                   print what the operator would do, with another ConfigMap
@@ -100,7 +101,7 @@
 //	restore PATH                  write all files of the archive below a path again
 //	notice-disk                   the watch of the disk notices what was written, removed, renamed or restored
 //	seed N                        draw the order of messages from a seed
-//	unordered                     sort the trace within an instant: queues work side by side
+//	unordered                     sort the trace within an instant: queues run in parallel
 //	jitter N                      let everything last some milliseconds, drawn from a seed
 //	kill                          end the operator at once, as kill -9 does
 //	crash ACTOR over MESSAGE      the same, when an actor (module/dns, root, or * for any) is about to

@@ -12,8 +12,9 @@ import (
 	"addon-operator/values"
 )
 
-// Drift implements plan.Helm: of the objects that others changed, the field data.x
-// is another.
+// Drift implements plan.Helm: of the objects that others changed, the field data.x differs. It
+// reports false when the values are not the deployed ones: then the next run is an upgrade, and no
+// drift can be told from it.
 func (r *Releases) Drift(_ context.Context, m helm.Module) ([]dryrun.Change, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -32,7 +33,8 @@ func (r *Releases) Drift(_ context.Context, m helm.Module) ([]dryrun.Change, boo
 	return changes, true, nil
 }
 
-// correct puts drifted objects back; stubborn ones are changed again at once.
+// correct reverts drifted objects in a new revision; stubborn ones are changed again at once. It
+// reports false when the run has none to correct. The caller holds the lock.
 func (r *Releases) correct(m helm.Module, old deployed) (helm.Outcome, bool) {
 	if len(m.Drifted) == 0 {
 		return helm.Outcome{}, false

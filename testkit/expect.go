@@ -14,7 +14,8 @@ import (
 	"addon-operator/values"
 )
 
-// Violations lists what does not hold after the script was played.
+// Violations lists what does not hold after the script was played: at each look, and at the end.
+// Only the end is compared with the history of the whole play.
 func (r *Random) Violations(p *Played) []string {
 	list := slices.Clone(p.Problems)
 	last := len(r.worlds) - 1
@@ -27,7 +28,8 @@ func (r *Random) Violations(p *Played) []string {
 	return append(list, r.worlds[last].historical(p)...)
 }
 
-// violations lists what is not as it must be when all is at rest.
+// violations lists what is not as it must be when nothing happens any more. The model is computed
+// from the files, the ConfigMap and the objects alone, whatever happened before.
 func (w world) violations(p *Played) (list []string) {
 	expect := func(what, want, got string) {
 		if want != got {
@@ -100,7 +102,10 @@ func (w world) enabled() []string {
 	return list
 }
 
-// releases are the values that must be deployed, where those are given that are.
+// releases are the values that must be deployed, as JSON by release: the sections global and that
+// of the module, with what hooks write in testdata/random.txtar. deployed is used only for the list
+// of f, which the model does not know: it depends on how many events there were (troubles checks
+// it).
 func (w world) releases(enabled []string, deployed map[string]string) map[string]string {
 	global := values.Merge(map[string]any{"zone": "a"}, w.section("global"), map[string]any{"nodes": int64(len(w.nodes)), "late": int64(1)})
 	out := map[string]string{}
@@ -140,6 +145,7 @@ func sectionOf(release, key string) map[string]any {
 	return section
 }
 
+// section is a section of the ConfigMap as a person wrote it; an empty one if there is none.
 func (w world) section(key string) any {
 	tree, err := values.ParseYAML([]byte(w.configMap[key]))
 	if err != nil || tree == nil {
@@ -191,7 +197,8 @@ func doubles(p *Played) (list []string) {
 }
 
 // acceptedInvalid checks that no run of d meets values that are not valid: the ConfigMap with
-// them must have been refused, once the global hook had enabled d.
+// them must have been refused, once the global hook had enabled d. Before that they are accepted,
+// because nothing is known of a section whose module is disabled; then nothing is checked.
 func acceptedInvalid(p *Played) []string {
 	enabled := false
 	for _, e := range p.events {
@@ -235,6 +242,8 @@ func startUps(p *Played, module string, enabled bool) (list []string) {
 	return list
 }
 
+// startUpsExplained is how often the onStartup hook may have run at most. It is generous: any
+// switch of any module counts, because it begins a reload, which may cancel a run.
 func startUpsExplained(p *Played, module string) int {
 	n := strings.Count(p.Trace, "will retry module="+module+" task=RunModule") + strings.Count(p.Trace, "directory of the module is gone")
 	for _, e := range p.events {
@@ -252,7 +261,9 @@ func startUpsExplained(p *Played, module string) int {
 // process has ended; or it was a purge, which runs no hooks, and the directory is back.
 func forgets(e event) bool { return e.what == "stop" || e.what == "directory" }
 
-// deletes checks that afterDeleteHelm of a module ran after its last uninstall.
+// deletes checks that afterDeleteHelm of a module ran after its last uninstall, unless the module
+// was enabled again, or what was in progress is forgotten. A module whose hook never ran may have
+// none.
 func deletes(events []event, module string) []string {
 	uninstalled, after := -1, -1
 	has := false

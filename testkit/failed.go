@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,19 +11,19 @@ import (
 	"addon-operator/values"
 )
 
-// A run of a hook that fails, or whose result is refused, changes nothing. So that it would show if
-// it did, each writes what nothing else has: a value, a config value, an object, and a flag in global hooks.
-
-// markOfFailed is the key of the values that failed runs write, and failedObject the object.
+// markOfFailed is the key of the values that failed runs write, and failedObject the object. A run
+// of a hook that fails, or whose result is refused, must change nothing. So that it would show if
+// it did, each writes what nothing else writes: a value, a config value, an object, and a flag in
+// global hooks. The witness and the models look for these.
 const (
 	markOfFailed = "ofFailedRun"
 	failedObject = "of-failed-run"
 )
 
-// wrongRuns are runs that ask for an operation that cannot be right.
+// wrongRuns are the next runs of a hook that write an operation that cannot be right.
 type wrongRuns struct {
-	n         int
-	operation string
+	n         int    // how many are left
+	operation string // a key of wrongOperations
 }
 
 // wrongOperations are, by word, object patches that are refused before the result is committed.
@@ -34,9 +35,10 @@ func wrongOperations() map[string]string {
 	}
 }
 
-// marked adds to a result what must never be visible.
+// marked adds to a result what must never be visible, and operations. It leaves the lists of the
+// result alone, which a script shares with its later runs.
 func marked(run hooks.Run, result hooks.Result, operations ...string) hooks.Result {
-	key, flag := values.GlobalKey, ""
+	key, flag := values.GlobalKey, "" // the section of the hook's owner: the one that is not global
 	all, _ := run.Values.(map[string]any)
 	for section := range all {
 		if section != values.GlobalKey {
@@ -50,14 +52,15 @@ func marked(run hooks.Run, result hooks.Result, operations ...string) hooks.Resu
 	// These are patches; there is no error.
 	changes, _, _ := values.ParsePatch([]byte("[" + mark + flag + "]"))
 	config, _, _ := values.ParsePatch([]byte("[" + mark + "]"))
-	result.ValuesPatch = append(result.ValuesPatch[:len(result.ValuesPatch):len(result.ValuesPatch)], changes...)
-	result.ConfigPatch = append(result.ConfigPatch[:len(result.ConfigPatch):len(result.ConfigPatch)], config...)
+	result.ValuesPatch = slices.Concat(result.ValuesPatch, changes)
+	result.ConfigPatch = slices.Concat(result.ConfigPatch, config)
 	object := `{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "` + scenario.Namespace + `", "name": "` + failedObject + `"}, "data": {"x": "y"}}}`
-	result.ObjectPatches = append(result.ObjectPatches[:len(result.ObjectPatches):len(result.ObjectPatches)], strings.Join(append([]string{object}, operations...), "\n")...)
+	result.ObjectPatches = append(slices.Clip(result.ObjectPatches), strings.Join(append([]string{object}, operations...), "\n")...)
 	return result
 }
 
-// spoil adds a wrong operation to the result, if that was asked for.
+// spoil adds a wrong operation to the result, if the step refuse wants it. The result is marked,
+// because the operator must refuse it as a whole.
 func (h *Hooks) spoil(run hooks.Run, result hooks.Result) hooks.Result {
 	h.mu.Lock()
 	defer h.mu.Unlock()

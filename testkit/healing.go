@@ -13,22 +13,27 @@ import (
 	"addon-operator/kube"
 )
 
-// Here every release has two objects, ConfigMaps that have its name and end in -a and -b.
-
-// watched are the objects of releases, as the operator watches them. The lock of the releases guards them, too.
+// watched are the objects of releases, as the operator watches them. The lock of the releases
+// guards them, too. Every release has two objects, ConfigMaps in the namespace default that have
+// its name and end in -a and -b; most of them exist only here, not in the cluster. An object of a
+// deployed release is there unless it is in absent.
 type watched struct {
 	releases *Releases
 	absent   map[helm.Object]bool
-	// unhealthy is how objects are that are not current (health.go).
+	// unhealthy has the objects that are not current (health.go), reported what the operator has
+	// received of each: a watch reports changes only.
 	unhealthy, reported map[helm.Object]helm.Health
-	news                helm.News
+	news                helm.News // of the running operator; empty while none watches
 }
 
+// objectNamed is the object of a release by its name, as steps write it. Its GVK has no version, as
+// helm.News names objects.
 func objectNamed(name string) helm.Object {
 	return helm.Object{GVK: schema.GroupVersionKind{Kind: "ConfigMap"}, Namespace: "default", Name: name}
 }
 
-// heal applies what is absent, or what the operator says is.
+// heal creates what is absent, or what the operator says is, in a new revision. It reports false
+// when there is nothing to heal.
 func (r *Releases) heal(m helm.Module, old deployed) (helm.Outcome, bool) {
 	var healed []helm.Object
 	for _, o := range r.kinds.objectsOf(m.Name) {
@@ -55,7 +60,8 @@ func namesOf(objects []helm.Object) string {
 	return strings.Join(names, " ")
 }
 
-// Watch implements actors.ReleaseWatch.
+// Watch implements actors.ReleaseWatch. A new operator knows no health, so each is reported to it
+// again.
 func (w *watched) Watch(ctx context.Context, news helm.News) (assess func([]helm.Object)) {
 	w.releases.mu.Lock()
 	w.news = news
@@ -90,7 +96,8 @@ func (w *watched) WatchedKinds() []kube.WatchedKind {
 	return []kube.WatchedKind{{Resource: "configmaps", Objects: 2*len(w.releases.deployed) - len(w.absent)}}
 }
 
-// vanish deletes objects of releases; back says that another client creates them again at once.
+// vanish deletes objects of releases; back says that another client creates them again at once, so
+// that the operator is notified of a deletion and then finds the object.
 func (w *watched) vanish(back bool, names ...string) {
 	w.releases.mu.Lock()
 	news := w.news
@@ -108,7 +115,8 @@ func (w *watched) vanish(back bool, names ...string) {
 	}
 }
 
-// tamper changes the records of a release, as the helm command line does.
+// tamper changes the records of a release, as the helm command line does. The next run upgrades it,
+// because no values have the checksum "".
 func (r *Releases) tamper(name string) {
 	r.mu.Lock()
 	old := r.deployed[name]

@@ -9,7 +9,9 @@ import (
 	"addon-operator/messages/view"
 )
 
-// report reports how objects of releases are doing, as the watches do: current, unless the script says otherwise.
+// report reports the health of objects of releases, as the watches do: current, unless the script
+// says otherwise, and only what has changed since the last report. It must not be called with the
+// lock held.
 func (w *watched) report(objects ...helm.Object) {
 	for _, o := range objects {
 		w.releases.mu.Lock()
@@ -24,7 +26,8 @@ func (w *watched) report(objects ...helm.Object) {
 	}
 }
 
-// stepHealth: from now on an object of a release is in a state, in the words of kstatus, with a message.
+// stepHealth: from now on an object of a release is in a state, in the words of kstatus, with a
+// message.
 func stepHealth(p *player, rest string) error {
 	name, said, _ := strings.Cut(rest, " ")
 	state, message, _ := strings.Cut(said, " ")

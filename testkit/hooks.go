@@ -14,22 +14,23 @@ import (
 	"addon-operator/values"
 )
 
-// Hooks runs hooks for a script: real executables through the real runner, scripted
-// ones itself, and it makes runs fail or last as the steps say.
+// Hooks runs hooks for a script: real executables through the real runner, scripted ones itself,
+// and it makes runs fail or last as the steps say. Its counts go on when the operator is started
+// again. Runs of several queues call it in parallel.
 type Hooks struct {
-	real  *hooks.Runner
+	real  *hooks.Runner // nil when all hooks are scripted
 	trace *scenario.Trace
 
-	mu    sync.Mutex
-	runs  map[string]int // of scripted hooks by name and binding
-	wrong map[string]wrongRuns
+	mu    sync.Mutex           // of runs, wrong and jitter
+	runs  map[string]int       // of scripted hooks by name and binding
+	wrong map[string]wrongRuns // by hook, see spoil
 
 	jitter  jitter
 	witness *witness
-	disk    *disk             // nil: files are read where they lie
+	disk    *disk             // nil: files are read from the file system each time
 	cluster *scenario.Cluster // nil: hooks write nothing themselves
-	sched   *scheduler        // nil: whoever wakes goes on
-	faults  *scenario.Faults
+	sched   *scheduler        // nil: each goroutine goes on when it wakes
+	faults  *scenario.Faults  // nil: none
 }
 
 // NewHooks makes a runner; processes may be nil when all hooks are scripted.
@@ -39,11 +40,12 @@ func NewHooks(processes *hooks.Runner, trace *scenario.Trace) *Hooks {
 	}
 }
 
-// begin waits as long as the hook is slow, and reports whether it must fail.
+// begin lets a hook take its time, and returns the error with which it fails, if it must. A run
+// that is cut meanwhile is killed, as a process would be; one of a dead operator does nothing more.
 func (h *Hooks) begin(ctx context.Context, name string) error {
 	d := h.faults.Lasts(scenario.FaultOfHook + name)
 	h.mu.Lock()
-	if !strings.HasSuffix(name, scenario.AskConfig) || d > 0 { // mostly that costs nothing
+	if !strings.HasSuffix(name, scenario.AskConfig) || d > 0 { // a question takes no time unless it is slow
 		d += h.jitter.next(name)
 	}
 	h.mu.Unlock()
@@ -63,8 +65,8 @@ func (h *Hooks) begin(ctx context.Context, name string) error {
 	return nil
 }
 
-// Faults that only scripts of testkit have: runs of hooks that panic, and actions of Helm that need an
-// API whose server does not answer.
+// Faults that only scripts of testkit have: runs of hooks that panic, and actions of Helm that need
+// an API whose server does not answer.
 const (
 	faultOfMistake = "panic "
 	faultOfAway    = "away "
@@ -77,7 +79,7 @@ func (h *Hooks) sleep(ctx context.Context, name string, d time.Duration) (slept 
 		slept = true
 	case <-ctx.Done():
 	}
-	h.sched.await("hook " + name) // others may end at the same time
+	h.sched.await("hook " + name) // other goroutines may wake at the same instant
 	return slept
 }
 
@@ -115,6 +117,8 @@ func (h *Hooks) Run(ctx context.Context, run hooks.Run) (result hooks.Result, er
 	return result, err
 }
 
+// run runs a hook. A run that fails returns results all the same, with marks in them: the operator
+// must not apply them.
 func (h *Hooks) run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 	if err := h.begin(ctx, run.Hook.Name); err != nil {
 		return marked(run, hooks.Result{}), err
@@ -137,6 +141,7 @@ func (h *Hooks) run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 // several.
 func (h *Hooks) play(run hooks.Run, s *script) (result hooks.Result, err error) {
 	var all scriptedRun
+	// Of several contexts of one binding, the last one shows the latest snapshots.
 	for i, c := range run.Contexts {
 		again := slices.ContainsFunc(run.Contexts[i+1:], func(later hooks.Context) bool { return later.Binding == c.Binding })
 		step, ok := s.Runs[c.Binding]
@@ -174,7 +179,7 @@ func (h *Hooks) kubectl(operations []any) error {
 	return h.cluster.Write(context.Background(), text)
 }
 
-// objectPatches is what a hook writes to KUBERNETES_PATCH_PATH.
+// objectPatches is what a hook writes to KUBERNETES_PATCH_PATH: JSON, a line for each operation.
 func objectPatches(operations []any) (all []byte, err error) {
 	for _, o := range operations {
 		text, err := values.JSON(o)
@@ -225,7 +230,8 @@ func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (answer hook
 	return answer, nil
 }
 
-// describe names contexts as a trace shows them.
+// describe names contexts as a trace shows them. What they contain is in it only as numbers, so
+// that a trace stays readable, and plays under different seeds can be compared by it.
 func describe(contexts []hooks.Context) []string {
 	parts := make([]string, 0, len(contexts))
 	for _, c := range contexts {
@@ -252,6 +258,8 @@ func describe(contexts []hooks.Context) []string {
 	return parts
 }
 
+// nameOf is what a context is about: the request of a webhook, the object of an event, or the
+// filter result, where the binding does not keep full objects.
 func nameOf(c hooks.Context) string {
 	if c.Resource != nil {
 		return c.Resource.Kind + " " + c.Resource.Namespace + "/" + c.Resource.Name

@@ -15,22 +15,23 @@ import (
 // hookTimeout is HELM_TIMEOUT in scripts.
 const hookTimeout = 5 * time.Minute
 
-// hookJob is the Job of a Helm hook. It goes on whatever happens to the operator.
+// hookJob is the Job of a Helm hook. It continues whatever happens to the operator, as a Job in a
+// cluster does: what the operator finds later depends on when it began.
 type hookJob struct {
-	checksum string // of what it is for
+	checksum string // of the manifest that it runs for, or the revision that is deleted
 	began    time.Time
 	jitter   time.Duration
 }
 
-// stepHookWaits: the Helm hook of a release, or with RELEASE-delete that of its delete, takes that long from now on, also
-// when it is being waited for.
+// stepHookWaits: the Helm hook of a release, or with RELEASE-delete that of its delete, takes that
+// long from now on, also when it is being waited for.
 func stepHookWaits(p *player, rest string) error {
 	name, text, _ := strings.Cut(rest, " ")
 	d, err := time.ParseDuration(text)
 	if err != nil {
 		return err
 	}
-	p.hookWaits, p.witness.oneByOne = true, false
+	p.hookWaits, p.witness.oneByOne = true, false // a module whose Helm hook waits is parked
 	p.releases.mu.Lock()
 	defer p.releases.mu.Unlock()
 	p.releases.hooks[name] = d
@@ -39,8 +40,10 @@ func stepHookWaits(p *player, rest string) error {
 	return nil
 }
 
-// awaitHook runs the Helm hook of a release: for another manifest a new one, for the same one that which is there. hook is
-// the name of the release, or RELEASE-delete.
+// awaitHook runs the Helm hook of a release, if a script has given it one: for another manifest a
+// new Job, for the same manifest the one that is there. hook is the name of the release, or
+// RELEASE-delete. It returns a [helm.Waiting] error when the wait has ended before the Job; the
+// operator retries later, and waits for the same Job.
 func (r *Releases) awaitHook(ctx context.Context, name, hook, checksum string, waits helm.HookWaits) error {
 	r.mu.Lock()
 	_, ok := r.hooks[hook]
@@ -91,7 +94,8 @@ func (r *Releases) awaitHook(ctx context.Context, name, hook, checksum string, w
 	return nil
 }
 
-// left is how long a hook still takes, and what is closed when that changes.
+// left is how long a hook still takes, and what is closed when that changes. The caller holds the
+// lock.
 func (r *Releases) left(hook string) (time.Duration, <-chan struct{}) {
 	d, ok := r.hooks[hook]
 	if job := r.jobs[hook]; ok && job != nil {
@@ -100,16 +104,18 @@ func (r *Releases) left(hook string) (time.Duration, <-chan struct{}) {
 	return 0, r.hooksChanged
 }
 
-// waits are the Helm hooks of a random script that take their time. It is a part of a third of the scripts.
+// waits are the Helm hooks of a random script that take their time. It is a part of a third of the
+// scripts.
 //
-// A Job that never ends holds up nothing for good: in the end it has ended, or its module is switched off.
+// A Job that never ends must not block other modules without end: in the end it has ended, or its
+// module is disabled, and then all must be as the model says.
 type waits struct {
 	*draw
 	begun bool
-	stuck string // the hooks of this module never end
+	stuck string // the hooks of this module never end; "": of none
 }
 
-// begin draws from another source, so that the other scripts are what they were before there were such hooks.
+// begin draws from a source of its own, for the same reason as order.begin.
 func (w *waits) begin(seed uint64) {
 	w.begun = rand.New(rand.NewPCG(seed, 2)).IntN(3) == 0
 }
@@ -130,7 +136,7 @@ func (w *waits) deletes() {
 	w.add("hook-waits %s-delete %s", oneOf(w.draw, withCharts()...), oneOf(w.draw, 0, 3*time.Second, 40*time.Second, 7*time.Minute))
 }
 
-// neverEnds lets the hooks of a module wait until it is switched off.
+// neverEnds lets the hooks of a module wait until it is disabled.
 func (w *waits) neverEnds() {
 	if w.stuck == "" && !w.steady {
 		w.stuck = oneOf(w.draw, withCharts()...)
@@ -138,7 +144,7 @@ func (w *waits) neverEnds() {
 	}
 }
 
-// end lets all hooks end, but those of the module that is switched off for them.
+// end lets all hooks end, except those of the module that is disabled for them.
 func (w *waits) end() {
 	if !w.begun {
 		return

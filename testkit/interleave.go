@@ -10,8 +10,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// ordered marks, in the comment of a script, what depends on the order of messages by
-// its nature: after it stands why. Then only the final state is compared.
+// ordered marks a script whose runs depend on the order of messages by their nature: its comment
+// has these words, and after them why. Then only the final state is compared.
 const ordered = "Runs depend on the order:"
 
 // How much is played, and from where on: a nightly run plays more, or others.
@@ -44,11 +44,13 @@ func Interleave(t *testing.T, pattern string, n uint64) {
 	}
 }
 
+// interleave compares each play with the one in the order of arrival, which the golden trace shows.
+// The first seed that differs ends the test.
 func interleave(t *testing.T, archive *txtar.Archive, seeds uint64) {
 	text := strings.Join(strings.Fields(string(archive.Comment)), " ")
 	sameRuns := !strings.Contains(text, ordered)
 	stage := NewStage(t, archive)
-	if stage.disk.hasPrograms() {
+	if stage.disk.hasPrograms() { // which take milliseconds of real time each
 		seeds = min(seeds, 3)
 	}
 	want := stage.Play(t, 0)

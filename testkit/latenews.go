@@ -3,38 +3,40 @@ package testkit
 import "sync"
 
 // lateNews delivers the events of watches, or keeps them while news are late: then the
-// cluster has changed and lists show it, but no watch was notified.
+// cluster has changed and lists show it, but no watch was notified. So is a real watch whose
+// connection is slow.
 type lateNews struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // never held while an event is delivered: its receiver may write to the cluster
 	holding bool
-	held    []func()
+	held    []func() // in the order of their changes
 }
 
-func (l *lateNews) tell(news func()) {
+// deliver is the Deliver of scenario.Cluster.
+func (l *lateNews) deliver(event func()) {
 	l.mu.Lock()
 	if l.holding {
-		l.held = append(l.held, news)
+		l.held = append(l.held, event)
 		l.mu.Unlock()
 		return
 	}
 	l.mu.Unlock()
-	news()
+	event()
 }
 
-// hold puts all news aside from now on.
+// hold keeps all events from now on.
 func (l *lateNews) hold() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.holding = true
 }
 
-// deliver notifies what was kept, in order, and holds nothing back any more.
-func (l *lateNews) deliver() {
+// release delivers what was kept, in order, and keeps nothing any more.
+func (l *lateNews) release() {
 	l.mu.Lock()
 	held := l.held
 	l.holding, l.held = false, nil
 	l.mu.Unlock()
-	for _, news := range held {
-		news()
+	for _, event := range held {
+		event()
 	}
 }

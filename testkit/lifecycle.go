@@ -21,7 +21,8 @@ var update = flag.Bool("update", false, "rewrite the golden traces of lifecycle 
 
 // Lifecycle plays every script that matches the pattern and compares its trace with the
 // one in the archive. It returns the changes of phases that actors have made in all scripts, as
-// "module: ready to running", or nil if not all scripts were played.
+// "module: ready to running", or nil if not all scripts were played (go test -run of one): then the
+// caller cannot say which changes never happen.
 func Lifecycle(t *testing.T, pattern string) (transitions map[string]bool) {
 	paths, err := filepath.Glob(pattern)
 	if err != nil || len(paths) == 0 {
@@ -41,6 +42,9 @@ func Lifecycle(t *testing.T, pattern string) (transitions map[string]bool) {
 	return transitions
 }
 
+// lifecycle plays one script, and writes its trace into the file with -update. Problems fail the
+// test in both cases, also traps that were not used: -update accepts other behaviour, but none that
+// is wrong in any script.
 func lifecycle(t *testing.T, path string) (transitions map[string]bool) {
 	archive, err := txtar.ParseFile(path)
 	if err != nil {
@@ -54,7 +58,7 @@ func lifecycle(t *testing.T, path string) (transitions map[string]bool) {
 		t.Error(problem)
 	}
 	got := played.Trace
-	want := -1
+	want := -1 // the index of the trace in the archive
 	for i, f := range archive.Files {
 		if f.Name == "trace" {
 			want = i

@@ -22,18 +22,22 @@ import (
 	"addon-operator/supervisor"
 )
 
-// Live is an operator on virtual time whose charts are real: package helm renders them, and writes releases into the API
-// server in memory. Its files are written by the test, as a person or a delivery does, below Dir in modules/ and global-hooks/.
-// Hooks are scripted, and read from disk each time.
+// Live is an operator on virtual time whose charts are real: package helm renders them, and writes
+// releases into the API server in memory. The test writes its files, as a person or a delivery
+// does, below Dir in modules/ and global-hooks/. Hooks are scripted, and read from disk each time.
+// The methods are for the goroutine of the test, and drive the operator: nothing happens between
+// them.
 type Live struct {
 	Dir string
 
 	p        *player
 	releases *helm.Client
-	runs     supervisor.Shared[[]string]
+	runs     supervisor.Shared[[]string] // that Runs has not returned yet
 }
 
-// PlayLive plays with such an operator; it stops at the end. What must not be in any script fails the test.
+// PlayLive calls play with such an operator, in a bubble of testing/synctest; it stops at the end.
+// What must not be in any script fails the test. Purges are allowed, and modules that fail are
+// parked.
 func PlayLive(t *testing.T, seed uint64, play func(t *testing.T, l *Live)) {
 	t.Helper()
 	s := NewStage(t, &txtar.Archive{})
@@ -89,7 +93,8 @@ func (h liveHooks) Run(ctx context.Context, run hooks.Run) (hooks.Result, error)
 
 var _ work.HookRunner = liveHooks{}
 
-// Start starts the operator and waits until nothing happens any more.
+// Start starts the operator and waits until nothing happens any more. The error may be why it
+// refuses.
 func (l *Live) Start() error {
 	err := l.p.start()
 	l.p.settle()
@@ -99,7 +104,8 @@ func (l *Live) Start() error {
 	return err
 }
 
-// NoticeDisk is what the watch of the disk does after the files have changed. Nothing happens any more when it returns.
+// NoticeDisk is what the watch of the disk does after the files have changed. Nothing happens any
+// more when it returns.
 func (l *Live) NoticeDisk() {
 	l.p.notices.changed()
 	l.p.settle()
@@ -108,7 +114,8 @@ func (l *Live) NoticeDisk() {
 // Advance lets time pass.
 func (l *Live) Advance(d time.Duration) error { return l.p.Advance(l.p.t.Context(), d) }
 
-// Step does a step of a script, such as "configmap-set a {size: 1}".
+// Step does a step of a script, such as "configmap-set a {size: 1}". Steps of releases in memory
+// have no effect here.
 func (l *Live) Step(text string) error {
 	verb, rest, _ := strings.Cut(text, " ")
 	do := l.p.steps[verb]
@@ -124,10 +131,10 @@ func (l *Live) Runs() (runs []string) {
 	return runs
 }
 
-// Converge is what the operator says of itself.
+// Converge is the status of converge.
 func (l *Live) Converge() view.ConvergeStatus { return l.p.Operator.Converge() }
 
-// Module is what a module says of itself; nil for one that is unknown.
+// Module is the status of a module; nil for one that is unknown.
 func (l *Live) Module(name string) (found *view.ModuleStatus) {
 	l.p.Visit(func(n *supervisor.Node) {
 		if status, ok := n.Status.(view.ModuleStatus); ok && filepath.Base(n.Path) == name {
@@ -170,7 +177,7 @@ func (l *Live) Releases() (names []string, err error) {
 	return names, err
 }
 
-// NotInForce is what pages and lists show of files that have changed since.
+// NotInForce is what pages and lists show of files that have changed since they were loaded.
 func (l *Live) NotInForce() map[string]string { return l.p.Operator.NotInForce() }
 
 // Trace is what has happened, and the log.

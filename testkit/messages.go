@@ -10,7 +10,8 @@ import (
 	"addon-operator/actors/scenario"
 )
 
-// messageCount counts and traces the messages between actors during one step.
+// messageCount counts and traces the messages between actors during one step. Only turns and the
+// goroutine of the play touch it, of which one runs at a time.
 type messageCount struct {
 	trace *scenario.Trace
 	on    bool
@@ -23,8 +24,9 @@ func stepMessages(p *player, _ string) error {
 	return nil
 }
 
-// count traces a message, unless the library has sent it. A question counts its answer, too, and
-// is numbered by it.
+// count traces a message, unless the library has sent it: all of ours are values, those of the
+// library pointers. A question counts its answer, too, which no actor receives; its line has the
+// number of the question.
 func (c *messageCount) count(receiver *actor.PID, message any, asked bool) {
 	t := reflect.TypeOf(message)
 	if !c.on || strings.HasSuffix(t.PkgPath(), "/actor") || t.Kind() == reflect.Pointer {

@@ -19,19 +19,22 @@ import (
 	"addon-operator/kube"
 )
 
-// moduleObjects are the objects of kind Module of a script. They outlive the operator.
+// moduleObjects are the objects of kind Module of a script. They outlive the operator. The lock is
+// held while notify is called, so that news arrive in the order of the writes; notify only sends a
+// message.
 type moduleObjects struct {
 	trace *scenario.Trace
 
 	mu      sync.Mutex
-	objects map[string]kube.ModuleObject
-	version int
-	writes  map[string]int // by module
-	refused error          // of all requests
-	notify  func(kube.ModuleNews)
-	quiet   bool          // writes are counted, and not traced
-	slow    time.Duration // of each write
-	// crossed is what people do just before the next write of an object, so that its answer shows it before the watch does.
+	objects map[string]kube.ModuleObject // by name, which is that of the module
+	version int                          // the latest resourceVersion; all objects share the count
+	writes  map[string]int               // by module, since the last step module-writes
+	refused error                        // of all requests; NotFound: the kind does not exist
+	notify  func(kube.ModuleNews)        // of the latest operator; nil before the first
+	quiet   bool                         // writes are counted, and not traced
+	slow    time.Duration                // how long each write takes
+	// crossed is what people do just before the next write of an object, so that its answer shows
+	// it before the watch does.
 	crossed map[string]func()
 }
 
@@ -63,6 +66,8 @@ func (m *moduleObjects) Watch(_ context.Context, notify func(kube.ModuleNews)) {
 	m.began()
 }
 
+// began is the first news of a watch, or of one that begins again: why there are no objects, or
+// all.
 func (m *moduleObjects) began() {
 	if m.refused != nil {
 		m.notify(kube.ModuleNews{Absent: m.refused})
@@ -110,7 +115,8 @@ func (m *moduleObjects) Apply(_ context.Context, name string, status kube.Module
 	return m.store(object), nil
 }
 
-// shown is what a script shows of a status.
+// shown is what a trace shows of a status: the phase, the conditions that hold, and of Ready also
+// why it does not.
 func shown(s kube.ModuleStatus) string {
 	var text strings.Builder
 	text.WriteString(s.Phase)
@@ -128,7 +134,8 @@ func shown(s kube.ModuleStatus) string {
 	return text.String()
 }
 
-// Delete implements actors.ModuleObjects.
+// Delete implements actors.ModuleObjects. As the API server with a precondition, it refuses to
+// delete an object that has changed since it was read.
 func (m *moduleObjects) Delete(_ context.Context, read kube.ModuleObject) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -156,6 +163,8 @@ func (m *moduleObjects) note(name, what string) {
 	}
 }
 
+// store writes an object with a new version, and notifies the operator. The caller holds the lock,
+// here and in remove and change.
 func (m *moduleObjects) store(object kube.ModuleObject) kube.ModuleObject {
 	m.version++
 	object.Version = strconv.Itoa(m.version)
@@ -245,7 +254,8 @@ func (m *moduleObjects) refuse(err error) error {
 	return nil
 }
 
-// onModuleObject changes an object; one that does not exist is a person's.
+// onModuleObject changes an object. One that does not exist is created, and belongs to a person: it
+// is not marked as the operator's.
 func onModuleObject(change func(o *kube.ModuleObject, text string)) step {
 	return func(p *player, rest string) error {
 		name, text, _ := strings.Cut(rest, " ")

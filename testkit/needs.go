@@ -12,19 +12,20 @@ import (
 	"addon-operator/helm"
 )
 
-// Some releases bring what the objects of others need: the definition of a kind, a namespace, the service of a webhook. Without it
-// these objects cannot be, and Helm says so. A word names it: Rule is a kind, namespace:team a namespace, service:guard a
-// service, whose webhook is there as long as its release.
-
-// kindsOf are what the charts of modules bring and use, as words by module; guarded by the lock of the releases.
+// kindsOf are what the charts of modules bring and use, by module; guarded by the lock of the
+// releases. Some releases bring what the objects of others need: the definition of a kind, a
+// namespace, the service of a webhook. Without it, these objects cannot exist, and Helm fails. A
+// word names it: Rule is a kind, namespace:team a namespace, service:guard a service, whose webhook
+// exists as long as its release.
 type kindsOf struct {
 	releases     *Releases
 	brings, uses map[string][]string
 }
 
+// groupOfKinds is the API group of the kinds that releases bring.
 const groupOfKinds = "example.io"
 
-// brought is what a release has that brings it.
+// brought is the object of a release that brings what a word names.
 func brought(word string) helm.Object {
 	switch sort, name, _ := strings.Cut(word, ":"); {
 	case name == "":
@@ -36,7 +37,8 @@ func brought(word string) helm.Object {
 	}
 }
 
-// using is what a release has that cannot be without it; a webhook only refuses writes.
+// using is the object of a release that cannot exist without what a word names. There is none for a
+// service: its webhook only refuses writes, and what was written stays.
 func using(release, word string) (o helm.Object, ok bool) {
 	switch sort, name, _ := strings.Cut(word, ":"); {
 	case name == "":
@@ -71,7 +73,8 @@ func (r *Releases) Objects(_ context.Context, m helm.Module) ([]helm.Object, err
 	return r.kinds.objectsOf(m.Name), nil
 }
 
-// unknownKind is the error of a release that lacks what it uses, in the words of the API server; nil for all others.
+// unknownKind is the error of a release that lacks what it uses, in the words of the API server;
+// nil for all others.
 func (k *kindsOf) unknownKind(release string) error {
 	for _, word := range k.uses[release] {
 		if k.has(word) {
@@ -89,7 +92,8 @@ func (k *kindsOf) unknownKind(release string) error {
 	return nil
 }
 
-// has reports whether what a word names is there. A webhook whose release is not there refuses nothing.
+// has reports whether what a word names is there. A webhook whose release is not there refuses
+// nothing.
 func (k *kindsOf) has(word string) bool {
 	for name, all := range k.brings {
 		if _, exists := k.releases.deployed[name]; exists && slices.Contains(all, word) {
@@ -99,9 +103,10 @@ func (k *kindsOf) has(word string) bool {
 	return strings.HasPrefix(word, "service:")
 }
 
-// lose returns what happens to the objects that cannot be without what goes: they go before it. It returns the
-// news of it, for when the lock is free.
-func (k *kindsOf) lose(word string) (tell func()) {
+// lose deletes what a word names, and before it the objects of all releases that cannot exist
+// without it, as the garbage collection of the API server does. It returns the notification of the
+// operator, for when the lock is free.
+func (k *kindsOf) lose(word string) (notify func()) {
 	var lost []helm.Object
 	for name, used := range k.uses {
 		o, ok := using(name, word)
@@ -127,16 +132,16 @@ func (k *kindsOf) lose(word string) (tell func()) {
 }
 
 // loseAll is lose for all that a release brings.
-func (k *kindsOf) loseAll(release string) (tell func()) {
-	var tells []func()
+func (k *kindsOf) loseAll(release string) (notify func()) {
+	var all []func()
 	for _, word := range k.brings[release] {
 		if _, exists := k.releases.deployed[release]; exists && k.has(word) {
-			tells = append(tells, k.lose(word))
+			all = append(all, k.lose(word))
 		}
 	}
 	return func() {
-		for _, tell := range tells {
-			tell()
+		for _, notify := range all {
+			notify()
 		}
 	}
 }
@@ -160,13 +165,13 @@ func (p *player) setKindOf(of map[string][]string, rest string) error {
 // stepDeleteKind deletes what a word names, as a person does by mistake.
 func stepDeleteKind(p *player, word string) error {
 	p.releases.mu.Lock()
-	tell := func() {}
+	notify := func() {}
 	for release, all := range p.releases.kinds.brings {
 		if _, exists := p.releases.deployed[release]; exists && slices.Contains(all, word) && p.releases.kinds.has(word) {
-			tell = p.releases.kinds.lose(word)
+			notify = p.releases.kinds.lose(word)
 		}
 	}
 	p.releases.mu.Unlock()
-	tell()
+	notify()
 	return nil
 }

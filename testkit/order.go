@@ -7,27 +7,30 @@ import (
 	"strings"
 )
 
-// Modules h and i of random scripts bring kinds, g and j use them: g comes before h, which it needs, j after i. In half of these
-// scripts they need more of each other: i needs the kind of h, and what needs i so needs a chain of two; g needs a namespace that i
-// brings; writes of j go through a webhook of h; and j waits for i. People delete the definitions of the kinds, the namespace and the
-// service of the webhook, switch all of these modules on and off, and let Helm fail for them,
-// also for good. It is a part of half of the scripts.
+// order is what a random script does with modules that need each other. It is a part of half of the
+// scripts.
 //
-// Whatever came of that, main must move again when the reason is gone: when the module that brings what is lacking is
-// switched on, or the one that needs it is switched off. So the end of such a script is one of these two, and
-// nothing but flags and time is needed. That is the proof that there is no state of releases and flags in which
-// main can never move again.
-
-// order is what a random script does with these modules.
+// Modules h and i bring kinds, g and j use them: g comes before h, which it needs, j after i. In
+// half of these scripts they need more of each other (chains): i needs the kind of h, so what needs
+// i needs a chain of two; g needs a namespace that i brings; writes of j go through a webhook of h;
+// and j waits for i. People delete the definitions of the kinds, the namespace and the service of
+// the webhook, enable and disable all of these modules, and let Helm fail for them, also without
+// end.
+//
+// In whatever state that leaves them, the queue main must move again when the reason is gone: when
+// the module that brings what is lacking is enabled, or the one that needs it is disabled. So such
+// a script ends with one of these two, and nothing but flags and time is needed. That is the proof
+// that there is no state of releases and flags in which main can never move again.
 type order struct {
 	*draw
-	begun  bool
+	begun  bool // the script has this part
 	chains bool
-	words  []string // what they bring
-	stuck  string   // installs and upgrades of this module fail
+	words  []string // what the modules bring, see kindsOf
+	stuck  string   // installs and upgrades of this module fail until it is disabled; "": of none
 }
 
-// needs are the modules that another one cannot do without. A webhook is not among them: without its module there is none.
+// needs are the modules that another one cannot do without. A webhook is not among them: without
+// its module there is none.
 func (o *order) needs(user string) []string {
 	if o.chains {
 		return map[string][]string{"g": {"h", "i"}, "i": {"h"}, "j": {"i"}}[user]
@@ -39,7 +42,8 @@ func (o *order) begin(seed uint64) {
 	if o.begun = o.rnd.IntN(2) == 0; !o.begun {
 		return
 	}
-	// From another source, so that the other scripts are what they were before there were chains.
+	// From a source of its own: a draw from the common one would change all scripts, also the seeds
+	// that have found something.
 	o.chains, o.words = rand.New(rand.NewPCG(seed, 3)).IntN(2) == 0, []string{"Rule", "Probe"}
 	steps := []string{"brings h Rule", "uses g Rule", "brings i Probe", "uses j Probe"}
 	if o.chains {
@@ -56,7 +60,8 @@ func (o *order) begin(seed uint64) {
 	}
 }
 
-// orders are the steps that these modules add to those that are drawn.
+// steps are those that these modules add to the ones that are drawn from. What is listed twice is
+// drawn twice as often.
 func (o *order) steps() []func() {
 	if !o.begun {
 		return nil
@@ -81,7 +86,7 @@ func (o *order) flag() {
 	o.set(oneOf(o.draw, "g", "h", "i", "j")+"Enabled", oneOf(o.draw, "true", "false"))
 }
 
-// stick lets a module fail until it is switched off.
+// stick lets a module fail until it is disabled.
 func (o *order) stick() {
 	if o.stuck == "" {
 		o.stuck = oneOf(o.draw, "g", "h", "i", "j")
@@ -89,8 +94,8 @@ func (o *order) stick() {
 	}
 }
 
-// end does what a person would: what keeps failing is switched off, and what lacks a kind gets it, or is switched
-// off.
+// end does what a person would: what keeps failing is disabled, and what lacks a kind gets it, or
+// is disabled.
 func (o *order) end() {
 	if !o.begun {
 		return
@@ -107,7 +112,8 @@ func (o *order) end() {
 	}
 }
 
-// settle switches on what a module needs, or the module off.
+// settle enables what a module needs, and what that needs, or disables the module: by chance, or
+// because its provider fails without end. A module that is not enabled needs nothing.
 func (o *order) settle(user string) {
 	for _, provider := range o.needs(user) {
 		if !slices.Contains(o.world.enabled(), user) {
@@ -126,12 +132,4 @@ func (o *order) settle(user string) {
 			return
 		}
 	}
-}
-
-// stepStickHelm lets all installs and upgrades of a release fail from now on.
-func stepStickHelm(p *player, release string) error {
-	p.releases.mu.Lock()
-	defer p.releases.mu.Unlock()
-	p.releases.stuck[release] = true
-	return nil
 }

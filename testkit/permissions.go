@@ -8,7 +8,8 @@ import (
 	"addon-operator/hooks"
 )
 
-// deny takes a permission from the operator, or gives it back.
+// deny takes a permission from the operator, or gives it back. The witness keeps when it was taken
+// first; to take it again changes nothing.
 func deny(p *player, rest string, denied bool) error {
 	p.witness.mu.Lock()
 	switch _, known := p.witness.forbidden[rest]; {
@@ -23,7 +24,8 @@ func deny(p *player, rest string, denied bool) error {
 }
 
 // lacking checks that no hook is shown a snapshot that lacks what the operator may no longer read
-// (C17). What was forbidden only just now may come with it.
+// (C17). A run that began just after the permission was taken may still have it: its snapshot was
+// complete when it was made.
 func (w *witness) lacking(run hooks.Run) {
 	const justNow = time.Second
 	for _, b := range run.Hook.Config.Kubernetes {

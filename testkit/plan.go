@@ -8,7 +8,8 @@ import (
 	"addon-operator/values"
 )
 
-// Plan implements plan.Helm.
+// Plan implements plan.Helm: what Apply would do, as far as the values decide it. There are no
+// objects to compare.
 func (r *Releases) Plan(_ context.Context, m helm.Module) (helm.Plan, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -32,12 +32,13 @@ func Play(t *testing.T, archive *txtar.Archive, seed uint64) *Played {
 
 // Stage is where a script is played many times, one play after the other: what does not
 // change between plays is made once. Its files are written and its scripted hooks are
-// parsed at the first play; later ones write again what steps have changed.
+// parsed at the first play; later ones write again what steps have changed. Plays of two stages may
+// run in parallel.
 type Stage struct {
 	disk   *disk
 	steps  map[string]step
 	script []scenario.Line
-	runner *hooks.Runner
+	runner *hooks.Runner // nil before the first play
 }
 
 // NewStage prepares to play a script. Its directory is removed when the test ends.
@@ -50,7 +51,7 @@ func NewStage(t *testing.T, archive *txtar.Archive) *Stage {
 	return s
 }
 
-// parseSteps reads the steps of a script.
+// parseSteps reads the steps of a script. An unknown step ends the test before anything is played.
 func (s *Stage) parseSteps(t *testing.T, script string) (lines []scenario.Line) {
 	t.Helper()
 	for i, text := range strings.Split(script, "\n") {
@@ -79,6 +80,9 @@ func (s *Stage) PlaySteps(t *testing.T, script string, seed uint64) *Played {
 	return s.play(t, s.parseSteps(t, script), seed)
 }
 
+// play plays in a bubble of testing/synctest, whose clock moves only when all its goroutines wait.
+// The bubble must be empty at its end, so what runs in it is ended there, also when the test has
+// failed. Traces name the directory $DIR, which is another one each time.
 func (s *Stage) play(t *testing.T, script []scenario.Line, seed uint64) *Played {
 	t.Helper()
 	if err := s.disk.reset(); err != nil {
@@ -95,7 +99,7 @@ func (s *Stage) play(t *testing.T, script []scenario.Line, seed uint64) *Played 
 		if err := p.Play(t.Context(), script, p.step); err != nil {
 			t.Fatal(err)
 		}
-		played.look(p)
+		played.look(p) // before the end stops the operator
 		played.looked = p.looked
 		played.Problems = append(played.Problems, miscounted(p.metrics, p.traced(), p.witness.runs)...)
 		played.Trace = strings.ReplaceAll(p.traced(), s.disk.dir, "$DIR")
@@ -103,7 +107,11 @@ func (s *Stage) play(t *testing.T, script []scenario.Line, seed uint64) *Played 
 	return played
 }
 
-// player plays one script.
+// player plays one script. It is the cast of its engine: it drives the actors itself. Its goroutine
+// does the steps and hands out turns (settle); a mailbox runs in another goroutine, but only during
+// its turn, so what actors and the player share needs no lock. Hooks, Helm actions and timers run
+// on their own: releases, hooks, sched, news, modules, witness and traps have locks. Most other
+// fields are set by steps before start, and read when the world is made.
 type player struct {
 	*scenario.Engine
 	t         *testing.T
@@ -113,8 +121,8 @@ type player struct {
 	news      lateNews
 	releases  *Releases
 	hooks     *Hooks
-	crds      *crds // nil: modules bring none
-	metrics   *metrics.Metrics
+	crds      *crds            // nil: modules bring none
+	metrics   *metrics.Metrics // of all operators of the play
 	witness   *witness
 	live      *Live // nil: charts are not rendered
 	modules   *moduleObjects
@@ -127,14 +135,14 @@ type player struct {
 	messages  messageCount
 	// secretForbidden: the operator may not read the Secret with values.
 	secretForbidden bool
-	// away is the ConfigMap between configmap-away and configmap-back.
+	// away is the ConfigMap between configmap-away and configmap-back; else nil.
 	away map[string]string
 	// allowPurge: no purge is held back.
 	allowPurge bool
 	// lastValid: the last valid content of the ConfigMap is kept, and a start may use it.
 	lastValid bool
-	width     int
-	// snapshotLimit is in bytes.
+	width     int // modules of one order that run in parallel; 0 and 1: one
+	// snapshotLimit is in bytes; 0 for none.
 	snapshotLimit int
 	traps         *traps
 	// showsModules: the operator knows the kind Module.
@@ -147,13 +155,15 @@ type player struct {
 	driftPeriod time.Duration
 }
 
+// newPlayer is called in the bubble: a goroutine that waits for a channel from outside of it would
+// keep the clock from moving.
 func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	trace, cluster := NewTrace(), scenario.NewCluster(scenario.DefaultVersion, nil)
 	p := &player{
 		Engine: scenario.NewEngine(cluster, trace), t: t, steps: s.steps, disk: s.disk, sched: newScheduler(seed), witness: newWitness(),
 		releases: NewReleases(trace), metrics: metrics.New(metrics.DefaultPrefix),
 	}
-	p.Cast, cluster.Note, cluster.Deliver = p, trace.Add, p.news.tell
+	p.Cast, cluster.Note, cluster.Deliver = p, trace.Add, p.news.deliver
 	p.metrics.ShowOldNames()
 	p.modules = &moduleObjects{trace: trace, objects: map[string]kube.ModuleObject{}, writes: map[string]int{}, crossed: map[string]func(){}}
 	p.traps = &traps{laid: map[trap]bool{}}
@@ -172,7 +182,8 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	return p
 }
 
-// step does one step.
+// step does one step, and settles. With respawn, an operator that died in the step before is
+// started first, as a kubelet does with a container; it counts as the same replica, which leads.
 func (p *player) step(l scenario.Line) error {
 	if p.respawn && p.death.died && p.Operator == nil {
 		p.death.died, p.death.risen = false, true
@@ -202,7 +213,9 @@ func (p *player) Settle(context.Context) error {
 	return nil
 }
 
-// settle takes turns until nothing happens any more at this instant.
+// settle takes turns until nothing happens any more at this instant. A turn is taken only when all
+// other goroutines of the bubble wait (synctest.Wait), so there is never more than one thing that
+// could run, and a play depends on nothing but its seed.
 func (p *player) settle() {
 	for range busyLoop {
 		synctest.Wait()
@@ -214,7 +227,9 @@ func (p *player) settle() {
 	p.t.Fatalf("the actors never come to rest at one instant; the trace so far:\n%s", p.Trace)
 }
 
-// Advance implements scenario.Cast: what is due is done at its time.
+// Advance implements scenario.Cast: what is due is done at its time. While it waits in the select,
+// all goroutines of the bubble wait, and synctest moves the clock to the next timer: one of the
+// play, which makes a mailbox ready, or the end.
 func (p *player) Advance(_ context.Context, d time.Duration) error {
 	end := time.NewTimer(d)
 	defer end.Stop()
@@ -239,7 +254,7 @@ func (p *player) Await(f func() error) error {
 		case err := <-done:
 			return err
 		case <-p.sched.woken():
-		case <-time.After(time.Second):
+		case <-time.After(time.Second): // f may wait for nothing but time
 		}
 	}
 }
@@ -264,7 +279,7 @@ func (p *player) startBy(start func(*actors.Operator, context.Context) error) er
 	return err
 }
 
-// World implements scenario.Cast.
+// World implements scenario.Cast. It is made again at each start, from what steps have set since.
 func (p *player) World() (actors.World, error) {
 	p.witness.oneByOne = !p.isolate && p.width <= 1 && !p.hookWaits
 	world := actors.World{
@@ -290,6 +305,8 @@ func (p *player) World() (actors.World, error) {
 	if p.crds != nil {
 		world.CRDs = p.crds
 	}
+	// Called in the goroutine of the actor, in its turn. The interrupt comes first: the operator
+	// may die while others run, and then this message must not be handled.
 	world.Observe = func(receiver *actor.PID, message any, asked bool) func() {
 		p.sched.interrupt(receiver.Id)
 		p.forget(message)
@@ -308,6 +325,8 @@ func (p *player) World() (actors.World, error) {
 	return world, nil
 }
 
+// stop stops the operator, and checks that no actor outlives that. An operator that dies during the
+// stop is buried by it (death.go), so that a step after the stop can start the next one.
 func (p *player) stop() error {
 	if p.Operator == nil {
 		return nil

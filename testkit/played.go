@@ -32,12 +32,12 @@ type Played struct {
 	hookRuns []hookRun
 	failed   bool      // an object of a failed run of a hook is there
 	looked   []*Played // by steps in the script
-	unsprung []string
+	unsprung []string  // traps that were not used
 
 	transitions map[string]bool
 }
 
-// look takes stock.
+// look fills in what is there now. It copies what the operator and later steps go on to change.
 func (r *Played) look(p *player) {
 	r.Phases, r.Queues, r.Releases = map[string]view.Phase{}, map[string]string{}, map[string]string{}
 	p.Visit(r.lookAt)
@@ -59,7 +59,7 @@ func (r *Played) look(p *player) {
 	p.witness.mu.Unlock()
 }
 
-// stepLook keeps what is there now, for those who compare it with a model.
+// stepLook keeps what is there now, for a test that compares it with a model.
 func stepLook(p *player, _ string) error {
 	now := &Played{}
 	now.look(p)
@@ -67,6 +67,7 @@ func stepLook(p *player, _ string) error {
 	return nil
 }
 
+// lookAt takes what models need from the status of an actor.
 func (r *Played) lookAt(n *supervisor.Node) {
 	path := strings.TrimPrefix(n.Path, "operator/")
 	switch status := n.Status.(type) {
@@ -83,7 +84,8 @@ func (r *Played) lookAt(n *supervisor.Node) {
 	}
 }
 
-// differences compares what two plays of one script left. Order does not count in them.
+// differences compares what two plays of one script left: what a person would notice. How it came
+// to that, and when, may differ.
 func (r *Played) differences(other *Played) []string {
 	var list []string
 	compare := func(what, a, b string) {
@@ -107,7 +109,7 @@ func (r *Played) differences(other *Played) []string {
 	return list
 }
 
-// runDifferences compares the hook runs of two plays.
+// runDifferences compares the hook runs of two plays: which contexts, and how often each.
 func (r *Played) runDifferences(other *Played) []string {
 	var list []string
 	for _, run := range r.Runs {
@@ -123,12 +125,9 @@ func (r *Played) runDifferences(other *Played) []string {
 	return list
 }
 
-// keys are the keys of both maps, sorted.
+// keys are the keys of both maps, sorted, each once.
 func keys[V any](a, b map[string]V) []string {
-	all := maps.Clone(a)
-	if all == nil {
-		all = map[string]V{}
-	}
-	maps.Copy(all, b)
-	return slices.Sorted(maps.Keys(all))
+	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(all)
+	return slices.Compact(all)
 }

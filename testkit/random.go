@@ -19,40 +19,45 @@ var randomWorld []byte
 // Random is a lifecycle script that was drawn from a seed, with what must hold after it.
 //
 // It edits the ConfigMap, in valid and invalid ways, changes objects, lets hooks, their object
-// patches, Helm and the questions for configurations fail, be refused or last, switches modules,
-// removes, restores and renames directories, takes permissions away, and stops, kills and starts the
-// operator. One module is a troublemaker: see troublemaker.go. Others need each other: see order.go. Helm hooks wait: see
-// hookwait.go. In the end, and in some scripts in the middle, all is fixed, and time passes: then the cluster must be as the files, the ConfigMap,
-// the objects and the last results of hooks say, whatever happened.
+// patches, Helm and the questions for configurations fail, be refused or last, enables and disables
+// modules, removes, restores and renames directories, takes permissions away, and stops, kills and
+// starts the operator. One module is a troublemaker: see trouble. Others need each other: see
+// order. Helm hooks wait: see waits. In the end, and in some scripts in the middle, all is fixed,
+// and time passes: then the cluster must be as the files, the ConfigMap, the objects and the last
+// results of hooks say, whatever happened.
 type Random struct {
 	Archive *txtar.Archive
-	worlds  []world // what must be at each step look, and in the end
+	worlds  []world // what must be so at each step look, and in the end
 }
 
-// world is what a random script has made of the files, the ConfigMap and the objects.
+// world is what a random script has made of the files, the ConfigMap and the objects: all that
+// decides what must be deployed. The draws change it as the steps that they add will change the
+// real one.
 type world struct {
-	configMap map[string]string // as a person wrote it
-	gone      map[string]bool   // directories of modules
-	renamed   map[string]bool   // those that have their second name
-	scriptOff bool              // the enabled script of c says false
-	nodes     map[string]bool
+	configMap map[string]string // as a person wrote it, without what hooks save
+	gone      map[string]bool   // directories of modules, by their first name
+	renamed   map[string]bool   // those that have their second name, by the first
+	scriptOff bool              // the enabled script of c answers false
+	nodes     map[string]bool   // names of objects that exist; pods and services are in the namespace d
 	pods      map[string]bool
 	services  map[string]bool
 }
 
+// clone is for a look: later draws change the maps.
 func (w world) clone() world {
 	return world{maps.Clone(w.configMap), maps.Clone(w.gone), maps.Clone(w.renamed), w.scriptOff, maps.Clone(w.nodes), maps.Clone(w.pods), maps.Clone(w.services)}
 }
 
-// draw is a random script in the making.
+// draw is a random script in the making. Its parts (edits, faults and so on) group the draws by
+// what they are about; each has the draw itself embedded, and a few fields of its own.
 type draw struct {
 	rnd     *rand.Rand
 	steps   []string
 	world   world
-	invalid map[string]bool // keys of the ConfigMap
-	running bool
-	number  int
-	steady  bool // nothing is switched off, removed or killed, so all counters are kept
+	invalid map[string]bool // keys of the ConfigMap that make it invalid now
+	running bool            // the operator, at this place of the script
+	number  int             // makes each value that is written another one
+	steady  bool            // nothing is disabled, removed or killed, so all counters are kept
 	edits   edits
 	faults  faults
 	trouble trouble
@@ -97,12 +102,12 @@ func NewRandom(seed uint64) *Random {
 	var worlds []world
 	if d.rnd.IntN(divided) == 0 {
 		d.drawSome()
-		d.mend()
+		d.fix()
 		d.add("look")
 		worlds = append(worlds, d.world.clone())
 	}
 	d.drawSome()
-	d.mend()
+	d.fix()
 	archive := txtar.Parse(randomWorld)
 	archive.Comment = fmt.Appendf(nil, "A random script, drawn from seed %d.\n\n", seed)
 	script := txtar.File{Name: "script", Data: []byte(strings.Join(d.steps, "\n") + "\n")}
@@ -114,8 +119,11 @@ func (d *draw) add(format string, args ...any) {
 	d.steps = append(d.steps, fmt.Sprintf(format, args...))
 }
 
+// oneOf draws an element; one that is listed twice is drawn twice as often.
 func oneOf[T any](d *draw, list ...T) T { return list[d.rnd.IntN(len(list))] }
 
+// set sets a key of the ConfigMap to something valid; a draw that makes it invalid notes that after
+// it.
 func (d *draw) set(key, text string) {
 	d.world.configMap[key] = text
 	delete(d.invalid, key)
@@ -130,13 +138,16 @@ func (d *draw) remove(key string) {
 	}
 }
 
+// drawSome adds the steps of a script, or of its half. Few are enough to meet in one reload; a
+// failure of a long script is hard to read.
 func (d *draw) drawSome() {
 	for range 5 + d.rnd.IntN(35) {
 		d.draw()
 	}
 }
 
-// draw adds a step or two.
+// draw adds a step or two. While the operator does not run, other steps are drawn, too: the start
+// after them finds their effects.
 func (d *draw) draw() {
 	if !d.running && d.rnd.IntN(3) == 0 {
 		d.start()
@@ -212,7 +223,8 @@ func (e *edits) replaced() {
 	e.add("configmap-back")
 }
 
-func (e *edits) mend() {
+// fix removes what makes the ConfigMap invalid.
+func (e *edits) fix() {
 	for _, key := range slices.Sorted(maps.Keys(e.invalid)) {
 		e.remove(key)
 	}
@@ -236,11 +248,17 @@ func (d *draw) objects() {
 // faults are hooks, patches of objects and Helm that fail, or take their time.
 type faults struct{ *draw }
 
-// hook draws one that is there, by the name that it has now.
-func (f *faults) hook() string {
-	return f.named(oneOf(f.draw, append(f.trouble.hooks(), "g.sh", "tick.sh", "010-a/hooks/h.sh", "010-b/hooks/h.sh", "010-b/hooks/side.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh", "c/enabled")...))
+// hook draws one, by the name that it has now; its module may be disabled or its directory removed.
+func (f *faults) hook() string { return f.named(oneOf(f.draw, f.allHooks()...)) }
+
+// allHooks are the hooks that faults may happen to, and the enabled script, by the first names of
+// their directories.
+func (d *draw) allHooks() []string {
+	return append(d.trouble.hooks(), "g.sh", "tick.sh", "010-a/hooks/h.sh", "010-b/hooks/h.sh", "010-b/hooks/side.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh", "c/enabled")
 }
 
+// named is a hook by the name that the directory of its module has now. An enabled script is named
+// by its module, whose name does not change.
 func (d *draw) named(hook string) string {
 	dir, rest, ok := strings.Cut(hook, "/")
 	if !ok {
@@ -273,7 +291,9 @@ func (f *faults) config() {
 // files are the directories of modules, which people remove, restore and rename.
 type files struct {
 	*draw
-	movedD bool // the directory of d was away, or had another name
+	// movedD: the directory of d was away, or had another name. Then it is not known whether d is
+	// enabled when the ConfigMap changes, and so whether invalid values of d are refused.
+	movedD bool
 }
 
 // rename gives the directory of a module its second name, or its first one again.
@@ -315,11 +335,14 @@ func (f *faults) helm() {
 	f.add("slow-helm %s %s", name, oneOf(f.draw, 0, 3*time.Second, 30*time.Second))
 }
 
+// script changes the answer of the enabled script of c.
 func (f *files) script() {
 	f.world.scriptOff = !f.world.scriptOff
 	f.writeScript()
 }
 
+// writeScript writes the enabled script as the world has it, also after the directory was restored
+// from the archive.
 func (f *files) writeScript() {
 	file := "on"
 	if f.world.scriptOff {
@@ -368,7 +391,7 @@ func (f *files) moveDirectory(dir string) {
 }
 
 func (d *draw) start() {
-	d.edits.mend() // it refuses to start otherwise
+	d.edits.fix() // it refuses to start otherwise
 	d.running = true
 	d.add("start")
 }
@@ -393,10 +416,12 @@ func (d *draw) advance() {
 	d.add("advance %s", time.Duration(1+d.rnd.IntN(longest))*time.Millisecond)
 }
 
-// mend ends all trouble and asks for a last reload, which finds the directories and asks
-// the enabled script again.
-func (d *draw) mend() {
-	for _, hook := range append(d.trouble.hooks(), "g.sh", "tick.sh", "010-a/hooks/h.sh", "010-b/hooks/h.sh", "010-b/hooks/side.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh", "c/enabled") {
+// fix ends all faults and causes a last reload, which finds the directories and runs the enabled
+// script again. What follows is time enough for the longest delay of retries and Helm hooks.
+func (d *draw) fix() {
+	for _, hook := range d.allHooks() {
+		// A fault that was set under a name that the directory has no longer must not come back
+		// with it.
 		for _, name := range slices.Compact([]string{hook, d.named(hook)}) {
 			d.add("fail %s 0", name)
 			d.add("refuse %s 0 kind", name)
@@ -411,7 +436,7 @@ func (d *draw) mend() {
 		d.add("slow-helm %s 0s", release)
 	}
 	d.trouble.end()
-	d.edits.mend()
+	d.edits.fix()
 	if !d.running {
 		d.start()
 	}

@@ -14,15 +14,18 @@ import (
 	"addon-operator/values"
 )
 
-// Releases keeps releases in memory. Like the real one it does nothing when nothing
-// changed; here the values stand for the rendered manifest.
+// Releases keeps releases in memory. Like the real one it does nothing when nothing changed; here
+// the values stand for the rendered manifest. It outlives the operator, as the records of releases
+// do. Runs call it in parallel, steps in between. The lock guards all fields below it that change
+// after the first start; it is not held while an action takes its time, nor while the operator is
+// notified, which may call back.
 type Releases struct {
 	trace  *scenario.Trace
-	sched  *scheduler // nil: whoever wakes goes on
+	sched  *scheduler // nil: each goroutine goes on when it wakes
 	faults *scenario.Faults
 
 	mu       sync.Mutex
-	deployed map[string]deployed
+	deployed map[string]deployed  // by name, which is that of the module
 	watched  watched              // healing.go
 	kinds    kindsOf              // needs.go
 	stuck    map[string]bool      // releases whose installs and upgrades fail
@@ -31,20 +34,21 @@ type Releases struct {
 
 	jitter   jitter
 	witness  *witness
-	cluster  *scenario.Cluster // nil: releases have no objects in it
-	deploys  map[string]bool   // releases that have their first object in the cluster
-	chance   map[string]bool   // releases of charts that render by chance
-	paced    map[string]time.Duration
+	cluster  *scenario.Cluster        // nil: releases have no objects in it
+	deploys  map[string]bool          // releases that have their first object in the cluster
+	chance   map[string]bool          // releases of charts that render by chance
+	paced    map[string]time.Duration // how long the next upgrade of a release must wait (chance.go)
 	upgrades upgrades                 // chance.go
 	hooks    map[string]time.Duration // how long Helm hooks take (hookwait.go)
-	jobs     map[string]*hookJob
-	// hooksChanged is closed when hooks take another time.
+	jobs     map[string]*hookJob      // the latest Job of each, by RELEASE or RELEASE-delete
+	// hooksChanged is closed, and replaced, when hooks take another time.
 	hooksChanged chan struct{}
 }
 
+// deployed is the latest revision of a release.
 type deployed struct {
 	revision int
-	checksum string
+	checksum string // of the values; "" after another client has changed the records, which no values have
 	values   string // as JSON
 	foreign  bool   // no operator has installed it
 }
@@ -64,6 +68,8 @@ func NewReleases(trace *scenario.Trace) *Releases {
 // Place implements work.Releases: here a name is enough.
 func (r *Releases) Place(map[string]string) {}
 
+// begin lets an action take its time, and returns the error with which it fails, if it must. The
+// action has changed nothing by then. A dead operator's action ends here, however it was woken.
 func (r *Releases) begin(ctx context.Context, name string) error {
 	r.mu.Lock()
 	d := r.faults.Lasts(scenario.FaultOfHelm+name) + r.jitter.next(scenario.FaultOfHelm+name)
@@ -74,7 +80,7 @@ func (r *Releases) begin(ctx context.Context, name string) error {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	r.sched.await("helm " + name) // others may end at the same time
+	r.sched.await("helm " + name) // other goroutines may wake at the same instant
 	if r.faults.Died() {
 		err = scenario.ErrDead
 	}
@@ -100,6 +106,9 @@ func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outco
 	return outcome, err
 }
 
+// apply is what the real client does, in its order: fail as the script says, wait for the Helm hook
+// of a changed release, then install or upgrade. When the values are the deployed ones, only
+// objects that are absent or have drifted are written.
 func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, error) {
 	if err := r.begin(ctx, m.Name); err != nil {
 		r.trace.Add("helm fails for %s", m.Name)
@@ -114,7 +123,7 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 			return helm.Outcome{}, err
 		}
 	}
-	r.mu.Lock()
+	r.mu.Lock() // a step may have changed the release during the wait, so it is looked up again
 	defer r.mu.Unlock()
 	if r.stuck[m.Name] {
 		r.trace.Add("helm fails for %s", m.Name)
@@ -182,6 +191,7 @@ func (r *Releases) Purge(ctx context.Context, name string) (existed bool, err er
 	return r.uninstall(ctx, name)
 }
 
+// isForeign reports whether a person has installed the release; no purge removes it then.
 func (r *Releases) isForeign(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,6 +210,8 @@ func (r *Releases) Ours(_ context.Context, releases []string) (ours []string, er
 	return ours, nil
 }
 
+// uninstall removes a release, its object in the cluster, and what cannot be without what it
+// brings.
 func (r *Releases) uninstall(ctx context.Context, name string) (bool, error) {
 	if err := r.begin(ctx, name); err != nil {
 		r.trace.Add("helm fails for %s", name)
@@ -207,13 +219,13 @@ func (r *Releases) uninstall(ctx context.Context, name string) (bool, error) {
 	}
 	r.mu.Lock()
 	_, existed := r.deployed[name]
-	tell, err := r.kinds.loseAll(name), r.undeploy(name)
+	notify, err := r.kinds.loseAll(name), r.undeploy(name)
 	delete(r.deployed, name)
 	delete(r.jobs, name)
 	delete(r.jobs, name+"-delete")
 	r.trace.Add("helm uninstall %s", name)
 	r.mu.Unlock()
-	tell()
+	notify()
 	return existed, err
 }
 

@@ -9,16 +9,19 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// scheduler is a dispatcher that hands out turns one at a time, so that a test decides
-// in which order mailboxes run. It is called from timers and runs too, hence the lock.
+// scheduler is a dispatcher that hands out turns one at a time, so that a test decides in which
+// order mailboxes run. A turn lets one mailbox handle its messages, or one goroutine go on that
+// waits (await). The player takes a turn only when nothing else can run. It is called from timers
+// and runs too, hence the lock, which is never held during a turn.
 type scheduler struct {
 	mu      sync.Mutex
-	ready   []func()   // mailboxes with messages, in the order of arrival
-	waiting []waiter   // goroutines that wait for their turn, by name
-	rnd     *rand.Rand // nil: in the order of arrival
-	wake    chan struct{}
-	// idle are goroutines that have run mailboxes and can run others. A new one for each turn would
-	// spend a sixth of the time of a play on growing its stack.
+	ready   []func()      // mailboxes with messages, in the order of arrival
+	waiting []waiter      // goroutines that wait for their turn, by name
+	rnd     *rand.Rand    // nil: in the order of arrival
+	wake    chan struct{} // has an element when something became ready; more are of no use
+	// idle are goroutines that have run mailboxes and can run others, by the channel from which
+	// each takes the next one. A new one for each turn would spend a sixth of the time of a play on
+	// growing its stack.
 	idle []chan func()
 }
 
@@ -38,7 +41,8 @@ func newScheduler(seed uint64) *scheduler {
 	return s
 }
 
-// seed draws the order from a seed from now on. Seed 0 changes nothing.
+// seed draws the order from a seed from now on. Seed 0 changes nothing, and so does a second seed:
+// that of the test comes before the one that the script asks for.
 func (s *scheduler) seed(seed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +83,8 @@ func (s *scheduler) interrupt(mailbox string) {
 	}
 }
 
-// drawsBreak is true once in eight times: a break costs as much as a turn.
+// drawsBreak is true once in eight times: a break costs as much as a turn. Without a seed it never
+// is, so that golden traces depend on arrival only.
 func (s *scheduler) drawsBreak() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +139,8 @@ func (s *scheduler) draw() func() {
 	return func() { s.run(mailbox) }
 }
 
-// run runs a mailbox in a goroutine that is idle, or in a new one.
+// run runs a mailbox in a goroutine that is idle, or in a new one. It does not wait: the player
+// does, by synctest.Wait. A turn that waits in the middle (await) keeps its goroutine.
 func (s *scheduler) run(mailbox func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +149,7 @@ func (s *scheduler) run(mailbox func()) {
 		s.idle = s.idle[:last]
 		return
 	}
-	next := make(chan func(), 1)
+	next := make(chan func(), 1) // one element: the send above is done with the lock held
 	go func() {
 		for mailbox := range next {
 			mailbox()

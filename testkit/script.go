@@ -8,7 +8,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Script is a lifecycle script that is written in code: a test makes it of what it varies.
+// Script is a lifecycle script that is written in code, by a test that varies something in it.
 // Scripts in files are played by [Lifecycle] and [Interleave].
 type Script struct {
 	sentence string
@@ -32,7 +32,7 @@ func (s *Script) Step(steps ...string) *Script {
 	return s
 }
 
-// Archive is the script as a file would hold it.
+// Archive is the script as a file would hold it, without a trace.
 func (s *Script) Archive() *txtar.Archive {
 	script := txtar.File{Name: "script", Data: []byte(strings.Join(s.steps, "\n") + "\n")}
 	return &txtar.Archive{Comment: []byte(s.sentence + "\n\n"), Files: append([]txtar.File{script}, s.files...)}

@@ -42,10 +42,12 @@ type script struct {
 	EnabledBy string `json:"enabledBy"`
 	Reason    string `json:"reason"`
 
-	mu      sync.Mutex
-	configs map[hooks.Scope]*hooks.Config // what Config means
+	mu      sync.Mutex                    // hooks of several queues are configured at the same time
+	configs map[hooks.Scope]*hooks.Config // what Config means, once it was asked for
 }
 
+// scriptedRun is what a hook does for one binding. A path is a JSON pointer into the values; "" for
+// none.
 type scriptedRun struct {
 	Values []any `json:"values"`
 	Config []any `json:"config"`
@@ -53,7 +55,7 @@ type scriptedRun struct {
 	Objects []any `json:"objects"`
 	// Kubectl is what the hook writes itself while it runs, in the same words.
 	Kubectl []any `json:"kubectl"`
-	Times   int   `json:"times"`
+	Times   int   `json:"times"` // in how many of its first runs; 0: in all
 	// Count is a path: the number of objects in all snapshots is written there.
 	Count string `json:"count"`
 	// Copy is a path: the filter results in all snapshots are written there.
@@ -64,7 +66,8 @@ type scriptedRun struct {
 	Append string `json:"append"`
 }
 
-// seen are the changes of values that depend on the run: on its task, and on what it is shown.
+// seen are the operations on values that depend on the run: on its task, and on the snapshots in
+// its context.
 func (s scriptedRun) seen(run hooks.Run, c hooks.Context) (ops []any) {
 	add := func(path string, value any) {
 		ops = append(ops, map[string]any{"op": "add", "path": path, "value": value})
@@ -87,7 +90,8 @@ func (s scriptedRun) seen(run hooks.Run, c hooks.Context) (ops []any) {
 	return ops
 }
 
-// filterResults are those in the snapshots of a context.
+// filterResults are those in the snapshots of a context, in the order of the bindings' names. It is
+// never nil, so that an empty list is written as one.
 func filterResults(c hooks.Context) []any {
 	list := []any{}
 	for _, name := range slices.Sorted(maps.Keys(c.Snapshots)) {
@@ -140,7 +144,8 @@ func (s *script) configure(scope hooks.Scope) (*hooks.Config, error) {
 	return config, nil
 }
 
-// enabled is the answer of an enabled script that sees these values.
+// enabled is the answer of an enabled script that sees these values. With enabledBy, only a false
+// at the path disables the module; what is absent does not.
 func (s *script) enabled(seen any) bool {
 	if s.EnabledBy == "" {
 		return s.Enabled == "true"

@@ -19,10 +19,12 @@ import (
 	"addon-operator/supervisor"
 )
 
-// step is what a word of a script does; the rest of its line is the argument.
+// step is what the first word of a line does; the rest of the line is its argument. The player
+// settles after it, so a step need not wait for what it causes.
 type step = func(*player, string) error
 
-// steps are the words of a script; doc.go explains them.
+// steps are the words of a script; doc.go explains them, and a test compares it with these maps.
+// Those that scenarios of modules have, too, come from the engine.
 func steps() map[string]step {
 	all := map[string]step{}
 	for _, some := range []map[string]step{processSteps(), inputSteps(), faultSteps(), shownSteps(), moduleSteps()} {
@@ -34,7 +36,7 @@ func steps() map[string]step {
 	return all
 }
 
-// shared does what scenarios of modules do, too.
+// shared makes a step of one of the engine's.
 func shared(do scenario.Step) step {
 	return func(p *player, rest string) error {
 		return do(p.t.Context(), p.Engine, scenario.Line{Rest: rest})
@@ -88,7 +90,7 @@ func inputSteps() map[string]step {
 		"permit":       func(p *player, rest string) error { return deny(p, rest, false) },
 		"go-back":      func(p *player, watch string) error { p.restores.seen(watch); return nil },
 		"hold-news":    func(p *player, _ string) error { p.news.hold(); return nil },
-		"deliver-news": func(p *player, _ string) error { p.news.deliver(); return nil },
+		"deliver-news": func(p *player, _ string) error { p.news.release(); return nil },
 		"notice-disk":  func(p *player, _ string) error { p.notices.changed(); return nil },
 		"remove":       stepRemove,
 		"rename":       stepRename,
@@ -97,7 +99,8 @@ func inputSteps() map[string]step {
 	}
 }
 
-// faultSteps decide how hooks, Helm and the API server answer, and what is done to releases behind their back.
+// faultSteps decide how hooks, Helm and the API server answer, and change releases in ways that the
+// operator has no part in.
 func faultSteps() map[string]step {
 	return map[string]step{
 		"refuse":          stepRefuse,
@@ -111,7 +114,7 @@ func faultSteps() map[string]step {
 		"brings":          stepBrings,
 		"uses":            stepUses,
 		"delete-kind":     stepDeleteKind,
-		"stick-helm":      stepStickHelm,
+		"stick-helm":      onReleases(func(r *Releases, name string) { r.stuck[name] = true }),
 		"vanish":          stepVanish,
 		"health":          stepHealth,
 		"hook-waits":      stepHookWaits,
@@ -124,7 +127,7 @@ func faultSteps() map[string]step {
 	}
 }
 
-// shownSteps print what the operator says of itself.
+// shownSteps print what the operator publishes or answers, or record it.
 func shownSteps() map[string]step {
 	return map[string]step{
 		"why":        stepWhy,
@@ -158,12 +161,14 @@ func onReleases(change func(r *Releases, name string)) step {
 	}
 }
 
+// stepLead lets a follower take over. An operator that was started again after its death leads
+// already.
 func stepLead(p *player, _ string) error {
 	if p.Operator == nil {
 		return errors.New("the operator does not run")
 	}
 	if p.death.risen {
-		return nil // it leads
+		return nil
 	}
 	operator := p.Operator
 	err := p.Await(func() error { return operator.Lead(p.Lifetime) })
@@ -173,7 +178,8 @@ func stepLead(p *player, _ string) error {
 	return err
 }
 
-// stepCalm lets time pass until no queue has a task.
+// stepCalm lets time pass, a millisecond at a time, until no queue has a task. That it does not
+// come to this is no error: the queues are then in the trace, or the model reports them.
 func stepCalm(p *player, text string) error {
 	longest, err := time.ParseDuration(text)
 	for began := time.Now(); err == nil; _ = p.Advance(p.t.Context(), time.Millisecond) {
@@ -186,6 +192,7 @@ func stepCalm(p *player, text string) error {
 	return err
 }
 
+// file is a file of the archive that a step names; it need not be one that is written to disk.
 func (p *player) file(name string) (*diskFile, error) {
 	f, ok := p.disk.original[name]
 	if !ok {
@@ -202,6 +209,7 @@ func stepConfigMap(p *player, name string) error {
 	return p.Cluster.ConfigMap.Set(data)
 }
 
+// configMapFile reads a file with the content of a ConfigMap: a map of key to text.
 func (p *player) configMapFile(name string) (data map[string]string, err error) {
 	f, err := p.file(name)
 	if err != nil {
@@ -226,7 +234,8 @@ func keyAndText(rest string) map[string]*string {
 	return map[string]*string{key: &text}
 }
 
-// noteSwitch remembers edits that may switch a module, or end its waiting.
+// noteSwitch notes an edit of the ConfigMap that may enable or disable a module, or end the waiting
+// of its failed tasks: either explains that a start-up hook runs once more (expect.go).
 func (p *player) noteSwitch(key string) {
 	p.witness.note("switch", strings.TrimSuffix(key, "Enabled"))
 }
@@ -236,7 +245,8 @@ func stepConfigMapRemove(p *player, key string) error {
 	return p.Cluster.ConfigMap.Edit(map[string]*string{key: nil})
 }
 
-// stepConfigMapAway deletes the ConfigMap as 'kubectl replace --force' does, which has read it before.
+// stepConfigMapAway deletes the ConfigMap as 'kubectl replace --force' does, which has read it
+// before.
 func stepConfigMapAway(p *player, _ string) error {
 	p.away = p.Cluster.ConfigMap.Data()
 	return p.Cluster.ConfigMap.Set(nil)
@@ -342,7 +352,7 @@ func stepCrash(p *player, rest string) error {
 	return err
 }
 
-// show prints what the actors say about themselves.
+// show prints the status of the actors that scripts are about, and what is outside of the operator.
 func (p *player) show() {
 	if p.Operator == nil {
 		p.Trace.Add("the operator does not run; releases:%s", p.releases.describe())

@@ -25,8 +25,8 @@ func NewTrace() *scenario.Trace {
 // heading begins a line that is a step of the script.
 const heading = "> "
 
-// withoutVersions takes the numbers of versions out of a line: they show how many objects
-// there are, which is not what a script is about.
+// withoutVersions takes the numbers of versions out of a line: the API server in memory counts
+// writes, and with a number each write before it, whatever for, would change the trace.
 func withoutVersions(line string) string {
 	const mark = "resourceVersion "
 	before, after, found := strings.Cut(line, mark)
@@ -36,7 +36,7 @@ func withoutVersions(line string) string {
 	return before + mark + "N" + withoutVersions(strings.TrimLeft(after, "0123456789"))
 }
 
-// sortInstants sorts the lines between two headings that have the same time.
+// sortInstants sorts the neighbouring lines that have the same time; headings stay where they are.
 func sortInstants(trace string) string {
 	lines := strings.SplitAfter(trace, "\n")
 	for from := 0; from < len(lines); {
@@ -68,7 +68,8 @@ func (p *player) traced() string {
 	return text
 }
 
-// isMilestone reports whether a trace shows an Info message.
+// isMilestone reports whether a trace shows an Info message. The others say what hooks and Helm do,
+// which the trace has from themselves.
 func isMilestone(message string) bool {
 	switch message {
 	case "converged", "converged, but a purge is held back", "a purge is confirmed", "no purge is held back any more",
@@ -80,8 +81,9 @@ func isMilestone(message string) bool {
 	return false
 }
 
-// logLine shows warnings, errors and a few milestones. The witness hears of changes of phases, of refused
-// results, and of bugs, as a message that an actor did not know.
+// logLine shows warnings, errors and a few milestones. The witness notes changes of phases, refused
+// results, and what is a bug in any script, such as a message without a handler. It depends on the
+// texts of the log for that, because nothing else reports these.
 func (w *witness) logLine(r slog.Record, attrs []slog.Attr) string {
 	if actor, ok := strings.CutSuffix(r.Message, " changes phase"); ok {
 		w.phaseChanges(actor, r)
@@ -111,6 +113,7 @@ func (w *witness) logLine(r slog.Record, attrs []slog.Attr) string {
 	return line
 }
 
+// firstLine keeps a trace to one line an event; … says that there is more.
 func firstLine(s string) string {
 	line, _, more := strings.Cut(s, "\n")
 	if more {

@@ -8,8 +8,9 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// traps make an actor panic over a message, as a mistake in its handler would: at its beginning, when
-// nothing has changed yet, or at its end, when everything has. The operator ends with that, as at a kill.
+// traps make an actor panic over a message, as a bug in its handler would: at its beginning, when
+// nothing has changed yet, or at its end, when everything has. The operator ends with that, as at a
+// kill (supervisor/crash.go). Each trap is used once.
 type traps struct {
 	mu   sync.Mutex
 	laid map[trap]bool
@@ -32,6 +33,7 @@ func parseTrap(text string) (at trap, err error) {
 	return trap{strings.TrimPrefix(words[0], "root"), words[2], words[1] == "after"}, nil
 }
 
+// lay makes a trap ready. One that is the same as another counts once.
 func (t *traps) lay(at trap) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,6 +65,7 @@ func messageName(message any) string {
 	return name[strings.LastIndex(name, ".")+1:]
 }
 
+// spring panics, in the goroutine of the actor, if there is a trap for it, or for any actor.
 func (t *traps) spring(at trap) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

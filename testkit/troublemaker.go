@@ -7,23 +7,24 @@ import (
 	"time"
 )
 
-// Module f of random scripts is the troublemaker. Its chart deploys a ConfigMap, now and then with
-// another text at each upgrade, and a hook of it writes what it reads there to the values. Another hook
-// touches with kubectl the object that it watches, one makes a list longer at each event, and one
-// takes away a value that the chart requires. The operator may not always read what they watch.
+// trouble is what a random script does with module f, the troublemaker. Its chart deploys a
+// ConfigMap, sometimes with another text at each upgrade, and a hook of it writes what it reads
+// there to the values. Another hook writes with kubectl to the object that it watches, one makes a
+// list longer at each event, and one takes away a value that the chart requires. The operator may
+// not always read what they watch.
 //
-// It is a part of half of the scripts, and of those that switch it on themselves.
-
-// trouble is what module f does at this step of a script in the making.
+// It is a part of half of the scripts; others may enable f by a drawn flag. The fields are what is
+// so at this place of the script.
 type trouble struct {
 	*draw
-	begun     bool
+	begun     bool // the script has this part
 	byChance  bool // its chart renders by chance
 	touched   bool // there is an object for the hook that touches it
 	unneeded  bool // there is an object that makes a hook take a required value away
 	forbidden bool
 }
 
+// hooks are those of f, to which faults may happen; none if f is not a part of the script.
 func (t *trouble) hooks() (list []string) {
 	if !t.begun {
 		return nil
@@ -34,6 +35,8 @@ func (t *trouble) hooks() (list []string) {
 	return list
 }
 
+// begin decides whether f is a part of the script. Its object is in the cluster in any case,
+// because f may be enabled by a flag.
 func (t *trouble) begin() {
 	t.add("deploys f")
 	if t.begun = t.rnd.IntN(2) == 0; t.begun {
@@ -94,13 +97,15 @@ func (t *trouble) forbid() {
 	t.add("%s Service", map[bool]string{true: "forbid", false: "permit"}[t.forbidden])
 }
 
-// need takes a value away that the chart requires, or brings it back.
+// need takes a value away that the chart requires, or brings it back: a hook of f does so while the
+// object exists.
 func (t *trouble) need() {
 	t.unneeded = !t.unneeded
 	t.add("%s ConfigMap d/unneeded", map[bool]string{true: "object", false: "delete"}[t.unneeded])
 }
 
-// maintenance ends, and while the CRDs are installed that were due, values change.
+// maintenance begins and ends, and while the CRDs are installed that were due, values change: what
+// was validated before must not be rendered after that (D36).
 func (t *trouble) maintenance() {
 	t.set("fMaintenance", "NoResourceReconciliation")
 	t.advance()
@@ -114,7 +119,7 @@ func (t *trouble) maintenance() {
 	}
 }
 
-// crds: those of the module are wrong from now on, or right.
+// crds makes those of the module wrong from now on, or right.
 func (t *trouble) crds() {
 	t.add("%s f", oneOf(t.draw, "refuse-crds", "accept-crds"))
 }
@@ -141,8 +146,9 @@ func (t *trouble) end() {
 	}
 }
 
-// troubleValues are what hooks of module f must have written in the end: the chart's text, which depends on
-// the size, and what they have counted. The list is as it is, and a check of its own.
+// troubleValues are what hooks of module f must have written in the end: the chart's text, which
+// depends on the size, and what they have counted. The list is taken from what is deployed;
+// notInList checks it.
 func (w world) troubleValues(deployed map[string]any) map[string]any {
 	return map[string]any{
 		"need": int64(1), "services": int64(len(w.services)), "list": deployed["list"],
@@ -165,7 +171,8 @@ func troubles(p *Played, deployed map[string]any, enabled bool) (list []string) 
 	return list
 }
 
-// restless looks for a hook that runs too often: the operator slows down what goes in circles (K10).
+// restless looks for a hook that runs too often: the operator slows down what goes in circles
+// (K10).
 func restless(p *Played) (list []string) {
 	const perMinute = 120
 	latest := map[string][]time.Time{}
@@ -182,8 +189,9 @@ func restless(p *Played) (list []string) {
 	return slices.Compact(list)
 }
 
-// notInList compares a list with the runs of the hook that makes it longer: each run of it has added one
-// element, a run that failed none, and the last one is there.
+// notInList compares a list with the runs of the hook that makes it longer: each run of it has
+// added one element, a run that failed none, and the last one is there. Earlier elements may be
+// missing: a restart forgets values. Of a run that was cut the element may be there or not.
 func notInList(p *Played, elements []any) (list []string) {
 	ran, has := map[string]int{}, map[string]int{}
 	for _, e := range elements {

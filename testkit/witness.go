@@ -15,18 +15,20 @@ import (
 	"addon-operator/messages"
 )
 
-// witness sees every hook and every Helm action begin and end. It reports what must
-// never be at the same time, and remembers what happened for the models of tests.
+// witness sees every hook and every Helm action begin and end. It reports what must never be at the
+// same time, and keeps what happened for the models of tests. It is called from runs, from the log,
+// and from steps; its lock guards all fields but oneByOne, which changes only before a start and in
+// steps.
 type witness struct {
 	mu       sync.Mutex
 	busy     map[string]string // what is in progress, by what only one may hold
-	events   []event
-	contexts map[string]int // hook runs by hook and binding context
-	runs     []hookRun      // those that have ended
+	events   []event           // in the order of their ends
+	contexts map[string]int    // hook runs by hook and binding context
+	runs     []hookRun         // those that have ended
 	problems []string
-	// transitions are the phases that actors have gone from and to, as the script has them.
+	// transitions are the changes of phases of all actors, as "module: ready to running".
 	transitions map[string]bool
-	// forbidden are the kinds that the operator may not read, and since when.
+	// forbidden are the kinds that the operator may not read, as the step has them, and since when.
 	forbidden map[string]time.Time
 	// oneByOne: nothing runs in parallel with the main queue, so its tasks exclude each other.
 	oneByOne bool
@@ -47,8 +49,9 @@ func newWitness() *witness {
 	return &witness{busy: map[string]string{}, contexts: map[string]int{}, forbidden: map[string]time.Time{}, transitions: map[string]bool{}, oneByOne: true}
 }
 
-// enter notes that something begins which holds the given things alone. The function it
-// returns notes the end.
+// enter notes that something begins which holds the given things alone: "queue main", "module dns",
+// "release dns", "discovery". If another one holds one of them, that is a problem in any script.
+// The function it returns notes the end.
 func (w *witness) enter(what string, alone ...string) (leave func(event)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,7 +80,9 @@ func (w *witness) note(what, module string) {
 	w.events = append(w.events, event{module: module, what: what, ok: true})
 }
 
-// hookRun is enter for a run of a hook; contexts are its binding contexts, described.
+// hookRun is enter for a run of a hook; contexts are its binding contexts, described. A run holds
+// its queue, but main only where nothing goes past it; a run for an order binding also holds its
+// module, as Helm actions of the module do, because it is a step of the module run.
 func (w *witness) hookRun(ctx context.Context, run hooks.Run, contexts []string) (leave func(ok bool)) {
 	module, queue, task := cmp.Or(labelOf(run, "module"), messages.GlobalHooks), labelOf(run, "queue"), taskOf(run)
 	var alone []string
@@ -108,6 +113,7 @@ func (w *witness) hookRun(ctx context.Context, run hooks.Run, contexts []string)
 // taskOf is the ID of the task that a hook runs for.
 func taskOf(run hooks.Run) string { return labelOf(run, "task") }
 
+// labelOf is a label that the operator gives a run for its log: module, queue or task.
 func labelOf(run hooks.Run, key string) string {
 	for _, label := range run.Labels {
 		if label.Key == key {
@@ -132,7 +138,8 @@ func (w *witness) ran() []string {
 	return list
 }
 
-// phaseChanges notes that an actor goes from one phase to another.
+// phaseChanges notes that an actor goes from one phase to another. The attributes of the record are
+// both phases, in this order.
 func (w *witness) phaseChanges(actor string, r slog.Record) {
 	var phases []string
 	r.Attrs(func(a slog.Attr) bool {
