@@ -20,8 +20,9 @@ const (
 	buildTools   = "tools" // kubectl and jq
 )
 
-// KubernetesEnv is the environment variable that names the minor version of Kubernetes, as 1.34, that clusters of
-// tests run; without it they run the one that the operator's client library was made for.
+// KubernetesEnv is the environment variable that names the minor version of Kubernetes, as 1.34,
+// that clusters of tests run; without it they run the one that the operator's client library was
+// made for.
 const KubernetesEnv = "KUBERNETES"
 
 // ofVersion adds the version of $KUBERNETES to the name of what is built or run.

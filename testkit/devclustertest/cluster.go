@@ -46,14 +46,15 @@ func Start(t testing.TB) *Cluster {
 	return cluster
 }
 
-// StartOwn starts a cluster for this test alone, which finds nothing of others in it, and may Kill and Restart
-// it. It is stopped, and its data removed, at the end of the test.
+// StartOwn starts a cluster for this test alone, which finds nothing of others in it, and may Kill
+// and Restart it. It is stopped, and its data removed, at the end of the test.
 func StartOwn(t testing.TB) *Cluster {
 	t.Helper()
 	return startOwn(t)
 }
 
-// StartWithNode is StartOwn with a node, which runs no containers: Pods count as running, and those of Jobs as succeeded.
+// StartWithNode is StartOwn with a node, which runs no containers: Pods count as running, and those
+// of Jobs as succeeded.
 func StartWithNode(t testing.TB) *Cluster {
 	t.Helper()
 	return startOwn(t, "--node")
@@ -81,15 +82,18 @@ func startOwn(t testing.TB, flags ...string) *Cluster {
 // idle are the clusters that tests have given back. None of them runs longer than the test binary.
 var idle = sync.OnceValue(func() *pool { return &pool{borrowed: make(chan struct{}, atATime)} })
 
-// atATime is how many clusters the tests of one binary borrow at the same time: a start costs more than the wait.
+// atATime is how many clusters the tests of one binary borrow at the same time: a start costs more
+// than the wait.
 const atATime = 2
 
+// pool holds clusters between the tests that borrow them.
 type pool struct {
 	borrowed chan struct{} // one element for each cluster that is borrowed
 	mu       sync.Mutex
-	clusters []*Cluster
+	clusters []*Cluster // that run, and that no test uses
 }
 
+// take returns the cluster that was given back last; nil when there is none.
 func (p *pool) take() *Cluster {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,9 +112,10 @@ func (p *pool) give(c *Cluster) {
 	p.clusters = append(p.clusters, c)
 }
 
-// Borrow returns a cluster that no other test uses at the same time, which the test may Kill and Restart, as one of
-// StartOwn. But earlier tests of the binary may have used it, and left objects in it: a start takes seconds of a
-// processor. So a third test waits for one, and no test borrows several. A test that fails does not give it back.
+// Borrow returns a cluster that no other test uses at the same time, which the test may Kill and
+// Restart, as one of StartOwn. But earlier tests of the binary may have used it, and left objects
+// in it: a start takes seconds of a processor. So a third test waits for one, and no test borrows
+// several. A test that fails does not give it back.
 func Borrow(t testing.TB) *Cluster {
 	t.Helper()
 	skipWhenShort(t)

@@ -11,7 +11,8 @@
 // server away borrows one, with Borrow; a test that needs an empty cluster starts
 // its own, with StartOwn.
 //
-// KUBERNETES=1.34 go test … runs them on an older Kubernetes; testkit/devcluster/kube-1.34.mod has its libraries.
+// KUBERNETES=1.34 go test … runs them on an older Kubernetes; testkit/devcluster/kube-1.34.mod has
+// its libraries.
 //
 // The package starts processes and hands out access to them, and that is all:
 // no fixtures, no assertions about Kubernetes, nothing of the operator.

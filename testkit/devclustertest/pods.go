@@ -9,7 +9,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// FinishPods is the kubelet for the Pods of Jobs and of Helm hooks in a namespace, until the context ends: they succeed at once.
+// FinishPods is the kubelet for the Pods of Jobs and of Helm hooks in a namespace, until the
+// context ends: they succeed at once. Other Pods stay Pending. It blocks, so tests call it in a
+// goroutine. A watch that has ended, by its timeout or with the API server, begins again with all
+// Pods that there are.
 func FinishPods(ctx context.Context, client kubernetes.Interface, namespace string) {
 	pods := client.CoreV1().Pods(namespace)
 	for ctx.Err() == nil {
@@ -19,6 +22,7 @@ func FinishPods(ctx context.Context, client kubernetes.Interface, namespace stri
 		}
 		for e := range w.ResultChan() {
 			pod, ok := e.Object.(*corev1.Pod)
+			// A Helm hook may be a Pod itself. One that is being deleted needs no other status.
 			ofJob := ok && slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Job" })
 			if !ok || pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil || !ofJob && pod.Annotations["helm.sh/hook"] == "" {
 				continue

@@ -24,7 +24,8 @@ type process struct {
 func startProcess(root, dir string, flags ...string) (*process, error) {
 	args := append([]string{"--dir", dir, "--parent-pid", strconv.Itoa(os.Getpid())}, flags...)
 	command := exec.Command(filepath.Join(root, binDir, clusterProgram()), args...)
-	// Its start leaves much garbage: a collector that works less saves a quarter of its processor time.
+	// Its start leaves much garbage: a collector that works less saves a quarter of its processor
+	// time.
 	command.Env = append(os.Environ(), "GOGC=400", "GOMEMLIMIT=700MiB")
 	// A pipe of our own, not ours to inherit: go test waits for everybody who
 	// holds the test's output open.

@@ -1,7 +1,8 @@
-// Package faultproxy stands between a client and a Kubernetes API server and disturbs what they say to each
-// other: answers with errors, delays, lost requests, lost answers, watches that are cut or expired, a server that
-// cannot be reached. It shows each write before the API server gets it and before the client gets the answer, so
-// that a test can end the client at exactly these moments, and it knows which watches are open.
+// Package faultproxy stands between a client and a Kubernetes API server and disturbs what they say
+// to each other: answers with errors, delays, lost requests, lost answers, watches that are cut or
+// expired, a server that cannot be reached. It shows each write before the API server gets it and
+// before the client gets the answer, so that a test can end the client at exactly these moments,
+// and it knows which watches are open.
 //
 //	proxy := faultproxy.New(t, cluster.RESTConfig(), seed)
 //	kubeconfig := proxy.Kubeconfig(t)

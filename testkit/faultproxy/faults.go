@@ -11,7 +11,9 @@ import (
 	"time"
 )
 
-// fault is what happens to one request. before returns false when nothing more is to be done; body changes the answer.
+// fault is what happens to one request; the zero value is none. before is called instead of the
+// forwarding, and goes on to it if it returns true; body changes the body of the answer while it is
+// passed on. Either may be nil.
 type fault struct {
 	before func(http.ResponseWriter, *http.Request) bool
 	body   func(io.Reader) io.Reader
@@ -26,6 +28,8 @@ type kind struct {
 // hangs is how long a request without an answer lasts, if its client does not give up before.
 const hangs = 3 * time.Second
 
+// requestFaults are the faults of requests that are no watches. A lost request never reaches the
+// API server; of a lost or cut answer, the API server has done what was asked.
 func requestFaults() []kind {
 	return []kind{
 		{"answer 429 with Retry-After", refusal(http.StatusTooManyRequests, "TooManyRequests", "1")},
@@ -40,6 +44,8 @@ func requestFaults() []kind {
 	}
 }
 
+// watchFaults are the faults of watches. After 410 and "expired", a client must list again; after
+// the others it may continue with the last resourceVersion that it has seen.
 func watchFaults() []kind {
 	return []kind{
 		{"watch: answer 410", refusal(http.StatusGone, "Expired", "")},
@@ -57,6 +63,8 @@ func status(code int, reason string) string {
 	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"a fault of the test","reason":%q,"code":%d}`, reason, code)
 }
 
+// refusal answers with a Status in place of the API server. retryAfter is in seconds; "" sends no
+// such header.
 func refusal(code int, reason, retryAfter string) func(float64) fault {
 	return func(float64) fault {
 		return fault{before: func(w http.ResponseWriter, _ *http.Request) bool {
@@ -105,12 +113,16 @@ func cutAfter(bytes int64) fault {
 	}}
 }
 
+// broken is the end of a body that is cut: a reader that fails, by which answer breaks the
+// connection.
 type broken struct{}
 
 // Read implements io.Reader.
 func (broken) Read([]byte) (int, error) { return 0, errCut }
 
-// endsAfter ends a watch in good order, as an API server does after its timeout.
+// endsAfter ends a watch in good order, as an API server does after its timeout. The copy into the
+// pipe ends with the request, whose body is closed then, or at its next write, which the closed
+// pipe refuses.
 func endsAfter(limit time.Duration) fault {
 	return fault{body: func(from io.Reader) io.Reader {
 		reader, writer := io.Pipe()
@@ -124,7 +136,8 @@ func endsAfter(limit time.Duration) fault {
 	}}
 }
 
-// watchOf names what a request watches, "" if it watches nothing.
+// watchOf names what a request watches, "" if it watches nothing: the path and the selectors,
+// without the parameters that differ each time, such as the resourceVersion.
 func watchOf(r *http.Request) string {
 	query := r.URL.Query()
 	if w := query.Get("watch"); w != "true" && w != "1" {
@@ -139,7 +152,9 @@ func watchOf(r *http.Request) string {
 	return what
 }
 
-// resourceOf takes the resource out of a path such as /apis/apps/v1/namespaces/default/deployments/web.
+// resourceOf takes the resource out of a path such as
+// /apis/apps/v1/namespaces/default/deployments/web. A namespace itself is the resource namespaces;
+// a path that names no resource is named as a whole.
 func resourceOf(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	skip := 2 // api/v1

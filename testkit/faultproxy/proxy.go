@@ -23,19 +23,21 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Proxy forwards requests to one API server, as the client that its configuration names.
+// Proxy forwards requests to one API server, as the client that its configuration names. Its
+// methods may be called while requests are in progress; what they set holds for later ones.
 type Proxy struct {
 	server    *httptest.Server
 	target    *url.URL
-	transport http.RoundTripper
+	transport http.RoundTripper // with the credentials for the API server
 
+	// mu is never held while a request is forwarded or onWrite runs, which may kill the client.
 	mu      sync.Mutex
 	draw    *rand.Rand
 	rate    float64
 	down    bool
-	counts  map[string]int
-	open    map[*http.Request]opened
-	onWrite func(Write) (drop bool)
+	counts  map[string]int           // disturbed requests, by the name of the fault
+	open    map[*http.Request]opened // requests in progress
+	onWrite func(Write) (drop bool)  // nil: no test sees writes
 }
 
 // opened is a request that is in progress.
@@ -46,17 +48,18 @@ type opened struct {
 
 // Write is a request that changes something, at one of two moments.
 type Write struct {
-	// Effect says what is written: the method and the resource, as in "PUT configmaps". Secrets that are records of
-	// Helm are called "records".
+	// Effect says what is written: the method and the resource, as in "PUT configmaps". Secrets
+	// that are records of Helm are called "records".
 	Effect string
 	Path   string
-	// Done is false before the API server gets the request, and true when it has answered with Status.
+	// Done is false before the API server gets the request, and true when it has answered with
+	// Status.
 	Done   bool
 	Status int
 }
 
-// New starts a proxy for the API server of config, which ends with the test. What it draws follows from the seed and
-// the order of requests.
+// New starts a proxy for the API server of config, which ends with the test. What it draws follows
+// from the seed and the order of requests.
 func New(t testing.TB, config *rest.Config, seed uint64) *Proxy {
 	t.Helper()
 	target, err := url.Parse(config.Host)
@@ -73,6 +76,7 @@ func New(t testing.TB, config *rest.Config, seed uint64) *Proxy {
 	}
 	p.server = httptest.NewUnstartedServer(http.HandlerFunc(p.serve))
 	p.server.Listener = &listener{p.server.Listener, p}
+	// As API servers have it: all requests of a client share a connection, which SetDown ends.
 	p.server.EnableHTTP2 = true
 	p.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	p.server.Config.ErrorLog = quiet()
@@ -85,7 +89,8 @@ func New(t testing.TB, config *rest.Config, seed uint64) *Proxy {
 	return p
 }
 
-// placeholder is the token of the clients, which the proxy removes: without one kubectl asks for a user name.
+// placeholder is the token of the clients, which the proxy removes: without one kubectl asks for a
+// user name.
 const placeholder = "placeholder"
 
 // Kubeconfig returns the path of a file for clients of the proxy. They need no credentials.
@@ -106,7 +111,7 @@ func (p *Proxy) Kubeconfig(t testing.TB) string {
 	return path
 }
 
-// SetRate says which share of the requests is disturbed, from 0 to 1.
+// SetRate sets which share of the requests is disturbed, from 0 (as at first) to 1.
 func (p *Proxy) SetRate(rate float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,8 +129,9 @@ func (p *Proxy) SetDown(down bool) {
 	}
 }
 
-// OnWrite calls see before each write is forwarded, and again before its answer is passed on. When see returns true the
-// request is dropped there: the client's connection gets no answer. nil ends that.
+// OnWrite calls see before each write is forwarded, and again before its answer is passed on. When
+// see returns true the request is dropped there: the client's connection gets no answer. nil ends
+// that.
 func (p *Proxy) OnWrite(see func(Write) (drop bool)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +162,8 @@ func (p *Proxy) cut(which func(opened) bool) (n int) {
 	return n
 }
 
-// Watches lists what is watched now, sorted: path and selectors. What is watched twice is there twice.
+// Watches lists what is watched now, sorted: path and selectors. What is watched twice is there
+// twice.
 func (p *Proxy) Watches() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +184,8 @@ func (p *Proxy) Faults() map[string]int {
 	return maps.Clone(p.counts)
 }
 
-// serve handles one request.
+// serve handles one request. A panic with http.ErrAbortHandler is how a handler of net/http breaks
+// the connection (in HTTP/2 the stream) without an answer; nothing is logged then.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	ctx, cut := context.WithCancel(r.Context())
 	defer cut()
@@ -209,11 +217,12 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	answer(w, resp, fault.body)
 }
 
-// begin notes a request and draws what happens to it.
+// begin notes a request and draws what happens to it. It draws as many numbers for each request,
+// disturbed or not, so that another rate does not change the faults that later ones may get.
 func (p *Proxy) begin(r *http.Request, cut context.CancelFunc) fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.down {
+	if p.down { // it came on a connection that SetDown has not closed yet
 		cut()
 	}
 	p.open[r] = opened{watchOf(r), cut}
@@ -236,7 +245,8 @@ func (p *Proxy) end(r *http.Request) {
 	delete(p.open, r)
 }
 
-// writes returns who wants to see this request.
+// writes returns the function to call with this request; nil for one that changes nothing, or when
+// no test sees writes.
 func (p *Proxy) writes(r *http.Request) func(Write) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
@@ -246,6 +256,8 @@ func (p *Proxy) writes(r *http.Request) func(Write) bool {
 	return p.onWrite
 }
 
+// forward sends a request to the API server. Credentials that the client brings itself, such as a
+// token of a service account, are passed on; the transport adds its own only where there are none.
 func (p *Proxy) forward(r *http.Request) (*http.Response, error) {
 	out := r.Clone(r.Context())
 	out.URL.Scheme, out.URL.Host = p.target.Scheme, p.target.Host
@@ -257,7 +269,8 @@ func (p *Proxy) forward(r *http.Request) (*http.Response, error) {
 	return p.transport.RoundTrip(out)
 }
 
-// answer passes a response on, changed by body if that is not nil.
+// answer passes a response on, changed by body if that is not nil. It flushes after each read: an
+// event of a watch must not wait for the next one.
 func answer(w http.ResponseWriter, resp *http.Response, body func(io.Reader) io.Reader) {
 	maps.Copy(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
@@ -285,7 +298,7 @@ func answer(w http.ResponseWriter, resp *http.Response, body func(io.Reader) io.
 	}
 }
 
-// effectOf names a write: what a client sees of it, it has from method and path.
+// effectOf names a write by its method and resource; see Write.Effect.
 func effectOf(r *http.Request) string {
 	resource := resourceOf(r.URL.Path)
 	if resource == "secrets" && isRecord(r) {
@@ -294,7 +307,8 @@ func effectOf(r *http.Request) string {
 	return r.Method + " " + resource
 }
 
-// isRecord reports whether a Secret is a record of Helm. The name of a new one is only in the body.
+// isRecord reports whether a Secret is a record of Helm. The name of a new one is only in the body,
+// which it reads, and puts back for the forwarding.
 func isRecord(r *http.Request) bool {
 	const prefix = "sh.helm.release."
 	if strings.Contains(r.URL.Path, prefix) {
@@ -308,7 +322,8 @@ func isRecord(r *http.Request) bool {
 	return err == nil && bytes.Contains(body, []byte(prefix))
 }
 
-// listener refuses connections while the proxy is down.
+// listener refuses connections while the proxy is down: it closes them at once. To close the
+// listener itself would give its port away, and clients could not find the proxy again.
 type listener struct {
 	net.Listener
 	proxy *Proxy

@@ -1,5 +1,5 @@
-// Package watching lends the watches of room kube to tests of rooms that may not
-// know it.
+// Package watching gives tests of packages that may not import package kube (imports_test.go), such
+// as helm, its client and its watches of objects. It adds nothing to them.
 package watching
 
 import (
@@ -22,12 +22,12 @@ func Client(t testing.TB, kubeconfig string, log *slog.Logger) *kube.Client {
 	return client
 }
 
-// Presence is the one of room kube.
+// Presence is that of package kube.
 type Presence = kube.Presence
 
-// Kind is the one of room kube.
+// Kind is that of package kube.
 type Kind = kube.WatchedKind
 
 // NewPresence makes a Presence that asks for what may not be watched at each attempt to
-// watch it.
+// watch it, without a pause, for which a test would have to wait.
 func NewPresence(client *kube.Client) *Presence { return kube.NewPresence(client, 0) }
