@@ -113,7 +113,7 @@ func (a access) writeKubeconfig(path, user, token, caPath string) error {
 	return writeFile(path, data)
 }
 
-// apiServerReady is nil when the API server says so.
+// apiServerReady is nil when the API server answers that it is ready.
 func (a access) apiServerReady(ctx context.Context) error {
 	return a.admin.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 }

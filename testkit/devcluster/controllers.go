@@ -66,18 +66,23 @@ const (
 // because the command that holds all of them takes minutes to compile: it
 // brings every volume plugin and the scheduler. The controllers that remove
 // finalizers must run, or claims and namespaces could not be deleted.
+//
+// All are added before any of them runs: to make one registers its informers with the factories,
+// which are started together.
 type controllers struct {
 	config   *rest.Config
 	client   *kubernetes.Clientset
-	metadata metadata.Interface
+	metadata metadata.Interface // for controllers that work on every kind, also custom ones
 	mapper   *restmapper.DeferredDiscoveryRESTMapper
-	typed    informers.SharedInformerFactory
-	byKind   metadatainformer.SharedInformerFactory
-	started  chan struct{} // closed when the informers run
-	loops    []func(context.Context)
+	typed    informers.SharedInformerFactory        // of built-in kinds, shared by all controllers
+	byKind   metadatainformer.SharedInformerFactory // of any kind, with metadata only
+	started  chan struct{}                          // closed when the informers run
+	loops    []func(context.Context)                // each runs until its context ends
 }
 
-// runControllers runs the controllers, and with node the one node, until ctx ends.
+// runControllers runs the controllers, and with node the one node, until ctx ends and all of them
+// have returned. It returns an error if one cannot be made. Those that run log their failures and
+// retry.
 func runControllers(ctx context.Context, keys pki, access access, node bool) error {
 	c, err := newControllers(access.controllers)
 	if err != nil {
@@ -113,6 +118,7 @@ func runControllers(ctx context.Context, keys pki, access access, node bool) err
 	return nil
 }
 
+// newControllers makes what controllers share, and none of them yet.
 func newControllers(kubeconfig string) (*controllers, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -136,6 +142,8 @@ func newControllers(kubeconfig string) (*controllers, error) {
 		byKind:   metadatainformer.NewSharedInformerFactory(byMetadata, resync),
 		started:  make(chan struct{}),
 	}
+	// The mapper caches the kinds of the API server, so without this it would miss CRDs that come
+	// later.
 	c.add(func(ctx context.Context) {
 		wait.UntilWithContext(ctx, func(context.Context) { c.mapper.Reset() }, rediscovery)
 	})
@@ -160,6 +168,8 @@ func (c *controllers) workloads(ctx context.Context) {
 	c.run(clusterroleaggregation.NewClusterRoleAggregation(c.typed.Rbac().V1().ClusterRoles(), c.client.RbacV1()).Run, workers)
 }
 
+// appsAndBatch adds the controllers of Deployments, DaemonSets, Jobs and CronJobs. Without a node
+// the Pods of these stay Pending.
 func (c *controllers) appsAndBatch(ctx context.Context) error {
 	core, apps, batch := c.typed.Core().V1(), c.typed.Apps().V1(), c.typed.Batch().V1()
 	deployments, err := deployment.NewDeploymentController(ctx, apps.Deployments(), apps.ReplicaSets(), core.Pods(), c.client)
@@ -186,6 +196,8 @@ func (c *controllers) appsAndBatch(ctx context.Context) error {
 	return nil
 }
 
+// services adds the controllers that write the endpoints of Services. Both kinds are needed: older
+// clients read Endpoints.
 func (c *controllers) services(ctx context.Context) {
 	core := c.typed.Core().V1()
 	c.run(endpoint.NewEndpointController(ctx, core.Pods(), core.Services(), core.Endpoints(), c.client, 0).Run, workers)
@@ -214,6 +226,7 @@ func (c *controllers) namespaces(ctx context.Context, keys pki) error {
 	if err != nil {
 		return err
 	}
+	// It fills Secrets of the type kubernetes.io/service-account-token.
 	secrets, err := accounts.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(), core.Secrets(), c.client,
 		accounts.TokensControllerOptions{TokenGenerator: generator, RootCA: c.config.CAData})
 	if err != nil {
@@ -221,6 +234,7 @@ func (c *controllers) namespaces(ctx context.Context, keys pki) error {
 	}
 	c.run(secrets.Run, workers)
 
+	// It writes the ConfigMap kube-root-ca.crt into each namespace.
 	authority, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), c.client, c.config.CAData)
 	if err != nil {
 		return err
@@ -229,6 +243,8 @@ func (c *controllers) namespaces(ctx context.Context, keys pki) error {
 	return nil
 }
 
+// garbageCollector adds what deletes objects whose owners are gone. Sync starts and stops its
+// watches as kinds come and go.
 func (c *controllers) garbageCollector(ctx context.Context) error {
 	collector, err := garbagecollector.NewGarbageCollector(ctx, c.client, c.metadata, c.mapper, garbagecollector.DefaultIgnoredResources(),
 		informerfactory.NewInformerFactory(c.typed, c.byKind), c.started)
@@ -240,6 +256,8 @@ func (c *controllers) garbageCollector(ctx context.Context) error {
 	return nil
 }
 
+// resourceQuota adds what counts the use of quotas; the admission of the API server enforces them.
+// It also counts objects of custom kinds, so it looks for new kinds, too.
 func (c *controllers) resourceQuota(ctx context.Context) error {
 	configuration, err := newQuotas(c.typed)
 	if err != nil {
@@ -266,6 +284,8 @@ func (c *controllers) resourceQuota(ctx context.Context) error {
 	return nil
 }
 
+// disruption adds the controller of PodDisruptionBudgets, which finds out by the scale of a Pod's
+// owner, of any kind, how many Pods there should be.
 func (c *controllers) disruption(ctx context.Context) error {
 	scales, err := scale.NewForConfig(c.config, c.mapper, dynamic.LegacyAPIPathResolverFunc, scale.NewDiscoveryScaleKindResolver(c.client.Discovery()))
 	if err != nil {
@@ -277,6 +297,8 @@ func (c *controllers) disruption(ctx context.Context) error {
 	return nil
 }
 
+// volumes adds what removes the finalizers of claims and volumes that are not in use: without it
+// they could not be deleted.
 func (c *controllers) volumes(ctx context.Context) error {
 	core := c.typed.Core().V1()
 	claims, err := pvcprotection.NewPVCProtectionController(klog.FromContext(ctx), core.PersistentVolumeClaims(), core.Pods(), c.client)

@@ -52,6 +52,8 @@ func removeDir(dir string) {
 	_ = os.Remove(dir)
 }
 
+// writePID puts this process into the lock file, for the message of another one that finds it
+// locked.
 func writePID(file *os.File) error {
 	if err := file.Truncate(0); err != nil {
 		return err

@@ -18,11 +18,12 @@ const (
 	forwardStream = 30 * time.Second
 )
 
-// forwarder serves what the API server asks a kubelet for: the forwarding of ports. The Pods of the node have no
-// containers, and no network of their own: their ports are those of the machine.
+// forwarder connects to the ports of Pods. The Pods of the node have no containers, and no network
+// of their own: their ports are those of the machine.
 type forwarder struct{ dialer net.Dialer }
 
-// forwardPorts serves the kubelet's address, until ctx ends.
+// forwardPorts serves the kubelet's address, until ctx ends: the forwarding of ports, the only
+// request of the API server to a kubelet that makes sense without containers.
 func (k *kubelet) forwardPorts(ctx context.Context) {
 	routes := http.NewServeMux()
 	routes.HandleFunc("/portForward/{namespace}/{pod}", func(w http.ResponseWriter, r *http.Request) {
@@ -40,7 +41,8 @@ func (k *kubelet) forwardPorts(ctx context.Context) {
 	_ = server.ServeTLS(k.listener, k.keys.cert, k.keys.key) // ends with ctx
 }
 
-// PortForward implements portforward.PortForwarder.
+// PortForward implements portforward.PortForwarder. It returns when the server has closed its side
+// of the connection; that the client has closed its own is passed on, and the answer still read.
 func (f *forwarder) PortForward(ctx context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
 	conn, err := f.dialer.DialContext(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(int(port))))
 	if err != nil {

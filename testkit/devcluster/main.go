@@ -95,6 +95,8 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	return o, o.validate(flags.Args())
 }
 
+// validate returns all problems at once, with the flag and what it takes. rest are the arguments
+// that are no flags.
 func (o options) validate(rest []string) error {
 	var problems []error
 	if len(rest) > 0 {

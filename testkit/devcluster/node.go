@@ -16,20 +16,23 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// nodeName is the only node of a cluster with --node. It runs no containers: each Pod is placed on it, counts as running
-// and ready at once, and one of a Job as succeeded. Claims of volumes count as bound, without a volume. The ports of its
-// Pods that kubectl port-forward reaches are those of this machine.
+// nodeName is the only node of a cluster with --node. It runs no containers: each Pod is placed on
+// it, counts as running and ready at once, and one of a Job as succeeded. Claims of volumes count
+// as bound, without a volume. The ports of its Pods that kubectl port-forward reaches are those of
+// this machine.
 const nodeName = "node"
 
 // nodeRetry is the pause after a write that failed.
 const nodeRetry = 200 * time.Millisecond
 
-// kubelet plays the parts of the scheduler and of the kubelet of the node.
+// kubelet plays the parts of the scheduler, of the kubelet of the node, and of a provisioner of
+// volumes. It is a controller like the others: informers put the names of changed objects into a
+// queue, and one loop brings each object one step closer to what it should be.
 type kubelet struct {
 	*controllers
 	pods, claims cache.SharedIndexInformer
 	queue        workqueue.TypedDelayingInterface[work]
-	listener     net.Listener // for what the API server asks
+	listener     net.Listener // for requests of the API server to the kubelet
 	keys         pki
 }
 
@@ -39,7 +42,7 @@ type work struct {
 	claim bool
 }
 
-// node adds the node and who acts for it.
+// node adds the node and its kubelet.
 func (c *controllers) node(keys pki) error {
 	listener, err := listenOn(0)
 	if err != nil {
@@ -65,6 +68,9 @@ func (c *controllers) node(keys pki) error {
 	return nil
 }
 
+// run registers the node and handles the queue until ctx ends. The node must be there before the
+// first Pod is bound to it. An object whose write failed comes back after a pause, for example when
+// the informer had an old version of it; one that is gone does not.
 func (k *kubelet) run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, k.queue.ShutDown)
 	defer stop()
@@ -95,7 +101,8 @@ func (k *kubelet) run(ctx context.Context) {
 	}
 }
 
-// register creates the node, or finds it from an earlier run.
+// register creates the node, or finds it from an earlier run. It has more room than tests can ask
+// for, so no Pod is ever refused.
 func (k *kubelet) register(ctx context.Context) error {
 	room := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("1k"), corev1.ResourceMemory: resource.MustParse("1Ti"), corev1.ResourcePods: resource.MustParse("10k"),
@@ -124,7 +131,7 @@ func (k *kubelet) register(ctx context.Context) error {
 	return err
 }
 
-// bindClaim has a claim of a volume count as bound.
+// bindClaim has a claim of a volume count as bound, with the capacity that it asks for.
 func (k *kubelet) bindClaim(ctx context.Context, name cache.ObjectName) error {
 	object, exists, err := k.claims.GetStore().GetByKey(name.String())
 	if err != nil || !exists {
@@ -148,9 +155,10 @@ func (k *kubelet) runPod(ctx context.Context, name cache.ObjectName) error {
 	pod, pods := object.(*corev1.Pod).DeepCopy(), k.client.CoreV1().Pods(name.Namespace)
 	switch {
 	case pod.DeletionTimestamp != nil:
+		// There is no process to wait for. The precondition spares a new Pod of the same name.
 		now := int64(0)
 		return pods.Delete(ctx, name.Name, metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
-	case len(pod.Spec.SchedulingGates) > 0:
+	case len(pod.Spec.SchedulingGates) > 0: // its owner does not want it scheduled yet
 		return nil
 	case pod.Spec.NodeName == "":
 		return pods.Bind(ctx, &corev1.Binding{
@@ -165,7 +173,8 @@ func (k *kubelet) runPod(ctx context.Context, name cache.ObjectName) error {
 	return err
 }
 
-// setRunning sets the status of a Pod that runs, or of one that has done its work: that of a Job.
+// setRunning sets the status of a Pod that runs, or of one that has done its work: one of a Job, or
+// one without an owner that is not to be restarted, such as a Helm hook.
 func setRunning(pod *corev1.Pod, now metav1.Time) {
 	owner := metav1.GetControllerOf(pod)
 	done := owner != nil && owner.Kind == "Job" || owner == nil && pod.Spec.RestartPolicy == corev1.RestartPolicyNever

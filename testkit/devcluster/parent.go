@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// parentPoll is how often the parent is looked at. The kernel's own signal for
+// parentPoll is how often the parent is checked. The kernel's own signal for
 // this (PR_SET_PDEATHSIG) fires when the *thread* that forked us ends, which
-// for a parent written in Go can be at any time; so we look.
+// for a parent written in Go can be at any time; so it is polled.
 const parentPoll = 250 * time.Millisecond
 
 // withParent returns a context that ends with ctx or with the process pid;

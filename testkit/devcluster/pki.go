@@ -57,11 +57,14 @@ func ensurePKI(dir string) (pki, error) {
 	return keys, nil
 }
 
+// create makes all keys and writes them, the one that says that the set is whole last.
 func (p pki) create(now time.Time) error {
 	authority := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "devcluster"},
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
+	// One certificate for all servers, which also identifies the API server as a client of etcd and
+	// of the node's kubelet.
 	server := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "devcluster-server"},
 		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
@@ -93,6 +96,7 @@ func (p pki) create(now time.Time) error {
 	)
 }
 
+// newKey makes a key of P-256, which takes microseconds, unlike an RSA key.
 func newKey() (*ecdsa.PrivateKey, error) {
 	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 }

@@ -48,6 +48,9 @@ func recall(path string) int {
 	return port
 }
 
+// choosePort opens a port. One that was asked for is opened or the start fails: clients have its
+// number. The previous one is only preferred, so that old kubeconfigs stay valid. If a hundred
+// draws find no free port below the range of the kernel, any one must do.
 func choosePort(asked, previous int) (net.Listener, error) {
 	if asked != 0 {
 		listener, err := listenOn(asked)

@@ -102,6 +102,8 @@ func runCluster(ctx context.Context, dir string, o options, stdout io.Writer) er
 	}
 	defer store.Close()
 
+	// One limit for all of what follows. The deferred calls stop the components in the opposite
+	// order, each while those that it needs still run.
 	started, cancelStart := context.WithTimeout(ctx, startTimeout)
 	defer cancelStart()
 	server := launch(ctx, "kube-apiserver", func(ctx context.Context) error {
@@ -132,8 +134,8 @@ func runCluster(ctx context.Context, dir string, o options, stdout io.Writer) er
 	}
 }
 
-// waitFor asks ready again and again until it is content, the component ends,
-// or ctx does.
+// waitFor calls ready, 40 times a second, until it returns no error, the component ends, or ctx
+// does. A component that ends is reported with its own error, which is the cause.
 func waitFor(ctx context.Context, c *component, ready func(context.Context) error) error {
 	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()

@@ -2,7 +2,8 @@
 
 package main
 
-// What differs between versions of Kubernetes. .ci/build sets the tag kube_1_34 when it builds with kube-1.34.mod, and so on.
+// What differs between versions of Kubernetes. .ci/build sets the tag kube_1_34 when it builds with
+// kube-1.34.mod, and so on.
 
 import (
 	"context"
