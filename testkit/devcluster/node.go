@@ -68,9 +68,9 @@ func (c *controllers) node(keys pki) error {
 	return nil
 }
 
-// run registers the node and handles the queue until ctx ends. The node must be there before the
-// first Pod is bound to it. An object whose write failed comes back after a pause, for example when
-// the informer had an old version of it; one that is gone does not.
+// run registers the node, and then handles the queue until ctx ends. An object whose write failed
+// comes back after a pause, for example when the informer had an old version of it; one that is
+// gone does not.
 func (k *kubelet) run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, k.queue.ShutDown)
 	defer stop()
@@ -101,8 +101,8 @@ func (k *kubelet) run(ctx context.Context) {
 	}
 }
 
-// register creates the node, or finds it from an earlier run. It has more room than tests can ask
-// for, so no Pod is ever refused.
+// register creates the node, or finds it from an earlier run. Its room is only shown: runPod
+// compares nothing with it.
 func (k *kubelet) register(ctx context.Context) error {
 	room := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("1k"), corev1.ResourceMemory: resource.MustParse("1Ti"), corev1.ResourcePods: resource.MustParse("10k"),

@@ -63,8 +63,8 @@ func (p pki) create(now time.Time) error {
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "devcluster"},
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
-	// One certificate for all servers, which also identifies the API server as a client of etcd and
-	// of the node's kubelet.
+	// One certificate for all servers: the API server, etcd and the node's kubelet. It also identifies
+	// the API server as a client of etcd.
 	server := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "devcluster-server"},
 		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
@@ -88,12 +88,15 @@ func (p pki) create(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(
+	err = errors.Join(
 		writeCert(p.ca, authority, authority, &authorityKey.PublicKey, authorityKey),
 		writeCert(p.cert, server, authority, &serverKey.PublicKey, authorityKey),
 		writeKey(p.key, serverKey),
-		writeKey(p.tokenKey, tokenKey),
 	)
+	if err != nil {
+		return err
+	}
+	return writeKey(p.tokenKey, tokenKey)
 }
 
 // newKey makes a key of P-256, which takes microseconds, unlike an RSA key.
