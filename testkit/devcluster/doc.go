@@ -6,7 +6,7 @@
 //	devcluster --dir DIR [--port N]
 //
 // It prints one line when the cluster is ready and runs until it gets SIGTERM
-// or SIGINT, or until the process that started it is gone. All it keeps lies
+// or SIGINT, or until the process that started it is gone. All it keeps is
 // in DIR, so a second start with the same DIR finds the same objects, tokens
 // and, when it is free, the same port:
 //

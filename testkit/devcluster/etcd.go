@@ -22,8 +22,8 @@ type etcd struct {
 }
 
 // startEtcd opens the store in dir and returns when it serves. Both its ports
-// are free ones and ask for a certificate of the cluster: what lies in etcd is
-// not for every user of the machine.
+// are free ones and ask for a certificate of the cluster: not every user of the
+// machine may read what is in etcd.
 func startEtcd(dir string, keys pki) (*etcd, error) {
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return nil, fmt.Errorf("etcd: %w", err)

@@ -59,9 +59,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return exitStopped
 }
 
-// stopSignals are the signals that stop the cluster: all but those that whoever
-// started us wants ignored, as nohup does, and a shell for what it runs in the
-// background. A detached cluster does not go with its terminal.
+// stopSignals are the signals that stop the cluster: all but those that the
+// parent has set to be ignored, as nohup does, and a shell for what it runs in the
+// background. A detached cluster does not end with its terminal.
 func stopSignals(o options) []os.Signal {
 	signals := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
 	if o.parentPID != 0 {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A port that the cluster picks lies below the range from which kernels take
+// A port that the cluster picks is below the range from which kernels take
 // the local ports of outgoing connections. Else, while the cluster is down,
 // any client on the machine could take its port away.
 const (

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// binDir is where programs lie, below the root of the repository.
+// binDir is where programs are built, below the root of the repository.
 const binDir = "bin"
 
 // What .ci/build can build.

@@ -27,7 +27,7 @@ func startProcess(root, dir string, flags ...string) (*process, error) {
 	// Its start leaves much garbage: a collector that works less saves a quarter of its processor
 	// time.
 	command.Env = append(os.Environ(), "GOGC=400", "GOMEMLIMIT=700MiB")
-	// A pipe of our own, not ours to inherit: go test waits for everybody who
+	// A pipe of our own, not ours to inherit: go test waits for every process that
 	// holds the test's output open.
 	stdout, err := command.StdoutPipe()
 	if err != nil {
