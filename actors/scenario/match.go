@@ -392,8 +392,8 @@ func same(a, b any) bool {
 	return a == b
 }
 
-// number is a number in any of the types that decoders make. Integers above 2⁵³ lose digits here,
-// which no expectation depends on.
+// number is a number in any of the types that decoders make. Integers above 2⁵³ may equal their
+// neighbours.
 func number(value any) (float64, bool) {
 	switch n := value.(type) {
 	case int64:
