@@ -78,7 +78,7 @@ func (m *module) clear(ctx actor.Context) {
 	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
 	m.release.forget()
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
-	m.program.Metrics.ForgetModule(m.name)
+	m.program.Metrics.ForgetModule(m.name, m.owner.hooks.all)
 	m.owner.reset()
 	m.loading.done, m.life.missed, m.release.fights = false, nil, nil
 	m.release.last, m.succeeded, m.failed = helm.Outcome{}, time.Time{}, time.Time{}

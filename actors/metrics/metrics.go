@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"addon-operator/hooks"
 	"addon-operator/messages"
 )
 
@@ -63,11 +64,15 @@ func (m *Metrics) ShowOldNames() {
 	}
 }
 
-// ForgetModule removes the series of a module that is switched off (I9).
-func (m *Metrics) ForgetModule(module string) {
+// ForgetModule removes the series of a module that is switched off (I9), those of its hooks included: a queue that it
+// shares with others lives on, and its series name a hook without the module.
+func (m *Metrics) ForgetModule(module string, own []hooks.Hook) {
 	m.Reports.forget(module)
 	for _, v := range m.declared.byModule {
 		v.DeletePartialMatch(prometheus.Labels{"module": module})
+	}
+	for _, hook := range own {
+		m.Queues.forgetHook(hook.Name)
 	}
 }
 

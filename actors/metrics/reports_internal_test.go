@@ -295,7 +295,7 @@ func TestSeriesOfAHookAreLimited(t *testing.T) {
 			if n := f.GetMetric()[0].GetCounter().GetValue(); n != 7 { // 3, 3 and 1
 				t.Errorf("%v values of h are counted as dropped, want 7", n)
 			}
-			m.ForgetModule("m")
+			m.ForgetModule("m", nil)
 			if now := *m.Reports.now.Load(); len(now) != 0 {
 				t.Errorf("reports of a module that is gone: %v", now)
 			}
