@@ -26,7 +26,8 @@ func newBindings(d *declared) Bindings {
 	}
 }
 
-// Filter is the filter of a binding, which is timed.
+// Filter is the filter of a binding, which is timed. The goroutines of its watch call it for each
+// object that arrives, so its series is looked up once, here, and not with each object.
 func (b Bindings) Filter(key messages.WatchKey, of hooks.KubernetesBinding) func(map[string]any) (json.RawMessage, error) {
 	duration := b.filter.WithLabelValues(watchLabels(key, of)...)
 	return func(object map[string]any) (json.RawMessage, error) {
@@ -36,16 +37,19 @@ func (b Bindings) Filter(key messages.WatchKey, of hooks.KubernetesBinding) func
 	}
 }
 
-// Queued notes how long a change took to become a task.
+// Queued notes how long a change took to become a task. A change that is held until the
+// Synchronization of its binding has ended is left out: that wait is the hook's (C40).
 func (b Bindings) Queued(key messages.WatchKey, of hooks.KubernetesBinding, arrived time.Time) {
 	b.event.WithLabelValues(watchLabels(key, of)...).Observe(seconds(arrived))
 }
 
-// Missing counts a change whose watch has ended.
+// Missing counts a change whose watch has ended: it was in the mailbox by then. Nothing is lost. The
+// label names the binding by its place, because its name went with the watch.
 func (b Bindings) Missing(key messages.WatchKey) {
 	b.missing.WithLabelValues(key.Binding.Hook + " kubernetes[" + strconv.Itoa(key.Binding.Index) + "]").Inc()
 }
 
+// watchLabels are in the order in which newBindings names them.
 func watchLabels(key messages.WatchKey, b hooks.KubernetesBinding) []string {
 	return []string{messages.ModuleOf(key.Owner), key.Binding.Hook, b.Name, b.Queue, b.Kind}
 }

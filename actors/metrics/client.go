@@ -7,12 +7,12 @@ import (
 )
 
 // Client counts what the clients of the API server do. It implements kube.Requests and
-// kube.Watches.
+// kube.Watches. Paths of requests are no labels: they name objects, whose number has no bound.
 type Client struct {
-	results               *prometheus.CounterVec
-	latency, held         *prometheus.HistogramVec
-	watchErrors, watchers *prometheus.CounterVec
-	wentBack              *prometheus.CounterVec
+	results                  *prometheus.CounterVec
+	latency, held            *prometheus.HistogramVec
+	watchErrors, interrupted *prometheus.CounterVec
+	wentBack                 *prometheus.CounterVec
 }
 
 func newClient(d *declared) Client {
@@ -21,12 +21,12 @@ func newClient(d *declared) Client {
 		latency:     d.fine("kubernetes_client_request_latency_seconds", "Time until the API server answered.", "host", "verb"),
 		held:        d.fine("kubernetes_client_rate_limiter_latency_seconds", "Time that the operator's own limit held requests up.", "host", "verb"),
 		watchErrors: d.counter("kubernetes_client_watch_errors_total", "Failed requests to list or to watch.", "error_type"),
-		watchers:    d.counter("factory_informer_dead_total", "Watches that were interrupted; each is tried again until it is back.", "gvr", "namespace"),
+		interrupted: d.counter("factory_informer_dead_total", "Watches that were interrupted; each is tried again until it is back.", "gvr", "namespace"),
 		wentBack:    d.counter("kubernetes_client_watch_went_back_total", "Watches that saw the API server go back to an earlier state, as after a restore of etcd; each read all again.", "gvr", "namespace"),
 	}
 }
 
-// Answered implements kube.Requests.
+// Answered implements kube.Requests. Each attempt of a retry is one answer.
 func (c Client) Answered(host, verb, code string) {
 	c.results.WithLabelValues(host, verb, code).Inc()
 }
@@ -46,7 +46,7 @@ func (c Client) WatchFailed(kind string) { c.watchErrors.WithLabelValues(kind).I
 
 // WatchInterrupted implements kube.Watches.
 func (c Client) WatchInterrupted(resource, namespace string) {
-	c.watchers.WithLabelValues(resource, namespace).Inc()
+	c.interrupted.WithLabelValues(resource, namespace).Inc()
 }
 
 // WentBack implements kube.Watches.

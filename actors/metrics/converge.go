@@ -15,6 +15,8 @@ type Converge struct {
 	// DiscoveryFailed counts failed discoveries of modules.
 	DiscoveryFailed prometheus.Counter
 
+	// by the activation of the cause. seconds and finished grow together, so their quotient is the
+	// mean duration.
 	seconds, finished, restarts, postponed, loops *prometheus.CounterVec
 }
 

@@ -13,27 +13,33 @@ type Family struct {
 	Labels           []string
 }
 
-// declared registers metrics and remembers what they are.
+// declared registers metrics and remembers what they are. All metrics of the operator are declared
+// by its methods: one that is registered past them is missing in the documentation, and keeps the
+// series of modules that are gone. It is written to by New, Watch and ShowOldNames only, before
+// anything is counted, and so has no lock.
 type declared struct {
 	*prometheus.Registry
 	prefix   string
 	families []Family
-	byModule []vector // with a label module
-	aliases  []func() // register the old names
+	byModule []vector // with a label module: ForgetModule removes series from them
+	aliases  []func() // each describes and registers one old name
 }
 
-// vector is a vector of metrics, of any type.
+// vector is a vector of metrics of any type. The client has no interface for their common methods.
 type vector interface {
 	prometheus.Collector
 	DeletePartialMatch(prometheus.Labels) int
 }
 
+// describe adds a family to those that are documented, and returns it with its whole name. It
+// registers nothing.
 func (d *declared) describe(kind, name, help string, labels ...string) Family {
 	f := Family{d.prefix + name, kind, help, labels}
 	d.families = append(d.families, f)
 	return f
 }
 
+// register panics for a name that is taken or not valid: that is a bug, which every test shows.
 func (d *declared) register(v vector, f Family) {
 	d.MustRegister(v)
 	if slices.Contains(f.Labels, "module") {
@@ -55,12 +61,12 @@ func (d *declared) gauge(name, help string, labels ...string) *prometheus.GaugeV
 	return v
 }
 
-// histogram is for what takes seconds or minutes.
+// histogram is for what takes seconds or minutes, in seconds.
 func (d *declared) histogram(name, help string, labels ...string) *prometheus.HistogramVec {
 	return d.histogramOf([]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}, name, help, labels...)
 }
 
-// fine is a histogram of what takes far less than a second.
+// fine is a histogram of what takes far less than a second, in seconds.
 func (d *declared) fine(name, help string, labels ...string) *prometheus.HistogramVec {
 	return d.histogramOf([]float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5}, name, help, labels...)
 }
@@ -72,7 +78,9 @@ func (d *declared) histogramOf(buckets []float64, name, help string, labels ...s
 	return v
 }
 
-// alias is the old name of a sum; it is on the page after [Metrics.ShowOldNames].
+// alias is the old name of a sum; it is on the page after [Metrics.ShowOldNames]. The caller counts
+// it together with the vector that it sums up: a sum over the series of the vector would fall when
+// a module is forgotten, which a counter must not.
 func (d *declared) alias(name, of string) prometheus.Counter {
 	help := "Old name of the sum over " + of + "."
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: d.prefix + name, Help: help})

@@ -9,13 +9,15 @@ import (
 
 // Hooks counts runs of hooks.
 type Hooks struct {
-	bindings       *prometheus.GaugeVec
+	bindings       *prometheus.GaugeVec // of modules and of global hooks, whose label module is empty
 	module, global hookRuns
-	oldFailed      prometheus.Counter
-	oldAllowed     prometheus.Counter
+	// the old names of the sums over both (X11)
+	oldFailed  prometheus.Counter
+	oldAllowed prometheus.Counter
 }
 
-// hookRuns exist once for hooks of modules and once for global ones.
+// hookRuns exist once for hooks of modules and once for global ones: their names are different
+// metrics, and those of global hooks have no label module (I2).
 type hookRuns struct {
 	seconds, user, system    *prometheus.HistogramVec
 	rss                      *prometheus.GaugeVec
@@ -32,8 +34,9 @@ func newHooks(d *declared) Hooks {
 	}
 }
 
-// newHookRuns are most of the page, since there are many hooks with several bindings each:
-// hence the few buckets.
+// newHookRuns declares the metrics of one kind of hooks. They are most of the page, since there are
+// many hooks with several bindings each: hence the few buckets. labels must end with hook, binding,
+// queue and activation, as Ended gives them.
 func newHookRuns(d *declared, kind string, labels ...string) hookRuns {
 	wall, cpu := []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}, []float64{.01, .05, .1, .5, 1, 5, 30}
 	return hookRuns{
@@ -47,7 +50,8 @@ func newHookRuns(d *declared, kind string, labels ...string) hookRuns {
 	}
 }
 
-// Loaded shows the bindings of hooks; module is empty for global ones.
+// Loaded shows the bindings of hooks; module is empty for global ones. Bindings of all types count:
+// a hook that binds beforeHelm and two crontabs has three.
 func (h Hooks) Loaded(module string, found []hooks.Hook) {
 	for _, hook := range found {
 		count := len(hook.Config.Orders) + len(hook.Config.Schedules) + len(hook.Config.Kubernetes)
@@ -55,7 +59,10 @@ func (h Hooks) Loaded(module string, found []hooks.Hook) {
 	}
 }
 
-// Ended counts a run of a hook by its outcome, nil for success; every run is timed.
+// Ended counts a run of a hook by its outcome, nil for success, as exactly one of success, error and
+// allowed error (I3); every run is timed. binding is the name of the first one that caused the run,
+// or the type of an order binding. The caller leaves out runs that were ended with their module or
+// the operator.
 func (h Hooks) Ended(owner, hook, binding string, t messages.Task, u hooks.Usage, outcome error) {
 	runs, labels := h.global, []string{hook, binding, t.Queue, activation(t.Cause)}
 	if owner != messages.GlobalHooks {
@@ -74,7 +81,7 @@ func (h Hooks) Ended(owner, hook, binding string, t messages.Task, u hooks.Usage
 	runs.seconds.WithLabelValues(labels...).Observe(u.Wall.Seconds())
 	runs.user.WithLabelValues(labels...).Observe(u.User.Seconds())
 	runs.system.WithLabelValues(labels...).Observe(u.System.Seconds())
-	if u.MaxRSS > 0 { // 0: it is not known, which is something else than no memory
+	if u.MaxRSS > 0 { // 0: it is not known, which is not the same as no memory
 		runs.rss.WithLabelValues(labels...).Set(float64(u.MaxRSS))
 	}
 }

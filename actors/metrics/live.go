@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"maps"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -14,10 +13,11 @@ import (
 	"addon-operator/supervisor"
 )
 
-// Sources are what states are read from.
+// Sources are what states are read from. A scrape calls the functions in its own goroutine, several
+// scrapes at the same time, so they must not ask an actor: one that is busy would hold up the page.
 type Sources struct {
 	Actors *supervisor.Inspector
-	// Critical: a module whose run fails holds the others up.
+	// Critical: a module whose run fails holds the others up (failure policy block).
 	Critical bool
 	// Leadership returns who leads; nil when this replica is alone.
 	Leadership func() view.Leadership
@@ -26,13 +26,13 @@ type Sources struct {
 }
 
 // Watch adds the metrics that are read from the sources. A later call replaces the sources: the
-// metrics may outlive an operator.
+// metrics may outlive an operator, as in tests that restart it. Calls must not overlap.
 func (m *Metrics) Watch(s Sources) {
 	if s.Leadership == nil { // who is alone leads
 		s.Leadership = func() view.Leadership { return view.Leadership{Leading: true} }
 	}
 	if m.live.sources.Swap(&s) != nil {
-		return
+		return // declared and registered by an earlier call
 	}
 	for _, declare := range []func() func(scrape){m.live.actors, m.live.bindings, m.live.queues, m.live.modules, m.live.converge, m.live.leadership, m.live.hanging} {
 		m.live.collect = append(m.live.collect, declare())
@@ -43,14 +43,20 @@ func (m *Metrics) Watch(s Sources) {
 // live are metrics that are made at the moment of a scrape, from what actors publish about
 // themselves: they need not be kept up to date, and what is gone has no series. Each method without
 // an argument declares some of them and returns the function that collects them.
+//
+// A counter among them must be one in its source, too: Prometheus takes a number that falls for a
+// restart.
 type live struct {
 	declared *declared
-	sources  atomic.Pointer[Sources]
-	states   []*state
-	collect  []func(scrape)
+	// sources is nil before Watch; later calls replace it while scrapes read.
+	sources atomic.Pointer[Sources]
+	// states and collect are complete before live is registered, so scrapes read them without a lock.
+	states  []*state
+	collect []func(scrape)
 }
 
-// state is one of these metrics.
+// state is one of these metrics. Its labels are positional: emit takes values in the order in which
+// live.state was given the names.
 type state struct {
 	*prometheus.Desc
 	kind prometheus.ValueType
@@ -63,14 +69,17 @@ type scrape struct {
 	out      chan<- prometheus.Metric
 }
 
-// emit sends one series; the values belong to the labels of the metric.
+// emit sends one series; the values belong to the labels of the metric. The same labels must not be
+// emitted twice in a scrape: the registry leaves the second series out and reports an error. A wrong
+// number of labels is a bug and panics.
 func (s scrape) emit(of *state, value float64, labels ...string) {
 	s.out <- prometheus.MustNewConstMetric(of.Desc, of.kind, value, labels...)
 }
 
-// published is the status of the only actor that publishes this type, or zero.
+// published is the status of the only actor that publishes this type. It is zero when no actor does:
+// before the start, and in a follower, which has no converge and no queues.
 func published[S any](s scrape) (status S) {
-	for one := range maps.Values(s.statuses) {
+	for _, one := range s.statuses {
 		if status, ok := one.(S); ok {
 			return status
 		}
@@ -90,7 +99,7 @@ func named[S any](s scrape, see func(name string, status S)) {
 	}
 }
 
-// Describe implements prometheus.Collector.
+// Describe implements prometheus.Collector. By it the registry notices a name that is taken.
 func (l *live) Describe(out chan<- *prometheus.Desc) {
 	for _, s := range l.states {
 		out <- s.Desc
@@ -106,7 +115,8 @@ func (l *live) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// state declares one: counters, and only counters, are called total.
+// state declares one. By the naming rules of Prometheus counters, and only counters, end with
+// _total, so the name decides the type.
 func (l *live) state(name, help string, labels ...string) *state {
 	kind, value := "gauge", prometheus.GaugeValue
 	if strings.HasSuffix(name, "_total") {
@@ -140,6 +150,8 @@ func (l *live) actors() func(scrape) {
 
 // bindings are the states of the watches of bindings. A hook may have two bindings of one name in
 // one queue, and series must be unique: their objects are added up, and the first state is shown.
+// A binding has a series for its present state only, not a zero for each of the others: most of the
+// page would be zeros.
 func (l *live) bindings() func(scrape) {
 	labels := []string{"module", "hook", "binding", "queue", "kind"}
 	objects := l.state("kube_snapshot_objects", "Objects in the snapshot of a binding.", labels...)
@@ -168,7 +180,9 @@ func (l *live) bindings() func(scrape) {
 	}
 }
 
-// queues are the lengths of queues, the tasks at their heads, and what waits for hooks in them.
+// queues are the lengths of queues, the tasks at their heads, and what waits for hooks in them. The
+// head is first in QueueStatus.Head, which lists all tasks that have begun: others may be held or
+// have gone past it (F6).
 func (l *live) queues() func(scrape) {
 	length := l.state("tasks_queue_length", "Tasks in a queue, the one in progress included.", "queue")
 	head := l.state("tasks_queue_head_info", "1 for the task that a queue works at, or begins with next.", "queue", "module", "task_type", "hook")
@@ -186,7 +200,7 @@ func (l *live) queues() func(scrape) {
 			if q.InProgress {
 				s.emit(since, seconds(q.Since), queue)
 			}
-			for hook, n := range q.Crowded {
+			for hook, n := range q.Crowded { // few: the queue publishes only hooks with many triggers
 				s.emit(many, float64(n), queue, hook)
 			}
 		})
@@ -194,7 +208,8 @@ func (l *live) queues() func(scrape) {
 }
 
 // modules are what modules publish about themselves. Series of a disabled module end, except those
-// that say that it is disabled, and its maintenance (I9).
+// that say that it is disabled, and its maintenance (I9). A module whose directory is gone keeps
+// these, too, because its actor lives on.
 func (l *live) modules() func(scrape) {
 	info := l.state("mm_module_info", "1 for each module. It is critical when a failing run of it holds the others up (module failure policy block).", "module", "enabled", "critical")
 	enabled := l.state("mm_module_enabled", "1 while the module is enabled. The version is that of the chart that was applied last.", "module", "version")
@@ -206,7 +221,7 @@ func (l *live) modules() func(scrape) {
 	hookWaits := l.state("module_helm_hook_waits", "1 while a Helm hook of the module does not finish. Job and state of its Pod are shown by addon-operator module list.", "module")
 	unhealthy := l.state("module_unhealthy", "1 while objects of the module's release have failed, or are in progress for longer than the progress deadline. Which ones is shown by addon-operator module list.", "module")
 	return func(s scrape) {
-		now := time.Now()
+		now := time.Now() // one moment for the deadlines of all modules
 		named(s, func(name string, m view.ModuleStatus) {
 			s.emit(info, 1, name, strconv.FormatBool(m.Enabled), strconv.FormatBool(s.Critical))
 			s.emit(enabled, number(m.Enabled), name, m.Version)
@@ -233,6 +248,8 @@ func (l *live) modules() func(scrape) {
 }
 
 // converge is whether all modules are in the state that is wanted, and what a person has to decide.
+// These have a series at any time, with 0 for no or nothing, so that an alert can tell "no" from "no
+// operator".
 func (l *live) converge() func(scrape) {
 	converged := l.state("converged", "1 when the first converge is over and no reload of all modules is in progress.")
 	held := l.state("purges_held", "Releases without a module directory that are not purged until a person allows it.")
@@ -266,7 +283,7 @@ func (l *live) hanging() func(scrape) {
 	type key struct{ module, hook, binding string }
 	return func(s scrape) {
 		shown := map[key]bool{}
-		for _, h := range s.Hanging() { // of runs of one binding side by side the longest
+		for _, h := range s.Hanging() { // of parallel runs of one binding the longest, which comes first
 			k := key{h.Module, h.Hook, h.Binding}
 			if !shown[k] {
 				shown[k] = true
@@ -276,6 +293,7 @@ func (l *live) hanging() func(scrape) {
 	}
 }
 
+// unix is a time as Prometheus expects it: seconds, with milliseconds as a fraction.
 func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 func number(yes bool) float64 {

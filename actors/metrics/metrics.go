@@ -13,13 +13,17 @@ import (
 	"addon-operator/messages"
 )
 
-// DefaultPrefix is put before the names of all metrics of the operator (chapter i).
+// DefaultPrefix is the prefix of the names of all metrics of the operator, unless an option names
+// another one. Metrics of hooks keep the names that the hooks give them (I6).
 const DefaultPrefix = "addon_operator_"
 
 // Metrics are the figures of the operator, by what they count. Labels that do not apply are empty.
+// The fields may be used from any goroutine; New sets them, and nothing replaces them afterwards.
 type Metrics struct {
+	// Registry has the metrics of the operator alone. A page that shows both registries gathers both.
 	Registry *prometheus.Registry
-	// HookRegistry has what hooks report: some scrapers read only that.
+	// HookRegistry has what hooks report (/metrics/hooks). It is a registry of its own because its
+	// series come and go with the hooks, and some scrapers read only those.
 	HookRegistry *prometheus.Registry
 
 	Hooks    Hooks
@@ -36,7 +40,9 @@ type Metrics struct {
 	live     *live
 }
 
-// New registers the metrics in registries of their own. Their names begin with prefix.
+// New registers the metrics in registries of their own, so that a process may have several
+// operators, as tests do. Their names begin with prefix. The states that a scrape reads are missing
+// until [Metrics.Watch] names their sources.
 func New(prefix string) *Metrics {
 	d := &declared{Registry: prometheus.NewRegistry(), prefix: prefix}
 	m := &Metrics{
@@ -47,17 +53,20 @@ func New(prefix string) *Metrics {
 		build: d.gauge("build_info", "1 for the version of the operator that runs, and of the Go compiler that built it.", "version", "goversion"),
 	}
 	m.HookRegistry.MustRegister(m.Reports)
+	// live_ticks shows that the process lives. It is computed at a scrape, so it needs no timer.
 	began, ticks := time.Now(), d.describe("counter", "live_ticks", "Grows by one each 10 seconds while the process lives.")
 	d.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: ticks.Name, Help: ticks.Help}, func() float64 { return math.Floor(time.Since(began).Seconds() / 10) }))
 	return m
 }
 
-// ShowVersion names the version of the operator.
+// ShowVersion names the version of the operator. Only the command knows it, so it comes after New.
 func (m *Metrics) ShowVersion(version string) {
 	m.build.WithLabelValues(version, runtime.Version()).Set(1)
 }
 
-// ShowOldNames puts the names on the page that the first generations of dashboards know: sums over all hooks and modules (X11).
+// ShowOldNames puts the names on the page that the first generations of dashboards know: sums over
+// all hooks and modules (X11). They count from the start, also before they are shown. Call it once:
+// a name can be registered only once.
 func (m *Metrics) ShowOldNames() {
 	for _, show := range m.declared.aliases {
 		show()
@@ -76,11 +85,14 @@ func (m *Metrics) ForgetModule(module string, own []hooks.Hook) {
 	}
 }
 
-// Families lists the metrics of the operator by name, also those without a series.
+// Families lists the metrics of the operator by name, also those without a series. Those of
+// [Metrics.Watch] and [Metrics.ShowOldNames] are among them only after these were called.
 func (m *Metrics) Families() []Family {
 	return slices.SortedFunc(slices.Values(m.declared.families), func(a, b Family) int { return strings.Compare(a.Name, b.Name) })
 }
 
+// activation is the label of that name: what began the chain of causes (I3). A chain may be long and
+// quote objects; its first word is one of few, so the number of series stays bounded.
 func activation(c messages.Cause) string { return c.First().Activation }
 
 func seconds(began time.Time) float64 { return time.Since(began).Seconds() }

@@ -37,7 +37,8 @@ func (m Modules) Ran(module string, c messages.Cause, began time.Time) {
 	m.seconds.WithLabelValues(module, activation(c)).Observe(seconds(began))
 }
 
-// Failed counts a failed run or delete, by the phase of the module.
+// Failed counts a failed attempt at a run or a delete; the phase of the module says which of them.
+// The old name counts runs only.
 func (m Modules) Failed(module string, phase view.Phase) {
 	if phase == view.Deleting {
 		m.deletesFailed.WithLabelValues(module).Inc()
@@ -52,13 +53,15 @@ func (m Modules) Drifted(module string, objects int) {
 	m.drift.WithLabelValues(module).Set(float64(objects))
 }
 
-// ForgetDrift removes what the last check has found: it is no longer known.
+// ForgetDrift removes what the last check has found: it is no longer known. A zero would say that
+// nothing has drifted.
 func (m Modules) ForgetDrift(module string) { m.drift.DeleteLabelValues(module) }
 
-// DriftCorrected counts a run that puts drift back.
+// DriftCorrected counts a run that puts drift back, when it is decided on.
 func (m Modules) DriftCorrected(module string) { m.corrections.WithLabelValues(module).Inc() }
 
-// Absent counts objects of the release that are gone.
+// Absent counts objects of the release that are gone. Their names are labels, in a bounded number:
+// a release has the objects of its chart, and the series end with the module.
 func (m Modules) Absent(module string, gone []helm.Object) {
 	for _, o := range gone {
 		m.absentObjects.WithLabelValues(module, o.String()).Inc()
@@ -70,6 +73,7 @@ func (m Modules) Redeployed(module string) { m.redeploy.WithLabelValues(module).
 
 // Helm counts what Helm does for modules.
 type Helm struct {
+	// seconds is the whole part of a run, operations are what it consists of.
 	seconds, operations *prometheus.HistogramVec
 	fallbacks           prometheus.Counter
 }

@@ -8,7 +8,8 @@ import (
 	"addon-operator/messages"
 )
 
-// What a queue does, as tasks_queue_action_duration_seconds names it (I2).
+// What a queue does, as tasks_queue_action_duration_seconds names it (I2): a task comes to the tail
+// or to the head, becomes the one in progress, or is dropped because its reload was overtaken.
 const (
 	AddLast     = "AddLast"
 	AddFirst    = "AddFirst"
@@ -16,7 +17,8 @@ const (
 	Filter      = "Filter"
 )
 
-// Queues counts what queues do.
+// Queues counts what queues do. The labels queue and queue_name mean the same: these metrics have
+// names and labels of older operators, which dashboards use.
 type Queues struct {
 	wait        *prometheus.CounterVec
 	actions     *prometheus.HistogramVec
@@ -34,7 +36,7 @@ func newQueues(d *declared) Queues {
 	}
 }
 
-// Forget removes the series of a queue that has ended.
+// Forget removes the series of a queue that has ended (F1).
 func (q Queues) Forget(queue string) {
 	q.wait.DeletePartialMatch(prometheus.Labels{"queue": queue})
 	for _, v := range []vector{q.actions, q.compactions, q.overflows} {
@@ -54,7 +56,8 @@ func (q Queues) Acted(queue, action string, began time.Time) {
 	q.actions.WithLabelValues(queue, action).Observe(seconds(began))
 }
 
-// TaskStarted notes that a task has left the line.
+// TaskStarted notes that a task has left the line. The pauses between attempts at it do not count as
+// waiting: it is at the head then.
 func (q Queues) TaskStarted(t messages.Task) {
 	hook := t.Hook()
 	work, _ := t.Work.(messages.RunHook)
@@ -64,12 +67,13 @@ func (q Queues) TaskStarted(t messages.Task) {
 	}
 }
 
-// Overflowed notes that events that waited were dropped.
+// Overflowed notes that events that waited for a hook were dropped (P5).
 func (q Queues) Overflowed(queue, hook string) {
 	q.overflows.WithLabelValues(queue, hook).Inc()
 }
 
-// bindingOf is the name of the first binding that a task runs a hook for, or empty.
+// bindingOf is the name of the first binding that a task runs a hook for; empty for tasks that run
+// no hook. A RunHook task without triggers has a Synchronization to repeat (Resync).
 func bindingOf(t messages.Task) string {
 	switch w := t.Work.(type) {
 	case messages.RunHook:

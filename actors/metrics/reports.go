@@ -18,7 +18,8 @@ import (
 // a number that grows without end would take the memory of the operator, and that of Prometheus.
 const DefaultSeries = 1000
 
-// maxConflicts bounds how many metrics of a run that cannot be shown are named: all of them may be such.
+// maxConflicts bounds how many metrics of a run that cannot be shown are named in its error: all of
+// them may be such, and the error is kept with the task and shown on pages.
 const maxConflicts = 100
 
 // Reports are the series that hooks report through METRICS_PATH (I6, I7), and the Prometheus
@@ -29,7 +30,9 @@ type Reports struct {
 	Limit    int
 	reserved string // prefix of the operator's own metrics
 	dropped  *prometheus.CounterVec
-	now      atomic.Pointer[map[reporter]reported]
+	// now is never nil. Neither the map nor anything in it is written to once it is stored: change
+	// makes a new one.
+	now atomic.Pointer[map[reporter]reported]
 }
 
 // reporter is a hook that reports metrics; module is empty for global ones.
@@ -38,26 +41,31 @@ type reporter struct{ module, hook string }
 // reported are the series of one hook. They are replaced, never changed.
 type reported struct {
 	series map[seriesKey]series
-	told   bool // the limit was logged
+	told   bool // the caller of Add has learned that series were dropped
 }
 
+// seriesKey identifies a series of a hook: the name of the metric, and its labels as text.
 type seriesKey struct{ name, labels string }
 
 // series is one combination of labels; its maps are not changed.
 type series struct {
+	// action is the one of the first value, and decides the type: a gauge for set, a counter for add,
+	// a histogram for observe.
 	action hooks.MetricAction
-	group  string
+	group  string // of the last value; empty for none, then the series stays (I8)
+	// labels include hook and module; none is empty.
 	labels map[string]string
-	value  float64
-	// of histograms
+	value  float64 // of histograms the sum
+	// of histograms: values, and for each upper bound how many of them do not exceed it
 	count   uint64
 	buckets map[float64]uint64
 }
 
-// family is what all series of a name have in common.
+// family is what all series of a name must have in common: the registry leaves out those that have
+// another type, and reports an error.
 type family struct {
 	action hooks.MetricAction
-	labels []string
+	labels []string // the union; not sorted
 }
 
 func newReports(d *declared) *Reports {
@@ -69,7 +77,8 @@ func newReports(d *declared) *Reports {
 	return r
 }
 
-// change replaces the reports. It calls next again when another hook was faster.
+// change replaces the reports. It calls next again when another hook was faster, so next must have
+// no effect but on the map that it is given and on variables that it sets each time.
 func (r *Reports) change(next func(map[reporter]reported)) {
 	for {
 		before := r.now.Load()
@@ -103,13 +112,15 @@ func families(now map[reporter]reported) map[string]family {
 }
 
 // Check refuses what could not be shown together with what exists: a run whose metrics are refused
-// has no effect at all (X27).
+// has no effect at all (X27). It reserves nothing. Two hooks that introduce one name at the same
+// moment may both pass, which families and Collect resolve at each scrape.
 func (r *Reports) Check(reported []hooks.Metric) error {
 	if len(reported) == 0 {
 		return nil
 	}
 	shown := families(*r.now.Load())
 	now := map[string]hooks.MetricAction{} // of this run
+	// What is shown wins over what this run has brought: a metric that is refused was not added.
 	known := func(name string) hooks.MetricAction {
 		if f, ok := shown[name]; ok {
 			return f.action
@@ -118,7 +129,7 @@ func (r *Reports) Check(reported []hooks.Metric) error {
 	}
 	var errs []error
 	for _, m := range reported {
-		if m.Action == hooks.ActionExpire {
+		if m.Action == hooks.ActionExpire { // it has a group, and no name
 			continue
 		}
 		if err := r.conflict(m, known); err != nil {
@@ -132,8 +143,9 @@ func (r *Reports) Check(reported []hooks.Metric) error {
 	return errors.Join(errs...)
 }
 
-// conflict says why a metric cannot be on one page with those that are known: Prometheus would
-// refuse the whole page.
+// conflict says why a metric cannot be on one page with those that are known: the registry would
+// leave one of them out. known returns the action of a name, empty for a new one. Names of the
+// operator and of the Go client are refused even while they have no series.
 func (r *Reports) conflict(m hooks.Metric, known func(name string) hooks.MetricAction) error {
 	for _, reserved := range []string{r.reserved, "go_", "process_"} {
 		if strings.HasPrefix(m.Name, reserved) {
@@ -143,6 +155,8 @@ func (r *Reports) conflict(m hooks.Metric, known func(name string) hooks.MetricA
 	if is := known(m.Name); is != "" && is != m.Action {
 		return fmt.Errorf("action %q does not go with %q, which was used for this name before", m.Action, is)
 	}
+	// A histogram x has the series x_bucket, x_sum and x_count in the text of a page. No metric may have
+	// such a name, whichever of the two comes first.
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
 		if base, ok := strings.CutSuffix(m.Name, suffix); ok && known(base) == hooks.ActionObserve {
 			return fmt.Errorf("the histogram %s has a series of this name; choose another", base)
@@ -157,13 +171,13 @@ func (r *Reports) conflict(m hooks.Metric, known func(name string) hooks.MetricA
 // Add shows what one run of a hook wrote. Series of a group that the run mentions and does not
 // report again vanish; groups belong to the hook (I7). New series beyond the limit are dropped and
 // counted. It returns how many, but only the first time for a hook, so that the caller logs it
-// once.
+// once. It is called after the result of the run was committed, so it refuses nothing.
 func (r *Reports) Add(owner, hook string, written []hooks.Metric) (dropped int) {
 	if len(written) == 0 {
 		return 0
 	}
 	who, told := reporter{messages.ModuleOf(owner), hook}, false
-	r.change(func(now map[reporter]reported) {
+	r.change(func(now map[reporter]reported) { // it may run again: both variables are set each time
 		told = now[who].told
 		now[who], dropped = now[who].with(who, written, r.Limit)
 	})
@@ -176,14 +190,17 @@ func (r *Reports) Add(owner, hook string, written []hooks.Metric) (dropped int) 
 	return dropped
 }
 
-// forget removes the series of a module's hooks (I9).
+// forget removes the series of a module's hooks (I9). Those that a global hook reports with the name
+// of the module in a label are the global hook's, and stay.
 func (r *Reports) forget(module string) {
 	r.change(func(now map[reporter]reported) {
 		maps.DeleteFunc(now, func(who reporter, _ reported) bool { return who.module == module })
 	})
 }
 
-// with returns the series after one run of the hook.
+// with returns the series after one run of the hook. Groups that the run mentions are emptied first,
+// so they begin with counters at zero and make room for new series. The limit never takes away what
+// is shown: only values for new series, or more buckets, are dropped.
 func (own reported) with(who reporter, written []hooks.Metric, limit int) (_ reported, dropped int) {
 	groups := map[string]bool{}
 	for _, m := range written {
@@ -203,7 +220,7 @@ func (own reported) with(who reporter, written []hooks.Metric, limit int) (_ rep
 			continue
 		}
 		labels := who.label(m.Labels)
-		key := seriesKey{m.Name, fmt.Sprintf("%q", labels)} // sorted
+		key := seriesKey{m.Name, fmt.Sprintf("%q", labels)} // fmt prints maps in the order of their keys
 		before, known := all[key]
 		if !known {
 			before = series{action: m.Action, labels: labels}
@@ -223,8 +240,9 @@ func (own reported) with(who reporter, written []hooks.Metric, limit int) (_ rep
 	return reported{all, own.told || dropped > 0}, dropped
 }
 
-// label adds the labels of the operator, which win. An empty label is the same as none to
-// Prometheus.
+// label adds the labels of the operator, which win: a hook cannot report as another one. An empty
+// label is the same as none to Prometheus, so it must not make a second series. A global hook may
+// set module itself.
 func (who reporter) label(labels map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, labels)
@@ -270,11 +288,12 @@ func (s series) and(m hooks.Metric) series {
 	return s
 }
 
-// Describe implements prometheus.Collector: nothing is known in advance.
+// Describe implements prometheus.Collector: nothing is known in advance. To the registry that means
+// an unchecked collector, whose consistency Check and Collect must see to.
 func (r *Reports) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector. Labels that a series lacks are empty, so that
-// all series of a name have the same.
+// all series of a name have the same. A series whose type is not that of its name is left out.
 func (r *Reports) Collect(out chan<- prometheus.Metric) {
 	now, descriptions := *r.now.Load(), map[string]*prometheus.Desc{}
 	all := families(now)
@@ -293,6 +312,7 @@ func (r *Reports) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
+// metric is the series with a value for each of labels, which are those of desc.
 func (s series) metric(desc *prometheus.Desc, labels []string) prometheus.Metric {
 	given := make([]string, len(labels))
 	for i, name := range labels {
