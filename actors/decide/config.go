@@ -54,6 +54,11 @@ func (s Schemas) Check(config, secret map[string]string) (values.Document, error
 	if err != nil {
 		return doc, err
 	}
+	return doc, s.CheckDocument(doc)
+}
+
+// CheckDocument is the part of Check after the texts were parsed.
+func (s Schemas) CheckDocument(doc values.Document) error {
 	keys := []string{values.GlobalKey}
 	for _, m := range s.Modules {
 		if s.Enabling.Concerns(m, doc.Flags) {
@@ -71,14 +76,14 @@ func (s Schemas) Check(config, secret map[string]string) (values.Document, error
 		}
 	}
 	if len(errs) > 0 || s.Enabling.Charts == nil {
-		return doc, errors.Join(errs...)
+		return errors.Join(errs...)
 	}
 	for _, m := range s.Modules {
 		if s.Enabling.Concerns(m, doc.Flags) {
 			errs = append(errs, s.Enabling.Charts(m, doc))
 		}
 	}
-	return doc, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // Fits validates a section with its parts of ConfigMap and Secret.

@@ -176,8 +176,18 @@ func (p *planner) choose(proposed map[string]string) map[string]string {
 // propose gives every section its part of a ConfigMap. refused says why the operator would refuse
 // it, empty if it would not.
 func (p *planner) propose(data map[string]string) (refused string) {
-	doc, err := decide.Schemas{Sections: p.Sections, Modules: p.Reload.Tree.Modules, Enabling: p.Enabling}.Check(data, nil)
+	doc, err := decide.Parse(data, nil)
 	if err != nil {
+		return err.Error()
+	}
+	doc.Secrets = map[string]any{} // the sections have them already; both are checked together (D40)
+	for key, section := range p.Sections {
+		if secret := section.Stored().Secret; secret != nil {
+			doc.Secrets[key] = secret
+		}
+	}
+	rules := decide.Schemas{Sections: p.Sections, Modules: p.Reload.Tree.Modules, Enabling: p.Enabling}
+	if err := rules.CheckDocument(doc); err != nil {
 		return err.Error()
 	}
 	p.config = doc

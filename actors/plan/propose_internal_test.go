@@ -1,0 +1,49 @@
+package plan
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"addon-operator/actors/decide"
+	"addon-operator/addons"
+	"addon-operator/values"
+)
+
+// D40: ConfigMap and Secret are validated together, also in a plan.
+func TestPlanChecksConfigMapWithTheSecret(t *testing.T) {
+	root := t.TempDir()
+	for file, text := range map[string]string{
+		"values.yaml":                        "webEnabled: true\n",
+		"010-web/openapi/config-values.yaml": "type: object\nrequired: [password]\nproperties:\n  password: {type: string}\n",
+	} {
+		path := filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree, err := addons.Load(addons.Dirs{Modules: []string{root}, Global: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections, err := decide.Sections(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &planner{Known: Known{Reload: decide.Reload{Tree: tree}, Sections: sections}}
+	if refused := p.propose(nil); refused == "" {
+		t.Error("a password that is missing is accepted")
+	}
+	if sections["web"], err = sections["web"].WithSecret(map[string]any{"password": "x"}, values.Origin{}); err != nil {
+		t.Fatal(err)
+	}
+	if refused := p.propose(nil); refused != "" {
+		t.Error(refused)
+	}
+	if refused := p.propose(map[string]string{"web": "password: 1\n"}); refused != "" { // the Secret is above it
+		t.Error(refused)
+	}
+}
