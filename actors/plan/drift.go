@@ -7,10 +7,13 @@ import (
 	"addon-operator/values"
 )
 
-// Drift is what others changed of the objects of a module.
+// Drift is what others changed of the objects of a module: Before is what was found in the cluster,
+// After what the chart says. It holds the values of Secrets, so it leaves its owner only as what
+// Named and Shown make of it.
 type Drift []dryrun.Change
 
-// Named are the objects and their fields, without values.
+// Named are the objects and their fields, without values, for what people see who may not read the
+// objects, such as statuses.
 func (d Drift) Named() []view.DriftedObject {
 	var out []view.DriftedObject
 	for _, c := range d {
@@ -19,7 +22,8 @@ func (d Drift) Named() []view.DriftedObject {
 	return out
 }
 
-// Shown are the objects with what was found and what the chart says. Secrets are hidden, unless they were asked for.
+// Shown are the objects with what was found and what the chart says. Secrets are hidden, unless they were asked for. It is
+// never nil, so that JSON has a list.
 func (d Drift) Shown(hider *values.Hider, secrets bool) []messages.ObjectDrift {
 	out := []messages.ObjectDrift{}
 	for _, c := range d {

@@ -22,10 +22,15 @@ import (
 	"addon-operator/values"
 )
 
-// Helm returns what Helm would do, without doing it. Package helm implements it.
+// Helm returns what Helm would do, without doing it. Package helm implements it. Its methods are
+// called for several modules at the same time, and may take as long as the API server does.
 type Helm interface {
+	// Plan returns what was found also with an error, which is the one that Apply would meet.
 	Plan(ctx context.Context, m helm.Module) (helm.Plan, error)
+	// PlanRemoval is for an uninstall, or for a purge, which leaves out Helm hooks (G7).
 	PlanRemoval(ctx context.Context, release string, purge bool) (helm.Plan, error)
+	// Drift looks at what the chart sets. known is false when an upgrade is due anyway: its changes
+	// are no drift.
 	Drift(ctx context.Context, m helm.Module) (drifted []dryrun.Change, known bool, err error)
 }
 
@@ -34,7 +39,7 @@ type Helm interface {
 const width = 4
 
 // Known is what a plan is made from, collected by actors.Plan or Operator.Plan. Make changes
-// nothing in it.
+// nothing in it: sections are immutable, and maps that it adds to are copied first.
 type Known struct {
 	Helm Helm // nil: there are no plans
 	// Charts are those of the modules, to look at their values; nil: they are not looked at.
@@ -46,26 +51,29 @@ type Known struct {
 	Reload decide.Reload
 	// Config is the content of the ConfigMap that is in force.
 	Config map[string]string
-	// Sections are those of all modules and of global, by key.
+	// Sections are those of all modules and of global, by key; none is nil. They include the Secret
+	// and what hooks have set. Make exchanges the part of the ConfigMap.
 	Sections map[string]*values.Section
-	// Enabling has no Charts: the plan looks at them itself.
+	// Enabling has no Charts: Make sets them.
 	Enabling decide.Enabling
 	// Suspended are the modules, and releases, that people have suspended (H27).
 	Suspended map[string]bool
 	// Running returns which modules would not have to be started. Nil: those that have a release, and those without a chart that
 	// the ConfigMap in force switches on.
 	Running func(m addons.Module) bool
-	// HookValues is what is known of the values that hooks of a module set, by module. A module that
-	// is not in it has run no hooks yet; GlobalHooksRan says the same of global hooks.
+	// HookValues is what is known of the values that hooks of a module set, by module: empty for a
+	// module without hooks. A module that is not in it has run no hooks yet; GlobalHooksRan says the
+	// same of global hooks.
 	HookValues     map[string]string
 	GlobalHooksRan bool
 	Notes          []string // what the plan cannot know
 }
 
-// planner makes one plan.
+// planner makes one plan. Make fills it step by step; when the first complete begins, nothing in it
+// changes any more, so that several may read it.
 type planner struct {
 	Known
-	secrets bool
+	secrets bool            // hide nothing
 	config  values.Document // the ConfigMap that the plan is made with
 	hider   *values.Hider   // of the secrets in the values
 	// globalUnknown: there are global hooks, and none has run.
@@ -73,18 +81,20 @@ type planner struct {
 }
 
 // Make plans with the ConfigMap in force, or with the proposed one of the request. It goes the way of
-// a reload: flags, enabled scripts, steps, charts.
+// a reload: flags, enabled scripts, steps, charts. A ConfigMap that would be refused is no error: the
+// plan says so. What fails for one module is an error of its step, so that the plan has the others.
+// Errors are those that concern all modules, for example of an enabled script, or the end of ctx.
 func Make(ctx context.Context, known Known, request view.PlanRequest) (view.Plan, error) {
 	known.Enabling.Charts = known.chartRules().Check
 	p := &planner{Known: known, secrets: request.Secrets}
-	p.HookValues = maps.Clone(p.HookValues)
+	p.HookValues = maps.Clone(p.HookValues) // lookForHooks adds to it
 	if err := p.lookForHooks(); err != nil {
 		return view.Plan{}, err
 	}
 	if refused := p.propose(p.choose(request.Proposed)); refused != "" {
 		return view.Plan{Refused: refused, Modules: []view.ModulePlan{}}, nil
 	}
-	if p.Helm == nil {
+	if p.Helm == nil { // after propose: a ConfigMap can be checked without Helm
 		return view.Plan{}, errors.New("this operator cannot make plans: it has no Helm")
 	}
 	script := func(m addons.Module, before []string) (hooks.Answer, error) {
@@ -96,14 +106,14 @@ func Make(ctx context.Context, known Known, request view.PlanRequest) (view.Plan
 	}
 	p.config.Maintenance = decide.WithSuspended(p.config.Maintenance, p.Suspended)
 	p.Reload.Enabled, p.Reload.Maintenance = enabled, p.config.Maintenance
-	steps, _ := p.Reload.Steps()
+	steps, _ := p.Reload.Steps() // whether a confirmation was used is of interest to a reload only
 	plan := view.Plan{Notes: p.Notes, Modules: p.modules(steps, verdicts)}
 	var group errgroup.Group
 	group.SetLimit(width)
 	for i := range plan.Modules {
 		group.Go(func() error {
 			p.complete(ctx, &plan.Modules[i])
-			return ctx.Err()
+			return ctx.Err() // errors of the module are in its step
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -115,12 +125,14 @@ func Make(ctx context.Context, known Known, request view.PlanRequest) (view.Plan
 }
 
 // chartRules are what schemas of charts ask about the ConfigMap that is planned with: the sections are as the plan knows them,
-// the Secret included.
+// the Secret included. A section is whole, so that a violation counts, when its hooks have run or it has none; else a hook may
+// still set what is missing (H22).
 func (k Known) chartRules() decide.ChartRules {
 	tree := k.Reload.Tree
 	return decide.ChartRules{Charts: k.Charts, Section: func(key string, doc values.Document) (*values.Section, bool) {
 		whole := key == values.GlobalKey && k.GlobalHooksRan || decide.Hookless(tree.Global, tree.Modules, key)
 		for _, m := range tree.Modules {
+			// The map of the caller: what lookForHooks adds, which is unknown, is in a copy.
 			if _, ran := k.HookValues[m.Name]; ran && m.Key == key {
 				whole = true
 			}
@@ -137,7 +149,8 @@ func (k Known) chartRules() decide.ChartRules {
 	}}
 }
 
-// unread names values that reach nothing (H23), of modules that would run or go on.
+// unread names values that reach nothing (H23): of global, and of modules that would start or run. It comes after propose, so
+// that a plan shows a mistake in a proposed ConfigMap before that is applied.
 func (p *planner) unread(modules []view.ModulePlan) (notes []string) {
 	section := func(m addons.Module) *values.Section { return p.Sections[m.Key] }
 	for _, text := range UnreadGlobal(p.Charts, p.Reload.Tree, p.Sections[values.GlobalKey], section) {
@@ -174,7 +187,8 @@ func (p *planner) choose(proposed map[string]string) map[string]string {
 }
 
 // propose gives every section its part of a ConfigMap. refused says why the operator would refuse
-// it, empty if it would not.
+// it, empty if it would not. It also sets config, and hider to the secrets of the sections as they
+// are then.
 func (p *planner) propose(data map[string]string) (refused string) {
 	doc, err := decide.Parse(data, nil)
 	if err != nil {
@@ -194,7 +208,7 @@ func (p *planner) propose(data map[string]string) (refused string) {
 	sections := make(map[string]*values.Section, len(p.Sections))
 	for key, section := range p.Sections {
 		next, err := section.WithConfig(doc.Sections[key], values.Origin{})
-		if err != nil { // of a disabled module, whose values are not checked (D37)
+		if err != nil { // of a disabled module, whose values are not checked (D37); its old ones are not used
 			next = section
 		}
 		sections[key] = next
@@ -208,7 +222,8 @@ func (p *planner) propose(data map[string]string) (refused string) {
 	return ""
 }
 
-// hide returns a text as the person who asked may see it.
+// hide returns a text as the person who asked may see it. Every text that quotes values, charts or
+// the output of scripts goes through it: notes, reasons and errors.
 func (p *planner) hide(text string) string {
 	if p.secrets {
 		return text
@@ -216,7 +231,9 @@ func (p *planner) hide(text string) string {
 	return p.hider.Text(text)
 }
 
-// modules are the modules of a plan in the order in which their turn comes.
+// modules are the modules of a plan in the order in which their turn comes: runs, deletes, purges
+// (E8). Those that are kept follow; a suspended module is kept in its place among the runs. It asks
+// nothing and does not wait; complete fills in the rest.
 func (p *planner) modules(steps decide.Steps, verdicts map[string]decide.Verdict) []view.ModulePlan {
 	plans := []view.ModulePlan{}
 	for _, name := range steps.Run {
@@ -254,7 +271,9 @@ func (p *planner) modules(steps decide.Steps, verdicts map[string]decide.Verdict
 	return plans
 }
 
-// runs reports whether a module would not have to be started.
+// runs reports whether a module would not have to be started. Without an operator that knows, a
+// release proves it. A module without a chart leaves no trace in the cluster, so its flag in the
+// ConfigMap that is in force decides; enabled scripts and flags of hooks are unknown.
 func (p *planner) runs(m addons.Module) bool {
 	if p.Running != nil {
 		return p.Running(m)
@@ -267,7 +286,7 @@ func (p *planner) runs(m addons.Module) bool {
 const butSuspended = ", but suspended"
 
 // complete adds to a step what Helm would do. It runs in parallel for several steps, so it writes
-// to its step only.
+// to its step only. Errors become a text of the step.
 func (p *planner) complete(ctx context.Context, step *view.ModulePlan) {
 	switch step.Step {
 	case view.StepKeep:
@@ -279,6 +298,8 @@ func (p *planner) complete(ctx context.Context, step *view.ModulePlan) {
 	}
 }
 
+// planRun goes the way of a run up to Helm: maintenance, CRDs, the check for Helm (D36). Hooks are
+// left out, so what they would still set is missing; the step says so.
 func (p *planner) planRun(ctx context.Context, step *view.ModulePlan, m addons.Module) {
 	if decide.Maintained(m, p.config.Maintenance) != "" {
 		step.Notes = append(step.Notes, "it is under maintenance: its release is left alone")
@@ -302,7 +323,8 @@ func HelmModule(m addons.Module, merged map[string]any) helm.Module {
 	return helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Namespace: m.File.Namespace, Values: merged}
 }
 
-// bringsCRDs reports whether a module, or a subchart that its values enable, has definitions.
+// bringsCRDs reports whether a module, or a subchart that its values enable, has definitions. It
+// loads the chart only for subcharts, and as it is on disk.
 func bringsCRDs(m addons.Module, merged map[string]any) bool {
 	if entries, err := os.ReadDir(charts.CRDs(m.Dir)); err == nil && len(entries) > 0 {
 		return true
@@ -319,7 +341,8 @@ func bringsCRDs(m addons.Module, merged map[string]any) bool {
 }
 
 // validForHelm checks a section before a chart is rendered with it. If it is incomplete because
-// hooks have not run, a violation proves nothing: it is shown as unknown and not as an error.
+// hooks have not run, a violation proves nothing: it is shown as unknown and not as an error. With
+// false the step ends there, as a run would.
 func (p *planner) validForHelm(step *view.ModulePlan, key string, incomplete bool) bool {
 	err := p.Sections[key].ValidateForHelm()
 	switch {
@@ -333,11 +356,14 @@ func (p *planner) validForHelm(step *view.ModulePlan, key string, incomplete boo
 	return false
 }
 
-// merged are the values of a module as Helm sees them.
+// merged are the values of a module as Helm sees them, without the list of enabled modules (D9).
 func (p *planner) merged(m addons.Module) map[string]any {
 	return map[string]any{values.GlobalKey: p.Sections[values.GlobalKey].Merged(), m.Key: p.Sections[m.Key].Merged()}
 }
 
+// describe writes what Helm would do into a step, with everything hidden that the person must not
+// see. An error may come with changes that were found before it; they are shown, because they would
+// be done. That does not hold when an API is away: then an upgrade waits and changes nothing (P13).
 func (p *planner) describe(step *view.ModulePlan, would helm.Plan, err error) {
 	switch {
 	case helm.IsAway(err): // what was found until then would not be done
@@ -351,7 +377,7 @@ func (p *planner) describe(step *view.ModulePlan, would helm.Plan, err error) {
 		step.Notes = append(step.Notes, fmt.Sprintf("Helm hook %s would run: %s", h.Object, h.Events))
 	}
 	for _, c := range would.Changes {
-		c.Mask = p.hider.Object
+		c.Mask = p.hider.Object // c is a copy; Diff and Fields use the mask unless secrets are shown
 		object := view.ObjectPlan{Object: c.Object.String(), Verb: string(c.Verb), Note: c.Note, Diff: c.Diff(p.secrets)}
 		if c.Verb == dryrun.Changed {
 			object.Fields = paths(c.Fields(p.secrets))
@@ -360,7 +386,8 @@ func (p *planner) describe(step *view.ModulePlan, would helm.Plan, err error) {
 	}
 }
 
-// lookForHooks notes whose values are not known because hooks have not run.
+// lookForHooks notes whose values are not known because hooks have not run. It looks for files only:
+// asking them for --config would run programs, and whether a hook sets values is unknown anyway.
 func (p *planner) lookForHooks() error {
 	if !p.GlobalHooksRan {
 		global, _, err := hooks.Find(p.Reload.Tree.Global.HooksDir, "", hooks.Global)

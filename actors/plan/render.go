@@ -23,11 +23,16 @@ import (
 
 // Renderer renders charts, and reads records of releases. It changes nothing. Package helm implements it.
 type Renderer interface {
+	// Show returns the documents in the order in which Helm applies them, Helm hooks last. One that
+	// cannot be read has its own error; the error of Show means that there is no text.
 	Show(ctx context.Context, m helm.Module) ([]helm.Document, error)
 	Recorder
 }
 
-// Render renders the chart of a module, and compares it with the deployed release if that is asked.
+// Render renders the chart of a module with the values in m, and compares it with the deployed
+// release, or with the revision request.Since, if that is asked. Helm hooks are rendered but not
+// compared: they are no part of the release (H14). With an error the result has what was rendered
+// until then, hidden as far as the request asks.
 func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values.Hider, request view.RenderRequest) (view.Rendered, error) {
 	if !charts.Exists(m.Dir) {
 		return view.Rendered{}, fmt.Errorf("module %s has no chart, so there is nothing to render", m.Name)
@@ -47,6 +52,8 @@ func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values
 		errs = append(errs, err)
 	}
 	rendered.Text = text.String()
+	// A document that cannot be read has no objects; a difference without them would show them as
+	// removed.
 	if err := errors.Join(errs...); err != nil || !request.Diff {
 		return rendered, err
 	}
@@ -68,12 +75,17 @@ func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values
 	return rendered, nil
 }
 
-// shownDocument is a document without secrets.
+// shownDocument is a document as the person who asked may see it: as text, and the same as objects
+// for JSON.
 type shownDocument struct {
 	text    string
 	objects []any
 }
 
+// showDocument hides secrets in a document by writing its objects again after masking; comments and
+// the order of keys are lost thereby. With request.Secrets the text is that of the chart. A document
+// that cannot be read cannot be masked, so its text is shown only with request.Broken and
+// request.Secrets together.
 func showDocument(d helm.Document, request view.RenderRequest, mask func(map[string]any) map[string]any) (shownDocument, error) {
 	switch {
 	case d.Err != nil && request.Broken && request.Secrets:
@@ -106,19 +118,22 @@ func showDocument(d helm.Document, request view.RenderRequest, mask func(map[str
 	return shown, nil
 }
 
-// differ makes the difference of objects of two renders.
+// differ makes the difference of objects of two renders. It serves one difference: its counters grow
+// from object to object.
 type differ struct {
 	from, to string // names of the two
 	// mask hides secrets in an object; nil shows them.
 	mask func(map[string]any) map[string]any
-	// limited says that what is too long is left out.
+	// limited says that what is too long is left out, by the limits in revisions.go.
 	limited bool
 
-	size          int // of all differences
+	size          int // of all differences, in bytes
 	lines, untold int // lines, and whole objects, that were left out
 }
 
-// objects returns what differs between the objects of two renders, sorted by name.
+// objects returns what differs between the objects of two renders, sorted by name. Objects are
+// compared as they are and masked afterwards, so that a changed secret is a difference. The result is
+// never nil: nil in Rendered.Changes means that no difference was asked for.
 func (d *differ) objects(before, after []map[string]any) []view.ObjectDiff {
 	old, now := byName(before), byName(after)
 	names := maps.Clone(old)
@@ -159,7 +174,8 @@ func (d *differ) cut() string {
 	return "too long: " + strings.Join(parts, " and ") + " left out"
 }
 
-// byName is a map from "Kind namespace/name" to the object.
+// byName is a map from "Kind namespace/name" to the object. The version of the API is no part of the
+// name: an object whose apiVersion was raised has changed, and was not replaced by another one.
 func byName(objects []map[string]any) map[string]map[string]any {
 	out := make(map[string]map[string]any, len(objects))
 	for _, object := range objects {
@@ -174,9 +190,10 @@ func (d *differ) object(before, after map[string]any) string {
 	if d.mask != nil {
 		before, after = dryrun.HideBoth(before, after, d.mask)
 	}
+	// An empty text means that only masked values differ: equal objects do not get here.
 	text := cmp.Or(dryrun.Unified(before, after, d.from, d.to), "only hidden values differ; ask with show-secrets\n")
 	if most := min(longestDiff, longestDiffs-d.size); d.limited && len(text) > most {
-		kept := text[:strings.LastIndexByte(text[:most], '\n')+1]
+		kept := text[:strings.LastIndexByte(text[:most], '\n')+1] // whole lines, maybe none
 		left := strings.Count(text[len(kept):], "\n")
 		d.lines += left
 		text = kept + fmt.Sprintf("… %s more\n", view.Count(left, "line"))

@@ -14,13 +14,18 @@ import (
 
 // Recorder reads the records of releases. Package helm implements it.
 type Recorder interface {
+	// Revisions returns the numbers of all recorded revisions, the newest first; none without a
+	// release.
 	Revisions(ctx context.Context, release string) ([]int, error)
+	// History returns at most so many revisions, the newest first, and how many are recorded.
 	History(ctx context.Context, release string, most int) (newest []helm.Recorded, recorded int, err error)
-	// Deployed returns the objects of a revision; 0 stands for the deployed one.
+	// Deployed returns the objects of a revision; 0 stands for the deployed one. The revision 0 comes
+	// back when it is not recorded.
 	Deployed(ctx context.Context, release string, earlier int) (objects []map[string]any, revision int, err error)
 }
 
-// What is shown of releases is limited, in bytes.
+// What is shown of releases is limited, in bytes: a manifest may have 16 MiB (D39), more than a page
+// can show.
 const (
 	longestDescription = 1000
 	longestDiff        = 64 << 10  // of an object
@@ -28,7 +33,8 @@ const (
 	mostDiffs          = 1000      // objects
 )
 
-// History describes the newest revisions of a release, at most so many.
+// History describes the newest revisions of a release, at most so many. A record that cannot be read
+// is shown with its error: the others are what people look for then.
 func History(ctx context.Context, records Recorder, module string, hider *values.Hider, most int) (view.ReleaseHistory, error) {
 	newest, recorded, err := records.History(ctx, module, most)
 	if err != nil {
@@ -48,7 +54,8 @@ func History(ctx context.Context, records Recorder, module string, hider *values
 	return h, nil
 }
 
-// describe hides secrets before it cuts: of a part of a secret it would not be known that it is one.
+// describe hides secrets before it cuts: a part of a secret would not be recognised. Descriptions of
+// Helm quote errors of the API server and of hooks, which may quote values.
 func describe(text string, hider *values.Hider) string {
 	text, _ = values.Mask(hider.Text(text), false).(string)
 	if len(text) > longestDescription {
@@ -57,7 +64,10 @@ func describe(text string, hider *values.Hider) string {
 	return text
 }
 
-// Compare returns what differs between the manifests of two revisions of a release. An error may be a *view.NoRevisionError.
+// Compare returns what differs between the manifests of two revisions of a release: without From the
+// one recorded before To, without To the newest. An error is a *view.NoRevisionError when a revision
+// is not recorded, which lists those that are. The result is limited in size; Cut says what is left
+// out.
 func Compare(ctx context.Context, records Recorder, module string, hider *values.Hider, request view.DiffRequest) (view.RevisionDiff, error) {
 	recorded, err := records.Revisions(ctx, module)
 	if err != nil {
@@ -85,7 +95,8 @@ func Compare(ctx context.Context, records Recorder, module string, hider *values
 	return view.RevisionDiff{Module: module, From: from, To: to, Changes: d.objects(sides[0], sides[1]), Cut: d.cut()}, nil
 }
 
-// chosen are the revisions that a request means.
+// chosen are the revisions that a request means. recorded has the newest first. From may be newer
+// than To, or the same: people ask for the difference in either direction.
 func chosen(module string, recorded []int, request view.DiffRequest) (from, to int, err error) {
 	for _, wanted := range []int{request.From, request.To} {
 		if wanted != 0 && !slices.Contains(recorded, wanted) {
@@ -108,4 +119,5 @@ func chosen(module string, recorded []int, request view.DiffRequest) (from, to i
 	return recorded[before], to, nil
 }
 
+// errNothingBefore is part of a sentence that names the revision.
 var errNothingBefore = errors.New("there is none to compare it with")

@@ -14,7 +14,8 @@ import (
 
 // Unread says which values of a module reach nothing (H23): those that a person has set, in the module's section or, for a
 // subchart, in values.yaml of the chart, and that neither a template reads nor, as far as that is certain, a hook or an
-// enabled script. Without a cache none are reported.
+// enabled script. Without a cache none are reported. In doubt it says nothing: whatever cannot be read here fails elsewhere,
+// with an error that names it, and a wrong warning would make people remove a value that is used.
 func Unread(cache *charts.Cache, m addons.Module, global, own *values.Section) (texts []string) {
 	if cache == nil || !charts.Exists(m.Dir) || global == nil || own == nil {
 		return nil
@@ -23,6 +24,8 @@ func Unread(cache *charts.Cache, m addons.Module, global, own *values.Section) (
 	if err != nil {
 		return nil // whoever runs it says so
 	}
+	// Defaults of schemas and values that hooks set are left out of set: no person wrote them. merged
+	// has them, because they decide which subcharts are enabled.
 	var set any
 	for _, layer := range m.Static {
 		set = values.Merge(set, layer.Value)
@@ -51,6 +54,7 @@ func UnreadGlobal(cache *charts.Cache, tree *addons.Tree, global *values.Section
 		return nil
 	}
 	all := map[string]any{values.GlobalKey: global.Merged()}
+	// All charts and all programs see global, so one that cannot be read leaves everything unknown.
 	var loaded []*charts.Chart
 	var programs []hooks.Reads
 	if found, _, err := hooks.Find(tree.Global.HooksDir, "", hooks.Global); err != nil {
@@ -83,10 +87,12 @@ func UnreadGlobal(cache *charts.Cache, tree *addons.Tree, global *values.Section
 	return said(unread, "no chart of a module reads it")
 }
 
-// maxUnread bounds what is said of one chart.
+// maxUnread bounds what is said of one chart: a section that was written for another chart may have
+// hundreds of such values.
 const maxUnread = 20
 
-// said are the sentences for people.
+// said are the sentences for people. A hint of the chart, for example that the value is in the wrong
+// place, says more than a similar name.
 func said(unread []charts.Unread, why string) (texts []string) {
 	for _, u := range unread[:min(len(unread), maxUnread)] {
 		text := "the value " + u.Path + " reaches nothing: "
@@ -112,8 +118,8 @@ func hasPrograms(m addons.Module) (bool, error) {
 	return err != nil || len(found) > 0 || m.EnabledScript != "", err
 }
 
-// withoutRead leaves out what programs of the module may read. They see no section but their own, and programs of others do
-// not see it.
+// withoutRead leaves out what programs of the module may read. They see no section of modules but their own, and programs of
+// others do not see it. When it is not known whether there are programs, nothing is certain.
 func withoutRead(unread []charts.Unread, m addons.Module, set any) []charts.Unread {
 	has, err := hasPrograms(m)
 	if !has {
@@ -131,7 +137,8 @@ func withoutRead(unread []charts.Unread, m addons.Module, set any) []charts.Unre
 	})
 }
 
-// isNoProgram are the parts of a module in which no program lies.
+// isNoProgram are the parts of a module, by their path in it, in which no program lies. What stands there must not count as
+// the text of a program: templates and schemas name keys that no program reads.
 func isNoProgram(name string) bool {
 	return slices.Contains([]string{"templates", "charts", "chart", "crds", "openapi", "tests", "docs"}, name) || isWords(name)
 }
