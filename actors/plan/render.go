@@ -135,11 +135,14 @@ type differ struct {
 // compared as they are and masked afterwards, so that a changed secret is a difference. The result is
 // never nil: nil in Rendered.Changes means that no difference was asked for.
 func (d *differ) objects(before, after []map[string]any) []view.ObjectDiff {
-	old, now := byName(before), byName(after)
+	old, now := byIdentity(before), byIdentity(after)
 	names := maps.Clone(old)
 	maps.Copy(names, now)
 	changes := []view.ObjectDiff{}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	sorted := slices.SortedFunc(maps.Keys(names), func(a, b manifest.Object) int {
+		return cmp.Or(cmp.Compare(a.String(), b.String()), cmp.Compare(a.GVK.Group, b.GVK.Group))
+	})
+	for _, name := range sorted {
 		if reflect.DeepEqual(old[name], now[name]) {
 			continue
 		}
@@ -154,7 +157,7 @@ func (d *differ) objects(before, after []map[string]any) []view.ObjectDiff {
 		case now[name] == nil:
 			action = "removed"
 		}
-		changes = append(changes, view.ObjectDiff{Object: name, Action: action, Diff: d.object(old[name], now[name])})
+		changes = append(changes, view.ObjectDiff{Object: name.String(), Action: action, Diff: d.object(old[name], now[name])})
 	}
 	return changes
 }
@@ -174,12 +177,14 @@ func (d *differ) cut() string {
 	return "too long: " + strings.Join(parts, " and ") + " left out"
 }
 
-// byName is a map from "Kind namespace/name" to the object. The version of the API is no part of the
-// name: an object whose apiVersion was raised has changed, and was not replaced by another one.
-func byName(objects []map[string]any) map[string]map[string]any {
-	out := make(map[string]map[string]any, len(objects))
+// byIdentity has the objects by group, kind, namespace and name. The version of the API is left out:
+// an object whose version was raised has changed, and was not replaced by another one.
+func byIdentity(objects []map[string]any) map[manifest.Object]map[string]any {
+	out := make(map[manifest.Object]map[string]any, len(objects))
 	for _, object := range objects {
-		out[manifest.Of(&unstructured.Unstructured{Object: object}).String()] = object
+		of := manifest.Of(&unstructured.Unstructured{Object: object})
+		of.GVK.Version = ""
+		out[of] = object
 	}
 	return out
 }

@@ -81,3 +81,18 @@ func TestDiffOfRendersHidesBothSides(t *testing.T) {
 		}
 	}
 }
+
+// Objects of one kind and name in two groups, such as Services of Kubernetes and of Knative, are compared each with itself.
+func TestDifferenceKnowsGroups(t *testing.T) {
+	both := func(core, other string) []map[string]any {
+		return objectsOf(t, "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {x: "+core+"}}", "{apiVersion: other.io/v1, kind: Service, metadata: {name: a}, spec: {x: "+other+"}}")
+	}
+	changes := (&differ{}).objects(both("1", "1"), both("2", "1"))
+	if len(changes) != 1 || changes[0].Object != "Service a" || changes[0].Action != "changed" {
+		t.Errorf("%+v", changes)
+	}
+	raised := objectsOf(t, "{apiVersion: other.io/v2, kind: Service, metadata: {name: a}, spec: {x: 1}}")
+	if changes := (&differ{}).objects(both("1", "1")[1:], raised); len(changes) != 1 || changes[0].Action != "changed" {
+		t.Errorf("another version: %+v", changes)
+	}
+}
