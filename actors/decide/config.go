@@ -31,7 +31,7 @@ func (e Enabling) Concerns(m addons.Module, flags map[string]bool) bool {
 	return m.EnabledScript == "" || on || !asked && e.Scripts != nil
 }
 
-// Parse takes ConfigMap and Secret apart.
+// Parse takes ConfigMap and Secret apart. The errors of both are returned together.
 func Parse(config, secret map[string]string) (values.Document, error) {
 	doc, err := values.ParseConfigMap(config)
 	sections, secretErr := values.ParseSecret(secret)
@@ -75,6 +75,8 @@ func (s Schemas) CheckDocument(doc values.Document) error {
 			errs = append(errs, err)
 		}
 	}
+	// Schemas of charts come last: rendered with values that are not valid they would repeat the same
+	// mistakes in other words.
 	if len(errs) > 0 || s.Enabling.Charts == nil {
 		return errors.Join(errs...)
 	}

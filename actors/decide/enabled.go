@@ -28,7 +28,7 @@ const (
 	ByScript    = "enabled script"
 )
 
-// Why says for people which rule has enabled or disabled a module.
+// Why says for people which rule has enabled or disabled a module (E16).
 func (v Verdict) Why(m addons.Module) string {
 	flag := values.FlagKey(m.Key)
 	switch v.Source {
@@ -64,7 +64,8 @@ func SwitchedOn(m addons.Module, dynamic, config map[string]bool) Verdict {
 }
 
 // Enabled asks flags and enabled scripts, in the order of the modules: a script sees the
-// modules that were enabled before it (D9, E6).
+// modules that were enabled before it (D9, E6). The first script that fails ends it: what it would
+// have said is unknown, so the lists of all modules after it are, too.
 func Enabled(modules []addons.Module, dynamic, config map[string]bool, script func(m addons.Module, before []string) (hooks.Answer, error)) (enabled []string, verdicts map[string]Verdict, _ error) {
 	verdicts = make(map[string]Verdict, len(modules))
 	for _, m := range modules {

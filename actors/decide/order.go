@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// Object names an object of a release.
+// Object names an object of a release. It has no version: objects of all versions of a kind are the same.
 type Object struct{ Group, Kind, Namespace, Name string }
 
-// Need is what the objects of a module lack in the cluster. One of the fields is set, or both of a kind.
+// Need is what the objects of a module lack in the cluster. One of the fields is set, or both of a kind. The forms differ because
+// needs are read from errors, and an error names a kind either as the manifest does or as the API server does.
 type Need struct {
 	// Group and Kind are of a kind that the API server does not know.
 	Group, Kind string
@@ -47,7 +48,8 @@ type Provider struct {
 // Providers are the modules that provide what a module needs, in the order of modules: those that
 // have the definition of the kind, the namespace, the service or the APIService among their
 // objects. provides has the objects of the enabled modules, by module. Of several candidates only
-// those that fit best count.
+// those that fit best count. A module that provides several things is listed once, with the first
+// need: one run of it brings all.
 func Providers(consumer string, needs []Need, order []string, provides map[string][]Object) (list []Provider) {
 	found := map[string]Need{}
 	for _, need := range needs {
@@ -79,14 +81,15 @@ func Providers(consumer string, needs []Need, order []string, provides map[strin
 	return list
 }
 
-// How well an object provides what is needed. The name of a definition has the plural of its kind,
-// which can only be guessed; another definition of the same group, or its APIService, is the next
-// best.
+// How well an object provides what is needed; 0 is not at all. The name of a definition has the
+// plural of its kind, which can only be guessed; another definition of the same group, or its
+// APIService, is the next best.
 const (
 	maybe  = 1
 	surely = 2
 )
 
+// fits is how well the best of the objects provides what is needed.
 func fits(need Need, objects []Object) (best int) {
 	for _, o := range objects {
 		best = max(best, fit(need, o))
@@ -94,6 +97,8 @@ func fits(need Need, objects []Object) (best int) {
 	return best
 }
 
+// fit is how well one object provides what is needed. An empty field of the need fits nothing, which
+// the cases of an APIService must see to: the part after the dot is empty when there is no dot.
 func fit(need Need, o Object) int {
 	switch o.Group + "/" + o.Kind {
 	case "apiextensions.k8s.io/CustomResourceDefinition":
@@ -120,11 +125,12 @@ func fit(need Need, o Object) int {
 	return 0
 }
 
-// Defines reports whether a definition with this name is of a kind that is needed.
+// Defines reports whether a definition with this name is certainly of a kind that is needed.
 func Defines(definition string, needs []Need) bool {
 	return slices.ContainsFunc(needs, func(n Need) bool { return fitDefinition(n, definition) == surely })
 }
 
+// fitDefinition takes the name of a definition, which is plural.group.
 func fitDefinition(need Need, name string) int {
 	plural, group, _ := strings.Cut(name, ".")
 	switch {
@@ -147,8 +153,9 @@ func plurals(kind string) []string {
 }
 
 // HealOrder sorts modules whose objects are gone: in the order of modules, except that a module
-// comes after those which had the definitions of its kinds, or its namespaces, among what is gone.
-// Without these its objects could not be created.
+// comes after those which had the definitions of its kinds, or its namespaces, among what is gone
+// (H13). Without these its objects could not be created. Only what is certain moves a module: a guess
+// would delay others for nothing.
 func HealOrder(order []string, gone map[string][]Object) (sorted []string) {
 	visited := map[string]bool{}
 	var visit func(name string)

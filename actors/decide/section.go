@@ -9,7 +9,8 @@ import (
 )
 
 // Sections makes the sections of global and of all modules from what lies on disk, by key; nil where that is not valid, which
-// the error says.
+// the error says: it names all of them, because a person who starts an operator wants to repair them at once. The sections of a
+// tree that loads are in force only with their parts of ConfigMap and Secret (Stored).
 func Sections(tree *addons.Tree) (map[string]*values.Section, error) {
 	var errs []error
 	global, err := values.NewSection(values.GlobalKey, tree.Global.Schemas, tree.Global.Static...)
@@ -27,7 +28,8 @@ func Sections(tree *addons.Tree) (map[string]*values.Section, error) {
 	return sections, errors.Join(errs...)
 }
 
-// SectionFor makes the section of a module from what lies on disk.
+// SectionFor makes the section of a module from what lies on disk. The values.yaml of a chart as it was published (A20) is no
+// layer of it, because Helm merges that itself; it is only explained.
 func SectionFor(m addons.Module) (*values.Section, error) {
 	section, err := values.NewSection(m.Key, m.Schemas, m.Static...)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"addon-operator/values"
 )
 
-// The conditions of an object of kind Module.
+// The conditions of an object of kind Module. kstatus computes the status of the object from them:
+// a True Stalled means failed, a True Reconciling in progress, else Ready decides.
 const (
 	Ready       = "Ready"
 	Reconciling = "Reconciling"
@@ -42,7 +43,9 @@ const (
 // as permanent (Stalled). Events begin there, too.
 const keepsFailing = 4
 
-// The limits of what a status holds, so that an object stays small whatever a module does.
+// The limits of what a status holds, so that an object stays small whatever a module does: hooks and
+// charts of others decide how long their texts are. They are within those of
+// deploy/chart/module-crd.yaml: the API server refuses a status that exceeds one of these.
 const (
 	maxText   = 1000     // bytes
 	maxName   = 250      // bytes
@@ -53,9 +56,11 @@ const (
 
 // Facts are what a status says and the module itself does not know.
 type Facts struct {
-	// Object is the one in the cluster, the status in it included.
+	// Object is the one in the cluster, the status in it included; zero when there is none yet. It is
+	// not changed. Its generation is the one that the status is about, and its conditions keep the times
+	// of their last transitions.
 	Object kube.ModuleObject
-	// Namespace is that of the operator.
+	// Namespace is that of the operator, for releases of modules that name none.
 	Namespace string
 	// Requested: a run that a person has requested has not ended.
 	Requested bool
@@ -63,12 +68,15 @@ type Facts struct {
 	Held bool
 	// Gone: there is no module of this name, and the object is not the operator's, who would delete it.
 	Gone bool
-	// Hide masks secrets.
+	// Hide masks secrets; nil for no secrets.
 	Hide func(string) string
-	Now  time.Time
+	// Now is the time of transitions, and decides whether an object has been in progress for too long.
+	Now time.Time
 }
 
-// Status is what an object says of a module.
+// Status is what an object says of a module. With equal input and conditions that do not change it is
+// the same at any time, so that the caller writes only what differs (J15). Handled requests are copied
+// from the object: the caller sets them before.
 func Status(m view.Module, f Facts) kube.ModuleStatus {
 	b := builder{m, f}
 	old := f.Object.Status
@@ -78,6 +86,7 @@ func Status(m view.Module, f Facts) kube.ModuleStatus {
 		LastHandledRequestedAt: old.LastHandledRequestedAt, LastHandledRetryRequestedAt: old.LastHandledRetryRequestedAt,
 		Conditions: own(old.Conditions),
 	}
+	// The revision is known from the last run in this process; that of a disabled module is deleted.
 	if m.Enabled && m.Release > 0 {
 		s.Release = &kube.ModuleRelease{Name: m.Name, Namespace: cmp.Or(m.Namespace, f.Namespace), Revision: m.Release}
 	}
@@ -92,7 +101,8 @@ func Status(m view.Module, f Facts) kube.ModuleStatus {
 }
 
 // own are the conditions that the operator writes; conditions of other writers are not applied, so
-// they stay as they are.
+// they stay as they are. It returns a copy, because builder.set writes into it, and the object may be
+// in use elsewhere.
 func own(all []metav1.Condition) (ours []metav1.Condition) {
 	for _, c := range all {
 		if slices.Contains([]string{Ready, Reconciling, Stalled}, c.Type) {
@@ -102,7 +112,8 @@ func own(all []metav1.Condition) (ours []metav1.Condition) {
 	return ours
 }
 
-// builder makes the parts of a status.
+// builder makes the parts of a status. Texts from outside of this package go through text or name,
+// which mask, clean and cut them.
 type builder struct {
 	view.Module
 	f Facts
@@ -120,6 +131,7 @@ func (b builder) set(s *kube.ModuleStatus, condition string, status metav1.Condi
 	meta.SetStatusCondition(&s.Conditions, c)
 }
 
+// yes is a condition that is never Unknown.
 func yes(is bool) metav1.ConditionStatus {
 	if is {
 		return metav1.ConditionTrue
@@ -127,18 +139,21 @@ func yes(is bool) metav1.ConditionStatus {
 	return metav1.ConditionFalse
 }
 
-// second is a time as an object keeps it.
+// second is a time as the JSON of an object has it: in UTC, without fractions.
 func second(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
 // verdict is the state of a module, in the words of conditions (kstatus). At most one of
-// reconciling and stalled is set.
+// reconciling and stalled is set: reconciling says that waiting may be enough, stalled that a person
+// has to act. Both are unset when the module is as it should be, or suspended.
 type verdict struct {
 	ready                metav1.ConditionStatus
 	reconciling, stalled bool
 	reason, message      string
 }
 
-// verdict finds the worst state first: each case assumes that those above do not hold.
+// verdict finds the worst state first: each case assumes that those above do not hold. So a task that
+// fails wins over a run that was requested, and a wait over the health of objects, which is that of
+// before.
 func (b builder) verdict() verdict {
 	if b.Maintenance == values.Suspended {
 		return verdict{ready: metav1.ConditionFalse, reason: Suspended, message: "spec.suspend is true: the module does not run, and its release is left alone"}
@@ -156,11 +171,11 @@ func (b builder) verdict() verdict {
 		return verdict{ready: metav1.ConditionFalse, reconciling: true, reason: DependencyNotReady, message: b.Waiting.String()}
 	case b.Waiting != nil:
 		progressing.message = b.Waiting.String()
-	case b.State == string(view.Disabled) && b.Off == "":
+	case b.State == string(view.Disabled) && b.Off == "": // before the first discovery
 		progressing.message = "it is not known yet whether the module is enabled"
 	case b.f.Held:
 		return verdict{ready: metav1.ConditionFalse, stalled: true, reason: PurgeHeld, message: b.Off + ", and the purge of its release is held back"}
-	case b.State == string(view.Disabled):
+	case b.State == string(view.Disabled): // Ready: it is as it should be
 		return verdict{ready: metav1.ConditionTrue, reason: Disabled, message: "disabled: " + b.Off}
 	case b.State == view.Unhealthy:
 		return verdict{ready: metav1.ConditionFalse, stalled: true, reason: HealthCheckFailed, message: problem}
@@ -176,7 +191,8 @@ func (b builder) verdict() verdict {
 	return progressing
 }
 
-// failure is the verdict about a task that fails.
+// failure is the verdict about a task that fails. The message is the public one: errors may quote the
+// output of hooks and values, which must not be in an object (J14).
 func failure(f view.FailingTask) verdict {
 	v := verdict{ready: metav1.ConditionFalse, stalled: f.Attempts >= keepsFailing, reason: RunFailed}
 	v.reconciling = !v.stalled
@@ -191,7 +207,7 @@ func failure(f view.FailingTask) verdict {
 }
 
 // worst is the task with most failed attempts; tasks of the module come before those of hooks. Nil:
-// none fails.
+// none fails. Equal ones are ordered by name, so that the condition does not change back and forth.
 func (b builder) worst() *view.FailingTask {
 	if len(b.Failing) == 0 {
 		return nil
@@ -209,7 +225,8 @@ func rank(f view.FailingTask) int {
 	return 0
 }
 
-// success says what is good, and what a person should look at all the same.
+// success is the message of a module that is ready: what a person should look at all the same, or
+// else what the last run did.
 func (b builder) success() string {
 	var parts []string
 	if b.Maintenance != "" {
@@ -235,8 +252,9 @@ func (b builder) lastRun() *kube.ModuleLastRun {
 	if b.LastRun == nil {
 		return nil
 	}
+	// Only Helm's part of a run has a result; a run that has not ended has neither result nor duration.
 	run := &kube.ModuleLastRun{Time: second(b.LastRun.Began), Result: b.text(b.LastRun.Release)}
-	if b.LastRun.Took > 0 {
+	if b.LastRun.Took > 0 { // a millisecond at least: 0s would mean that it has not ended
 		run.Duration = max(b.LastRun.Took, time.Millisecond).Round(time.Millisecond).String()
 	}
 	if len(b.LastRun.Causes) > 0 {
@@ -296,17 +314,20 @@ func (b builder) problems() (all []string) {
 	return all
 }
 
+// bounded shares the memory of the list, which is not written to.
 func bounded[T any](all []T) []T { return all[:min(len(all), maxListed)] }
 
-// text is what people may read of a text, cut; name is a shorter one.
+// text is what people may read of a text, cut, in one line; name is a shorter one.
 func (b builder) text(text string) string { return b.cut(text, maxText) }
 func (b builder) name(text string) string { return b.cut(text, maxName) }
 
 func (b builder) cut(text string, limit int) string {
-	if b.f.Hide != nil { // before it is cut: of a part of a secret it is not known that it is one
+	if b.f.Hide != nil { // before it is cut: a part of a secret would not be recognised
 		text = b.f.Hide(text)
 	}
-	text = text[:min(len(text), maxLooked)] // what is looked at is far longer than what is shown
+	// Cleaning copies the text several times, so a long one is cut before. What is left is far longer
+	// than what is shown, because cleaning shortens it.
+	text = text[:min(len(text), maxLooked)]
 	const mark = "…"
 	text = hooks.Printable(strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?"))
 	if len(text) <= limit {
