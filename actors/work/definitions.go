@@ -19,7 +19,10 @@ type Definitions struct {
 	releases *helm.Client
 	options  kube.CRDOptions
 
-	ensured sync.Map // by module, the checksum of what its subcharts brought
+	// ensured has by module the checksum of what its subcharts brought when that was last installed, so
+	// that EnsureSubcharts, which each run calls, asks the API server only when values enable another
+	// subchart. Runs of several modules use it at the same time.
+	ensured sync.Map
 }
 
 // NewDefinitions makes them. What .helmignore of a chart names is no definition.
@@ -56,6 +59,8 @@ func (d *Definitions) EnsureSubcharts(ctx context.Context, m helm.Module) error 
 	return err
 }
 
+// ensure installs definitions and lets Helm see their kinds (M6), also after a failure: some may have
+// been written. What has failed is not noted, so the next call tries it again.
 func (d *Definitions) ensure(ctx context.Context, files []kube.CRDFile, dirs []string, sums map[string][sha256.Size]byte) (written map[string]string, err error) {
 	options := d.options
 	options.Subcharts = files
@@ -72,6 +77,8 @@ func (d *Definitions) ensure(ctx context.Context, files []kube.CRDFile, dirs []s
 	return written, nil
 }
 
+// subcharts are the definitions of the subcharts that the values of a module enable. The checksum
+// covers names and lengths, so that no two lists of files have the same.
 func (d *Definitions) subcharts(m helm.Module) (files []kube.CRDFile, sum [sha256.Size]byte) {
 	all := sha256.New()
 	for _, f := range d.releases.SubchartCRDs(m) {

@@ -29,7 +29,8 @@ type (
 	SectionsOffered struct{ Refused map[string]error }
 )
 
-// LoadedHooks are hooks that were asked for their configuration because their files differ, by owner.
+// LoadedHooks are hooks that were asked for their configuration because their files differ, by owner. An owner with an empty list
+// was asked and has no hooks any more; one that is not in it keeps its hooks.
 type LoadedHooks map[string][]hooks.Hook
 
 // refreshed is a tree that is not in force yet.
@@ -40,6 +41,8 @@ type LoadedHooks map[string][]hooks.Hook
 // step may refuse the new version of a module, which then keeps the version that is in force. At
 // the end the root hands out what has changed.
 type refreshed struct {
+	// before is in force and not changed. tree belongs to the run until it is handed out: steps put
+	// modules of before back into it.
 	before, tree *addons.Tree
 	loaded       LoadedHooks
 }
@@ -92,6 +95,7 @@ func (r *refreshed) holdCharts(j ReloadJob) {
 	}
 }
 
+// chartOfModule is a module as package charts gets it.
 func chartOfModule(m addons.Module) charts.Module {
 	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir}
 }
@@ -102,7 +106,7 @@ func (r *refreshed) checkCharts(j ReloadJob) {
 	if j.Charts == nil {
 		return
 	}
-	for _, m := range slices.Clone(r.tree.Modules) {
+	for _, m := range slices.Clone(r.tree.Modules) { // Keep and Drop change the list
 		old := r.before.Module(m.Name)
 		if old != nil && m.SameChart(*old) || m.Stale() != "" {
 			continue
@@ -155,7 +159,8 @@ func (r *refreshed) askHooks(run *supervisor.Run, j ReloadJob, inUse []string) e
 	return nil
 }
 
-// offerSections has config check what is new in values and schemas.
+// offerSections has config check what is new in values and schemas. A new module is not offered: the
+// root makes its section, and it is checked when it is enabled (D37).
 func (r *refreshed) offerSections(run *supervisor.Run) error {
 	offer := OfferSections{Sections: map[string]*values.Section{}}
 	if g := r.tree.Global; !g.SameValues(r.before.Global) {
@@ -213,7 +218,8 @@ func (r *refreshed) keep(key string, why error) {
 	}
 }
 
-// handOut gives the owners what has changed, and makes actors for modules that are new.
+// handOut gives the owners what has changed, and makes actors for modules that are new. From then on
+// others use the tree, and it is not changed any more.
 func (r refreshed) handOut(run *supervisor.Run) error {
 	spawned, err := supervisor.Ask[ModulesSpawned](run, Root, SpawnModules{Tree: r.tree, Hooks: r.loaded})
 	if err != nil {
@@ -278,6 +284,8 @@ func (j ReloadJob) Look(run *supervisor.Run) (looked Looked, err error) {
 	return looked, r.handOut(run)
 }
 
+// changed says of each module what differs, for the log and for what must run because of it. New
+// modules are not among them: a reload finds these.
 func (r refreshed) changed() map[string]string {
 	changed := map[string]string{}
 	for _, m := range r.tree.Modules {
@@ -300,7 +308,9 @@ func lacks(now, before *addons.Tree) bool {
 	})
 }
 
-// restructured says what differs that only a discovery can deal with; "" for nothing.
+// restructured says what differs that only a discovery can deal with; "" for nothing. Global files
+// that were refused as they are now do not count: each look would ask for a reload that changes
+// nothing.
 func restructured(before, now *addons.Tree) string {
 	if !now.Global.Same(before.Global) && !before.Global.Refused(now.Global) {
 		return "global hooks or values"

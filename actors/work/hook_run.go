@@ -19,21 +19,24 @@ import (
 	"addon-operator/values"
 )
 
-// Job is the work of one task as a run does it. It is made for each attempt's owner once and
-// copied; Known, Limits, Unfinished and Parts are shared by all attempts.
+// Job is the work of one task as a run does it. The owner makes it once for a task, and the run
+// copies it freely; what its pointers lead to is shared by all attempts and copies.
 type Job struct {
 	*Shared
 	Owner      string
 	WorkingDir string // of its hooks
 	Task       messages.Task
-	Known      *Known // what the owner has handed over last; replaced with each answer
+	// Known is what the owner has handed over last. The owner writes it before an attempt begins, the
+	// run with each answer; nil for converge, which hands over nothing.
+	Known      *Known
 	Log        *slog.Logger
-	Limits     *Limits
-	Unfinished *Unfinished
-	Parts      *Parts // what the task spends its time on; nil: it is not kept
+	Limits     *Limits     // of the owner
+	Unfinished *Unfinished // of the owner
+	Parts      *Parts      // what the task spends its time on; nil: it is not kept
 }
 
-// HookJob is the part of a job that runs one hook.
+// HookJob is the part of a job that runs one hook. It is a value: execute replaces run in its copy by
+// one that is in the span of the hook.
 type HookJob struct {
 	job  Job
 	run  *supervisor.Run
@@ -70,9 +73,9 @@ func (h HookJob) Run(w messages.RunHook) error {
 		return err
 	}
 	triggers := w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes
-	done := len(w.Resync)
+	done := len(w.Resync) // they have run above
 	w, dropped := Limited(w, len(w.Triggers), maxContexts, inFile(snapshots))
-	if len(dropped) > 0 {
+	if len(dropped) > 0 { // with fewer triggers, and a Synchronization for those that are gone
 		h.job.Overflowed(h.job.Task, dropped)
 		w.Resync = w.Resync[done:]
 		return h.Run(w)
@@ -134,7 +137,8 @@ func OrderWork(hook hooks.Hook, binding hooks.BindingType) messages.RunHook {
 	}}}
 }
 
-// snapshotsFor takes the snapshots that any of the triggers asks for, once, now (C35).
+// snapshotsFor takes the snapshots that any of the triggers asks for, once, now (C35). Without such a
+// trigger it asks nothing: a hook need not wait for bindings whose objects it is not shown.
 func (h HookJob) snapshotsFor(triggers []messages.Trigger) (messages.Snapshots, error) {
 	if !slices.ContainsFunc(triggers, func(t messages.Trigger) bool { return len(t.Snapshots) > 0 }) {
 		return messages.Snapshots{}, nil
@@ -256,7 +260,8 @@ func (h HookJob) Synchronize(w messages.SynchronizeHook) error {
 	return nil
 }
 
-// allowed logs that a Synchronization has failed and that its binding allows it.
+// allowed logs that a Synchronization has failed and that its binding allows it. The owner logs only
+// failures of tasks, and a Synchronization may be a part of a module run.
 func (h HookJob) allowed(binding string, err error) {
 	h.job.Log.Warn("hook failed at Synchronization; its failure is allowed", "hook", h.hook.Name, "binding", binding, "err", err)
 }
@@ -267,7 +272,8 @@ func (h HookJob) synchronized(w messages.SynchronizeHook, e effects) {
 	h.run.Tell(MonitorsPath, messages.SynchronizationEnded{Owner: h.job.Owner, Synchronization: e.synchronization})
 }
 
-// openBindings lets the events through that the hook has not seen at its Synchronization.
+// openBindings lets the events through that the hook has not seen at its Synchronization: e.seen has
+// for each binding the number of the last change that its snapshot contained.
 func (h HookJob) openBindings(w messages.SynchronizeHook, e effects) {
 	for i, key := range e.synchronization.Bindings {
 		h.run.Tell(MonitorsPath, messages.UnlockBinding{Watch: messages.WatchKey{Owner: h.job.Owner, Binding: key}, Seen: e.seen[i]})
@@ -287,6 +293,8 @@ func (h HookJob) postpone(w messages.SynchronizeHook, reason error) {
 	}
 }
 
+// synchronizationContext is the context of a Synchronization (C31). All bindings of a group share
+// one, which has snapshots in place of objects (C34); b, with the index i, is the first of them.
 func synchronizationContext(b hooks.KubernetesBinding, snapshots messages.Snapshots, i int) hooks.Context {
 	c := hooks.Context{Binding: b.Name, Type: hooks.TypeSynchronization, Objects: snapshots.Bindings[i].Objects}
 	if b.Group != "" {
@@ -356,6 +364,7 @@ func (h HookJob) runAndApply(prepared hooks.Run, binding hooks.BindingType, trig
 	return nil
 }
 
+// objectPatches parses the whole file before any of it has an effect (K1).
 func (h HookJob) objectPatches(result hooks.Result) ([]objectpatch.Patch, error) {
 	objects, err := objectpatch.Parse(result.ObjectPatches, h.job.JQLibrary...)
 	if err != nil {
@@ -364,6 +373,7 @@ func (h HookJob) objectPatches(result hooks.Result) ([]objectpatch.Patch, error)
 	return objects, nil
 }
 
+// checkObjects refuses what cannot be right, such as an unknown kind, without writing (D26, K7).
 func (h HookJob) checkObjects(objects []objectpatch.Patch) error {
 	if len(objects) == 0 {
 		return nil
@@ -447,7 +457,9 @@ func (h HookJob) prepare(binding hooks.BindingType, contexts []hooks.Context) (h
 	}, nil
 }
 
-// process runs the executable.
+// process runs the executable, and notifies everyone who watches over hooks: the report of hanging
+// ones, the search for loops, the record of the reload, and HookRan. The result is returned with an
+// error, too: it has the usage, and patches that are applied despite the failure (K9).
 func (h HookJob) process(prepared hooks.Run, binding hooks.BindingType) (hooks.Result, error) {
 	defer h.job.hookBegins(h.hook, prepared.Contexts[0].Binding)()
 	defer h.begins(prepared.Contexts)()
@@ -466,6 +478,7 @@ func (h HookJob) process(prepared hooks.Run, binding hooks.BindingType) (hooks.R
 	return result, err
 }
 
+// labels are the attributes of log lines that a hook prints (C27).
 func (j Job) labels(hook, binding string) []slog.Attr {
 	labels := []slog.Attr{slog.String("hook", hook), slog.String("binding", binding), slog.String("queue", j.Task.Queue), slog.String("task", j.Task.ID)}
 	if j.Owner != messages.GlobalHooks {
@@ -474,7 +487,8 @@ func (j Job) labels(hook, binding string) []slog.Attr {
 	return labels
 }
 
-// AwaitSynchronized is the work of an AwaitSynchronization task.
+// AwaitSynchronized is the work of an AwaitSynchronization task, which keeps the first beforeAll from
+// running before the Synchronizations of global hooks in all queues (F14).
 func (j Job) AwaitSynchronized(run *supervisor.Run) (err error) {
 	run.Step("wait for Synchronization in other queues")
 	run, s := j.span(run, "wait for synchronization", about{})

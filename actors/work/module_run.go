@@ -58,8 +58,6 @@ func (j ModuleJob) RunModule(run *supervisor.Run) (result ModuleRan, err error) 
 	if err := j.loadHooks(run); err != nil {
 		return result, err
 	}
-	// The values of a disabled module were not looked at, and a global hook may have enabled it
-	// since (D37).
 	if err := j.Known.Own.ValidateConfig(); err != nil {
 		return result, fmt.Errorf("config values: %w", err)
 	}
@@ -74,6 +72,8 @@ func (j ModuleJob) RunModule(run *supervisor.Run) (result ModuleRan, err error) 
 	if err := j.runOrders(run, hooks.BeforeHelm); err != nil {
 		return result, err
 	}
+	// Only values that differ from those that Helm gets need another run: what one afterHelm hook sets
+	// the next one may take back.
 	rendered := j.Known.Own.Checksum()
 	if result.Release, result.Untouched, err = j.release(run).apply(); err != nil {
 		return result, err
@@ -87,6 +87,8 @@ func (j ModuleJob) RunModule(run *supervisor.Run) (result ModuleRan, err error) 
 	return result, nil
 }
 
+// loadHooks has the owner load the hooks, and waits for them. Usually they were loaded since the
+// discovery, while other modules ran.
 func (j ModuleJob) loadHooks(run *supervisor.Run) (err error) {
 	if j.Known.Loaded {
 		return nil
@@ -106,7 +108,7 @@ func (j ModuleJob) startUp(run *supervisor.Run) error {
 	}
 	for _, hook := range hooks.ByOrder(begins, hooks.OnStartup) {
 		if j.Known.Started && j.Known.OnceStarted[hook.Name] == hook.Config {
-			continue
+			continue // an earlier version of the file has had its onStartup (P8)
 		}
 		if err := j.Hook(run, hook).order(hooks.OnStartup); err != nil {
 			return err
@@ -116,7 +118,7 @@ func (j ModuleJob) startUp(run *supervisor.Run) error {
 		for _, w := range Synchronizations(hook) {
 			first := BindingKey(hook, w.Bindings[0])
 			if hook.Config.Kubernetes[w.Bindings[0]].Queue != hooks.MainQueue || j.Known.Synchronized[first] || j.Known.Deferred[first] {
-				continue
+				continue // another queue runs it, or it was done, or it comes later
 			}
 			if err := j.Hook(run, hook).Synchronize(w); err != nil {
 				return err
@@ -190,7 +192,8 @@ func (j ModuleJob) DeleteModule(run *supervisor.Run) (untouched bool, err error)
 	return false, j.runOrders(run, hooks.AfterDeleteHelm)
 }
 
-// beforeDelete runs beforeDeleteHelm hooks when there is a release (G6.1).
+// beforeDelete runs beforeDeleteHelm hooks when there is a release (G6.1). It asks the cluster only
+// for modules that have such hooks.
 func (j ModuleJob) beforeDelete(run *supervisor.Run) error {
 	if len(hooks.ByOrder(j.Known.Hooks, hooks.BeforeDeleteHelm)) == 0 {
 		return nil

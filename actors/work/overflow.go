@@ -20,7 +20,8 @@ type Overflow struct {
 	Lost    bool // nothing replaces them (protocol v0)
 }
 
-// WithResync drops the events of a binding; a Synchronization stands for them.
+// WithResync drops the events of a binding; a Synchronization stands for them. The triggers of w are
+// not changed, but copied: messages share them.
 func WithResync(w messages.RunHook, b messages.KubernetesBinding) messages.RunHook {
 	if !slices.Contains(w.Resync, b) {
 		w.Resync = append(slices.Clip(w.Resync), b)
@@ -29,16 +30,22 @@ func WithResync(w messages.RunHook, b messages.KubernetesBinding) messages.RunHo
 	return w
 }
 
-// IsEvent reports whether a trigger is a change for which a Synchronization can stand.
+// IsEvent reports whether a trigger is a change for which a Synchronization can stand. Events of a
+// group are none, because the last of them says as much; those of protocol v0 have no type.
 func IsEvent(t messages.Trigger) bool { return t.Context.Type == hooks.TypeEvent }
 
-// Held is what a trigger holds in memory while it waits.
+// Held is what a trigger holds in memory while it waits, in bytes. Snapshots are not among it: they
+// are taken when the hook runs.
 func Held(t messages.Trigger) int { return len(t.Context.Object) + len(t.Context.FilterResult) }
 
 // Limited drops triggers until there are at most count of them, of at most so many bytes by size.
 // First all but the last trigger of a group go (C42), then the events of the binding that has most,
 // then of the next: a Synchronization replaces them. Protocol v0 has no Synchronization: an object
 // keeps its last event, and at last the oldest events go.
+//
+// It is used twice: for what waits in a queue, by Held, and for what goes into the file of a run, in
+// which each context repeats its snapshots. What is left may exceed the limits: a single event, ticks
+// and the last triggers of groups are never dropped.
 func Limited(w messages.RunHook, count, bytes int, size func(messages.Trigger) int) (_ messages.RunHook, dropped []Overflow) {
 	over := func() bool {
 		sum := 0
@@ -59,7 +66,7 @@ func Limited(w messages.RunHook, count, bytes int, size func(messages.Trigger) i
 	})
 	for over() {
 		b, events := largest(w.Triggers, size)
-		if events < 2 {
+		if events < 2 { // a Synchronization in place of one event saves nothing
 			break
 		}
 		w = WithResync(w, b)
@@ -87,7 +94,7 @@ func withoutOldest(w messages.RunHook, surplus int, dropped []Overflow) (message
 	return w, append(dropped, lost)
 }
 
-// lastOf keeps the last trigger of each key; those without one stay.
+// lastOf keeps the last trigger of each key of a binding; those without one stay. The order stays.
 func lastOf(triggers []messages.Trigger, key func(messages.Trigger) (any, bool)) []messages.Trigger {
 	type place struct {
 		binding hooks.BindingType
@@ -116,7 +123,8 @@ func lastOf(triggers []messages.Trigger, key func(messages.Trigger) (any, bool))
 	return kept
 }
 
-// largest is the binding whose events are the largest part, and how many they are.
+// largest is the binding whose events are the largest part in bytes, and how many they are. A binding
+// with a single event does not count; without any other, events is 0.
 func largest(triggers []messages.Trigger, size func(messages.Trigger) int) (found messages.KubernetesBinding, events int) {
 	bytes, counts := map[int]int{}, map[int]int{}
 	best := -1
@@ -135,7 +143,7 @@ func largest(triggers []messages.Trigger, size func(messages.Trigger) int) (foun
 	return found, counts[best]
 }
 
-// Overflowed reports what was dropped.
+// Overflowed reports what was dropped, in a metric, the log and an Event (P5). Actors and runs call it.
 func (s *Shared) Overflowed(t messages.Task, dropped []Overflow) {
 	for _, o := range dropped {
 		s.Metrics.Queues.Overflowed(t.Queue, t.Hook())

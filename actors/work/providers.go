@@ -32,11 +32,13 @@ type neededJob struct {
 	run *supervisor.Run
 }
 
-// needed is the part of the job that finds out who provides what it lacks.
+// needed returns a neededJob: its methods are called only after an attempt has failed.
 func (j Job) needed(run *supervisor.Run) neededJob { return neededJob{j, run} }
 
 // runProviders queues runs of the modules that provide what a run lacks, and returns their names
 // for its error; empty when there are none. A module under maintenance is named but does not run.
+// It does not wait for them: the failed attempt ends, and its next one waits for its turn behind
+// them (AwaitTurn).
 func (n neededJob) runProviders(err error) string {
 	providers := n.providers(err)
 	if len(providers) == 0 {
@@ -59,11 +61,14 @@ func (n neededJob) runProviders(err error) string {
 	return "provided by: " + strings.Join(names, ", ")
 }
 
+// provider is a module whose run may provide what is lacking.
 type provider struct {
 	decide.Provider
 	maintained bool // it must not run
 }
 
+// providers are in the order in which they must be queued. Only modules that the last discovery has
+// enabled count, and only those with a chart: definitions in crds/ are restored in another way (M4).
 func (n neededJob) providers(err error) (list []provider) {
 	needs := append(needsOf(helm.NeedsOf(err)), needsOfPatches(err)...)
 	if len(needs) == 0 {
@@ -116,7 +121,8 @@ func ObjectOf(o helm.Object) decide.Object {
 	return decide.Object{Group: o.GVK.Group, Kind: o.GVK.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
-// objectsFailed does what may cure an error of object patches, and says so in it.
+// objectsFailed does what may cure an error of object patches, and says so in it. Without Helm there is
+// nothing that could.
 func (n neededJob) objectsFailed(err error) error {
 	if n.job.Releases == nil {
 		return err
@@ -138,6 +144,7 @@ func needsOfPatches(err error) (needs []decide.Need) {
 	return needs
 }
 
+// needsOf translates what package helm has read from its errors; package decide knows no Helm types.
 func needsOf(lacks helm.Needs) (needs []decide.Need) {
 	for _, k := range lacks.Kinds {
 		needs = append(needs, decide.Need{Group: k.Group, Kind: k.Kind})

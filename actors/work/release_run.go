@@ -129,7 +129,7 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 }
 
 // hookWaits makes Helm wait for its hooks until the task is cancelled, and report what it waits for
-// to the module.
+// to the module. Until is not WriteContext: giving up a wait leaves nothing pending (H14).
 func (r releaseJob) hookWaits() helm.HookWaits {
 	return helm.HookWaits{
 		Until: r.run.Context().Done(),

@@ -20,8 +20,11 @@ type runningHooks struct {
 	all sync.Map // of *runningHook
 }
 
+// runningHook is one process. The embedded part is set before it is stored and read by anybody.
 type runningHook struct {
 	view.RunningHook
+	// report is the timer of the next line. The goroutine of a timer replaces it, while the run may
+	// stop it.
 	report atomic.Pointer[time.Timer]
 }
 
@@ -38,6 +41,8 @@ func (r *runningHooks) begin(h view.RunningHook) (ended func()) {
 	}
 }
 
+// report logs that a hook hangs, if it still runs then. A hanging hook is no failure: its time limit
+// ends it, if it has one.
 func (r *runningHooks) report(h *runningHook, in time.Duration) {
 	h.report.Store(time.AfterFunc(in, func() {
 		if _, runs := r.all.Load(h); !runs {
@@ -66,7 +71,8 @@ func (s *Shared) Hanging() []view.RunningHook {
 	return out
 }
 
-// hookBegins notes a hook, or an enabled script when it has no configuration.
+// hookBegins notes a hook, or an enabled script, which has no configuration. The limit is only shown;
+// package hooks enforces it.
 func (j Job) hookBegins(hook hooks.Hook, binding string) (ended func()) {
 	limit := j.HookTimeout
 	if hook.Config != nil {
@@ -75,6 +81,7 @@ func (j Job) hookBegins(hook hooks.Hook, binding string) (ended func()) {
 	return j.running.begin(view.RunningHook{Module: messages.ModuleOf(j.Owner), Hook: hook.Name, Binding: binding, Limit: limitText(limit)})
 }
 
+// limitText is empty for no limit, which pages leave out.
 func limitText(limit time.Duration) string {
 	if limit <= 0 {
 		return ""

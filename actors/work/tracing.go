@@ -50,7 +50,8 @@ func (a about) attributes() []attribute.KeyValue {
 }
 
 // span begins a part of the job: of the part that run is in, or, as the first one, of what
-// the task is a part of. The run that it returns is in the new part.
+// the task is a part of. The run that it returns is in the new part; what is to become a part of that
+// must use it. The caller ends the span.
 func (j Job) span(run *supervisor.Run, name string, of about) (*supervisor.Run, Span) {
 	if j.Tracer == nil {
 		return run, Span{}
@@ -79,7 +80,8 @@ func (j Job) taskOptions(run *supervisor.Run) []trace.SpanStartOption {
 	return options
 }
 
-// linkTo links to the span that led to a cause, if it had one.
+// linkTo links to the span that led to a cause, if it had one: the nearest in the chain, because
+// people and timers, which begin chains, have none.
 func linkTo(c messages.Cause) []trace.SpanStartOption {
 	for link := &c; link != nil; link = link.Parent {
 		if from := spanContext(link.Trace); from.IsValid() {
@@ -114,6 +116,7 @@ func traceOf(run *supervisor.Run) string {
 	return traceparent(trace.SpanContextFromContext(run.Context()))
 }
 
+// traceparent is the format of the header of W3C Trace Context, version 00.
 func traceparent(s trace.SpanContext) string {
 	if !s.IsValid() {
 		return ""
@@ -144,7 +147,7 @@ func traceEnvironment(run *supervisor.Run) []string {
 	return nil
 }
 
-// note adds what became of it to a span.
+// note adds the result to a span. It takes a function, so that nothing is computed without a Tracer.
 func (s Span) note(attributes func() []attribute.KeyValue) {
 	if s.Span != nil {
 		s.SetAttributes(attributes()...)

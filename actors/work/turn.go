@@ -6,7 +6,7 @@ import (
 )
 
 // AwaitTurn is the beginning of an attempt at a task that has failed before: what has gone past it in its
-// queue meanwhile must end first.
+// queue meanwhile must end first (F6). The first attempt has its turn: the queue has just begun the task.
 func (j Job) AwaitTurn(run *supervisor.Run) error {
 	if run.Attempt() == 0 {
 		return nil
@@ -19,5 +19,5 @@ func (j Job) AwaitTurn(run *supervisor.Run) error {
 	if err != nil || !turn.Waited || j.Known == nil { // a queue that is gone holds nothing up
 		return nil //nolint:nilerr // as it says
 	}
-	return j.ask(run, HandOver{}) // that may have taken a while
+	return j.ask(run, HandOver{}) // what went past the task may have changed the values
 }
