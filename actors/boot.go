@@ -22,7 +22,9 @@ import (
 	"addon-operator/values"
 )
 
-// boot is what is known before the first actor is spawned (G0).
+// boot is what is known before the first actor is spawned (G0). It belongs to the goroutine that starts
+// the operator until the actors get it. Each then takes its part; a follower keeps it, and leads with
+// a copy (with).
 type boot struct {
 	tree        *addons.Tree
 	globalHooks []hooks.Hook
@@ -38,12 +40,13 @@ type boot struct {
 type initialConfig struct {
 	data     map[string]string
 	revision string
-	flags    map[string]bool
+	flags    map[string]bool // by flag key
 	// maintenance are the modes by maintenance key (H15).
 	maintenance map[string]string
-	sections    map[string]*values.Section
-	modules     []addons.Module
-	global      addons.Global
+	// sections are by key, without their parts of ConfigMap and Secret: what contents are checked with.
+	sections map[string]*values.Section
+	modules  []addons.Module
+	global   addons.Global
 	// refused and secretRefused say why the ConfigMap, or the Secret with values, is not in force
 	// from the start: data and secret are the last valid contents that were kept (P3).
 	refused, secretRefused string
@@ -74,7 +77,7 @@ func load(ctx context.Context, w World, waits func(string)) (*boot, error) {
 		return err
 	})
 	b, err := loadFiles(ctx, w)
-	if err != nil {
+	if err != nil { // a person must repair it, so the API server, which may be away, does not matter
 		stop()
 		_ = read.Wait() // that it was stopped is no news
 		return nil, err
@@ -86,8 +89,9 @@ func load(ctx context.Context, w World, waits func(string)) (*boot, error) {
 	return b, b.useValid(ctx, w, cm, waits)
 }
 
-// loadFiles is the part of load that lies on disk. Errors of values, schemas and hooks are
-// reported together.
+// loadFiles is the part of load that is on disk. Errors of values, schemas and hooks are
+// reported together. Only global hooks are asked for their configuration: those of a module are asked
+// when it is enabled, and must not keep the others from starting (C6).
 func loadFiles(ctx context.Context, w World) (*boot, error) {
 	tree, err := addons.Load(w.Dirs)
 	if err != nil {
@@ -145,7 +149,9 @@ func readSuspended(ctx context.Context, w World, known map[string]bool, waits fu
 	return suspended, err
 }
 
-// waitFor reads what the start needs, again and again until the API server gives it.
+// waitFor reads what the start needs, again and again until the API server gives it or ctx ends.
+// waits is called with the reason, and with an empty text at the end, for pages that answer meanwhile.
+// read must set its result anew each time, because an attempt may fail halfway.
 func waitFor(ctx context.Context, w World, what string, waits func(string), read func() error) error {
 	tell := func(err error, in time.Duration) {
 		w.Log.Error(what+" cannot be read, will retry; check that the API server is up and that kubeconfig and role allow to get it", "in", in, "err", err)
@@ -158,7 +164,8 @@ func waitFor(ctx context.Context, w World, what string, waits func(string), read
 	return nil
 }
 
-// with is the boot of a follower that takes over with another content of the ConfigMap.
+// with is the boot of a follower that takes over with another content of the ConfigMap. The content
+// was in force in its config, so a chart that refuses it fails its module only (H22).
 func (b *boot) with(w World, current currentConfig) (*boot, error) {
 	next := *b
 	next.sections = maps.Clone(b.config.sections) // without their parts of the ConfigMap
@@ -173,6 +180,7 @@ func (b *boot) with(w World, current currentConfig) (*boot, error) {
 func (b *boot) useValid(ctx context.Context, w World, cm kube.ConfigMap, waits func(string)) error {
 	refused := b.useConfigMap(w, cm)
 	b.config.written = cm.Written
+	// The last valid contents are needed only when something is wrong, or absent.
 	if w.LastValid == nil || refused == nil && cm.Exists() && b.secret.exists() {
 		return b.startAnyway(w, cm, refused)
 	}
@@ -190,7 +198,7 @@ func (b *boot) useValid(ctx context.Context, w World, cm kube.ConfigMap, waits f
 	case kept == nil:
 		return fmt.Errorf("%w; there are no last valid values yet in %s", b.startRefused(refused), w.LastValid)
 	}
-	if b.secret.off {
+	if b.secret.off { // it may not be read any more; its values must not come back from the copy
 		kept.Secret = nil
 	}
 	return b.replace(w, cm, *kept, refused)
@@ -202,7 +210,7 @@ func (b *boot) replace(w World, cm kube.ConfigMap, kept kube.LastValid, refused 
 	if configErr == nil && secretErr == nil {
 		return nil
 	}
-	seen := *b
+	seen := *b // useKept changes b, also when it fails
 	err := b.useKept(w, cm, kept, configErr, secretErr)
 	if !decide.OnlyCharts(err) {
 		return err
@@ -230,6 +238,8 @@ func (b *boot) startAnyway(w World, cm kube.ConfigMap, refused error) error {
 func (b *boot) useKept(w World, cm kube.ConfigMap, kept kube.LastValid, configErr, secretErr error) error {
 	seen := *b
 	b.sections = maps.Clone(b.templates())
+	// A content that equals the kept one is that of the cluster: it keeps its resourceVersion, by which
+	// config recognises it in the watch. The kept one has none.
 	if maps.Equal(kept.Config, cm.Data) {
 		kept.Config = cm.Data
 	} else {
@@ -283,11 +293,12 @@ func (b *boot) templates() map[string]*values.Section {
 	return b.sections
 }
 
-// rules are what a start checks by.
+// rules are what a start checks by. No script was asked, and no hook has set a flag (D37).
 func (b *boot) rules(w World) decide.Enabling {
 	return decide.Enabling{Charts: decide.ChartsAtStart(w.Charts, b.tree, b.templates()).Check}
 }
 
+// schemas are those of all sections, from files alone.
 func (b *boot) schemas(by decide.Enabling) decide.Schemas {
 	return decide.Schemas{Sections: b.templates(), Modules: b.tree.Modules, Enabling: by}
 }
@@ -317,7 +328,9 @@ func readLastValid(ctx context.Context, w World, waits func(string)) (kept *kube
 	return kept, cmp.Or(err, lasting)
 }
 
-// useConfigMap validates a content of the ConfigMap and gives each section its part.
+// useConfigMap validates a content of the ConfigMap, together with the Secret, and gives each section
+// its part. With an error b is unchanged. After a success, b.sections must be the templates again
+// before another call.
 func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
 	doc, err := b.schemas(b.rules(w)).Check(cm.Data, b.secret.data)
 	if b.anyway && decide.OnlyCharts(err) {
@@ -330,7 +343,7 @@ func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
 	warn(w.Log, decide.UnknownKeys(doc, values.Document{}, b.sections))
 	by := values.Origin{Revision: cm.ResourceVersion, Time: time.Now()}
 	secretBy := values.Origin{Revision: b.secret.revision, Time: by.Time}
-	templates := make(map[string]*values.Section, len(b.sections))
+	templates := make(map[string]*values.Section, len(b.sections)) // as they are before
 	for key, section := range b.sections {
 		templates[key] = section
 		next, err := decide.Stored(section, doc, by, secretBy)

@@ -13,7 +13,8 @@ type ByHand struct{ program *program }
 // ByHand returns what a person may ask of the operator.
 func (o *Operator) ByHand() ByHand { return ByHand{o.program} }
 
-// RunModule queues a run of a module that is enabled.
+// RunModule queues a run of a module that is enabled. An error says why none is queued; whether the run
+// succeeds is shown elsewhere.
 func (h ByHand) RunModule(name string) error {
 	if err := h.known(name); err != nil {
 		return err
@@ -22,7 +23,8 @@ func (h ByHand) RunModule(name string) error {
 	return nil
 }
 
-// RunHookAgain queues a run of a hook with the contexts of an earlier one, in the same queue.
+// RunHookAgain queues a run of a hook with the contexts of an earlier one, in the same queue. The
+// snapshots are those of the new run. The owner refuses the task of a hook that is not loaded any more.
 func (h ByHand) RunHookAgain(run view.HookRun) error {
 	if err := h.known(messages.ModuleOf(run.Owner)); err != nil {
 		return err
@@ -41,7 +43,8 @@ func (h ByHand) RetryNow(owner string) {
 	}
 }
 
-// known refuses a module that cannot run; empty is none.
+// known refuses a module that cannot run; empty is none, for global hooks. It reads what the module has
+// published, so it may be wrong by a moment: then the module ends the task as done (E12).
 func (h ByHand) known(module string) error {
 	if module == "" {
 		return nil

@@ -15,7 +15,7 @@ import (
 )
 
 // writeTimeout bounds one write to the API server; a hook run waits for it and is
-// retried after it.
+// retried after it. Config handles nothing else meanwhile.
 const writeTimeout = 30 * time.Second
 
 // save writes one section and flags. If another writer changed one of these keys meanwhile, its
@@ -25,6 +25,10 @@ const writeTimeout = 30 * time.Second
 //
 // The Secret is written before the ConfigMap: what a patch moves from the ConfigMap to the Secret
 // is there by then, so no failure after it loses a value.
+//
+// The answer is Conflict when the owner computed the section from another content than that which is
+// in force: the owner receives that, and applies the patch again (D24). After an error the run of the
+// hook fails.
 func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.ConfigSaved {
 	section := c.schemas.Section(msg.Key, c.doc)
 	if msg.Key != "" && (section == nil || section.Stored().Checksum() != msg.Base) {
@@ -34,7 +38,7 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 	if err != nil {
 		return messages.ConfigSaved{Err: err}
 	}
-	before := c.doc
+	before := c.doc // write replaces c.doc
 	if len(inSecret) > 0 && c.secret.store != nil {
 		if saved := c.write(ctx, c.secret, msg, inSecret); saved.Conflict || saved.Err != nil {
 			return saved
@@ -74,12 +78,14 @@ func (c *config) write(ctx actor.Context, l *layer, msg messages.SaveConfig, set
 	if l == c.secret {
 		msg.Flags = nil // they go into the ConfigMap
 	}
+	// The note is about both layers, and kept at the ConfigMap: a write of the Secret alone is noted
+	// with the next message (config.Receive).
 	paths := wrote(c.written.paths, msg, c.doc, doc)
 	if l == c.configMap {
 		writing = kube.WithWrittenNote(writing, paths.Text())
 	}
 	left, err := l.store.Write(writing, l.known, set)
-	if errors.Is(err, kube.ErrConflict) {
+	if errors.Is(err, kube.ErrConflict) { // left is what is in the cluster instead
 		c.meet(ctx, l, left)
 		if l.refused != "" {
 			return messages.ConfigSaved{Err: fmt.Errorf("%s was changed and is not valid: %s", l.name, l.refused)}
@@ -123,6 +129,7 @@ func texts(section *values.Section, msg messages.SaveConfig) (inConfig, inSecret
 	return inConfig, inSecret, nil
 }
 
+// putYAML sets a key to a section as text.
 func putYAML(set map[string]*string, key string, content any) error {
 	text, err := values.YAML(content)
 	set[key] = new(string(text))

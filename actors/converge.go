@@ -21,6 +21,8 @@ import (
 // the main queue, decides which modules are enabled, and knows whether the first converge is over,
 // which is readiness. Its state is in its parts; here is what each message leads to.
 type converge struct {
+	// runs are those of all parts: tasks of the reload, looks at the disk, enabled scripts, purges.
+	// Their IDs are of different forms, so that none collide.
 	runs    *supervisor.Runs
 	program *program
 	log     *slog.Logger
@@ -49,12 +51,12 @@ func assembled(ctx context.Context, p *program, known *catalog, all *reloads) *c
 	return c
 }
 
-// discovery is what one begins with.
+// discovery is what one begins with. It shares nothing that converge changes later.
 func (c *converge) discovery() work.Discovery { return c.catalog.discovery(c.purges.Clone()) }
 
 // Receive implements actor.Actor.
 func (c *converge) Receive(ctx actor.Context) {
-	if c.runs.Receive(ctx) {
+	if c.runs.Receive(ctx) { // a run has ended or is to be restarted
 		c.looks.look(ctx)
 		c.asks.next(ctx)
 		c.publish()
@@ -77,7 +79,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	case confirmPurge:
 		c.confirmPurge(ctx, msg.value)
 	case remindHeld:
-		if msg.told == c.purges.reminded {
+		if msg.told == c.purges.reminded { // else the purge was reported again since, or is not held
 			c.purges.notice(ctx)
 		}
 	case delayedReload:
@@ -115,6 +117,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	default:
 		unhandled(ctx, c.log)
 	}
+	// Each message may have ended what a look or a question was waiting for.
 	c.looks.look(ctx)
 	c.asks.next(ctx)
 	c.publish()
@@ -125,7 +128,7 @@ func (c *converge) Receive(ctx actor.Context) {
 // readers would each put a tree in force (P8).
 func (c *converge) answer(ctx actor.Context) bool {
 	switch msg := ctx.Message().(type) {
-	case work.GetDiscovery:
+	case work.GetDiscovery: // only a discovery waits; plans, renders and other runs just read
 		if msg.Discovers && c.looks.looking {
 			c.looks.waiting = append(c.looks.waiting, ctx.Sender())
 			return true
@@ -147,7 +150,8 @@ func (c *converge) answer(ctx actor.Context) bool {
 	return true
 }
 
-// reloadJob makes what a run of converge needs.
+// reloadJob makes what a run of converge needs. It has no Known: converge hands over nothing, its runs
+// ask for a Discovery.
 func (p *program) reloadJob(t messages.Task) work.ReloadJob {
 	return work.ReloadJob{Job: work.Job{Shared: p.runs, Owner: messages.Converge, Task: t, Log: p.Log}}
 }
@@ -164,7 +168,7 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.Discover(run) }, func(ctx actor.Context, result any) { c.discovered(ctx, t, result) })
 	case messages.RunModules:
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.RunModules(run, work.Names) }, nil)
-	case messages.PurgeRelease:
+	case messages.PurgeRelease: // its run asks again whether the purge is due, which may be days later
 		if !c.purges.begins(t, work.Release) {
 			refuse(ctx, t)
 			return
@@ -184,6 +188,9 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 
 // start gives a task to a run, like ownTasks.start for tasks of owners. An allowed failure is that
 // of a purge, which is tried again in a queue of its own (E10).
+//
+// A task is recorded and its end is reported in Ended, so that both happen once, however it ends.
+// Purges that a discovery waits for are answered last: their run is gone by then.
 func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
 	queue, began, failed := ctx.Sender(), time.Now(), 0
 	c.runs.Start(ctx, supervisor.Task{
@@ -219,6 +226,8 @@ func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervis
 	})
 }
 
+// failed is called after each failed attempt. It reports to the log and, when the failure lasts, as an
+// Event; pages show why a discovery fails.
 func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
 	kind, about := t.Work.Describe()
 	if _, ok := t.Work.(messages.DiscoverModules); ok {
@@ -233,7 +242,7 @@ func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
 // order matters: the lists of enabled modules are published before any module receives
 // EnableModule, because its run gets them with the first hand-over.
 func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
-	defer c.catalog.explainOff()
+	defer c.catalog.explainOff() // after enabled and verdicts are set, and also when overtaken
 	d, _ := result.(work.Discovery)
 	gone := c.catalog.discovered(d)
 	defer c.catalog.listProblems()
@@ -243,7 +252,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	if d.GlobalChanged {
 		c.exchangeGlobal(ctx, d)
 	}
-	if c.reloads.phase == overtaken {
+	if c.reloads.phase == overtaken { // also by exchangeGlobal, a line before
 		return
 	}
 	steps := c.steps(ctx, d.Enabled)
@@ -262,10 +271,10 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 			ctx.Send(c.program.owner(m.Name), messages.SuspendModule{})
 		}
 	}
-	for _, name := range steps.Delete {
+	for _, name := range steps.Delete { // now, and not at their turn: what runs of them must end
 		ctx.Send(c.program.owner(name), messages.SuspendModule{})
 	}
-	for _, m := range d.Tree.Modules {
+	for _, m := range d.Tree.Modules { // Keep also has releases without a module, which have no actor
 		if slices.Contains(steps.Keep, m.Name) {
 			ctx.Send(c.program.owner(m.Name), retireModule{})
 		}
@@ -277,6 +286,9 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 // forgetModule notifies a module actor that its directory is gone.
 type forgetModule struct{}
 
+// logSteps logs what a discovery leads to. Reloads are frequent where hooks cause them, so one that
+// enables the same modules and removes nothing is logged at level debug, unless the reasons of
+// modules that are off have changed.
 func (c *converge) logSteps(s decide.Steps, d work.Discovery, gone []string) {
 	log := c.log
 	if len(gone) > 0 {
@@ -318,7 +330,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 		log, text = log.With("held", held), "converged, but a purge is held back"
 	}
 	log.Info(text, "modules", len(c.catalog.enabled), "cause", c.reloads.cause, "took", time.Since(c.reloads.began).Round(time.Millisecond))
-	if !c.reloads.ready {
+	if !c.reloads.ready { // at the end of the first converge
 		ctx.Send(c.program.PID(schedulePath), messages.Converged{})
 		ctx.Send(c.program.PID(monitorsPath), dropWarm{})
 		c.reloads.ready = true
@@ -342,6 +354,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	if msg.FlagsChanged {
 		c.switchModules(ctx)
 	}
+	// Owners have received the new values before: config sends these first.
 	c.program.tell(ctx, c.catalog.tree.Modules, messages.RetryNow{})
 	ctx.Send(c.program.PID(globalPath), messages.RetryNow{})
 	c.runs.RetryNow()
@@ -387,6 +400,8 @@ func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor
 	c.publish()
 }
 
+// publish shows the state on pages, in metrics and to probes. Maps and lists in it are replaced by
+// their owners and never changed, so that readers need no lock.
 func (c *converge) publish() {
 	s := view.ConvergeStatus{Phase: c.reloads.phase.shown(), Ready: c.reloads.ready, Reload: c.reloads.number, Enabled: c.catalog.enabled, HeldPurge: c.purges.held(), Off: c.catalog.off, On: c.catalog.on, Problems: c.catalog.problems}
 	if next := c.reloads.postponed; next != nil {

@@ -19,7 +19,7 @@ func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) 
 	switch {
 	case mon == nil:
 		m.program.Metrics.Bindings.Missing(msg.Watch)
-	case msg.Instance != mon.instance: // an event of an earlier watch
+	case msg.Instance != mon.instance: // an event of an earlier watch; the list of the new one shows it
 	case m.standby: // the snapshots will contain it
 	case mon.phase == showing:
 		mon.hold(msg)
@@ -51,7 +51,8 @@ func (m *monitors) queueEvent(ctx actor.Context, mon *monitor, msg messages.Obje
 	m.program.enqueue(ctx, false, append(mon.slowed.overtaken(object, t.Cause), t)...)
 }
 
-// resyncHeld queues a Synchronization in place of events that were too many to be held.
+// resyncHeld queues a Synchronization in place of events that were too many to be held (P5). The hook
+// has just had one, whose snapshots are older than these events.
 func (m *monitors) resyncHeld(ctx actor.Context, key messages.WatchKey, mon *monitor, dropped int) {
 	t := m.program.task(key.Owner, messages.RunHook{
 		Hook: mon.hook.Name, Binding: hooks.OnKubernetes, Resync: []messages.KubernetesBinding{{Index: key.Binding.Index, Name: mon.binding.Name}},

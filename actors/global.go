@@ -15,7 +15,9 @@ import (
 	"addon-operator/values"
 )
 
-// globalHooks owns the global values and the global hooks and supervises their runs.
+// globalHooks owns the global values and the global hooks and supervises their runs. It has no phases:
+// global hooks are never switched off, and exchanged in place (P8). Of a reload it runs beforeAll and
+// afterAll, which converge queues.
 type globalHooks struct {
 	owner   *owner
 	program *program
@@ -65,6 +67,8 @@ func (g *globalHooks) receive(ctx actor.Context) {
 	}
 }
 
+// execute begins a task. Unlike in a module, none needs a release for itself, so tasks of different
+// queues run in parallel.
 func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 	t = g.owner.hooks.current(t)
 	j := g.owner.job(t)
@@ -173,7 +177,7 @@ func (g *globalHooks) finishReload(ctx actor.Context, reload int) {
 	ctx.Send(g.program.PID(convergePath), messages.ConvergeFinished{Reload: reload, GlobalChanged: changed})
 }
 
-// known implements applier.
+// known implements applier. Own and Global are the same section.
 func (g *globalHooks) known() work.Known { return g.owner.known() }
 
 // patches implements applier: a global hook may touch global and *Enabled flags (D20).
@@ -187,7 +191,8 @@ func (g *globalHooks) patches(r hooks.Result) (config, memory values.Patch, flag
 	return config, memory, flags, nil
 }
 
-// committed implements applier (G13, G18).
+// committed implements applier (G13, G18). Flags reach converge before the reload that they cause, and
+// config, which decides by them which modules' values are checked (D37).
 func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, flags flagChanges) {
 	converge := g.program.PID(convergePath)
 	flagsChanged := flags.configChanged
@@ -200,8 +205,8 @@ func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult,
 	if flagsChanged && msg.Binding == hooks.AfterAll {
 		g.afterAll.flagsChanged = true
 	}
-	// Flags of a Synchronization count at the discovery that follows (G18). After one that
-	// which was not waited for none may follow, and a module would stay suspended.
+	// Flags of a Synchronization count at the discovery that follows (G18). After one that was not
+	// waited for, none may follow, and a module would stay suspended.
 	missed := flagsChanged && msg.Binding == hooks.OnKubernetes && g.started
 	if (changed || flagsChanged) && msg.Triggers || missed {
 		ctx.Send(converge, messages.ReloadModules{Cause: msg.Cause})
@@ -213,7 +218,8 @@ func (g *globalHooks) reconcile(ctx actor.Context, cause messages.Cause) {
 	ctx.Send(g.program.PID(convergePath), messages.ReloadModules{Cause: cause})
 }
 
-// setFlags replaces opinions; nil withdraws one (D25).
+// setFlags replaces opinions; nil withdraws one (D25). An equal opinion of another hook is no change,
+// and leaves the name of the first.
 func (g *globalHooks) setFlags(flags []values.Flag, hook string) (changed bool) {
 	for _, f := range flags {
 		old, had := g.flags[f.Key]

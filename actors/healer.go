@@ -27,9 +27,9 @@ import (
 //
 //	resting   -> the module runs again, a second after the last report
 //	running   -> Helm may have passed the object already: it is looked for when the run has ended
-//	after     -> a hook of the module may have deleted it on purpose: it is brought back once, and if it is
-//	             gone at the end of that run, too, a hook it was. Such a report may be late. Without hooks
-//	             another client has deleted it: it is looked for when the run has ended
+//	after     -> a hook of the module may have deleted it on purpose: it is brought back once; if it is gone
+//	             at the end of that run, too, the healer assumes that a hook deletes it. Such a report may
+//	             be late. Without hooks another client has deleted it: it is looked for when the run ends
 //
 //	resting -runBegan-> running -releaseApplied-> after -runEnded-> resting
 //
@@ -44,7 +44,7 @@ type healer struct {
 	owners map[helm.Object][]string
 	states objectStates
 	// assess makes the watches report the health of these objects again.
-	assess func(written []helm.Object) // has their health reported again
+	assess func(written []helm.Object)
 }
 
 // patient is a module as the healer sees it. There is one from the first run until the module is
@@ -81,7 +81,9 @@ const (
 )
 
 const (
+	// healDelay is how long a module waits after a report for others, so that one run heals them all.
 	healDelay = time.Second
+	// newsDelay is how late a watch may report what a hook has deleted before its run ended.
 	newsDelay = 250 * time.Millisecond
 )
 
@@ -159,6 +161,8 @@ func (h *healer) Receive(ctx actor.Context) {
 	h.publish(ctx)
 }
 
+// watch begins to watch the objects of releases. The functions are called from goroutines of package
+// helm, so they only send. Without a ReleaseWatch nothing is healed, and health is unknown.
 func (h *healer) watch(self *actor.PID) {
 	if h.program.ReleaseWatch == nil {
 		return
@@ -170,6 +174,7 @@ func (h *healer) watch(self *actor.PID) {
 	})
 }
 
+// patient returns the module as the healer knows it, and begins to know it.
 func (h *healer) patient(module string) *patient {
 	p := h.patients[module]
 	if p == nil {
@@ -270,6 +275,8 @@ func (p *patient) try(o helm.Object, mayBeHook bool) {
 	}
 }
 
+// taken is called for an object that is not brought back: a heal would undo what a hook of the module
+// wants, in every run.
 func (h *healer) taken(module string, o helm.Object) {
 	h.log.Debug("an object goes at the end of each run: a hook of the module takes it away", "module", module, "object", o.String())
 }
@@ -286,6 +293,8 @@ func (h *healer) forget(ctx actor.Context, module string) {
 	}
 }
 
+// disown removes a module from the owners of its objects. Afterwards reports about them no longer
+// concern it.
 func (h *healer) disown(module string, p *patient) {
 	for _, o := range p.objects {
 		others := slices.DeleteFunc(h.owners[o], func(name string) bool { return name == module })
@@ -321,6 +330,7 @@ func (h *healer) healAt(ctx actor.Context, module string, p *patient, due time.T
 	p.timer = time.AfterFunc(time.Until(due), func() { h.program.Send(self, healDue{module, due}) })
 }
 
+// stopTimer also makes a message void that the timer has sent already: due is compared.
 func (p *patient) stopTimer() {
 	if p.timer != nil {
 		p.timer.Stop()

@@ -35,18 +35,20 @@ const (
 	progressDeadline = 10 * time.Minute
 )
 
-// objectStates has the health of all objects of releases that are not current.
+// objectStates has the health of all objects of releases. Most are current, and take only an entry in
+// known.
 type objectStates struct {
-	objects map[helm.Object]assessed
-	known   map[helm.Object]bool // the current ones, too
+	objects map[helm.Object]assessed // those that are not current
+	known   map[helm.Object]bool     // all that were read since Helm has written them last
 	// deadline is the time after which an object that is in progress is a problem.
 	deadline time.Duration
 	due      map[string]bool // modules whose objects have changed since they last got a report
 }
 
+// assessed is the health of an object that is not current.
 type assessed struct {
 	helm.Health
-	since time.Time
+	since time.Time // it is in this state, as far as this process has seen
 }
 
 func newObjectStates(deadline time.Duration) objectStates {
@@ -73,6 +75,7 @@ func (w *objectStates) doubt(written []helm.Object) {
 	}
 }
 
+// forget is called when an object is gone. If a release still has it, it counts as unknown.
 func (w *objectStates) forget(o helm.Object) {
 	delete(w.objects, o)
 	delete(w.known, o)
@@ -115,7 +118,8 @@ func severity(state string) int {
 	return slices.Index([]string{view.ObjectFailed, view.ObjectTerminating, view.ObjectInProgress, view.ObjectUnknown}, state)
 }
 
-// reassess has the health of modules summed up when the messages that wait now are handled.
+// reassess has the health of modules summed up when the messages that wait now are handled: healthDue
+// comes behind them in the mailbox. So a list of hundreds of objects leads to one report of a module.
 func (h *healer) reassess(ctx actor.Context, modules ...string) {
 	if h.program.ReleaseWatch == nil {
 		return // no one would report it
@@ -128,7 +132,8 @@ func (h *healer) reassess(ctx actor.Context, modules ...string) {
 	}
 }
 
-// reportNow reports to one module before its run ends, and has what Helm wrote read again.
+// reportNow reports to one module before its run ends, and has what Helm wrote read again. The report is
+// sent before the answer to the run, so the module has it when the run ends (H25).
 func (h *healer) reportNow(ctx actor.Context, msg work.ReportHealth) {
 	if p := h.patients[msg.Module]; p != nil && h.program.ReleaseWatch != nil {
 		if msg.Wrote {
@@ -144,7 +149,7 @@ func (h *healer) reportNow(ctx actor.Context, msg work.ReportHealth) {
 	ctx.Respond(work.HealthReported{})
 }
 
-// reportHealth reports to modules how their objects are doing.
+// reportHealth reports to modules how their objects are doing, if that has changed.
 func (h *healer) reportHealth(ctx actor.Context) {
 	for _, name := range slices.Sorted(maps.Keys(h.states.due)) {
 		p := h.patients[name]

@@ -7,13 +7,13 @@ import (
 	"addon-operator/messages"
 )
 
-// This file answers the questions of debug pages.
-
+// compareBindings orders bindings as pages list them; bindings of one name keep their order.
 func compareBindings(a, b messages.BindingState) int {
 	return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Hook, b.Hook), cmp.Compare(a.Binding, b.Binding))
 }
 
-// monitored answers ListMonitored.
+// monitored answers ListMonitored of debug pages: the objects of each release, sorted, because maps
+// and Helm's order of installation say nothing to people.
 func (h *healer) monitored() messages.Monitored {
 	out := messages.Monitored{}
 	for name, p := range h.patients {

@@ -37,7 +37,7 @@ type module struct {
 	readiness readiness
 	quiet     whenQuiet
 	crds      crdsDue
-	unread    work.Unread
+	unread    work.Unread // of its runs, which come one after the other
 
 	begun     bool            // its directory went in the middle of a run or a delete: when it is back, the next run does not assume that its start-up has completed
 	lastRun   *view.ModuleRun // published, so it is replaced and never changed
@@ -119,7 +119,7 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.loading.answer(ctx)
 	case work.StartedUp:
 		m.owner.hooks.startedUp(ctx, msg)
-	case work.CRDsInstalled:
+	case work.CRDsInstalled: // a reason that was added meanwhile is not among them
 		m.crds.seen = msg.Due
 	case messages.EnableModule:
 		m.crds.want(msg.CRDsDue)
@@ -142,7 +142,7 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.drift.begin(ctx, msg)
 	case retireModule:
 		m.retire(ctx)
-	case objectsGone:
+	case objectsGone: // for the next run, whoever causes it
 		m.release.gone = append(m.release.gone, msg.objects...)
 	case work.ObjectsBack:
 		m.release.gone = slices.DeleteFunc(m.release.gone, func(o helm.Object) bool { return slices.Contains(msg.Objects, o) })
@@ -154,9 +154,9 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.setMaintenance(ctx, msg.Mode)
 	case scriptAgreed:
 		m.reconcile(ctx, msg.cause)
-	case work.AwaitReady:
+	case work.AwaitReady: // answered below, in Receive
 		m.readiness.awaiting[msg.Waiter] = awaitsReady{ctx.Sender(), msg.Known}
-	case unreadDue:
+	case unreadDue: // Receive looks at the clock
 	case work.AwaitQuiet:
 		m.quiet.awaiting = append(m.quiet.awaiting, ctx.Sender())
 	default:
@@ -165,7 +165,8 @@ func (m *module) receive(ctx actor.Context) bool {
 	return true
 }
 
-// known implements applier.
+// known implements applier: what the owner hands over, with what only a module has. Lists are copies,
+// because the module changes its own while runs read these.
 func (m *module) known() work.Known {
 	k := m.owner.known()
 	k.Loaded, k.Started, k.Begun = m.loading.done, m.life.started(), m.begun
@@ -270,7 +271,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 		refuse(ctx, a.Task)
 		return
 	}
-	if a.Task.Cause.Activation == messages.ByNeed && len(m.owner.tasks.alone) > 0 {
+	if a.Task.Cause.Activation == messages.ByNeed && len(m.owner.tasks.alone) > 0 { // F6 (4)
 		refuse(ctx, a.Task) // it runs, or fails and waits for its own next attempt: two that need each other do not spin
 		return
 	}
@@ -280,7 +281,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	case view.Ready:
 		m.life.become(view.Running)
 	}
-	m.delayed.stop()
+	m.delayed.stop() // this run sees what the delayed one was for
 	m.drift.stop(ctx, m.owner.tasks.runs)
 	m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: a.Task.Cause.Chain()}
 	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }

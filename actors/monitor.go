@@ -11,10 +11,9 @@ import (
 // monitor is one binding of one hook: its watch, and which of its events become tasks.
 type monitor struct {
 	monitorLife
-	hook    hooks.Hook
-	binding hooks.KubernetesBinding
-	watch   Watch
-	// instance is the number of the watch: one that was stopped may have sent something just before.
+	hook      hooks.Hook
+	binding   hooks.KubernetesBinding
+	watch     Watch
 	instance  uint64 // the number of the watch: messages of a stopped one may still arrive
 	ahead     bool   // filled by a follower; the hook has not asked for it yet
 	overflow  string // why the snapshot is not kept; stays while the watch is filled again

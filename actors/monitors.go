@@ -36,14 +36,14 @@ type monitors struct {
 }
 
 // newMonitors: the budget of all watches is one and a half times the limit of one, and a list that
-// is being read may exceed it by one limit more. So a list of the size of a limit is always let
+// is being read may exceed it by one limit more (P5). So a list of the size of a limit is always let
 // through.
 func newMonitors(ctx context.Context, p *program, standby bool) *monitors {
 	m := &monitors{program: p, log: p.Log, ctx: ctx, watches: watches{}, standby: standby}
 	m.waiters = snapshotWaiters{program: p, watches: m.watches}
 	m.loops = loops{writes: newWrites(), runs: map[hookKey]*hookWindow{}}
 	if limit := p.SnapshotLimit; limit > 0 {
-		m.budget = kube.NewBudget(limit+limit/2, 2*limit+limit/2) // a list of the size of a limit is always let through
+		m.budget = kube.NewBudget(limit+limit/2, 2*limit+limit/2)
 	}
 	return m
 }
@@ -63,7 +63,7 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.objectChanged(ctx, msg)
 	case messages.UnlockBinding:
 		m.unlock(ctx, msg)
-	case messages.SynchronizationEnded:
+	case messages.SynchronizationEnded: // also after a success: UnlockBinding came before it
 		m.waiters.cancel(msg.Run)
 		for mon := range m.watches.shownBy(msg.Owner, msg.Synchronization) {
 			mon.shown(msg.Run)
@@ -91,7 +91,7 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.warmUp(ctx, msg)
 	case lead:
 		m.standby = false
-	case dropWarm:
+	case dropWarm: // no hook has asked for these until the end of the first converge
 		m.watches.stop(func(_ messages.WatchKey, mon *monitor) bool { return mon.ahead })
 	case resyncDue:
 		m.resync(ctx, msg)
@@ -111,7 +111,8 @@ func (m *monitors) Receive(ctx actor.Context) {
 }
 
 // getSnapshots starts the watches of a hook at its first question, or takes over those that are
-// there, and answers when all are complete.
+// there, and answers when all are complete. All bindings of the hook are started, also for a run that
+// shows one of them: its Synchronizations come after the lists of all (C36).
 func (m *monitors) getSnapshots(ctx actor.Context, msg messages.GetSnapshots) {
 	for i, b := range msg.Hook.Config.Kubernetes {
 		key := messages.WatchKey{Owner: msg.Owner, Binding: work.BindingKey(msg.Hook, i)}
@@ -126,7 +127,8 @@ func (m *monitors) getSnapshots(ctx actor.Context, msg messages.GetSnapshots) {
 	m.waiters.ask(ctx, msg)
 }
 
-// warmUp fills the watches of hooks that may be asked for soon.
+// warmUp fills the watches of hooks that may be asked for soon, in a follower. What fails is tried
+// again when the hook asks.
 func (m *monitors) warmUp(ctx actor.Context, msg warmUp) {
 	if !m.standby {
 		return // late: this replica leads, and its hooks ask themselves
@@ -163,6 +165,7 @@ func (m *monitors) adopted(key messages.WatchKey, hook hooks.Hook) bool {
 	return true
 }
 
+// startWatch begins a watch that this key does not have.
 func (m *monitors) startWatch(ctx actor.Context, key messages.WatchKey, hook hooks.Hook, b hooks.KubernetesBinding) error {
 	mon := newMonitor(m.log, hook, b)
 	if err := m.fill(ctx, key, mon); err != nil {
@@ -202,7 +205,7 @@ func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) 
 }
 
 // watchSynced is called when a watch is complete for the first time, and each time it is complete
-// again.
+// again: then runs that wait for a permission or a kind can go on.
 func (m *monitors) watchSynced(ctx actor.Context, msg messages.WatchSynced) {
 	mon := m.watches[msg.Watch]
 	if mon == nil || mon.instance != msg.Instance || mon.phase == tooLarge {
@@ -215,7 +218,8 @@ func (m *monitors) watchSynced(ctx actor.Context, msg messages.WatchSynced) {
 	m.waiters.serve(ctx)
 }
 
-// unwatch ends all that belongs to the hooks of an owner (G6.4).
+// unwatch ends all that belongs to the hooks of an owner (G6.4). Runs that wait for snapshots are
+// answered with an error.
 func (m *monitors) unwatch(ctx actor.Context, msg messages.Unwatch) {
 	m.watches.stop(func(key messages.WatchKey, _ *monitor) bool { return key.Owner == msg.Owner })
 	m.loops.forget(msg.Owner)

@@ -12,6 +12,8 @@ import (
 	"addon-operator/messages/view"
 )
 
+// publish shows the bindings. It is called after every message, so it only collects pointers and small
+// values; sorting and texts are left to those who look.
 func (m *monitors) publish(ctx actor.Context) {
 	live := liveMonitors{waiting: len(m.waiters.runs)}
 	for key, mon := range m.watches {
@@ -27,6 +29,8 @@ type liveMonitors struct {
 	waiting  int
 }
 
+// liveBinding is one binding at the time of the last message. Only watch may be used later: package
+// kube lets any goroutine ask it for its state.
 type liveBinding struct {
 	key     messages.WatchKey
 	binding hooks.KubernetesBinding

@@ -11,7 +11,7 @@ import (
 	"addon-operator/values"
 )
 
-// shownOff is how many modules that are off a line of the log names.
+// shownOff is how many modules that are off a line of the log names. Pages and commands show all.
 const shownOff = 30
 
 // listOff says in the order of modules which are off by a discovery, and why.
@@ -28,7 +28,8 @@ func (c *catalog) listOff(d work.Discovery) []string {
 	return off
 }
 
-// why says which rule has enabled or disabled a module, and which hook.
+// why says which rule has enabled or disabled a module, and which hook (E16). decide does not know
+// hooks: converge receives their names with the flags.
 func (c *catalog) why(v decide.Verdict, m addons.Module) string {
 	if v.Source == decide.ByHookFlag {
 		v.Reason = c.dynamicBy[values.FlagKey(m.Key)]
@@ -42,7 +43,7 @@ func (c *catalog) explainOff() {
 	off, on := map[string]string{}, map[string]string{}
 	for _, m := range c.tree.Modules {
 		flags, known := decide.SwitchedOn(m, c.dynamic, c.config), c.verdicts[m.Name]
-		switch {
+		switch { // what a person must change first comes first: without a flag no script is asked
 		case !flags.Enabled:
 			off[m.Name] = c.why(flags, m)
 		case slices.Contains(c.enabled, m.Name) && !c.saysNo(m):
@@ -62,7 +63,7 @@ func (c *catalog) explainOff() {
 	c.program.changed.note("")
 }
 
-// discoveryFailed remembers why no module can be enabled for now.
+// discoveryFailed remembers why no module can be enabled for now. Those that are enabled stay so.
 func (c *catalog) discoveryFailed(err error) {
 	c.program.Metrics.Converge.DiscoveryFailed.Inc()
 	c.discoveryFails = view.DiscoveryFails(err)

@@ -20,16 +20,18 @@ import (
 	"addon-operator/values"
 )
 
-// Operator is the running program as seen from outside the actors.
+// Operator is the running program as seen from outside the actors. Calls of Load, Start, StandBy, Lead
+// and Stop must not overlap; the other methods may be called by any goroutine.
 type Operator struct {
 	program *program
-	root    *actor.PID
-	stop    context.CancelFunc
+	root    *actor.PID             // nil before Start or StandBy
+	stop    context.CancelFunc     // ends what the actors have begun outside: watches, timers
 	boot    *boot                  // what Load has read, and a follower leads with
-	waits   atomic.Pointer[string] // what the start waits for
+	waits   atomic.Pointer[string] // what the start waits for; pages read it meanwhile
 }
 
-// New makes an operator; it starts nothing.
+// New makes an operator; it starts nothing. From then on metrics and pages work, and show an operator
+// that has not begun.
 func New(w World) *Operator {
 	system := supervisor.NewSystem(supervisor.Options{Log: w.Log, Dispatcher: w.Dispatcher, Backoff: w.Backoff, Crashed: w.Crashed, Observe: w.Observe})
 	if w.Metrics == nil {
@@ -68,7 +70,8 @@ func (o *Operator) Start(ctx context.Context) error {
 // waitsFor shows why the start does not go on; nothing when it does.
 func (o *Operator) waitsFor(what string) { o.waits.Store(&what) }
 
-// spawn starts the actors, for a follower those that do nothing.
+// spawn starts the actors, for a follower those that do nothing. They outlive ctx, which is that of the
+// start: Stop ends them in order.
 func (o *Operator) spawn(ctx context.Context, b *boot, standby bool) error {
 	o.program.secretOff.Store(b.secret.off)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -88,7 +91,7 @@ func (o *Operator) spawn(ctx context.Context, b *boot, standby bool) error {
 // Stop ends everything in order: no new events, no new tasks, running hooks get TERM,
 // Helm finishes. It returns when nothing runs any more, or when ctx is done (F18).
 func (o *Operator) Stop(ctx context.Context) error {
-	if o.root == nil {
+	if o.root == nil { // it was never started
 		return nil
 	}
 	o.stop()
@@ -141,15 +144,15 @@ func (o *Operator) Converge() view.ConvergeStatus {
 type operator struct {
 	program  *program
 	ctx      context.Context
-	boot     *boot
-	children map[string]bool
+	boot     *boot           // of the start, or of the takeover
+	children map[string]bool // by name below the root
 	// modules and global are what was handed out last. A module whose directory is gone is not among them; its actor lives on.
 	modules  map[string]addons.Module
 	global   addons.Global
 	queues   namedQueues
 	standby  bool // another replica acts
 	stages   supervisor.Stages
-	stopping bool
+	stopping bool // no actor is spawned any more
 }
 
 // The stages of the stop, from the last to go to the first.
@@ -173,14 +176,14 @@ func (o *operator) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		o.started(ctx)
-	case areYouReady:
+	case areYouReady: // the mailbox begins with Started, which spawns the others
 		ctx.Respond(areYouReady{})
 	case takeOver:
 		o.takeOver(ctx, msg)
 		ctx.Respond(areYouReady{})
 	case messages.Enqueue:
 		o.enqueue(ctx, msg)
-	case asideDue:
+	case asideDue: // through the root, because the queue may have ended
 		if o.children[queueChild(msg.queue)] {
 			ctx.Send(o.program.PID(queuePath+msg.queue), msg.done)
 		}
@@ -188,7 +191,7 @@ func (o *operator) Receive(ctx actor.Context) {
 		o.useQueues(ctx, msg)
 	case queueEmpty:
 		o.queueEmpty(ctx, msg)
-	case work.SpawnModules:
+	case work.SpawnModules: // config answers, unless it fails here
 		if err := o.spawnModules(ctx, msg); err != nil {
 			ctx.Respond(work.ModulesSpawned{Err: err})
 		}
@@ -204,6 +207,7 @@ func (o *operator) Receive(ctx actor.Context) {
 	}
 }
 
+// started spawns the actors of every replica, then those that act, or the one that stands by.
 func (o *operator) started(ctx actor.Context) {
 	for range stages {
 		o.stages.Next()
@@ -220,7 +224,9 @@ func (o *operator) started(ctx actor.Context) {
 	o.spawnActing(ctx, nil)
 }
 
-// spawnActing starts the actors that act; warm are hooks that are loaded, by module.
+// spawnActing starts the actors that act; warm are hooks that are loaded, by module. For a follower
+// that takes over it is called late, with the boot of that moment. Converge, which begins to send
+// tasks, comes last.
 func (o *operator) spawnActing(ctx actor.Context, warm map[string][]hooks.Hook) {
 	b := o.boot
 	o.global = b.tree.Global
@@ -268,13 +274,13 @@ func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error 
 			continue
 		}
 		section, err := decide.SectionFor(m)
-		if err != nil {
+		if err != nil { // not expected: the run has left out modules for which this fails
 			return fmt.Errorf("module %s: %w", m.Name, err)
 		}
 		switch {
 		case there && old.Dir == m.Dir:
 			if m.SameValues(old) {
-				section = nil
+				section = nil // the owner keeps its own, with what people and hooks have set
 			}
 			found, asked := msg.Hooks[m.Name]
 			ctx.Send(o.program.owner(m.Name), updateModule{m, section, found, asked})
@@ -289,6 +295,7 @@ func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error 
 	if err := o.updateGlobal(ctx, msg); err != nil {
 		return err
 	}
+	// Config answers the run that has asked the root.
 	ctx.RequestWithCustomSender(o.program.PID(configPath), addSections{modules: msg.Tree.Modules, sections: sections}, ctx.Sender())
 	o.modules = now
 	return nil
@@ -314,6 +321,7 @@ func (o *operator) updateGlobal(ctx actor.Context, msg work.SpawnModules) error 
 	return nil
 }
 
+// shutDown begins the stop (F18). Stages end one after the other; Terminated begins the next one.
 func (o *operator) shutDown(ctx actor.Context) {
 	o.stopping = true
 	o.program.Log.Info("stopping: no new tasks, running hooks get TERM")

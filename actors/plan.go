@@ -23,8 +23,8 @@ import (
 type (
 	getKnownConfig struct{}
 	knownConfig    struct {
-		data    map[string]string
-		refused string
+		data    map[string]string // not written to
+		refused string            // why what is in the cluster is not in force; empty when it is
 	}
 )
 
@@ -51,7 +51,8 @@ func (o *Operator) Plan(ctx context.Context, request view.PlanRequest) (view.Pla
 }
 
 // Observed reports whether the operator has seen the ConfigMap as it is in the cluster now: its
-// content is in force, or refused.
+// content is in force, or refused. Before that, the state of modules is the one before an edit, which
+// a script that waits must not take for the one after it.
 func (o *Operator) Observed(ctx context.Context) (bool, error) {
 	now, err := o.program.ConfigMap.Read(ctx)
 	if err != nil {
@@ -61,7 +62,9 @@ func (o *Operator) Observed(ctx context.Context) (bool, error) {
 	return err == nil && (known.refused != "" || maps.Equal(now.Data, known.data)), err
 }
 
-// collect asks the actors for what a plan is made from.
+// collect asks the actors for what a plan is made from. It reads the disk as the next reload would, but
+// into a tree of its own: the tree in force, and hooks, stay as they are. Answers of different actors
+// may be of different moments; a plan is a forecast, and the next one is right.
 func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 	d, err := askFor[work.Discovery](ctx, o, messages.Converge, work.GetDiscovery{})
 	if err != nil {
@@ -78,13 +81,13 @@ func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 	known.Enabling = decide.Enabling{Dynamic: d.Dynamic, Scripts: decide.Answers(d.Verdicts)}
 	known.Running = func(m addons.Module) bool { return slices.Contains(d.Before, m.Name) }
 	known.GlobalHooksRan, known.Suspended = true, d.Suspended
-	maps.Copy(known.Reload.Deployed, d.Deployed)
+	maps.Copy(known.Reload.Deployed, d.Deployed) // modules without a chart have no release
 	known.Reload.Purges = d.Purges
 	known.Sections[values.GlobalKey] = globalOnDisk(&known, o.program.global.Load(), tree.Global, d.Tree.Global)
 	for _, m := range tree.Modules {
 		old := d.Tree.Module(m.Name)
 		if old != nil && old.Dir != m.Dir {
-			old = nil
+			old = nil // a reload starts it from the beginning (adoptModule)
 		}
 		if err := o.collectFrom(ctx, &known, m, old); err != nil {
 			return plan.Known{}, err
@@ -123,7 +126,9 @@ func onDisk(known *plan.Known, what string, section, files *values.Section, err 
 	return next
 }
 
-// collectFrom asks for the values of a module; one that was found just now has no actor yet, and nothing in force.
+// collectFrom asks for the values of a module; one that was found just now has no actor yet, and nothing in force. old is the
+// module in the tree in force, nil for none. Each difference between the two is a note, because the plan may be read as one of
+// the ConfigMap alone.
 func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.Module, old *addons.Module) error {
 	if stale := m.Stale(); stale != "" {
 		known.Notes = append(known.Notes, fmt.Sprintf("module %s: %s", m.Name, stale))
@@ -147,7 +152,7 @@ func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.
 	} else if differs := m.Differs(*old); len(differs) > 0 {
 		known.Notes = append(known.Notes, fmt.Sprintf("%s of %s changed on disk since it was loaded; this is for the new files", strings.Join(differs, " and "), m.Name))
 	}
-	if !got.Known.Started {
+	if !got.Known.Started { // its hooks have not run all, so it is not known what they would set
 		return nil
 	}
 	known.HookValues[m.Name] = ""
@@ -158,7 +163,7 @@ func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.
 }
 
 // plannable is the part of a plan that files and the cluster say, the same with and without a
-// running operator.
+// running operator. It lists the releases again: what converge knows may be from the start.
 func (w World) plannable(ctx context.Context, tree *addons.Tree) (plan.Known, error) {
 	releases, _, err := w.Concerned(ctx, tree.Modules)
 	if err != nil {
@@ -202,7 +207,8 @@ func Plan(ctx context.Context, w World, request view.PlanRequest) (view.Plan, er
 	return plan.Make(ctx, known, request)
 }
 
-// suspendedIn reads which modules are suspended, without an operator.
+// suspendedIn reads which modules are suspended, without an operator. A person who may not read these
+// objects gets a plan all the same, with a note.
 func (w World) suspendedIn(ctx context.Context, known *plan.Known) error {
 	if w.ModuleObjects == nil {
 		return nil

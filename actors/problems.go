@@ -10,8 +10,8 @@ import (
 	"addon-operator/messages"
 )
 
-// What lies on disk may be wrong in ways with which an operator starts all the same: a second module of one name, a script
-// without its x bit, a default that cannot be valid. converge, which knows what lies there, shows it with the module.
+// What is on disk may be wrong in ways with which an operator starts all the same (J12): a second module of one name, a script
+// without its x bit, a default that cannot be valid. converge, which knows the files, shows it with the module.
 
 // shownProblems is how many problems of a module are shown; a schema may have a hundred.
 const shownProblems = 10
@@ -33,6 +33,7 @@ func (c *catalog) listProblems() {
 		add(m.Name, slices.Concat(m.Problems(), c.unused[m.Name]))
 	}
 	for _, owner := range slices.Sorted(maps.Keys(all)) {
+		// An Event is for what has begun. What is over needs none, and the list shows what lasts.
 		news := slices.DeleteFunc(slices.Clone(all[owner]), func(p string) bool { return slices.Contains(c.problems[owner], p) })
 		if len(news) == 0 {
 			continue

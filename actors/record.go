@@ -20,12 +20,13 @@ const (
 	keptParts     = 3000 // of all its steps
 )
 
-// convergeRecord is what the last reloads did. Only converge has it.
+// convergeRecord is what the last reloads did (J21). Only converge has it; answers share its steps.
 type convergeRecord struct{ list []*keptConverge } // the newest last
 
+// keptConverge is the record of one reload. Ended is zero while it is in progress.
 type keptConverge struct {
 	messages.ConvergeRecord
-	parts int
+	parts int // of all steps, up to keptParts
 }
 
 // begin opens the record of a reload. The start-up has opened that of the first one.
@@ -34,7 +35,7 @@ func (r *convergeRecord) begin(reload int, cause messages.Cause) {
 		return
 	}
 	now := time.Now()
-	for _, before := range r.list {
+	for _, before := range r.list { // one at most: a reload that has ended by itself has its time
 		if before.Ended.IsZero() {
 			before.Ended, before.Overtaken = now, true
 		}
@@ -66,6 +67,8 @@ func (r *convergeRecord) add(msg messages.StepEnded) {
 		c.Cut++
 	default:
 		s := msg.Step
+		// Beyond the limit a step loses its parts, not the step itself: its time is what explains a
+		// reload.
 		if c.parts += len(s.Parts); c.parts > keptParts {
 			c.parts -= len(s.Parts)
 			s.Parts, s.Cut = nil, s.Cut+len(s.Parts)
@@ -74,7 +77,8 @@ func (r *convergeRecord) add(msg messages.StepEnded) {
 	}
 }
 
-// converges is the answer to a question. Steps are only ever appended, so that their slices can be shared.
+// converges answers ListConverges, the newest first. Steps are only ever appended, and the slices are clipped, so they can be
+// shared with who reads them.
 func (r *convergeRecord) converges() messages.Converges {
 	all := make([]messages.ConvergeRecord, 0, len(r.list))
 	for _, c := range slices.Backward(r.list) {
@@ -93,7 +97,8 @@ func reloadOf(t messages.Task) int {
 	return t.Reload
 }
 
-// partsOf is where a run says what it spends its time on, if the task is a step of a reload.
+// partsOf is where a run says what it spends its time on, if the task is a step of a reload; else nil,
+// to which Parts.add adds nothing.
 func partsOf(t messages.Task) *work.Parts {
 	if reloadOf(t) == 0 {
 		return nil

@@ -12,8 +12,9 @@ import (
 	"addon-operator/messages/view"
 )
 
-// Render renders the chart of a module with its values now. It renders in the
-// goroutine of who asks; no actor waits for it.
+// Render renders the chart of a module with its values now. It renders in the goroutine of the
+// caller; no actor waits for it. Templates may read the cluster (lookup), so it may take as long as
+// the API server does.
 func (o *Operator) Render(ctx context.Context, module string, request view.RenderRequest) (view.Rendered, error) {
 	m, err := o.helmModule(ctx, module)
 	if err != nil {
@@ -22,7 +23,8 @@ func (o *Operator) Render(ctx context.Context, module string, request view.Rende
 	return plan.Render(ctx, o.program.Renderer, m, o.program.Secrets.Hider(), request)
 }
 
-// History describes the newest revisions of a module's release, at most so many. It reads them in the goroutine of who asks.
+// History describes the newest revisions of a module's release, at most so many. It reads them in the goroutine of the caller.
+// The module need not be enabled, nor exist.
 func (o *Operator) History(ctx context.Context, module string, most int) (view.ReleaseHistory, error) {
 	if o.program.Renderer == nil {
 		return view.ReleaseHistory{}, errNoReleases
@@ -30,8 +32,8 @@ func (o *Operator) History(ctx context.Context, module string, most int) (view.R
 	return plan.History(ctx, o.program.Renderer, module, o.program.Secrets.Hider(), most)
 }
 
-// Compare returns what differs between two revisions of a module's release. It reads them in the goroutine of who asks. An error
-// may be a *view.NoRevisionError.
+// Compare returns what differs between two revisions of a module's release. It reads them in the goroutine of the caller. An
+// error may be a *view.NoRevisionError.
 func (o *Operator) Compare(ctx context.Context, module string, request view.DiffRequest) (view.RevisionDiff, error) {
 	if o.program.Renderer == nil {
 		return view.RevisionDiff{}, errNoReleases
@@ -41,7 +43,8 @@ func (o *Operator) Compare(ctx context.Context, module string, request view.Diff
 
 var errNoReleases = errors.New("no records of releases can be read here")
 
-// helmModule is a module as Helm would get it now (D9).
+// helmModule is a module as Helm would get it now (D9). The directory is that of the tree in force, and
+// the values are what a run that begins now would get; a disabled module has values, too.
 func (o *Operator) helmModule(ctx context.Context, name string) (helm.Module, error) {
 	if o.program.Renderer == nil {
 		return helm.Module{}, errors.New("nothing can be rendered here")
@@ -62,6 +65,8 @@ func (o *Operator) helmModule(ctx context.Context, name string) (helm.Module, er
 	return plan.HelmModule(*m, merged), nil
 }
 
+// askFor asks the actor with a path below the root, for callers outside of the actors. It ends with
+// ctx; an actor that does not exist is an error.
 func askFor[Answer any](ctx context.Context, o *Operator, path string, question any) (Answer, error) {
 	var none Answer
 	got, err := o.Ask(ctx, path, question)

@@ -17,24 +17,28 @@ import (
 // schedule turns crontabs into tasks: one entry for each distinct crontab, one timer for the entry
 // that is next, a task for each binding with the crontab (C13). Ticks before the end of the first
 // converge are dropped (C14).
+//
+// The tasks of one tick are queued in the order of owners and hooks, the same each time.
 type schedule struct {
 	program *program
 	log     *slog.Logger
 
-	open bool // the first converge is over
-	// owners are the hooks whose schedules are on, by module name or messages.GlobalHooks.
+	open bool // the first converge is over; it stays so
+	// owners are the hooks whose schedules are on, by module name or messages.GlobalHooks. They are on
+	// from the start-up of the owner until it is switched off.
 	owners  map[string][]hooks.Hook
 	entries map[string]entry // by crontab
 	timer   *time.Timer      // for the next entry; nil before the first
 }
 
-// entry is when a crontab fires next.
+// entry is when a crontab fires next. Its time zone is that of the crontab, or of the process.
 type entry struct {
 	schedule cron.Schedule
 	next     time.Time // zero: never
 }
 
-// entriesDue is sent by the timer.
+// entriesDue is sent by the timer. One that was sent just before the timer was stopped does no harm:
+// due looks at the clock.
 type entriesDue struct{}
 
 func newSchedule(p *program) *schedule {
@@ -105,7 +109,8 @@ func (s *schedule) disarm() {
 	}
 }
 
-// due fires what is due. What was missed while the process was stopped fires once.
+// due fires what is due, in the order of crontabs. What was missed while the process was stopped
+// fires once, because the next time is counted from now.
 func (s *schedule) due(ctx actor.Context) {
 	now := time.Now()
 	for _, crontab := range slices.Sorted(maps.Keys(s.entries)) {
@@ -119,6 +124,7 @@ func (s *schedule) due(ctx actor.Context) {
 	s.arm(ctx.Self())
 }
 
+// fired queues a task for each binding with a crontab. Tests send ScheduleFired themselves.
 func (s *schedule) fired(ctx actor.Context, msg messages.ScheduleFired) {
 	if !s.open {
 		s.log.Debug("tick dropped: the first converge is not over", "crontab", msg.Crontab)
@@ -136,6 +142,7 @@ func (s *schedule) fired(ctx actor.Context, msg messages.ScheduleFired) {
 }
 
 // queueTick makes the task of one binding, with the context in the protocol of its hook (C31, C32).
+// A tick for a hook that waits already joins its task; of one schedule a single tick stays (P5).
 func (s *schedule) queueTick(ctx actor.Context, owner string, hook hooks.Hook, i int) {
 	b := hook.Config.Schedules[i]
 	trigger := messages.Trigger{Context: hooks.Context{Binding: b.Name, Type: hooks.TypeSchedule}, Snapshots: b.Snapshots, Binding: hooks.OnSchedule, Index: i}

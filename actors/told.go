@@ -8,11 +8,14 @@ import (
 )
 
 // told decides when a repeated event is logged: at once, and then at intervals that double.
-// Kubernetes Events are not limited here but by the recorder (package kube).
+// Kubernetes Events are not limited here but by the recorder (package kube). Actors and runs share
+// it, so it synchronises itself.
 type told struct {
 	known supervisor.Shared[map[string]telling]
 }
 
+// telling is what is known of an event: when it is reported next, when it happened last, and the
+// present interval between reports.
 type telling struct {
 	next, last time.Time
 	distance   time.Duration
@@ -36,6 +39,8 @@ func (t *told) due(what string, now time.Time) (due bool) {
 		maps.Copy(known, before)
 		k, ok := known[what]
 		if !ok && len(known) >= tellKept {
+			// There is no room even without those that are over. To log too much is better than to
+			// hide an event.
 			if maps.DeleteFunc(known, over); len(known) >= tellKept {
 				due = true
 				return known

@@ -12,7 +12,7 @@ import (
 )
 
 // watches are the monitors of all bindings. Only the actor monitors uses them; the snapshots behind
-// them are filled by package kube.
+// them are filled by package kube, at any moment.
 type watches map[messages.WatchKey]*monitor
 
 // of are the monitors of one hook.
@@ -26,7 +26,8 @@ func (w watches) of(owner, hook string) iter.Seq[*monitor] {
 	}
 }
 
-// shownBy are those that a Synchronization run shows.
+// shownBy are those that a Synchronization run shows. Watches that were stopped meanwhile are left
+// out.
 func (w watches) shownBy(owner string, s messages.Synchronization) iter.Seq[*monitor] {
 	return func(yield func(*monitor) bool) {
 		for _, binding := range s.Bindings {
@@ -47,7 +48,8 @@ func (w watches) complete(owner, hook string) bool {
 	return true
 }
 
-// filled reports whether all snapshots of a hook were complete once, and are not too large.
+// filled reports whether all snapshots of a hook were complete once, and are not too large. It may hold
+// while complete does not: for example when a permission is lost, which is not waited for (C17).
 func (w watches) filled(owner, hook string) bool {
 	for mon := range w.of(owner, hook) {
 		if !mon.isFilled() {
@@ -57,8 +59,9 @@ func (w watches) filled(owner, hook string) bool {
 	return true
 }
 
-// snapshots are those of all bindings of a hook, taken at one moment (C35), if they are all
-// complete.
+// snapshots are those of all bindings of a hook, in their order, taken at one moment (C35), if they
+// are all complete. An error is in the snapshots, and counts as complete, because waiting would not
+// help.
 func (w watches) snapshots(msg messages.GetSnapshots) (out messages.Snapshots, complete bool) {
 	for i, b := range msg.Hook.Config.Kubernetes {
 		mon := w[messages.WatchKey{Owner: msg.Owner, Binding: work.BindingKey(msg.Hook, i)}]
@@ -77,6 +80,7 @@ func (w watches) snapshots(msg messages.GetSnapshots) (out messages.Snapshots, c
 	return out, true
 }
 
+// shownObjects are objects in the form of package hooks, which does not know kube. The JSON is shared.
 func shownObjects(objects []kube.Object) []hooks.Object {
 	shown := make([]hooks.Object, len(objects))
 	for i, o := range objects {
@@ -95,7 +99,8 @@ func (w watches) stop(which func(messages.WatchKey, *monitor) bool) {
 	}
 }
 
-// dump answers DumpSnapshots.
+// dump answers DumpSnapshots for a page: whatever the snapshots have now, complete or not. Secrets in
+// it are hidden by the receiver.
 func (w watches) dump(msg messages.DumpSnapshots) messages.SnapshotDump {
 	dump := messages.SnapshotDump{}
 	for key, mon := range w {
