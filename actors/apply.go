@@ -177,7 +177,7 @@ func (v *ownValues) commitSaved(ctx actor.Context, a application, flagsChanged b
 }
 
 // commit makes the result the section, and answers the run. From now on the run may not repeat the
-// hook (D26), which is why unfinished is told before the answer is sent.
+// hook (D26), so the commit is noted in unfinished before the answer is sent.
 func (v *ownValues) commit(ctx actor.Context, a application, flagsChanged bool) {
 	changed := a.next.Checksum() != v.section.Checksum() // D27
 	v.set(a.next)

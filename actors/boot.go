@@ -31,7 +31,7 @@ type boot struct {
 	sections    map[string]*values.Section // by key, with their part of the ConfigMap
 	config      initialConfig
 	secret      initialSecret
-	problems    []string        // of what lies in the global directory
+	problems    []string        // of the files in the global directory
 	suspended   map[string]bool // modules, by objects of kind Module (H27)
 	anyway      bool            // what schemas of charts refuse does not stop the start
 }
@@ -151,7 +151,7 @@ func readSuspended(ctx context.Context, w World, known map[string]bool, waits fu
 
 // waitFor reads what the start needs, again and again until the API server gives it or ctx ends.
 // waits is called with the reason, and with an empty text at the end, for pages that answer meanwhile.
-// read must set its result anew each time, because an attempt may fail halfway.
+// read must set its whole result each time, because an attempt may fail halfway.
 func waitFor(ctx context.Context, w World, what string, waits func(string), read func() error) error {
 	tell := func(err error, in time.Duration) {
 		w.Log.Error(what+" cannot be read, will retry; check that the API server is up and that kubeconfig and role allow to get it", "in", in, "err", err)

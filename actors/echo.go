@@ -61,7 +61,7 @@ const echoTurns = 5
 // itself, with kubectl, shows only in a pattern: each run of the hook is followed at once by an
 // event of the same object, and that leads to the next run. Other clients may write the object just
 // then, again and again; so an event at any other time, or more events than in the run before, ends
-// the suspicion. A suspicion is no loop yet: the hook waits once. Only if nobody else writes the
+// the suspicion. A suspicion is no loop yet: the hook waits once. Only if no other client writes the
 // object during that time, and the next run is followed by the event again, it is reported as one.
 type loops struct {
 	writes writes

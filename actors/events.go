@@ -35,7 +35,7 @@ func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) 
 // their order holds.
 func (m *monitors) queueEvent(ctx actor.Context, mon *monitor, msg messages.ObjectChanged) {
 	b := mon.binding
-	if !slices.Contains(b.Events, msg.Event) {
+	if !slices.Contains(b.Events, msg.Event) { // it still counts as seen: the snapshot has changed
 		return
 	}
 	object := objectID{msg.Namespace, msg.Name}

@@ -12,7 +12,7 @@ import (
 	"addon-operator/kube"
 )
 
-// fight is what the healer knows of an object that it has brought back lately. A client that
+// fight is what the healer knows about an object that it has brought back lately. A client that
 // deletes an object, or writes the records of a release, again after each heal fights with the
 // operator. Heals of this object then slow down: 5 s, 10 s … up to five minutes after the last one.
 // When it has stayed for a while, they are quick again.
@@ -84,7 +84,7 @@ type fights struct {
 	program *program
 	module  string
 	objects map[helm.Object]*fight
-	told    []string // those that the module knows of
+	told    []string // as they were sent to the module last
 }
 
 // healed is called when a run is queued that brings back what is gone.
@@ -133,9 +133,10 @@ func (l *fights) applied(ctx actor.Context, release []helm.Object) {
 	l.tell(ctx)
 }
 
-// fought says to a module who undoes its heals.
+// fought sends a module what is undone after each of its heals, in words for people.
 type fought struct{ fights []string }
 
+// tell sends the module the fights that are slowed down now, if they differ from those it has.
 func (l *fights) tell(ctx actor.Context) {
 	var told []string
 	for _, o := range slices.SortedFunc(maps.Keys(l.objects), compareObjects) {

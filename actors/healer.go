@@ -59,7 +59,7 @@ type patient struct {
 	// doubtful went while the module ran; true for those that went before Helm was done.
 	doubtful map[helm.Object]bool
 	// tried are objects that went between Helm and the end of a run, or right after it: a hook of
-	// the module may have deleted them, or anyone else. Each is brought back once; if it goes again
+	// the module may have deleted them, or another client. Each is brought back once; if it goes again
 	// in the same way, a hook deletes it. An object that stays until the next run is removed from
 	// here.
 	tried   map[helm.Object]bool

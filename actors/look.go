@@ -57,7 +57,8 @@ func (l *looks) watch(ctx context.Context, self *actor.PID) {
 }
 
 // look compares the tree with the disk, unless a run does so already, or a discovery does or is
-// about to.
+// about to. It is called after every message of converge, so what is due now is done at the first
+// opportunity. The run has no retry: files change again, or the next reload compares them.
 func (l *looks) look(ctx actor.Context) {
 	if !l.due || l.looking || l.reloads.discovers() || l.runs.Ending() {
 		return
@@ -104,7 +105,9 @@ func (l *looks) looked(ctx actor.Context, result any) {
 	l.catalog.use(found.Tree)
 	maps.Copy(l.catalog.unused, found.Unused)
 	l.catalog.listProblems()
-	l.program.tell(ctx, slices.DeleteFunc(slices.Clone(l.catalog.tree.Modules), func(m addons.Module) bool { return m.Stale() == "" }), messages.RetryNow{}) // code of hooks is in force all the same
+	// The code of hooks is read from disk at each run, so it is in force even where the new version of a
+	// module is refused, and may be the fix of what fails.
+	l.program.tell(ctx, slices.DeleteFunc(slices.Clone(l.catalog.tree.Modules), func(m addons.Module) bool { return m.Stale() == "" }), messages.RetryNow{})
 	if len(found.Changed) == 0 {
 		return
 	}

@@ -256,8 +256,8 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 	m.owner.tasks.start(ctx, m.unlessGone(a))
 }
 
-// executeRun begins a module run, if the phase allows one. The healer learns when it begins and
-// ends, so that it does not count as damage what the run itself deletes and creates (H13). The run
+// executeRun begins a module run, if the phase allows one. The healer receives a message when it
+// begins and when it ends, so that it does not heal what the run itself deletes and creates (H13). The run
 // needs the release for itself.
 func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	switch m.life.phase {

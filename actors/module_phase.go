@@ -83,7 +83,7 @@ func (l *moduleLife) off() bool {
 
 // enabled reports whether the last discovery has enabled the module and it was not deleted since. A
 // release that an earlier process has left is deleted from the phase disabled, without having been
-// enabled in this one; resumes tells the two apart.
+// enabled in this one; resumes is empty then.
 func (l *moduleLife) enabled() bool {
 	return l.phase != view.Disabled && (l.phase != view.Deleting || l.resumes != "")
 }

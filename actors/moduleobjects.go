@@ -384,7 +384,7 @@ func purgeHeld(converge view.ConvergeStatus, release string) bool {
 func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.ConvergeStatus) error {
 	object, exists := o.seen[m.Name]
 	if exists && !converge.Ready && m.LastRun == nil && len(object.Status.Conditions) > 0 && m.Maintenance == "" {
-		return nil // an earlier process has written it; what has become of the module is known after its first run
+		return nil // an earlier process has written it; the state of the module is known after its first run
 	}
 	if !exists {
 		created, err := o.program.ModuleObjects.Create(o.ctx, m.Name, o.suspended[m.Name])

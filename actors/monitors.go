@@ -176,8 +176,8 @@ func (m *monitors) startWatch(ctx actor.Context, key messages.WatchKey, hook hoo
 }
 
 // fill starts the watch of a monitor. Its functions are called from goroutines of package kube, so
-// they only send. The instance tells later messages of this watch from those of one that was
-// stopped.
+// they only send. By the instance, messages of this watch can be distinguished from those of one that
+// was stopped.
 func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) error {
 	self, b := ctx.Self(), mon.binding
 	spec := kube.Spec{

@@ -18,7 +18,8 @@ import (
 // Kubernetes Events. It returns at once. Package kube implements it.
 type Notices interface{ Record(n kube.Notice) }
 
-// notify shows a notice, if anybody does.
+// notify shows a notice, if there are Events. Secrets are hidden in it here, so that no caller can
+// forget that.
 func (p *program) notify(n kube.Notice) {
 	if p.Notices != nil {
 		n.Message = hooks.Printable(p.Secrets.Hide(n.Message))

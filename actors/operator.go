@@ -42,7 +42,7 @@ func New(w World) *Operator {
 	return &Operator{program: p}
 }
 
-// Load reads what lies on disk and in the ConfigMap (G0); the second time it does nothing.
+// Load reads the files and the ConfigMap (G0); the second time it does nothing.
 // An error means that the operator must not run: a directory or a file is broken, a global
 // hook has no valid configuration, or the values are not valid (D36). An API server that
 // cannot be reached is waited for.
@@ -258,8 +258,8 @@ func (o *operator) spawn(ctx actor.Context, stage int, name string, child actor.
 	o.stages.AddTo(stage, pid)
 }
 
-// spawnModules starts actors for modules that are new, gives those that came back, or whose directory was renamed, what lies
-// in it now, and the others what has changed there (P8). The config actor learns of the sections that are new, gives them their
+// spawnModules starts actors for modules that are new, sends those that came back, or whose directory was renamed, what is
+// in it now, and the others what has changed there (P8). The config actor receives the sections that are new, gives them their
 // part of the ConfigMap, and then answers who asked: it may be busy with a write, and no module may run before it has its values.
 func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error {
 	if o.stopping { // they would not be stopped

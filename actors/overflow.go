@@ -36,7 +36,9 @@ func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
 	if mon == nil || mon.instance != msg.instance || mon.phase == tooLarge {
 		return
 	}
-	shown := mon.isFilled() // else its owner learns now that it comes later, or that is on its way
+	// An owner whose Synchronization has not shown the snapshot yet is notified by its refusal (postpone);
+	// the others get another Synchronization.
+	shown := mon.isFilled()
 	mon.overflowed()
 	delay := againAfter(mon.overflows)
 	mon.overflow += "; narrow the binding by selectors, keep less by jqFilter and keepFullObjectsInMemory: false, or raise ADDON_OPERATOR_SNAPSHOT_LIMIT"

@@ -150,6 +150,7 @@ func (o *operator) enqueue(ctx actor.Context, msg messages.Enqueue) {
 	o.endUnnamed(ctx, msg.Queue)
 }
 
+// spawnQueue does nothing for a queue that exists.
 func (o *operator) spawnQueue(ctx actor.Context, name string) {
 	o.spawn(ctx, stageQueues, queueChild(name), newQueue(o.program, name))
 }

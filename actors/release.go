@@ -18,7 +18,7 @@ type moduleRelease struct {
 
 	last   helm.Outcome  // of the last run that asked Helm; the zero value before
 	gone   []helm.Object // reported by the healer; the next run applies them again (H5)
-	fights []string      // the field managers that heals of the release fight with
+	fights []string      // what is undone after each heal, in words for people; replaced, because it is published
 	health *view.Health  // of its objects; nil until the healer has assessed them
 }
 
@@ -51,7 +51,7 @@ func (r *moduleRelease) forget() {
 }
 
 // rests reports whether nothing changes the release now and it is under no maintenance: only then
-// can drift be told from work in progress.
+// can drift be distinguished from work in progress.
 func (r *moduleRelease) rests() bool {
 	tasks := r.owner.tasks
 	return r.life.phase == view.Ready && r.life.maintenance == "" && r.last.Action != "" && len(tasks.alone)+len(tasks.next) == 0

@@ -235,7 +235,7 @@ type takeOver struct {
 	warm map[string][]hooks.Hook
 }
 
-// takeOver spawns the acting actors. They must exist before monitors and config learn that this
+// takeOver spawns the acting actors. They must exist before monitors and config are notified that this
 // replica leads, because these two send to them from then on.
 func (o *operator) takeOver(ctx actor.Context, msg takeOver) {
 	o.boot = msg.boot

@@ -16,14 +16,15 @@ import (
 //
 // What the operator writes comes back as events of hooks that watch it. Its cause must pass from
 // the write to the event (K10), or a loop through the cluster could not be recognised. The
-// resourceVersion tells which event belongs to a write: what a person or a controller writes a
+// resourceVersion says which event belongs to a write: what a person or a controller writes a
 // moment later has another version, and is no part of a loop. Until the API server has answered,
 // any event of the object may be the one.
 type writes struct {
 	// open are by number of the write, from the request until its answer.
-	open     map[int64]messages.ObjectsPatched
+	open map[int64]messages.ObjectsPatched
+	// byObject has the last writesKept writes of each object, the newest last.
 	byObject map[messages.ObjectName][]write
-	pruned   time.Time
+	pruned   time.Time // the last time that old ones were forgotten
 }
 
 // write is one write of one object.

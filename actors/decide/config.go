@@ -9,7 +9,7 @@ import (
 	"addon-operator/values"
 )
 
-// Enabling is what decides, besides files and ConfigMap, which modules are enabled, and what must hold for these.
+// Enabling is what decides, in addition to files and ConfigMap, which modules are enabled, and what must hold for these.
 type Enabling struct {
 	Dynamic map[string]bool // flags of global hooks, by key (E4)
 	// Scripts are the answers of the enabled scripts at the last discovery, by module; nil
@@ -128,7 +128,7 @@ type Change struct {
 	Flags, Maintenance bool
 }
 
-// Any reports whether there is a difference besides comments and the order of keys.
+// Any reports whether there is a difference other than comments and the order of keys.
 func (c Change) Any() bool { return len(c.Keys) > 0 || c.Flags || c.Maintenance }
 
 // Change compares two contents. Sections that belong to no module do not count.
@@ -185,7 +185,7 @@ func Changed(before, after values.Document, key string) bool {
 	return values.Checksum(before.Sections[key]) != values.Checksum(after.Sections[key]) || values.Checksum(before.Secrets[key]) != values.Checksum(after.Secrets[key])
 }
 
-// Misplaced returns the paths of the values that a schema marks as secrets while they lie in the ConfigMap (D41).
+// Misplaced returns the paths of the values that a schema marks as secrets while they are in the ConfigMap (D41).
 func (s Schemas) Misplaced(doc values.Document) []string {
 	var paths []string
 	for _, key := range slices.Sorted(maps.Keys(s.Sections)) {

@@ -24,7 +24,7 @@ const maxConflicts = 100
 
 // Reports are the series that hooks report through METRICS_PATH (I6, I7), and the Prometheus
 // collector of /metrics/hooks. Runs of several hooks end at the same time; each replaces the whole
-// map, so a scrape sees all of a run or nothing, and waits for nobody.
+// map, so a scrape sees all of a run or nothing, and waits for no lock.
 type Reports struct {
 	// Limit is how many series a hook may report; set it before hooks run.
 	Limit    int

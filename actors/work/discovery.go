@@ -24,7 +24,7 @@ import (
 type GetDiscovery struct{ Discovers bool }
 
 // Discovery is the input of a DiscoverModules task and, completed, its result. It is handed over as
-// it is: nobody writes to the maps of the input, and their fields in converge are replaced.
+// it is: no one writes to the maps of the input, and their fields in converge are replaced.
 type Discovery struct {
 	Tree    *addons.Tree
 	Config  map[string]bool // flags in the ConfigMap, by flag key
@@ -101,7 +101,7 @@ func (j ReloadJob) Discover(run *supervisor.Run) (d Discovery, err error) {
 	}
 	d.GlobalHooks, d.GlobalChanged = r.loaded[messages.GlobalHooks], !r.tree.Global.Same(d.Tree.Global)
 	d.Tree = r.tree
-	// Also without scripts: converge knows of an edit of global values before global-hooks may have
+	// Also without scripts: converge has received an edit of global values before global-hooks may have
 	// it, and the modules that run next must see it.
 	if err := d.askGlobal(run); err != nil {
 		return d, err

@@ -20,7 +20,7 @@ type runningHooks struct {
 	all sync.Map // of *runningHook
 }
 
-// runningHook is one process. The embedded part is set before it is stored and read by anybody.
+// runningHook is one process. The embedded part is not changed once it is stored.
 type runningHook struct {
 	view.RunningHook
 	// report is the timer of the next line. The goroutine of a timer replaces it, while the run may

@@ -14,7 +14,7 @@ import (
 
 // writes notifies monitors that the object patches of a hook are about to be done; the caller calls
 // written when they are, also after a failure. An event of one of these objects may arrive before the
-// answer to the write, which has the resourceVersion. So monitors learn the names first and the
+// answer to the write, which has the resourceVersion. So monitors receive the names first and the
 // versions at the end, and by the versions know which events the hook has caused (K10). ctx must be
 // used for the patches: it reports what they write.
 func (h HookJob) writes(objects []objectpatch.Patch) (ctx context.Context, written func()) {
@@ -54,7 +54,7 @@ func (r releaseJob) writes(o helm.Object) (written func(version string)) {
 
 // begins notifies monitors that the process of a hook begins, if it watches anything; the caller
 // calls ended when it is over. Objects that a hook writes by itself, with kubectl, are not reported
-// by anyone: a loop through them shows in the pattern of its runs and events only (K10). Only runs
+// at all: a loop through them shows in the pattern of its runs and events only (K10). Only runs
 // that nothing but events have caused count for that (ByEvents).
 func (h HookJob) begins(contexts []hooks.Context) (ended func()) {
 	if len(h.hook.Config.Kubernetes) == 0 {
