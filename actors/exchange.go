@@ -57,6 +57,9 @@ func (h *ownHooks) exchange(ctx actor.Context, next []hooks.Hook, schedules bool
 			begun[hook.Name] = next[i].Config
 		}
 		h.takeDown(ctx, hook, kept[hook.Name].places)
+		if !slices.ContainsFunc(next, func(h hooks.Hook) bool { return h.Name == hook.Name }) {
+			h.program.Metrics.ForgetHook(messages.ModuleOf(h.name), hook.Name)
+		}
 	}
 	h.all, h.kept = now, kept
 	maps.Copy(h.begun, begun)

@@ -21,8 +21,10 @@ type declared struct {
 	*prometheus.Registry
 	prefix   string
 	families []Family
-	byModule []vector // with a label module: ForgetModule removes series from them
-	aliases  []func() // each describes and registers one old name
+	// Those with a label module, and those with a label hook: series are removed from them when a module
+	// or a hook is gone.
+	byModule, byHook []vector
+	aliases          []func() // each describes and registers one old name
 }
 
 // vector is a vector of metrics of any type. The client has no interface for their common methods.
@@ -44,6 +46,9 @@ func (d *declared) register(v vector, f Family) {
 	d.MustRegister(v)
 	if slices.Contains(f.Labels, "module") {
 		d.byModule = append(d.byModule, v)
+	}
+	if slices.Contains(f.Labels, "hook") {
+		d.byHook = append(d.byHook, v)
 	}
 }
 

@@ -76,12 +76,21 @@ func (m *Metrics) ShowOldNames() {
 // ForgetModule removes the series of a module that is switched off (I9), those of its hooks included: a queue that it
 // shares with others lives on, and its series name a hook without the module.
 func (m *Metrics) ForgetModule(module string, own []hooks.Hook) {
-	m.Reports.forget(module)
+	m.Reports.forget(func(who reporter) bool { return who.module == module })
 	for _, v := range m.declared.byModule {
 		v.DeletePartialMatch(prometheus.Labels{"module": module})
 	}
 	for _, hook := range own {
-		m.Queues.forgetHook(hook.Name)
+		m.ForgetHook(module, hook.Name)
+	}
+}
+
+// ForgetHook removes the series of a hook whose file is gone (P8); module is empty for a global one. The name of a hook
+// begins with the directory of its module, so it identifies the hook also where no label names the module.
+func (m *Metrics) ForgetHook(module, hook string) {
+	m.Reports.forget(func(who reporter) bool { return who == reporter{module, hook} })
+	for _, v := range m.declared.byHook {
+		v.DeletePartialMatch(prometheus.Labels{"hook": hook})
 	}
 }
 

@@ -44,13 +44,6 @@ func (q Queues) Forget(queue string) {
 	}
 }
 
-// forgetHook removes the series of a hook that is gone.
-func (q Queues) forgetHook(hook string) {
-	for _, v := range []vector{q.compactions, q.overflows} {
-		v.DeletePartialMatch(prometheus.Labels{"hook": hook})
-	}
-}
-
 // Acted notes how long an action of a queue took.
 func (q Queues) Acted(queue, action string, began time.Time) {
 	q.actions.WithLabelValues(queue, action).Observe(seconds(began))

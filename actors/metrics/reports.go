@@ -190,11 +190,11 @@ func (r *Reports) Add(owner, hook string, written []hooks.Metric) (dropped int) 
 	return dropped
 }
 
-// forget removes the series of a module's hooks (I9). Those that a global hook reports with the name
-// of the module in a label are the global hook's, and stay.
-func (r *Reports) forget(module string) {
+// forget removes the series of hooks that are gone (I9). Those that a global hook reports with the name
+// of a module in a label are the global hook's, and stay.
+func (r *Reports) forget(gone func(reporter) bool) {
 	r.change(func(now map[reporter]reported) {
-		maps.DeleteFunc(now, func(who reporter, _ reported) bool { return who.module == module })
+		maps.DeleteFunc(now, func(who reporter, _ reported) bool { return gone(who) })
 	})
 }
 
