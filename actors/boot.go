@@ -22,9 +22,9 @@ import (
 	"addon-operator/values"
 )
 
-// boot is what is known before the first actor is spawned (G0). It belongs to the goroutine that starts
-// the operator until the actors get it. Each then takes its part; a follower keeps it, and leads with
-// a copy (with).
+// boot is what is known before the first actor is spawned (G0). It belongs to the goroutine that
+// starts the operator until the actors get it. Each then takes its part; a follower keeps it, and
+// leads with a copy (with).
 type boot struct {
 	tree        *addons.Tree
 	globalHooks []hooks.Hook
@@ -43,7 +43,8 @@ type initialConfig struct {
 	flags    map[string]bool // by flag key
 	// maintenance are the modes by maintenance key (H15).
 	maintenance map[string]string
-	// sections are by key, without their parts of ConfigMap and Secret: what contents are checked with.
+	// sections are by key, without their parts of ConfigMap and Secret: what contents are checked
+	// with.
 	sections map[string]*values.Section
 	modules  []addons.Module
 	global   addons.Global
@@ -89,9 +90,9 @@ func load(ctx context.Context, w World, waits func(string)) (*boot, error) {
 	return b, b.useValid(ctx, w, cm, waits)
 }
 
-// loadFiles is the part of load that is on disk. Errors of values, schemas and hooks are
-// reported together. Only global hooks are asked for their configuration: those of a module are asked
-// when it is enabled, and must not keep the others from starting (C6).
+// loadFiles is the part of load that is on disk. Errors of values, schemas and hooks are reported
+// together. Only global hooks are asked for their configuration: those of a module are asked when
+// it is enabled, and must not keep the others from starting (C6).
 func loadFiles(ctx context.Context, w World) (*boot, error) {
 	tree, err := addons.Load(w.Dirs)
 	if err != nil {
@@ -150,8 +151,8 @@ func readSuspended(ctx context.Context, w World, known map[string]bool, waits fu
 }
 
 // waitFor reads what the start needs, again and again until the API server gives it or ctx ends.
-// waits is called with the reason, and with an empty text at the end, for pages that answer meanwhile.
-// read must set its whole result each time, because an attempt may fail halfway.
+// waits is called with the reason, and with an empty text at the end, for pages that answer
+// meanwhile. read must set its whole result each time, because an attempt may fail halfway.
 func waitFor(ctx context.Context, w World, what string, waits func(string), read func() error) error {
 	tell := func(err error, in time.Duration) {
 		w.Log.Error(what+" cannot be read, will retry; check that the API server is up and that kubeconfig and role allow to get it", "in", in, "err", err)
@@ -238,8 +239,8 @@ func (b *boot) startAnyway(w World, cm kube.ConfigMap, refused error) error {
 func (b *boot) useKept(w World, cm kube.ConfigMap, kept kube.LastValid, configErr, secretErr error) error {
 	seen := *b
 	b.sections = maps.Clone(b.templates())
-	// A content that equals the kept one is that of the cluster: it keeps its resourceVersion, by which
-	// config recognises it in the watch. The kept one has none.
+	// A content that equals the kept one is that of the cluster: it keeps its resourceVersion, by
+	// which config recognises it in the watch. The kept one has none.
 	if maps.Equal(kept.Config, cm.Data) {
 		kept.Config = cm.Data
 	} else {
@@ -328,9 +329,9 @@ func readLastValid(ctx context.Context, w World, waits func(string)) (kept *kube
 	return kept, cmp.Or(err, lasting)
 }
 
-// useConfigMap validates a content of the ConfigMap, together with the Secret, and gives each section
-// its part. With an error b is unchanged. After a success, b.sections must be the templates again
-// before another call.
+// useConfigMap validates a content of the ConfigMap, together with the Secret, and gives each
+// section its part. With an error b is unchanged. After a success, b.sections must be the templates
+// again before another call.
 func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
 	doc, err := b.schemas(b.rules(w)).Check(cm.Data, b.secret.data)
 	if b.anyway && decide.OnlyCharts(err) {

@@ -13,8 +13,8 @@ type ByHand struct{ program *program }
 // ByHand returns what a person may ask of the operator.
 func (o *Operator) ByHand() ByHand { return ByHand{o.program} }
 
-// RunModule queues a run of a module that is enabled. An error says why none is queued; whether the run
-// succeeds is shown elsewhere.
+// RunModule queues a run of a module that is enabled. An error says why none is queued; whether the
+// run succeeds is shown elsewhere.
 func (h ByHand) RunModule(name string) error {
 	if err := h.known(name); err != nil {
 		return err
@@ -24,7 +24,8 @@ func (h ByHand) RunModule(name string) error {
 }
 
 // RunHookAgain queues a run of a hook with the contexts of an earlier one, in the same queue. The
-// snapshots are those of the new run. The owner refuses the task of a hook that is not loaded any more.
+// snapshots are those of the new run. The owner refuses the task of a hook that is not loaded any
+// more.
 func (h ByHand) RunHookAgain(run view.HookRun) error {
 	if err := h.known(messages.ModuleOf(run.Owner)); err != nil {
 		return err
@@ -43,8 +44,8 @@ func (h ByHand) RetryNow(owner string) {
 	}
 }
 
-// known refuses a module that cannot run; empty is none, for global hooks. It reads what the module has
-// published, so it may be wrong by a moment: then the module ends the task as done (E12).
+// known refuses a module that cannot run; empty is none, for global hooks. It reads what the module
+// has published, so it may be wrong by a moment: then the module ends the task as done (E12).
 func (h ByHand) known(module string) error {
 	if module == "" {
 		return nil

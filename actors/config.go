@@ -437,7 +437,8 @@ func (c *config) deliver(ctx actor.Context, key string) {
 	})
 }
 
-// misplaced is which values were reported that a schema marks as secrets while they are in the ConfigMap (D41).
+// misplaced is which values were reported that a schema marks as secrets while they are in the
+// ConfigMap (D41).
 type misplaced struct {
 	report *reporter
 	warned []string

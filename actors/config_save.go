@@ -26,9 +26,9 @@ const writeTimeout = 30 * time.Second
 // The Secret is written before the ConfigMap: what a patch moves from the ConfigMap to the Secret
 // is there by then, so no failure after it loses a value.
 //
-// The answer is Conflict when the owner computed the section from another content than that which is
-// in force: the owner receives that, and applies the patch again (D24). After an error the run of the
-// hook fails.
+// The answer is Conflict when the owner computed the section from another content than that which
+// is in force: the owner receives that, and applies the patch again (D24). After an error the run
+// of the hook fails.
 func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.ConfigSaved {
 	section := c.schemas.Section(msg.Key, c.doc)
 	if msg.Key != "" && (section == nil || section.Stored().Checksum() != msg.Base) {
@@ -78,8 +78,8 @@ func (c *config) write(ctx actor.Context, l *layer, msg messages.SaveConfig, set
 	if l == c.secret {
 		msg.Flags = nil // they go into the ConfigMap
 	}
-	// The note is about both layers, and kept at the ConfigMap: a write of the Secret alone is noted
-	// with the next message (config.Receive).
+	// The note is about both layers, and kept at the ConfigMap: a write of the Secret alone is
+	// noted with the next message (config.Receive).
 	paths := wrote(c.written.paths, msg, c.doc, doc)
 	if l == c.configMap {
 		writing = kube.WithWrittenNote(writing, paths.Text())

@@ -24,8 +24,8 @@ type Secret interface {
 	Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
 }
 
-// initialSecret is the Secret as it was read at the start. off: there is none to be read or written,
-// until the end of the process: a right that is given later takes effect after a restart.
+// initialSecret is the Secret as it was read at the start. off: there is none to be read or
+// written, until the end of the process: a right that is given later takes effect after a restart.
 type initialSecret struct {
 	data     map[string]string
 	revision string
@@ -65,9 +65,9 @@ func readSecret(ctx context.Context, w World, waits func(string)) (initialSecret
 	return initialSecret{data: content.Data, revision: content.ResourceVersion}, nil
 }
 
-// layerSecret gives all sections their parts of the Secret as it is now, for a plan without an operator. One that would be
-// refused is an error. Without the right to read it, the plan is made without its values, as an operator with the same rights
-// would start.
+// layerSecret gives all sections their parts of the Secret as it is now, for a plan without an
+// operator. One that would be refused is an error. Without the right to read it, the plan is made
+// without its values, as an operator with the same rights would start.
 func (b *boot) layerSecret(ctx context.Context, w World) error {
 	if w.Secret == nil {
 		return nil

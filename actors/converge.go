@@ -150,8 +150,8 @@ func (c *converge) answer(ctx actor.Context) bool {
 	return true
 }
 
-// reloadJob makes what a run of converge needs. It has no Known: converge hands over nothing, its runs
-// ask for a Discovery.
+// reloadJob makes what a run of converge needs. It has no Known: converge hands over nothing, its
+// runs ask for a Discovery.
 func (p *program) reloadJob(t messages.Task) work.ReloadJob {
 	return work.ReloadJob{Job: work.Job{Shared: p.runs, Owner: messages.Converge, Task: t, Log: p.Log}}
 }
@@ -226,8 +226,8 @@ func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervis
 	})
 }
 
-// failed is called after each failed attempt. It reports to the log and, when the failure lasts, as an
-// Event; pages show why a discovery fails.
+// failed is called after each failed attempt. It reports to the log and, when the failure lasts, as
+// an Event; pages show why a discovery fails.
 func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
 	kind, about := t.Work.Describe()
 	if _, ok := t.Work.(messages.DiscoverModules); ok {

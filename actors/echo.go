@@ -61,8 +61,9 @@ const echoTurns = 5
 // itself, with kubectl, shows only in a pattern: each run of the hook is followed at once by an
 // event of the same object, and that leads to the next run. Other clients may write the object just
 // then, again and again; so an event at any other time, or more events than in the run before, ends
-// the suspicion. A suspicion is no loop yet: the hook waits once. Only if no other client writes the
-// object during that time, and the next run is followed by the event again, it is reported as one.
+// the suspicion. A suspicion is no loop yet: the hook waits once. Only if no other client writes
+// the object during that time, and the next run is followed by the event again, it is reported as
+// one.
 type loops struct {
 	writes writes
 	runs   map[hookKey]*hookWindow // of processes of hooks that run, or ended lately

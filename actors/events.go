@@ -51,8 +51,8 @@ func (m *monitors) queueEvent(ctx actor.Context, mon *monitor, msg messages.Obje
 	m.program.enqueue(ctx, false, append(mon.slowed.overtaken(object, t.Cause), t)...)
 }
 
-// resyncHeld queues a Synchronization in place of events that were too many to be held (P5). The hook
-// has just had one, whose snapshots are older than these events.
+// resyncHeld queues a Synchronization in place of events that were too many to be held (P5). The
+// hook has just had one, whose snapshots are older than these events.
 func (m *monitors) resyncHeld(ctx actor.Context, key messages.WatchKey, mon *monitor, dropped int) {
 	t := m.program.task(key.Owner, messages.RunHook{
 		Hook: mon.hook.Name, Binding: hooks.OnKubernetes, Resync: []messages.KubernetesBinding{{Index: key.Binding.Index, Name: mon.binding.Name}},

@@ -15,9 +15,9 @@ import (
 	"addon-operator/values"
 )
 
-// globalHooks owns the global values and the global hooks and supervises their runs. It has no phases:
-// global hooks are never switched off, and exchanged in place (P8). Of a reload it runs beforeAll and
-// afterAll, which converge queues.
+// globalHooks owns the global values and the global hooks and supervises their runs. It has no
+// phases: global hooks are never switched off, and exchanged in place (P8). Of a reload it runs
+// beforeAll and afterAll, which converge queues.
 type globalHooks struct {
 	owner   *owner
 	program *program
@@ -191,8 +191,8 @@ func (g *globalHooks) patches(r hooks.Result) (config, memory values.Patch, flag
 	return config, memory, flags, nil
 }
 
-// committed implements applier (G13, G18). Flags reach converge before the reload that they cause, and
-// config, which decides by them which modules' values are checked (D37).
+// committed implements applier (G13, G18). Flags reach converge before the reload that they cause,
+// and config, which decides by them which modules' values are checked (D37).
 func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, flags flagChanges) {
 	converge := g.program.PID(convergePath)
 	flagsChanged := flags.configChanged
@@ -218,8 +218,8 @@ func (g *globalHooks) reconcile(ctx actor.Context, cause messages.Cause) {
 	ctx.Send(g.program.PID(convergePath), messages.ReloadModules{Cause: cause})
 }
 
-// setFlags replaces opinions; nil withdraws one (D25). An equal opinion of another hook is no change,
-// and leaves the name of the first.
+// setFlags replaces opinions; nil withdraws one (D25). An equal opinion of another hook is no
+// change, and leaves the name of the first.
 func (g *globalHooks) setFlags(flags []values.Flag, hook string) (changed bool) {
 	for _, f := range flags {
 		old, had := g.flags[f.Key]

@@ -12,8 +12,8 @@ import (
 )
 
 // startUp queues steps 1 and 2 and the first reload. The maintenance modes come first: a module
-// must know before its first run that Helm leaves it alone. The reload is requested at once and waits
-// in main behind the start-up.
+// must know before its first run that Helm leaves it alone. The reload is requested at once and
+// waits in main behind the start-up.
 func (c *converge) startUp(ctx actor.Context) {
 	cause := messages.Cause{Activation: messages.Startup}
 	c.reloads.span = c.program.ConvergeSpan(1, cause)
@@ -25,8 +25,8 @@ func (c *converge) startUp(ctx actor.Context) {
 }
 
 // startUpTasks are onStartup (G1) and the Synchronizations in main (G2) of some global hooks, and
-// the task that waits for those of other queues (F14). That task comes also without any hooks: its end
-// starts the schedules.
+// the task that waits for those of other queues (F14). That task comes also without any hooks: its
+// end starts the schedules.
 func (c *converge) startUpTasks(begin []hooks.Hook, cause messages.Cause) (tasks []messages.Task) {
 	for _, hook := range hooks.ByOrder(begin, hooks.OnStartup) {
 		tasks = append(tasks, c.program.task(messages.GlobalHooks, work.OrderWork(hook, hooks.OnStartup), cause))

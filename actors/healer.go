@@ -59,9 +59,9 @@ type patient struct {
 	// doubtful went while the module ran; true for those that went before Helm was done.
 	doubtful map[helm.Object]bool
 	// tried are objects that went between Helm and the end of a run, or right after it: a hook of
-	// the module may have deleted them, or another client. Each is brought back once; if it goes again
-	// in the same way, a hook deletes it. An object that stays until the next run is removed from
-	// here.
+	// the module may have deleted them, or another client. Each is brought back once; if it goes
+	// again in the same way, a hook deletes it. An object that stays until the next run is removed
+	// from here.
 	tried   map[helm.Object]bool
 	changed bool      // another client wrote the records of the release
 	hooks   bool      // the module has hooks, which may take objects away
@@ -81,7 +81,8 @@ const (
 )
 
 const (
-	// healDelay is how long a module waits after a report for others, so that one run heals them all.
+	// healDelay is how long a module waits after a report for others, so that one run heals them
+	// all.
 	healDelay = time.Second
 	// newsDelay is how late a watch may report what a hook has deleted before its run ended.
 	newsDelay = 250 * time.Millisecond
@@ -161,8 +162,8 @@ func (h *healer) Receive(ctx actor.Context) {
 	h.publish(ctx)
 }
 
-// watch begins to watch the objects of releases. The functions are called from goroutines of package
-// helm, so they only send. Without a ReleaseWatch nothing is healed, and health is unknown.
+// watch begins to watch the objects of releases. The functions are called from goroutines of
+// package helm, so they only send. Without a ReleaseWatch nothing is healed, and health is unknown.
 func (h *healer) watch(self *actor.PID) {
 	if h.program.ReleaseWatch == nil {
 		return
@@ -275,8 +276,8 @@ func (p *patient) try(o helm.Object, mayBeHook bool) {
 	}
 }
 
-// taken is called for an object that is not brought back: a heal would undo what a hook of the module
-// wants, in every run.
+// taken is called for an object that is not brought back: a heal would undo what a hook of the
+// module wants, in every run.
 func (h *healer) taken(module string, o helm.Object) {
 	h.log.Debug("an object goes at the end of each run: a hook of the module takes it away", "module", module, "object", o.String())
 }

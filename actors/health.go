@@ -35,8 +35,8 @@ const (
 	progressDeadline = 10 * time.Minute
 )
 
-// objectStates has the health of all objects of releases. Most are current, and take only an entry in
-// known.
+// objectStates has the health of all objects of releases. Most are current, and take only an entry
+// in known.
 type objectStates struct {
 	objects map[helm.Object]assessed // those that are not current
 	known   map[helm.Object]bool     // all that were read since Helm has written them last
@@ -118,8 +118,9 @@ func severity(state string) int {
 	return slices.Index([]string{view.ObjectFailed, view.ObjectTerminating, view.ObjectInProgress, view.ObjectUnknown}, state)
 }
 
-// reassess has the health of modules summed up when the messages that wait now are handled: healthDue
-// comes behind them in the mailbox. So a list of hundreds of objects leads to one report of a module.
+// reassess has the health of modules summed up when the messages that wait now are handled:
+// healthDue comes behind them in the mailbox. So a list of hundreds of objects leads to one report
+// of a module.
 func (h *healer) reassess(ctx actor.Context, modules ...string) {
 	if h.program.ReleaseWatch == nil {
 		return // no one would report it
@@ -132,8 +133,8 @@ func (h *healer) reassess(ctx actor.Context, modules ...string) {
 	}
 }
 
-// reportNow reports to one module before its run ends, and has what Helm wrote read again. The report is
-// sent before the answer to the run, so the module has it when the run ends (H25).
+// reportNow reports to one module before its run ends, and has what Helm wrote read again. The
+// report is sent before the answer to the run, so the module has it when the run ends (H25).
 func (h *healer) reportNow(ctx actor.Context, msg work.ReportHealth) {
 	if p := h.patients[msg.Module]; p != nil && h.program.ReleaseWatch != nil {
 		if msg.Wrote {

@@ -105,8 +105,8 @@ func (l *looks) looked(ctx actor.Context, result any) {
 	l.catalog.use(found.Tree)
 	maps.Copy(l.catalog.unused, found.Unused)
 	l.catalog.listProblems()
-	// The code of hooks is read from disk at each run, so it is in force even where the new version of a
-	// module is refused, and may be the fix of what fails.
+	// The code of hooks is read from disk at each run, so it is in force even where the new version
+	// of a module is refused, and may be the fix of what fails.
 	l.program.tell(ctx, slices.DeleteFunc(slices.Clone(l.catalog.tree.Modules), func(m addons.Module) bool { return m.Stale() == "" }), messages.RetryNow{})
 	if len(found.Changed) == 0 {
 		return

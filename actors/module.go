@@ -165,8 +165,8 @@ func (m *module) receive(ctx actor.Context) bool {
 	return true
 }
 
-// known implements applier: what the owner hands over, with what only a module has. Lists are copies,
-// because the module changes its own while runs read these.
+// known implements applier: what the owner hands over, with what only a module has. Lists are
+// copies, because the module changes its own while runs read these.
 func (m *module) known() work.Known {
 	k := m.owner.known()
 	k.Loaded, k.Started, k.Begun = m.loading.done, m.life.started(), m.begun
@@ -257,8 +257,8 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 }
 
 // executeRun begins a module run, if the phase allows one. The healer receives a message when it
-// begins and when it ends, so that it does not heal what the run itself deletes and creates (H13). The run
-// needs the release for itself.
+// begins and when it ends, so that it does not heal what the run itself deletes and creates (H13).
+// The run needs the release for itself.
 func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	switch m.life.phase {
 	case view.Disabled, view.Suspended, view.Deleting:

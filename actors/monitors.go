@@ -36,8 +36,8 @@ type monitors struct {
 }
 
 // newMonitors: the budget of all watches is one and a half times the limit of one, and a list that
-// is being read may exceed it by one limit more (P5). So a list of the size of a limit is always let
-// through.
+// is being read may exceed it by one limit more (P5). So a list of the size of a limit is always
+// let through.
 func newMonitors(ctx context.Context, p *program, standby bool) *monitors {
 	m := &monitors{program: p, log: p.Log, ctx: ctx, watches: watches{}, standby: standby}
 	m.waiters = snapshotWaiters{program: p, watches: m.watches}
@@ -111,8 +111,8 @@ func (m *monitors) Receive(ctx actor.Context) {
 }
 
 // getSnapshots starts the watches of a hook at its first question, or takes over those that are
-// there, and answers when all are complete. All bindings of the hook are started, also for a run that
-// shows one of them: its Synchronizations come after the lists of all (C36).
+// there, and answers when all are complete. All bindings of the hook are started, also for a run
+// that shows one of them: its Synchronizations come after the lists of all (C36).
 func (m *monitors) getSnapshots(ctx actor.Context, msg messages.GetSnapshots) {
 	for i, b := range msg.Hook.Config.Kubernetes {
 		key := messages.WatchKey{Owner: msg.Owner, Binding: work.BindingKey(msg.Hook, i)}
@@ -176,8 +176,8 @@ func (m *monitors) startWatch(ctx actor.Context, key messages.WatchKey, hook hoo
 }
 
 // fill starts the watch of a monitor. Its functions are called from goroutines of package kube, so
-// they only send. By the instance, messages of this watch can be distinguished from those of one that
-// was stopped.
+// they only send. By the instance, messages of this watch can be distinguished from those of one
+// that was stopped.
 func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) error {
 	self, b := ctx.Self(), mon.binding
 	spec := kube.Spec{

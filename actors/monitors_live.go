@@ -12,8 +12,8 @@ import (
 	"addon-operator/messages/view"
 )
 
-// publish shows the bindings. It is called after every message, so it only collects pointers and small
-// values; sorting and texts are left to those who look.
+// publish shows the bindings. It is called after every message, so it only collects pointers and
+// small values; sorting and texts are left to those who look.
 func (m *monitors) publish(ctx actor.Context) {
 	live := liveMonitors{waiting: len(m.waiters.runs)}
 	for key, mon := range m.watches {

@@ -14,8 +14,8 @@ import (
 // shownOff is how many modules that are off a line of the log names. Pages and commands show all.
 const shownOff = 30
 
-// listOff says in the order of modules which are off by a discovery, and why, for its line of the log
-// (E16). It goes by the verdicts of the discovery; explainOff goes by the flags of now.
+// listOff says in the order of modules which are off by a discovery, and why, for its line of the
+// log (E16). It goes by the verdicts of the discovery; explainOff goes by the flags of now.
 func (c *catalog) listOff(d work.Discovery) []string {
 	var off []string
 	for _, m := range d.Tree.Modules {

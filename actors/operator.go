@@ -20,8 +20,8 @@ import (
 	"addon-operator/values"
 )
 
-// Operator is the running program as seen from outside the actors. Calls of Load, Start, StandBy, Lead
-// and Stop must not overlap; the other methods may be called by any goroutine.
+// Operator is the running program as seen from outside the actors. Calls of Load, Start, StandBy,
+// Lead and Stop must not overlap; the other methods may be called by any goroutine.
 type Operator struct {
 	program *program
 	root    *actor.PID             // nil before Start or StandBy
@@ -30,8 +30,8 @@ type Operator struct {
 	waits   atomic.Pointer[string] // what the start waits for; pages read it meanwhile
 }
 
-// New makes an operator; it starts nothing. From then on metrics and pages work, and show an operator
-// that has not begun.
+// New makes an operator; it starts nothing. From then on metrics and pages work, and show an
+// operator that has not begun.
 func New(w World) *Operator {
 	system := supervisor.NewSystem(supervisor.Options{Log: w.Log, Dispatcher: w.Dispatcher, Backoff: w.Backoff, Crashed: w.Crashed, Observe: w.Observe})
 	if w.Metrics == nil {
@@ -70,8 +70,8 @@ func (o *Operator) Start(ctx context.Context) error {
 // waitsFor shows why the start does not go on; nothing when it does.
 func (o *Operator) waitsFor(what string) { o.waits.Store(&what) }
 
-// spawn starts the actors, for a follower those that do nothing. They outlive ctx, which is that of the
-// start: Stop ends them in order.
+// spawn starts the actors, for a follower those that do nothing. They outlive ctx, which is that of
+// the start: Stop ends them in order.
 func (o *Operator) spawn(ctx context.Context, b *boot, standby bool) error {
 	o.program.secretOff.Store(b.secret.off)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -258,9 +258,10 @@ func (o *operator) spawn(ctx actor.Context, stage int, name string, child actor.
 	o.stages.AddTo(stage, pid)
 }
 
-// spawnModules starts actors for modules that are new, sends those that came back, or whose directory was renamed, what is
-// in it now, and the others what has changed there (P8). The config actor receives the sections that are new, gives them their
-// part of the ConfigMap, and then answers who asked: it may be busy with a write, and no module may run before it has its values.
+// spawnModules starts actors for modules that are new, sends those that came back, or whose
+// directory was renamed, what is in it now, and the others what has changed there (P8). The config
+// actor receives the sections that are new, gives them their part of the ConfigMap, and then
+// answers who asked: it may be busy with a write, and no module may run before it has its values.
 func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error {
 	if o.stopping { // they would not be stopped
 		return errors.New("the operator stops")

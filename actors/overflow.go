@@ -36,8 +36,8 @@ func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
 	if mon == nil || mon.instance != msg.instance || mon.phase == tooLarge {
 		return
 	}
-	// An owner whose Synchronization has not shown the snapshot yet is notified by its refusal (postpone);
-	// the others get another Synchronization.
+	// An owner whose Synchronization has not shown the snapshot yet is notified by its refusal
+	// (postpone); the others get another Synchronization.
 	shown := mon.isFilled()
 	mon.overflowed()
 	delay := againAfter(mon.overflows)

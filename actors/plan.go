@@ -51,8 +51,8 @@ func (o *Operator) Plan(ctx context.Context, request view.PlanRequest) (view.Pla
 }
 
 // Observed reports whether the operator has seen the ConfigMap as it is in the cluster now: its
-// content is in force, or refused. Before that, the state of modules is the one before an edit, which
-// a script that waits must not take for the one after it.
+// content is in force, or refused. Before that, the state of modules is the one before an edit,
+// which a script that waits must not take for the one after it.
 func (o *Operator) Observed(ctx context.Context) (bool, error) {
 	now, err := o.program.ConfigMap.Read(ctx)
 	if err != nil {
@@ -62,9 +62,9 @@ func (o *Operator) Observed(ctx context.Context) (bool, error) {
 	return err == nil && (known.refused != "" || maps.Equal(now.Data, known.data)), err
 }
 
-// collect asks the actors for what a plan is made from. It reads the disk as the next reload would, but
-// into a tree of its own: the tree in force, and hooks, stay as they are. Answers of different actors
-// may be of different moments; a plan is a forecast, and the next one is right.
+// collect asks the actors for what a plan is made from. It reads the disk as the next reload would,
+// but into a tree of its own: the tree in force, and hooks, stay as they are. Answers of different
+// actors may be of different moments; a plan is a forecast, and the next one is right.
 func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 	d, err := askFor[work.Discovery](ctx, o, messages.Converge, work.GetDiscovery{})
 	if err != nil {
@@ -126,9 +126,9 @@ func onDisk(known *plan.Known, what string, section, files *values.Section, err 
 	return next
 }
 
-// collectFrom asks for the values of a module; one that was found just now has no actor yet, and nothing in force. old is the
-// module in the tree in force, nil for none. Each difference between the two is a note, because the plan may be read as one of
-// the ConfigMap alone.
+// collectFrom asks for the values of a module; one that was found just now has no actor yet, and
+// nothing in force. old is the module in the tree in force, nil for none. Each difference between
+// the two is a note, because the plan may be read as one of the ConfigMap alone.
 func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.Module, old *addons.Module) error {
 	if stale := m.Stale(); stale != "" {
 		known.Notes = append(known.Notes, fmt.Sprintf("module %s: %s", m.Name, stale))
@@ -207,8 +207,8 @@ func Plan(ctx context.Context, w World, request view.PlanRequest) (view.Plan, er
 	return plan.Make(ctx, known, request)
 }
 
-// suspendedIn reads which modules are suspended, without an operator. A person who may not read these
-// objects gets a plan all the same, with a note.
+// suspendedIn reads which modules are suspended, without an operator. A person who may not read
+// these objects gets a plan all the same, with a note.
 func (w World) suspendedIn(ctx context.Context, known *plan.Known) error {
 	if w.ModuleObjects == nil {
 		return nil

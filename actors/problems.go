@@ -10,8 +10,9 @@ import (
 	"addon-operator/messages"
 )
 
-// What is on disk may be wrong in ways with which an operator starts all the same (J12): a second module of one name, a script
-// without its x bit, a default that cannot be valid. converge, which knows the files, shows it with the module.
+// What is on disk may be wrong in ways with which an operator starts all the same (J12): a second
+// module of one name, a script without its x bit, a default that cannot be valid. converge, which
+// knows the files, shows it with the module.
 
 // shownProblems is how many problems of a module are shown; a schema may have a hundred.
 const shownProblems = 10

@@ -77,8 +77,8 @@ func (r *convergeRecord) add(msg messages.StepEnded) {
 	}
 }
 
-// converges answers ListConverges, the newest first. Steps are only ever appended, and the slices are clipped, so they can be
-// shared with who reads them.
+// converges answers ListConverges, the newest first. Steps are only ever appended, and the slices
+// are clipped, so they can be shared with who reads them.
 func (r *convergeRecord) converges() messages.Converges {
 	all := make([]messages.ConvergeRecord, 0, len(r.list))
 	for _, c := range slices.Backward(r.list) {
@@ -97,8 +97,8 @@ func reloadOf(t messages.Task) int {
 	return t.Reload
 }
 
-// partsOf is where a run says what it spends its time on, if the task is a step of a reload; else nil,
-// to which Parts.add adds nothing.
+// partsOf is where a run says what it spends its time on, if the task is a step of a reload; else
+// nil, to which Parts.add adds nothing.
 func partsOf(t messages.Task) *work.Parts {
 	if reloadOf(t) == 0 {
 		return nil

@@ -15,7 +15,8 @@ import (
 // runs in parallel, if the option allows more than one at a time (X24).
 func (p *program) reloadTasks(steps decide.Steps, modules []addons.Module, reload int, afterAll []hooks.Hook, cause messages.Cause) []messages.Task {
 	var tasks []messages.Task
-	// All steps have the number of the reload, by which DropTasks finds them when it is overtaken (F10).
+	// All steps have the number of the reload, by which DropTasks finds them when it is overtaken
+	// (F10).
 	add := func(owner string, work messages.Work) {
 		t := p.task(owner, work, cause)
 		t.Reload = reload
@@ -38,8 +39,8 @@ func (p *program) reloadTasks(steps decide.Steps, modules []addons.Module, reloa
 	for _, hook := range afterAll {
 		add(messages.GlobalHooks, work.OrderWork(hook, hooks.AfterAll))
 	}
-	// The end is a task of global-hooks, which alone knows whether afterAll hooks have changed global
-	// values (G8). In the queue it comes when all steps before it have ended.
+	// The end is a task of global-hooks, which alone knows whether afterAll hooks have changed
+	// global values (G8). In the queue it comes when all steps before it have ended.
 	add(messages.GlobalHooks, messages.FinishReload{})
 	return tasks
 }

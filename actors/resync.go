@@ -11,13 +11,13 @@ import (
 // resyncDue is sent by a timer when the resynchronizationPeriod of a binding has passed.
 type resyncDue struct {
 	watch messages.WatchKey
-	// mon tells a late message of a watch that was stopped from one of its successor: after the module
-	// was disabled and enabled, the key is the same and the monitor another one.
+	// mon tells a late message of a watch that was stopped from one of its successor: after the
+	// module was disabled and enabled, the key is the same and the monitor another one.
 	mon *monitor
 }
 
-// resyncLater starts the period again. It begins with the end of the first Synchronization (C15), and
-// again each time it has passed.
+// resyncLater starts the period again. It begins with the end of the first Synchronization (C15),
+// and again each time it has passed.
 func (m *monitors) resyncLater(ctx actor.Context, key messages.WatchKey, mon *monitor) {
 	if mon.binding.ResynchronizationPeriod <= 0 {
 		return

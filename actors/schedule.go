@@ -24,8 +24,8 @@ type schedule struct {
 	log     *slog.Logger
 
 	open bool // the first converge is over; it stays so
-	// owners are the hooks whose schedules are on, by module name or messages.GlobalHooks. They are on
-	// from the start-up of the owner until it is switched off.
+	// owners are the hooks whose schedules are on, by module name or messages.GlobalHooks. They are
+	// on from the start-up of the owner until it is switched off.
 	owners  map[string][]hooks.Hook
 	entries map[string]entry // by crontab
 	timer   *time.Timer      // for the next entry; nil before the first
@@ -37,8 +37,8 @@ type entry struct {
 	next     time.Time // zero: never
 }
 
-// entriesDue is sent by the timer. One that was sent just before the timer was stopped does no harm:
-// due looks at the clock.
+// entriesDue is sent by the timer. One that was sent just before the timer was stopped does no
+// harm: due looks at the clock.
 type entriesDue struct{}
 
 func newSchedule(p *program) *schedule {

@@ -235,8 +235,8 @@ type takeOver struct {
 	warm map[string][]hooks.Hook
 }
 
-// takeOver spawns the acting actors. They must exist before monitors and config are notified that this
-// replica leads, because these two send to them from then on.
+// takeOver spawns the acting actors. They must exist before monitors and config are notified that
+// this replica leads, because these two send to them from then on.
 func (o *operator) takeOver(ctx actor.Context, msg takeOver) {
 	o.boot = msg.boot
 	o.standby = false

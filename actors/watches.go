@@ -48,8 +48,9 @@ func (w watches) complete(owner, hook string) bool {
 	return true
 }
 
-// filled reports whether all snapshots of a hook were complete once, and are not too large. It may hold
-// while complete does not: for example when a permission is lost, which is not waited for (C17).
+// filled reports whether all snapshots of a hook were complete once, and are not too large. It may
+// hold while complete does not: for example when a permission is lost, which is not waited for
+// (C17).
 func (w watches) filled(owner, hook string) bool {
 	for mon := range w.of(owner, hook) {
 		if !mon.isFilled() {
@@ -80,7 +81,8 @@ func (w watches) snapshots(msg messages.GetSnapshots) (out messages.Snapshots, c
 	return out, true
 }
 
-// shownObjects are objects in the form of package hooks, which does not know kube. The JSON is shared.
+// shownObjects are objects in the form of package hooks, which does not know kube. The JSON is
+// shared.
 func shownObjects(objects []kube.Object) []hooks.Object {
 	shown := make([]hooks.Object, len(objects))
 	for i, o := range objects {
@@ -99,8 +101,8 @@ func (w watches) stop(which func(messages.WatchKey, *monitor) bool) {
 	}
 }
 
-// dump answers DumpSnapshots for a page: whatever the snapshots have now, complete or not. Secrets in
-// it are hidden by the receiver.
+// dump answers DumpSnapshots for a page: whatever the snapshots have now, complete or not. Secrets
+// in it are hidden by the receiver.
 func (w watches) dump(msg messages.DumpSnapshots) messages.SnapshotDump {
 	dump := messages.SnapshotDump{}
 	for key, mon := range w {

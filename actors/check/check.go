@@ -14,13 +14,14 @@ import (
 	"addon-operator/values"
 )
 
-// ConfigMap says what is wrong with the contents of the ConfigMap and of the Secret with
-// values, or with the static values below them: every violation at once. What
-// is broken in the tree itself is not checked further. Warnings name keys that belong to no module, and values that reach
-// nothing. cache has charts that were loaded before; nil for none.
+// ConfigMap says what is wrong with the contents of the ConfigMap and of the Secret with values, or
+// with the static values below them: every violation at once. What is broken in the tree itself is
+// not checked further. Warnings name keys that belong to no module, and values that reach nothing.
+// cache has charts that were loaded before; nil for none.
 //
-// It is stricter than the start of an operator: no flags of hooks and no answers of scripts are known, so each enabled script
-// counts as saying true, and what the files alone violate in the schema of a chart is an error, too.
+// It is stricter than the start of an operator: no flags of hooks and no answers of scripts are
+// known, so each enabled script counts as saying true, and what the files alone violate in the
+// schema of a chart is an error, too.
 func ConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slog.Logger, cache *charts.Cache) error {
 	sections, staticErr := decide.Sections(tree)
 	// A module that does not load, and one whose static values are not valid, gets an empty section
@@ -56,9 +57,10 @@ func ConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slog.Log
 	return errors.Join(staticErr, err) // nil if both are
 }
 
-// Tree says what is wrong in a tree with which an operator starts all the same, without the
-// module, the script or the hook that was meant (J12), or with a chart that cannot be installed (H21). cache is as for [ConfigMap].
-// Hooks are looked at and not run: what is wrong with their configuration is not found.
+// Tree says what is wrong in a tree with which an operator starts all the same, without the module,
+// the script or the hook that was meant (J12), or with a chart that cannot be installed (H21).
+// cache is as for [ConfigMap]. Hooks are looked at and not run: what is wrong with their
+// configuration is not found.
 func Tree(tree *addons.Tree, cache *charts.Cache) error {
 	var errs []error // nil ones among them do not count
 	for _, problem := range tree.Problems {
@@ -85,8 +87,8 @@ func Tree(tree *addons.Tree, cache *charts.Cache) error {
 	return errors.Join(errs...)
 }
 
-// MarkedSecrets returns which paths of the ConfigMap the schemas of a tree mark as secrets (D41). A path begins with a key of the
-// ConfigMap; those of flags and unknown keys are not marked.
+// MarkedSecrets returns which paths of the ConfigMap the schemas of a tree mark as secrets (D41). A
+// path begins with a key of the ConfigMap; those of flags and unknown keys are not marked.
 func MarkedSecrets(tree *addons.Tree) (marked func(path []string) bool, err error) {
 	sections, err := decide.Sections(tree)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"addon-operator/values"
 )
 
-// Enabling is what decides, in addition to files and ConfigMap, which modules are enabled, and what must hold for these.
+// Enabling is what decides, in addition to files and ConfigMap, which modules are enabled, and what
+// must hold for these.
 type Enabling struct {
 	Dynamic map[string]bool // flags of global hooks, by key (E4)
 	// Scripts are the answers of the enabled scripts at the last discovery, by module; nil
@@ -75,8 +76,8 @@ func (s Schemas) CheckDocument(doc values.Document) error {
 			errs = append(errs, err)
 		}
 	}
-	// Schemas of charts come last: rendered with values that are not valid they would repeat the same
-	// mistakes in other words.
+	// Schemas of charts come last: rendered with values that are not valid they would repeat the
+	// same mistakes in other words.
 	if len(errs) > 0 || s.Enabling.Charts == nil {
 		return errors.Join(errs...)
 	}
@@ -185,7 +186,8 @@ func Changed(before, after values.Document, key string) bool {
 	return values.Checksum(before.Sections[key]) != values.Checksum(after.Sections[key]) || values.Checksum(before.Secrets[key]) != values.Checksum(after.Secrets[key])
 }
 
-// Misplaced returns the paths of the values that a schema marks as secrets while they are in the ConfigMap (D41).
+// Misplaced returns the paths of the values that a schema marks as secrets while they are in the
+// ConfigMap (D41).
 func (s Schemas) Misplaced(doc values.Document) []string {
 	var paths []string
 	for _, key := range slices.Sorted(maps.Keys(s.Sections)) {

@@ -6,11 +6,13 @@ import (
 	"strings"
 )
 
-// Object names an object of a release. It has no version: objects of all versions of a kind are the same.
+// Object names an object of a release. It has no version: objects of all versions of a kind are the
+// same.
 type Object struct{ Group, Kind, Namespace, Name string }
 
-// Need is what the objects of a module lack in the cluster. One of the fields is set, or both of a kind. The forms differ because
-// needs are read from errors, and an error names a kind either as the manifest does or as the API server does.
+// Need is what the objects of a module lack in the cluster. One of the fields is set, or both of a
+// kind. The forms differ because needs are read from errors, and an error names a kind either as
+// the manifest does or as the API server does.
 type Need struct {
 	// Group and Kind are of a kind that the API server does not know.
 	Group, Kind string
@@ -97,8 +99,9 @@ func fits(need Need, objects []Object) (best int) {
 	return best
 }
 
-// fit is how well one object provides what is needed. An empty field of the need fits nothing, which
-// the cases of an APIService must see to: the part after the dot is empty when there is no dot.
+// fit is how well one object provides what is needed. An empty field of the need fits nothing,
+// which the cases of an APIService must see to: the part after the dot is empty when there is no
+// dot.
 func fit(need Need, o Object) int {
 	switch o.Group + "/" + o.Kind {
 	case "apiextensions.k8s.io/CustomResourceDefinition":
@@ -154,8 +157,8 @@ func plurals(kind string) []string {
 
 // HealOrder sorts modules whose objects are gone: in the order of modules, except that a module
 // comes after those which had the definitions of its kinds, or its namespaces, among what is gone
-// (H13). Without these its objects could not be created. Only what is certain moves a module: a guess
-// would delay others for nothing.
+// (H13). Without these its objects could not be created. Only what is certain moves a module: a
+// guess would delay others for nothing.
 func HealOrder(order []string, gone map[string][]Object) (sorted []string) {
 	visited := map[string]bool{}
 	var visit func(name string)

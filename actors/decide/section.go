@@ -8,9 +8,10 @@ import (
 	"addon-operator/values"
 )
 
-// Sections makes the sections of global and of all modules from files, by key; nil where these are not valid, which
-// the error says: it names all of them, because a person who starts an operator wants to repair them at once. The sections of a
-// tree that loads are in force only with their parts of ConfigMap and Secret (Stored).
+// Sections makes the sections of global and of all modules from files, by key; nil where these are
+// not valid, which the error says: it names all of them, because a person who starts an operator
+// wants to repair them at once. The sections of a tree that loads are in force only with their
+// parts of ConfigMap and Secret (Stored).
 func Sections(tree *addons.Tree) (map[string]*values.Section, error) {
 	var errs []error
 	global, err := values.NewSection(values.GlobalKey, tree.Global.Schemas, tree.Global.Static...)
@@ -28,8 +29,8 @@ func Sections(tree *addons.Tree) (map[string]*values.Section, error) {
 	return sections, errors.Join(errs...)
 }
 
-// SectionFor makes the section of a module from its files. The values.yaml of a chart as it was published (A20) is no
-// layer of it, because Helm merges that itself; it is only explained.
+// SectionFor makes the section of a module from its files. The values.yaml of a chart as it was
+// published (A20) is no layer of it, because Helm merges that itself; it is only explained.
 func SectionFor(m addons.Module) (*values.Section, error) {
 	section, err := values.NewSection(m.Key, m.Schemas, m.Static...)
 	if err != nil {

@@ -8,15 +8,16 @@ import (
 	"addon-operator/values"
 )
 
-// Warning is what people should know of a content that is accepted, as text and attributes of the log: whoever decides does not
-// log, because a plan or a check shows the same in another way.
+// Warning is what people should know of a content that is accepted, as text and attributes of the
+// log: whoever decides does not log, because a plan or a check shows the same in another way.
 type Warning struct {
 	Text  string
 	Attrs []any
 }
 
-// UnknownKeys name the keys of ConfigMap and Secret that belong to no module (D12); those in before were named already. Such a key
-// is accepted, because the ConfigMap may be edited before the directory of the module comes.
+// UnknownKeys name the keys of ConfigMap and Secret that belong to no module (D12); those in before
+// were named already. Such a key is accepted, because the ConfigMap may be edited before the
+// directory of the module comes.
 func UnknownKeys(doc, before values.Document, sections map[string]*values.Section) []Warning {
 	var keys, flags, modes []string // what is known, for each kind of key
 	for _, key := range slices.Sorted(maps.Keys(sections)) {
@@ -30,8 +31,8 @@ func UnknownKeys(doc, before values.Document, sections map[string]*values.Sectio
 	)
 }
 
-// UnknownFlags name the flags of global hooks that belong to no module (E16); by is the hook of each. Those in before were named
-// already. set is bounded: the flags of a patch are.
+// UnknownFlags name the flags of global hooks that belong to no module (E16); by is the hook of
+// each. Those in before were named already. set is bounded: the flags of a patch are.
 func UnknownFlags(set map[string]bool, by map[string]string, before map[string]bool, sections map[string]*values.Section) (warnings []Warning) {
 	var known []string
 	for key := range sections {
@@ -43,7 +44,8 @@ func UnknownFlags(set map[string]bool, by map[string]string, before map[string]b
 		if told || slices.Contains(known, key) {
 			continue
 		}
-		// With the attribute err the log repeats it at growing intervals: a hook may set it and take it back again and again.
+		// With the attribute err the log repeats it at growing intervals: a hook may set it and
+		// take it back again and again.
 		about := []any{"hook", by[key], "err", "the flag is " + key}
 		if meant := values.NearFlag(key, known); meant != "" {
 			about = append(about, "didYouMean", meant)
@@ -53,11 +55,12 @@ func UnknownFlags(set map[string]bool, by map[string]string, before map[string]b
 	return warnings
 }
 
-// maxUnknown is how many unknown keys of one edit are named. The ConfigMap may have thousands, and each is a line of the log.
+// maxUnknown is how many unknown keys of one edit are named. The ConfigMap may have thousands, and
+// each is a line of the log.
 const maxUnknown = 100
 
-// unknown names the keys that are new and not known, in the order of keys, with the one that was probably meant: near returns it
-// out of known, or nothing.
+// unknown names the keys that are new and not known, in the order of keys, with the one that was
+// probably meant: near returns it out of known, or nothing.
 func unknown[V any](text string, now, before map[string]V, known []string, near func(string, []string) string) (warnings []Warning) {
 	for _, key := range slices.Sorted(maps.Keys(now)) {
 		if _, told := before[key]; told || slices.Contains(known, key) {

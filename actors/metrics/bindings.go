@@ -43,8 +43,8 @@ func (b Bindings) Queued(key messages.WatchKey, of hooks.KubernetesBinding, arri
 	b.event.WithLabelValues(watchLabels(key, of)...).Observe(seconds(arrived))
 }
 
-// Missing counts a change whose watch has ended: it was in the mailbox by then. Nothing is lost. The
-// label names the binding by its place, because its name went with the watch.
+// Missing counts a change whose watch has ended: it was in the mailbox by then. Nothing is lost.
+// The label names the binding by its place, because its name went with the watch.
 func (b Bindings) Missing(key messages.WatchKey) {
 	b.missing.WithLabelValues(key.Binding.Hook + " kubernetes[" + strconv.Itoa(key.Binding.Index) + "]").Inc()
 }

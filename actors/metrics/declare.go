@@ -21,8 +21,8 @@ type declared struct {
 	*prometheus.Registry
 	prefix   string
 	families []Family
-	// Those with a label module, and those with a label hook: series are removed from them when a module
-	// or a hook is gone.
+	// Those with a label module, and those with a label hook: series are removed from them when a
+	// module or a hook is gone.
 	byModule, byHook []vector
 	aliases          []func() // each describes and registers one old name
 }

@@ -59,10 +59,10 @@ func (h Hooks) Loaded(module string, found []hooks.Hook) {
 	}
 }
 
-// Ended counts a run of a hook by its outcome, nil for success, as exactly one of success, error and
-// allowed error (I3); every run is timed. binding is the name of the first one that caused the run,
-// or the type of an order binding. The caller leaves out runs that were ended with their module or
-// the operator.
+// Ended counts a run of a hook by its outcome, nil for success, as exactly one of success, error
+// and allowed error (I3); every run is timed. binding is the name of the first one that caused the
+// run, or the type of an order binding. The caller leaves out runs that were ended with their
+// module or the operator.
 func (h Hooks) Ended(owner, hook, binding string, t messages.Task, u hooks.Usage, outcome error) {
 	runs, labels := h.global, []string{hook, binding, t.Queue, activation(t.Cause)}
 	if owner != messages.GlobalHooks {

@@ -50,7 +50,8 @@ type live struct {
 	declared *declared
 	// sources is nil before Watch; later calls replace it while scrapes read.
 	sources atomic.Pointer[Sources]
-	// states and collect are complete before live is registered, so scrapes read them without a lock.
+	// states and collect are complete before live is registered, so scrapes read them without a
+	// lock.
 	states  []*state
 	collect []func(scrape)
 }
@@ -70,14 +71,14 @@ type scrape struct {
 }
 
 // emit sends one series; the values belong to the labels of the metric. The same labels must not be
-// emitted twice in a scrape: the registry leaves the second series out and reports an error. A wrong
-// number of labels is a bug and panics.
+// emitted twice in a scrape: the registry leaves the second series out and reports an error. A
+// wrong number of labels is a bug and panics.
 func (s scrape) emit(of *state, value float64, labels ...string) {
 	s.out <- prometheus.MustNewConstMetric(of.Desc, of.kind, value, labels...)
 }
 
-// published is the status of the only actor that publishes this type. It is zero when no actor does:
-// before the start, and in a follower, which has no converge and no queues.
+// published is the status of the only actor that publishes this type. It is zero when no actor
+// does: before the start, and in a follower, which has no converge and no queues.
 func published[S any](s scrape) (status S) {
 	for _, one := range s.statuses {
 		if status, ok := one.(S); ok {
@@ -248,8 +249,8 @@ func (l *live) modules() func(scrape) {
 }
 
 // converge is whether all modules are in the state that is wanted, and what a person has to decide.
-// These have a series at any time, with 0 for no or nothing, so that an alert can tell "no" from "no
-// operator".
+// These have a series at any time, with 0 for no or nothing, so that an alert can tell "no" from
+// "no operator".
 func (l *live) converge() func(scrape) {
 	converged := l.state("converged", "1 when the first converge is over and no reload of all modules is in progress.")
 	held := l.state("purges_held", "Releases without a module directory that are not purged until a person allows it.")

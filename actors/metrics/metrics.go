@@ -20,7 +20,8 @@ const DefaultPrefix = "addon_operator_"
 // Metrics are the figures of the operator, by what they count. Labels that do not apply are empty.
 // The fields may be used from any goroutine; New sets them, and nothing replaces them afterwards.
 type Metrics struct {
-	// Registry has the metrics of the operator alone. A page that shows both registries gathers both.
+	// Registry has the metrics of the operator alone. A page that shows both registries gathers
+	// both.
 	Registry *prometheus.Registry
 	// HookRegistry has what hooks report (/metrics/hooks). It is a registry of its own because its
 	// series come and go with the hooks, and some scrapers read only those.
@@ -73,8 +74,9 @@ func (m *Metrics) ShowOldNames() {
 	}
 }
 
-// ForgetModule removes the series of a module that is switched off (I9), those of its hooks included: a queue that it
-// shares with others lives on, and its series name a hook without the module.
+// ForgetModule removes the series of a module that is switched off (I9), those of its hooks
+// included: a queue that it shares with others lives on, and its series name a hook without the
+// module.
 func (m *Metrics) ForgetModule(module string, own []hooks.Hook) {
 	m.Reports.forget(func(who reporter) bool { return who.module == module })
 	for _, v := range m.declared.byModule {
@@ -85,8 +87,9 @@ func (m *Metrics) ForgetModule(module string, own []hooks.Hook) {
 	}
 }
 
-// ForgetHook removes the series of a hook whose file is gone (P8); module is empty for a global one. The name of a hook
-// begins with the directory of its module, so it identifies the hook also where no label names the module.
+// ForgetHook removes the series of a hook whose file is gone (P8); module is empty for a global
+// one. The name of a hook begins with the directory of its module, so it identifies the hook also
+// where no label names the module.
 func (m *Metrics) ForgetHook(module, hook string) {
 	m.Reports.forget(func(who reporter) bool { return who == reporter{module, hook} })
 	for _, v := range m.declared.byHook {
@@ -100,8 +103,8 @@ func (m *Metrics) Families() []Family {
 	return slices.SortedFunc(slices.Values(m.declared.families), func(a, b Family) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// activation is the label of that name: what began the chain of causes (I3). A chain may be long and
-// quote objects; its first word is one of few, so the number of series stays bounded.
+// activation is the label of that name: what began the chain of causes (I3). A chain may be long
+// and quote objects; its first word is one of few, so the number of series stays bounded.
 func activation(c messages.Cause) string { return c.First().Activation }
 
 func seconds(began time.Time) float64 { return time.Since(began).Seconds() }

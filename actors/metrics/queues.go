@@ -49,8 +49,8 @@ func (q Queues) Acted(queue, action string, began time.Time) {
 	q.actions.WithLabelValues(queue, action).Observe(seconds(began))
 }
 
-// TaskStarted notes that a task has left the line. The pauses between attempts at it do not count as
-// waiting: it is at the head then.
+// TaskStarted notes that a task has left the line. The pauses between attempts at it do not count
+// as waiting: it is at the head then.
 func (q Queues) TaskStarted(t messages.Task) {
 	hook := t.Hook()
 	work, _ := t.Work.(messages.RunHook)

@@ -49,8 +49,8 @@ type seriesKey struct{ name, labels string }
 
 // series is one combination of labels; its maps are not changed.
 type series struct {
-	// action is the one of the first value, and decides the type: a gauge for set, a counter for add,
-	// a histogram for observe.
+	// action is the one of the first value, and decides the type: a gauge for set, a counter for
+	// add, a histogram for observe.
 	action hooks.MetricAction
 	group  string // of the last value; empty for none, then the series stays (I8)
 	// labels include hook and module; none is empty.
@@ -155,8 +155,8 @@ func (r *Reports) conflict(m hooks.Metric, known func(name string) hooks.MetricA
 	if is := known(m.Name); is != "" && is != m.Action {
 		return fmt.Errorf("action %q does not go with %q, which was used for this name before", m.Action, is)
 	}
-	// A histogram x has the series x_bucket, x_sum and x_count in the text of a page. No metric may have
-	// such a name, whichever of the two comes first.
+	// A histogram x has the series x_bucket, x_sum and x_count in the text of a page. No metric may
+	// have such a name, whichever of the two comes first.
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
 		if base, ok := strings.CutSuffix(m.Name, suffix); ok && known(base) == hooks.ActionObserve {
 			return fmt.Errorf("the histogram %s has a series of this name; choose another", base)
@@ -190,17 +190,17 @@ func (r *Reports) Add(owner, hook string, written []hooks.Metric) (dropped int) 
 	return dropped
 }
 
-// forget removes the series of hooks that are gone (I9). Those that a global hook reports with the name
-// of a module in a label are the global hook's, and stay.
+// forget removes the series of hooks that are gone (I9). Those that a global hook reports with the
+// name of a module in a label are the global hook's, and stay.
 func (r *Reports) forget(gone func(reporter) bool) {
 	r.change(func(now map[reporter]reported) {
 		maps.DeleteFunc(now, func(who reporter, _ reported) bool { return gone(who) })
 	})
 }
 
-// with returns the series after one run of the hook. Groups that the run mentions are emptied first,
-// so they begin with counters at zero and make room for new series. The limit never takes away what
-// is shown: only values for new series, or more buckets, are dropped.
+// with returns the series after one run of the hook. Groups that the run mentions are emptied
+// first, so they begin with counters at zero and make room for new series. The limit never takes
+// away what is shown: only values for new series, or more buckets, are dropped.
 func (own reported) with(who reporter, written []hooks.Metric, limit int) (_ reported, dropped int) {
 	groups := map[string]bool{}
 	for _, m := range written {

@@ -43,8 +43,8 @@ const (
 // as permanent (Stalled). Events begin there, too.
 const keepsFailing = 4
 
-// The limits of what a status holds, so that an object stays small whatever a module does: hooks and
-// charts of others decide how long their texts are. They are within those of
+// The limits of what a status holds, so that an object stays small whatever a module does: hooks
+// and charts of others decide how long their texts are. They are within those of
 // deploy/chart/module-crd.yaml: the API server refuses a status that exceeds one of these.
 const (
 	maxText   = 1000     // bytes
@@ -56,9 +56,9 @@ const (
 
 // Facts are what a status says and the module itself does not know.
 type Facts struct {
-	// Object is the one in the cluster, the status in it included; zero when there is none yet. It is
-	// not changed. Its generation is the one that the status is about, and its conditions keep the times
-	// of their last transitions.
+	// Object is the one in the cluster, the status in it included; zero when there is none yet. It
+	// is not changed. Its generation is the one that the status is about, and its conditions keep
+	// the times of their last transitions.
 	Object kube.ModuleObject
 	// Namespace is that of the operator, for releases of modules that name none.
 	Namespace string
@@ -70,13 +70,14 @@ type Facts struct {
 	Gone bool
 	// Hide masks secrets; nil for no secrets.
 	Hide func(string) string
-	// Now is the time of transitions, and decides whether an object has been in progress for too long.
+	// Now is the time of transitions, and decides whether an object has been in progress for too
+	// long.
 	Now time.Time
 }
 
-// Status is what an object says of a module. With equal input and conditions that do not change it is
-// the same at any time, so that the caller writes only what differs (J15). Handled requests are copied
-// from the object: the caller sets them before.
+// Status is what an object says of a module. With equal input and conditions that do not change it
+// is the same at any time, so that the caller writes only what differs (J15). Handled requests are
+// copied from the object: the caller sets them before.
 func Status(m view.Module, f Facts) kube.ModuleStatus {
 	b := builder{m, f}
 	old := f.Object.Status
@@ -86,7 +87,8 @@ func Status(m view.Module, f Facts) kube.ModuleStatus {
 		LastHandledRequestedAt: old.LastHandledRequestedAt, LastHandledRetryRequestedAt: old.LastHandledRetryRequestedAt,
 		Conditions: own(old.Conditions),
 	}
-	// The revision is known from the last run in this process; that of a disabled module is deleted.
+	// The revision is known from the last run in this process; that of a disabled module is
+	// deleted.
 	if m.Enabled && m.Release > 0 {
 		s.Release = &kube.ModuleRelease{Name: m.Name, Namespace: cmp.Or(m.Namespace, f.Namespace), Revision: m.Release}
 	}
@@ -101,8 +103,8 @@ func Status(m view.Module, f Facts) kube.ModuleStatus {
 }
 
 // own are the conditions that the operator writes; conditions of other writers are not applied, so
-// they stay as they are. It returns a copy, because builder.set writes into it, and the object may be
-// in use elsewhere.
+// they stay as they are. It returns a copy, because builder.set writes into it, and the object may
+// be in use elsewhere.
 func own(all []metav1.Condition) (ours []metav1.Condition) {
 	for _, c := range all {
 		if slices.Contains([]string{Ready, Reconciling, Stalled}, c.Type) {
@@ -143,17 +145,17 @@ func yes(is bool) metav1.ConditionStatus {
 func second(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
 // verdict is the state of a module, in the words of conditions (kstatus). At most one of
-// reconciling and stalled is set: reconciling says that waiting may be enough, stalled that a person
-// has to act. Both are unset when the module is as it should be, or suspended.
+// reconciling and stalled is set: reconciling says that waiting may be enough, stalled that a
+// person has to act. Both are unset when the module is as it should be, or suspended.
 type verdict struct {
 	ready                metav1.ConditionStatus
 	reconciling, stalled bool
 	reason, message      string
 }
 
-// verdict finds the worst state first: each case assumes that those above do not hold. So a task that
-// fails wins over a run that was requested, and a wait over the health of objects, which is that of
-// before.
+// verdict finds the worst state first: each case assumes that those above do not hold. So a task
+// that fails wins over a run that was requested, and a wait over the health of objects, which is
+// that of before.
 func (b builder) verdict() verdict {
 	if b.Maintenance == values.Suspended {
 		return verdict{ready: metav1.ConditionFalse, reason: Suspended, message: "spec.suspend is true: the module does not run, and its release is left alone"}
@@ -191,8 +193,8 @@ func (b builder) verdict() verdict {
 	return progressing
 }
 
-// failure is the verdict about a task that fails. The message is the public one: errors may quote the
-// output of hooks and values, which must not be in an object (J14).
+// failure is the verdict about a task that fails. The message is the public one: errors may quote
+// the output of hooks and values, which must not be in an object (J14).
 func failure(f view.FailingTask) verdict {
 	v := verdict{ready: metav1.ConditionFalse, stalled: f.Attempts >= keepsFailing, reason: RunFailed}
 	v.reconciling = !v.stalled
@@ -252,7 +254,8 @@ func (b builder) lastRun() *kube.ModuleLastRun {
 	if b.LastRun == nil {
 		return nil
 	}
-	// Only Helm's part of a run has a result; a run that has not ended has neither result nor duration.
+	// Only Helm's part of a run has a result; a run that has not ended has neither result nor
+	// duration.
 	run := &kube.ModuleLastRun{Time: second(b.LastRun.Began), Result: b.text(b.LastRun.Release)}
 	if b.LastRun.Took > 0 { // a millisecond at least: 0s would mean that it has not ended
 		run.Duration = max(b.LastRun.Took, time.Millisecond).Round(time.Millisecond).String()
@@ -325,8 +328,8 @@ func (b builder) cut(text string, limit int) string {
 	if b.f.Hide != nil { // before it is cut: a part of a secret would not be recognised
 		text = b.f.Hide(text)
 	}
-	// Cleaning copies the text several times, so a long one is cut before. What is left is far longer
-	// than what is shown, because cleaning shortens it.
+	// Cleaning copies the text several times, so a long one is cut before. What is left is far
+	// longer than what is shown, because cleaning shortens it.
 	text = text[:min(len(text), maxLooked)]
 	const mark = "…"
 	text = hooks.Printable(strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?"))

@@ -22,8 +22,8 @@ func (d Drift) Named() []view.DriftedObject {
 	return out
 }
 
-// Shown are the objects with what was found and what the chart says. Secrets are hidden, unless they were asked for. It is
-// never nil, so that JSON has a list.
+// Shown are the objects with what was found and what the chart says. Secrets are hidden, unless
+// they were asked for. It is never nil, so that JSON has a list.
 func (d Drift) Shown(hider *values.Hider, secrets bool) []messages.ObjectDrift {
 	out := []messages.ObjectDrift{}
 	for _, c := range d {

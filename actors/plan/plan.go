@@ -62,8 +62,8 @@ type Known struct {
 	// the ConfigMap in force switches on.
 	Running func(m addons.Module) bool
 	// HookValues is what is known of the values that hooks of a module set, by module: empty for a
-	// module without hooks. A module that is not in it has run no hooks yet; GlobalHooksRan says the
-	// same of global hooks.
+	// module without hooks. A module that is not in it has run no hooks yet; GlobalHooksRan says
+	// the same of global hooks.
 	HookValues     map[string]string
 	GlobalHooksRan bool
 	Notes          []string // what the plan cannot know
@@ -80,10 +80,11 @@ type planner struct {
 	globalUnknown bool
 }
 
-// Make plans with the ConfigMap in force, or with the proposed one of the request. It goes the way of
-// a reload: flags, enabled scripts, steps, charts. A ConfigMap that would be refused is no error: the
-// plan says so. What fails for one module is an error of its step, so that the plan has the others.
-// Errors are those that concern all modules, for example of an enabled script, or the end of ctx.
+// Make plans with the ConfigMap in force, or with the proposed one of the request. It goes the way
+// of a reload: flags, enabled scripts, steps, charts. A ConfigMap that would be refused is no
+// error: the plan says so. What fails for one module is an error of its step, so that the plan has
+// the others. Errors are those that concern all modules, for example of an enabled script, or the
+// end of ctx.
 func Make(ctx context.Context, known Known, request view.PlanRequest) (view.Plan, error) {
 	known.Enabling.Charts = known.chartRules().Check
 	p := &planner{Known: known, secrets: request.Secrets}
@@ -124,9 +125,9 @@ func Make(ctx context.Context, known Known, request view.PlanRequest) (view.Plan
 	return plan, nil
 }
 
-// chartRules are what schemas of charts ask about the ConfigMap that is planned with: the sections are as the plan knows them,
-// the Secret included. A section is whole, so that a violation counts, when its hooks have run or it has none; else a hook may
-// still set what is missing (H22).
+// chartRules are what schemas of charts ask about the ConfigMap that is planned with: the sections
+// are as the plan knows them, the Secret included. A section is whole, so that a violation counts,
+// when its hooks have run or it has none; else a hook may still set what is missing (H22).
 func (k Known) chartRules() decide.ChartRules {
 	tree := k.Reload.Tree
 	return decide.ChartRules{Charts: k.Charts, Section: func(key string, doc values.Document) (*values.Section, bool) {
@@ -149,8 +150,9 @@ func (k Known) chartRules() decide.ChartRules {
 	}}
 }
 
-// unread names values that reach nothing (H23): of global, and of modules that would start or run. It comes after propose, so
-// that a plan shows a mistake in a proposed ConfigMap before that is applied.
+// unread names values that reach nothing (H23): of global, and of modules that would start or run.
+// It comes after propose, so that a plan shows a mistake in a proposed ConfigMap before that is
+// applied.
 func (p *planner) unread(modules []view.ModulePlan) (notes []string) {
 	section := func(m addons.Module) *values.Section { return p.Sections[m.Key] }
 	for _, text := range UnreadGlobal(p.Charts, p.Reload.Tree, p.Sections[values.GlobalKey], section) {
@@ -386,8 +388,9 @@ func (p *planner) describe(step *view.ModulePlan, would helm.Plan, err error) {
 	}
 }
 
-// lookForHooks notes whose values are not known because hooks have not run. It looks for files only:
-// asking them for --config would run programs, and whether a hook sets values is unknown anyway.
+// lookForHooks notes whose values are not known because hooks have not run. It looks for files
+// only: asking them for --config would run programs, and whether a hook sets values is unknown
+// anyway.
 func (p *planner) lookForHooks() error {
 	if !p.GlobalHooksRan {
 		global, _, err := hooks.Find(p.Reload.Tree.Global.HooksDir, "", hooks.Global)

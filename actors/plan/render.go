@@ -83,8 +83,8 @@ type shownDocument struct {
 }
 
 // showDocument hides secrets in a document by writing its objects again after masking; comments and
-// the order of keys are lost thereby. With request.Secrets the text is that of the chart. A document
-// that cannot be read cannot be masked, so its text is shown only with request.Broken and
+// the order of keys are lost thereby. With request.Secrets the text is that of the chart. A
+// document that cannot be read cannot be masked, so its text is shown only with request.Broken and
 // request.Secrets together.
 func showDocument(d helm.Document, request view.RenderRequest, mask func(map[string]any) map[string]any) (shownDocument, error) {
 	switch {
@@ -118,8 +118,8 @@ func showDocument(d helm.Document, request view.RenderRequest, mask func(map[str
 	return shown, nil
 }
 
-// differ makes the difference of objects of two renders. It serves one difference: its counters grow
-// from object to object.
+// differ makes the difference of objects of two renders. It serves one difference: its counters
+// grow from object to object.
 type differ struct {
 	from, to string // names of the two
 	// mask hides secrets in an object; nil shows them.
@@ -132,8 +132,8 @@ type differ struct {
 }
 
 // objects returns what differs between the objects of two renders, sorted by name. Objects are
-// compared as they are and masked afterwards, so that a changed secret is a difference. The result is
-// never nil: nil in Rendered.Changes means that no difference was asked for.
+// compared as they are and masked afterwards, so that a changed secret is a difference. The result
+// is never nil: nil in Rendered.Changes means that no difference was asked for.
 func (d *differ) objects(before, after []map[string]any) []view.ObjectDiff {
 	old, now := byIdentity(before), byIdentity(after)
 	names := maps.Clone(old)
@@ -177,8 +177,8 @@ func (d *differ) cut() string {
 	return "too long: " + strings.Join(parts, " and ") + " left out"
 }
 
-// byIdentity has the objects by group, kind, namespace and name. The version of the API is left out:
-// an object whose version was raised has changed, and was not replaced by another one.
+// byIdentity has the objects by group, kind, namespace and name. The version of the API is left
+// out: an object whose version was raised has changed, and was not replaced by another one.
 func byIdentity(objects []map[string]any) map[manifest.Object]map[string]any {
 	out := make(map[manifest.Object]map[string]any, len(objects))
 	for _, object := range objects {

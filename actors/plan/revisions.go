@@ -19,13 +19,13 @@ type Recorder interface {
 	Revisions(ctx context.Context, release string) ([]int, error)
 	// History returns at most so many revisions, the newest first, and how many are recorded.
 	History(ctx context.Context, release string, most int) (newest []helm.Recorded, recorded int, err error)
-	// Deployed returns the objects of a revision; 0 stands for the deployed one. The revision 0 comes
-	// back when it is not recorded.
+	// Deployed returns the objects of a revision; 0 stands for the deployed one. The revision 0
+	// comes back when it is not recorded.
 	Deployed(ctx context.Context, release string, earlier int) (objects []map[string]any, revision int, err error)
 }
 
-// What is shown of releases is limited, in bytes: a manifest may have 16 MiB (D39), more than a page
-// can show.
+// What is shown of releases is limited, in bytes: a manifest may have 16 MiB (D39), more than a
+// page can show.
 const (
 	longestDescription = 1000
 	longestDiff        = 64 << 10  // of an object
@@ -33,8 +33,8 @@ const (
 	mostDiffs          = 1000      // objects
 )
 
-// History describes the newest revisions of a release, at most so many. A record that cannot be read
-// is shown with its error: the others are what people look for then.
+// History describes the newest revisions of a release, at most so many. A record that cannot be
+// read is shown with its error: the others are what people look for then.
 func History(ctx context.Context, records Recorder, module string, hider *values.Hider, most int) (view.ReleaseHistory, error) {
 	newest, recorded, err := records.History(ctx, module, most)
 	if err != nil {
@@ -54,8 +54,8 @@ func History(ctx context.Context, records Recorder, module string, hider *values
 	return h, nil
 }
 
-// describe hides secrets before it cuts: a part of a secret would not be recognised. Descriptions of
-// Helm quote errors of the API server and of hooks, which may quote values.
+// describe hides secrets before it cuts: a part of a secret would not be recognised. Descriptions
+// of Helm quote errors of the API server and of hooks, which may quote values.
 func describe(text string, hider *values.Hider) string {
 	text, _ = values.Mask(hider.Text(text), false).(string)
 	if len(text) > longestDescription {
@@ -64,10 +64,10 @@ func describe(text string, hider *values.Hider) string {
 	return text
 }
 
-// Compare returns what differs between the manifests of two revisions of a release: without From the
-// one recorded before To, without To the newest. An error is a *view.NoRevisionError when a revision
-// is not recorded, which lists those that are. The result is limited in size; Cut says what is left
-// out.
+// Compare returns what differs between the manifests of two revisions of a release: without From
+// the one recorded before To, without To the newest. An error is a *view.NoRevisionError when a
+// revision is not recorded, which lists those that are. The result is limited in size; Cut says
+// what is left out.
 func Compare(ctx context.Context, records Recorder, module string, hider *values.Hider, request view.DiffRequest) (view.RevisionDiff, error) {
 	recorded, err := records.Revisions(ctx, module)
 	if err != nil {

@@ -12,10 +12,11 @@ import (
 	"addon-operator/values"
 )
 
-// Unread says which values of a module reach nothing (H23): those that a person has set, in the module's section or, for a
-// subchart, in values.yaml of the chart, and that neither a template reads nor, as far as that is certain, a hook or an
-// enabled script. Without a cache none are reported. In doubt it says nothing: whatever cannot be read here fails elsewhere,
-// with an error that names it, and a wrong warning would make people remove a value that is used.
+// Unread says which values of a module reach nothing (H23): those that a person has set, in the
+// module's section or, for a subchart, in values.yaml of the chart, and that neither a template
+// reads nor, as far as that is certain, a hook or an enabled script. Without a cache none are
+// reported. In doubt it says nothing: whatever cannot be read here fails elsewhere, with an error
+// that names it, and a wrong warning would make people remove a value that is used.
 func Unread(cache *charts.Cache, m addons.Module, global, own *values.Section) (texts []string) {
 	if cache == nil || !charts.Exists(m.Dir) || global == nil || own == nil {
 		return nil
@@ -24,8 +25,8 @@ func Unread(cache *charts.Cache, m addons.Module, global, own *values.Section) (
 	if err != nil {
 		return nil // whoever runs it says so
 	}
-	// Defaults of schemas and values that hooks set are left out of set: no person wrote them. merged
-	// has them, because they decide which subcharts are enabled.
+	// Defaults of schemas and values that hooks set are left out of set: no person wrote them.
+	// merged has them, because they decide which subcharts are enabled.
 	var set any
 	for _, layer := range m.Static {
 		set = values.Merge(set, layer.Value)
@@ -91,8 +92,8 @@ func UnreadGlobal(cache *charts.Cache, tree *addons.Tree, global *values.Section
 // hundreds of such values.
 const maxUnread = 20
 
-// said are the sentences for people. A hint of the chart, for example that the value is in the wrong
-// place, says more than a similar name.
+// said are the sentences for people. A hint of the chart, for example that the value is in the
+// wrong place, says more than a similar name.
 func said(unread []charts.Unread, why string) (texts []string) {
 	for _, u := range unread[:min(len(unread), maxUnread)] {
 		text := "the value " + u.Path + " reaches nothing: "
@@ -118,8 +119,9 @@ func hasPrograms(m addons.Module) (bool, error) {
 	return err != nil || len(found) > 0 || m.EnabledScript != "", err
 }
 
-// withoutRead leaves out what programs of the module may read. They see no section of modules but their own, and programs of
-// others do not see it. When it is not known whether there are programs, nothing is certain.
+// withoutRead leaves out what programs of the module may read. They see no section of modules but
+// their own, and programs of others do not see it. When it is not known whether there are programs,
+// nothing is certain.
 func withoutRead(unread []charts.Unread, m addons.Module, set any) []charts.Unread {
 	has, err := hasPrograms(m)
 	if !has {
@@ -137,8 +139,9 @@ func withoutRead(unread []charts.Unread, m addons.Module, set any) []charts.Unre
 	})
 }
 
-// isNoProgram are the parts of a module, by their path in it, in which no program lies. What stands there must not count as
-// the text of a program: templates and schemas name keys that no program reads.
+// isNoProgram are the parts of a module, by their path in it, in which no program lies. What stands
+// there must not count as the text of a program: templates and schemas name keys that no program
+// reads.
 func isNoProgram(name string) bool {
 	return slices.Contains([]string{"templates", "charts", "chart", "crds", "openapi", "tests", "docs"}, name) || isWords(name)
 }

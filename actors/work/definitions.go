@@ -19,9 +19,9 @@ type Definitions struct {
 	releases *helm.Client
 	options  kube.CRDOptions
 
-	// ensured has by module the checksum of what its subcharts brought when that was last installed, so
-	// that EnsureSubcharts, which each run calls, asks the API server only when values enable another
-	// subchart. Runs of several modules use it at the same time.
+	// ensured has by module the checksum of what its subcharts brought when that was last
+	// installed, so that EnsureSubcharts, which each run calls, asks the API server only when
+	// values enable another subchart. Runs of several modules use it at the same time.
 	ensured sync.Map
 }
 
@@ -59,8 +59,8 @@ func (d *Definitions) EnsureSubcharts(ctx context.Context, m helm.Module) error 
 	return err
 }
 
-// ensure installs definitions and lets Helm see their kinds (M6), also after a failure: some may have
-// been written. What has failed is not noted, so the next call tries it again.
+// ensure installs definitions and lets Helm see their kinds (M6), also after a failure: some may
+// have been written. What has failed is not noted, so the next call tries it again.
 func (d *Definitions) ensure(ctx context.Context, files []kube.CRDFile, dirs []string, sums map[string][sha256.Size]byte) (written map[string]string, err error) {
 	options := d.options
 	options.Subcharts = files

@@ -101,8 +101,8 @@ func (j ReloadJob) Discover(run *supervisor.Run) (d Discovery, err error) {
 	}
 	d.GlobalHooks, d.GlobalChanged = r.loaded[messages.GlobalHooks], !r.tree.Global.Same(d.Tree.Global)
 	d.Tree = r.tree
-	// Also without scripts: converge has received an edit of global values before global-hooks may have
-	// it, and the modules that run next must see it.
+	// Also without scripts: converge has received an edit of global values before global-hooks may
+	// have it, and the modules that run next must see it.
 	if err := d.askGlobal(run); err != nil {
 		return d, err
 	}

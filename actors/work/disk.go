@@ -29,8 +29,9 @@ type (
 	SectionsOffered struct{ Refused map[string]error }
 )
 
-// LoadedHooks are hooks that were asked for their configuration because their files differ, by owner. An owner with an empty list
-// was asked and has no hooks any more; one that is not in it keeps its hooks.
+// LoadedHooks are hooks that were asked for their configuration because their files differ, by
+// owner. An owner with an empty list was asked and has no hooks any more; one that is not in it
+// keeps its hooks.
 type LoadedHooks map[string][]hooks.Hook
 
 // refreshed is a tree that is not in force yet.
@@ -159,8 +160,8 @@ func (r *refreshed) askHooks(run *supervisor.Run, j ReloadJob, inUse []string) e
 	return nil
 }
 
-// offerSections has config check what is new in values and schemas. A new module is not offered: the
-// root makes its section, and it is checked when it is enabled (D37).
+// offerSections has config check what is new in values and schemas. A new module is not offered:
+// the root makes its section, and it is checked when it is enabled (D37).
 func (r *refreshed) offerSections(run *supervisor.Run) error {
 	offer := OfferSections{Sections: map[string]*values.Section{}}
 	if g := r.tree.Global; !g.SameValues(r.before.Global) {
@@ -218,8 +219,8 @@ func (r *refreshed) keep(key string, why error) {
 	}
 }
 
-// handOut gives the owners what has changed, and makes actors for modules that are new. From then on
-// others use the tree, and it is not changed any more.
+// handOut gives the owners what has changed, and makes actors for modules that are new. From then
+// on others use the tree, and it is not changed any more.
 func (r refreshed) handOut(run *supervisor.Run) error {
 	spawned, err := supervisor.Ask[ModulesSpawned](run, Root, SpawnModules{Tree: r.tree, Hooks: r.loaded})
 	if err != nil {

@@ -26,8 +26,8 @@ type Job struct {
 	Owner      string
 	WorkingDir string // of its hooks
 	Task       messages.Task
-	// Known is what the owner has handed over last. The owner writes it before an attempt begins, the
-	// run with each answer; nil for converge, which hands over nothing.
+	// Known is what the owner has handed over last. The owner writes it before an attempt begins,
+	// the run with each answer; nil for converge, which hands over nothing.
 	Known      *Known
 	Log        *slog.Logger
 	Limits     *Limits     // of the owner
@@ -35,8 +35,8 @@ type Job struct {
 	Parts      *Parts      // what the task spends its time on; nil: it is not kept
 }
 
-// HookJob is the part of a job that runs one hook. It is a value: execute replaces run in its copy by
-// one that is in the span of the hook.
+// HookJob is the part of a job that runs one hook. It is a value: execute replaces run in its copy
+// by one that is in the span of the hook.
 type HookJob struct {
 	job  Job
 	run  *supervisor.Run
@@ -137,8 +137,8 @@ func OrderWork(hook hooks.Hook, binding hooks.BindingType) messages.RunHook {
 	}}}
 }
 
-// snapshotsFor takes the snapshots that any of the triggers asks for, once, now (C35). Without such a
-// trigger it asks nothing: a hook need not wait for bindings whose objects it is not shown.
+// snapshotsFor takes the snapshots that any of the triggers asks for, once, now (C35). Without such
+// a trigger it asks nothing: a hook need not wait for bindings whose objects it is not shown.
 func (h HookJob) snapshotsFor(triggers []messages.Trigger) (messages.Snapshots, error) {
 	if !slices.ContainsFunc(triggers, func(t messages.Trigger) bool { return len(t.Snapshots) > 0 }) {
 		return messages.Snapshots{}, nil
@@ -260,8 +260,8 @@ func (h HookJob) Synchronize(w messages.SynchronizeHook) error {
 	return nil
 }
 
-// allowed logs that a Synchronization has failed and that its binding allows it. The owner logs only
-// failures of tasks, and a Synchronization may be a part of a module run.
+// allowed logs that a Synchronization has failed and that its binding allows it. The owner logs
+// only failures of tasks, and a Synchronization may be a part of a module run.
 func (h HookJob) allowed(binding string, err error) {
 	h.job.Log.Warn("hook failed at Synchronization; its failure is allowed", "hook", h.hook.Name, "binding", binding, "err", err)
 }
@@ -272,8 +272,8 @@ func (h HookJob) synchronized(w messages.SynchronizeHook, e effects) {
 	h.run.Tell(MonitorsPath, messages.SynchronizationEnded{Owner: h.job.Owner, Synchronization: e.synchronization})
 }
 
-// openBindings lets the events through that the hook has not seen at its Synchronization: e.seen has
-// for each binding the number of the last change that its snapshot contained.
+// openBindings lets the events through that the hook has not seen at its Synchronization: e.seen
+// has for each binding the number of the last change that its snapshot contained.
 func (h HookJob) openBindings(w messages.SynchronizeHook, e effects) {
 	for i, key := range e.synchronization.Bindings {
 		h.run.Tell(MonitorsPath, messages.UnlockBinding{Watch: messages.WatchKey{Owner: h.job.Owner, Binding: key}, Seen: e.seen[i]})
@@ -487,8 +487,8 @@ func (j Job) labels(hook, binding string) []slog.Attr {
 	return labels
 }
 
-// AwaitSynchronized is the work of an AwaitSynchronization task, which keeps the first beforeAll from
-// running before the Synchronizations of global hooks in all queues (F14).
+// AwaitSynchronized is the work of an AwaitSynchronization task, which keeps the first beforeAll
+// from running before the Synchronizations of global hooks in all queues (F14).
 func (j Job) AwaitSynchronized(run *supervisor.Run) (err error) {
 	run.Step("wait for Synchronization in other queues")
 	run, s := j.span(run, "wait for synchronization", about{})

@@ -15,9 +15,9 @@ import (
 // GetHooks asks a module for its hooks; they are loaded when they are not yet, and handed over.
 type GetHooks struct{}
 
-// LoadHooks finds the hooks of a directory and asks each for its configuration (C1, C3). A hook that
-// fails does not end the search, so that its error names all that are wrong; with an error, the hooks
-// that are returned are not complete and must not be used.
+// LoadHooks finds the hooks of a directory and asks each for its configuration (C1, C3). A hook
+// that fails does not end the search, so that its error names all that are wrong; with an error,
+// the hooks that are returned are not complete and must not be used.
 func LoadHooks(ctx context.Context, runner HookRunner, dir, prefix, workingDir string, scope hooks.Scope, log *slog.Logger) ([]hooks.Hook, error) {
 	files, warnings, err := hooks.Find(dir, prefix, scope)
 	if err != nil {
@@ -59,8 +59,8 @@ func stillThere(m addons.Module) error {
 	return nil
 }
 
-// UnusedFiles says which files in a directory of hooks look like hooks and are none (J12). What cannot be read is reported by
-// LoadHooks.
+// UnusedFiles says which files in a directory of hooks look like hooks and are none (J12). What
+// cannot be read is reported by LoadHooks.
 func UnusedFiles(dir, prefix string, scope hooks.Scope) []string {
 	_, unused, err := hooks.Find(dir, prefix, scope)
 	if err != nil {
@@ -69,8 +69,8 @@ func UnusedFiles(dir, prefix string, scope hooks.Scope) []string {
 	return unused
 }
 
-// unusedFiles has the files of some modules, by module, also where there are none: converge replaces
-// what it has shown before.
+// unusedFiles has the files of some modules, by module, also where there are none: converge
+// replaces what it has shown before.
 func unusedFiles(tree *addons.Tree, of func(name string) bool) map[string][]string {
 	unused := map[string][]string{}
 	for _, m := range tree.Modules {

@@ -72,8 +72,8 @@ func (j ModuleJob) RunModule(run *supervisor.Run) (result ModuleRan, err error) 
 	if err := j.runOrders(run, hooks.BeforeHelm); err != nil {
 		return result, err
 	}
-	// Only values that differ from those that Helm gets need another run: what one afterHelm hook sets
-	// the next one may take back.
+	// Only values that differ from those that Helm gets need another run: what one afterHelm hook
+	// sets the next one may take back.
 	rendered := j.Known.Own.Checksum()
 	if result.Release, result.Untouched, err = j.release(run).apply(); err != nil {
 		return result, err

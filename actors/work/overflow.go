@@ -20,8 +20,8 @@ type Overflow struct {
 	Lost    bool // nothing replaces them (protocol v0)
 }
 
-// WithResync drops the events of a binding; a Synchronization stands for them. The triggers of w are
-// not changed, but copied: messages share them.
+// WithResync drops the events of a binding; a Synchronization stands for them. The triggers of w
+// are not changed, but copied: messages share them.
 func WithResync(w messages.RunHook, b messages.KubernetesBinding) messages.RunHook {
 	if !slices.Contains(w.Resync, b) {
 		w.Resync = append(slices.Clip(w.Resync), b)
@@ -43,9 +43,9 @@ func Held(t messages.Trigger) int { return len(t.Context.Object) + len(t.Context
 // then of the next: a Synchronization replaces them. Protocol v0 has no Synchronization: an object
 // keeps its last event, and at last the oldest events go.
 //
-// It is used twice: for what waits in a queue, by Held, and for what goes into the file of a run, in
-// which each context repeats its snapshots. What is left may exceed the limits: a single event, ticks
-// and the last triggers of groups are never dropped.
+// It is used twice: for what waits in a queue, by Held, and for what goes into the file of a run,
+// in which each context repeats its snapshots. What is left may exceed the limits: a single event,
+// ticks and the last triggers of groups are never dropped.
 func Limited(w messages.RunHook, count, bytes int, size func(messages.Trigger) int) (_ messages.RunHook, dropped []Overflow) {
 	over := func() bool {
 		sum := 0
@@ -123,8 +123,8 @@ func lastOf(triggers []messages.Trigger, key func(messages.Trigger) (any, bool))
 	return kept
 }
 
-// largest is the binding whose events are the largest part in bytes, and how many they are. A binding
-// with a single event does not count; without any other, events is 0.
+// largest is the binding whose events are the largest part in bytes, and how many they are. A
+// binding with a single event does not count; without any other, events is 0.
 func largest(triggers []messages.Trigger, size func(messages.Trigger) int) (found messages.KubernetesBinding, events int) {
 	bytes, counts := map[int]int{}, map[int]int{}
 	best := -1
@@ -143,7 +143,8 @@ func largest(triggers []messages.Trigger, size func(messages.Trigger) int) (foun
 	return found, counts[best]
 }
 
-// Overflowed reports what was dropped, in a metric, the log and an Event (P5). Actors and runs call it.
+// Overflowed reports what was dropped, in a metric, the log and an Event (P5). Actors and runs call
+// it.
 func (s *Shared) Overflowed(t messages.Task, dropped []Overflow) {
 	for _, o := range dropped {
 		s.Metrics.Queues.Overflowed(t.Queue, t.Hook())

@@ -68,7 +68,8 @@ type provider struct {
 }
 
 // providers are in the order in which they must be queued. Only modules that the last discovery has
-// enabled count, and only those with a chart: definitions in crds/ are restored in another way (M4).
+// enabled count, and only those with a chart: definitions in crds/ are restored in another way
+// (M4).
 func (n neededJob) providers(err error) (list []provider) {
 	needs := append(needsOf(helm.NeedsOf(err)), needsOfPatches(err)...)
 	if len(needs) == 0 {
@@ -121,8 +122,8 @@ func ObjectOf(o helm.Object) decide.Object {
 	return decide.Object{Group: o.GVK.Group, Kind: o.GVK.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
-// objectsFailed does what may cure an error of object patches, and says so in it. Without Helm there is
-// nothing that could.
+// objectsFailed does what may cure an error of object patches, and says so in it. Without Helm
+// there is nothing that could.
 func (n neededJob) objectsFailed(err error) error {
 	if n.job.Releases == nil {
 		return err
@@ -144,7 +145,8 @@ func needsOfPatches(err error) (needs []decide.Need) {
 	return needs
 }
 
-// needsOf translates what package helm has read from its errors; package decide knows no Helm types.
+// needsOf translates what package helm has read from its errors; package decide knows no Helm
+// types.
 func needsOf(lacks helm.Needs) (needs []decide.Need) {
 	for _, k := range lacks.Kinds {
 		needs = append(needs, decide.Need{Group: k.Group, Kind: k.Kind})

@@ -41,8 +41,8 @@ func (r *runningHooks) begin(h view.RunningHook) (ended func()) {
 	}
 }
 
-// report logs that a hook hangs, if it still runs then. A hanging hook is no failure: its time limit
-// ends it, if it has one.
+// report logs that a hook hangs, if it still runs then. A hanging hook is no failure: its time
+// limit ends it, if it has one.
 func (r *runningHooks) report(h *runningHook, in time.Duration) {
 	h.report.Store(time.AfterFunc(in, func() {
 		if _, runs := r.all.Load(h); !runs {
@@ -71,8 +71,8 @@ func (s *Shared) Hanging() []view.RunningHook {
 	return out
 }
 
-// hookBegins notes a hook, or an enabled script, which has no configuration. The limit is only shown;
-// package hooks enforces it.
+// hookBegins notes a hook, or an enabled script, which has no configuration. The limit is only
+// shown; package hooks enforces it.
 func (j Job) hookBegins(hook hooks.Hook, binding string) (ended func()) {
 	limit := j.HookTimeout
 	if hook.Config != nil {

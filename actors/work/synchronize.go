@@ -5,15 +5,15 @@ import (
 	"addon-operator/messages"
 )
 
-// BindingKey is the name of the binding with the given index. Names of bindings may repeat in a hook,
-// so the index identifies one.
+// BindingKey is the name of the binding with the given index. Names of bindings may repeat in a
+// hook, so the index identifies one.
 func BindingKey(hook hooks.Hook, i int) messages.BindingKey {
 	return messages.BindingKey{Hook: hook.Name, Index: i}
 }
 
-// Synchronizations are the Synchronization runs of a hook: one for each binding, in the
-// order of definition, and one for all bindings of a group that share a queue (C41, X24). Bindings of
-// a group in two queues have two runs: a run is a task of one queue.
+// Synchronizations are the Synchronization runs of a hook: one for each binding, in the order of
+// definition, and one for all bindings of a group that share a queue (C41, X24). Bindings of a
+// group in two queues have two runs: a run is a task of one queue.
 func Synchronizations(hook hooks.Hook) []messages.SynchronizeHook {
 	var out []messages.SynchronizeHook
 	byGroup := map[string]int{}

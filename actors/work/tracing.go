@@ -49,9 +49,9 @@ func (a about) attributes() []attribute.KeyValue {
 	return all
 }
 
-// span begins a part of the job: of the part that run is in, or, as the first one, of what
-// the task is a part of. The run that it returns is in the new part; what is to become a part of that
-// must use it. The caller ends the span.
+// span begins a part of the job: of the part that run is in, or, as the first one, of what the task
+// is a part of. The run that it returns is in the new part; what is to become a part of that must
+// use it. The caller ends the span.
 func (j Job) span(run *supervisor.Run, name string, of about) (*supervisor.Run, Span) {
 	if j.Tracer == nil {
 		return run, Span{}
@@ -147,7 +147,8 @@ func traceEnvironment(run *supervisor.Run) []string {
 	return nil
 }
 
-// note adds the result to a span. It takes a function, so that nothing is computed without a Tracer.
+// note adds the result to a span. It takes a function, so that nothing is computed without a
+// Tracer.
 func (s Span) note(attributes func() []attribute.KeyValue) {
 	if s.Span != nil {
 		s.SetAttributes(attributes()...)

@@ -5,8 +5,9 @@ import (
 	"addon-operator/supervisor"
 )
 
-// AwaitTurn is the beginning of an attempt at a task that has failed before: what has gone past it in its
-// queue meanwhile must end first (F6). The first attempt has its turn: the queue has just begun the task.
+// AwaitTurn is the beginning of an attempt at a task that has failed before: what has gone past it
+// in its queue meanwhile must end first (F6). The first attempt has its turn: the queue has just
+// begun the task.
 func (j Job) AwaitTurn(run *supervisor.Run) error {
 	if run.Attempt() == 0 {
 		return nil

@@ -13,10 +13,10 @@ import (
 )
 
 // writes notifies monitors that the object patches of a hook are about to be done; the caller calls
-// written when they are, also after a failure. An event of one of these objects may arrive before the
-// answer to the write, which has the resourceVersion. So monitors receive the names first and the
-// versions at the end, and by the versions know which events the hook has caused (K10). ctx must be
-// used for the patches: it reports what they write.
+// written when they are, also after a failure. An event of one of these objects may arrive before
+// the answer to the write, which has the resourceVersion. So monitors receive the names first and
+// the versions at the end, and by the versions know which events the hook has caused (K10). ctx
+// must be used for the patches: it reports what they write.
 func (h HookJob) writes(objects []objectpatch.Patch) (ctx context.Context, written func()) {
 	begun := messages.ObjectsPatched{
 		Write: h.job.shows.Add(1),
@@ -34,8 +34,9 @@ func (h HookJob) writes(objects []objectpatch.Patch) (ctx context.Context, writt
 	return ctx, func() { h.run.Tell(MonitorsPath, ended) }
 }
 
-// writes notifies monitors that an object of the release is about to be written; the caller calls written when it is, with an
-// empty version when there is none. Helm calls it for several objects at the same time.
+// writes notifies monitors that an object of the release is about to be written; the caller calls
+// written when it is, with an empty version when there is none. Helm calls it for several objects
+// at the same time.
 func (r releaseJob) writes(o helm.Object) (written func(version string)) {
 	name := messages.ObjectName{Kind: strings.ToLower(o.GVK.Kind), Namespace: o.Namespace, Name: o.Name}
 	begun := messages.ObjectsPatched{
