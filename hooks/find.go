@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Find lists the hooks below root in alphabetical order of their names: every executable regular
@@ -16,9 +17,10 @@ import (
 // for the hooks of a module (A16). A root that does not exist has no hooks. Warnings name files
 // that look like hooks but are none.
 func Find(root, namePrefix string, scope Scope) (files []File, warnings []string, err error) {
+	given := root
 	root, err = filepath.Abs(root)
 	if err != nil {
-		return nil, nil, fmt.Errorf("hooks directory %s: %w", root, err)
+		return nil, nil, fmt.Errorf("hooks directory %s: %w", given, err)
 	}
 	// The tree is opened through DirFS because that follows root itself when it is a link, as links
 	// to whole modules are.
@@ -32,7 +34,16 @@ func Find(root, namePrefix string, scope Scope) (files []File, warnings []string
 			return nil
 		case entry.IsDir() && skippedDirectory(entry.Name(), scope):
 			return fs.SkipDir
-		case entry.IsDir() || skippedFile(entry.Name()):
+		case !entry.IsDir() && skippedFile(entry.Name()):
+			return nil
+		case !utf8.ValidString(entry.Name()):
+			// The name becomes a label of metrics, and the Prometheus client panics over one that is not UTF-8.
+			warnings = append(warnings, fmt.Sprintf("%q has a name that is not UTF-8; it is no hook, rename it", filepath.Join(root, name)))
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case entry.IsDir():
 			return nil
 		}
 		file := File{Name: path.Join(namePrefix, name), Path: filepath.Join(root, filepath.FromSlash(name))}

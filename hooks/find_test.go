@@ -60,6 +60,8 @@ func TestFind(t *testing.T) {
 		"files that are no hooks": {files: []string{"a.yaml*", "b.json*", "c.md*", "d.txt*", "e.yml*"}, scope: Global, want: []string{"e.yml"}},
 		"a script that is not executable": {
 			files: []string{"a.sh", "b.sh*", "README.md"}, scope: Global, want: []string{"b.sh"}, warnings: 1},
+		"names that are not UTF-8, which no label of a metric may have": {
+			files: []string{"gr\xfc\xdfe*", "b\xfc/c*", "x*", "b\xfc.md"}, scope: Module, want: []string{"x"}, warnings: 2},
 		"no hooks": {scope: Module},
 	}
 	for situation, test := range tests { // A15
