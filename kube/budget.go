@@ -6,14 +6,15 @@ import (
 	"sync"
 )
 
-// DefaultSnapshotLimit is how many bytes the snapshot of one binding may take. It is a quarter of what a container of usual
-// size has: whoever may create objects of a watched kind could make the snapshot as large as he likes. All snapshots together
-// may take one and a half of it.
+// DefaultSnapshotLimit is how many bytes the snapshot of one binding may take. It is a quarter of
+// what a container of usual size has: whoever may create objects of a watched kind could make the
+// snapshot as large as he likes. All snapshots together may take one and a half of it.
 const DefaultSnapshotLimit = 128 << 20
 
-// Budget bounds what several Watches keep together, and the lists on their way to them. When they would keep too much, the
-// largest gives up what it has, then the next: who stays does not depend on who came first, and small Watches do not suffer
-// from a large one. A list gives way when all that is kept and listed would be too much.
+// Budget bounds what several Watches keep together, and the lists on their way to them. When they
+// would keep too much, the largest gives up what it has, then the next: who stays does not depend
+// on who came first, and small Watches do not suffer from a large one. A list gives way when all
+// that is kept and listed would be too much.
 type Budget struct {
 	keep, most int // bytes: of what is kept; with lists
 
@@ -25,13 +26,15 @@ type Budget struct {
 	listing int // sum of lists
 }
 
-// holding is what one Watch keeps: for itself, and JSON of objects that it shares with Watches of the same selection.
+// holding is what one Watch keeps: for itself, and JSON of objects that it shares with Watches of
+// the same selection.
 type holding struct {
 	own, objects int
 	selection    string
 }
 
-// NewBudget bounds what Watches keep to keep bytes, and to most bytes with the lists that are on their way.
+// NewBudget bounds what Watches keep to keep bytes, and to most bytes with the lists that are on
+// their way.
 func NewBudget(keep, most int) *Budget {
 	return &Budget{keep: keep, most: most, kept: map[*Watch]holding{}, lists: map[*batch]int{}, cut: map[*batch]bool{}}
 }
@@ -90,7 +93,8 @@ func (b *Budget) forgetLocked(w *Watch) {
 	delete(b.kept, w)
 }
 
-// list notes how much a list takes so far, and reports whether it must be cut: the largest is, when there is too much.
+// list notes how much a list takes so far, and reports whether it must be cut: the largest is, when
+// there is too much.
 func (b *Budget) list(of *batch, bytes int) (cut bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -208,8 +208,8 @@ func (s ConfigMapStore) RemoveConfirmation(ctx context.Context, value string) (C
 
 type writtenNote struct{}
 
-// WithWrittenNote returns a context whose [ConfigMapStore.Write] sets the annotation [WrittenAnnotation] as well, with the same
-// request: a crash cannot come in between.
+// WithWrittenNote returns a context whose [ConfigMapStore.Write] sets the annotation
+// [WrittenAnnotation] as well, with the same request: a crash cannot come in between.
 func WithWrittenNote(ctx context.Context, text string) context.Context {
 	return context.WithValue(ctx, writtenNote{}, text)
 }

@@ -309,7 +309,8 @@ func (d *crdSource) complete(labels map[string]string) error {
 	return nil
 }
 
-// Definitions reads the CustomResourceDefinitions of a file, as EnsureCRDs does before it applies them.
+// Definitions reads the CustomResourceDefinitions of a file, as EnsureCRDs does before it applies
+// them.
 func Definitions(file string) (objects []map[string]any, err error) {
 	found, err := readDefinitionFile(file, nil)
 	for _, d := range found {

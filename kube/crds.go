@@ -40,7 +40,8 @@ type CRDOptions struct {
 	SkipPrefixes []string          // of base names that are no definitions (M1)
 	Labels       map[string]string // put on every definition that does not set them itself (M3)
 	Subcharts    []CRDFile         // files in crds/ of subcharts, which may be packed
-	// Ignored says which files of a directory with a chart do not belong to it, by their paths below it; nil: none.
+	// Ignored says which files of a directory with a chart do not belong to it, by their paths
+	// below it; nil: none.
 	Ignored func(dir string) (func(file string) bool, error)
 }
 
@@ -54,11 +55,11 @@ func crdResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 }
 
-// EnsureCRDs brings the CustomResourceDefinitions below <dir>/crds of every dir, and those of subcharts,
-// to the cluster and waits until their kinds are served (M1–M3, M6); it returns
-// those that it wrote or had to wait for, with their files. Nothing is ever deleted (M5). A definition
-// whose file has not changed since costs one request for its metadata. Errors
-// name the file, and what other files define is installed; calling again goes on from where it ended (M4).
+// EnsureCRDs brings the CustomResourceDefinitions below <dir>/crds of every dir, and those of
+// subcharts, to the cluster and waits until their kinds are served (M1–M3, M6); it returns those
+// that it wrote or had to wait for, with their files. Nothing is ever deleted (M5). A definition
+// whose file has not changed since costs one request for its metadata. Errors name the file, and
+// what other files define is installed; calling again goes on from where it ended (M4).
 func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (written map[string]string, err error) {
 	return crdInstaller{c.metadata, c.dynamic, c.kinds, c.log, c.WithLimits}.ensure(ctx, o, dirs)
 }
@@ -106,14 +107,15 @@ func (c crdInstaller) ensure(ctx context.Context, o CRDOptions, dirs []string) (
 	return written, errors.Join(errs...)
 }
 
-// CheckCRDs reads the definitions below directories as EnsureCRDs does, and says which file is wrong. It asks no cluster.
+// CheckCRDs reads the definitions below directories as EnsureCRDs does, and says which file is
+// wrong. It asks no cluster.
 func CheckCRDs(o CRDOptions, dirs ...string) error {
 	_, err := readDefinitions(o, dirs)
 	return err
 }
 
-// Unavailable reports that a request has failed because the API server did not answer it, or could not for a reason of
-// its own: what was asked may be right.
+// Unavailable reports that a request has failed because the API server did not answer it, or could
+// not for a reason of its own: what was asked may be right.
 func Unavailable(err error) bool {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {

@@ -77,7 +77,8 @@ func (c crdInstaller) leaveVersions(ctx context.Context, d crdSource, next, live
 	return c.forget(ctx, live, dropped)
 }
 
-// neverBack refuses to drop versions that rank above the one that the file stores, while there are objects.
+// neverBack refuses to drop versions that rank above the one that the file stores, while there are
+// objects.
 func (c crdInstaller) neverBack(ctx context.Context, next, live *unstructured.Unstructured, dropped []string) error {
 	storage, at := storedIn(next), resourceOf(live)
 	later := slices.DeleteFunc(slices.Clone(dropped), func(v string) bool { return version.CompareKubeAwareVersionStrings(v, storage) < 0 })
@@ -206,7 +207,8 @@ func writeAgain(ctx context.Context, resource metadata.Getter, name types.Namesp
 	return err
 }
 
-// forget takes versions in which nothing is stored out of the status: the API server would refuse the file otherwise.
+// forget takes versions in which nothing is stored out of the status: the API server would refuse
+// the file otherwise.
 func (c crdInstaller) forget(ctx context.Context, live *unstructured.Unstructured, dropped []string) error {
 	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
 	kept := slices.DeleteFunc(stored, func(v string) bool { return slices.Contains(dropped, v) })
@@ -257,7 +259,8 @@ func versionOf(crd *unstructured.Unstructured, name string) map[string]any {
 	return nil
 }
 
-// resourceOf is what a definition serves, in the stored version if that is served; empty when it serves nothing.
+// resourceOf is what a definition serves, in the stored version if that is served; empty when it
+// serves nothing.
 func resourceOf(crd *unstructured.Unstructured) schema.GroupVersionResource {
 	served := servedKinds(crd)
 	if len(served) == 0 {

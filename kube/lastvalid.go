@@ -37,14 +37,15 @@ var ErrNotLastValid = errors.New("it is of another type than " + string(lastVali
 // LastValidName is the name of the Secret that keeps the last valid content of a ConfigMap (P3).
 func LastValidName(configMap string) string { return configMap + "-last-valid" }
 
-// LastValidStore is the Secret that keeps the last valid contents of the ConfigMap and of the Secret
-// with values.
+// LastValidStore is the Secret that keeps the last valid contents of the ConfigMap and of the
+// Secret with values.
 type LastValidStore struct {
 	client          *Client
 	namespace, name string // of the Secret
 }
 
-// LastValid returns the store of the last valid contents of the ConfigMap with this name. It makes no request.
+// LastValid returns the store of the last valid contents of the ConfigMap with this name. It makes
+// no request.
 func (c *Client) LastValid(namespace, configMap string) LastValidStore {
 	return LastValidStore{c, namespace, LastValidName(configMap)}
 }

@@ -158,7 +158,8 @@ type ModuleNews struct {
 	Listed bool
 	Set    *ModuleObject
 	Gone   string
-	// Absent: the API server does not serve the kind, or does not let the operator list the objects. Listed follows when it does.
+	// Absent: the API server does not serve the kind, or does not let the operator list the
+	// objects. Listed follows when it does.
 	Absent error
 }
 
@@ -185,8 +186,8 @@ func (c *Client) ModuleObjects(namespace string) (*ModuleObjects, error) {
 	return &ModuleObjects{client: c, api: limited.dynamic.Resource(moduleResource()).Namespace(namespace), namespace: namespace}, nil
 }
 
-// NoModuleObjects reports whether an error says that the API server does not serve the kind, or does not let the operator
-// use it.
+// NoModuleObjects reports whether an error says that the API server does not serve the kind, or
+// does not let the operator use it.
 func NoModuleObjects(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
@@ -200,8 +201,8 @@ const (
 	deniedPause = time.Second
 )
 
-// Read lists the objects; there are none without the kind. Its error is of reason Forbidden when they may not be listed, and
-// that has lasted.
+// Read lists the objects; there are none without the kind. Its error is of reason Forbidden when
+// they may not be listed, and that has lasted.
 func (m *ModuleObjects) Read(ctx context.Context) ([]ModuleObject, error) {
 	began := time.Now()
 	list, err := m.api.List(ctx, metav1.ListOptions{})
@@ -281,8 +282,8 @@ func (m *ModuleObjects) Apply(ctx context.Context, name string, status ModuleSta
 	return moduleObject(stored), nil
 }
 
-// Delete deletes an object in the state that was read. That there is none is no error; one that a person has changed since, or
-// made again, stays, and the error is of reason Conflict.
+// Delete deletes an object in the state that was read. That there is none is no error; one that a
+// person has changed since, or made again, stays, and the error is of reason Conflict.
 func (m *ModuleObjects) Delete(ctx context.Context, read ModuleObject) error {
 	ctx, cancel := context.WithTimeout(ctx, moduleTimeout)
 	defer cancel()
@@ -299,12 +300,12 @@ func (m *ModuleObjects) object(name string, content map[string]any) *unstructure
 	return &unstructured.Unstructured{Object: content}
 }
 
-// absentPoll is how often the objects are asked for while they may not be listed, or definitions may not be watched; one that
-// appears is noticed at once.
+// absentPoll is how often the objects are asked for while they may not be listed, or definitions
+// may not be watched; one that appears is noticed at once.
 const absentPoll = time.Minute
 
-// Watch calls notify from one goroutine with what changes of the objects, until ctx ends. It returns at once. Without the
-// kind, or the right to list it, it waits until there is one.
+// Watch calls notify from one goroutine with what changes of the objects, until ctx ends. It
+// returns at once. Without the kind, or the right to list it, it waits until there is one.
 func (m *ModuleObjects) Watch(ctx context.Context, notify func(ModuleNews)) {
 	go func() {
 		for ctx.Err() == nil {
@@ -321,7 +322,8 @@ func (m *ModuleObjects) Watch(ctx context.Context, notify func(ModuleNews)) {
 	}()
 }
 
-// probe returns why there are no objects to follow. Who may not use a kind is not told that there is none.
+// probe returns why there are no objects to follow. Who may not use a kind is not told that there
+// is none.
 func (m *ModuleObjects) probe(ctx context.Context) error {
 	_, err := m.api.List(ctx, metav1.ListOptions{Limit: 1})
 	switch {
@@ -335,7 +337,8 @@ func (m *ModuleObjects) probe(ctx context.Context) error {
 	return err
 }
 
-// maxDenials is how many denials end a watch: an API server that has just started denies all for a moment.
+// maxDenials is how many denials end a watch: an API server that has just started denies all for a
+// moment.
 const maxDenials = 3
 
 // follow runs the watch until the kind is gone, ctx ends or, with an error, the watch is denied.
@@ -368,7 +371,8 @@ func (m *ModuleObjects) follow(ctx context.Context, notify func(ModuleNews)) (de
 	return denied
 }
 
-// awaitKind returns when it makes sense to ask for the objects again; missing: the kind was not served.
+// awaitKind returns when it makes sense to ask for the objects again; missing: the kind was not
+// served.
 func (m *ModuleObjects) awaitKind(ctx context.Context, missing bool) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -395,8 +399,8 @@ func (m *ModuleObjects) awaitKind(ctx context.Context, missing bool) {
 	<-ctx.Done()
 }
 
-// firstSign ends a wait when a definition appears or changes. One that is there at the beginning was not enough, unless it
-// has come since the kind was found missing.
+// firstSign ends a wait when a definition appears or changes. One that is there at the beginning
+// was not enough, unless it has come since the kind was found missing.
 type firstSign struct {
 	appeared func()
 	missing  bool

@@ -21,7 +21,8 @@ type ModuleRequest struct {
 // requestManager owns the fields that commands write.
 const requestManager = "addon-operator-cli"
 
-// Request writes a request and returns the object as it is stored; at is the value of the annotations.
+// Request writes a request and returns the object as it is stored; at is the value of the
+// annotations.
 func (m *ModuleObjects) Request(ctx context.Context, name, at string, r ModuleRequest) (ModuleObject, error) {
 	ctx, cancel := context.WithTimeout(ctx, moduleTimeout)
 	defer cancel()
@@ -67,8 +68,8 @@ func (m *ModuleObjects) missing(ctx context.Context, name string, err error) err
 // handledPoll is how often a request is looked at until it is handled.
 const handledPoll = 250 * time.Millisecond
 
-// AwaitHandled waits until the operator has taken the request with the value, or seen the spec, of an object that
-// Request returned.
+// AwaitHandled waits until the operator has taken the request with the value, or seen the spec, of
+// an object that Request returned.
 func (m *ModuleObjects) AwaitHandled(ctx context.Context, asked ModuleObject, at string, r ModuleRequest) error {
 	tick := time.NewTicker(handledPoll)
 	defer tick.Stop()

@@ -44,7 +44,8 @@ type OwnedTree struct {
 	Roots []*OwnedObject // in the order that was asked for
 	// Unlisted says of which kinds owned objects are not known, and why; sorted.
 	Unlisted []string
-	// Cut is how many owned objects are left out, AtLeast that there may be more: a kind has too many objects to read all.
+	// Cut is how many owned objects are left out, AtLeast that there may be more: a kind has too
+	// many objects to read all.
 	Cut     int
 	AtLeast bool
 }
@@ -107,7 +108,8 @@ type ownedSearch struct {
 	tree     OwnedTree
 }
 
-// listed are the kinds in their preferred versions that can be listed and watched. Events own nothing, and are many.
+// listed are the kinds in their preferred versions that can be listed and watched. Events own
+// nothing, and are many.
 func listed(lists []*metav1.APIResourceList) (all []kind) {
 	known := map[schema.GroupKind]bool{{Kind: "Event"}: true, {Group: "events.k8s.io", Kind: "Event"}: true}
 	for _, list := range lists {

@@ -22,7 +22,8 @@ func (w *Watch) run(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 			case <-w.lost:
-				// A kind that is being deleted may still be known to discovery; the source, which goes on trying, calls again.
+				// A kind that is being deleted may still be known to discovery; the source, which
+				// goes on trying, calls again.
 				_ = sleep(ctx, discoveryInterval)
 			}
 			pause, fresh = newPause(pauseLost), true

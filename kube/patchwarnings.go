@@ -7,11 +7,12 @@ import (
 	"addon-operator/kube/objectpatch"
 )
 
-// maxPatchWarnings is how many warnings about the object patches of one hook run are logged; the others are counted.
+// maxPatchWarnings is how many warnings about the object patches of one hook run are logged; the
+// others are counted.
 const maxPatchWarnings = 20
 
-// patchWarnings logs the warnings of the API server about the object patches of one hook run, such as unknown fields, with the
-// object. It is used by one goroutine.
+// patchWarnings logs the warnings of the API server about the object patches of one hook run, such
+// as unknown fields, with the object. It is used by one goroutine.
 type patchWarnings struct {
 	log    *slog.Logger
 	object string // of the operation in progress

@@ -47,8 +47,8 @@ type PresenceReport = struct {
 	Ours func(*metav1.PartialObjectMetadata) bool
 	// Gone is called for each object that was there and is gone, or is no longer ours.
 	Gone func(schema.GroupKind, types.NamespacedName)
-	// Changed is called for each object that is there, in this version (resourceVersion), and again for each new one.
-	// After a new list it is called for all of them.
+	// Changed is called for each object that is there, in this version (resourceVersion), and again
+	// for each new one. After a new list it is called for all of them.
 	Changed func(m *meta.RESTMapping, name types.NamespacedName, version string)
 }
 
@@ -191,8 +191,8 @@ type presentKind struct {
 	expected map[types.NamespacedName]struct{}
 }
 
-// expect notes objects that exist, and that the watch will show. The watch of a kind that is new may take seconds to
-// begin; what is deleted until then is gone without an event.
+// expect notes objects that exist, and that the watch will show. The watch of a kind that is new
+// may take seconds to begin; what is deleted until then is gone without an event.
 func (k *presentKind) expect(names []types.NamespacedName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

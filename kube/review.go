@@ -29,20 +29,22 @@ const (
 // ErrBusy is why a question is not asked: too many others are.
 var ErrBusy = errors.New("too many requests ask who they are; try again")
 
-// How long a verdict counts, and how many are remembered. Who asks again and again, as Prometheus does, costs the API server
-// two requests a minute; who loses a right is kept out after a minute. What is refused is asked again sooner, for people who
-// grant a right and try.
+// How long a verdict counts, and how many are remembered. Who asks again and again, as Prometheus
+// does, costs the API server two requests a minute; who loses a right is kept out after a minute.
+// What is refused is asked again sooner, for people who grant a right and try.
 const (
 	allowedFor  = time.Minute
 	refusedFor  = 10 * time.Second
 	maxVerdicts = 256
-	// maxReviews bounds the questions at one time: anyone can send tokens that were never seen before.
+	// maxReviews bounds the questions at one time: anyone can send tokens that were never seen
+	// before.
 	maxReviews    = 4
 	reviewTimeout = 5 * time.Second
 )
 
-// Reviewer asks the API server who may see pages: TokenReview says whose a token is, SubjectAccessReview what he may do, as
-// for the secure metrics of controller-runtime. The operator needs the right to create both (J11).
+// Reviewer asks the API server who may see pages: TokenReview says whose a token is,
+// SubjectAccessReview what he may do, as for the secure metrics of controller-runtime. The operator
+// needs the right to create both (J11).
 type Reviewer struct {
 	review func(ctx context.Context, token, verb, path string) (Verdict, error)
 	slots  chan struct{}
@@ -59,7 +61,8 @@ type answer struct {
 	until   time.Time
 }
 
-// NewReviewer makes a Reviewer. Its questions change nothing, so a replica that does not lead may ask them, too.
+// NewReviewer makes a Reviewer. Its questions change nothing, so a replica that does not lead may
+// ask them, too.
 func (c *Client) NewReviewer() (*Reviewer, error) {
 	config := rest.CopyConfig(c.config)
 	if c.unfenced != nil {
@@ -105,8 +108,8 @@ func newReviewer(review func(ctx context.Context, token, verb, path string) (Ver
 	return &Reviewer{review: review, slots: make(chan struct{}, maxReviews), known: map[question]answer{}}
 }
 
-// Review reports whether the owner of this token may do verb with the page at path. An error means that there was no answer; ErrBusy
-// that it was not even asked.
+// Review reports whether the owner of this token may do verb with the page at path. An error means
+// that there was no answer; ErrBusy that it was not even asked.
 func (r *Reviewer) Review(ctx context.Context, token, verb, path string) (Verdict, error) {
 	q := question{sha256.Sum256([]byte(token)), sha256.Sum256([]byte(verb)), sha256.Sum256([]byte(path))}
 	if verdict, ok := r.remembered(q); ok {
@@ -134,8 +137,8 @@ func (r *Reviewer) remembered(q question) (Verdict, bool) {
 	return a.verdict, ok && time.Now().Before(a.until)
 }
 
-// remember makes room by forgetting what does not count any more, then refusals, then anything: strangers must not take the
-// places of those who may.
+// remember makes room by forgetting what does not count any more, then refusals, then anything:
+// strangers must not take the places of those who may.
 func (r *Reviewer) remember(q question, verdict Verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

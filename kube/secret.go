@@ -14,7 +14,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ErrForbidden is returned by [SecretStore.Read] when the operator may not read it: then there is no such layer of values (D40).
+// ErrForbidden is returned by [SecretStore.Read] when the operator may not read it: then there is
+// no such layer of values (D40).
 var ErrForbidden = errors.New("the operator may not read it")
 
 // SecretOf reads a Secret as if it were a ConfigMap: its values are texts.
@@ -52,7 +53,8 @@ func (s SecretStore) Read(ctx context.Context) (ConfigMap, error) {
 	return SecretOf(object), nil
 }
 
-// Write is [ConfigMapStore.Write] for the Secret with values. Its errors hold nothing of its content.
+// Write is [ConfigMapStore.Write] for the Secret with values. Its errors hold nothing of its
+// content.
 func (s SecretStore) Write(ctx context.Context, base map[string]string, set map[string]*string) (ConfigMap, error) {
 	return repeatWrite(ctx, s.String(), func() (ConfigMap, error) {
 		return s.tryWrite(ctx, base, set)

@@ -34,8 +34,8 @@ type Spec struct {
 	// from then on, and calls Overflowed once, in order with notify and synced.
 	Limit      int
 	Overflowed func()
-	// Budget bounds what this Watch and others keep together, as Limit does for one; nil for none. Name distinguishes Watches
-	// of the same size apart.
+	// Budget bounds what this Watch and others keep together, as Limit does for one; nil for none.
+	// Name distinguishes Watches of the same size apart.
 	Budget *Budget
 	Name   string
 

@@ -10,8 +10,8 @@ import (
 // Target is the API server that a kubeconfig leads to.
 type Target struct{ Kubeconfig, Context, Server string }
 
-// FindTarget names the API server that Connect would connect to; without a kubeconfig in the options it is that of
-// kubectl: of $KUBECONFIG, or of the home directory.
+// FindTarget names the API server that Connect would connect to; without a kubeconfig in the
+// options it is that of kubectl: of $KUBECONFIG, or of the home directory.
 func FindTarget(o Options) (Target, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	if o.Kubeconfig != "" {

@@ -13,9 +13,10 @@ import (
 // FieldProblem is what is wrong with a field of an object.
 type FieldProblem = fields.Problem
 
-// OnUnknownField calls f with each field of an object of a client, from now on, that its kind does not have. Then the
-// server does as others do: it drops such fields of built-in kinds, and refuses values of another type. Those of
-// custom kinds stay, and so f gets their values of another type, too. f may not call the server.
+// OnUnknownField calls f with each field of an object of a client, from now on, that its kind does
+// not have. Then the server does as others do: it drops such fields of built-in kinds, and refuses
+// values of another type. Those of custom kinds stay, and so f gets their values of another type,
+// too. f may not call the server.
 func (s *Server) OnUnknownField(f func(object map[string]any, p FieldProblem)) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()

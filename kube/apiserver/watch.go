@@ -146,7 +146,8 @@ func (w *Watch) blind(at key) bool {
 	return each && w.store.denied[share{at.resource, at.namespace}] && w.covers(at.namespace)
 }
 
-// begin takes the first list, if the kind exists and may be read; the caller holds the store's lock.
+// begin takes the first list, if the kind exists and may be read; the caller holds the store's
+// lock.
 func (w *Watch) begin() {
 	k := w.kind()
 	if k == nil {

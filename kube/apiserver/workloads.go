@@ -2,8 +2,9 @@ package apiserver
 
 import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-// RunWorkloads has workloads count as running from now on, without Pods: Deployments and their like have all replicas
-// ready, Jobs have succeeded, and claims of volumes are bound. What a client writes into their status has no effect.
+// RunWorkloads has workloads count as running from now on, without Pods: Deployments and their like
+// have all replicas ready, Jobs have succeeded, and claims of volumes are bound. What a client
+// writes into their status has no effect.
 func (s *Server) RunWorkloads() {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()

@@ -23,8 +23,9 @@ type Misfit struct {
 	Known []string
 }
 
-// Misfits compares the fields of an object with those of its kind, as strict field validation of the API server does. It
-// returns nothing about kinds that it does not know. Of wrong types it reports the first one.
+// Misfits compares the fields of an object with those of its kind, as strict field validation of
+// the API server does. It returns nothing about kinds that it does not know. Of wrong types it
+// reports the first one.
 func (k *Kinds) Misfits(object map[string]any) []Misfit {
 	apiVersion, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)
@@ -58,8 +59,8 @@ func (k *Kinds) Misfits(object map[string]any) []Misfit {
 	return all
 }
 
-// steps takes spec.containers[0].name apart. Keys that hold dots are not told from steps, but none is above a field that a kind
-// does not have, other than in maps, whose keys all are allowed.
+// steps takes spec.containers[0].name apart. Keys that hold dots are not told from steps, but none
+// is above a field that a kind does not have, other than in maps, whose keys all are allowed.
 func steps(path string) (all []string) {
 	for step := range strings.SplitSeq(path, ".") {
 		name, rest, _ := strings.Cut(step, "[")

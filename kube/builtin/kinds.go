@@ -76,7 +76,8 @@ func New(release Release) *Kinds {
 	return k
 }
 
-// removedDefinition stands for a type that has no lifecycle in its library. Its fields are not looked at, because it is not served.
+// removedDefinition stands for a type that has no lifecycle in its library. Its fields are not
+// looked at, because it is not served.
 type removedDefinition struct{ metav1.ObjectMeta }
 
 // APILifecycleIntroduced and APILifecycleRemoved are as in the types of k8s.io/api.
@@ -87,7 +88,8 @@ func (*removedDefinition) APILifecycleRemoved() (major, minor int) { return 1, 2
 
 // Verdict is what is known of a kind in a version of its API.
 type Verdict struct {
-	// Served: the release has the kind in this version, though an API server may have a beta API switched off.
+	// Served: the release has the kind in this version, though an API server may have a beta API
+	// switched off.
 	Served bool
 	// Reason says why not, such as "was removed in v1.16"; empty for what was never there.
 	Reason string
@@ -132,7 +134,8 @@ func (k *Kinds) serves(t reflect.Type) (served bool, reason string) {
 	return true, ""
 }
 
-// versions are those in which a kind is served, those of the asked group first, stable ones before others.
+// versions are those in which a kind is served, those of the asked group first, stable ones before
+// others.
 func (k *Kinds) versions(kind string, asked schema.GroupVersion) (all []string) {
 	var found []schema.GroupVersion
 	for gvk, t := range k.types {
@@ -168,7 +171,8 @@ func (k *Kinds) Names() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Owns reports whether a group is one of Kubernetes itself: no definition of anybody else brings kinds of it.
+// Owns reports whether a group is one of Kubernetes itself: no definition of anybody else brings
+// kinds of it.
 func (k *Kinds) Owns(apiVersion string) bool {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil || !strings.Contains(gv.Group, ".") {

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// goType is the shape of a type of the API: its fields are those of its struct, by their names in JSON.
+// goType is the shape of a type of the API: its fields are those of its struct, by their names in
+// JSON.
 type goType struct{ reflect.Type }
 
 func shapeOfType(object runtime.Object) shape { return goType{reflect.TypeOf(object).Elem()} }

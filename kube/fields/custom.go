@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// defined are the shapes of the kinds of a CustomResourceDefinition, by version. A version without a schema keeps
-// everything.
+// defined are the shapes of the kinds of a CustomResourceDefinition, by version. A version without
+// a schema keeps everything.
 func defined(crd map[string]any) map[schema.GroupVersionKind]shape {
 	all := map[schema.GroupVersionKind]shape{}
 	spec, _ := crd["spec"].(map[string]any)
@@ -30,7 +30,8 @@ func defined(crd map[string]any) map[schema.GroupVersionKind]shape {
 	return all
 }
 
-// openAPI is the shape that a structural schema describes. What it does not name is dropped, unless it says otherwise.
+// openAPI is the shape that a structural schema describes. What it does not name is dropped, unless
+// it says otherwise.
 type openAPI struct {
 	rule   map[string]any
 	object bool // it has apiVersion, kind and metadata, too

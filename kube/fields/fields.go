@@ -1,7 +1,8 @@
-// Package fields finds what an API server would drop or refuse in an object, without an API server: fields that the kind
-// does not have, and values of another type. It knows the built-in kinds of the Kubernetes version that the client library
-// is of, and the kinds of given CustomResourceDefinitions. Other rules of an API server, such as required fields and
-// patterns, are not checked.
+// Package fields finds what an API server would drop or refuse in an object, without an API server:
+// fields that the kind does not have, and values of another type. It knows the built-in kinds of
+// the Kubernetes version that the client library is of, and the kinds of given
+// CustomResourceDefinitions. Other rules of an API server, such as required fields and patterns,
+// are not checked.
 package fields
 
 import (
@@ -40,7 +41,8 @@ func (p Problem) Place() string {
 
 // shape is what a value may be.
 type shape interface {
-	// check says what is wrong with a value that is not looked into; inside: it is to be looked into.
+	// check says what is wrong with a value that is not looked into; inside: it is to be looked
+	// into.
 	check(value any) (wrong string, inside bool)
 	// field is the shape of a key of a map; nil when there is no such field.
 	field(name string) shape
@@ -70,8 +72,8 @@ func New(definitions ...map[string]any) *Checker {
 // Knows reports whether objects of a kind can be checked.
 func (c *Checker) Knows(apiVersion, kind string) bool { return c.shapeOf(apiVersion, kind) != nil }
 
-// Check lists what is wrong with an object, up to 20 problems, in the order of the fields' names. Nothing is known
-// to be wrong with objects of kinds that it does not know.
+// Check lists what is wrong with an object, up to 20 problems, in the order of the fields' names.
+// Nothing is known to be wrong with objects of kinds that it does not know.
 func (c *Checker) Check(object map[string]any) (problems []Problem) {
 	apiVersion, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)

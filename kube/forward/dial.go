@@ -21,9 +21,9 @@ import (
 // lastWord is how long a connection that ends waits for the reason, which comes on another stream.
 const lastWord = time.Second
 
-// Dial connects to a port on the loopback interface of a Pod. Nothing listens on this machine meanwhile. The error
-// of a Pod in which nothing listens on the port comes with the first Read at the latest. The user needs the permission to create
-// pods/portforward in the namespace.
+// Dial connects to a port on the loopback interface of a Pod. Nothing listens on this machine
+// meanwhile. The error of a Pod in which nothing listens on the port comes with the first Read at
+// the latest. The user needs the permission to create pods/portforward in the namespace.
 func (p Pod) Dial(ctx context.Context, port int) (net.Conn, error) {
 	type dialled struct {
 		net.Conn
@@ -90,7 +90,8 @@ func (p Pod) dialer() (httpstream.Dialer, error) {
 	}), nil
 }
 
-// conn is one forwarded connection: a stream for data, and one on which the kubelet says why it ended.
+// conn is one forwarded connection: a stream for data, and one on which the kubelet says why it
+// ended.
 type conn struct {
 	httpstream.Stream
 	connection httpstream.Connection
@@ -124,7 +125,8 @@ func open(connection httpstream.Connection, port int) (net.Conn, error) {
 	return c, nil
 }
 
-// Read implements net.Conn. At the end it returns the reason that the kubelet gives, if there is one.
+// Read implements net.Conn. At the end it returns the reason that the kubelet gives, if there is
+// one.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Stream.Read(p)
 	if n > 0 || err == nil {

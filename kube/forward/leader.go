@@ -32,7 +32,8 @@ type Pod struct {
 // String names it for people.
 func (p Pod) String() string { return "Pod " + p.Namespace + "/" + p.Name }
 
-// usualNamespace is where the operator is looked for when neither a person nor the context of the kubeconfig says where.
+// usualNamespace is where the operator is looked for when neither a person nor the context of the
+// kubeconfig says where.
 const usualNamespace = "addon-operator"
 
 // Search says where a Pod of the operator may be.
@@ -47,8 +48,9 @@ type Search struct {
 // ErrNone says that there is no operator in the namespaces.
 var ErrNone = errors.New("there is no operator")
 
-// Leader finds the Pod that leads: the one that holds the Lease or, where there is none, the youngest that runs. It
-// returns ErrNone when there is neither, and an error of the API server when it may not look for both.
+// Leader finds the Pod that leads: the one that holds the Lease or, where there is none, the
+// youngest that runs. It returns ErrNone when there is neither, and an error of the API server when
+// it may not look for both.
 func (s Search) Leader(ctx context.Context) (Pod, error) {
 	config, namespace, err := kube.PersonConfig(s.Person)
 	if err != nil {
@@ -109,8 +111,8 @@ func youngest(ctx context.Context, client kubernetes.Interface, namespace string
 	return Pod{Namespace: namespace, Name: found.Name, spec: found.Spec}, nil
 }
 
-// Port is that of an address which the Pod is given by one of the variables or by the flag, else the fallback. An
-// address that is empty, or no TCP address, is an error that names who set it.
+// Port is that of an address which the Pod is given by one of the variables or by the flag, else
+// the fallback. An address that is empty, or no TCP address, is an error that names who set it.
 func (p Pod) Port(fallback int, flag string, variables ...string) (int, error) {
 	for _, c := range p.spec.Containers {
 		for i, arg := range slices.Concat(c.Command, c.Args) {

@@ -7,11 +7,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxExpanded bounds a document of YAML with its aliases written out, in bytes; the API server takes objects of 1.5 MiB. The
-// reader of YAML writes them all out, and a few lines can stand for more than there is memory (D39).
+// maxExpanded bounds a document of YAML with its aliases written out, in bytes; the API server
+// takes objects of 1.5 MiB. The reader of YAML writes them all out, and a few lines can stand for
+// more than there is memory (D39).
 const maxExpanded = 4 << 20
 
-// A file may hold as many small documents as fit. Each takes some kilobytes before it is applied, and so does each mistake.
+// A file may hold as many small documents as fit. Each takes some kilobytes before it is applied,
+// and so does each mistake.
 const (
 	maxDocuments = 50_000
 	maxProblems  = 100
@@ -22,7 +24,8 @@ var (
 	errTooManyProblems  = errors.New("there are more problems; solve these first")
 )
 
-// CheckExpansion refuses a text whose aliases stand for too much. A text that is no YAML is the reader's business.
+// CheckExpansion refuses a text whose aliases stand for too much. A text that is no YAML is the
+// reader's business.
 func CheckExpansion(text []byte) error {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {

@@ -202,7 +202,8 @@ func (p *Patch) setObject(d patchDocument) error {
 	return nil
 }
 
-// agrees refuses names next to the object that differ from those in the object: one of them is a mistake.
+// agrees refuses names next to the object that differ from those in the object: one of them is a
+// mistake.
 func (p *Patch) agrees(d patchDocument) error {
 	var errs []error
 	for _, field := range []struct{ name, outside, within string }{
