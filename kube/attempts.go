@@ -5,9 +5,10 @@ import (
 	"net/http"
 )
 
-// attempts reports the outcome of each attempt at a request to the caller. The libraries retry
-// requests without an answer for ten seconds, and in the end take a watch that was never opened
-// for an empty one. Behind a load balancer, an API server that is away would go unnoticed.
+// attempts is a transport that reports the outcome of each attempt at a request to the caller. The
+// libraries retry requests without an answer for ten seconds, and in the end take a watch that was
+// never opened for an empty one. Behind a load balancer, an API server that is away would go
+// unnoticed.
 type attempts struct{ next http.RoundTripper }
 
 type attemptsKey struct{}
@@ -18,7 +19,7 @@ func withAttempts(ctx context.Context, report func(error)) context.Context {
 	return context.WithValue(ctx, attemptsKey{}, report)
 }
 
-func tellAttempts(next http.RoundTripper) http.RoundTripper { return attempts{next} }
+func reportAttempts(next http.RoundTripper) http.RoundTripper { return attempts{next} }
 
 // RoundTrip implements http.RoundTripper.
 func (a attempts) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -29,5 +30,5 @@ func (a attempts) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// WrappedRoundTripper lets the libraries find what is below.
+// WrappedRoundTripper lets the libraries find the transport below.
 func (a attempts) WrappedRoundTripper() http.RoundTripper { return a.next }

@@ -6,23 +6,29 @@ import (
 	"sync"
 )
 
-// DefaultSnapshotLimit is how many bytes the snapshot of one binding may take. It is a quarter of
-// what a container of usual size has: whoever may create objects of a watched kind could make the
-// snapshot as large as he likes. All snapshots together may take one and a half of it.
+// DefaultSnapshotLimit is how many bytes the snapshot of one binding may take (P5). It is a quarter
+// of what a container of usual size has. Without a limit, any user who may create objects of a
+// watched kind could exhaust the memory of the operator. All snapshots together may take one and a
+// half of it.
 const DefaultSnapshotLimit = 128 << 20
 
 // Budget bounds what several Watches keep together, and the lists on their way to them. When they
 // would keep too much, the largest gives up what it has, then the next: who stays does not depend
 // on who came first, and small Watches do not suffer from a large one. A list gives way when all
 // that is kept and listed would be too much.
+//
+// Budget never locks a Watch: set is called with the lock of one held, and the locks of two Watches
+// that wait for each other would block both. It only names the Watches that must give up.
 type Budget struct {
 	keep, most int // bytes: of what is kept; with lists
 
-	mu      sync.Mutex
-	kept    map[*Watch]holding
-	lists   map[*batch]int
-	cut     map[*batch]bool
-	atMost  int // sum of all that is kept, without what Watches share
+	mu    sync.Mutex
+	kept  map[*Watch]holding // without Watches that had to give up
+	lists map[*batch]int     // bytes of each list that is on its way
+	cut   map[*batch]bool    // lists that leave out the rest of their objects
+	// atMost is an upper bound of what is kept: it counts objects that Watches share once for each
+	// of them. Within the limit it spares each event the exact sum over all Watches.
+	atMost  int
 	listing int // sum of lists
 }
 
@@ -33,18 +39,18 @@ type holding struct {
 	selection    string
 }
 
-// NewBudget bounds what Watches keep to keep bytes, and to most bytes with the lists that are on
-// their way.
+// NewBudget allows Watches to keep keep bytes, and most bytes with the lists that are on their way.
 func NewBudget(keep, most int) *Budget {
 	return &Budget{keep: keep, most: most, kept: map[*Watch]holding{}, lists: map[*batch]int{}, cut: map[*batch]bool{}}
 }
 
-// selectionText is equal for specs whose Watches share sources.
+// selectionText is equal for specs whose Watches share sources, and with them the JSON of objects.
 func (s Spec) selectionText() string {
 	return fmt.Sprintf("%q %q %q %q %v %v %q", s.APIVersion, s.Kind, s.Names, s.Namespaces, s.Labels, s.NamespaceLabels, s.Fields)
 }
 
-// set notes what a Watch keeps now, and returns the Watches that must give up.
+// set notes what a Watch keeps now, in bytes, and returns the Watches that must give up, which may
+// include w. They no longer count, although the caller has yet to empty them.
 func (b *Budget) set(w *Watch, own, objects int) (tooLarge []*Watch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,6 +78,7 @@ func (b *Budget) sum() int {
 	return sum
 }
 
+// largest breaks ties by name, so that the choice does not depend on the order of a map.
 func (b *Budget) largest() (largest *Watch) {
 	var most holding
 	for w, h := range b.kept {
@@ -93,8 +100,8 @@ func (b *Budget) forgetLocked(w *Watch) {
 	delete(b.kept, w)
 }
 
-// list notes how much a list takes so far, and reports whether it must be cut: the largest is, when
-// there is too much.
+// list notes how many bytes a list takes so far, and reports whether it must be cut. The largest
+// list is cut, which may be another one: that finds out when it calls list with its next object.
 func (b *Budget) list(of *batch, bytes int) (cut bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,6 +119,8 @@ func (b *Budget) list(of *batch, bytes int) (cut bool) {
 	return b.cut[of]
 }
 
+// listed ends a list: what is kept of it counts from the next set of its Watches. To end a list that
+// is not known changes nothing.
 func (b *Budget) listed(of *batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,7 +16,7 @@ import (
 )
 
 // These limits apply when the user sets none. They are far above those of the library (5 and 10),
-// with which a converge would mostly wait for its own rate limit.
+// with which a converge would spend most of its time waiting for its own rate limit.
 const (
 	DefaultQPS       = 100
 	DefaultBurst     = 200
@@ -36,20 +37,21 @@ type Options struct {
 	Watches    Watches      // observes the failures of watches; may be nil
 }
 
-// Client holds the connections to one API server. It is safe for concurrent use. Clients for core,
-// dynamic and metadata requests share one pool of connections.
+// Client holds the connections to one API server. It is safe for concurrent use, and nothing in it
+// changes after Connect but what kinds and back remember.
 type Client struct {
-	config   *rest.Config
+	config   *rest.Config // with the fence in its transport; requests of clients made of it pass it, too
 	core     corev1.CoreV1Interface
 	dynamic  dynamic.Interface
 	metadata metadata.Interface
 	kinds    *kinds
 	log      *slog.Logger
-	watches  Watches
-	back     *wentBack
+	watches  Watches   // never nil
+	back     *wentBack // shared by all clients made by WithLimits: what one notices concerns all
 
-	fence    *Fence
-	unfenced *rest.Config // for the Lease itself
+	// Only the client of Connect has these. The Lease cannot pass the fence that it opens.
+	fence    *Fence       // nil: writes are not fenced
+	unfenced *rest.Config // for the Lease, and for reviews, which change nothing
 }
 
 // Connect makes a client. It makes no request: if the API server is away, the first call returns an
@@ -63,11 +65,11 @@ func Connect(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.QPS = orDefault(o.QPS, DefaultQPS)
-	config.Burst = orDefault(o.Burst, DefaultBurst)
-	config.UserAgent = orDefault(o.UserAgent, defaultUserAgent)
+	config.QPS = cmp.Or(o.QPS, DefaultQPS)
+	config.Burst = cmp.Or(o.Burst, DefaultBurst)
+	config.UserAgent = cmp.Or(o.UserAgent, defaultUserAgent)
 	config.WarningHandlerWithContext = newWarnings(log)
-	unfenced := rest.CopyConfig(config)
+	unfenced := rest.CopyConfig(config) // before guard changes the original
 	if o.Fence != nil {
 		o.Fence.guard(config)
 	}
@@ -82,14 +84,16 @@ func Connect(o Options) (*Client, error) {
 	return c, nil
 }
 
+// newClient makes a Client whose clients share one pool of connections, but not their rate: each has
+// a rate limiter of its own with the QPS and Burst of config.
 func newClient(config *rest.Config, log *slog.Logger) (*Client, error) {
-	// All clients share one pool of connections.
 	watched := rest.CopyConfig(config)
-	watched.Wrap(tellAttempts)
+	watched.Wrap(reportAttempts)
 	transport, err := rest.HTTPClientFor(watched)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
+	// Protobuf is for typed objects only: unstructured ones are decoded from JSON.
 	protobuf := rest.CopyConfig(config)
 	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
 	protobuf.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
@@ -111,11 +115,12 @@ type Limits struct {
 }
 
 // WithLimits makes a client with limits of its own, so that its requests do not delay those of c,
-// nor the other way round (K6). Both share what they know of kinds, and pass the same Fence.
+// nor the other way round (K6). Both share what they know of kinds, and pass the same Fence. It
+// cannot make a Lease.
 func (c *Client) WithLimits(l Limits) (*Client, error) {
 	config := rest.CopyConfig(c.config)
-	config.QPS = orDefault(l.QPS, DefaultQPS)
-	config.Burst = orDefault(l.Burst, DefaultBurst)
+	config.QPS = cmp.Or(l.QPS, DefaultQPS)
+	config.Burst = cmp.Or(l.Burst, DefaultBurst)
 	config.Timeout = l.Timeout
 	limited, err := newClient(config, c.log)
 	if err != nil {
@@ -159,6 +164,8 @@ func restConfig(o Options) (*rest.Config, error) {
 // namespace is that of the context, empty when it has none. A service account is never used: a
 // person who works inside a pod with one means another cluster.
 func PersonConfig(o Options) (config *rest.Config, namespace string, err error) {
+	// Not ClientConfig of deferred rules, as in restConfig: these would fall back to the service
+	// account, and the namespace of the context is wanted, too.
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	where := rules.GetDefaultFilename()
 	if o.Kubeconfig != "" {
@@ -187,17 +194,10 @@ func PersonConfig(o Options) (config *rest.Config, namespace string, err error) 
 	if config, err = clientcmd.NewNonInteractiveClientConfig(*raw, name, overrides, rules).ClientConfig(); err != nil {
 		return nil, "", fmt.Errorf("kubeconfig %s: %w", where, err)
 	}
-	config.UserAgent = orDefault(o.UserAgent, defaultUserAgent)
+	config.UserAgent = cmp.Or(o.UserAgent, defaultUserAgent)
 	return config, namespace, nil
 }
 
-// RESTConfig returns a copy of the configuration, for clients of other rooms.
+// RESTConfig returns a copy of the configuration, for clients of other packages. What they write
+// passes the Fence, too.
 func (c *Client) RESTConfig() *rest.Config { return rest.CopyConfig(c.config) }
-
-func orDefault[T comparable](value, fallback T) T {
-	var zero T
-	if value == zero {
-		return fallback
-	}
-	return value
-}

@@ -19,9 +19,8 @@ import (
 // one ConfigMap.
 const maxConfigMapBytes = 1 << 20
 
-// ErrConflict is returned by [ConfigMapStore.Write] when someone else changed one of
-// the keys to be written. The caller decides again on the ConfigMap that comes
-// with it (D24).
+// ErrConflict is returned by [ConfigMapStore.Write] when another writer changed one of the keys to
+// be written. The caller decides again on the ConfigMap that comes with it (D24).
 var ErrConflict = errors.New("the ConfigMap was changed by someone else meanwhile")
 
 // ConfigMap is the part of a ConfigMap that the operator reads. The zero value
@@ -104,7 +103,9 @@ func (s ConfigMapStore) Write(ctx context.Context, base map[string]string, set m
 	})
 }
 
-// repeatWrite tries a write again while other writers are faster, until ctx ends.
+// repeatWrite tries a write again while other writers are faster, until ctx ends. It does not give
+// up after some attempts, as retryOnConflict does: many writers of other keys must not fail the run
+// of a hook (D24). try returns conflicts of the API server as they are.
 func repeatWrite(ctx context.Context, what string, try func() (ConfigMap, error)) (ConfigMap, error) {
 	pause := wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 8, Cap: time.Second}
 	for {
@@ -124,8 +125,8 @@ func repeatWrite(ctx context.Context, what string, try func() (ConfigMap, error)
 	}
 }
 
-// tryWrite reads once and writes once. An API conflict is returned as
-// it is.
+// tryWrite reads once and writes once. A conflict of the API server is returned as it is; only one
+// of the keys in set is ErrConflict, with the ConfigMap that has it.
 func (s ConfigMapStore) tryWrite(ctx context.Context, base map[string]string, set map[string]*string) (ConfigMap, error) {
 	api := s.api()
 	object, err := api.Get(ctx, s.name, metav1.GetOptions{})
@@ -138,14 +139,14 @@ func (s ConfigMapStore) tryWrite(ctx context.Context, base map[string]string, se
 	}
 	current := object.Data
 	if absent {
-		current = base
+		current = base // what was in force comes back together with the change (P1)
 	}
 	next, err := mergeKeys(current, base, set)
 	if err != nil {
 		return ConfigMapOf(object), err
 	}
 	if maps.Equal(next, current) {
-		return ConfigMapOf(object), nil
+		return ConfigMapOf(object), nil // also after a write whose answer was lost
 	}
 	object.Data = next
 	if text, ok := ctx.Value(writtenNote{}).(string); ok {
@@ -165,8 +166,10 @@ func (s ConfigMapStore) tryWrite(ctx context.Context, base map[string]string, se
 	return ConfigMapOf(object), nil
 }
 
-// Update gives the ConfigMap that was read exactly these data, or creates it when there
-// was none. [ErrConflict] says that another writer has changed it since it was read.
+// Update gives the ConfigMap that was read exactly these data, or creates it when there was none.
+// [ErrConflict] says that another writer has changed it since it was read. The object is read again
+// because read lacks what must stay: labels, annotations and binary data. Its version, which is
+// empty for an absent one, must be that of read; the API server checks the time after that.
 func (s ConfigMapStore) Update(ctx context.Context, read ConfigMap, data map[string]string) (ConfigMap, error) {
 	api := s.api()
 	object, err := api.Get(ctx, s.name, metav1.GetOptions{})
@@ -229,7 +232,8 @@ func (s ConfigMapStore) NoteWritten(ctx context.Context, text string) (ConfigMap
 	return s.annotate(ctx, WrittenAnnotation, func(string) string { return text })
 }
 
-// annotate replaces the text of an annotation of the ConfigMap; an empty one is removed.
+// annotate replaces the text of an annotation of the ConfigMap; an empty one is removed. change is
+// called again after a conflict, with the text that the other writer has left.
 func (s ConfigMapStore) annotate(ctx context.Context, annotation string, change func(was string) string) (ConfigMap, error) {
 	api := s.api()
 	var left ConfigMap
@@ -258,8 +262,8 @@ func (s ConfigMapStore) annotate(ctx context.Context, annotation string, change 
 	return left, nil
 }
 
-// mergeKeys returns the new data, or ErrConflict naming the keys that are
-// neither as in base nor as wanted.
+// mergeKeys returns the new data, or ErrConflict naming the keys that are neither as in base nor as
+// wanted. current and base stay as they are; an absent key differs from an empty text.
 func mergeKeys(current, base map[string]string, set map[string]*string) (map[string]string, error) {
 	next := maps.Clone(current)
 	if next == nil {
@@ -288,8 +292,7 @@ func mergeKeys(current, base map[string]string, set map[string]*string) (map[str
 	return next, nil
 }
 
-// writable checks what the API server would refuse, with errors that name the
-// fix.
+// writable checks what the API server would refuse with errors that do not name the fix.
 func writable(object *corev1.ConfigMap) error {
 	if object.Immutable != nil && *object.Immutable {
 		return errors.New("it is immutable: delete it and create it again without 'immutable: true'")
@@ -307,7 +310,7 @@ func writable(object *corev1.ConfigMap) error {
 	return nil
 }
 
-// sleep waits, or returns the cause why ctx ended.
+// sleep waits for d and returns nil, or at the end of ctx its cause.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

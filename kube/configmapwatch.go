@@ -32,10 +32,11 @@ func (s ConfigMapStore) Watch(ctx context.Context, notify func(ConfigMap)) {
 	})
 }
 
-// watchOne watches one object of the core group that holds values.
+// watchOne watches one object of the core group that holds values. List and watch select it by its
+// name, because a role may allow to read this name only (L6).
 func (c *Client) watchOne(ctx context.Context, what, resource, namespace, name string, notify func(ConfigMap), api cache.ListWatch) {
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
-	store := &latest{name: name, changed: make(chan struct{}, 1)}
+	store := &latest{name: name, changed: make(signal, 1)}
 	follow := &feed{
 		name:    what,
 		key:     sourceKey{resource: corev1.SchemeGroupVersion.WithResource(resource), namespace: namespace},
@@ -56,17 +57,20 @@ func (c *Client) watchOne(ctx context.Context, what, resource, namespace, name s
 	go store.deliver(ctx, notify)
 }
 
-// latest is the store of a watch on one ConfigMap: its newest state.
+// latest is the store of a watch on one ConfigMap, or one Secret: it keeps only the newest state. The
+// goroutine of the reflector sets it, and that of deliver notifies it, so that a notify that blocks
+// does not hold up the watch.
 type latest struct {
 	name    string
-	changed chan struct{} // one place: a state waits to be notified
+	changed signal // a state waits to be notified
 
 	mu    sync.Mutex
-	state ConfigMap
-	back  bool // the next state is of a server that has gone back
+	state ConfigMap // zero: it does not exist, or was not seen yet
+	back  bool      // the next state is of a server that has gone back
 }
 
-// WentBack implements forgetful.
+// WentBack implements forgetful. The mark goes out with the list that follows; until that is there,
+// nothing is notified.
 func (l *latest) WentBack() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,14 +81,13 @@ func (l *latest) set(state ConfigMap) error {
 	l.mu.Lock()
 	l.state = state
 	l.mu.Unlock()
-	select {
-	case l.changed <- struct{}{}:
-	default:
-	}
+	l.changed.raise()
 	return nil
 }
 
-// deliver notifies states that differ from the one before, until ctx ends.
+// deliver notifies states that differ from the one before, until ctx ends. Only what others may
+// change counts as a difference: not the version, which every new label changes, and not the
+// annotation Written, which only the operator sets.
 func (l *latest) deliver(ctx context.Context, notify func(ConfigMap)) {
 	var last ConfigMap
 	for first := true; ; {
@@ -101,6 +104,7 @@ func (l *latest) deliver(ctx context.Context, notify func(ConfigMap)) {
 			continue
 		}
 		first = false
+		// A copy, because notify may keep and change what it gets.
 		last = ConfigMap{ResourceVersion: state.ResourceVersion, Data: maps.Clone(state.Data), ConfirmPurge: state.ConfirmPurge, Written: state.Written}
 		notify(state)
 	}

@@ -1,11 +1,23 @@
-// Package kube is the operator's door to the Kubernetes API server: the
-// clients, the ConfigMap with the users' values, the shared lean watch cache
-// behind kubernetes bindings, Kubernetes Events and the object patches that
-// hooks ask for.
+// Package kube is how the operator uses the Kubernetes API server: the clients, the Lease and the
+// Fence of the leader, the ConfigMap with the users' values, the shared watch cache behind
+// kubernetes bindings, objects of kind Module, CustomResourceDefinitions, Kubernetes Events and the
+// object patches of hooks.
 //
-// It may not contain: anything of modules, hooks, values or Helm; YAML
-// sections of the ConfigMap (a key is a text here); the jq of bindings (a filter
-// is a function here); decisions about what a change means.
+// It may not contain: what modules, hooks, values and Helm mean; YAML sections of the ConfigMap (a
+// key is a text here); the jq of bindings (a filter is a function here); decisions about what a
+// change means.
+//
+// # Requests
+//
+// A [Client] has three kinds of clients, for typed, dynamic and metadata requests, over one pool of
+// connections. Each write passes the [Fence], below all retries and rate limits. Work that may send
+// thousands of requests has a client with limits of its own ([Client.WithLimits]).
+//
+// # Watches
+//
+// Everything that watches, also the Lease and the ConfigMap, does so by a feed: a reflector of
+// client-go whose failures are visible, whose pauses depend on their cause, and which notices when
+// the API server has gone back to an earlier state (P14).
 //
 // # The watch cache
 //
@@ -18,7 +30,10 @@
 //	API server ──> source (reflector) ──> part ──┴─> Watch ──> notify, synced
 //	                    └──> part of another Watch
 //
-// An object is filtered while it is read from the stream, and only what the
-// Watch wants to keep is kept: so the initial list of thousands of large
-// objects never lies in memory as a whole.
+// An object is filtered while it is read from the stream, and only what the Watch keeps of it stays
+// in memory: so the initial list of thousands of large objects is never in memory as a whole.
+//
+// Locks are taken in this order: Watch.adjusting, Watcher.mu, source.mu, Watch.mu, Budget.mu. A
+// source holds its lock while it changes its parts, so that all of them see the same order of
+// events. No lock is held while notify and synced run: each Watch has a goroutine for them.
 package kube
