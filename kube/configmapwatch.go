@@ -65,12 +65,12 @@ type latest struct {
 	changed signal // a state waits to be notified
 
 	mu    sync.Mutex
-	state ConfigMap // zero: it does not exist, or was not seen yet
+	state ConfigMap // its WentBack stays set until it was notified
 	back  bool      // the next state is of a server that has gone back
 }
 
-// WentBack implements forgetful. The mark goes out with the list that follows; until that is there,
-// nothing is notified.
+// WentBack implements forgetful. It marks the state of the list that follows, not the one that may
+// still wait to be notified: that is from before.
 func (l *latest) WentBack() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,6 +79,7 @@ func (l *latest) WentBack() {
 
 func (l *latest) set(state ConfigMap) error {
 	l.mu.Lock()
+	state.WentBack, l.back = l.back || l.state.WentBack, false
 	l.state = state
 	l.mu.Unlock()
 	l.changed.raise()
@@ -98,7 +99,7 @@ func (l *latest) deliver(ctx context.Context, notify func(ConfigMap)) {
 		}
 		l.mu.Lock()
 		state := l.state
-		state.WentBack, l.back = l.back, false
+		l.state.WentBack = false
 		l.mu.Unlock()
 		if !first && !state.WentBack && last.Exists() == state.Exists() && last.ConfirmPurge == state.ConfirmPurge && maps.Equal(last.Data, state.Data) {
 			continue

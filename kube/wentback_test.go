@@ -138,3 +138,20 @@ func TestRestoreOfTheStore(t *testing.T) {
 		return len(objects) == 2 && objects[0].Name == "one" && objects[1].Name == "values"
 	})
 }
+
+// P14: a state that still waits to be notified when the API server goes back is from before; the one
+// that follows is marked.
+func TestWentBackMarksTheNextState(t *testing.T) {
+	store := &latest{name: "values", changed: make(signal, 1)}
+	_ = store.set(ConfigMap{ResourceVersion: "20", Data: map[string]string{"global": "x: late"}})
+	store.WentBack()
+	states := make(chan ConfigMap)
+	go store.deliver(t.Context(), func(c ConfigMap) { states <- c })
+	if c := await(t, "the state from before", states); c.WentBack || c.ResourceVersion != "20" {
+		t.Errorf("first %+v", c)
+	}
+	_ = store.set(ConfigMap{ResourceVersion: "10", Data: map[string]string{"global": "x: early"}})
+	if c := await(t, "the state after the restore", states); !c.WentBack || c.ResourceVersion != "10" {
+		t.Errorf("then %+v", c)
+	}
+}
