@@ -337,8 +337,8 @@ func (m *ModuleObjects) probe(ctx context.Context) error {
 	return err
 }
 
-// maxDenials is how many denials end a watch: an API server that has just started denies all for a
-// moment.
+// maxDenials is how many denials in a row end a watch: an API server that has just started denies
+// all for a moment.
 const maxDenials = 3
 
 // follow runs the watch until the kind is gone, ctx ends or, with an error, the watch is denied.
@@ -353,7 +353,11 @@ func (m *ModuleObjects) follow(ctx context.Context, notify func(ModuleNews)) (de
 			return m.api.List(ctx, o)
 		},
 		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return m.api.Watch(ctx, o)
+			w, err := m.api.Watch(ctx, o)
+			if err == nil {
+				denials = 0 // a list is no sign: a role may allow the one and not the other
+			}
+			return w, err
 		},
 		failed: func(err error) {
 			switch {

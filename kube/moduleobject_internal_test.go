@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 )
 
@@ -55,4 +57,46 @@ func TestReadOfModuleObjectsDenied(t *testing.T) {
 			})
 		})
 	}
+}
+
+// deniedNowAndThen allows each second watch, which lasts for an hour.
+type deniedNowAndThen struct {
+	dynamic.ResourceInterface
+
+	watches int
+}
+
+func (a *deniedNowAndThen) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetResourceVersion("10")
+	return list, nil
+}
+
+func (a *deniedNowAndThen) Watch(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	if o.SendInitialEvents != nil {
+		return nil, apierrors.NewBadRequest("lists only")
+	}
+	if a.watches++; a.watches%2 == 1 {
+		return nil, apierrors.NewForbidden(moduleResource().GroupResource(), "", nil)
+	}
+	w := watch.NewFake()
+	time.AfterFunc(time.Hour, w.Stop)
+	return w, nil
+}
+
+// J15: each restart of an API server denies a watch for a moment. Only denials in a row say that the
+// operator may not watch.
+func TestDenialsOfModuleObjectsInARow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), 12*time.Hour)
+		defer stop()
+		api := &deniedNowAndThen{}
+		m := &ModuleObjects{api: api, client: &Client{watches: unwatched{}, back: &wentBack{}, log: slog.New(slog.DiscardHandler)}}
+		if denied := m.follow(ctx, func(ModuleNews) {}); denied != nil {
+			t.Errorf("after %d watches: %v", api.watches, denied)
+		}
+		if api.watches < 2*maxDenials {
+			t.Errorf("only %d watches", api.watches)
+		}
+	})
 }
