@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -143,6 +144,40 @@ func TestWatchObjects(t *testing.T) {
 		t.Errorf("snapshot %v, %d", objects, seq)
 	}
 	if state := w.State(); state.Phase != kube.Complete || state.Kind != "Secret" {
+		t.Errorf("state %+v", state)
+	}
+}
+
+// C39: an object on which the filter fails has no filter result, and each change of it counts. Without
+// KeepObjects none is kept (C22).
+func TestWatchObjectsFilterFails(t *testing.T) {
+	s := New("v1.33.0")
+	var changes []string
+	w, err := s.WatchObjects(t.Context(), kube.Spec{
+		Kind: "secret", Namespaces: []string{"default"},
+		Filter: func(object map[string]any) (json.RawMessage, error) {
+			if object["type"] != "good" {
+				return nil, errors.New("not good")
+			}
+			return json.RawMessage("1"), nil
+		},
+	}, func(c kube.Change) { changes = append(changes, c.Type+" "+string(c.Object.FilterResult)) }, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []struct{ kind, label string }{{"bad", "a"}, {"bad", "a"}, {"bad", "b"}, {"good", "b"}, {"good", "a"}, {"bad", "a"}} {
+		object := map[string]any{"type": of.kind, "metadata": map[string]any{"namespace": "default", "name": "x", "labels": map[string]any{"l": of.label}}}
+		if err := s.Apply(secret("x", object).Object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := strings.Join(changes, ", "), "Added , Modified , Modified 1, Modified "; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if objects, _ := w.Snapshot(); len(objects) != 1 || objects[0].Object != nil || objects[0].FilterResult != nil {
+		t.Errorf("snapshot %v", objects)
+	}
+	if state := w.State(); state.FilterErrors == 0 {
 		t.Errorf("state %+v", state)
 	}
 }

@@ -32,7 +32,7 @@ type Watch struct {
 	// The lock of the store guards these.
 	complete bool
 	tooLarge bool // more than the limit of the spec: nothing is kept any more
-	kept     map[key]kube.Object
+	kept     map[key]held
 	bytes    int
 	seq      uint64
 	failures uint64 // of the filter
@@ -42,7 +42,7 @@ type Watch struct {
 // context. The functions are called with the lock of the store held, so they may not call the
 // server or the Watch.
 func (s *Server) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (*Watch, error) {
-	w := &Watch{store: s.store, ctx: ctx, spec: spec, notify: notify, synced: synced, kept: map[key]kube.Object{}}
+	w := &Watch{store: s.store, ctx: ctx, spec: spec, notify: notify, synced: synced, kept: map[key]held{}}
 	var err error
 	if w.selection, err = newSelection("", spec.Fields); err != nil {
 		return nil, err
@@ -158,8 +158,8 @@ func (w *Watch) begin() {
 	}
 	for _, at := range w.store.sortedKeys(k.resource()) {
 		if u := w.store.objects[at]; w.wants(u) {
-			w.kept[at], _ = w.keep(u)
-			w.bytes += size(w.kept[at])
+			w.kept[at] = w.keep(u)
+			w.bytes += w.kept[at].size()
 		}
 	}
 	if w.weigh() {
@@ -179,7 +179,16 @@ func (w *Watch) weigh() bool {
 	return w.tooLarge
 }
 
-func size(o kube.Object) int { return len(o.Name) + len(o.Object) + len(o.FilterResult) }
+// held is what a watch keeps of an object.
+type held struct {
+	object kube.Object
+	failed bool            // the filter failed on it
+	mark   json.RawMessage // the filter result or, without one, the whole object: a change is one of this (C38)
+}
+
+func (h held) size() int {
+	return len(h.object.Name) + len(h.object.Object) + len(h.object.FilterResult)
+}
 
 func (w *Watch) wants(u *unstructured.Unstructured) bool {
 	if u == nil || !w.matches(u) {
@@ -200,20 +209,25 @@ func (w *Watch) covers(name string) bool {
 	return len(w.spec.Namespaces) == 0 || name == "" || slices.Contains(w.spec.Namespaces, name)
 }
 
-// keep makes what is kept of an object; it reports false when the filter failed (C39).
-func (w *Watch) keep(u *unstructured.Unstructured) (kube.Object, bool) {
-	kept := kube.Object{Namespace: u.GetNamespace(), Name: u.GetName()}
+// keep makes what is kept of an object. One on which the filter fails has no result, and each change
+// of it counts (C39).
+func (w *Watch) keep(u *unstructured.Unstructured) held {
+	h := held{object: kube.Object{Namespace: u.GetNamespace(), Name: u.GetName()}}
+	whole := withoutManagers(u).Object
+	text, _ := json.Marshal(whole) // a tree of JSON can be written
+	h.mark = text
 	if w.spec.Filter != nil {
-		var err error
-		if kept.FilterResult, err = w.spec.Filter(withoutManagers(u).Object); err != nil {
+		if result, err := w.spec.Filter(whole); err == nil {
+			h.object.FilterResult, h.mark = result, result
+		} else {
+			h.failed = true
 			w.failures++
-			return kept, false
 		}
 	}
-	if w.spec.KeepObjects || w.spec.Filter == nil {
-		kept.Object, _ = json.Marshal(withoutManagers(u).Object) // a tree of JSON can be written
+	if w.spec.KeepObjects {
+		h.object.Object = text
 	}
-	return kept, true
+	return h
 }
 
 // see handles a change; the caller holds the store's lock.
@@ -253,25 +267,22 @@ func (w *Watch) seeObject(at key, now *unstructured.Unstructured) {
 		return
 	}
 	old, had := w.kept[at]
-	change := kube.Change{Type: kube.Deleted, Object: old}
+	change := kube.Change{Type: kube.Deleted, Object: old.object}
 	switch {
 	case w.wants(now):
-		next, ok := w.keep(now)
-		if !ok {
-			return
-		}
+		next := w.keep(now)
 		w.kept[at] = next
-		w.bytes += size(next) - size(old)
-		if w.weigh() || had && w.same(old, next) {
+		w.bytes += next.size() - old.size()
+		if w.weigh() || had && old.failed == next.failed && bytes.Equal(old.mark, next.mark) {
 			return
 		}
-		change.Object, change.Type, change.Version = next, kube.Added, now.GetResourceVersion()
+		change.Object, change.Type, change.Version = next.object, kube.Added, now.GetResourceVersion()
 		if had {
 			change.Type = kube.Modified
 		}
 	case had:
 		delete(w.kept, at)
-		w.bytes -= size(old)
+		w.bytes -= old.size()
 	default:
 		return
 	}
@@ -280,21 +291,13 @@ func (w *Watch) seeObject(at key, now *unstructured.Unstructured) {
 	w.notify(change)
 }
 
-// same is the rule of C38.
-func (w *Watch) same(a, b kube.Object) bool {
-	if w.spec.Filter != nil {
-		return bytes.Equal(a.FilterResult, b.FilterResult)
-	}
-	return bytes.Equal(a.Object, b.Object)
-}
-
 // Snapshot implements actors.Watch.
 func (w *Watch) Snapshot() ([]kube.Object, uint64) {
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()
 	list := make([]kube.Object, 0, len(w.kept))
 	for _, at := range slices.SortedFunc(maps.Keys(w.kept), key.compare) {
-		list = append(list, w.kept[at])
+		list = append(list, w.kept[at].object)
 	}
 	return list, w.seq
 }
