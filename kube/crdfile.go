@@ -26,11 +26,12 @@ import (
 	"addon-operator/kube/objectpatch"
 )
 
-// crdSource is one CustomResourceDefinition of a file.
+// crdSource is one CustomResourceDefinition of a file, without what only the API server may set.
+// Nothing changes it after complete: several goroutines read the object.
 type crdSource struct {
-	file   string
+	file   string // as errors and logs name it
 	name   string
-	hash   string // of all that is applied
+	hash   string // of all that is applied, labels of the operator included, but for the hash itself
 	object *unstructured.Unstructured
 }
 
@@ -40,6 +41,7 @@ type crdSource struct {
 func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 	var all []crdSource
 	var errs []error
+	// Subcharts come first, because the last definition of a name counts: the module has the last word.
 	for _, file := range o.Subcharts {
 		if o.Skips(file.Name) {
 			continue
@@ -84,7 +86,9 @@ func CRDFiles(dir string, o CRDOptions) ([]string, error) {
 	return files, nil
 }
 
-// crdFiles visits no directory twice: a link may lead to a directory above it.
+// crdFiles visits no directory twice: a link may lead to a directory above it. visited has the paths
+// without links, by which a directory is known again; the paths that are returned keep their links,
+// because people look for them under these.
 func crdFiles(root string, skip []string, visited map[string]bool) (files []string, err error) {
 	resolved, err := filepath.EvalSymlinks(root)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -163,15 +167,15 @@ func parseDefinitionFile(file string, data []byte, labels map[string]string) ([]
 	return all, nil
 }
 
-// What a file of definitions may have, in bytes: the API server takes objects of
-// 3 MiB, and a file is read as a whole.
+// What a file of definitions, and each document in it, may have, in bytes: the API server takes
+// objects of 3 MiB, and a file is read as a whole (M1).
 const (
 	maxCRDFile = 16 << 20
 	maxCRD     = 4 << 20
 )
 
 // readDefinitionText reads a regular file only: a named pipe may have no writer, and a device may
-// never end.
+// never end. O_NONBLOCK is for the pipe: without it, open would wait for a writer.
 func readDefinitionText(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -187,11 +191,12 @@ func readDefinitionText(path string) ([]byte, error) {
 	case info.Size() > maxCRDFile:
 		return nil, fmt.Errorf("it has %d bytes, more than %d MiB; divide it into several files", info.Size(), maxCRDFile>>20)
 	}
-	return io.ReadAll(io.LimitReader(file, info.Size())) // not more, should it grow
+	return io.ReadAll(io.LimitReader(file, info.Size())) // not more if it grows meanwhile
 }
 
-// parseDefinitions reads a YAML stream that may hold nothing but
-// CustomResourceDefinitions, or lists of them.
+// parseDefinitions reads a YAML stream that may hold nothing but CustomResourceDefinitions, or lists
+// of them. It goes on after a wrong document, so that one attempt shows all mistakes; a stream that
+// cannot be divided into documents ends it.
 func parseDefinitions(data []byte) ([]*unstructured.Unstructured, error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	var objects []*unstructured.Unstructured
@@ -212,11 +217,14 @@ func parseDefinitions(data []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
+// parseDefinition returns no object for a document with nothing but comments, and several for a
+// list. It bounds the document before and after aliases are written out: the YAML library would
+// expand a few lines to more than there is memory.
 func parseDefinition(document []byte) ([]*unstructured.Unstructured, error) {
 	if len(document) > maxCRD {
 		return nil, fmt.Errorf("it has %d bytes, more than %d MiB, which no API server takes", len(document), maxCRD>>20)
 	}
-	if bytes.IndexByte(document, '*') >= 0 {
+	if bytes.IndexByte(document, '*') >= 0 { // without an alias the second parse is for nothing
 		if err := objectpatch.CheckExpansion(document); err != nil {
 			return nil, err
 		}
@@ -252,6 +260,8 @@ func parseDefinition(document []byte) ([]*unstructured.Unstructured, error) {
 	return items, err
 }
 
+// checkDefinition refuses what would reach the API server as another kind, or fail there with an
+// error that does not name the fix. The schema is for the API server to judge.
 func checkDefinition(object *unstructured.Unstructured) error {
 	kind, version := object.GetKind(), object.GetAPIVersion()
 	metadata, _ := object.Object["metadata"].(map[string]any)
@@ -271,7 +281,8 @@ func checkDefinition(object *unstructured.Unstructured) error {
 }
 
 // complete removes what only the API server may set, adds the labels, and computes the hash of the
-// result. The hash tells whether the definition in the cluster has to be applied again.
+// result. The hash goes into an annotation; it shows whether the definition in the cluster has to be
+// applied again, so other labels of the operator lead to another hash, too.
 func (d *crdSource) complete(labels map[string]string) error {
 	delete(d.object.Object, "status")
 	metadata, _ := d.object.Object["metadata"].(map[string]any)
@@ -279,17 +290,15 @@ func (d *crdSource) complete(labels map[string]string) error {
 		delete(metadata, field)
 	}
 	for _, field := range []string{"labels", "annotations"} {
-		if value, there := metadata[field]; there && value == nil { // as the API server reads it
+		if value, there := metadata[field]; there && value == nil { // the API server reads null as absent
 			delete(metadata, field)
 		}
 		if _, _, err := unstructured.NestedStringMap(d.object.Object, "metadata", field); err != nil {
 			return fmt.Errorf("CustomResourceDefinition %s: metadata.%s must be a map of texts; quote numbers and booleans", d.name, field)
 		}
 	}
-	all := maps.Clone(labels)
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
+	maps.Copy(all, labels)
 	maps.Copy(all, d.object.GetLabels()) // what the file says wins (M3)
 	if len(all) > 0 {
 		d.object.SetLabels(all)

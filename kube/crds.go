@@ -27,15 +27,16 @@ const (
 	// crdHash is the annotation with the checksum of what was applied: while it is
 	// that of the file, one request for metadata is all there is to do.
 	crdHash = "addon-operator/crd-checksum"
-	// crdManager owns the fields of a definition that come from the file.
+	// crdManager is the field manager of what comes from a file. It tells these fields from those that
+	// others have set, which stay (M3).
 	crdManager = "addon-operator"
 
 	crdWidth = 8                     // definitions at the same time
-	crdLimit = time.Minute           // until new definitions must be established
-	crdPoll  = 20 * time.Millisecond // between two looks at one
+	crdLimit = time.Minute           // until new definitions must be established, and again until their kinds are served
+	crdPoll  = 20 * time.Millisecond // between two looks at one: most are established in less than that
 )
 
-// CRDOptions say which files count and what is added to them (chapter m).
+// CRDOptions say which files count and what is added to them (chapter M).
 type CRDOptions struct {
 	SkipPrefixes []string          // of base names that are no definitions (M1)
 	Labels       map[string]string // put on every definition that does not set them itself (M3)
@@ -64,15 +65,19 @@ func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (
 	return crdInstaller{c.metadata, c.dynamic, c.kinds, c.log, c.WithLimits}.ensure(ctx, o, dirs)
 }
 
-// crdInstaller brings CustomResourceDefinitions to the cluster.
+// crdInstaller brings CustomResourceDefinitions to the cluster. It has the parts of a Client that it
+// needs.
 type crdInstaller struct {
 	metadata metadata.Interface
 	dynamic  dynamic.Interface
 	kinds    *kinds
 	log      *slog.Logger
-	limited  func(Limits) (*Client, error)
+	limited  func(Limits) (*Client, error) // makes the client for the objects that are written again
 }
 
+// ensure is EnsureCRDs. The definitions are independent of each other, so the failure of one must not
+// cancel the others (M4): the functions of the group return nil, and each has its own place in
+// changed and errs. Discovery lists all kinds at once, so it comes once, after the last of them.
 func (c crdInstaller) ensure(ctx context.Context, o CRDOptions, dirs []string) (written map[string]string, err error) {
 	all, unread := readDefinitions(o, dirs)
 	all = c.withoutDuplicates(all)
@@ -107,8 +112,8 @@ func (c crdInstaller) ensure(ctx context.Context, o CRDOptions, dirs []string) (
 	return written, errors.Join(errs...)
 }
 
-// CheckCRDs reads the definitions below directories as EnsureCRDs does, and says which file is
-// wrong. It asks no cluster.
+// CheckCRDs reads the definitions below directories as EnsureCRDs does, and returns an error that
+// names each file that is wrong. It makes no request.
 func CheckCRDs(o CRDOptions, dirs ...string) error {
 	_, err := readDefinitions(o, dirs)
 	return err
@@ -143,8 +148,9 @@ func (c crdInstaller) withoutDuplicates(all []crdSource) []crdSource {
 	return kept
 }
 
-// ensureOne applies one definition unless the cluster has it; it returns when
-// its kind is established.
+// ensureOne applies one definition unless the cluster has it; it returns when its kind is
+// established. It looks at the metadata first, because definitions are large: hundreds of kilobytes
+// for each module at each reload would be read only to find that nothing is to be done.
 func (c crdInstaller) ensureOne(ctx context.Context, d crdSource) (changed bool, err error) {
 	known, err := c.metadata.Resource(crdResource()).Get(ctx, d.name, metav1.GetOptions{})
 	switch {
@@ -162,6 +168,8 @@ func (c crdInstaller) ensureOne(ctx context.Context, d crdSource) (changed bool,
 		err := c.awaitEstablished(ctx, d.name)
 		return err == nil, err
 	}
+	// The file has changed, or another writer has taken the hash away: what is in the cluster decides
+	// what of it must stay.
 	live, err := c.dynamic.Resource(crdResource()).Get(ctx, d.name, metav1.GetOptions{})
 	if err != nil {
 		return false, err
@@ -175,8 +183,9 @@ func (c crdInstaller) ensureOne(ctx context.Context, d crdSource) (changed bool,
 	return err == nil, err
 }
 
-// isServed reports whether the kinds of a definition are served, as far as discovery
-// knows; that costs no request while they are.
+// isServed reports whether the kinds of a definition are served, as far as discovery knows; that
+// costs no request while they are. The plural is compared because another definition may serve the
+// same kind.
 func (c crdInstaller) isServed(ctx context.Context, d crdSource) bool {
 	plural, _, _ := unstructured.NestedString(d.object.Object, "spec", "names", "plural")
 	for _, version := range servedKinds(d.object) {
@@ -188,6 +197,8 @@ func (c crdInstaller) isServed(ctx context.Context, d crdSource) bool {
 	return true
 }
 
+// apply writes next by server-side apply, and waits until it is established. Force takes over fields
+// of the file that other managers hold; fields that the file does not have stay theirs (M3).
 func (c crdInstaller) apply(ctx context.Context, d crdSource, next *unstructured.Unstructured) error {
 	_, err := c.dynamic.Resource(crdResource()).Apply(ctx, d.name, next, metav1.ApplyOptions{FieldManager: crdManager, Force: true})
 	if err != nil {
@@ -204,6 +215,7 @@ func keepConversion(next, live *unstructured.Unstructured) {
 		return
 	}
 	bundle := []string{"spec", "conversion", "webhook", "clientConfig", "caBundle"}
+	// An apply does not merge the two strategies: without a copy, the one of the file would win.
 	if ownedByOthers(live, "spec", "conversion", "strategy") {
 		_ = unstructured.SetNestedMap(next.Object, current, "spec", "conversion")
 		return
@@ -215,7 +227,8 @@ func keepConversion(next, live *unstructured.Unstructured) {
 	}
 }
 
-// ownedByOthers reports whether another writer set a field.
+// ownedByOthers reports whether another writer set a field, by the entries that the API server keeps
+// of each field manager: trees in which each key has the prefix "f:".
 func ownedByOthers(live *unstructured.Unstructured, path ...string) bool {
 	for _, entry := range live.GetManagedFields() {
 		if entry.Manager == crdManager || entry.FieldsV1 == nil {
@@ -257,6 +270,8 @@ func (c crdInstaller) awaitEstablished(ctx context.Context, name string) error {
 	return err
 }
 
+// conditionsOf returns the conditions of the status by type; none is an empty map, in which each
+// status reads as nil.
 func conditionsOf(object *unstructured.Unstructured) map[string]map[string]any {
 	byType := map[string]map[string]any{}
 	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
@@ -269,8 +284,10 @@ func conditionsOf(object *unstructured.Unstructured) map[string]map[string]any {
 	return byType
 }
 
-// awaitServed waits until discovery lists the kinds, which it does a moment
-// after they are established; the answer then serves the watches, too (M6).
+// awaitServed waits until discovery lists the kinds, which it does a moment after they are
+// established; the answer then serves the watches, too (M6). Each look is a discovery of its own,
+// because the one that is kept lacks the kinds. One that was listed once does not need to be listed
+// with the others: of several API servers each has them at another time.
 func (c crdInstaller) awaitServed(ctx context.Context, fresh []crdSource) error {
 	missing := map[string]string{} // "apiVersion/kind" → file
 	for _, d := range fresh {
@@ -307,4 +324,5 @@ func servedKinds(crd *unstructured.Unstructured) []servedKind {
 	return kinds
 }
 
+// servedKind is a kind in one version: "stable.example.com/v1", "CronTab".
 type servedKind struct{ apiVersion, name string }

@@ -31,7 +31,7 @@ const (
 	// definition is in use.
 	crdSettle = 5 * time.Second
 
-	rewriteMost    = 50_000           // objects of one kind
+	rewriteMost    = 50_000           // objects of one kind (M3)
 	rewriteWidth   = 8                // objects at the same time
 	rewriteQPS     = 500              // requests per second, apart from those of everything else
 	rewriteTimeout = 30 * time.Second // of one request
@@ -57,6 +57,7 @@ func (c crdInstaller) leaveVersions(ctx context.Context, d crdSource, next, live
 	if err := c.neverBack(ctx, next, live, dropped); err != nil {
 		return err
 	}
+	// First, the cluster stores in the version of the file, and still reads the old ones.
 	if storedIn(live) != storage {
 		between, err := withVersions(next, live, dropped)
 		if err != nil {
@@ -69,11 +70,13 @@ func (c crdInstaller) leaveVersions(ctx context.Context, d crdSource, next, live
 			return err
 		}
 	}
+	// Then nothing new is stored in an old version, and all that was is written again.
 	if err := c.rewrite(ctx, resourceOf(next)); err != nil {
 		return fmt.Errorf("objects may be stored in %s, which the file no longer has, and cannot be written again in version %s: %w; "+
 			"correct that (the operator must be allowed to list and patch %s), or keep the version in the file, with served: false",
 			strings.Join(dropped, ", "), storage, plain(err), d.name)
 	}
+	// At last the status says so. A crash before this repeats all of it: the hash is not written yet.
 	return c.forget(ctx, live, dropped)
 }
 
@@ -85,7 +88,7 @@ func (c crdInstaller) neverBack(ctx context.Context, next, live *unstructured.Un
 	if len(later) == 0 {
 		return nil
 	}
-	if !at.Empty() {
+	if !at.Empty() { // a definition that serves nothing shows no objects: they may exist
 		objects, err := c.count(ctx, at)
 		if err != nil {
 			return fmt.Errorf("list %s, which may be stored in %s: %w", at.GroupResource(), strings.Join(later, ", "), plain(err))
@@ -99,7 +102,8 @@ func (c crdInstaller) neverBack(ctx context.Context, next, live *unstructured.Un
 		"status.storedVersions of %[3]s", strings.Join(later, ", "), storage, live.GetName())
 }
 
-// count returns how many objects of a kind there are.
+// count returns how many objects of a kind there are. An API server that does not say how many remain
+// counts as one that has no more; namesOf then finds out.
 func (c crdInstaller) count(ctx context.Context, gvr schema.GroupVersionResource) (int64, error) {
 	list, err := c.metadata.Resource(gvr).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -123,12 +127,8 @@ func (c crdInstaller) rewrite(ctx context.Context, gvr schema.GroupVersionResour
 	case objects > rewriteMost:
 		return tooMany(objects)
 	}
-	settled := time.NewTimer(crdSettle)
-	defer settled.Stop()
-	select {
-	case <-settled.C:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := sleep(ctx, crdSettle); err != nil {
+		return err
 	}
 	limited, err := c.limited(Limits{QPS: rewriteQPS, Burst: rewriteQPS, Timeout: rewriteTimeout})
 	if err != nil {
@@ -208,7 +208,8 @@ func writeAgain(ctx context.Context, resource metadata.Getter, name types.Namesp
 }
 
 // forget takes versions in which nothing is stored out of the status: the API server would refuse
-// the file otherwise.
+// the file otherwise. The resourceVersion makes it fail if the definition has changed since live was
+// read: objects may be stored in an old version again.
 func (c crdInstaller) forget(ctx context.Context, live *unstructured.Unstructured, dropped []string) error {
 	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
 	kept := slices.DeleteFunc(stored, func(v string) bool { return slices.Contains(dropped, v) })
