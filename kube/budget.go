@@ -119,8 +119,8 @@ func (b *Budget) list(of *batch, bytes int) (cut bool) {
 	return b.cut[of]
 }
 
-// listed ends a list: what is kept of it counts from the next set of its Watches. To end a list that
-// is not known changes nothing.
+// listed ends a list: what is kept of it counts from the next set of its Watches. To end a list
+// that is not known changes nothing.
 func (b *Budget) listed(of *batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -84,8 +84,8 @@ func Connect(o Options) (*Client, error) {
 	return c, nil
 }
 
-// newClient makes a Client whose clients share one pool of connections, but not their rate: each has
-// a rate limiter of its own with the QPS and Burst of config.
+// newClient makes a Client whose clients share one pool of connections, but not their rate: each
+// has a rate limiter of its own with the QPS and Burst of config.
 func newClient(config *rest.Config, log *slog.Logger) (*Client, error) {
 	watched := rest.CopyConfig(config)
 	watched.Wrap(reportAttempts)

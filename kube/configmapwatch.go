@@ -57,9 +57,9 @@ func (c *Client) watchOne(ctx context.Context, what, resource, namespace, name s
 	go store.deliver(ctx, notify)
 }
 
-// latest is the store of a watch on one ConfigMap, or one Secret: it keeps only the newest state. The
-// goroutine of the reflector sets it, and that of deliver notifies it, so that a notify that blocks
-// does not hold up the watch.
+// latest is the store of a watch on one ConfigMap, or one Secret: it keeps only the newest state.
+// The goroutine of the reflector sets it, and that of deliver notifies it, so that a notify that
+// blocks does not hold up the watch.
 type latest struct {
 	name    string
 	changed signal // a state waits to be notified

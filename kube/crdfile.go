@@ -41,7 +41,8 @@ type crdSource struct {
 func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 	var all []crdSource
 	var errs []error
-	// Subcharts come first, because the last definition of a name counts: the module has the last word.
+	// Subcharts come first, because the last definition of a name counts: the module has the last
+	// word.
 	for _, file := range o.Subcharts {
 		if o.Skips(file.Name) {
 			continue
@@ -86,9 +87,9 @@ func CRDFiles(dir string, o CRDOptions) ([]string, error) {
 	return files, nil
 }
 
-// crdFiles visits no directory twice: a link may lead to a directory above it. visited has the paths
-// without links, by which a directory is known again; the paths that are returned keep their links,
-// because people look for them under these.
+// crdFiles visits no directory twice: a link may lead to a directory above it. visited has the
+// paths without links, by which a directory is known again; the paths that are returned keep their
+// links, because people look for them under these.
 func crdFiles(root string, skip []string, visited map[string]bool) (files []string, err error) {
 	resolved, err := filepath.EvalSymlinks(root)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -194,9 +195,9 @@ func readDefinitionText(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, info.Size())) // not more if it grows meanwhile
 }
 
-// parseDefinitions reads a YAML stream that may hold nothing but CustomResourceDefinitions, or lists
-// of them. It goes on after a wrong document, so that one attempt shows all mistakes; a stream that
-// cannot be divided into documents ends it.
+// parseDefinitions reads a YAML stream that may hold nothing but CustomResourceDefinitions, or
+// lists of them. It goes on after a wrong document, so that one attempt shows all mistakes; a
+// stream that cannot be divided into documents ends it.
 func parseDefinitions(data []byte) ([]*unstructured.Unstructured, error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	var objects []*unstructured.Unstructured
@@ -281,8 +282,8 @@ func checkDefinition(object *unstructured.Unstructured) error {
 }
 
 // complete removes what only the API server may set, adds the labels, and computes the hash of the
-// result. The hash goes into an annotation; it shows whether the definition in the cluster has to be
-// applied again, so other labels of the operator lead to another hash, too.
+// result. The hash goes into an annotation; it shows whether the definition in the cluster has to
+// be applied again, so other labels of the operator lead to another hash, too.
 func (d *crdSource) complete(labels map[string]string) error {
 	delete(d.object.Object, "status")
 	metadata, _ := d.object.Object["metadata"].(map[string]any)

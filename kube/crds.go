@@ -27,8 +27,8 @@ const (
 	// crdHash is the annotation with the checksum of what was applied: while it is
 	// that of the file, one request for metadata is all there is to do.
 	crdHash = "addon-operator/crd-checksum"
-	// crdManager is the field manager of what comes from a file. It tells these fields from those that
-	// others have set, which stay (M3).
+	// crdManager is the field manager of what comes from a file. It tells these fields from those
+	// that others have set, which stay (M3).
 	crdManager = "addon-operator"
 
 	crdWidth = 8                     // definitions at the same time
@@ -65,8 +65,8 @@ func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (
 	return crdInstaller{c.metadata, c.dynamic, c.kinds, c.log, c.WithLimits}.ensure(ctx, o, dirs)
 }
 
-// crdInstaller brings CustomResourceDefinitions to the cluster. It has the parts of a Client that it
-// needs.
+// crdInstaller brings CustomResourceDefinitions to the cluster. It has the parts of a Client that
+// it needs.
 type crdInstaller struct {
 	metadata metadata.Interface
 	dynamic  dynamic.Interface
@@ -75,8 +75,8 @@ type crdInstaller struct {
 	limited  func(Limits) (*Client, error) // makes the client for the objects that are written again
 }
 
-// ensure is EnsureCRDs. The definitions are independent of each other, so the failure of one must not
-// cancel the others (M4): the functions of the group return nil, and each has its own place in
+// ensure is EnsureCRDs. The definitions are independent of each other, so the failure of one must
+// not cancel the others (M4): the functions of the group return nil, and each has its own place in
 // changed and errs. Discovery lists all kinds at once, so it comes once, after the last of them.
 func (c crdInstaller) ensure(ctx context.Context, o CRDOptions, dirs []string) (written map[string]string, err error) {
 	all, unread := readDefinitions(o, dirs)
@@ -168,8 +168,8 @@ func (c crdInstaller) ensureOne(ctx context.Context, d crdSource) (changed bool,
 		err := c.awaitEstablished(ctx, d.name)
 		return err == nil, err
 	}
-	// The file has changed, or another writer has taken the hash away: what is in the cluster decides
-	// what of it must stay.
+	// The file has changed, or another writer has taken the hash away: what is in the cluster
+	// decides what of it must stay.
 	live, err := c.dynamic.Resource(crdResource()).Get(ctx, d.name, metav1.GetOptions{})
 	if err != nil {
 		return false, err
@@ -197,8 +197,8 @@ func (c crdInstaller) isServed(ctx context.Context, d crdSource) bool {
 	return true
 }
 
-// apply writes next by server-side apply, and waits until it is established. Force takes over fields
-// of the file that other managers hold; fields that the file does not have stay theirs (M3).
+// apply writes next by server-side apply, and waits until it is established. Force takes over
+// fields of the file that other managers hold; fields that the file does not have stay theirs (M3).
 func (c crdInstaller) apply(ctx context.Context, d crdSource, next *unstructured.Unstructured) error {
 	_, err := c.dynamic.Resource(crdResource()).Apply(ctx, d.name, next, metav1.ApplyOptions{FieldManager: crdManager, Force: true})
 	if err != nil {
@@ -227,8 +227,8 @@ func keepConversion(next, live *unstructured.Unstructured) {
 	}
 }
 
-// ownedByOthers reports whether another writer set a field, by the entries that the API server keeps
-// of each field manager: trees in which each key has the prefix "f:".
+// ownedByOthers reports whether another writer set a field, by the entries that the API server
+// keeps of each field manager: trees in which each key has the prefix "f:".
 func ownedByOthers(live *unstructured.Unstructured, path ...string) bool {
 	for _, entry := range live.GetManagedFields() {
 		if entry.Manager == crdManager || entry.FieldsV1 == nil {

@@ -76,7 +76,8 @@ func (c crdInstaller) leaveVersions(ctx context.Context, d crdSource, next, live
 			"correct that (the operator must be allowed to list and patch %s), or keep the version in the file, with served: false",
 			strings.Join(dropped, ", "), storage, plain(err), d.name)
 	}
-	// At last the status says so. A crash before this repeats all of it: the hash is not written yet.
+	// At last the status says so. A crash before this repeats all of it: the hash is not written
+	// yet.
 	return c.forget(ctx, live, dropped)
 }
 
@@ -102,8 +103,8 @@ func (c crdInstaller) neverBack(ctx context.Context, next, live *unstructured.Un
 		"status.storedVersions of %[3]s", strings.Join(later, ", "), storage, live.GetName())
 }
 
-// count returns how many objects of a kind there are. An API server that does not say how many remain
-// counts as one that has no more; namesOf then finds out.
+// count returns how many objects of a kind there are. An API server that does not say how many
+// remain counts as one that has no more; namesOf then finds out.
 func (c crdInstaller) count(ctx context.Context, gvr schema.GroupVersionResource) (int64, error) {
 	list, err := c.metadata.Resource(gvr).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -208,8 +209,8 @@ func writeAgain(ctx context.Context, resource metadata.Getter, name types.Namesp
 }
 
 // forget takes versions in which nothing is stored out of the status: the API server would refuse
-// the file otherwise. The resourceVersion makes it fail if the definition has changed since live was
-// read: objects may be stored in an old version again.
+// the file otherwise. The resourceVersion makes it fail if the definition has changed since live
+// was read: objects may be stored in an old version again.
 func (c crdInstaller) forget(ctx context.Context, live *unstructured.Unstructured, dropped []string) error {
 	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
 	kept := slices.DeleteFunc(stored, func(v string) bool { return slices.Contains(dropped, v) })

@@ -16,7 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// catalog lists the API groups and the resources of the API server.
+// catalog lists the API groups and the resources of the API server. The error of a partial answer,
+// which lacks the groups whose servers do not answer, comes with the groups and resources that
+// there are: discovery.GroupDiscoveryFailedErrorGroups takes it apart.
 type catalog interface {
 	list(ctx context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error)
 }
@@ -29,6 +31,8 @@ type cancellable struct {
 	http   *http.Client
 }
 
+// list makes a client for each call, because the context of the call is in its transport. Its
+// requests end with list, so that no part of a discovery goes on after an error.
 func (c cancellable) list(ctx context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -54,14 +58,16 @@ func (c canceller) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(req.WithContext(ctx))
 }
 
-// Discovery is what an API server says about itself.
+// Discovery is what an API server reports about itself.
 type Discovery struct {
 	Version version.Info
 	Kinds   []*metav1.APIResourceList // in the server's order, preferred versions first
 	Away    []schema.GroupVersion     // whose kinds are unknown: their servers do not answer
 }
 
-// Discover asks the API server for its version and for all kinds.
+// Discover asks the API server for its version and for all kinds, past what the client remembers of
+// kinds: its callers want what is served now. That some groups do not answer is no error, but in
+// Away.
 func (c *Client) Discover(ctx context.Context) (Discovery, error) {
 	var d Discovery
 	data, err := c.core.RESTClient().Get().AbsPath("/version").DoRaw(ctx)
@@ -73,7 +79,7 @@ func (c *Client) Discover(ctx context.Context) (Discovery, error) {
 	}
 	groups, lists, err := c.kinds.server.list(ctx)
 	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
-	if err != nil && (!partial || ctx.Err() != nil) {
+	if err != nil && (!partial || ctx.Err() != nil) { // at the end of ctx, groups look as if they were away
 		return d, fmt.Errorf("discover the kinds of the API server: %w", err)
 	}
 	d.Kinds = preferredFirst(groups, lists)
@@ -81,8 +87,8 @@ func (c *Client) Discover(ctx context.Context) (Discovery, error) {
 	return d, nil
 }
 
-// FindKind resolves what users write, as a kubernetes binding does (C15); an empty apiVersion
-// means the preferred version.
+// FindKind resolves what users write, as a kubernetes binding does (C15); an empty apiVersion means
+// the preferred version. The answer may be that of an earlier discovery.
 func (c *Client) FindKind(ctx context.Context, apiVersion, word string) (resource schema.GroupVersionResource, namespaced bool, err error) {
 	found, err := c.kinds.resolve(ctx, apiVersion, word, false)
 	return found.resource, found.namespaced, err

@@ -21,27 +21,30 @@ func (k objectKey) compare(other objectKey) int {
 	return cmp.Or(cmp.Compare(k.namespace, other.namespace), cmp.Compare(k.name, other.name))
 }
 
-// entry is what a Watch keeps of an object. There can be very many: think
-// before adding a field.
+// entry is what a Watch keeps of an object. There can be very many, so a field more costs memory
+// for each object in each Watch. Hence hashes in place of texts: with the random seed of the
+// Watcher, a user cannot craft two states with the same one.
 type entry struct {
 	object json.RawMessage // shared by all Watches that keep it; nil without KeepObjects
-	result json.RawMessage
-	sum    uint64 // of the filter result, or of the whole object (C38)
-	uid    uint64 // hash: another one under the same name is another object
-	failed bool   // the filter failed on this state
+	result json.RawMessage // nil without Filter, and when it failed
+	sum    uint64          // hash of the filter result or, without one, of the whole object (C38)
+	uid    uint64          // hash of the UID: another one under the same name is another object
+	failed bool            // the filter failed on this state
 }
 
 func (e entry) export(key objectKey) Object {
 	return Object{Namespace: key.namespace, Name: key.name, Object: e.object, FilterResult: e.result}
 }
 
-// size is about what the entry takes in memory, with the object.
+// size is about what the entry takes in memory, with the object. It counts a shared object in full:
+// see Budget.sum.
 func (e entry) size(key objectKey) int {
 	const overhead = 200 // the entry itself, its place in the map, the name
 	return overhead + len(key.name) + len(e.object) + len(e.result)
 }
 
-// update is a new state of an object, made for one part.
+// update is a new state of an object, made for one part: another part of the same source has
+// another filter. Of a deleted object it is the last state.
 type update struct {
 	cut     bool // the list is too large for the part, and what it would keep of this object is left out
 	key     objectKey
@@ -50,8 +53,8 @@ type update struct {
 	err     error // of the filter
 }
 
-// document is an object as it came from the API server. It is encoded at most
-// once, however many parts want it.
+// document is an object as it came from the API server. It is encoded at most once, however many
+// parts want it, and they share the bytes. One goroutine uses it.
 type document struct {
 	object  *unstructured.Unstructured
 	encoded json.RawMessage
@@ -64,8 +67,7 @@ func newDocument(object *unstructured.Unstructured) *document {
 }
 
 func (d *document) key() objectKey {
-	// A few namespaces, thousands of objects: the name of a namespace is kept
-	// once.
+	// A few namespaces, thousands of objects: the name of a namespace is in memory once.
 	return objectKey{unique.Make(d.object.GetNamespace()).Value(), d.object.GetName()}
 }
 
@@ -79,7 +81,7 @@ func (d *document) json() (json.RawMessage, error) {
 	if err := encoder.Encode(d.object.Object); err != nil {
 		return nil, err
 	}
-	d.encoded = bytes.Clone(bytes.TrimRight(buffer.Bytes(), "\n"))
+	d.encoded = bytes.Clone(bytes.TrimRight(buffer.Bytes(), "\n")) // the buffer holds up to twice as much
 	return d.encoded, nil
 }
 
@@ -111,7 +113,7 @@ func (d *document) update(spec *Spec, seed maphash.Seed) update {
 		return u
 	}
 	text, err := d.json()
-	if err != nil {
+	if err != nil { // counts and is logged as a failure of the filter
 		u.err, u.entry.failed = err, true
 		return u
 	}
@@ -132,17 +134,19 @@ func exact(result json.RawMessage) json.RawMessage {
 	return result
 }
 
-// record is an object of an initial list, already cut down to what the listed
-// parts keep of it: updates[i] is for parts[i] of the batch it was made for.
+// record is an object of a list, already cut down to what the listed parts keep of it: updates[i]
+// is for parts[i] of the batch it was made for.
 type record struct{ updates []update }
 
-// batch are the parts that one list is made for.
+// batch are the parts that one list is made for. The parts of a source may change while its list is
+// on its way; the batch says for whom the records are.
 type batch struct {
-	parts []*part
-	bytes []int // that the list takes so far for each of them
+	parts []*part // never changes
+	bytes []int   // that the list takes so far for each of them; only record touches it
 }
 
-// end says that the list is taken over, or given up.
+// end frees the place of a list in the budgets, because the list is taken over, or given up. It may
+// be called more than once.
 func (b *batch) end() {
 	for _, p := range b.parts {
 		if budget := p.watch.spec.Budget; budget != nil {
@@ -151,7 +155,9 @@ func (b *batch) end() {
 	}
 }
 
-// record is called by one goroutine for the objects of a list, in turn.
+// record cuts one object of the list down for each part. When a part has no room for more, it keeps
+// only the name of the object: the list goes on, because other parts may have room, and the part
+// learns from the mark that it is too large. One goroutine calls it, for one object after another.
 func (b *batch) record(document *document, seed maphash.Seed) *record {
 	r := &record{updates: make([]update, len(b.parts))}
 	if b.bytes == nil {

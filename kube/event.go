@@ -16,7 +16,7 @@ import (
 // maxEventMessage is the limit of the API server, in bytes.
 const maxEventMessage = 1024
 
-// subject is what an event is about.
+// subject is what an event is about: a Pod or a ConfigMap.
 type subject struct{ kind, namespace, name string }
 
 // events records Kubernetes Events.
@@ -41,6 +41,9 @@ func (e events) record(ctx context.Context, about subject, eventType, reason, me
 	return nil
 }
 
+// make gives equal events the same name, so that the second one is found to exist, also by another
+// replica and after a restart. The UID of the subject is a part of that: a new Pod of the same name
+// has events of its own.
 func (e events) make(ctx context.Context, about subject, eventType, reason, message string) *corev1.Event {
 	involved := corev1.ObjectReference{APIVersion: "v1", Kind: about.kind, Namespace: about.namespace, Name: about.name, UID: e.uid(ctx, about)}
 	message = truncate(message, maxEventMessage)
@@ -75,7 +78,8 @@ func (e events) uid(ctx context.Context, about subject) types.UID {
 	return ""
 }
 
-// count raises the count of an event that is recorded already.
+// count raises the count of an event that is recorded already. A conflict is returned: another
+// replica has just recorded the same.
 func (e events) count(ctx context.Context, event *corev1.Event) error {
 	api := e.core.Events(event.Namespace)
 	known, err := api.Get(ctx, event.Name, metav1.GetOptions{})
@@ -95,7 +99,7 @@ func truncate(text string, limit int) string {
 		return text
 	}
 	cut := limit - len(ellipsis)
-	for cut > 0 && text[cut]&0xC0 == 0x80 {
+	for cut > 0 && text[cut]&0xC0 == 0x80 { // inside a character of UTF-8
 		cut--
 	}
 	return text[:cut] + ellipsis

@@ -39,24 +39,30 @@ type (
 
 // feed keeps a store equal to what the API server has, whatever happens to the connection. It is a
 // reflector of client-go whose failures are visible, and whose pauses depend on their cause.
+//
+// It stands on both sides of the reflector. As its ListerWatcher it makes the requests, notes how
+// they went, and checks before each that goes on from a version that the API server has not gone
+// back (wentback.go).
+// Between the reflector and the store are versions, which remember the newest version. A store is
+// called by the goroutine of run only.
 type feed struct {
-	name    string // of what is watched, for logs: "secrets in namespace a"
-	key     sourceKey
-	watches Watches
+	name    string    // of what is watched, for logs: "secrets in namespace a"
+	key     sourceKey // for metrics
+	watches Watches   // never nil
 	list    lister
 	watch   watcher
 	store   cache.ReflectorStore
 	log     *slog.Logger
 	missing func()      // the API server does not know the resource; may be nil
 	failed  func(error) // a request failed; may be nil
-	health  health
+	health  health      // read by other goroutines, for states
 
-	first lister    // lists at most one object; nil: list does
+	first lister    // lists at most one object, where list reads all; nil: list does
 	back  *wentBack // notified when the API server has gone back; may be nil
 	seen  struct {
 		sync.Mutex
 
-		version string // the newest resource version
+		version string // the newest resource version; empty: none yet
 		listed  string // that of a list from which no watch has begun yet
 	}
 }
@@ -69,7 +75,7 @@ func (f *feed) run(ctx context.Context) {
 		TypeDescription: f.name,
 		Backoff:         newPause(pauseLost),
 	})
-	var pause *wait.Backoff
+	var pause *wait.Backoff // grows while the same cause goes on
 	var cause string
 	for ctx.Err() == nil {
 		started := time.Now()
@@ -80,7 +86,7 @@ func (f *feed) run(ctx context.Context) {
 		if pause == nil || now != cause || time.Since(started) > pauseReset {
 			pause, cause = newPause(limit), now
 		}
-		_ = sleep(ctx, pause.Step()) // the loop asks ctx
+		_ = sleep(ctx, pause.Step()) // the loop checks ctx
 	}
 }
 
@@ -97,6 +103,8 @@ func (f *feed) pauseLimit() (limit time.Duration, cause string) {
 	}
 }
 
+// newPause makes pauses that grow from pauseFirst to limit and stay there. The library ends the
+// steps at the cap; their number must only be large enough to reach it.
 func newPause(limit time.Duration) *wait.Backoff {
 	return &wait.Backoff{Duration: pauseFirst, Factor: 2, Jitter: 0.2, Steps: 1 << 20, Cap: limit}
 }
@@ -139,14 +147,15 @@ func (f *feed) WatchWithContext(ctx context.Context, options metav1.ListOptions)
 	}
 	stream, err := f.watch(watched, options)
 	if *unanswered || options.SendInitialEvents != nil && unsupported(err) {
-		return stream, err // noted already; or the reflector lists instead
+		return stream, err // noted already; or no failure, because the reflector lists instead
 	}
 	f.note(ctx, "watch", err)
 	return stream, err
 }
 
-// watchAttempts has each attempt at a request noted that gets no answer.
-// unanswered is whether the last one was such.
+// watchAttempts notes each attempt at a request that gets no answer, at once and not after the
+// retries of the library. unanswered is whether the last one was such: then its error is noted
+// already.
 func (f *feed) watchAttempts(ctx context.Context, verb string) (watched context.Context, unanswered *bool) {
 	unanswered = new(bool)
 	return withAttempts(ctx, func(err error) {
@@ -163,8 +172,8 @@ func unsupported(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// plain removes the URL of a request from its error, because it hides what went wrong; the name of
-// the watch is logged anyway.
+// plain removes the URL of a request from its error, because it hides what went wrong; the caller
+// names what it asked for. An EOF gets words that a person understands.
 func plain(err error) error {
 	if request, ok := errors.AsType[*url.Error](err); ok {
 		err = request.Err
@@ -179,7 +188,7 @@ func plain(err error) error {
 // it is how a reflector learns that a new list is due.
 func (f *feed) note(ctx context.Context, verb string, err error) {
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil: // the watch ends; its requests fail because of that
 	case err == nil:
 		if outage := f.health.recover(verb, time.Now()); outage > 0 {
 			f.log.Info("watch is back", "watch", f.name, "after", outage.Round(time.Millisecond))

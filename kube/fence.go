@@ -24,8 +24,8 @@ var ErrReleased = errors.New("the lease was given back")
 // after the beginning of each successful renewal, and once shut stays shut: a process
 // that has lost the lease must end.
 //
-// It stands below everything else that could wait: whatever a retry, a rate limit or a
-// pool of connections held back is looked at again at the moment it is sent.
+// It is below everything else that could wait: it checks a request at the moment at which that is
+// sent, however long a retry, a rate limit or a pool of connections has held it back.
 type Fence struct {
 	ctx      context.Context // done when the fence is shut, with the cause
 	shut     context.CancelCauseFunc
@@ -47,7 +47,9 @@ func NewFence(extended func(until time.Time)) *Fence {
 	return f
 }
 
-// Check says why nothing may be done in the name of the leader; nil when it may.
+// Check returns why this replica may not act as the leader; nil when it may. Every error is
+// ErrNotLeading; after the end it is the cause, too. A deadline that has passed shuts the fence
+// here if the timer is late, as after the process was stopped.
 func (f *Fence) Check() error {
 	if f.ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", ErrNotLeading, context.Cause(f.ctx))
@@ -88,6 +90,8 @@ func (f *Fence) extend(until time.Time) error {
 	return f.Check()
 }
 
+// expire shuts the fence because of a deadline. It has no effect on one that is shut: the first
+// cause stays.
 func (f *Fence) expire(until time.Time) {
 	f.shut(fmt.Errorf("the lease was not renewed in time, the deadline was %s", until.UTC().Format(time.RFC3339Nano)))
 }
@@ -104,6 +108,7 @@ func passed(t time.Time) bool {
 // the leadership is over.
 func (f *Fence) guard(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return fenced{f, next} })
+	// The timeouts are those that the library gives a dialer of its own.
 	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
 	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dialer.DialContext(ctx, network, address)

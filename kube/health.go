@@ -7,21 +7,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// health remembers how the requests of one reflector are doing.
+// health remembers how the requests of one reflector are doing. The reflector writes it, states of
+// Watches and metrics read it.
 type health struct {
-	mu       sync.Mutex
-	since    time.Time // start of the present failure; zero: all is well
-	verb     string    // of the failing request: list or watch
-	err      error
-	failures uint64 // all failed requests, ever
+	mu   sync.Mutex
+	last condition
 }
 
-// condition is a copy of health to look at.
+// condition is what is known of the requests of one reflector.
 type condition struct {
-	since    time.Time
-	verb     string
-	err      error
-	failures uint64
+	since    time.Time // start of the present failure; zero: all is well
+	verb     string    // of the failing request: list or watch
+	err      error     // of the last failed request; nil: all is well
+	failures uint64    // all failed requests, ever
 }
 
 func (c condition) failing() bool   { return c.err != nil }
@@ -30,19 +28,19 @@ func (c condition) forbidden() bool { return apierrors.IsForbidden(c.err) }
 func (h *health) condition() condition {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return condition{since: h.since, verb: h.verb, err: h.err, failures: h.failures}
+	return h.last
 }
 
 // fail notes a failed request and reports whether it is the first in a row.
 func (h *health) fail(verb string, err error, now time.Time) (first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	first = h.err == nil
+	first = !h.last.failing()
 	if first {
-		h.since = now
+		h.last.since = now
 	}
-	h.verb, h.err = verb, err
-	h.failures++
+	h.last.verb, h.last.err = verb, err
+	h.last.failures++
 	return first
 }
 
@@ -52,10 +50,10 @@ func (h *health) fail(verb string, err error, now time.Time) (first bool) {
 func (h *health) recover(verb string, now time.Time) (outage time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.err == nil || verb == "list" && h.verb == "watch" {
+	if !h.last.failing() || verb == "list" && h.last.verb == "watch" {
 		return 0
 	}
-	outage = now.Sub(h.since)
-	h.since, h.verb, h.err = time.Time{}, "", nil
+	outage = now.Sub(h.last.since)
+	h.last = condition{failures: h.last.failures}
 	return outage
 }

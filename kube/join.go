@@ -8,30 +8,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// A part that joins a running source needs the objects that are there already.
-// When another part keeps whole objects they are taken from it, without a
-// request. Otherwise they are listed once for all who wait, while the events
-// that arrive meanwhile are put aside for them: afterwards those newer than
-// the list are replayed, so nothing is lost and nothing is notified twice.
+// A part that joins a running source needs the objects that are there already. When another part
+// keeps whole objects they are taken from it, without a request. Otherwise they are listed once for
+// all parts that wait, and events that arrive meanwhile are put aside for them: afterwards those
+// newer than the list are replayed, so no event is lost and none is notified twice.
 
-// asideEvent is an event put aside.
+// asideEvent is an event put aside, already filtered for the part that it waits for.
 type asideEvent struct {
 	update update
-	apply  func(*part, update)
+	apply  func(*part, update) // put or remove
 }
 
-// join puts parts in line; whoever waits already is called again too, since a
-// list of the reflector may have just made it possible to let them in. Called
-// with s.mu.
+// join makes parts wait for their objects. It raises the signal also without parts: those that wait
+// already may be let in now that the reflector has a list. Called with s.mu.
 func (s *source) join(parts ...*part) {
 	s.joining = append(s.joining, parts...)
-	select {
-	case s.joined <- struct{}{}:
-	default:
-	}
+	s.joined.raise()
 }
 
-// admitJoining lets in who is in line, until ctx ends.
+// admitJoining lets in the parts that wait, until ctx ends. Each source has one goroutine for it.
 func (s *source) admitJoining(ctx context.Context) {
 	for {
 		select {
@@ -48,14 +43,13 @@ func (s *source) admitJoining(ctx context.Context) {
 	}
 }
 
-// admit lets in all who are in line now. It returns false when it has to be
-// tried again.
+// admit lets in all parts that wait now. It returns false when it has to be tried again.
 func (s *source) admit(ctx context.Context) bool {
 	b, lists := s.beginAdmission()
 	if len(b.parts) == 0 {
 		return true
 	}
-	list, err := s.pages(ctx, b)
+	list, err := s.pages(ctx, b) // without the lock: events go on meanwhile
 	b.end()
 	s.feed.note(ctx, "list", err)
 	if err != nil {
@@ -112,8 +106,8 @@ func (s *source) keeper() *part {
 	return nil
 }
 
-// copyFrom fills all in line with the objects of another part. Called with
-// s.mu, so no event can come in between.
+// copyFrom fills all parts that wait with the objects of another part. Called with s.mu, so no
+// event can come in between.
 func (s *source) copyFrom(keeper *part) {
 	texts, known := keeper.objects()
 	if !known {
@@ -139,8 +133,7 @@ func (s *source) copyFrom(keeper *part) {
 	}
 }
 
-// activate moves a part from the line to those who get each event. Called with
-// s.mu.
+// activate moves a part from those that wait to those that receive each event. Called with s.mu.
 func (s *source) activate(p *part) {
 	p.aside = nil
 	s.joining = slices.DeleteFunc(s.joining, func(other *part) bool { return other == p })

@@ -17,16 +17,18 @@ const (
 	kindRecent      = 10 * time.Second  // and this long it is expected
 )
 
-// kindAlarm wakes those who wait for a kind when the kinds of the API server
-// may have changed: a CustomResourceDefinition or an APIService did (C16). It
-// watches them only while someone waits, and only if it may.
+// kindAlarm wakes Watches that wait for a kind when the kinds of the API server may have changed: a
+// CustomResourceDefinition or an APIService did (C16). It watches them only while a Watch waits,
+// and only if it may; without the right, waiting Watches look every few seconds.
+//
+// A Watch that waits calls enter, then in a loop next, looks for its kind, and calls wait.
 type kindAlarm struct {
 	watcher *Watcher
 
-	mu      sync.Mutex
-	waiting int
-	watches []*Watch
-	changed chan struct{} // closed at the next change
+	mu      sync.Mutex    // taken before the lock of a Watch
+	waiting int           // Watches between enter and leave
+	watches []*Watch      // of definitions; nil while no Watch waits
+	changed chan struct{} // closed at the next change, and replaced
 	rung    time.Time     // last change
 }
 
@@ -52,9 +54,8 @@ func (a *kindAlarm) enter(ctx context.Context) (leave func()) {
 
 func (a *kindAlarm) watch(ctx context.Context, apiVersion, kind string) *Watch {
 	w := newWatch(a.watcher, Spec{APIVersion: apiVersion, Kind: kind, Filter: definition}, selection{})
-	w.definition = true
-	// What is there when the list is complete may be newer than the look that
-	// found nothing.
+	w.definition = true // before it starts: it must not wait for the alarm itself
+	// The list may be newer than the look that found nothing, so its end rings, too.
 	a.watcher.start(ctx, w, func(Change) { a.ring() }, a.ring)
 	return w
 }
@@ -87,7 +88,7 @@ func (a *kindAlarm) next() <-chan struct{} {
 	return a.changed
 }
 
-// wait returns when it makes sense to look again, or when ctx ends.
+// wait returns when it makes sense to look again, or when ctx ends. changed is from next.
 func (a *kindAlarm) wait(ctx context.Context, changed <-chan struct{}) {
 	timer := time.NewTimer(a.pause())
 	defer timer.Stop()
@@ -98,6 +99,8 @@ func (a *kindAlarm) wait(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
+// pause is the time until the next look when nothing changes. After a change it is short for a
+// while, because the change comes before discovery has the kind, and no event reports that.
 func (a *kindAlarm) pause() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -120,5 +123,5 @@ func definition(object map[string]any) (json.RawMessage, error) {
 	return json.Marshal([]any{generation, conditions})
 }
 
-// nothing is the filter for those who care only which objects there are.
+// nothing is the filter of Watches that need only the names of objects.
 func nothing(map[string]any) (json.RawMessage, error) { return json.RawMessage("null"), nil }

@@ -19,7 +19,8 @@ import (
 // not found: a hook with a misspelt kind must not load the API server.
 const discoveryInterval = time.Second
 
-// errNoKind says that the API server knows no such kind (now).
+// errNoKind says that the API server does not serve such a kind now. It is never returned while the
+// server of a group that may have the kind does not answer.
 var errNoKind = errors.New("the API server knows no such kind")
 
 // kind is a resource of the API server as hooks name it.
@@ -42,10 +43,12 @@ func (k kind) groupKind() schema.GroupKind {
 type kinds struct {
 	server catalog
 
-	mu      sync.Mutex // held while discovering: all who miss wait for one answer
-	index   *kindIndex
-	gone    kindIndex // what was served before and is not now, the latest last; to tell a deleted kind from a misspelt one
-	fetched time.Time
+	mu    sync.Mutex // held while discovering: all callers that miss a kind wait for one answer
+	index *kindIndex // the last answer; nil: none yet. An index never changes
+	// gone is what was served before and is not now, the latest last. It tells a deleted kind from
+	// a misspelt one.
+	gone    kindIndex
+	fetched time.Time // when index was made
 }
 
 // maxGone bounds how many kinds that are no longer served are remembered.
@@ -79,6 +82,7 @@ func (k *kinds) resolve(ctx context.Context, apiVersion, word string, fresh bool
 	return kind{}, k.index.missing(apiVersion, word)
 }
 
+// due reports whether discovery may be asked again. Called with k.mu, as discover.
 func (k *kinds) due() bool {
 	return k.index == nil || time.Since(k.fetched) >= discoveryInterval
 }
@@ -98,11 +102,12 @@ func (k *kinds) refresh(ctx context.Context) (map[string]bool, error) {
 	return served, nil
 }
 
+// discover replaces the index. After an error the old one stays, and is good for all kinds in it.
 func (k *kinds) discover(ctx context.Context) error {
 	groups, lists, err := k.server.list(ctx)
 	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
 	if err != nil && (!partial || ctx.Err() != nil) {
-		return err // groups that were not waited for are not away
+		return err // at the end of ctx, groups look as if they were away
 	}
 	before := k.index
 	k.index = newKindIndex(groups, lists, failed)
@@ -123,11 +128,11 @@ func (k *kinds) wasServed(apiVersion, word string) bool {
 	return gone
 }
 
-// kindIndex is one answer of discovery: the kinds in the server's order,
-// preferred versions first, so that the first match is the right one.
+// kindIndex is one answer of discovery: the kinds in the server's order, preferred versions first,
+// so that the first match of a rank is the right one. A kind is in it once for each version.
 type kindIndex struct {
 	kinds  []kind
-	words  []words
+	words  []words                       // words[i] are those of kinds[i]
 	failed map[schema.GroupVersion]error // groups whose server did not answer
 }
 
@@ -170,7 +175,7 @@ func preferredFirst(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) 
 func (x *kindIndex) add(groupVersion string, resources []metav1.APIResource) {
 	gv, err := schema.ParseGroupVersion(groupVersion)
 	if err != nil {
-		return // a server that cannot spell its own group serves nothing we could ask for
+		return // a server that cannot spell its own group serves nothing that can be requested
 	}
 	for _, r := range resources {
 		if strings.Contains(r.Name, "/") {
@@ -211,6 +216,7 @@ func (x *kindIndex) without(served *kindIndex) (left kindIndex) {
 	return left
 }
 
+// find returns the kind that the word names best; of several the first.
 func (x *kindIndex) find(apiVersion, word string) (kind, bool) {
 	best, bestRank := -1, unmatched
 	for i, k := range x.kinds {

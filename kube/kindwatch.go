@@ -36,15 +36,15 @@ func (c *Client) WatchKinds(ctx context.Context) (unchanged func(ctx context.Con
 	}
 }
 
-// kindWatch notes when definitions of kinds changed. While it is not connected,
-// they may change at any time.
+// kindWatch notes when definitions of kinds changed. While it is not connected, they may change at
+// any time. It is the store of a watch of metadata.
 type kindWatch struct {
 	once  sync.Once
-	ready chan struct{} // closed at the first sign of life, or of none
+	ready chan struct{} // closed when the first request has succeeded or failed
 
 	mu        sync.Mutex
 	connected bool
-	changed   time.Time // what was learned before this is old
+	changed   time.Time // what was learned before this is old; it may be in the future
 }
 
 // Set implements MetadataStore.

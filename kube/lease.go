@@ -70,23 +70,23 @@ type Lease struct {
 	elector *leaderelection.LeaderElector
 	follow  *feed
 
-	running context.Context    // of the competition
-	stop    context.CancelFunc // ends it
-	stopped chan struct{}
-	won     chan struct{} // closed when this replica leads
-	waits   chan struct{} // closed when it is known that this replica does not lead at once
-	due     chan struct{} // capacity one: a follower should look at the Lease at once
+	running context.Context    // of the competition; Compete sets it and stop, before all that use them
+	stop    context.CancelFunc // ends it; nil: Compete was not called
+	stopped chan struct{}      // closed at the end of the election
+	won     chan struct{}      // closed when this replica leads; it stays so after the end
+	waits   chan struct{}      // closed when it is known that this replica does not lead at once
+	due     signal             // a follower should look at the Lease at once
 
 	mu       sync.Mutex
 	status   LeaseStatus
-	ended    string    // identity of a process that is known to have ended
-	uid      types.UID // of the Lease in the last event of the watch
-	seen     time.Time // when the holder showed itself last
-	duration time.Duration
-	renewed  metav1.Time // by another replica, as the election has seen it
-	expires  *time.Timer // fires when that was too long ago
-	reading  error       // of the last look at the Lease
-	writing  error       // of the last attempt to take it
+	ended    string        // identity of a process that is known to have ended; empty: none
+	uid      types.UID     // of the Lease in the last event of the watch
+	seen     time.Time     // when this replica learned last that there is a holder
+	duration time.Duration // for which the holder has taken the Lease
+	renewed  metav1.Time   // by another replica, as the election has seen it
+	expires  *time.Timer   // fires when that was too long ago
+	reading  error         // of the last look at the Lease
+	writing  error         // of the last attempt to take it
 }
 
 // NewLease prepares the competition for a Lease. It makes no request. The client must
@@ -111,7 +111,7 @@ func (c *Client) NewLease(o LeaseOptions) (*Lease, error) {
 	}
 	l := &Lease{
 		options: o, fence: c.fence, log: c.log, duration: o.Duration,
-		stopped: make(chan struct{}), won: make(chan struct{}), waits: make(chan struct{}), due: make(chan struct{}, 1),
+		stopped: make(chan struct{}), won: make(chan struct{}), waits: make(chan struct{}), due: make(signal, 1),
 		status: LeaseStatus{Identity: o.Identity, Since: time.Now()},
 	}
 	l.follow = l.newFeed(watching.Leases(o.Namespace), c.watches)
@@ -183,8 +183,8 @@ func (l *Lease) Await(ctx context.Context) error {
 	}
 }
 
-// Ended says that the process with this identity has ended, and all that it started: a
-// Lease that it holds is free.
+// Ended reports to the Lease that the process with this identity has ended, and all that it
+// started: a Lease that it holds is free (L4). The caller must have proof of that.
 func (l *Lease) Ended(identity string) {
 	l.mu.Lock()
 	l.ended = identity
@@ -192,7 +192,7 @@ func (l *Lease) Ended(identity string) {
 		l.status.Holder, l.status.Since = "", time.Now()
 	}
 	l.mu.Unlock()
-	l.lookAtOnce()
+	l.due.raise()
 }
 
 // withoutEnded takes the holder out of a record when its process is known to have ended.
@@ -249,9 +249,9 @@ func (l *Lease) interrupt(attempt context.Context, end context.CancelFunc) {
 	}
 }
 
-// Release gives the Lease back, so that another replica takes over at once. Everything
-// that the leader does must have ended; nothing is written any more from here on. It
-// returns when the Lease is released, or when it could not be in time.
+// Release gives the Lease back, so that another replica takes over at once. Everything that the
+// leader does must have ended; the fence lets no write pass from here on. It returns when the Lease
+// is released, or when it could not be in time: within twice the RenewDeadline.
 func (l *Lease) Release() {
 	mine := l.hasWon() && l.fence.ctx.Err() == nil // what was lost is not ours to release
 	l.fence.shut(ErrReleased)
@@ -318,7 +318,9 @@ func (l *Lease) Status() LeaseStatus {
 	return s
 }
 
-// observe takes in what the API server says of the Lease.
+// observe notes a record of the Lease. Records come from the election (what it reads and what it
+// has written), from the watch and from Look, in any goroutine. A leader that sees another holder
+// shuts its fence.
 func (l *Lease) observe(r resourcelock.LeaderElectionRecord) {
 	l.mu.Lock()
 	was := l.status.Holder
@@ -357,7 +359,8 @@ func (l *Lease) heldByOther() error {
 	return nil
 }
 
-// read remembers how the last look at the Lease went. One that does not exist is made.
+// read remembers how the last look at the Lease went. That it does not exist is no problem: the
+// election creates it.
 func (l *Lease) read(err error) {
 	if apierrors.IsNotFound(err) {
 		err = nil
@@ -370,7 +373,8 @@ func (l *Lease) read(err error) {
 	}
 }
 
-// wrote remembers how the last bid for the Lease went. Who comes second has no problem.
+// wrote remembers how the last attempt to take the Lease went. A conflict is no problem: another
+// replica was faster.
 func (l *Lease) wrote(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -383,14 +387,16 @@ func (l *Lease) wrote(err error) {
 	l.writing = err
 }
 
-// lock is the Lease as the election sees it.
+// lock is the Lease as the election sees it: the one of the library, with a fence, with what the
+// watch knows, and without a holder that has ended.
 type lock struct {
 	resourcelock.Interface
 	lease *Lease
 }
 
-// bidding is the context for a request. One of a follower is not cut when that should look
-// again: that would log an error, and leave open whether the bid was accepted.
+// bidding is the context for a request. interrupt ends the attempt of a follower when it should
+// look again, but not a request that is under way: that would log an error, and leave open whether
+// the API server has given it the Lease.
 func (k *lock) bidding(ctx context.Context) context.Context {
 	if k.lease.hasWon() {
 		return ctx
@@ -432,7 +438,7 @@ func (k *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 // moment at which it took effect is unknown.
 func (l *Lease) write(r resourcelock.LeaderElectionRecord, send func() error) error {
 	began := time.Now()
-	if l.fence.ctx.Err() != nil {
+	if l.fence.ctx.Err() != nil { // a shut fence never opens again: the Lease would have a holder that does not act
 		return l.fence.Check()
 	}
 	if err := send(); err != nil {
@@ -519,14 +525,7 @@ func (l *Lease) news(uid types.UID, r resourcelock.LeaderElectionRecord) {
 	}
 	l.observe(r)
 	if r.HolderIdentity != l.options.Identity {
-		l.lookAtOnce()
-	}
-}
-
-func (l *Lease) lookAtOnce() {
-	select {
-	case l.due <- struct{}{}:
-	default:
+		l.due.raise()
 	}
 }
 
@@ -542,7 +541,7 @@ func (l *Lease) lookWhenExpired(r resourcelock.LeaderElectionRecord) {
 		l.expires.Stop()
 	}
 	l.renewed = r.RenewTime
-	l.expires = time.AfterFunc(time.Duration(r.LeaseDurationSeconds)*time.Second+wait.Jitter(afterExpiry, 2), l.lookAtOnce)
+	l.expires = time.AfterFunc(time.Duration(r.LeaseDurationSeconds)*time.Second+wait.Jitter(afterExpiry, 2), l.due.raise)
 }
 
 // afterExpiry is more than passes until the library begins to count. It is jittered, because

@@ -51,8 +51,8 @@ func (h lowered) WithGroup(name string) slog.Handler {
 	return lowered{h.Handler.WithGroup(name)}
 }
 
-// maxWarnings bounds the memory of warnings seen: a server may put variable
-// parts into their texts.
+// maxWarnings bounds how many texts of warnings are remembered: a server may put variable parts
+// into them. Later ones are logged at debug level.
 const maxWarnings = 1000
 
 // warnings logs the warnings of the API server (deprecated versions, unknown
@@ -77,8 +77,8 @@ func (w *warnings) HandleWarningHeaderWithContext(ctx context.Context, code int,
 	if code != 299 || text == "" {
 		return
 	}
-	if p, ok := ctx.Value(patchWarningsKey{}).(*patchWarnings); ok {
-		p.tell(text)
+	if p, ok := ctx.Value(patchWarningsKey{}).(*patchWarnings); ok { // it knows the object (J13)
+		p.log(text)
 		return
 	}
 	level := slog.LevelWarn

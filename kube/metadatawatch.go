@@ -11,8 +11,8 @@ import (
 )
 
 // MetadataStore receives the metadata of objects, from one goroutine. It is a
-// name for the methods, not a type of its own, so that rooms which may not know
-// this one can ask for WatchMetadata.
+// name for the methods, not a type of its own, so that packages which may not import this one can
+// declare an interface with WatchMetadata.
 type MetadataStore = interface {
 	Set(*metav1.PartialObjectMetadata)   // an object is there, or has changed
 	Unset(*metav1.PartialObjectMetadata) // an object is gone; its last metadata

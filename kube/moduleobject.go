@@ -30,7 +30,7 @@ const (
 )
 
 const (
-	moduleManager = "addon-operator" // field manager of the status
+	moduleManager = "addon-operator" // field manager of the status, and of objects that the operator creates
 	// managedByLabel marks objects that the operator has created, and may delete.
 	managedByLabel = "app.kubernetes.io/managed-by"
 	managedBy      = "addon-operator"
@@ -121,7 +121,7 @@ type (
 	}
 )
 
-// String is the status as JSON; two that are written alike are equal.
+// String is the status as JSON. Two statuses with equal texts are equal: the writer compares these.
 func (s ModuleStatus) String() string {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s ModuleStatus) String() string {
 // ModuleObject is what the operator knows of an object of kind Module.
 type ModuleObject struct {
 	Name       string
-	Version    string // of the resource
+	Version    string // resourceVersion
 	Generation int64
 	Suspend    bool
 	// Ours: the operator has created it.
@@ -143,14 +143,16 @@ type ModuleObject struct {
 	Status                        ModuleStatus
 }
 
-// Newer reports whether the object has changed since the other state of it was read.
+// Newer reports whether the object has changed since the other state of it was read. Versions that
+// are no numbers, and so cannot be compared, count as newer.
 func (o ModuleObject) Newer(than ModuleObject) bool {
 	mine, err := strconv.ParseUint(o.Version, 10, 64)
 	other, otherErr := strconv.ParseUint(than.Version, 10, 64)
 	return err != nil || otherErr != nil || mine > other
 }
 
-// ModuleNews is what has changed of the objects. One of its fields is set.
+// ModuleNews is what has changed of the objects. One of Listed, Set, Gone and Absent is set; All
+// belongs to Listed.
 type ModuleNews struct {
 	// All replaces what was known: there are these.
 	All []ModuleObject
@@ -225,6 +227,8 @@ func (m *ModuleObjects) Read(ctx context.Context) ([]ModuleObject, error) {
 	return all, nil
 }
 
+// moduleObject reads what the operator uses of an object that any client may have written: texts
+// are cut, and what has another type counts as absent.
 func moduleObject(u *unstructured.Unstructured) ModuleObject {
 	annotations := u.GetAnnotations()
 	o := ModuleObject{
@@ -246,7 +250,8 @@ func cutRequest(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxRequest)], "")
 }
 
-// Create makes an object without a status, or reads the one that exists.
+// Create creates an object without a status, or returns the one that exists, whoever has created
+// it: Ours tells.
 func (m *ModuleObjects) Create(ctx context.Context, name string, suspend bool) (ModuleObject, error) {
 	ctx, cancel := context.WithTimeout(ctx, moduleTimeout)
 	defer cancel()
@@ -266,7 +271,9 @@ func (m *ModuleObjects) Create(ctx context.Context, name string, suspend bool) (
 	return moduleObject(stored), nil
 }
 
-// Apply writes the status of an object that exists, and returns the object as it is stored.
+// Apply writes the status of an object that exists, and returns the object as it is stored. It is
+// an apply patch, so fields that status leaves out are removed. The error for an object that is
+// gone is of reason NotFound: an apply to a subresource creates none.
 func (m *ModuleObjects) Apply(ctx context.Context, name string, status ModuleStatus) (ModuleObject, error) {
 	ctx, cancel := context.WithTimeout(ctx, moduleTimeout)
 	defer cancel()
@@ -314,6 +321,7 @@ func (m *ModuleObjects) Watch(ctx context.Context, notify func(ModuleNews)) {
 				m.awaitKind(ctx, apierrors.IsNotFound(err))
 				continue
 			}
+			// It returns nil when the kind is gone: the next probe finds that out.
 			if err := m.follow(ctx, notify); err != nil && ctx.Err() == nil { // the list is allowed, the watch is not
 				notify(ModuleNews{Absent: err})
 				m.awaitKind(ctx, false)
@@ -406,8 +414,8 @@ func (m *ModuleObjects) awaitKind(ctx context.Context, missing bool) {
 // firstSign ends a wait when a definition appears or changes. One that is there at the beginning
 // was not enough, unless it has come since the kind was found missing.
 type firstSign struct {
-	appeared func()
-	missing  bool
+	appeared func() // may be called more than once, and late
+	missing  bool   // the kind was not served when the wait began
 }
 
 // pauseEstablished is the time that a definition may take until its kind is served.
@@ -432,7 +440,7 @@ func (*firstSign) Alive() {}
 // Failed implements MetadataStore.
 func (f *firstSign) Failed(error) { time.AfterFunc(absentPoll, f.appeared) }
 
-// moduleStore passes on what a reflector receives.
+// moduleStore passes on what a reflector receives. It keeps nothing: its receiver does.
 type moduleStore struct{ notify func(ModuleNews) }
 
 // Add implements cache.ReflectorStore.

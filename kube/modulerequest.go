@@ -18,11 +18,13 @@ type ModuleRequest struct {
 	Suspend    *bool // nil: as it is
 }
 
-// requestManager owns the fields that commands write.
+// requestManager is the field manager of what commands write. It is not that of the status, so that
+// managedFields show which changes a person has requested.
 const requestManager = "addon-operator-cli"
 
 // Request writes a request and returns the object as it is stored; at is the value of the
-// annotations.
+// annotations, and must differ from that of earlier requests: an equal one is no request. It is a
+// merge patch, so it cannot conflict with the operator, which writes the status meanwhile.
 func (m *ModuleObjects) Request(ctx context.Context, name, at string, r ModuleRequest) (ModuleObject, error) {
 	ctx, cancel := context.WithTimeout(ctx, moduleTimeout)
 	defer cancel()
@@ -53,7 +55,8 @@ func (m *ModuleObjects) Request(ctx context.Context, name, at string, r ModuleRe
 	return moduleObject(stored), nil
 }
 
-// missing says whether the kind is missing, or the object.
+// missing replaces the error of an object that was not found by one that says what is missing: the
+// kind, all objects, which points to the wrong namespace, or this object.
 func (m *ModuleObjects) missing(ctx context.Context, name string, err error) error {
 	list, listErr := m.api.List(ctx, metav1.ListOptions{Limit: 1})
 	switch {
@@ -68,8 +71,9 @@ func (m *ModuleObjects) missing(ctx context.Context, name string, err error) err
 // handledPoll is how often a request is looked at until it is handled.
 const handledPoll = 250 * time.Millisecond
 
-// AwaitHandled waits until the operator has taken the request with the value, or seen the spec, of
-// an object that Request returned.
+// AwaitHandled waits until the status shows that the operator has taken the request: it repeats the
+// value at of each annotation, and has the generation of the spec that Request returned in asked.
+// It has no limit of its own: an operator that does not run never handles it, and ctx must end.
 func (m *ModuleObjects) AwaitHandled(ctx context.Context, asked ModuleObject, at string, r ModuleRequest) error {
 	tick := time.NewTicker(handledPoll)
 	defer tick.Stop()

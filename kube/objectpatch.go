@@ -29,22 +29,23 @@ const (
 // use. Parsing is in kube/objectpatch; what one operation does is in the methods of target.
 type Patcher struct {
 	dynamic dynamic.Interface
-	kinds   *kinds
-	manager string // of fields that are applied
+	kinds   *kinds // shared with the client: a kind that one has found, the other knows
+	manager string // field manager of ServerSideApply
 	log     *slog.Logger
 }
 
-// NewPatcher makes a Patcher that sends its requests through a client.
+// NewPatcher makes a Patcher that sends its requests through a client, at its rate (K6).
 func NewPatcher(c *Client) *Patcher {
 	return &Patcher{dynamic: c.dynamic, kinds: c.kinds, manager: c.config.UserAgent, log: c.log}
 }
 
-// CheckObjectPatches says what cannot be right with operations, without writing: a kind that the
-// API server does not serve, a namespace that is missing or must not be there (K7). All errors are
-// returned together. What depends on the objects, or on permissions, fails when they are executed.
+// CheckObjectPatches returns what cannot be right with operations, without writing: a kind that the
+// API server does not serve, a namespace that is missing or must not be there (K7, D26). All errors
+// are returned together. What depends on the objects, or on permissions, fails when they are
+// executed.
 func (c *Patcher) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
 	var errs failures
-	defined := false // an operation before brings a kind
+	defined := false // an earlier operation may bring a kind: then no kind is refused as unknown
 	for _, p := range patches {
 		_, err := c.target(ctx, p)
 		if err != nil && !c.needless(p, err) && !(defined && errors.Is(err, errNoKind)) {
@@ -59,7 +60,7 @@ func (c *Patcher) CheckObjectPatches(ctx context.Context, patches []objectpatch.
 // as a missing permission, so only the first hundred are kept.
 type failures struct {
 	first []error
-	more  int
+	more  int // that were only counted
 }
 
 func (f *failures) add(p objectpatch.Patch, err error) {
@@ -89,10 +90,10 @@ func (c *Patcher) ApplyObjectPatches(ctx context.Context, patches []objectpatch.
 	for i, p := range patches {
 		if err := c.applyObjectPatch(warned.of(ctx, p), p, defined); err != nil {
 			errs.add(p, err)
-			p.Unanswered = p.Unanswered || !answered(err)
+			p.Unanswered = p.Unanswered || !answered(err) // p is a copy; once true it stays so over all repetitions
 			left = append(left, p)
 		}
-		if ctx.Err() != nil && i+1 < len(patches) {
+		if ctx.Err() != nil && i+1 < len(patches) { // each other request would only fail, too
 			return append(left, patches[i+1:]...), errors.Join(errs.join(), ctx.Err())
 		}
 		defined = defined || defines(p)
@@ -112,6 +113,8 @@ type target struct {
 	kind kind
 }
 
+// target finds the kind of an operation, and checks the namespace against it. It makes a request
+// only for a kind that the last discovery did not list. An unknown kind is errNoKind.
 func (c *Patcher) target(ctx context.Context, p objectpatch.Patch) (target, error) {
 	found, err := c.kinds.resolve(ctx, p.APIVersion, p.Kind, false)
 	if errors.Is(err, errNoKind) && !p.Creates() {
@@ -129,6 +132,9 @@ func (c *Patcher) target(ctx context.Context, p objectpatch.Patch) (target, erro
 	return target{api: noting(ctx, c.dynamic.Resource(found.resource).Namespace(p.Namespace)), kind: found}, nil
 }
 
+// applyObjectPatch executes one operation. A missing object, or kind, is success where the result
+// is the one that the hook wants (K3): a delete, or a patch with ignoreMissingObject. A create that
+// finds nothing lacks its namespace, and fails.
 func (c *Patcher) applyObjectPatch(ctx context.Context, p objectpatch.Patch, defined bool) error {
 	to, err := c.target(ctx, p)
 	if defined && errors.Is(err, errNoKind) {
@@ -177,6 +183,8 @@ func subresources(p objectpatch.Patch) []string {
 	return []string{p.Subresource}
 }
 
+// execute sends the requests of one operation. Only CreateOrUpdate and JQPatch read before they
+// write, and repeat both after a conflict; of a Delete, the read is for the wait.
 func (c *Patcher) execute(ctx context.Context, to target, p objectpatch.Patch) error {
 	switch p.Operation {
 	case objectpatch.Create:
@@ -231,7 +239,9 @@ func (to target) create(ctx context.Context, p objectpatch.Patch) error {
 	return err
 }
 
-// createOrUpdate replaces an object that exists, whatever its version (X30).
+// createOrUpdate replaces an object that exists, whatever its version (X30). The version that the
+// hook has written does not count: the one of the object in the cluster takes its place. A
+// subresource cannot be created, so its object must exist.
 func (to target) createOrUpdate(ctx context.Context, p objectpatch.Patch) error {
 	if p.Subresource == "" {
 		if err := to.create(ctx, p); !apierrors.IsAlreadyExists(err) {
@@ -274,7 +284,7 @@ func (to target) deleteAndWait(ctx context.Context, p objectpatch.Patch) error {
 		case err != nil && ctx.Err() == nil:
 			return err
 		case err == nil:
-			object = live
+			object = live // for the finalizers in the error
 		}
 		if err := sleep(ctx, pause.Step()); err != nil {
 			return fmt.Errorf("wait for its end: %w, finalizers %q", err, object.GetFinalizers())
@@ -288,7 +298,8 @@ func (to target) patch(ctx context.Context, p objectpatch.Patch, patchType types
 }
 
 // jqPatch replaces the object by what the filter makes of it, and begins again if another client
-// was faster.
+// was faster: the result has the version of what was read. A result that equals the object is not
+// written.
 func (to target) jqPatch(ctx context.Context, p objectpatch.Patch) error {
 	return retryOnConflict(func() error {
 		live, err := to.api.Get(ctx, p.Name, metav1.GetOptions{}, subresources(p)...)

@@ -35,7 +35,7 @@ func ObserveRequests(r Requests) {
 	})
 }
 
-// results and durations speak the libraries' language.
+// results and durations are adapters for the interfaces of the libraries.
 type (
 	results   struct{ r Requests }
 	durations func(host, verb string, d time.Duration)
@@ -71,7 +71,9 @@ func (unwatched) WatchFailed(string)              {}
 func (unwatched) WatchInterrupted(string, string) {}
 func (unwatched) WentBack(string, string)         {}
 
-// failureKind brings the error of a list or watch into one word.
+// failureKind is the error of a list or watch in one word, for a label of a metric: the words must
+// stay few. The order matters: a status of the API server, also one of a reason without a word here
+// ("server"), comes before errors of the connection.
 func failureKind(err error) string {
 	var network net.Error
 	switch {

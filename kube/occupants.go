@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Occupants are those who use a namespace in which a second operator is about to be started, as the
-// command dev does: two operators would undo each other's work.
+// Occupants is what already uses a namespace in which a second operator is about to be started, as
+// the command dev does: two operators would undo each other's work.
 type Occupants struct {
 	// Lease is the one that has not expired; without a holder there is none.
 	Lease HeldLease
@@ -23,13 +23,13 @@ type Occupants struct {
 	Running []string
 	// Left is what the new operator would take over: the ConfigMap, and releases.
 	Left []string
-	// Unknown are resources that may not be read, so that nobody knows who is there.
+	// Unknown are resources that may not be read, so another operator may go unnoticed.
 	Unknown []string
 }
 
-// HeldLease is a Lease that somebody holds.
+// HeldLease is a Lease that a replica holds.
 type HeldLease struct {
-	Holder string
+	Holder string // its identity
 	// Renewed is how long ago, and Left how long until it expires.
 	Renewed, Left time.Duration
 }
@@ -41,6 +41,8 @@ const maxNamed = 5
 // runs one, its ConfigMap and its releases. What may not be read is listed in Unknown and is no
 // error.
 func (c *Client) Occupants(ctx context.Context, namespace, lease, configMap string) (o Occupants, err error) {
+	// It lists also what it looks up by name: a list without a result is no error, and a field
+	// selector with the name is within roles that name the object (L6).
 	of := func(group, version, resource string) func(string, metav1.ListOptions) ([]unstructured.Unstructured, error) {
 		return func(name string, options metav1.ListOptions) ([]unstructured.Unstructured, error) {
 			gvr := schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
@@ -71,7 +73,7 @@ func (c *Client) Occupants(ctx context.Context, namespace, lease, configMap stri
 			return o, err
 		}
 		for _, one := range workloads {
-			replicas, set, _ := unstructured.NestedInt64(one.Object, "spec", "replicas")
+			replicas, set, _ := unstructured.NestedInt64(one.Object, "spec", "replicas") // a DaemonSet has none
 			if runsOperator(one) && (!set || replicas > 0) {
 				o.Running = append(o.Running, fmt.Sprintf("the %s %s runs an operator", kind, one.GetName()))
 			}
@@ -93,7 +95,8 @@ func (c *Client) Occupants(ctx context.Context, namespace, lease, configMap stri
 	return o, err
 }
 
-// releasesIn names the releases of records.
+// releasesIn names the releases of records, at most maxNamed; empty without any. A release has a
+// record for each revision.
 func releasesIn(records []unstructured.Unstructured) string {
 	var releases []string
 	for _, record := range records {
@@ -112,7 +115,8 @@ func releasesIn(records []unstructured.Unstructured) string {
 	return text
 }
 
-// held reads a Lease; it is empty when that has expired.
+// held reads a Lease; it is empty when that has expired, or was never renewed. A clock of this
+// machine that is behind makes renewals look as if they were in the future: they count as of now.
 func held(lease unstructured.Unstructured, now time.Time) HeldLease {
 	text, _, _ := unstructured.NestedString(lease.Object, "spec", "renewTime")
 	seconds, _, _ := unstructured.NestedInt64(lease.Object, "spec", "leaseDurationSeconds")
@@ -135,7 +139,7 @@ func runsOperator(workload unstructured.Unstructured) bool {
 		image, _ := container["image"].(string)
 		name, _, _ := strings.Cut(path.Base(image), ":")
 		command, _ := container["command"].([]any)
-		first, _ := append(command, "")[0].(string)
+		first, _ := append(command, "")[0].(string) // "" without a command
 		variables, _ := container["env"].([]any)
 		return strings.Contains(name, "addon-operator") || path.Base(first) == "addon-operator" || slices.ContainsFunc(variables, func(v any) bool {
 			variable, _ := v.(map[string]any)

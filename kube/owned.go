@@ -39,7 +39,7 @@ type OwnedObject struct {
 	Owned  []*OwnedObject // by kind and name
 }
 
-// OwnedTree is what objects own.
+// OwnedTree is what objects own. It may be incomplete: Unlisted and Cut say why.
 type OwnedTree struct {
 	Roots []*OwnedObject // in the order that was asked for
 	// Unlisted says of which kinds owned objects are not known, and why; sorted.
@@ -73,7 +73,7 @@ func (c *Client) Owned(ctx context.Context, roots []ObjectName, most int) (Owned
 	if err := o.read(ctx, o.tree.Roots); err != nil {
 		return OwnedTree{}, err
 	}
-	for _, r := range o.tree.Roots { // one that owns another is not repeated below it
+	for _, r := range o.tree.Roots { // a root that another one owns is not repeated below that
 		if r.Object != nil {
 			o.seen[r.Object.GetUID()] = true
 		}
@@ -81,6 +81,7 @@ func (c *Client) Owned(ctx context.Context, roots []ObjectName, most int) (Owned
 	if err := o.list(ctx, namespaces); err != nil {
 		return OwnedTree{}, err
 	}
+	// Level by level, because whole objects are read only of what is in the tree, in parallel.
 	for level := o.tree.Roots; len(level) > 0; {
 		var next []*OwnedObject
 		for _, parent := range level {
@@ -129,7 +130,8 @@ func listed(lists []*metav1.APIResourceList) (all []kind) {
 	return all
 }
 
-// read reads objects whole. One that cannot be read has its error, and does not end the search.
+// read reads objects whole. One that cannot be read has its error, and does not end the search;
+// only the end of ctx does. No lock is needed: each goroutine writes to an object of its own.
 func (o *ownedSearch) read(ctx context.Context, objects []*OwnedObject) error {
 	group, reading := errgroup.WithContext(ctx)
 	group.SetLimit(ownedWidth)
@@ -157,7 +159,8 @@ func (o *ownedSearch) read(ctx context.Context, objects []*OwnedObject) error {
 	return group.Wait()
 }
 
-// list finds what has owners in namespaces.
+// list finds what has owners in namespaces. A kind that cannot be listed is noted in Unlisted; only
+// the end of ctx is an error.
 func (o *ownedSearch) list(ctx context.Context, namespaces []string) error {
 	group, listing := errgroup.WithContext(ctx)
 	group.SetLimit(ownedWidth)
@@ -186,6 +189,8 @@ func (o *ownedSearch) list(ctx context.Context, namespaces []string) error {
 	return group.Wait()
 }
 
+// listKind reads the metadata of a kind in a namespace, page by page, until ownedPerKind is
+// reached. The lock is not held during requests.
 func (o *ownedSearch) listKind(ctx context.Context, k kind, namespace string) error {
 	options := metav1.ListOptions{Limit: ownedPage}
 	for read := 0; ; {
@@ -207,7 +212,8 @@ func (o *ownedSearch) listKind(ctx context.Context, k kind, namespace string) er
 	}
 }
 
-// found keeps the name of an object that has owners. The caller holds the lock.
+// found keeps the name of an object that has owners, once for each owner: adopt takes the first
+// that is in the tree. The caller holds the lock.
 func (o *ownedSearch) found(k kind, m *metav1.PartialObjectMetadata) {
 	for _, owner := range m.OwnerReferences {
 		child := &OwnedObject{ObjectName: ObjectName{Kind: k.groupKind(), Namespace: m.Namespace, Name: m.Name}}

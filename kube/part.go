@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// part is the share of one source in one Watch. It applies the checksum rule:
-// what changed nothing in the eyes of the Watch is no change (C38).
+// part is the share of one source in one Watch. It applies the checksum rule: a new state with the
+// checksum of the one before is no change (C38).
 //
 // Its methods are called with the lock of the source; they take the lock of
 // the Watch, never the other way round.
@@ -17,17 +17,18 @@ type part struct {
 	source *source
 
 	// Guarded by the lock of the source.
-	known string       // resourceVersion of the list it joined with, until a newer event comes
+	known string       // resourceVersion of the list it joined with; empty once a newer event has come
 	aside []asideEvent // events that wait for that list
 
 	// Guarded by the lock of the Watch.
 	entries map[objectKey]entry
-	listed  bool
-	gone    bool // detached: whatever still arrives is not ours any more
+	listed  bool // entries are those of a complete list, with all events since
+	gone    bool // detached: what still arrives must not change the Watch
 }
 
-// replace takes a complete list. The very first list of a Watch is not
-// notified: 'synced' stands for it as a whole.
+// replace takes a complete list, and notifies the differences from what the part has. The first
+// list of each part is not notified before the Watch is synced for the first time: synced stands
+// for it as a whole.
 func (p *part) replace(updates []update) {
 	w := p.watch
 	w.mu.Lock()
@@ -37,11 +38,13 @@ func (p *part) replace(updates []update) {
 	}
 	p.known = ""
 	if slices.ContainsFunc(updates, func(u update) bool { return u.cut }) {
+		// Within its own limit it was cut by the budget.
 		w.together = w.spec.Limit <= 0 || p.weight(updates) <= w.spec.Limit
 		w.overflow()
 		return
 	}
 	silent := !w.synced && !p.listed
+	// Sorted, so that equal lists lead to equal changes. Deletions come first: they make room.
 	slices.SortFunc(updates, func(a, b update) int { return a.key.compare(b.key) })
 	p.removeAllBut(updates)
 	if p.entries == nil {
@@ -57,7 +60,8 @@ func (p *part) replace(updates []update) {
 	w.checkSynced()
 }
 
-// unlisted records that the part needs another list.
+// unlisted records that the part needs another list: its entries are as of the last event. The next
+// complete list calls synced again.
 func (p *part) unlisted() {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
@@ -113,9 +117,9 @@ func (p *part) remove(u update) {
 	defer w.mu.Unlock()
 	old, cached := p.entries[u.key]
 	if p.gone || !cached || old.uid != u.entry.uid {
-		return // notified already
+		return // notified already, by a list
 	}
-	if u.entry.failed {
+	if u.entry.failed { // the last result that there was is better than none
 		w.filter.note(u, old)
 		u.entry.result = old.result
 	}
@@ -134,7 +138,9 @@ func (p *part) knows(version string) bool {
 	return err == nil && order <= 0
 }
 
-// set is the checksum rule. Called with the lock of the Watch.
+// set is the checksum rule. It keeps the new state in any case, also an unchanged one: the object
+// of a filtered Watch is the latest. silent is for a first list. Called with the lock of the Watch;
+// the caller calls account when all is set.
 func (p *part) set(u update, silent bool) {
 	w := p.watch
 	if w.overflowed {

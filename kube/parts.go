@@ -6,8 +6,14 @@ import (
 	"fmt"
 )
 
-// run finds the kind and keeps the parts of the Watch as they should be, until
-// ctx ends.
+// run finds the kind and keeps the parts of the Watch as they should be, until ctx ends. It goes
+// between two states: the kind is found, and the sources of the parts work by themselves until one
+// of them reports that the API server does not know the resource (lost); or there is no such kind,
+// and the Watch waits for the kindAlarm (C16). While the answer is unknown, the state stays.
+//
+// Meanwhile the Watch of the namespaces calls adjust from its own goroutine. So adjust compares
+// what is with what should be, whatever has changed, and w.adjusting lets one of them work at a
+// time.
 func (w *Watch) run(ctx context.Context) {
 	defer w.removeParts()
 	if w.selection.namespaces != nil {
@@ -26,7 +32,7 @@ func (w *Watch) run(ctx context.Context) {
 				// goes on trying, calls again.
 				_ = sleep(ctx, discoveryInterval)
 			}
-			pause, fresh = newPause(pauseLost), true
+			pause, fresh = newPause(pauseLost), true // discovery must answer again: what is kept has the kind
 		case errors.Is(err, errNoKind):
 			w.kindGone(err)
 			w.awaitKind(ctx)
@@ -38,6 +44,8 @@ func (w *Watch) run(ctx context.Context) {
 	}
 }
 
+// resolve finds the kind of the Watch. One that cannot be watched counts as missing: the Watch
+// looks for it again and again.
 func (w *Watch) resolve(ctx context.Context, fresh bool) (kind, error) {
 	found, err := w.watcher.client.kinds.resolve(ctx, w.spec.APIVersion, w.spec.Kind, fresh)
 	if err == nil && !found.watchable {
@@ -55,7 +63,7 @@ func (w *Watch) awaitKind(ctx context.Context) {
 	}
 	defer alarm.enter(ctx)()
 	for ctx.Err() == nil {
-		changed := alarm.next()
+		changed := alarm.next() // before the look: see there
 		if _, err := w.resolve(ctx, true); !errors.Is(err, errNoKind) {
 			return
 		}
@@ -63,7 +71,8 @@ func (w *Watch) awaitKind(ctx context.Context) {
 	}
 }
 
-// followNamespaces keeps a Watch on the namespaces that the Watch covers.
+// followNamespaces keeps a Watch on the namespaces that the Watch covers. That Watch may call
+// adjust before it is in w.namespaces, hence the lock. It ends with ctx.
 func (w *Watch) followNamespaces(ctx context.Context) {
 	spec := Spec{APIVersion: "v1", Kind: "Namespace", Labels: w.selection.namespaces, Filter: nothing}
 	adjust := func() { w.adjust(ctx) }
@@ -98,8 +107,8 @@ func (w *Watch) kindGone(err error) {
 	w.removeParts()
 }
 
-// kindUnknown notes why the kind cannot be resolved now. One that was gone is taken to be so
-// still.
+// kindUnknown notes why the kind cannot be resolved now. A kind that is known stays, and one that
+// was gone stays gone: an outage shows nothing new (P13).
 func (w *Watch) kindUnknown(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,7 +117,8 @@ func (w *Watch) kindUnknown(err error) {
 	}
 }
 
-// adjust compares the parts with what should be there.
+// adjust removes parts that should not be there, and adds those that should. It does nothing before
+// the kind, and with a selector of namespaces these, are known.
 func (w *Watch) adjust(ctx context.Context) {
 	w.adjusting.Lock()
 	defer w.adjusting.Unlock()
@@ -123,6 +133,7 @@ func (w *Watch) adjust(ctx context.Context) {
 		return
 	}
 	wanted := w.spec.scopes(namespaces)
+	// Without the lock of the Watch: a source takes its own lock first, and then that.
 	for _, p := range w.withdraw(wanted, *found) {
 		w.watcher.detach(p)
 	}
@@ -141,7 +152,9 @@ func (w *Watch) adjust(ctx context.Context) {
 	w.checkSynced()
 }
 
-// covered returns the namespaces of the Watch, and whether they are known yet.
+// covered returns the namespaces of the Watch, and whether they are known yet. One empty name
+// stands for all of them, or for none on a cluster-wide kind; no name at all means that no
+// namespace matches.
 func (w *Watch) covered(found kind) (names []string, known bool) {
 	everywhere := []string{""}
 	switch {
@@ -171,9 +184,9 @@ func (w *Watch) names() (names []string, known bool) {
 	return names, true
 }
 
-// withdraw removes the parts that are not wanted, telling that their objects
-// are gone. A part whose resource has moved to another version is removed too,
-// but its objects wait for the list of its successor.
+// withdraw removes the parts that are not wanted, and notifies that their objects are gone. A part
+// whose resource has moved to another version is removed, too, but its objects wait for the list of
+// its successor, so that only differences are notified. The caller detaches the removed parts.
 func (w *Watch) withdraw(wanted map[scope]bool, found kind) (removed []*part) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -200,7 +213,8 @@ type addition struct {
 	part  *part
 }
 
-// extend adds the parts that are wanted.
+// extend adds the parts that are wanted, and returns those without a source: new ones, and
+// successors that withdraw has made. An added part makes the Watch incomplete until it is listed.
 func (w *Watch) extend(wanted map[scope]bool) (added []addition) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -217,14 +231,15 @@ func (w *Watch) extend(wanted map[scope]bool) (added []addition) {
 	return added
 }
 
-// setSource connects a part.
+// setSource connects a part. It takes the lock because states read the source of each part.
 func (w *Watch) setSource(p *part, s *source) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.source = s
 }
 
-// removeParts removes all parts.
+// removeParts removes all parts, because the kind is gone, or at the end of the Watch. In the first
+// case all objects are notified as deleted.
 func (w *Watch) removeParts() {
 	w.adjusting.Lock()
 	defer w.adjusting.Unlock()

@@ -14,10 +14,10 @@ const maxPatchWarnings = 20
 // patchWarnings logs the warnings of the API server about the object patches of one hook run, such
 // as unknown fields, with the object. It is used by one goroutine.
 type patchWarnings struct {
-	log    *slog.Logger
-	object string // of the operation in progress
-	known  map[[2]string]bool
-	more   int
+	logger *slog.Logger
+	object string             // of the operation in progress
+	known  map[[2]string]bool // object and text of what was logged
+	more   int                // that were not logged
 }
 
 type (
@@ -32,10 +32,11 @@ func WithAbout(ctx context.Context, attributes ...any) context.Context {
 
 func newPatchWarnings(ctx context.Context, log *slog.Logger) *patchWarnings {
 	about, _ := ctx.Value(aboutKey{}).([]any)
-	return &patchWarnings{log: log.With(about...), known: map[[2]string]bool{}}
+	return &patchWarnings{logger: log.With(about...), known: map[[2]string]bool{}}
 }
 
-// of is the context of one operation.
+// of is the context of one operation. Its warnings reach log by the handler of all clients, which
+// has no other way to know the object.
 func (w *patchWarnings) of(ctx context.Context, p objectpatch.Patch) context.Context {
 	w.object = p.Kind + " " + p.Name
 	if p.Namespace != "" {
@@ -44,8 +45,9 @@ func (w *patchWarnings) of(ctx context.Context, p objectpatch.Patch) context.Con
 	return context.WithValue(ctx, patchWarningsKey{}, w)
 }
 
-// tell logs a warning. With the attribute err the log repeats it at growing intervals.
-func (w *patchWarnings) tell(text string) {
+// log logs a warning, with the attribute err, because the log repeats what has one at growing
+// intervals.
+func (w *patchWarnings) log(text string) {
 	warning := [2]string{w.object, text}
 	switch {
 	case w.known[warning]: // of another request of the operation
@@ -53,13 +55,13 @@ func (w *patchWarnings) tell(text string) {
 		w.more++
 	default:
 		w.known[warning] = true
-		w.log.Warn("the API server warns of an object patch", "object", w.object, "err", text)
+		w.logger.Warn("the API server warns of an object patch", "object", w.object, "err", text)
 	}
 }
 
 // end logs how many warnings were dropped.
 func (w *patchWarnings) end() {
 	if w.more > 0 {
-		w.log.Warn("the API server warns of more object patches", "err", "correct what it has named first", "warnings", w.more)
+		w.logger.Warn("the API server warns of more object patches", "err", "correct what it has named first", "warnings", w.more)
 	}
 }

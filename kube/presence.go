@@ -23,10 +23,11 @@ type Presence struct {
 	client *Client
 	pause  time.Duration // between two polls of a kind
 
+	// The lock of a presentKind is taken after this one, and none is held while report is called.
 	mu     sync.Mutex
 	ctx    context.Context // of the watches; nil: not started
 	labels string          // a label selector, as text
-	report PresenceReport
+	report PresenceReport  // never changes after Start, so watches read it without the lock
 	kinds  map[schema.GroupKind]*presentKind
 	wanted map[string]map[schema.GroupKind][]types.NamespacedName // by owner
 }
@@ -81,7 +82,7 @@ func (p *Presence) Has(ctx context.Context, m *meta.RESTMapping, name types.Name
 }
 
 // MayExist reports whether an object exists, as far as the watches know; it never waits. What they
-// do not know counts as present: nobody should heal what may be there.
+// do not know counts as present: what may be there must not be created again.
 func (p *Presence) MayExist(kind schema.GroupKind, name types.NamespacedName) bool {
 	p.mu.Lock()
 	k := p.kinds[kind]
@@ -180,14 +181,15 @@ type presentKind struct {
 	presence *Presence
 	mapping  *meta.RESTMapping
 	stop     context.CancelFunc
-	polled   time.Time // only the goroutine of the watch comes here
-	once     sync.Once
+	polled   time.Time     // last poll; only the goroutine of the watch touches it
+	once     sync.Once     // closes ready
 	ready    chan struct{} // closed when live is complete, or cannot be
 
 	mu   sync.Mutex
 	live map[types.NamespacedName]struct{}
-	err  error // live is out of date
-	// expected are wanted objects that the watch has not shown yet.
+	err  error // of the last request; not nil: live is out of date
+	// expected are wanted objects that the watch has not shown yet. Their absence is reported like
+	// the end of a live one.
 	expected map[types.NamespacedName]struct{}
 }
 
@@ -203,7 +205,8 @@ func (k *presentKind) expect(names []types.NamespacedName) {
 	}
 }
 
-// Set implements MetadataStore.
+// Set implements MetadataStore. An object that is no longer ours, because another client has
+// changed its labels or annotations, is gone for the operator.
 func (k *presentKind) Set(m *metav1.PartialObjectMetadata) {
 	if !k.presence.report.Ours(m) {
 		k.Unset(m)
@@ -237,6 +240,8 @@ func (k *presentKind) Replace(all []*metav1.PartialObjectMetadata, _ string) {
 			fresh[nameOf(m)] = struct{}{}
 		}
 	}
+	// The lock is not held from step to step: only the goroutine of the watch, which is this one,
+	// changes live, and report must be called without it.
 	k.swap(fresh)
 	for _, m := range all {
 		if _, ours := fresh[nameOf(m)]; ours {
@@ -250,7 +255,8 @@ func (k *presentKind) Replace(all []*metav1.PartialObjectMetadata, _ string) {
 	k.ask(unseen) // the list may be older than they are
 }
 
-// ask gets objects one by one, and reports those that do not exist.
+// ask gets objects one by one, and reports those that do not exist. An error other than that says
+// nothing about the object: it is asked for again at the next list or poll.
 func (k *presentKind) ask(names []types.NamespacedName) {
 	k.presence.mu.Lock()
 	ctx := k.presence.ctx
@@ -333,7 +339,8 @@ func (k *presentKind) Failed(err error) {
 	k.once.Do(func() { close(k.ready) })
 }
 
-// poll asks for the wanted objects of this kind, at most once in a pause.
+// poll asks for the wanted objects of this kind, at most once in a pause. Failed calls it each time
+// that the watch is denied again, which is the clock of the polling.
 func (k *presentKind) poll() {
 	p := k.presence
 	if time.Since(k.polled) < p.pause {

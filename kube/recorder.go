@@ -26,14 +26,17 @@ type RecorderOptions struct {
 	Log                  *slog.Logger
 }
 
-// Recorder turns notices into Kubernetes Events. It is a courtesy: it never blocks who
-// gives it a notice, drops what comes too fast, and works on without the permission.
+// Recorder turns notices into Kubernetes Events. Nothing depends on them: it never blocks its
+// callers, drops what comes too fast, and continues without the permission. It retries nothing,
+// because each notice is in the log, too.
 type Recorder struct {
 	events  events
 	options RecorderOptions
 	notices chan Notice
-	limits  map[string]*rate.Limiter // by reason
-	silent  bool                     // the last Event was not recorded, and the log says so
+
+	// Only the goroutine of work touches these.
+	limits map[string]*rate.Limiter // by reason, of which there are few
+	silent bool                     // the last Event was not recorded, and the log says so
 }
 
 const (
@@ -42,7 +45,8 @@ const (
 	// Of one reason burstNotices are shown at once, then one each noticePause.
 	burstNotices = 10
 	noticePause  = 30 * time.Second
-	// noticeLimit bounds the recording of one.
+	// noticeLimit bounds the requests for one, so that an API server that hangs costs no more than
+	// the notices that wait.
 	noticeLimit = 10 * time.Second
 )
 

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Verdict is what the API server says about a user who asks for a page.
+// Verdict is what the API server decides about a user who requests a page.
 type Verdict int
 
 // The verdicts. The zero value refuses.
@@ -26,12 +26,14 @@ const (
 	Allowed
 )
 
-// ErrBusy is why a question is not asked: too many others are.
+// ErrBusy is returned instead of asking the API server when too many other reviews are in progress.
+// The client should try again.
 var ErrBusy = errors.New("too many requests ask who they are; try again")
 
-// How long a verdict counts, and how many are remembered. Who asks again and again, as Prometheus
-// does, costs the API server two requests a minute; who loses a right is kept out after a minute.
-// What is refused is asked again sooner, for people who grant a right and try.
+// How long a verdict counts, and how many are remembered (J11). A client that asks again and again,
+// as Prometheus does, costs the API server two requests a minute, and one that loses a right is
+// refused after a minute at most. A refusal counts for a shorter time, for people who grant a right
+// and try again.
 const (
 	allowedFor  = time.Minute
 	refusedFor  = 10 * time.Second
@@ -42,18 +44,19 @@ const (
 	reviewTimeout = 5 * time.Second
 )
 
-// Reviewer asks the API server who may see pages: TokenReview says whose a token is,
-// SubjectAccessReview what he may do, as for the secure metrics of controller-runtime. The operator
-// needs the right to create both (J11).
+// Reviewer asks the API server who may see pages: a TokenReview says whose a token is, a
+// SubjectAccessReview what that user may do, as for the secure metrics of controller-runtime. The
+// operator needs the right to create both (J11).
 type Reviewer struct {
 	review func(ctx context.Context, token, verb, path string) (Verdict, error)
-	slots  chan struct{}
+	slots  chan struct{} // has an element for each review in progress
 
 	mu    sync.Mutex
-	known map[question]answer
+	known map[question]answer // at most maxVerdicts; errors are not remembered
 }
 
-// question has a hash of the token: verdicts outlive requests, and tokens are secrets.
+// question has a hash of the token: verdicts outlive requests, and tokens are secrets. Hashes also
+// bound the memory of each question, whatever a client sends.
 type question struct{ token, verb, path [sha256.Size]byte }
 
 type answer struct {
@@ -65,10 +68,10 @@ type answer struct {
 // ask them, too.
 func (c *Client) NewReviewer() (*Reviewer, error) {
 	config := rest.CopyConfig(c.config)
-	if c.unfenced != nil {
+	if c.unfenced != nil { // reviews are POST requests, which the fence of a follower would refuse
 		config = rest.CopyConfig(c.unfenced)
 	}
-	config.QPS, config.Timeout = -1, reviewTimeout
+	config.QPS, config.Timeout = -1, reviewTimeout // maxReviews limits them
 	tokens, err := authenticationclient.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("client for TokenReviews: %w", err)

@@ -20,7 +20,7 @@ import (
 // Said is something that an operator has reported by a Kubernetes Event, as the command events
 // shows it; Events of others in the namespace are left out.
 type Said struct {
-	Last    time.Time `json:"last"` // when it was said last, First when first
+	Last    time.Time `json:"last"` // when it was reported last, First when first
 	First   time.Time `json:"first"`
 	Count   int       `json:"count"` // how often
 	Type    string    `json:"type"`  // Normal or Warning
@@ -28,8 +28,8 @@ type Said struct {
 	Object  string    `json:"object"` // Kind/name that it is shown on
 	Message string    `json:"message"`
 
-	uid     types.UID
-	version string
+	uid     types.UID // of the Event
+	version string    // resourceVersion, for the order within a second
 }
 
 const (
@@ -47,7 +47,8 @@ func (c *Client) Said(ctx context.Context, namespace string) ([]Said, error) {
 	return all, err
 }
 
-// said returns the resourceVersion of the list, too.
+// said returns the resourceVersion of the list, too, from which a watch may go on. It cuts after
+// each page, so that no more than a page and mostEvents are in memory.
 func (c *Client) said(ctx context.Context, namespace string) (all []Said, version string, err error) {
 	options := metav1.ListOptions{Limit: eventsAtATime}
 	for {
@@ -73,7 +74,7 @@ func (c *Client) said(ctx context.Context, namespace string) (all []Said, versio
 // report, until ctx is done (then it returns nil) or say fails. A watch that ends is begun again.
 // Only the first list, and a denial, are errors.
 func (c *Client) FollowSaid(ctx context.Context, namespace string, say func(Said) error) error {
-	heard := map[types.UID]int{} // the counts that were shown: a repeated Event is the same object with a higher count
+	shown := map[types.UID]int{} // the counts that say was called with: a repeated Event is the same object with a higher count
 	for first := true; ; first = false {
 		all, version, err := c.said(ctx, namespace)
 		switch {
@@ -83,10 +84,10 @@ func (c *Client) FollowSaid(ctx context.Context, namespace string, say func(Said
 			return err
 		case err == nil:
 			err = c.followFrom(ctx, namespace, version, all, func(s Said) error {
-				if s.Count <= heard[s.uid] {
+				if s.Count <= shown[s.uid] {
 					return nil
 				}
-				heard[s.uid] = s.Count
+				shown[s.uid] = s.Count
 				return say(s)
 			})
 			if err != nil {
@@ -97,8 +98,8 @@ func (c *Client) FollowSaid(ctx context.Context, namespace string, say func(Said
 		for _, s := range all {
 			known[s.uid] = true
 		}
-		if err == nil { // what is gone is not said again
-			maps.DeleteFunc(heard, func(uid types.UID, _ int) bool { return !known[uid] })
+		if err == nil { // an Event that has expired never comes again; without this the map would only grow
+			maps.DeleteFunc(shown, func(uid types.UID, _ int) bool { return !known[uid] })
 		}
 		select {
 		case <-ctx.Done():
@@ -108,7 +109,8 @@ func (c *Client) FollowSaid(ctx context.Context, namespace string, say func(Said
 	}
 }
 
-// followFrom returns nil when the watch has ended.
+// followFrom calls say for a list and then for what follows it. It returns nil when the watch has
+// ended or could not begin, which is no reason to give up; a denial, and an error of say, are.
 func (c *Client) followFrom(ctx context.Context, namespace, version string, all []Said, say func(Said) error) error {
 	for _, s := range all {
 		if err := say(s); err != nil {
@@ -135,7 +137,8 @@ func (c *Client) followFrom(ctx context.Context, namespace, version string, all 
 	return nil
 }
 
-// byOperator reports whether an operator has recorded the event, of whichever version.
+// byOperator reports whether an operator of any version has recorded the event: the component is
+// its user agent, which may have the version behind a slash.
 func byOperator(e *corev1.Event) bool {
 	return e.Source.Component == defaultUserAgent || strings.HasPrefix(e.Source.Component, defaultUserAgent+"/")
 }

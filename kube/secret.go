@@ -18,7 +18,8 @@ import (
 // no such layer of values (D40).
 var ErrForbidden = errors.New("the operator may not read it")
 
-// SecretOf reads a Secret as if it were a ConfigMap: its values are texts.
+// SecretOf reads a Secret as if it were a ConfigMap: its values are texts. It has no annotations of
+// the operator, so the fields for these stay empty.
 func SecretOf(object *corev1.Secret) ConfigMap {
 	out := ConfigMap{ResourceVersion: object.ResourceVersion, Data: make(map[string]string, len(object.Data))}
 	for key, value := range object.Data {
@@ -27,7 +28,8 @@ func SecretOf(object *corev1.Secret) ConfigMap {
 	return out
 }
 
-// SecretStore reads and writes one Secret with values.
+// SecretStore reads and writes one Secret with values (D40). It treats it as a ConfigMapStore
+// treats its ConfigMap, but for errors: none may hold what is in the Secret (J9).
 type SecretStore struct {
 	client          *Client
 	namespace, name string
@@ -61,6 +63,7 @@ func (s SecretStore) Write(ctx context.Context, base map[string]string, set map[
 	})
 }
 
+// tryWrite reads once and writes once, as that of ConfigMapStore.
 func (s SecretStore) tryWrite(ctx context.Context, base map[string]string, set map[string]*string) (ConfigMap, error) {
 	api := s.client.core.Secrets(s.namespace)
 	object, err := api.Get(ctx, s.name, metav1.GetOptions{})
@@ -101,6 +104,7 @@ func (s SecretStore) tryWrite(ctx context.Context, base map[string]string, set m
 }
 
 // withoutObject reduces a refusal to its reason: the text may quote the secret that was written.
+// Other errors, conflicts among them, stay: repeatWrite needs them, and they quote nothing.
 func withoutObject(err error) error {
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
 		return fmt.Errorf("the API server refuses it: %s", apierrors.ReasonForError(err))

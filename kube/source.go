@@ -23,8 +23,8 @@ import (
 // pageSize bounds the memory of a list that cannot be streamed, in objects.
 const pageSize = 100
 
-// sourceKey is what distinguishes sources: Watches that ask for the same share
-// one.
+// sourceKey is what distinguishes sources: Watches that ask for the same share one. The selectors
+// are in a normal form (labelText), because they are compared as texts.
 type sourceKey struct {
 	resource  schema.GroupVersionResource
 	namespace string // empty: all
@@ -63,8 +63,10 @@ type source struct {
 	seed maphash.Seed
 	log  *slog.Logger
 
-	joined chan struct{} // capacity one: a part wants to join
+	joined signal // a part waits for its objects
 
+	// Held while parts receive an event or a list, so that a part sees each change exactly once,
+	// however it joins or leaves. The lock of a Watch is taken after it.
 	mu      sync.Mutex
 	started bool    // the reflector runs
 	active  []*part // receive each event
@@ -76,7 +78,7 @@ type source struct {
 var _ cache.TransformingStore = (*source)(nil)
 
 func newSource(key sourceKey, api dynamic.ResourceInterface, seed maphash.Seed, log *slog.Logger) *source {
-	s := &source{key: key, api: api, seed: seed, log: log, joined: make(chan struct{}, 1), batch: &batch{}}
+	s := &source{key: key, api: api, seed: seed, log: log, joined: make(signal, 1), batch: &batch{}}
 	s.feed = feed{
 		name:    key.String(),
 		key:     key,
@@ -109,9 +111,9 @@ func newSource(key sourceKey, api dynamic.ResourceInterface, seed maphash.Seed, 
 	return s
 }
 
-// refused notes that the reflector may not read any more. What the parts have is as of then;
-// the reflector begins with a new list when it may again, and until that is complete they
-// are not, though the request for it has been granted.
+// refused notes that the reflector may not read any more (C17). What the parts have is as of then;
+// the reflector begins with a new list when it may again, and until that is complete they are not,
+// though the request for it has been granted.
 func (s *source) refused(err error) {
 	if !apierrors.IsForbidden(err) {
 		return
@@ -150,7 +152,8 @@ func (s *source) firstVersion(asked string) string {
 	return asked
 }
 
-// startList fixes which watches the list that starts now is for.
+// startList fixes which parts the list that starts now is for, and gives up the list before, which
+// the reflector has not finished.
 func (s *source) startList() *batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +236,7 @@ func (s *source) Replace(objects []any, version string) error {
 	s.batch.end()
 	current := make([]*part, 0, len(s.active))
 	for i, p := range s.batch.parts {
-		// Who has joined from a newer list must not be taken back in time.
+		// A part that has joined with a newer list must not be taken back in time.
 		if slices.Contains(s.active, p) && !p.knows(version) {
 			p.replace(recordsOf(objects, i))
 			current = append(current, p)
@@ -248,8 +251,8 @@ func (s *source) Replace(objects []any, version string) error {
 	return nil
 }
 
-// WentBack implements forgetful. Events that were put aside are of a future that is not
-// going to be.
+// WentBack implements forgetful. Events that were put aside are of a state that the API server has
+// lost.
 func (s *source) WentBack() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -278,9 +281,11 @@ func (s *source) Update(object any) error { return s.event(object, (*part).put) 
 // Delete takes a DELETED event.
 func (s *source) Delete(object any) error { return s.event(object, (*part).remove) }
 
-// Resync does nothing: nothing can have been forgotten.
+// Resync does nothing: parts keep what they have.
 func (s *source) Resync() error { return nil }
 
+// event filters an object for each part, and applies it to those that are active. The filters run
+// with the lock held: a slow one delays the source, but each part must get the events in order.
 func (s *source) event(object any, apply func(*part, update)) error {
 	whole, ok := object.(*unstructured.Unstructured)
 	if !ok {

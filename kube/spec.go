@@ -35,7 +35,7 @@ type Spec struct {
 	Limit      int
 	Overflowed func()
 	// Budget bounds what this Watch and others keep together, as Limit does for one; nil for none.
-	// Name distinguishes Watches of the same size apart.
+	// Of two Watches of the same size, the one whose Name sorts last gives up.
 	Budget *Budget
 	Name   string
 

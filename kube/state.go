@@ -58,18 +58,19 @@ func (w *Watch) State() WatchState {
 	return state
 }
 
-// Whole reports whether the snapshot lacks nothing but what an API server that is away
-// is unknown: a hook may see it (C17).
+// Whole reports whether a hook may see the snapshot (C17): it lacks nothing but changes that could
+// not be read since the connection was lost.
 func (s WatchState) Whole() bool {
 	return !s.Incomplete && s.Phase != Forbidden && s.Phase != TooLarge
 }
 
-// ownState is the state without the condition of the reflectors.
+// ownState is the state without the condition of the reflectors, and what is needed to add it
+// without the lock of the Watch.
 func (w *Watch) ownState() (state WatchState, sources []*source, namespaces *Watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	state = WatchState{Phase: Syncing, FilterErrors: w.filter.count, FilterMessage: w.filter.last, Reflectors: len(w.parts)}
-	complete := w.settled
+	complete := w.settled // also without a part: no namespace matches
 	for _, p := range w.parts {
 		if p.source != nil {
 			sources = append(sources, p.source)
@@ -89,6 +90,8 @@ func (w *Watch) ownState() (state WatchState, sources []*source, namespaces *Wat
 	if complete {
 		state.Phase = Complete
 	}
+	// A kind that was there and is gone has no objects. One that has never been there may yet bring
+	// objects that the first Synchronization must have.
 	gone := w.synced && errors.Is(w.problem, errNoKind)
 	state.Incomplete = !complete && !gone
 	if w.overflowed {
@@ -120,6 +123,7 @@ func (s *WatchState) worsen(c condition, source string) {
 	}
 }
 
+// severity orders the phases from the best to the worst: see State.
 func severity(p Phase) int {
 	switch p {
 	case Complete:

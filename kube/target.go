@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Target is the API server that a kubeconfig leads to.
+// Target is the API server that a kubeconfig leads to. Kubeconfig is a path, Server a URL.
 type Target struct{ Kubeconfig, Context, Server string }
 
 // FindTarget names the API server that Connect would connect to; without a kubeconfig in the

@@ -7,33 +7,36 @@ import (
 	"sync"
 )
 
-// Watch is the cache of one binding and the stream of its changes. See
-// Watcher.Watch.
+// Watch is the cache of one binding and the stream of its changes. See Watcher.Watch.
+//
+// It has two goroutines: run keeps its parts, deliver calls notify and synced. Sources call the
+// parts from goroutines of their own. All of them meet in the queue: what is queued with a lock
+// held is delivered in the same order without one.
 type Watch struct {
 	watcher   *Watcher
 	spec      Spec
 	selection selection
 	cancel    context.CancelFunc
 
-	selectionText string // of the spec, for errors and logs
+	selectionText string // of the spec, for the Budget: computed once, compared at each change
 
 	definition bool // watches definitions of kinds for the alarm
 
-	lost signal // capacity one: the kind may be gone
-	wake signal // capacity one: the queue is not empty
+	lost signal // the kind may be gone
+	wake signal // the queue is not empty
 
 	adjusting sync.Mutex // one adjustment of the parts at a time; taken before all other locks
 
 	mu         sync.Mutex
-	namespaces *Watch // nil: the namespaces are fixed
+	namespaces *Watch // on the namespaces that it covers; nil: these are fixed
 	kind       *kind  // nil: not known yet, or gone
-	problem    error  // why the kind is not known
+	problem    error  // why the kind is not known; nil: it is, or was not looked for yet
 	settled    bool   // parts are all that there will be, as far as is known
 	parts      map[scope]*part
-	synced     bool // it was whole once
-	whole      bool // all parts are listed, and the last word of that is on its way
-	stopped    bool
-	seq        uint64
+	synced     bool     // it was whole once
+	whole      bool     // all parts are listed, and the last word of that is on its way
+	stopped    bool     // nothing is queued any more
+	seq        uint64   // of the last change
 	queue      []notice // changes to deliver, in order; without a bound, because Limit bounds what they come from
 	bytes      int      // that the entries of all parts take
 	objects    int      // of these, the JSON of objects
@@ -139,9 +142,9 @@ func (w *Watch) weigh(key objectKey, now, before *entry) {
 	}
 }
 
-// account reports to the budget what is kept now. The budget may name other Watches as too large.
-// These are emptied in goroutines of their own, because two Watches that lock each other would
-// block. Called with w.mu.
+// account reports to the budget what is kept now, after a list or an event. The budget may name
+// other Watches as too large. These are emptied in goroutines of their own, because two Watches
+// that lock each other would block. Called with w.mu.
 func (w *Watch) account() {
 	budget := w.spec.Budget
 	if budget == nil || w.overflowed || w.stopped {
@@ -153,7 +156,7 @@ func (w *Watch) account() {
 			w.overflow()
 			continue
 		}
-		go func() { // its lock is taken without the lock of another Watch held
+		go func() {
 			tooLarge.mu.Lock()
 			defer tooLarge.mu.Unlock()
 			tooLarge.together = tooLarge.together || !tooLarge.overflowed
@@ -162,8 +165,8 @@ func (w *Watch) account() {
 	}
 }
 
-// overflow forgets everything, including queued changes: the receiver
-// starts again. Called with w.mu.
+// overflow forgets everything, including queued changes: the receiver has to start a new Watch.
+// This one has its sources until Stop, but keeps nothing of what they bring. Called with w.mu.
 func (w *Watch) overflow() {
 	if w.overflowed || w.stopped {
 		return
@@ -183,7 +186,8 @@ func (w *Watch) enqueue(n notice) {
 	w.wake.raise()
 }
 
-// signal has one place: it is raised or not.
+// signal has one place: it is raised or not. Its receiver looks at all that may have changed, so a
+// signal that is raised twice before is received once.
 type signal chan struct{}
 
 // raise never blocks.
@@ -226,6 +230,7 @@ func (w *Watch) deliver(ctx context.Context, notify func(Change), synced func())
 		queue := w.queue
 		w.queue = nil
 		w.mu.Unlock()
+		// An overflow does not take these back: they are delivered, unless Stop ends ctx.
 		for _, n := range queue {
 			if ctx.Err() != nil {
 				return

@@ -68,8 +68,8 @@ func (w *Watcher) start(ctx context.Context, watch *Watch, notify func(Change), 
 	go watch.run(ctx)
 }
 
-// attach connects a part to the source it asks for, and starts it when it is
-// new.
+// attach connects a part to the source it asks for, and starts it when it is new. The part is in
+// the source before that starts, so that the first list is for it, too.
 func (w *Watcher) attach(ctx context.Context, p *part, key sourceKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -19,7 +19,8 @@ import (
 // compares it with a consistent list each time it begins to watch again. A server that only
 // lags behind the others has no older consistent list.
 
-// wentBack notifies its subscribers that the API server went back to an earlier state.
+// wentBack notifies its subscribers that the API server went back to an earlier state. There are a
+// few for the life of the process, so none is ever removed.
 type wentBack struct {
 	mu     sync.Mutex
 	notify []func(watch string)
@@ -130,13 +131,16 @@ func (f *feed) newest() string {
 	return f.seen.version
 }
 
+// listed notes the version of a list that is used. It replaces the newest version also by an older
+// one: the API server has gone back.
 func (f *feed) listed(version string) {
 	f.seen.Lock()
 	defer f.seen.Unlock()
 	f.seen.version, f.seen.listed = version, version
 }
 
-// begins reports whether a watch from this version is the first after a list.
+// begins reports whether a watch from this version is the first after a list: that list has just
+// shown the state of the API server, so no other request is needed.
 func (f *feed) begins(version string) bool {
 	f.seen.Lock()
 	defer f.seen.Unlock()
@@ -195,7 +199,8 @@ func (f *feed) passed(ctx context.Context, version string) error {
 	return nil
 }
 
-// goBack makes the store forget.
+// goBack makes the store forget, and reports it. Replace follows in the same goroutine, so the
+// store sees no event in between.
 func (f *feed) goBack(known, now string) {
 	f.log.Warn("the API server has gone back to an earlier state, as after a restore of etcd; what is known is forgotten and read again", "watch", f.name, "known", known, "now", now)
 	f.watches.WentBack(f.key.gvr(), f.key.namespace)
