@@ -6,8 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// completeKind does what the API server, or a controller of the cluster, does to objects
-// of some kinds and what hooks and Helm rely on.
+// completeKind does what the API server, or a controller of the cluster, does to objects of some
+// kinds and what hooks and Helm rely on. It is called with each write and must lead to the same
+// result for the same object, or a write without a difference would not be recognised as one.
 func completeKind(k *kind, u *unstructured.Unstructured) {
 	_, helmHook := u.GetAnnotations()["helm.sh/hook"]
 	switch k.resource().String() {
@@ -19,7 +20,7 @@ func completeKind(k *kind, u *unstructured.Unstructured) {
 		labels["kubernetes.io/metadata.name"] = u.GetName()
 		u.SetLabels(labels)
 		setDefault(u, "Active", "status", "phase")
-		if u.GetDeletionTimestamp() == nil { // the one that clears the namespace away
+		if u.GetDeletionTimestamp() == nil { // that of the controller that empties the namespace: removeNamespace here
 			_ = unstructured.SetNestedStringSlice(u.Object, []string{"kubernetes"}, "spec", "finalizers")
 		}
 	case "secrets":
@@ -27,6 +28,8 @@ func completeKind(k *kind, u *unstructured.Unstructured) {
 		setDefault(u, "Opaque", "type")
 	case "customresourcedefinitions.apiextensions.k8s.io":
 		u.Object["status"] = established(u)
+	// Helm waits for its hooks, and no controller runs them. Other Jobs and Pods stay as they are, unless
+	// all workloads count as running (runWorkload).
 	case "jobs.batch":
 		if helmHook {
 			u.Object["status"] = map[string]any{"succeeded": int64(1), "conditions": []any{map[string]any{"type": "Complete", "status": "True"}}}
@@ -38,12 +41,14 @@ func completeKind(k *kind, u *unstructured.Unstructured) {
 	}
 }
 
+// setDefault sets a text where there is none. A parent of another type stays as it is.
 func setDefault(u *unstructured.Unstructured, value string, fields ...string) {
 	if old, _, _ := unstructured.NestedString(u.Object, fields...); old == "" {
 		_ = unstructured.SetNestedField(u.Object, value, fields...) // a text is no map: nothing can be set in it
 	}
 }
 
+// foldStringData writes stringData into data, as an API server does: clients never read it back.
 func foldStringData(u *unstructured.Unstructured) {
 	texts, ok, _ := unstructured.NestedStringMap(u.Object, "stringData")
 	if !ok {
@@ -60,6 +65,8 @@ func foldStringData(u *unstructured.Unstructured) {
 	delete(u.Object, "stringData")
 }
 
+// established is the status of a definition whose names no other one has taken. Only the version that
+// it stores counts as one in which objects may be stored, so that none has to be written again (M3).
 func established(u *unstructured.Unstructured) map[string]any {
 	var stored []any
 	versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")

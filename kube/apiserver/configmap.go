@@ -28,6 +28,8 @@ func (s *Server) WatchSecret(ctx context.Context, namespace, name string, notify
 	watchContent(ctx, s, "Secret", namespace, name, kube.SecretOf, notify)
 }
 
+// contentOf reads an object with the function that kube reads it with, which takes the typed object:
+// so both understand a ConfigMap or Secret in the same way.
 func contentOf[T any](s *Server, kind, namespace, name string, read func(*T) kube.ConfigMap) kube.ConfigMap {
 	object := s.Object("v1", kind, namespace, name)
 	if object == nil {
@@ -37,6 +39,8 @@ func contentOf[T any](s *Server, kind, namespace, name string, read func(*T) kub
 	return decoded(data, read)
 }
 
+// watchContent notifies the first state itself: the Watch reports an object that exists only by
+// synced, and one that does not exist not at all.
 func watchContent[T any](ctx context.Context, s *Server, kind, namespace, name string, read func(*T) kube.ConfigMap, notify func(kube.ConfigMap)) {
 	notify(contentOf(s, kind, namespace, name, read))
 	spec := kube.Spec{APIVersion: "v1", Kind: kind, Namespaces: []string{namespace}, Names: []string{name}, KeepObjects: true}

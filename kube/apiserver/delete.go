@@ -12,14 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// deletion says how an object is deleted. The garbage of it is collected at once.
+// deletion says how an object is deleted. The zero value deletes it with all that it owns. There is no
+// difference between the foreground and the background: dependents are collected at once.
 type deletion struct {
-	preconditions *metav1.Preconditions
-	orphan, dry   bool
+	preconditions *metav1.Preconditions // nil: none
+	orphan        bool                  // what it owns stays, without this owner
+	dry           bool                  // a dry run: check the preconditions only
 }
 
-// delete removes an object. The object that it returns has a deletion timestamp when
-// something holds it.
+// delete removes an object. The object that it returns has a deletion timestamp when a finalizer, or
+// the content of a namespace, holds it.
 func (s *store) delete(k *kind, namespace, name string, d deletion) (*unstructured.Unstructured, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,8 +42,10 @@ func (s *store) delete(k *kind, namespace, name string, d deletion) (*unstructur
 	return s.remove(at), nil
 }
 
-// remove removes an object, or marks it when something holds it, and returns it as it was
-// last; the caller holds the lock.
+// remove removes an object, or marks it when something holds it, and returns it as it was last. The
+// object must exist. It removes what belongs to the object, too: the content of a namespace, the
+// objects of a definition, and what only this object owns. These removals may be nested to any depth,
+// and may lead back to the object. The caller holds the lock.
 func (s *store) remove(at key) *unstructured.Unstructured {
 	u := s.objects[at]
 	switch {
@@ -54,7 +58,7 @@ func (s *store) remove(at key) *unstructured.Unstructured {
 			s.removeAll(func(other key) bool { return other.resource == k.resource() })
 		}
 	}
-	if s.objects[at] == nil { // its own garbage took it along
+	if s.objects[at] == nil { // a nested removal has led back to it
 		return u
 	}
 	s.commitGone(at)
@@ -62,7 +66,8 @@ func (s *store) remove(at key) *unstructured.Unstructured {
 	return u
 }
 
-// mark notes that an object shall go as soon as nothing holds it.
+// mark notes that an object is to be removed as soon as nothing holds it: by the update that removes
+// the last finalizer. A second deletion changes nothing, so the time is that of the first.
 func (s *store) mark(at key, u *unstructured.Unstructured) *unstructured.Unstructured {
 	if u.GetDeletionTimestamp() != nil {
 		return u
@@ -85,6 +90,8 @@ func (s *store) removeNamespace(at key, u *unstructured.Unstructured) *unstructu
 	return marked
 }
 
+// removeAll removes objects in the order of their keys, so that events have the same order each time.
+// A removal may remove others that are still to come.
 func (s *store) removeAll(chosen func(key) bool) {
 	for _, at := range slices.SortedFunc(maps.Keys(s.objects), key.compare) {
 		if chosen(at) && s.objects[at] != nil {
@@ -93,7 +100,8 @@ func (s *store) removeAll(chosen func(key) bool) {
 	}
 }
 
-// mayEnd removes a namespace that shall go when nothing is left in it.
+// mayEnd removes a namespace that is being deleted when nothing is left in it. It is called after each
+// removal, with the namespace of the object, which is empty for one without.
 func (s *store) mayEnd(name string) {
 	at := namespaceKey(name)
 	u := s.objects[at]
@@ -129,6 +137,8 @@ func (s *store) orphan(owner types.UID) {
 	}
 }
 
+// ownedBy lists the objects that name an owner, in the order of their keys. Owners count by their UID
+// alone, in all namespaces.
 func (s *store) ownedBy(owner types.UID) (list []key) {
 	for at, u := range s.objects {
 		if slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner }) {
@@ -139,6 +149,7 @@ func (s *store) ownedBy(owner types.UID) (list []key) {
 	return list
 }
 
+// exists reports whether an owner is there. One that is being deleted still is.
 func (s *store) exists(r metav1.OwnerReference) bool {
 	for _, u := range s.objects {
 		if u.GetUID() == r.UID {

@@ -68,7 +68,8 @@ func groupVersion(path string) (gv schema.GroupVersion, ok bool) {
 	return gv, false
 }
 
-// answerGroups sends an ETag, by which clients ask whether the kinds are still the same.
+// answerGroups sends an ETag, by which clients ask whether the kinds are still the same. There is no
+// aggregated discovery: clients that prefer it fall back to one request for each version.
 func answerGroups(w http.ResponseWriter, r *http.Request, list []metav1.APIGroup) {
 	answer := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: list}
 	data, err := json.Marshal(answer)
@@ -156,7 +157,7 @@ func openAPIPaths(all []*kind) map[string]any {
 }
 
 // openAPI says of each kind only that PATCH has the parameter fieldValidation: kubectl looks for no
-// more.
+// more. All versions have the same document, with all kinds.
 func openAPI(all []*kind) map[string]any {
 	paths := map[string]any{}
 	for _, k := range all {
@@ -169,8 +170,8 @@ func openAPI(all []*kind) map[string]any {
 	return map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "scenario", "version": "v1"}, "paths": paths}
 }
 
-// writeOpenAPIv2 answers what kubectl asks for before it writes a List: the kinds, each
-// with any fields. It reads nothing but protobuf.
+// writeOpenAPIv2 answers what kubectl asks for before it writes a List: the kinds, each with any
+// fields. kubectl reads nothing but protobuf.
 func writeOpenAPIv2(w http.ResponseWriter, all []*kind) {
 	definitions := map[string]any{}
 	for _, k := range all {

@@ -1,8 +1,8 @@
 // Package apiserver is an API server in memory, for the scenarios of module authors, lifecycle
 // scripts, 'make run' and 'rbac generate': the kinds of Kubernetes and what
-// CustomResourceDefinitions add, kept in a map. It is served on loopback to kubectl and other
-// processes (Start), and by calls, on virtual time if need be, to clients of the same process
-// (RESTConfig).
+// CustomResourceDefinitions add, kept in a map. It serves kubectl and other processes on the loopback
+// interface (Start), and clients of the same process by calls (RESTConfig), so that time may be
+// virtual.
 //
 //	client ──> request ──> store ──> history ──> requests that watch
 //	             │           └─────────────────> Watches of the operator
@@ -17,6 +17,10 @@
 // It has no admission but OnRequest, no defaults, no validation by schema, no access control
 // but one token for everything (Protect), and no controllers. Jobs and Pods that are
 // Helm hooks succeed at once, and with RunWorkloads all workloads count as running.
+//
+// One lock, that of the store, guards all objects, the history and the Watches of the operator.
+// Objects in the store and in the history are never written to: each change is made to a copy. So
+// they may be read and encoded without the lock.
 //
 // It may not contain: anything of modules and values.
 package apiserver

@@ -23,7 +23,9 @@ func (s *Server) OnUnknownField(f func(object map[string]any, p FieldProblem)) {
 	s.store.unknown = f
 }
 
-// checkFields drops what the kind of an object does not have.
+// checkFields drops what the kind of an object does not have, and reports it to the observer. Without
+// an observer nothing is checked, and u stays as it is. A check reports a bounded number of problems,
+// so the object is checked again after each round in which fields were dropped.
 func (s *store) checkFields(k *kind, u *unstructured.Unstructured) error {
 	for again := s.unknown != nil; again; {
 		again = false
@@ -36,14 +38,15 @@ func (s *store) checkFields(k *kind, u *unstructured.Unstructured) error {
 			default:
 				s.unknown(u.Object, p)
 				drop(u.Object, p.Path)
-				again = true // only so many are found at once
+				again = true
 			}
 		}
 	}
 	return nil
 }
 
-// drop removes the key to which a path leads.
+// drop removes the key to which a path leads. The path is one that Check has returned, so it leads
+// there.
 func drop(object map[string]any, path []string) {
 	last := len(path) - 1
 	var at any = object
@@ -64,7 +67,8 @@ func drop(object map[string]any, path []string) {
 	}
 }
 
-// checker knows the kinds of now.
+// checker knows the built-in kinds and the definitions of now. It is made again for each check, which
+// costs little while definitions are few, and cannot be out of date.
 func (s *store) checker() *fields.Checker {
 	var crds []map[string]any
 	for _, key := range s.sortedKeys(definitions) {

@@ -9,7 +9,7 @@ import (
 // event is a change of one object; before or after is nil. Stored objects are never
 // written to.
 type event struct {
-	number        int64 // the resource version
+	number        int64 // the resource version: each change has its own, and they grow by one
 	key           key
 	before, after *unstructured.Unstructured
 }
@@ -21,11 +21,14 @@ type history struct {
 	news   chan struct{} // closed at each change
 }
 
-// longestHistory is how many changes are remembered.
+// longestHistory is how many changes are remembered. A watch or page that needs an older one is
+// refused, and the client lists again.
 const longestHistory = 10_000
 
 func newHistory(version int64) history { return history{floor: version, news: make(chan struct{})} }
 
+// add forgets the oldest change when there are too many. It copies the rest then, because answers may
+// still read the slice that since has returned.
 func (h *history) add(e event) {
 	h.events = append(h.events, e)
 	if n := len(h.events) - longestHistory; n > 0 {

@@ -34,20 +34,21 @@ type Request struct {
 // (discovery.go).
 //
 // This file has what all verbs share, and the verbs with one answer; watch has a stream
-// (stream.go).
+// (stream.go). A request goes through newRequest, review, its verb and format.answer, in one goroutine.
 type request struct {
 	http                         *http.Request
 	query                        url.Values
 	store                        *store
-	verb                         string
-	kind                         *kind
-	namespace, name, subresource string
+	verb                         string // as RBAC names it; empty: none for this method and path
+	kind                         *kind  // never nil
+	namespace, name, subresource string // empty: all namespaces, all objects, the object itself
 	selection                    selection
 	format                       format
 	created                      bool // the answer is an object that did not exist
 }
 
-// write is how the request wants an object to be written.
+// write is how the request wants an object to be written. Without a field manager, the program of the
+// client is one: the user agent up to its version, as in API servers.
 func (q *request) write() write {
 	w := write{dry: q.dry(), subresource: q.subresource, manager: q.query.Get("fieldManager")}
 	if w.manager == "" {
@@ -58,7 +59,8 @@ func (q *request) write() write {
 
 func (q *request) dry() bool { return q.query.Get("dryRun") != "" }
 
-// ServeHTTP implements http.Handler.
+// ServeHTTP implements http.Handler. Every answer but a watch is complete before its first byte is
+// sent. A watch sends its errors as events once it has begun; what is wrong before that is an answer.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if serveDiscovery(w, r, s.store.served(), s.version) {
 		return
@@ -87,8 +89,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, code, q.format.answer(answer))
 }
 
-// review calls the observers of requests, which may refuse them: scenarios inject faults by that. A
-// creation is reviewed later, when its object is known.
+// review calls the observer of requests, which may refuse them: scenarios inject faults by that. A
+// creation is reviewed later, when its object is known. The lock makes reviews come one at a time.
 func (q *request) review(object map[string]any) error {
 	q.store.mu.Lock()
 	defer q.store.mu.Unlock()
@@ -122,7 +124,7 @@ func (q *request) serve() (any, error) {
 	return nil, apierrors.NewMethodNotSupported(q.kind.resource(), q.http.Method)
 }
 
-// verb is what RBAC calls a method for one object or for all; "" for none.
+// verb is what RBAC calls a method for one object or for all; "" for none, which serve refuses.
 func verb(method string, one, watch bool) string {
 	verbs := map[string]struct{ all, one string }{
 		http.MethodGet: {"list", "get"}, http.MethodPost: {"create", ""}, http.MethodPut: {"", "update"},
@@ -139,6 +141,8 @@ func verb(method string, one, watch bool) string {
 
 func isTrue(text string) bool { return text == "true" || text == "1" }
 
+// newRequest takes a path apart and finds its kind. A path that is not served is NotFound, as is a
+// namespace of a cluster-wide kind and a subresource that the kind does not have.
 func newRequest(s *store, r *http.Request) (*request, error) {
 	unknown := failure(http.StatusNotFound, metav1.StatusReasonNotFound, "the API server of scenarios does not serve "+r.Method+" "+r.URL.Path)
 	gv, parts := splitPath(r.URL.Path)
@@ -146,6 +150,7 @@ func newRequest(s *store, r *http.Request) (*request, error) {
 		return nil, unknown
 	}
 	q := &request{http: r, query: r.URL.Query(), store: s}
+	// namespaces/x/pods is about Pods, namespaces/x/status about the Namespace.
 	if len(parts) > 2 && parts[0] == "namespaces" && !(len(parts) == 3 && slices.Contains([]string{"status", "finalize"}, parts[2])) {
 		q.namespace, parts = parts[1], parts[2:]
 	}
@@ -192,13 +197,13 @@ func (k *kind) has(subresource string) bool {
 	return subresource == "" || subresource == "status" && k.status || subresource == "scale" && k.scale != nil
 }
 
-// matches reports whether the request is about an object.
+// matches reports whether the request is about an object, which is nil for one that does not exist.
 func (q *request) matches(at key, u *unstructured.Unstructured) bool {
 	return u != nil && at.resource == q.kind.resource() && (q.namespace == "" || q.namespace == at.namespace) &&
 		(q.name == "" || q.name == at.name) && q.selection.matches(u)
 }
 
-// body reads the object of the request.
+// body reads the object of the request, and checks that it belongs there.
 func (q *request) body() (*unstructured.Unstructured, error) {
 	u, err := q.anyBody()
 	if err != nil {
@@ -207,7 +212,8 @@ func (q *request) body() (*unstructured.Unstructured, error) {
 	return u, q.place(u)
 }
 
-// anyBody reads an object in JSON, YAML or protobuf.
+// anyBody reads an object in JSON, YAML or protobuf. Only typed clients send protobuf, so the Go type
+// of such an object is known.
 func (q *request) anyBody() (*unstructured.Unstructured, error) {
 	data, err := io.ReadAll(q.http.Body)
 	if err != nil {
@@ -228,7 +234,8 @@ func (q *request) anyBody() (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// place checks that an object is of the kind and namespace of the request.
+// place checks that an object is of the kind and namespace of the request, and sets the namespace,
+// which clients may leave out.
 func (q *request) place(u *unstructured.Unstructured) error {
 	if u.GetKind() != "" && u.GetKind() != q.kind.name {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s", u.GetKind(), q.kind.Version, q.kind.name))
@@ -284,6 +291,8 @@ func (q *request) scale(change change) (any, error) {
 	return q.store.update(q.kind, q.namespace, q.name, w, q.kind.scale.scaled(change))
 }
 
+// delete answers with the object while something holds it, and otherwise with a Status: clients tell
+// by that whether they have to wait.
 func (q *request) delete() (any, error) {
 	d := q.deletion()
 	u, err := q.store.delete(q.kind, q.namespace, q.name, d)
@@ -299,7 +308,8 @@ func (q *request) delete() (any, error) {
 	}, nil
 }
 
-// deletion reads the options of a deletion, which can lie in the body or in the query.
+// deletion reads the options of a deletion, which can be in the body or in the query. A policy in the
+// body wins.
 func (q *request) deletion() deletion {
 	var options metav1.DeleteOptions
 	if data, err := io.ReadAll(q.http.Body); err == nil && len(data) > 0 {
@@ -314,6 +324,8 @@ func (q *request) deletion() deletion {
 	return deletion{preconditions: options.Preconditions, orphan: policy == string(metav1.DeletePropagationOrphan), dry: q.dry() || len(options.DryRun) > 0}
 }
 
+// deleteAll deletes what a list of the same request shows. An object that is gone by its turn, because
+// the removal of another one has removed it, is no error.
 func (q *request) deleteAll() (any, error) {
 	list, err := q.list()
 	if err != nil {
@@ -336,7 +348,8 @@ type format struct {
 	table   bool // it prints what it gets, and the kind has columns for that
 }
 
-// answer is an object, or a list, as the client wants to see it.
+// answer is an object, or a list, as the client wants to see it. Other answers, such as a Status, are
+// as they are.
 func (f *format) answer(answer any) any {
 	switch a := answer.(type) {
 	case *unstructured.Unstructured:
@@ -374,7 +387,8 @@ func (f *format) item(u *unstructured.Unstructured) map[string]any {
 	return object
 }
 
-// shown is an object, or its subresource, in the version of the request.
+// shown is an object, or its subresource, in the version of the request. All versions of a kind have
+// the same fields here: only the apiVersion differs.
 func (f *format) shown(u *unstructured.Unstructured) map[string]any {
 	if f.scale {
 		return f.kind.scale.shown(u).Object
@@ -401,7 +415,7 @@ func writeJSON(w http.ResponseWriter, code int, answer any) {
 	_, _ = w.Write(data) // a client that is gone needs no answer
 }
 
-// failure is an error as the API words it.
+// failure is an error of the API, for those that the library has no function for.
 func failure(code int32, reason metav1.StatusReason, message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
 }
@@ -409,6 +423,8 @@ func failure(code int32, reason metav1.StatusReason, message string) error {
 // internal is an error that an API server gives no reason for.
 func internal(text string) error { return failure(http.StatusInternalServerError, "", text) }
 
+// writeError answers with a Status, from which client libraries make the same error again. An error
+// without a status is one of this program: code 500.
 func writeError(w http.ResponseWriter, err error) {
 	var status *apierrors.StatusError
 	if !errors.As(err, &status) {

@@ -18,7 +18,7 @@ import (
 //go:embed kinds.txt
 var builtin string
 
-// kind is a kind that is served.
+// kind is a kind that is served, in one version. It never changes: a new definition makes new ones.
 type kind struct {
 	schema.GroupVersion
 	name, plural, singular string
@@ -32,8 +32,8 @@ type kind struct {
 	columns                []column // that kubectl prints, other than the name
 }
 
-// scale says where an object keeps what its subresource scale shows. The paths are as
-// those of a CustomResourceDefinition: ".spec.replicas".
+// scale says where an object keeps what its subresource scale shows. The paths are as those of a
+// CustomResourceDefinition: ".spec.replicas". That of the selector may be empty.
 type scale struct{ spec, status, selector string }
 
 // Kinds that have more to do than others.
@@ -76,7 +76,8 @@ var builtinKinds = sync.OnceValue(func() []*kind {
 	return list
 })
 
-// definedKinds are the kinds of a CustomResourceDefinition.
+// definedKinds are the kinds of a CustomResourceDefinition, one for each version that is served. The
+// definition may be incomplete, as no schema has checked it: what is missing is empty.
 func definedKinds(crd *unstructured.Unstructured) []*kind {
 	text := func(fields ...string) string {
 		s, _, _ := unstructured.NestedString(crd.Object, fields...)
@@ -114,11 +115,11 @@ func definedKinds(crd *unstructured.Unstructured) []*kind {
 	return list
 }
 
-// listedKinds are the kinds that another API server lists; what they have but status is unknown.
+// listedKinds are the kinds that another API server lists, without subresources.
 func listedKinds(list *metav1.APIResourceList) []*kind {
 	gv, err := schema.ParseGroupVersion(list.GroupVersion)
 	if err != nil {
-		return nil // who cannot spell its own group serves nothing that can be asked for
+		return nil // a server that cannot spell its own group serves nothing that can be requested
 	}
 	var all []*kind
 	for _, r := range list.APIResources {
@@ -129,7 +130,8 @@ func listedKinds(list *metav1.APIResourceList) []*kind {
 	return all
 }
 
-// kinds are all that is served. A copy stays as it is.
+// kinds are all that is served: the built-in ones, and then those of CustomResourceDefinitions in the
+// order of their names. A copy stays as it is, so a request uses one without the lock.
 type kinds struct {
 	all   []*kind
 	fixed int                   // so many of them do not come from CustomResourceDefinitions
@@ -139,7 +141,8 @@ type kinds struct {
 // define replaces the kinds of CustomResourceDefinitions.
 func (c *kinds) define(defined []*kind) { c.all = slices.Concat(c.all[:c.fixed], defined) }
 
-// find looks a kind up by a word; an empty apiVersion means any.
+// find looks a kind up by a word; an empty apiVersion means any. The exact name of a kind wins over
+// other words that name one; of several, the first.
 func (c kinds) find(apiVersion, word string) (found *kind) {
 	for _, k := range c.all {
 		switch {

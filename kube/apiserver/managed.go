@@ -15,8 +15,8 @@ import (
 // Who manages which field is found out by the library that API servers use. Lists of kinds
 // that it does not know, those of CustomResourceDefinitions, count as a whole.
 
-// manage notes in after who writes what, as far as it is no apply patch: that one does so
-// itself.
+// manage notes in after which fields w.manager has written, by comparison with before, which is nil
+// for a new object. An apply patch comes without a manager: applied has noted it already.
 func manage(k *kind, before, after *unstructured.Unstructured, w write) error {
 	if w.manager == "" {
 		return nil
@@ -39,7 +39,8 @@ func manage(k *kind, before, after *unstructured.Unstructured, w write) error {
 	return nil
 }
 
-// applied is what an apply patch makes of an object, nil for one that does not exist.
+// applied is what an apply patch makes of an object; before is nil for one that does not exist. The
+// error is a conflict when another manager has another value for a field, unless force takes it over.
 func applied(k *kind, subresource string, before, patch *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
 	fields, err := fieldManager(k, subresource)
 	if err != nil {
@@ -60,6 +61,7 @@ func applied(k *kind, subresource string, before, patch *unstructured.Unstructur
 	return u, nil
 }
 
+// blank is an object without fields: what an object is compared with that does not exist yet.
 func blank(k *kind) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetGroupVersionKind(k.WithKind(k.name))
@@ -89,8 +91,8 @@ func fieldManager(k *kind, subresource string) (*managedfields.FieldManager, err
 	return manager, nil
 }
 
-// converter knows the lists of a kind, if anybody does. The library has no schema of all
-// kinds that its scheme has.
+// converter knows by which key the lists of a kind are merged, if the library has its schema. It does
+// not have those of all kinds in its scheme: then, as for custom kinds, a list is merged as a whole.
 func converter(k *kind) managedfields.TypeConverter {
 	known := applyconfigurations.NewTypeConverter(scheme.Scheme)
 	if _, err := known.ObjectToTyped(blank(k)); err != nil {
@@ -107,11 +109,13 @@ func (onlyVersion) ConvertToVersion(o runtime.Object, _ runtime.GroupVersioner) 
 	return o, nil
 }
 
+// noDefaults sets none: objects in the store have only what clients have written.
 type noDefaults struct{}
 
 // Default implements runtime.ObjectDefaulter.
 func (noDefaults) Default(runtime.Object) {}
 
+// creator makes untyped objects, as all in the store are.
 type creator struct{}
 
 // New implements runtime.ObjectCreater.

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// page is what the token of a list says: the version of all its pages, and where the next
-// one begins.
+// page is what the token of a list says: the version of all its pages, and where the next one begins.
+// The history makes the objects of that version again, so no list is kept between two requests.
 type page struct {
 	Version int64  `json:"v"`
 	After   string `json:"after"` // path of the last object
@@ -24,10 +24,11 @@ func (p page) token() string {
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-// now stands for the latest version.
+// now stands for the latest version. It is no version: these are not negative.
 const now = -1
 
-// pageOf is the page that a query asks for.
+// pageOf is the page that a query asks for. A resourceVersion without resourceVersionMatch=Exact asks
+// for a state that is not older, which the latest is.
 func pageOf(query url.Values) (p page, err error) {
 	if token := query.Get("continue"); token != "" {
 		data, err := base64.RawURLEncoding.DecodeString(token)
@@ -73,8 +74,8 @@ func (q *request) list() (*unstructured.UnstructuredList, error) {
 	return list, nil
 }
 
-// selected are the objects of a page and all later ones, and their version; it reports false
-// when that is forgotten.
+// selected are the objects of a page and all later ones, in the order of the pages, and their version;
+// it reports false when that is forgotten.
 func (q *request) selected(p page) (list []unstructured.Unstructured, version int64, known bool) {
 	objects, version := q.store.asOf(p.Version)
 	for _, at := range slices.SortedFunc(maps.Keys(objects), key.compare) {

@@ -82,11 +82,12 @@ func (q *request) apply(data []byte) (any, error) {
 		return applied(q.kind, q.subresource, before, patch, manager, isTrue(q.query.Get("force")))
 	}
 	w := q.write()
-	w.manager = "" // it is noted already
+	w.manager = "" // applied notes it
 	got, err := q.store.update(q.kind, q.namespace, q.name, w, change)
 	if !apierrors.IsNotFound(err) || q.subresource != "" {
 		return got, err
 	}
+	// Between the two, another client may create the object: then the client learns that it exists.
 	made, err := change(nil)
 	if err != nil {
 		return nil, err
@@ -96,7 +97,8 @@ func (q *request) apply(data []byte) (any, error) {
 	return q.store.create(q.kind, made, w)
 }
 
-// patched is the object after a patch.
+// patched is the object after a patch. The way over JSON makes sure that the result shares nothing
+// with the object, and that its values are those of JSON.
 func patched(k *kind, patchType types.PatchType, u *unstructured.Unstructured, patch []byte) (*unstructured.Unstructured, error) {
 	before, err := json.Marshal(u.Object)
 	if err != nil {
@@ -132,7 +134,7 @@ func patchedJSON(k *kind, patchType types.PatchType, before, patch []byte) (afte
 		}
 		typed, err := scheme.Scheme.New(k.WithKind(k.name))
 		if err != nil {
-			break // how to merge the lists of kinds that are defined later is unknown
+			break // how to merge the lists of custom kinds is unknown
 		}
 		if after, err = strategicpatch.StrategicMergePatch(before, patch, typed); err != nil {
 			return nil, invalidPatch(err)

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// shown is the Scale of an object.
+// shown is the Scale of an object. It has the version of the object, by which a client that writes it
+// back finds out about a conflict.
 func (s *scale) shown(u *unstructured.Unstructured) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": map[string]any{}, "status": map[string]any{"replicas": int64(0)}}}
 	out.SetName(u.GetName())
@@ -51,7 +52,8 @@ func (s *scale) selectorOf(u *unstructured.Unstructured) string {
 	return ""
 }
 
-// scaled changes the replicas of an object to what change makes of its Scale.
+// scaled changes the replicas of an object to what change makes of its Scale. The version that the
+// client has sent goes into the object, where update compares it.
 func (s *scale) scaled(change change) change {
 	return func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		wanted, err := change(s.shown(u))
@@ -67,4 +69,5 @@ func (s *scale) scaled(change change) change {
 	}
 }
 
+// parts takes a path apart; it knows no keys with dots and no positions in lists.
 func parts(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }

@@ -13,14 +13,16 @@ import (
 	"addon-operator/kube"
 )
 
-// Server is an API server in memory. Create it with New or NewOf.
+// Server is an API server in memory. Create it with New or NewOf. Its methods are safe for concurrent
+// use, but for Protect and Start, which come first.
 type Server struct {
 	store    *store
 	version  version.Info
 	endpoint endpoint
 }
 
-// New makes a server that says it is of the given version of Kubernetes, such as v1.33.0.
+// New makes a server that reports the given version of Kubernetes, such as v1.33.0. The version
+// changes nothing else: it serves the same kinds in each.
 func New(kubernetes string) *Server {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(kubernetes, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
@@ -34,8 +36,9 @@ func New(kubernetes string) *Server {
 	return s
 }
 
-// NewOf makes a server without objects that says about itself what another one does, but for
-// subresources.
+// NewOf makes a server without objects that serves the kinds of another one, without their
+// subresources, and reports its version. Kinds of which the other one does not know whether it serves
+// them are unknown here, too (P13).
 func NewOf(other kube.Discovery) *Server {
 	var served kinds
 	for _, list := range other.Kinds {
@@ -53,11 +56,13 @@ func NewOf(other kube.Discovery) *Server {
 // EnsureNamespace makes a namespace, unless it is there.
 func (s *Server) EnsureNamespace(name string) {
 	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
-	_, _ = s.store.create(s.store.served().find("v1", "Namespace"), namespace, write{}) // it exists, then
+	_, _ = s.store.create(s.store.served().find("v1", "Namespace"), namespace, write{}) // the error is that it exists
 }
 
-// Apply creates an object or replaces it, status and all, as no client could. A
-// namespace that is not there is made. What changes nothing is no change.
+// Apply creates an object or replaces it, status and all, as no client could: the state that a
+// scenario begins with, and what controllers would do. It checks no fields and calls no observer. A
+// namespace that is not there is created. What changes nothing is no change. The errors are for
+// authors of scenarios, and name the fix.
 func (s *Server) Apply(object map[string]any) error {
 	u := &unstructured.Unstructured{Object: object}
 	u = u.DeepCopy()
@@ -92,7 +97,7 @@ func (s *Server) Kind(word string) (apiVersion, kind string, found bool) {
 	return "", "", false
 }
 
-// Object is a copy of an object, nil when there is none.
+// Object is a copy of an object without managedFields, nil when there is none or no such kind.
 func (s *Server) Object(apiVersion, word, namespace, name string) map[string]any {
 	k := s.store.served().find(apiVersion, word)
 	if k == nil {
@@ -105,7 +110,8 @@ func (s *Server) Object(apiVersion, word, namespace, name string) map[string]any
 	return withoutManagers(u).Object
 }
 
-// Delete removes an object and reports whether there was one.
+// Delete removes an object and reports whether there was one. As for a client, a finalizer may hold
+// it. The error is that of an unknown kind.
 func (s *Server) Delete(apiVersion, word, namespace, name string) (bool, error) {
 	k := s.store.served().find(apiVersion, word)
 	if k == nil {
