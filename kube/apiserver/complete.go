@@ -24,12 +24,12 @@ func completeKind(k *kind, u *unstructured.Unstructured) {
 			_ = unstructured.SetNestedStringSlice(u.Object, []string{"kubernetes"}, "spec", "finalizers")
 		}
 	case "secrets":
-		foldStringData(u)
+		foldStringData(u) // before it is stored, so that two writes of the same text are equal
 		setDefault(u, "Opaque", "type")
 	case "customresourcedefinitions.apiextensions.k8s.io":
 		u.Object["status"] = established(u)
-	// Helm waits for its hooks, and no controller runs them. Other Jobs and Pods stay as they are, unless
-	// all workloads count as running (runWorkload).
+	// Helm waits for its hooks, and no controller runs them. Other Jobs and Pods stay as they are,
+	// unless all workloads count as running (runWorkload).
 	case "jobs.batch":
 		if helmHook {
 			u.Object["status"] = map[string]any{"succeeded": int64(1), "conditions": []any{map[string]any{"type": "Complete", "status": "True"}}}
@@ -65,8 +65,9 @@ func foldStringData(u *unstructured.Unstructured) {
 	delete(u.Object, "stringData")
 }
 
-// established is the status of a definition whose names no other one has taken. Only the version that
-// it stores counts as one in which objects may be stored, so that none has to be written again (M3).
+// established is the status of a definition whose names no other one has taken. Only the version
+// that it stores counts as one in which objects may be stored, so that none has to be written again
+// (M3).
 func established(u *unstructured.Unstructured) map[string]any {
 	var stored []any
 	versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")

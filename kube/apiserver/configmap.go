@@ -28,8 +28,8 @@ func (s *Server) WatchSecret(ctx context.Context, namespace, name string, notify
 	watchContent(ctx, s, "Secret", namespace, name, kube.SecretOf, notify)
 }
 
-// contentOf reads an object with the function that kube reads it with, which takes the typed object:
-// so both understand a ConfigMap or Secret in the same way.
+// contentOf reads an object with the function that kube reads it with, which takes the typed
+// object: so both understand a ConfigMap or Secret in the same way.
 func contentOf[T any](s *Server, kind, namespace, name string, read func(*T) kube.ConfigMap) kube.ConfigMap {
 	object := s.Object("v1", kind, namespace, name)
 	if object == nil {

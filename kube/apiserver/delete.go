@@ -12,16 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// deletion says how an object is deleted. The zero value deletes it with all that it owns. There is no
-// difference between the foreground and the background: dependents are collected at once.
+// deletion says how an object is deleted. The zero value deletes it with all that it owns. There is
+// no difference between the foreground and the background: dependents are collected at once.
 type deletion struct {
 	preconditions *metav1.Preconditions // nil: none
 	orphan        bool                  // what it owns stays, without this owner
 	dry           bool                  // a dry run: check the preconditions only
 }
 
-// delete removes an object. The object that it returns has a deletion timestamp when a finalizer, or
-// the content of a namespace, holds it.
+// delete removes an object. The object that it returns has a deletion timestamp when a finalizer,
+// or the content of a namespace, holds it.
 func (s *store) delete(k *kind, namespace, name string, d deletion) (*unstructured.Unstructured, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,8 +44,8 @@ func (s *store) delete(k *kind, namespace, name string, d deletion) (*unstructur
 
 // remove removes an object, or marks it when something holds it, and returns it as it was last. The
 // object must exist. It removes what belongs to the object, too: the content of a namespace, the
-// objects of a definition, and what only this object owns. These removals may be nested to any depth,
-// and may lead back to the object. The caller holds the lock.
+// objects of a definition, and what only this object owns. These removals may be nested to any
+// depth, and may lead back to the object. The caller holds the lock.
 func (s *store) remove(at key) *unstructured.Unstructured {
 	u := s.objects[at]
 	switch {
@@ -66,8 +66,8 @@ func (s *store) remove(at key) *unstructured.Unstructured {
 	return u
 }
 
-// mark notes that an object is to be removed as soon as nothing holds it: by the update that removes
-// the last finalizer. A second deletion changes nothing, so the time is that of the first.
+// mark notes that an object is to be removed as soon as nothing holds it: by the update that
+// removes the last finalizer. A second deletion changes nothing, so the time is that of the first.
 func (s *store) mark(at key, u *unstructured.Unstructured) *unstructured.Unstructured {
 	if u.GetDeletionTimestamp() != nil {
 		return u
@@ -80,7 +80,9 @@ func (s *store) mark(at key, u *unstructured.Unstructured) *unstructured.Unstruc
 	return u
 }
 
-// removeNamespace removes what is in a namespace; the namespace goes with the last of it.
+// removeNamespace removes what is in a namespace; the namespace goes with the last of it. Its
+// finalizer in spec does not hold it, because this function is what that stands for; one in
+// metadata does.
 func (s *store) removeNamespace(at key, u *unstructured.Unstructured) *unstructured.Unstructured {
 	marked := u.DeepCopy()
 	_ = unstructured.SetNestedField(marked.Object, "Terminating", "status", "phase") // it is a map: completeKind made it
@@ -90,8 +92,8 @@ func (s *store) removeNamespace(at key, u *unstructured.Unstructured) *unstructu
 	return marked
 }
 
-// removeAll removes objects in the order of their keys, so that events have the same order each time.
-// A removal may remove others that are still to come.
+// removeAll removes objects in the order of their keys, so that events have the same order each
+// time. A removal may remove others that are still to come.
 func (s *store) removeAll(chosen func(key) bool) {
 	for _, at := range slices.SortedFunc(maps.Keys(s.objects), key.compare) {
 		if chosen(at) && s.objects[at] != nil {
@@ -100,8 +102,8 @@ func (s *store) removeAll(chosen func(key) bool) {
 	}
 }
 
-// mayEnd removes a namespace that is being deleted when nothing is left in it. It is called after each
-// removal, with the namespace of the object, which is empty for one without.
+// mayEnd removes a namespace that is being deleted when nothing is left in it. It is called after
+// each removal, with the namespace of the object, which is empty for one without.
 func (s *store) mayEnd(name string) {
 	at := namespaceKey(name)
 	u := s.objects[at]
@@ -116,7 +118,8 @@ func (s *store) mayEnd(name string) {
 	s.commitGone(at)
 }
 
-// collect removes what an object that is gone has owned, unless another owner is there.
+// collect removes what an object that is gone has owned, unless another owner is there. It is the
+// garbage collector of a cluster, which works a moment later there, but to the same end.
 func (s *store) collect(owner types.UID) {
 	for _, at := range s.ownedBy(owner) {
 		if u := s.objects[at]; u != nil && !slices.ContainsFunc(u.GetOwnerReferences(), s.exists) {
@@ -125,7 +128,8 @@ func (s *store) collect(owner types.UID) {
 	}
 }
 
-// orphan makes what an object has owned independent of it.
+// orphan makes what an object has owned independent of it. It comes before the removal, so that
+// collect finds nothing.
 func (s *store) orphan(owner types.UID) {
 	for _, at := range s.ownedBy(owner) {
 		u := s.objects[at].DeepCopy()
@@ -137,8 +141,8 @@ func (s *store) orphan(owner types.UID) {
 	}
 }
 
-// ownedBy lists the objects that name an owner, in the order of their keys. Owners count by their UID
-// alone, in all namespaces.
+// ownedBy lists the objects that name an owner, in the order of their keys. Owners count by their
+// UID alone, in all namespaces.
 func (s *store) ownedBy(owner types.UID) (list []key) {
 	for at, u := range s.objects {
 		if slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner }) {

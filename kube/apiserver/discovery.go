@@ -16,9 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// serveDiscovery answers what clients ask before they ask for objects, and reports whether the path
-// was one of these. A version whose API server is away is listed as a group but answers 503: that
-// is how clients learn of it (P13).
+// serveDiscovery answers requests for versions, kinds and OpenAPI documents, which clients send
+// before those for objects, and reports whether the path was one of these. A version whose API
+// server is away is listed as a group but answers 503, from which clients conclude that it is away
+// (P13).
 func serveDiscovery(w http.ResponseWriter, r *http.Request, served kinds, about version.Info) bool {
 	path := strings.Trim(r.URL.Path, "/")
 	if gv, ok := groupVersion(path); ok {
@@ -57,7 +58,8 @@ func serveDiscovery(w http.ResponseWriter, r *http.Request, served kinds, about 
 	return true
 }
 
-// groupVersion reads a path that asks which resources a version has.
+// groupVersion reads a path that asks which resources a version has: api/v1, or apis/GROUP/VERSION.
+// Whether that is served is not checked.
 func groupVersion(path string) (gv schema.GroupVersion, ok bool) {
 	switch parts := strings.Split(path, "/"); {
 	case len(parts) == 2 && parts[0] == "api":
@@ -68,8 +70,8 @@ func groupVersion(path string) (gv schema.GroupVersion, ok bool) {
 	return gv, false
 }
 
-// answerGroups sends an ETag, by which clients ask whether the kinds are still the same. There is no
-// aggregated discovery: clients that prefer it fall back to one request for each version.
+// answerGroups sends an ETag, by which clients ask whether the kinds are still the same. There is
+// no aggregated discovery: clients that prefer it fall back to one request for each version.
 func answerGroups(w http.ResponseWriter, r *http.Request, list []metav1.APIGroup) {
 	answer := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: list}
 	data, err := json.Marshal(answer)
@@ -87,9 +89,10 @@ func answerGroups(w http.ResponseWriter, r *http.Request, list []metav1.APIGroup
 }
 
 // groups lists the API groups, in the order of the kinds. The first version of a group is the
-// preferred one.
+// preferred one. The core group, which has no name, is not among them: clients ask for it by
+// another path.
 func groups(served kinds) []metav1.APIGroup {
-	list := []metav1.APIGroup{}
+	list := []metav1.APIGroup{} // not nil: in JSON it must be a list
 	add := func(gv schema.GroupVersion) {
 		if gv.Group == "" {
 			return

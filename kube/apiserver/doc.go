@@ -1,8 +1,8 @@
 // Package apiserver is an API server in memory, for the scenarios of module authors, lifecycle
 // scripts, 'make run' and 'rbac generate': the kinds of Kubernetes and what
-// CustomResourceDefinitions add, kept in a map. It serves kubectl and other processes on the loopback
-// interface (Start), and clients of the same process by calls (RESTConfig), so that time may be
-// virtual.
+// CustomResourceDefinitions add, kept in a map. It serves kubectl and other processes on the
+// loopback interface (Start), and clients of the same process by calls (RESTConfig), so that time
+// may be virtual.
 //
 //	client ──> request ──> store ──> history ──> requests that watch
 //	             │           └─────────────────> Watches of the operator

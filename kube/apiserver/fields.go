@@ -23,9 +23,9 @@ func (s *Server) OnUnknownField(f func(object map[string]any, p FieldProblem)) {
 	s.store.unknown = f
 }
 
-// checkFields drops what the kind of an object does not have, and reports it to the observer. Without
-// an observer nothing is checked, and u stays as it is. A check reports a bounded number of problems,
-// so the object is checked again after each round in which fields were dropped.
+// checkFields drops what the kind of an object does not have, and reports it to the observer.
+// Without an observer nothing is checked, and u stays as it is. A check reports a bounded number of
+// problems, so the object is checked again after each round in which fields were dropped.
 func (s *store) checkFields(k *kind, u *unstructured.Unstructured) error {
 	for again := s.unknown != nil; again; {
 		again = false
@@ -67,8 +67,8 @@ func drop(object map[string]any, path []string) {
 	}
 }
 
-// checker knows the built-in kinds and the definitions of now. It is made again for each check, which
-// costs little while definitions are few, and cannot be out of date.
+// checker knows the built-in kinds and the definitions of now. It is made again for each check,
+// which costs little while definitions are few, and cannot be out of date.
 func (s *store) checker() *fields.Checker {
 	var crds []map[string]any
 	for _, key := range s.sortedKeys(definitions) {

@@ -27,8 +27,8 @@ const longestHistory = 10_000
 
 func newHistory(version int64) history { return history{floor: version, news: make(chan struct{})} }
 
-// add forgets the oldest change when there are too many. It copies the rest then, because answers may
-// still read the slice that since has returned.
+// add forgets the oldest change when there are too many. It copies the rest then, because answers
+// may still read the slice that since has returned.
 func (h *history) add(e event) {
 	h.events = append(h.events, e)
 	if n := len(h.events) - longestHistory; n > 0 {

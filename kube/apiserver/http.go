@@ -34,7 +34,8 @@ type Request struct {
 // (discovery.go).
 //
 // This file has what all verbs share, and the verbs with one answer; watch has a stream
-// (stream.go). A request goes through newRequest, review, its verb and format.answer, in one goroutine.
+// (stream.go). A request goes through newRequest, review, its verb and format.answer, in one
+// goroutine.
 type request struct {
 	http                         *http.Request
 	query                        url.Values
@@ -47,8 +48,8 @@ type request struct {
 	created                      bool // the answer is an object that did not exist
 }
 
-// write is how the request wants an object to be written. Without a field manager, the program of the
-// client is one: the user agent up to its version, as in API servers.
+// write is how the request wants an object to be written. Without a field manager, the program of
+// the client is one: the user agent up to its version, as in API servers.
 func (q *request) write() write {
 	w := write{dry: q.dry(), subresource: q.subresource, manager: q.query.Get("fieldManager")}
 	if w.manager == "" {
@@ -60,7 +61,8 @@ func (q *request) write() write {
 func (q *request) dry() bool { return q.query.Get("dryRun") != "" }
 
 // ServeHTTP implements http.Handler. Every answer but a watch is complete before its first byte is
-// sent. A watch sends its errors as events once it has begun; what is wrong before that is an answer.
+// sent. A watch sends its errors as events once it has begun; what is wrong before that is an
+// answer.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if serveDiscovery(w, r, s.store.served(), s.version) {
 		return
@@ -212,8 +214,8 @@ func (q *request) body() (*unstructured.Unstructured, error) {
 	return u, q.place(u)
 }
 
-// anyBody reads an object in JSON, YAML or protobuf. Only typed clients send protobuf, so the Go type
-// of such an object is known.
+// anyBody reads an object in JSON, YAML or protobuf. Only typed clients send protobuf, so the Go
+// type of such an object is known.
 func (q *request) anyBody() (*unstructured.Unstructured, error) {
 	data, err := io.ReadAll(q.http.Body)
 	if err != nil {
@@ -291,8 +293,8 @@ func (q *request) scale(change change) (any, error) {
 	return q.store.update(q.kind, q.namespace, q.name, w, q.kind.scale.scaled(change))
 }
 
-// delete answers with the object while something holds it, and otherwise with a Status: clients tell
-// by that whether they have to wait.
+// delete answers with the object while something holds it, and otherwise with a Status: clients
+// tell by that whether they have to wait.
 func (q *request) delete() (any, error) {
 	d := q.deletion()
 	u, err := q.store.delete(q.kind, q.namespace, q.name, d)
@@ -308,8 +310,8 @@ func (q *request) delete() (any, error) {
 	}, nil
 }
 
-// deletion reads the options of a deletion, which can be in the body or in the query. A policy in the
-// body wins.
+// deletion reads the options of a deletion, which can be in the body or in the query. A policy in
+// the body wins.
 func (q *request) deletion() deletion {
 	var options metav1.DeleteOptions
 	if data, err := io.ReadAll(q.http.Body); err == nil && len(data) > 0 {
@@ -324,8 +326,8 @@ func (q *request) deletion() deletion {
 	return deletion{preconditions: options.Preconditions, orphan: policy == string(metav1.DeletePropagationOrphan), dry: q.dry() || len(options.DryRun) > 0}
 }
 
-// deleteAll deletes what a list of the same request shows. An object that is gone by its turn, because
-// the removal of another one has removed it, is no error.
+// deleteAll deletes what a list of the same request shows. An object that is gone by its turn,
+// because the removal of another one has removed it, is no error.
 func (q *request) deleteAll() (any, error) {
 	list, err := q.list()
 	if err != nil {
@@ -340,7 +342,8 @@ func (q *request) deleteAll() (any, error) {
 	return list, nil
 }
 
-// format is how a client wants to see objects.
+// format is how a client wants to see objects: by the header Accept, and by the path for a
+// subresource. It changes copies, never objects of the store.
 type format struct {
 	kind    *kind
 	scale   bool // that subresource
@@ -348,8 +351,8 @@ type format struct {
 	table   bool // it prints what it gets, and the kind has columns for that
 }
 
-// answer is an object, or a list, as the client wants to see it. Other answers, such as a Status, are
-// as they are.
+// answer is an object, or a list, as the client wants to see it. Other answers, such as a Status,
+// are as they are.
 func (f *format) answer(answer any) any {
 	switch a := answer.(type) {
 	case *unstructured.Unstructured:
@@ -375,7 +378,7 @@ func (f *format) answer(answer any) any {
 }
 
 // item is an object of a list. Objects of built-in kinds lack kind and apiVersion there, as in
-// answers of real API servers: clients must not rely on them.
+// answers of real API servers: a client that relies on them fails here, too.
 func (f *format) item(u *unstructured.Unstructured) map[string]any {
 	object := f.shown(u)
 	if f.kind.custom || f.partial {
@@ -387,8 +390,8 @@ func (f *format) item(u *unstructured.Unstructured) map[string]any {
 	return object
 }
 
-// shown is an object, or its subresource, in the version of the request. All versions of a kind have
-// the same fields here: only the apiVersion differs.
+// shown is an object, or its subresource, in the version of the request. All versions of a kind
+// have the same fields here: only the apiVersion differs.
 func (f *format) shown(u *unstructured.Unstructured) map[string]any {
 	if f.scale {
 		return f.kind.scale.shown(u).Object

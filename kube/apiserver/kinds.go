@@ -46,7 +46,8 @@ func (k *kind) resource() schema.GroupResource {
 	return schema.GroupResource{Group: k.Group, Resource: k.plural}
 }
 
-// answersTo reports whether a word names the kind (C15).
+// answersTo reports whether a word names the kind (C15). Of the ranks that kube has for words, only
+// the first one counts here: see find.
 func (k *kind) answersTo(word string) bool {
 	same := func(s string) bool { return strings.EqualFold(s, word) }
 	return same(k.name) || same(k.plural) || same(k.singular) || slices.ContainsFunc(k.short, same)
@@ -59,7 +60,7 @@ var builtinKinds = sync.OnceValue(func() []*kind {
 		f := strings.Fields(line)
 		gv, err := schema.ParseGroupVersion(f[0])
 		if err != nil || len(f) != 7 {
-			continue // TestBuiltinKinds counts them
+			continue // a mistake in the file; TestBuiltinKinds counts the kinds
 		}
 		k := &kind{GroupVersion: gv, name: f[1], plural: f[2], singular: f[3], namespaced: f[5] == "namespaced"}
 		if f[4] != "-" {
@@ -76,8 +77,8 @@ var builtinKinds = sync.OnceValue(func() []*kind {
 	return list
 })
 
-// definedKinds are the kinds of a CustomResourceDefinition, one for each version that is served. The
-// definition may be incomplete, as no schema has checked it: what is missing is empty.
+// definedKinds are the kinds of a CustomResourceDefinition, one for each version that is served.
+// The definition may be incomplete, as no schema has checked it: what is missing is empty.
 func definedKinds(crd *unstructured.Unstructured) []*kind {
 	text := func(fields ...string) string {
 		s, _, _ := unstructured.NestedString(crd.Object, fields...)
@@ -130,8 +131,8 @@ func listedKinds(list *metav1.APIResourceList) []*kind {
 	return all
 }
 
-// kinds are all that is served: the built-in ones, and then those of CustomResourceDefinitions in the
-// order of their names. A copy stays as it is, so a request uses one without the lock.
+// kinds are all that is served: the built-in ones, and then those of CustomResourceDefinitions in
+// the order of their names. A copy stays as it is, so a request uses one without the lock.
 type kinds struct {
 	all   []*kind
 	fixed int                   // so many of them do not come from CustomResourceDefinitions

@@ -12,8 +12,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// Who manages which field is found out by the library that API servers use. Lists of kinds
-// that it does not know, those of CustomResourceDefinitions, count as a whole.
+// The library that API servers use computes who manages which field, so that conflicts of apply
+// patches are those of a cluster. Lists of kinds that it does not know, those of
+// CustomResourceDefinitions, count as a whole.
 
 // manage notes in after which fields w.manager has written, by comparison with before, which is nil
 // for a new object. An apply patch comes without a manager: applied has noted it already.
@@ -40,7 +41,8 @@ func manage(k *kind, before, after *unstructured.Unstructured, w write) error {
 }
 
 // applied is what an apply patch makes of an object; before is nil for one that does not exist. The
-// error is a conflict when another manager has another value for a field, unless force takes it over.
+// error is a conflict when another manager has another value for a field, unless force takes it
+// over.
 func applied(k *kind, subresource string, before, patch *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
 	fields, err := fieldManager(k, subresource)
 	if err != nil {
@@ -68,8 +70,8 @@ func blank(k *kind) *unstructured.Unstructured {
 	return u
 }
 
-// fieldManagers are kept, as an API server keeps them, by kind and subresource: they know
-// nothing of objects.
+// fieldManagers are kept, as an API server keeps them, by kind and subresource: to make one takes
+// longer than to use it, and they know nothing of objects.
 //
 //nolint:gochecknoglobals // the same for all servers
 var fieldManagers sync.Map
@@ -91,8 +93,9 @@ func fieldManager(k *kind, subresource string) (*managedfields.FieldManager, err
 	return manager, nil
 }
 
-// converter knows by which key the lists of a kind are merged, if the library has its schema. It does
-// not have those of all kinds in its scheme: then, as for custom kinds, a list is merged as a whole.
+// converter knows by which key the lists of a kind are merged, if the library has its schema. It
+// does not have those of all kinds in its scheme: then, as for custom kinds, a list is merged as a
+// whole.
 func converter(k *kind) managedfields.TypeConverter {
 	known := applyconfigurations.NewTypeConverter(scheme.Scheme)
 	if _, err := known.ObjectToTyped(blank(k)); err != nil {
@@ -109,7 +112,7 @@ func (onlyVersion) ConvertToVersion(o runtime.Object, _ runtime.GroupVersioner) 
 	return o, nil
 }
 
-// noDefaults sets none: objects in the store have only what clients have written.
+// noDefaults sets none, as the whole server.
 type noDefaults struct{}
 
 // Default implements runtime.ObjectDefaulter.

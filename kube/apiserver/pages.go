@@ -12,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// page is what the token of a list says: the version of all its pages, and where the next one begins.
-// The history makes the objects of that version again, so no list is kept between two requests.
+// page is what the token of a list says: the version of all its pages, and where the next one
+// begins. The history makes the objects of that version again, so no list is kept between two
+// requests.
 type page struct {
 	Version int64  `json:"v"`
 	After   string `json:"after"` // path of the last object
@@ -27,8 +28,8 @@ func (p page) token() string {
 // now stands for the latest version. It is no version: these are not negative.
 const now = -1
 
-// pageOf is the page that a query asks for. A resourceVersion without resourceVersionMatch=Exact asks
-// for a state that is not older, which the latest is.
+// pageOf is the page that a query asks for. A resourceVersion without resourceVersionMatch=Exact
+// asks for a state that is not older, which the latest is.
 func pageOf(query url.Values) (p page, err error) {
 	if token := query.Get("continue"); token != "" {
 		data, err := base64.RawURLEncoding.DecodeString(token)
@@ -50,7 +51,8 @@ func pageOf(query url.Values) (p page, err error) {
 	return page{Version: int64(version)}, nil
 }
 
-// list is a page of the objects that are asked for.
+// list is a page of the objects that are asked for. Without a limit it is all of them; a limit that
+// is no number counts as none.
 func (q *request) list() (*unstructured.UnstructuredList, error) {
 	p, err := pageOf(q.query)
 	if err != nil {
@@ -74,8 +76,8 @@ func (q *request) list() (*unstructured.UnstructuredList, error) {
 	return list, nil
 }
 
-// selected are the objects of a page and all later ones, in the order of the pages, and their version;
-// it reports false when that is forgotten.
+// selected are the objects of a page and all later ones, in the order of the pages, and their
+// version; it reports false when that is forgotten.
 func (q *request) selected(p page) (list []unstructured.Unstructured, version int64, known bool) {
 	objects, version := q.store.asOf(p.Version)
 	for _, at := range slices.SortedFunc(maps.Keys(objects), key.compare) {

@@ -20,7 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// decode reads JSON or YAML; integers stay integers.
+// decode reads JSON or YAML, in which apply patches come; integers stay integers of any size that
+// int64 has, where encoding/json would make floats of them.
 func decode(data []byte) (map[string]any, error) {
 	data, err := yaml.YAMLToJSON(data)
 	if err != nil {
@@ -116,7 +117,8 @@ func patched(k *kind, patchType types.PatchType, u *unstructured.Unstructured, p
 }
 
 // patchedJSON applies a patch as API servers do. A strategic patch needs the Go type of the kind,
-// so for custom resources it is refused, as there.
+// so for custom resources it is refused, as there. A patch that cannot be read is a bad request
+// (400), one that does not fit the object is invalid (422).
 func patchedJSON(k *kind, patchType types.PatchType, before, patch []byte) (after []byte, err error) {
 	switch patchType {
 	case types.JSONPatchType:

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// saved is the file of Save: all objects, as they are, managedFields and UIDs included. The next server
-// continues the count of versions, so that clients of the first one cannot take an old version for a
-// new one.
+// saved is the file of Save: all objects, as they are, managedFields and UIDs included. The next
+// server continues the count of versions, so that clients of the first one cannot take an old
+// version for a new one.
 type saved struct {
 	Number  int64         `json:"resourceVersion"`
 	Objects []savedObject `json:"objects"`
@@ -24,8 +24,8 @@ type savedObject struct {
 	Object   map[string]any `json:"object"`
 }
 
-// Save writes all objects to a file, for a Load by the next server. Changes during Save are in the file
-// as a whole or not at all.
+// Save writes all objects to a file, for a Load by the next server. Changes during Save are in the
+// file as a whole or not at all.
 func (s *Server) Save(path string) error {
 	objects, number := s.store.asOf(now)
 	file := saved{Number: number}
@@ -39,8 +39,8 @@ func (s *Server) Save(path string) error {
 	return writeFile(path, data)
 }
 
-// Load replaces all objects with those that Save has written. Call it before Start. After an error the
-// server has a part of the objects, and is of no use. A file that is missing is fs.ErrNotExist.
+// Load replaces all objects with those that Save has written. Call it before Start. After an error
+// the server has a part of the objects, and is of no use. A file that is missing is fs.ErrNotExist.
 func (s *Server) Load(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

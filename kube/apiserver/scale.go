@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// shown is the Scale of an object. It has the version of the object, by which a client that writes it
-// back finds out about a conflict.
+// shown is the Scale of an object. It has the version of the object, by which a client that writes
+// it back finds out about a conflict.
 func (s *scale) shown(u *unstructured.Unstructured) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": map[string]any{}, "status": map[string]any{"replicas": int64(0)}}}
 	out.SetName(u.GetName())
@@ -29,7 +29,8 @@ func (s *scale) shown(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return out
 }
 
-// selectorOf is the selector as text: of a label selector, of a map of labels, or as it is.
+// selectorOf is the selector as text: of a label selector, of a map of labels, or as it is. Of a
+// label selector only matchLabels count.
 func (s *scale) selectorOf(u *unstructured.Unstructured) string {
 	if s.selector == "" {
 		return ""

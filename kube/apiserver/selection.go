@@ -11,12 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// selection selects objects by selectors.
+// selection selects objects by selectors. An empty one selects all; the zero value is not valid.
 type selection struct {
 	labels labels.Selector
 	fields fields.Selector
 }
 
+// newSelection parses selectors; empty texts select everything.
 func newSelection(labelText, fieldText string) (s selection, err error) {
 	if s.labels, err = labels.Parse(labelText); err == nil {
 		s.fields, err = fields.ParseSelector(fieldText)
@@ -28,7 +29,8 @@ func (s selection) matches(u *unstructured.Unstructured) bool {
 	return s.labels.Matches(labels.Set(u.GetLabels())) && s.fields.Matches(fieldsOf{u.Object})
 }
 
-// check refuses fields that a kind cannot be selected by.
+// check refuses fields that a kind cannot be selected by. The two texts are those of API servers:
+// the second is for built-in kinds without fields of their own.
 func (s selection) check(k *kind) error {
 	for _, r := range s.fields.Requirements() {
 		switch {
@@ -42,8 +44,8 @@ func (s selection) check(k *kind) error {
 	return nil
 }
 
-// selectableFields are the fields, other than name and namespace, that objects of a built-in
-// kind can be selected by.
+// selectableFields are the fields, other than name and namespace, that objects of a built-in kind
+// can be selected by. The lists are in the code of kube-apiserver: no discovery shows them.
 func selectableFields(resource schema.GroupResource) []string {
 	switch resource.String() {
 	case "pods":
@@ -71,7 +73,7 @@ func selectableFields(resource schema.GroupResource) []string {
 	return nil
 }
 
-// fieldsOf are the fields of an object as a field selector names them.
+// fieldsOf are the fields of an object as a field selector names them, by their paths in it.
 type fieldsOf struct{ object map[string]any }
 
 // Has implements fields.Fields.
@@ -80,7 +82,7 @@ func (f fieldsOf) Has(path string) bool {
 	return ok
 }
 
-// Get implements fields.Fields.
+// Get implements fields.Fields. An absent field, and null, is the empty text.
 func (f fieldsOf) Get(path string) string {
 	value, ok, _ := unstructured.NestedFieldNoCopy(f.object, strings.Split(path, ".")...)
 	if !ok || value == nil {

@@ -26,7 +26,8 @@ import (
 // anyFreePort is the address at which tests serve.
 const anyFreePort = "127.0.0.1:0"
 
-// endpoint is where a server is reached from other processes.
+// endpoint is where a server is reached from other processes. Start sets http and url, Protect the
+// rest before.
 type endpoint struct {
 	http        *http.Server // nil: it is not started
 	url         string
@@ -47,7 +48,7 @@ func (s *Server) Start(address string) error {
 		s.endpoint.url = "https://" + listener.Addr().String()
 		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{*s.endpoint.certificate}, MinVersion: tls.VersionTLS13})
 	}
-	go func() { _ = s.endpoint.http.Serve(listener) }() // it ends by Close, which is no error
+	go func() { _ = s.endpoint.http.Serve(listener) }() // Close ends it, which is no failure
 	return nil
 }
 
@@ -62,15 +63,16 @@ func (s *Server) Close() error {
 	return s.endpoint.http.Close()
 }
 
-// Protect makes a server that is not started yet serve TLS only, with a certificate of its
-// own, and only requests that carry its token: other users of the machine reach its port,
-// too. WriteKubeconfig writes both.
+// Protect makes a server that is not started yet serve TLS only, with a certificate of its own, and
+// only requests that carry its token: other users of the machine can connect to its port, too.
+// WriteKubeconfig writes both. Clients of the same process (RESTConfig) need neither.
 func (s *Server) Protect() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
 	}
 	now := time.Now()
+	// It is its own authority: clients that get it from the kubeconfig trust this one certificate.
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "API server in memory"},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
@@ -126,7 +128,8 @@ func (s *Server) WriteKubeconfig(path, namespace string) error {
 	return writeFile(path, data)
 }
 
-// writeFile replaces a file in one step; it is for the owner alone.
+// writeFile replaces a file in one step, so that a reader never sees a part of it. Only the owner
+// may read it: it has a token, or Secrets.
 func writeFile(path string, data []byte) error {
 	draft := path + ".new"
 	err := os.WriteFile(draft, data, 0o600)

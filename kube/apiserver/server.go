@@ -13,8 +13,8 @@ import (
 	"addon-operator/kube"
 )
 
-// Server is an API server in memory. Create it with New or NewOf. Its methods are safe for concurrent
-// use, but for Protect and Start, which come first.
+// Server is an API server in memory. Create it with New or NewOf. Its methods are safe for
+// concurrent use, but for Protect and Start, which come first.
 type Server struct {
 	store    *store
 	version  version.Info
@@ -37,8 +37,8 @@ func New(kubernetes string) *Server {
 }
 
 // NewOf makes a server without objects that serves the kinds of another one, without their
-// subresources, and reports its version. Kinds of which the other one does not know whether it serves
-// them are unknown here, too (P13).
+// subresources, and reports its version. Kinds of which the other one does not know whether it
+// serves them are unknown here, too (P13).
 func NewOf(other kube.Discovery) *Server {
 	var served kinds
 	for _, list := range other.Kinds {
@@ -121,8 +121,10 @@ func (s *Server) Delete(apiVersion, word, namespace, name string) (bool, error) 
 	return !apierrors.IsNotFound(err), nil
 }
 
-// OnGone calls f with each object that is deleted from now on, in the goroutine that
-// deletes it. f must return at once and may not call the server.
+// OnGone calls f with each object that is removed from now on, also as garbage of another one, in
+// the goroutine of the request that removes it. f must return at once and may not call the server,
+// whose lock is held. A second call replaces the first f; so it is with OnRequest and
+// OnUnknownField.
 func (s *Server) OnGone(f func(object map[string]any)) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()

@@ -16,17 +16,25 @@ import (
 // store keeps the objects, and does to them what an API server and its garbage collector do.
 // Requests create, update, delete, get and asOf, which take the lock, as served does; the
 // caller of the other methods holds it.
+//
+// Every change goes through commit or commitGone, which count it, add it to the history, and notify
+// the Watches in the same goroutine. So a caller that has its answer knows that the operator has
+// been notified.
 type store struct {
 	mu      sync.Mutex
-	number  int64 // the last resource version
-	objects map[key]*unstructured.Unstructured
-	kinds   kinds
+	number  int64                              // the last resource version, one count for all kinds
+	objects map[key]*unstructured.Unstructured // with managedFields; never written to
+	kinds   kinds                              // define makes them again when a definition changes
 	history history
 	watches []*Watch       // of the operator, in the order in which they began
 	denied  map[share]bool // what these may not read
+
+	// The observers of OnGone, OnRequest and OnUnknownField are called with the lock held; nil:
+	// none.
 	gone    func(object map[string]any)
 	review  func(Request) error
 	unknown func(object map[string]any, p fields.Problem)
+
 	running bool // workloads count as running
 }
 
@@ -37,10 +45,12 @@ func newStore(served []*kind) *store {
 	}
 }
 
-// firstVersion is as many digits long as those of a cluster that is in use: who compares
-// versions as texts, or as small numbers, is found out.
+// firstVersion makes versions look like those of a cluster that is in use, and cross from three
+// digits to four early: code that expects small numbers, or compares texts, is found out.
 const firstVersion = 998
 
+// key names an object. All versions of its kind share it; the namespace is empty for a cluster-wide
+// kind.
 type key struct {
 	resource        schema.GroupResource
 	namespace, name string
@@ -60,7 +70,8 @@ func (s *store) served() kinds {
 	return s.kinds
 }
 
-// define reads the CustomResourceDefinitions again.
+// define reads the CustomResourceDefinitions again. The kinds of one that is being deleted are not
+// served any more, although its objects may still be held by finalizers.
 func (s *store) define() {
 	var defined []*kind
 	for _, key := range s.sortedKeys(definitions) {
@@ -71,6 +82,7 @@ func (s *store) define() {
 	s.kinds.define(defined)
 }
 
+// sortedKeys makes the order of what happens to objects the same in each run.
 func (s *store) sortedKeys(resource schema.GroupResource) []key {
 	var keys []key
 	for k := range s.objects {
@@ -82,6 +94,7 @@ func (s *store) sortedKeys(resource schema.GroupResource) []key {
 	return keys
 }
 
+// get returns the stored object itself, which the caller must not change.
 func (s *store) get(k *kind, namespace, name string) (*unstructured.Unstructured, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +105,8 @@ func (s *store) get(k *kind, namespace, name string) (*unstructured.Unstructured
 }
 
 // asOf are the objects as they were at a version, or now, and the version; nil when that is
-// forgotten.
+// forgotten. It takes the changes since then back, the latest first. The map is the caller's, its
+// objects are not.
 func (s *store) asOf(version int64) (map[key]*unstructured.Unstructured, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,8 +18,10 @@ type frame struct {
 	Object map[string]any `json:"object"`
 }
 
-// watch streams the changes after a resource version, the objects of now before them if the
-// client asks for these.
+// watch streams the changes after a resource version, the objects of now before them if the client
+// asks for these. It reads the history again after each change, so there is no queue that a slow
+// client could make grow: the version of such a client becomes too old. It returns an error only
+// before the first byte.
 func (q *request) watch(w http.ResponseWriter) error {
 	since, err := watchFrom(q.query)
 	if err != nil {
@@ -37,17 +39,18 @@ func (q *request) watch(w http.ResponseWriter) error {
 	for {
 		q.store.mu.Lock()
 		events, known := q.store.history.since(since)
+		// news is read together with the changes: none can come between the two and be missed.
 		oldest, newest, news := q.store.history.floor, q.store.number, q.store.history.news
 		q.store.mu.Unlock()
 		if !known {
 			_ = out.Encode(frame{"ERROR", tooOld(since, oldest)})
 			return nil
 		}
-		since = max(since, newest)
+		since = max(since, newest) // a client may name a version that is yet to come
 		for _, e := range events {
 			q.stream(e, write)
 		}
-		_ = http.NewResponseController(w).Flush() // who cannot, holds nothing back
+		_ = http.NewResponseController(w).Flush() // a writer that cannot flush holds nothing back
 		select {
 		case <-news:
 		case <-q.http.Context().Done():
@@ -77,6 +80,8 @@ func watchFrom(query url.Values) (since int64, err error) {
 	return int64(seen), nil
 }
 
+// watchLimit is how long a watch lasts. Clients begin it again from the last version that they have
+// seen; without a limit of theirs it is an hour.
 func watchLimit(query url.Values) time.Duration {
 	seconds, err := strconv.Atoi(query.Get("timeoutSeconds"))
 	if err != nil {
@@ -85,7 +90,8 @@ func watchLimit(query url.Values) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// streamAll writes the objects of now and returns their version.
+// streamAll writes the objects of now and returns their version, from which the watch goes on. A
+// bookmark tells a client that asked for it that these are all.
 func (q *request) streamAll(write func(string, *unstructured.Unstructured)) int64 {
 	list, version, _ := q.selected(page{Version: now})
 	for i := range list {
@@ -100,7 +106,9 @@ func (q *request) streamAll(write func(string, *unstructured.Unstructured)) int6
 	return version
 }
 
-// stream writes a change as the selection of the request shows it.
+// stream writes a change as the selection of the request shows it: an object that begins to match
+// is ADDED, one that no longer matches is DELETED in its last matching state, with the version of
+// the change.
 func (q *request) stream(e event, write func(string, *unstructured.Unstructured)) {
 	switch before, after := q.matches(e.key, e.before), q.matches(e.key, e.after); {
 	case after && !before:

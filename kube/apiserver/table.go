@@ -10,11 +10,12 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// column is one that a definition asks kubectl to print.
+// column is one that a definition asks kubectl to print. Built-in kinds have none here: without a
+// table, kubectl prints their names and ages.
 type column struct {
 	metav1.TableColumnDefinition
 
-	path string
+	path string // a template of JSONPath, with braces
 }
 
 // columnsOf are those of a version of a definition.
@@ -32,7 +33,8 @@ func columnsOf(version map[string]any) []column {
 	return columns
 }
 
-// cell is what the column shows of an object; nil for nothing.
+// cell is what the column shows of an object; nil for nothing, also for a path that is wrong. A
+// date is shown as an age.
 func (c column) cell(u *unstructured.Unstructured) any {
 	var out bytes.Buffer
 	path := jsonpath.New(c.Name).AllowMissingKeys(true) // it is not safe for concurrent use
@@ -49,7 +51,9 @@ func (c column) cell(u *unstructured.Unstructured) any {
 	return duration.HumanDuration(time.Since(at))
 }
 
-// rows shows objects as rows.
+// rows shows objects as rows of a table, which kubectl asks for before it prints. The table has the
+// columns of all priorities: kubectl leaves out those with a priority above 0, unless it prints
+// wide.
 func (f *format) rows(objects []unstructured.Unstructured, version string) map[string]any {
 	definitions := []any{metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name"}}
 	for _, c := range f.kind.columns {

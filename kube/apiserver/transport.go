@@ -10,14 +10,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// RESTConfig is how clients of the same process reach the server: by calls, without a
-// connection, so that time may be virtual.
+// RESTConfig is how clients of the same process reach the server: by calls, without a connection,
+// so that time may be virtual (a goroutine that waits for a socket would keep it from moving).
+// There is no rate limit.
 func (s *Server) RESTConfig() *rest.Config {
 	return &rest.Config{Host: "http://memory", Transport: transport{s}, QPS: -1}
 }
 
-// transport calls a server in the goroutine of the request. Only what a watch sends
-// comes from a goroutine of its own.
+// transport calls a server in the goroutine of the request. Only what a watch sends comes from a
+// goroutine of its own. The context of a request ends a watch; another request is done at once.
 type transport struct{ server *Server }
 
 // RoundTrip implements http.RoundTripper.
@@ -25,7 +26,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
-	if r.Body == nil {
+	if r.Body == nil { // a handler may rely on a body, and a transport must not change its request
 		r = r.Clone(r.Context())
 		r.Body = http.NoBody
 	} else {
@@ -57,8 +58,9 @@ func (b *buffered) response(r *http.Request, body io.ReadCloser) *http.Response 
 	}
 }
 
-// stream answers as soon as the head of the answer is written; the rest comes through a
-// pipe until the reader closes it.
+// stream answers as soon as the head of the answer is written; the rest comes through a pipe until
+// the reader closes it. Its goroutine ends with the handler: when the reader closes the body, the
+// context of the request ends, or the watch has lasted its time.
 func (t transport) stream(r *http.Request) *http.Response {
 	ctx, cancel := context.WithCancel(r.Context())
 	reader, writer := io.Pipe()
@@ -66,14 +68,14 @@ func (t transport) stream(r *http.Request) *http.Response {
 	go func() {
 		defer cancel()
 		t.server.ServeHTTP(answer, r.WithContext(ctx))
-		answer.WriteHeader(http.StatusOK)
-		_ = writer.Close() // it never fails
+		answer.WriteHeader(http.StatusOK) // else a handler that has written nothing would leave stream waiting
+		_ = writer.Close()                // it never fails
 	}()
 	<-answer.begun
 	return answer.response(r, closing{reader, cancel})
 }
 
-// streamed is an answer that is read while it is written.
+// streamed is an answer that is read while it is written. Each Write waits until it is read.
 type streamed struct {
 	buffered
 	once  sync.Once
@@ -97,7 +99,8 @@ func (s *streamed) Write(data []byte) (int, error) {
 // Flush implements http.Flusher: nothing is held back.
 func (s *streamed) Flush() {}
 
-// closing ends the handler when the reader stops.
+// closing ends the handler when the reader stops: its context, in case it waits for a change, and
+// the pipe, in case it waits for a reader.
 type closing struct {
 	*io.PipeReader
 	cancel context.CancelFunc

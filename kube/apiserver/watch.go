@@ -30,11 +30,11 @@ type Watch struct {
 	synced     func()
 
 	// The lock of the store guards these.
-	complete bool
+	complete bool // the first list was taken; it stays so when the kind is gone
 	tooLarge bool // more than the limit of the spec: nothing is kept any more
 	kept     map[key]held
-	bytes    int
-	seq      uint64
+	bytes    int    // that kept takes, about
+	seq      uint64 // of the last change
 	failures uint64 // of the filter
 }
 
@@ -60,7 +60,7 @@ func (s *Server) WatchObjects(ctx context.Context, spec kube.Spec, notify func(k
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
 	s.store.watches = append(s.store.watches, w)
-	context.AfterFunc(ctx, w.Stop)
+	context.AfterFunc(ctx, w.Stop) // in a goroutine of its own; until it runs, see checks ctx
 	w.begin()
 	return w, nil
 }
@@ -97,7 +97,9 @@ func (s *Server) Deny(word, namespace string, denied bool) error {
 // kind is nil until it is served.
 func (w *Watch) kind() *kind { return w.store.kinds.find(w.spec.APIVersion, w.spec.Kind) }
 
-// listAgain reports what has changed while the watch was denied.
+// listAgain reports what has changed while the watch was denied, in the order of the keys, and then
+// that the watch is complete again. What may still not be read in another namespace stays as it
+// was.
 func (w *Watch) listAgain(k *kind) {
 	if !w.complete {
 		w.begin()
@@ -146,8 +148,8 @@ func (w *Watch) blind(at key) bool {
 	return each && w.store.denied[share{at.resource, at.namespace}] && w.covers(at.namespace)
 }
 
-// begin takes the first list, if the kind exists and may be read; the caller holds the store's
-// lock.
+// begin takes the first list, if the kind exists and may be read. It is called again with each
+// change in the store until it has succeeded. The caller holds the store's lock.
 func (w *Watch) begin() {
 	k := w.kind()
 	if k == nil {
@@ -170,6 +172,7 @@ func (w *Watch) begin() {
 }
 
 // weigh gives up what is kept when it is too large, as kube.Watch does, and reports whether it was.
+// It sizes objects less exactly, and knows no Budget.
 func (w *Watch) weigh() bool {
 	if w.spec.Limit > 0 && w.bytes > w.spec.Limit {
 		w.tooLarge = true
@@ -190,6 +193,7 @@ func (h held) size() int {
 	return len(h.object.Name) + len(h.object.Object) + len(h.object.FilterResult)
 }
 
+// wants reports whether an object, nil for none, is selected by the spec.
 func (w *Watch) wants(u *unstructured.Unstructured) bool {
 	if u == nil || !w.matches(u) {
 		return false
@@ -209,8 +213,8 @@ func (w *Watch) covers(name string) bool {
 	return len(w.spec.Namespaces) == 0 || name == "" || slices.Contains(w.spec.Namespaces, name)
 }
 
-// keep makes what is kept of an object. One on which the filter fails has no result, and each change
-// of it counts (C39).
+// keep makes what is kept of an object. One on which the filter fails has no result, and each
+// change of it counts (C39).
 func (w *Watch) keep(u *unstructured.Unstructured) held {
 	h := held{object: kube.Object{Namespace: u.GetNamespace(), Name: u.GetName()}}
 	whole := withoutManagers(u).Object
@@ -230,7 +234,8 @@ func (w *Watch) keep(u *unstructured.Unstructured) held {
 	return h
 }
 
-// see handles a change; the caller holds the store's lock.
+// see handles a change; the caller holds the store's lock. A change of a namespace may be two
+// things: for a selector of namespaces, and for a watch of this kind.
 func (w *Watch) see(e event) {
 	if w.ctx.Err() != nil || w.tooLarge {
 		return
@@ -249,7 +254,8 @@ func (w *Watch) see(e event) {
 	w.seeObject(e.key, e.after)
 }
 
-// seeNamespace looks at the objects of a namespace again whose labels may have changed.
+// seeNamespace looks again at the objects of a namespace whose labels may have changed: they may
+// begin to match, or no longer match.
 func (w *Watch) seeNamespace(name string) {
 	k := w.kind()
 	if k == nil {
@@ -262,6 +268,8 @@ func (w *Watch) seeNamespace(name string) {
 	}
 }
 
+// seeObject compares an object, nil for none, with what the watch keeps of it, and notifies the
+// difference. It may be called for an object that has not changed.
 func (w *Watch) seeObject(at key, now *unstructured.Unstructured) {
 	if w.blind(at) {
 		return
@@ -302,7 +310,8 @@ func (w *Watch) Snapshot() ([]kube.Object, uint64) {
 	return list, w.seq
 }
 
-// State implements actors.Watch.
+// State implements actors.Watch. It has no phases for a lost connection and a list on its way: a
+// list takes no time here.
 func (w *Watch) State() kube.WatchState {
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()

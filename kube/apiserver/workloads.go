@@ -11,11 +11,13 @@ func (s *Server) RunWorkloads() {
 	s.store.running = true
 }
 
-// runWorkload sets the status that controllers of a cluster with free nodes would come to.
+// runWorkload sets the status that controllers of a cluster with free nodes would come to, with the
+// fields by which kstatus and Helm judge: the observed generation must be the current one, so it
+// comes after the generation. It is called with each write, and replaces the whole status.
 func runWorkload(k *kind, u *unstructured.Unstructured) {
 	replicas, found, _ := unstructured.NestedInt64(u.Object, "spec", "replicas")
 	if !found {
-		replicas = 1
+		replicas = 1 // the default of the API
 	}
 	var status map[string]any
 	condition := func(kind, reason string) any {
@@ -35,7 +37,7 @@ func runWorkload(k *kind, u *unstructured.Unstructured) {
 	case "replicasets.apps", "replicationcontrollers":
 		status = map[string]any{"replicas": replicas, "fullyLabeledReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas}
 	case "daemonsets.apps":
-		status = map[string]any{}
+		status = map[string]any{} // as if there were one node
 		for _, field := range []string{"currentNumberScheduled", "desiredNumberScheduled", "numberAvailable", "numberReady", "updatedNumberScheduled"} {
 			status[field] = int64(1)
 		}
@@ -54,6 +56,7 @@ func runWorkload(k *kind, u *unstructured.Unstructured) {
 		u.Object["status"] = map[string]any{"phase": "Bound"}
 		return
 	case "services":
+		// kstatus waits for the cluster address of a load balancer.
 		if kind, _, _ := unstructured.NestedString(u.Object, "spec", "type"); kind == "LoadBalancer" {
 			setDefault(u, "10.96.0.1", "spec", "clusterIP")
 		}

@@ -24,11 +24,12 @@ type write struct {
 	subresource string                      // "status" or "scale"; empty for the object
 	manager     string                      // who writes; "" for a writer that no apply patch conflicts with
 	replace     bool                        // the whole object comes from the client
-	applied     []metav1.ManagedFieldsEntry // the managers, when an apply patch has worked them out
+	applied     []metav1.ManagedFieldsEntry // the managers, when an apply patch has computed them
 }
 
 // create stores an object of a client, or refuses it with the error of an API server. It fills in
-// what an API server fills in, and changes u for it.
+// what an API server fills in. u belongs to the store from then on, and the caller must not change
+// it.
 func (s *store) create(k *kind, u *unstructured.Unstructured, w write) (*unstructured.Unstructured, error) {
 	if u.GetName() == "" && u.GetGenerateName() != "" {
 		u.SetName(u.GetGenerateName() + rand.String(5))
@@ -48,6 +49,7 @@ func (s *store) create(k *kind, u *unstructured.Unstructured, w write) (*unstruc
 	if s.objects[key] != nil {
 		return nil, apierrors.NewAlreadyExists(k.resource(), u.GetName())
 	}
+	// Only the server sets these: what a client has copied from another object does not count.
 	u.SetUID("")
 	u.SetCreationTimestamp(metav1.Time{})
 	u.SetDeletionTimestamp(nil)
@@ -56,7 +58,7 @@ func (s *store) create(k *kind, u *unstructured.Unstructured, w write) (*unstruc
 		delete(u.Object, "status")
 	}
 	s.complete(k, u, nil)
-	if err := s.checkFields(k, u); err != nil {
+	if err := s.checkFields(k, u); err != nil { // before manage: a field that is dropped has no manager
 		return nil, err
 	}
 	if err := manage(k, nil, u, w); err != nil {
@@ -72,6 +74,9 @@ func namespaceKey(name string) key {
 	return key{resource: namespaces, name: name}
 }
 
+// checkName allows lower-case DNS names, and for roles and their bindings, which have names such as
+// system:node, all that can be a part of a path. Kinds with stricter rules are not checked for
+// these.
 func checkName(k *kind, name string) error {
 	at := field.NewPath("metadata", "name")
 	if name == "" {
@@ -91,7 +96,8 @@ func invalid(k *kind, name string, problems ...*field.Error) error {
 	return apierrors.NewInvalid(k.WithKind(k.name).GroupKind(), name, problems)
 }
 
-// change makes the next version of an object of a copy of it.
+// change makes the next version of an object of a copy of it, which it may change and return. Its
+// error ends the update.
 type change func(*unstructured.Unstructured) (*unstructured.Unstructured, error)
 
 // update replaces an object by what change makes of a copy of it. A write of the object leaves its
@@ -105,6 +111,8 @@ func (s *store) update(k *kind, namespace, name string, w write, change change) 
 	if before == nil {
 		return nil, apierrors.NewNotFound(k.resource(), name)
 	}
+	// With the lock held: no other client can write between the two, so a patch has no conflicts of
+	// its own, only those with a version that it names.
 	after, err := change(before.DeepCopy())
 	if err != nil {
 		return nil, err
@@ -132,7 +140,7 @@ func (s *store) update(k *kind, namespace, name string, w write, change change) 
 		return nil, err
 	}
 	s.complete(k, after, before)
-	if w.dry || same(before, after) {
+	if w.dry || same(before, after) { // it still has the version of before
 		return after, nil
 	}
 	if after.GetDeletionTimestamp() != nil && len(after.GetFinalizers()) == 0 {
@@ -143,7 +151,8 @@ func (s *store) update(k *kind, namespace, name string, w write, change change) 
 	return after, nil
 }
 
-// same reports whether nothing but what the server writes itself is different.
+// same reports whether nothing but managedFields is different. These have the time of the last
+// write in them, so each write would be a change.
 func same(before, after *unstructured.Unstructured) bool {
 	return equal(before.Object, after.Object, func(field string, a, b any) bool {
 		x, isMap := a.(map[string]any)
@@ -157,7 +166,8 @@ func same(before, after *unstructured.Unstructured) bool {
 	})
 }
 
-// equal compares maps field by field; an absent one is nil.
+// equal compares maps field by field, with a function that gets the name of the field; an absent
+// one is nil, so it equals one that is null. It copies nothing: each write compares whole objects.
 func equal(a, b map[string]any, same func(field string, a, b any) bool) bool {
 	for field, value := range a {
 		if !same(field, value, b[field]) {
@@ -173,7 +183,8 @@ func equal(a, b map[string]any, same func(field string, a, b any) bool) bool {
 }
 
 // checkUpdate refuses what would be another object, an older version, or an object that gets a
-// finalizer while it is being deleted.
+// finalizer while it is being deleted. An update without a version replaces whatever there is, but
+// for custom kinds, which must name one; a patch need not name one.
 func checkUpdate(k *kind, before, after *unstructured.Unstructured, w write) error {
 	name := before.GetName()
 	switch version := after.GetResourceVersion(); {
@@ -196,7 +207,8 @@ func checkUpdate(k *kind, before, after *unstructured.Unstructured, w write) err
 	return nil
 }
 
-// complete fills in what an API server does.
+// complete fills in what an API server does: the identity of the object, which stays that of
+// before, what its kind has, and last the generation, which depends on all that.
 func (s *store) complete(k *kind, u, before *unstructured.Unstructured) {
 	u.SetAPIVersion(k.String())
 	u.SetKind(k.name)
@@ -226,7 +238,8 @@ func (s *store) complete(k *kind, u, before *unstructured.Unstructured) {
 	}
 }
 
-// generation counts the changes of what is wanted: metadata and status do not count.
+// generation counts the changes of what is wanted: metadata and status do not count. The first is
+// 1, unless the object has one.
 func generation(u, before *unstructured.Unstructured) int64 {
 	if before == nil {
 		return max(u.GetGeneration(), 1)
@@ -237,7 +250,8 @@ func generation(u, before *unstructured.Unstructured) int64 {
 	return before.GetGeneration() + 1
 }
 
-// wanted is an object without its metadata and status.
+// wanted is an object without its metadata and status, not only its spec: some kinds with a
+// generation have other fields.
 func wanted(u *unstructured.Unstructured) map[string]any {
 	out := map[string]any{}
 	for field, value := range u.Object {
@@ -253,7 +267,7 @@ func wanted(u *unstructured.Unstructured) map[string]any {
 func (s *store) commit(key key, after *unstructured.Unstructured) {
 	before := s.objects[key]
 	if before != nil {
-		after.SetResourceVersion(before.GetResourceVersion())
+		after.SetResourceVersion(before.GetResourceVersion()) // the version alone makes no difference
 		if same(before, after) {
 			return
 		}
@@ -264,8 +278,8 @@ func (s *store) commit(key key, after *unstructured.Unstructured) {
 	s.notify(event{s.number, key, before, after})
 }
 
-// commitGone removes an object and notifies the watches. A namespace that is being deleted may be
-// empty now. The caller holds the lock.
+// commitGone removes an object and notifies the watches. A removal has a version of its own, as any
+// change. A namespace that is being deleted may be empty now. The caller holds the lock.
 func (s *store) commitGone(key key) {
 	s.number++
 	before := s.objects[key]
@@ -277,7 +291,8 @@ func (s *store) commitGone(key key) {
 	s.mayEnd(key.namespace)
 }
 
-// notify records a change and passes it to all watches.
+// notify records a change and passes it to all watches. The kinds of a definition are served before
+// that, so a watch that has waited for its kind begins with this change.
 func (s *store) notify(e event) {
 	s.history.add(e)
 	if e.key.resource == definitions {

@@ -17,7 +17,7 @@ import (
 
 // Misfit is a field of an object that the API server would drop or refuse.
 type Misfit struct {
-	Path    []string // keys, and positions in lists
+	Path    []string // keys, and positions in lists; empty: the object as a whole
 	Problem string   // what is wrong, and what to write
 	// Known are the names of the fields that the kind has in this place, if it is an unknown one.
 	Known []string
@@ -41,12 +41,14 @@ func (k *Kinds) Misfits(object map[string]any) []Misfit {
 	if err != nil {
 		return []Misfit{{Problem: err.Error()}}
 	}
+	// The decoder of API servers: it returns unknown fields as strict errors and goes on, but ends
+	// at a value of a wrong type.
 	var all []Misfit
 	strict, err := kjson.UnmarshalStrict(data, reflect.New(t).Interface())
 	if err != nil {
 		all = append(all, mistyped(data, err))
 	}
-	unknown := regexp.MustCompile(`^unknown field "(.*)"$`)
+	unknown := regexp.MustCompile(`^unknown field "(.*)"$`) // the decoder has no type for this error
 	for _, problem := range strict {
 		found := unknown.FindStringSubmatch(problem.Error())
 		if found == nil {
@@ -74,7 +76,8 @@ func steps(path string) (all []string) {
 	return all
 }
 
-// mistyped words an error of decoding.
+// mistyped explains an error of decoding to a person who writes templates: what the value must be,
+// what it is, and what to change. data is what was decoded.
 func mistyped(data []byte, err error) Misfit {
 	var wrong *json.UnmarshalTypeError
 	if !errors.As(err, &wrong) {
@@ -96,7 +99,7 @@ func mistyped(data []byte, err error) Misfit {
 	return m
 }
 
-// named is the type of a value of JSON in the words of this program.
+// named is the type of a value of JSON, as the decoder names it, in the words of this program.
 func named(value string) string {
 	switch value {
 	case "string":
@@ -110,14 +113,17 @@ func named(value string) string {
 }
 
 // pathAt is the path of the value that ends at an offset of JSON without spaces, or that holds it.
+// An error of decoding has only that offset. It reads the text again, token by token, with a level
+// for each map and list that is open, and stops at the first token that ends at the offset or
+// behind it.
 func pathAt(data []byte, offset int64) []string {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	type level struct {
 		list  bool
-		key   string
-		index int
-		value bool // of a map: a value comes next
+		key   string // of a map: of the value that comes next, or is open; empty: none yet
+		index int    // of a list: of the value that comes next, or is open
+		value bool   // of a map: a value comes next
 	}
 	var stack []level
 	path := func() (all []string) {
@@ -137,6 +143,7 @@ func pathAt(data []byte, offset int64) []string {
 		}
 		top := len(stack) - 1
 		delim, isDelim := token.(json.Delim)
+		// Between two values of a map, every token but its end is a key.
 		if top >= 0 && !stack[top].list && !stack[top].value && (!isDelim || delim != '}') {
 			stack[top].key, _ = token.(string)
 			stack[top].value = true
@@ -153,14 +160,16 @@ func pathAt(data []byte, offset int64) []string {
 			stack = stack[:top]
 			top--
 		}
-		if top >= 0 {
+		if top >= 0 { // a value is complete: a scalar, or the map or list that has just ended
 			stack[top].index++
 			stack[top].value = false
 		}
 	}
 }
 
-// fieldsAt are the names of the fields of a type below a path.
+// fieldsAt are the names of the fields of a type below a path, sorted; nil when the path leads to
+// something without fields. Keys of maps and positions in lists are skipped: all elements have one
+// type.
 func fieldsAt(t reflect.Type, path []string) (names []string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -188,6 +197,7 @@ func fieldsAt(t reflect.Type, path []string) (names []string) {
 	return slices.Compact(names)
 }
 
+// fieldOf finds the field of a struct by its name in JSON, also one of an embedded struct.
 func fieldOf(t reflect.Type, name string) (reflect.Type, bool) {
 	for _, f := range reflect.VisibleFields(t) {
 		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {

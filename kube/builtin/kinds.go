@@ -31,7 +31,8 @@ func (r Release) Before(other Release) bool {
 	return cmp.Or(cmp.Compare(r.Major, other.Major), cmp.Compare(r.Minor, other.Minor)) < 0
 }
 
-// ParseRelease reads texts such as 1.31, v1.31 and v1.31.4. A release after Newest is an error.
+// ParseRelease reads texts such as 1.31, v1.31 and v1.31.4; the patch version is not kept. A
+// release after Newest is an error: to answer for it would be a guess.
 func ParseRelease(text string) (Release, error) {
 	parts := strings.Split(strings.TrimPrefix(text, "v"), ".")
 	var numbers []int
@@ -46,7 +47,7 @@ func ParseRelease(text string) (Release, error) {
 		return Release{}, fmt.Errorf("%q is no version of Kubernetes; write it as v1.31", text)
 	}
 	r := Release{numbers[0], numbers[1]}
-	if text == Newest {
+	if text == Newest { // ends the recursion below
 		return r, nil
 	}
 	if newest, _ := ParseRelease(Newest); newest.Before(r) {
@@ -55,13 +56,14 @@ func ParseRelease(text string) (Release, error) {
 	return r, nil
 }
 
-// Kinds are those of one release of Kubernetes.
+// Kinds are those of one release of Kubernetes. They do not change after New.
 type Kinds struct {
 	release Release
-	types   map[schema.GroupVersionKind]reflect.Type // nil: the fields are not known
+	types   map[schema.GroupVersionKind]reflect.Type // of all releases; nil: the fields are not known
 }
 
-// New returns the kinds of a release.
+// New returns the kinds of a release. Lists, options and internal types are in the scheme of the
+// library, too; a kind is what has metadata of an object.
 func New(release Release) *Kinds {
 	k := &Kinds{release: release, types: map[schema.GroupVersionKind]reflect.Type{}}
 	for gvk, t := range scheme.Scheme.AllKnownTypes() {
@@ -113,7 +115,8 @@ func (k *Kinds) Find(apiVersion, kind string) Verdict {
 	return v
 }
 
-// serves reports whether the release has a type, or why not.
+// serves reports whether the release has a type, or why not. A type without a lifecycle is in every
+// release, as is one whose fields are not known.
 func (k *Kinds) serves(t reflect.Type) (served bool, reason string) {
 	if t == nil {
 		return true, ""
@@ -143,7 +146,6 @@ func (k *Kinds) versions(kind string, asked schema.GroupVersion) (all []string) 
 			found = append(found, gvk.GroupVersion())
 		}
 	}
-	unstable := func(gv schema.GroupVersion) int { return -version.CompareKubeAwareVersionStrings(gv.Version, "v0") }
 	foreign := func(gv schema.GroupVersion) int {
 		if gv.Group == asked.Group {
 			return 0
@@ -151,8 +153,7 @@ func (k *Kinds) versions(kind string, asked schema.GroupVersion) (all []string) 
 		return 1
 	}
 	slices.SortFunc(found, func(a, b schema.GroupVersion) int {
-		return cmp.Or(cmp.Compare(foreign(a), foreign(b)), cmp.Compare(unstable(a), unstable(b)),
-			-version.CompareKubeAwareVersionStrings(a.Version, b.Version), cmp.Compare(a.Group, b.Group))
+		return cmp.Or(cmp.Compare(foreign(a), foreign(b)), -version.CompareKubeAwareVersionStrings(a.Version, b.Version), cmp.Compare(a.Group, b.Group))
 	})
 	for _, gv := range found {
 		all = append(all, gv.String())
@@ -160,7 +161,7 @@ func (k *Kinds) versions(kind string, asked schema.GroupVersion) (all []string) 
 	return all
 }
 
-// Names are all kinds that the release serves.
+// Names are all kinds that the release serves, in any version, sorted.
 func (k *Kinds) Names() []string {
 	names := map[string]bool{}
 	for gvk, t := range k.types {

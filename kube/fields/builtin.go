@@ -11,12 +11,13 @@ import (
 )
 
 // goType is the shape of a type of the API: its fields are those of its struct, by their names in
-// JSON.
+// JSON. It is never a pointer: pointed takes these off, because walk accepts null everywhere.
 type goType struct{ reflect.Type }
 
 func shapeOfType(object runtime.Object) shape { return goType{reflect.TypeOf(object).Elem()} }
 
-// check implements shape.
+// check implements shape. A type that decodes itself is a leaf, whatever its kind: whether a text
+// is a quantity or a time, only its own method knows.
 func (t goType) check(value any) (wrong string, inside bool) {
 	if reflect.PointerTo(t.Type).Implements(reflect.TypeFor[json.Unmarshaler]()) { // quantities, times, numbers or texts
 		data, err := json.Marshal(value)
@@ -62,6 +63,8 @@ func (t goType) check(value any) (wrong string, inside bool) {
 	return "", isMap
 }
 
+// checkNumber decodes the value into the type, which finds fractions and numbers that are too
+// large, as the API server does. A type that is an interface takes any value.
 func (t goType) checkNumber(value any) string {
 	if t.Kind() == reflect.Interface {
 		return ""

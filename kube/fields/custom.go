@@ -37,7 +37,8 @@ type openAPI struct {
 	object bool // it has apiVersion, kind and metadata, too
 }
 
-// check implements shape.
+// check implements shape. Only the type is checked; a schema without one, as below
+// x-kubernetes-preserve-unknown-fields, accepts all.
 func (s openAPI) check(value any) (wrong string, inside bool) {
 	if s.rule["x-kubernetes-int-or-string"] == true {
 		if typeOf(value) != "a text" && !isNumber(value) {
@@ -52,7 +53,9 @@ func (s openAPI) check(value any) (wrong string, inside bool) {
 	return "", true
 }
 
-// field implements shape.
+// field implements shape. The order is that of an API server: metadata are those of Kubernetes
+// whatever the schema says, named properties win over additional ones, and what is left is pruned
+// (nil) unless the schema preserves it.
 func (s openAPI) field(name string) shape {
 	properties, _ := s.rule["properties"].(map[string]any)
 	if s.object || s.rule["x-kubernetes-embedded-resource"] == true {
@@ -94,4 +97,5 @@ func (s openAPI) element() shape {
 	return anything{}
 }
 
+// shapeOfMetadata is the shape of the metadata of all objects.
 func shapeOfMetadata() shape { return shapeOfType(&metav1.PartialObjectMetadata{}).field("metadata") }

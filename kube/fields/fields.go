@@ -3,6 +3,9 @@
 // the Kubernetes version that the client library is of, and the kinds of given
 // CustomResourceDefinitions. Other rules of an API server, such as required fields and patterns,
 // are not checked.
+//
+// A kind has a shape, which is either a Go type of the library (builtin.go) or a schema of a
+// definition (custom.go). walk goes through object and shape together.
 package fields
 
 import (
@@ -23,7 +26,8 @@ type Problem struct {
 	Message string   // what is wrong, without the path
 }
 
-// Place is the path as people write it: spec.containers[0].image.
+// Place is the path as people write it: spec.containers[0].image. A step of digits counts as an
+// index, although a key may be one, too: the path does not say which.
 func (p Problem) Place() string {
 	var place strings.Builder
 	for _, step := range p.Path {
@@ -39,20 +43,24 @@ func (p Problem) Place() string {
 	return strings.TrimPrefix(place.String(), ".")
 }
 
-// shape is what a value may be.
+// shape is what a value may be. The values are those of decoded JSON, and are never nil.
 type shape interface {
-	// check says what is wrong with a value that is not looked into; inside: it is to be looked
-	// into.
+	// check returns what is wrong with the value itself, empty for nothing, and whether walk goes on
+	// with what is inside of it. It does not after a problem: what is in a map where a list must be
+	// is of no interest.
 	check(value any) (wrong string, inside bool)
-	// field is the shape of a key of a map; nil when there is no such field.
+	// field is the shape of a key of a map; nil when there is no such field. It is called only after
+	// check has accepted the map.
 	field(name string) shape
-	// names are the fields.
+	// names are the fields, sorted, for proposals. It is called only where field returns nil.
 	names() []string
-	// element is the shape of the elements of a list.
+	// element is the shape of the elements of a list. It is called only after check has accepted the
+	// list.
 	element() shape
 }
 
-// mostProblems is how many problems of an object are reported.
+// mostProblems is about how many problems of an object are reported: an object of a tenant may have
+// any number. The unknown fields of one map are not cut.
 const mostProblems = 20
 
 // Checker checks objects. It is safe for concurrent use.
@@ -60,7 +68,8 @@ type Checker struct {
 	custom map[schema.GroupVersionKind]shape
 }
 
-// New makes a checker that knows the built-in kinds and those of CustomResourceDefinitions.
+// New makes a checker that knows the built-in kinds and those of CustomResourceDefinitions. Of two
+// definitions of a kind the last one counts, and each of them before a built-in kind.
 func New(definitions ...map[string]any) *Checker {
 	c := &Checker{custom: map[schema.GroupVersionKind]shape{}}
 	for _, crd := range definitions {
@@ -83,6 +92,8 @@ func (c *Checker) Check(object map[string]any) (problems []Problem) {
 	return problems
 }
 
+// shapeOf is the shape of a kind, nil for one that is not known. Definitions come before the types
+// of the library, which knows only those of its own version.
 func (c *Checker) shapeOf(apiVersion, kind string) shape {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
@@ -98,6 +109,9 @@ func (c *Checker) shapeOf(apiVersion, kind string) shape {
 	return nil
 }
 
+// walk appends the problems of a value and of what is inside of it. Keys are taken in order, so
+// that the same object has the same problems each time. Paths are cloned, because problems keep
+// them.
 func walk(s shape, path []string, value any, problems *[]Problem) {
 	if value == nil || len(*problems) >= mostProblems {
 		return // null is as absent
@@ -132,6 +146,8 @@ func mustBe(want string, value any) string {
 	return fmt.Sprintf("must be %s, is %s", want, typeOf(value))
 }
 
+// typeOf names the type of a value for people. What is none of the other types of JSON is a number,
+// in any of the Go types that decoders make of one.
 func typeOf(value any) string {
 	switch value.(type) {
 	case string:
@@ -148,7 +164,7 @@ func typeOf(value any) string {
 
 func isNumber(value any) bool { return typeOf(value) == "a number" }
 
-// anything is the shape of what is not looked into.
+// anything is the shape of what is not checked, at any depth.
 type anything struct{}
 
 func (anything) check(any) (string, bool) { return "", false }

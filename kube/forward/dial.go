@@ -50,6 +50,8 @@ func (p Pod) Dial(ctx context.Context, port int) (net.Conn, error) {
 	}
 }
 
+// dial opens a connection to the API server for one forwarded connection. It could carry several;
+// with one for each, Close ends just this one.
 func (p Pod) dial(port int) (net.Conn, error) {
 	dialer, err := p.dialer()
 	if err != nil {
@@ -91,13 +93,16 @@ func (p Pod) dialer() (httpstream.Dialer, error) {
 }
 
 // conn is one forwarded connection: a stream for data, and one on which the kubelet says why it
-// ended.
+// ended. Both belong to a connection to the API server, and end with it.
 type conn struct {
 	httpstream.Stream
 	connection httpstream.Connection
 	reason     chan error // receives one value, nil for none, when the other stream ends
 }
 
+// open begins the two streams in the order that the protocol wants: the one for errors first. Both
+// have the same request ID, by which the kubelet knows that they belong together. After an error
+// the caller closes the connection, which also ends the goroutine.
 func open(connection httpstream.Connection, port int) (net.Conn, error) {
 	headers := http.Header{}
 	headers.Set(corev1.StreamType, corev1.StreamTypeError)
@@ -110,7 +115,7 @@ func open(connection httpstream.Connection, port int) (net.Conn, error) {
 	_ = problems.Close() // nothing is written to it
 	c := &conn{connection: connection, reason: make(chan error, 1)}
 	go func() {
-		const longest = 4 << 10
+		const longest = 4 << 10                                  // bytes; what the other end sends is not bounded
 		text, _ := io.ReadAll(io.LimitReader(problems, longest)) // it ends with the connection
 		if len(text) == 0 {
 			c.reason <- nil
@@ -136,6 +141,7 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 // explain waits a moment for the reason that the kubelet gives for the end; without one it is err.
+// It puts the reason back, for the next Read.
 func (c *conn) explain(err error) error {
 	select {
 	case reason := <-c.reason:

@@ -22,11 +22,11 @@ import (
 // Pods of the operator have this label when they come from its chart.
 const selector = "app.kubernetes.io/name=addon-operator"
 
-// Pod is one Pod of the operator.
+// Pod is one Pod of the operator, as Leader has found it. It may have ended since.
 type Pod struct {
 	Namespace, Name string
-	spec            corev1.PodSpec
-	config          *rest.Config
+	spec            corev1.PodSpec // what it was started with, for Port
+	config          *rest.Config   // of the person; never nil after Leader has succeeded
 }
 
 // String names it for people.
@@ -61,6 +61,8 @@ func (s Search) Leader(ctx context.Context) (Pod, error) {
 		return Pod{}, err
 	}
 	in := cmp.Or(s.Namespace, namespace, usualNamespace)
+	// Without a Lease there is one replica, or the person may not read it: then Pods are listed. An
+	// outage is no reason to guess: of several replicas, the youngest may be a follower.
 	pod, err := s.holder(ctx, client, in)
 	var refused error
 	if errors.Is(err, ErrNone) || apierrors.IsForbidden(err) {
@@ -79,6 +81,8 @@ func (s Search) Leader(ctx context.Context) (Pod, error) {
 	return pod, err
 }
 
+// holder finds the Pod that holds the Lease; ErrNone when no one does. The Lease may have expired:
+// its holder is still the best answer, and if its Pod is gone, the error says so.
 func (s Search) holder(ctx context.Context, client kubernetes.Interface, namespace string) (Pod, error) {
 	lease, err := client.CoordinationV1().Leases(namespace).Get(ctx, s.Lease, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && (lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "") {
@@ -98,6 +102,8 @@ func (s Search) holder(ctx context.Context, client kubernetes.Interface, namespa
 	return Pod{Namespace: namespace, Name: name, spec: pod.Spec}, nil
 }
 
+// youngest finds the youngest running Pod with the label of the chart; ErrNone when there is none.
+// During an update, an older one is about to end.
 func youngest(ctx context.Context, client kubernetes.Interface, namespace string) (Pod, error) {
 	list, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
@@ -115,15 +121,18 @@ func youngest(ctx context.Context, client kubernetes.Interface, namespace string
 // the fallback. An address that is empty, or no TCP address, is an error that names who set it.
 func (p Pod) Port(fallback int, flag string, variables ...string) (int, error) {
 	for _, c := range p.spec.Containers {
-		for i, arg := range slices.Concat(c.Command, c.Args) {
+		arguments := slices.Concat(c.Command, c.Args)
+		for i, arg := range arguments {
 			value, given := strings.CutPrefix(arg, "--"+flag+"=")
-			if rest := slices.Concat(c.Command, c.Args)[i+1:]; arg == "--"+flag && len(rest) > 0 {
+			if rest := arguments[i+1:]; arg == "--"+flag && len(rest) > 0 {
 				value, given = rest[0], true
 			}
 			if given {
 				return portOf(p, "--"+flag, value)
 			}
 		}
+		// A variable from a ConfigMap or Secret has no value in the spec: the fallback is the best
+		// guess.
 		for _, v := range variables {
 			if i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == v }); i >= 0 && c.Env[i].ValueFrom == nil {
 				return portOf(p, v, c.Env[i].Value)
@@ -133,6 +142,7 @@ func (p Pod) Port(fallback int, flag string, variables ...string) (int, error) {
 	return fallback, nil
 }
 
+// portOf reads the port of an address such as :9650; source is the flag or variable, for the error.
 func portOf(p Pod, source, address string) (int, error) {
 	if _, text, err := net.SplitHostPort(address); err == nil {
 		if port, err := strconv.ParseUint(text, 10, 16); err == nil && port > 0 {

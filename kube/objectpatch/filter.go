@@ -11,17 +11,21 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// filterLimit bounds one application of a filter: jq can loop forever.
+// filterLimit bounds one application of a filter: a jq program need not end. It is far above what
+// any useful filter takes, because after it the whole operation fails.
 const filterLimit = 10 * time.Second
 
-// Transform applies a filter that has to make exactly one object of an object, as the filter of
-// a JQPatch does, and reports whether that is another one.
+// Transform applies a filter that has to make exactly one object of an object, as the filter of a
+// JQPatch does, and reports whether that is another one. The object stays as it is, and shares
+// nothing with next. It checks only that next is a map: whether it is still the same object is for
+// the caller.
 func Transform(ctx context.Context, filter *gojq.Code, object map[string]any) (next map[string]any, changed bool, err error) {
 	before, err := json.Marshal(object)
 	if err != nil {
 		return nil, false, fmt.Errorf("jqFilter: %w", err)
 	}
-	// jq has its own idea of numbers; those it does not touch stay texts.
+	// jq has numbers of its own. As json.Number, those that the filter does not touch keep each
+	// digit.
 	var input any
 	decoder := json.NewDecoder(bytes.NewReader(before))
 	decoder.UseNumber()
@@ -30,6 +34,7 @@ func Transform(ctx context.Context, filter *gojq.Code, object map[string]any) (n
 	}
 	ctx, cancel := context.WithTimeout(ctx, filterLimit)
 	defer cancel()
+	// gojq returns an error as a value. A second value, also an error, is one too many.
 	results := filter.RunWithContext(ctx, input)
 	result, ok := results.Next()
 	if err, failed := result.(error); failed {
@@ -49,5 +54,6 @@ func Transform(ctx context.Context, filter *gojq.Code, object map[string]any) (n
 	if err != nil {
 		return nil, false, fmt.Errorf("jqFilter: %w", err)
 	}
+	// Maps are encoded in the order of their keys, so equal texts are equal objects.
 	return next, !bytes.Equal(before, after), nil
 }

@@ -12,8 +12,8 @@ import (
 // more than there is memory (D39).
 const maxExpanded = 4 << 20
 
-// A file may hold as many small documents as fit. Each takes some kilobytes before it is applied,
-// and so does each mistake.
+// These bound what a file of small documents leads to (K1): each takes some kilobytes before it is
+// applied, and so does each mistake. The size of the file itself is limited by its reader.
 const (
 	maxDocuments = 50_000
 	maxProblems  = 100
@@ -24,8 +24,9 @@ var (
 	errTooManyProblems  = errors.New("there are more problems; solve these first")
 )
 
-// CheckExpansion refuses a text whose aliases stand for too much. A text that is no YAML is the
-// reader's business.
+// CheckExpansion refuses a text whose aliases stand for more than 4 MiB. It must come before the
+// text is read, and costs a parse of its own; a text without an asterisk has no alias and needs no
+// check. A text that is no YAML is no error here, because the reader has a better one.
 func CheckExpansion(text []byte) error {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
@@ -37,7 +38,8 @@ func CheckExpansion(text []byte) error {
 	return nil
 }
 
-// expansion holds the sizes of nodes that aliases refer to.
+// expansion holds the sizes of nodes that aliases refer to, so that each node is counted once: a
+// chain of aliases in which each line doubles the one before takes no time that doubles.
 type expansion map[*yaml.Node]int
 
 // size counts about the bytes of the JSON of a node; it stops above the limit.
@@ -50,7 +52,7 @@ func (e expansion) size(node *yaml.Node) int {
 	}
 	const quotesAndComma = 3
 	if node.Anchor != "" {
-		e[node] = 0 // an alias inside of it is refused by the reader
+		e[node] = 0 // ends the recursion at an alias inside of it, which the reader refuses
 	}
 	size := len(node.Value) + quotesAndComma
 	for _, child := range node.Content {

@@ -29,8 +29,9 @@ const (
 	JQPatch            Operation = "JQPatch"            // what the filter makes of the object
 )
 
-// Patch is one operation on one object, checked as far as that goes
-// without the API server. Make them with Parse.
+// Patch is one operation on one object, checked as far as that goes without the API server. Parse
+// makes them, and nothing changes one after that: a copy shares Object and Data. What kind,
+// namespace and permissions allow is known only to the API server (kube.Patcher).
 type Patch struct {
 	Operation  Operation
 	APIVersion string // empty: the preferred version of the kind (K4)
@@ -43,7 +44,8 @@ type Patch struct {
 	IgnoreHookError     bool   // apply it even when the hook failed (K9); for the caller
 	Unanswered          bool   // it was tried, and may be done: the API server gave no answer
 
-	Object map[string]any // of Create…, CreateOrUpdate, ServerSideApply
+	// One of these is set, by the operation; none for deletes.
+	Object map[string]any // of Create…, CreateOrUpdate, ServerSideApply; integers are int64
 	Data   []byte         // of MergePatch and JSONPatch: the patch as JSON
 	Filter *gojq.Code     // of JQPatch, see Transform
 }
@@ -69,7 +71,7 @@ func (p Patch) kindLabel() string {
 	return p.APIVersion + "/" + p.Kind
 }
 
-// Creates reports whether the operation may bring an object.
+// Creates reports whether the operation may create an object: all those do that have one.
 func (p Patch) Creates() bool { return p.Object != nil }
 
 // Deletes reports whether the operation removes an object.
@@ -77,7 +79,8 @@ func (p Patch) Deletes() bool {
 	return p.Operation == Delete || p.Operation == DeleteInBackground || p.Operation == DeleteNonCascading
 }
 
-// patchDocument is an operation as a hook writes it.
+// patchDocument is an operation as a hook writes it. The payloads stay as they are until the
+// operation is known, which says what they must be.
 type patchDocument struct {
 	Operation           Operation       `json:"operation"`
 	APIVersion          string          `json:"apiVersion"`
@@ -126,7 +129,8 @@ func (d patchDocument) compile(jqLibrary []string) (Patch, error) {
 }
 
 // possible refuses names that cannot be a part of a URL: no object has one, and a slash would
-// address another resource.
+// address another resource than the one that was checked. Empty ones pass: named refuses those that
+// must not be.
 func (p *Patch) possible() error {
 	var errs []error
 	for _, part := range []struct{ field, text string }{{"namespace", p.Namespace}, {"name", p.Name}, {"subresource", p.Subresource}} {
@@ -151,11 +155,12 @@ func (d patchDocument) onlyPayload(field string) error {
 			errs = append(errs, fmt.Errorf("%s has no meaning for %s", name, d.Operation))
 		}
 	}
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) }) // a map has no order
 	return errors.Join(errs...)
 }
 
-// named checks that the object is named.
+// named checks that the object has a kind and a name. The kind alone may be unknown to the API
+// server, and the namespace depends on it, so neither is checked here.
 func (p *Patch) named() error {
 	var errs []error
 	if p.Kind == "" {
@@ -167,7 +172,8 @@ func (p *Patch) named() error {
 	return errors.Join(errs...)
 }
 
-// setObject takes the object, whose own fields name it.
+// setObject takes the object, whose own fields name it. The same names next to it are allowed, for
+// hooks that write them for each operation.
 func (p *Patch) setObject(d patchDocument) error {
 	if err := mapOrText("object", d.Object, &p.Object); err != nil {
 		return err
@@ -181,6 +187,7 @@ func (p *Patch) setObject(d patchDocument) error {
 			GenerateName string `json:"generateName"`
 		} `json:"metadata"`
 	}
+	// Decoding reports a name that is no text, which a look into the map would take for absent.
 	text, err := json.Marshal(p.Object)
 	if err == nil {
 		err = json.Unmarshal(text, &head)
@@ -216,7 +223,8 @@ func (p *Patch) agrees(d patchDocument) error {
 	return errors.Join(errs...)
 }
 
-// setPatch takes a patch that decodes into a value like into, and keeps it as JSON.
+// setPatch takes a patch that decodes into a value like into, and keeps it as JSON: the API server
+// reads no YAML for these types of patches.
 func (p *Patch) setPatch(field string, given json.RawMessage, into any) error {
 	if err := mapOrText(field, given, into); err != nil {
 		return err
@@ -256,15 +264,20 @@ func (p *Patch) setJSONPatch(given json.RawMessage) error {
 	return errors.Join(errs...)
 }
 
+// isPointer reports whether a value is a JSON pointer (RFC 6901): empty for the whole object, else
+// it begins with a slash.
 func isPointer(field any) bool {
 	text, ok := field.(string)
 	return ok && (text == "" || strings.HasPrefix(text, "/"))
 }
 
-// olderFunctions are those that filters of bindings have, too: see package hooks.
+// olderFunctions are functions that gojq lacks and filters of bindings have, too, so that a filter
+// means the same in both places. Package hooks has a copy: it may not import this one, nor this one
+// that.
 const olderFunctions = `def keys_unsorted: keys; def leaf_paths: paths(scalars); def recurse_down: recurse; def debug: .; def stderr: .; .`
 
-// setFilter compiles the filter, with the functions that gojq lacks.
+// setFilter compiles the filter, with the functions that gojq lacks. Their definitions come first,
+// so one of the same name in the filter takes their place.
 func (p *Patch) setFilter(expression string, jqLibrary []string) error {
 	if expression == "" {
 		return errors.New("jqFilter is missing")
@@ -284,8 +297,8 @@ func (p *Patch) setFilter(expression string, jqLibrary []string) error {
 	return nil
 }
 
-// mapOrText decodes a field that may be given as it is or as a text of YAML or
-// JSON (K3).
+// mapOrText decodes a field that may be given as it is or as a text of YAML or JSON (K3). A text is
+// bounded as a document is: its aliases are checked before they are written out.
 func mapOrText(field string, given json.RawMessage, into any) error {
 	if len(given) == 0 || bytes.Equal(given, []byte("null")) {
 		return fmt.Errorf("%s is missing", field)

@@ -42,6 +42,8 @@ func Parse(data []byte, jqLibrary ...string) ([]Patch, error) {
 	return patches, nil
 }
 
+// parseOne is strict: a misspelt field would otherwise change what the operation does, without a
+// word.
 func parseOne(text []byte, jqLibrary []string) (Patch, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -67,12 +69,13 @@ func splitDocuments(data []byte) ([][]byte, error) {
 		if documents, isYAML := splitYAML(data); isYAML == nil {
 			return documents, nil
 		}
-		return nil, err
+		return nil, err // that of JSON: most hooks mean it
 	default:
 		return splitYAML(data)
 	}
 }
 
+// splitJSON divides objects that follow one another, with or without a line break.
 func splitJSON(data []byte) (documents [][]byte, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	for {
@@ -89,6 +92,8 @@ func splitJSON(data []byte) (documents [][]byte, err error) {
 	}
 }
 
+// splitYAML divides documents at lines of three dashes. A document with nothing but comments is
+// none, so the numbers in errors count the others.
 func splitYAML(data []byte) (documents [][]byte, err error) {
 	reader := kubeyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for {
@@ -113,7 +118,8 @@ func splitYAML(data []byte) (documents [][]byte, err error) {
 	}
 }
 
-// yamlToJSON refuses duplicate keys, and aliases that expand to too much.
+// yamlToJSON refuses duplicate keys, of which the last would win, and aliases that expand to too
+// much.
 func yamlToJSON(text []byte) ([]byte, error) {
 	if bytes.IndexByte(text, '*') >= 0 {
 		if err := CheckExpansion(text); err != nil {
