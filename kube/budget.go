@@ -13,9 +13,9 @@ import (
 const DefaultSnapshotLimit = 128 << 20
 
 // Budget bounds what several Watches keep together, and the lists on their way to them. When they
-// would keep too much, the largest gives up what it has, then the next: who stays does not depend
-// on who came first, and small Watches do not suffer from a large one. A list gives way when all
-// that is kept and listed would be too much.
+// would keep too much, the largest gives up what it has, then the next: which of them stay does not
+// depend on their order in time, and small Watches do not suffer from a large one. A list gives way
+// when all that is kept and listed would be too much.
 //
 // Budget never locks a Watch: set is called with the lock of one held, and the locks of two Watches
 // that wait for each other would block both. It only names the Watches that must give up.

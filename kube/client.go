@@ -162,7 +162,7 @@ func restConfig(o Options) (*rest.Config, error) {
 // PersonConfig is the configuration of a person at a terminal, found as kubectl finds it:
 // o.Kubeconfig, which may be several files separated as in PATH, or else ~/.kube/config. The
 // namespace is that of the context, empty when it has none. A service account is never used: a
-// person who works inside a pod with one means another cluster.
+// person who works inside a Pod that has one means another cluster.
 func PersonConfig(o Options) (config *rest.Config, namespace string, err error) {
 	// Not ClientConfig of deferred rules, as in restConfig: these would fall back to the service
 	// account, and the namespace of the context is wanted, too.

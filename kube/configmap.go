@@ -89,7 +89,7 @@ func (s ConfigMapStore) Read(ctx context.Context) (ConfigMap, error) {
 // Write sets the keys of set (nil deletes the key) and leaves
 // everything else of the ConfigMap as it is, to the letter: other keys, binary
 // data, labels, annotations (D24). When there is none and there is something to
-// write, it creates the ConfigMap (D13) with everything in base: someone deleted
+// write, it creates the ConfigMap (D13) with everything in base: another client deleted
 // it, and that is no order to drop what the caller has in force (P1).
 //
 // base is what the caller decided on. When a key of set no longer has the text

@@ -27,8 +27,8 @@ const (
 	// crdHash is the annotation with the checksum of what was applied: while it is
 	// that of the file, one request for metadata is all there is to do.
 	crdHash = "addon-operator/crd-checksum"
-	// crdManager is the field manager of what comes from a file. It tells these fields from those
-	// that others have set, which stay (M3).
+	// crdManager is the field manager of what comes from a file. It distinguishes these fields from
+	// those that others have set, which stay (M3).
 	crdManager = "addon-operator"
 
 	crdWidth = 8                     // definitions at the same time

@@ -24,7 +24,7 @@
 // A [Watch] is what a binding asks for. It is split into parts, one for each
 // namespace and name, and each part is fed by a source: one reflector for one
 // distinct (resource, namespace, label selector, field selector), shared by
-// all Watches that ask for it and stopped with the last of them.
+// all Watches that need it and stopped with the last of them.
 //
 //	API server ──> source (reflector) ──> part ──┐
 //	API server ──> source (reflector) ──> part ──┴─> Watch ──> notify, synced

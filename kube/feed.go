@@ -42,9 +42,8 @@ type (
 //
 // It stands on both sides of the reflector. As its ListerWatcher it makes the requests, notes how
 // they went, and checks before each that goes on from a version that the API server has not gone
-// back (wentback.go).
-// Between the reflector and the store are versions, which remember the newest version. A store is
-// called by the goroutine of run only.
+// back (wentback.go). Between the reflector and the store are versions, which remember the newest
+// version. A store is called by the goroutine of run only.
 type feed struct {
 	name    string    // of what is watched, for logs: "secrets in namespace a"
 	key     sourceKey // for metrics

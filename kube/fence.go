@@ -165,9 +165,9 @@ func (b *releasingBody) Close() error {
 	return err
 }
 
-// fencedConn writes nothing after the leadership is over. Between a request that passed
-// the fence and its bytes on the wire lie queues of the HTTP client; a process that is
-// stopped and woken up in between would send them.
+// fencedConn writes nothing after the leadership is over. A request that has passed the fence waits
+// in queues of the HTTP client before its bytes are sent; a process that is stopped then would send
+// them when it continues.
 type fencedConn struct {
 	net.Conn
 	fence *Fence
@@ -178,7 +178,7 @@ func (c fencedConn) Write(data []byte) (int, error) {
 	c.fence.mu.Lock()
 	opened := !c.fence.until.IsZero()
 	c.fence.mu.Unlock()
-	if opened { // a follower may read; what writes never comes so far
+	if opened { // a follower may read, and fenced has refused its writes
 		if err := c.fence.Check(); err != nil {
 			return 0, err
 		}

@@ -42,7 +42,7 @@ func (a *kindAlarm) enter(ctx context.Context) (leave func()) {
 	defer a.mu.Unlock()
 	a.waiting++
 	if a.waiting == 1 {
-		// The watches serve all who wait, not only the first of them.
+		// The watches serve all Watches that wait, not only the first of them.
 		ctx = context.WithoutCancel(ctx)
 		a.watches = []*Watch{
 			a.watch(ctx, "apiextensions.k8s.io/v1", "CustomResourceDefinition"),

@@ -45,8 +45,8 @@ type kinds struct {
 
 	mu    sync.Mutex // held while discovering: all callers that miss a kind wait for one answer
 	index *kindIndex // the last answer; nil: none yet. An index never changes
-	// gone is what was served before and is not now, the latest last. It tells a deleted kind from
-	// a misspelt one.
+	// gone is what was served before and is not now, the latest last. It distinguishes a deleted
+	// kind from a misspelt one.
 	gone    kindIndex
 	fetched time.Time // when index was made
 }

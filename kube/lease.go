@@ -49,7 +49,7 @@ func (o LeaseOptions) Check() error {
 	return errors.Join(errs...)
 }
 
-// LeaseStatus is what a replica knows about who leads.
+// LeaseStatus is what a replica knows about the leader.
 type LeaseStatus struct {
 	Identity    string    // of this replica
 	Leading     bool      // this replica leads

@@ -10,8 +10,8 @@ import (
 )
 
 // RedirectKlog sends what the Kubernetes libraries log to log: their
-// information as debug, their errors as warnings, because whoever made the
-// failing call reports it too and knows better what it means. Bodies of
+// information as debug, their errors as warnings, because the caller
+// that failed reports it, too, and knows better what it means. Bodies of
 // requests and answers are never logged: they hold Secrets.
 //
 // The libraries' logger is global to the process: call this once, from main,

@@ -250,8 +250,8 @@ func cutRequest(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxRequest)], "")
 }
 
-// Create creates an object without a status, or returns the one that exists, whoever has created
-// it: Ours tells.
+// Create creates an object without a status, or returns the one that exists, which another
+// client may have created: see Ours.
 func (m *ModuleObjects) Create(ctx context.Context, name string, suspend bool) (ModuleObject, error) {
 	ctx, cancel := context.WithTimeout(ctx, moduleTimeout)
 	defer cancel()
@@ -330,8 +330,8 @@ func (m *ModuleObjects) Watch(ctx context.Context, notify func(ModuleNews)) {
 	}()
 }
 
-// probe returns why there are no objects to follow. Who may not use a kind is not told that there
-// is none.
+// probe returns why there are no objects to follow. A client without the right to use a
+// kind is refused even when there is no such kind, so after a denial the definition decides.
 func (m *ModuleObjects) probe(ctx context.Context) error {
 	_, err := m.api.List(ctx, metav1.ListOptions{Limit: 1})
 	switch {

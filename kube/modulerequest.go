@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ModuleRequest is what a person asks for at an object of kind Module (J16).
+// ModuleRequest is what a person requests by an object of kind Module (J16).
 type ModuleRequest struct {
 	Run, Retry bool
 	Suspend    *bool // nil: as it is

@@ -140,8 +140,8 @@ func (r *Reviewer) remembered(q question) (Verdict, bool) {
 	return a.verdict, ok && time.Now().Before(a.until)
 }
 
-// remember makes room by forgetting what does not count any more, then refusals, then anything:
-// strangers must not take the places of those who may.
+// remember makes room by forgetting what no longer counts, then refusals, then anything: clients
+// that are refused must not take the places of those that are allowed.
 func (r *Reviewer) remember(q question, verdict Verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

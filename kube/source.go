@@ -23,7 +23,7 @@ import (
 // pageSize bounds the memory of a list that cannot be streamed, in objects.
 const pageSize = 100
 
-// sourceKey is what distinguishes sources: Watches that ask for the same share one. The selectors
+// sourceKey is what distinguishes sources: Watches with an equal key share one. The selectors
 // are in a normal form (labelText), because they are compared as texts.
 type sourceKey struct {
 	resource  schema.GroupVersionResource
@@ -52,7 +52,7 @@ func (k sourceKey) gvr() string {
 	return k.resource.GroupVersion().String() + "/" + k.resource.Resource
 }
 
-// source hands the events of one reflector to its parts; Watches that ask for the same share it. It
+// source hands the events of one reflector to its parts; Watches of the same selection share it. It
 // keeps no objects: each part keeps what its filter leaves of them.
 //
 // A part that comes after the first list is complete needs the objects, too: see join.go.

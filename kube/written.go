@@ -24,7 +24,7 @@ func ReportWritten(ctx context.Context, report func(Written)) context.Context {
 	return context.WithValue(ctx, writtenKey{}, report)
 }
 
-// noting wraps an API so that it reports what it writes, if the context asks for that.
+// noting wraps an API so that it reports what it writes, if the context has a function for that.
 func noting(ctx context.Context, api dynamic.ResourceInterface) dynamic.ResourceInterface {
 	report, ok := ctx.Value(writtenKey{}).(func(Written))
 	if !ok {

@@ -294,7 +294,7 @@ func (q *request) scale(change change) (any, error) {
 }
 
 // delete answers with the object while something holds it, and otherwise with a Status: clients
-// tell by that whether they have to wait.
+// conclude from that whether they have to wait.
 func (q *request) delete() (any, error) {
 	d := q.deletion()
 	u, err := q.store.delete(q.kind, q.namespace, q.name, d)

@@ -61,7 +61,7 @@ func (q *request) watch(w http.ResponseWriter) error {
 	}
 }
 
-// watchFrom is the version that a client has seen; now, when it wants what is there first.
+// watchFrom is the version that a client has seen; now, when it requests the objects of now first.
 func watchFrom(query url.Values) (since int64, err error) {
 	if isTrue(query.Get("sendInitialEvents")) {
 		if query.Get("resourceVersionMatch") != "NotOlderThan" {
@@ -122,7 +122,7 @@ func (q *request) stream(e event, write func(string, *unstructured.Unstructured)
 	}
 }
 
-// tooOld is what a watch gets that asks for changes which are forgotten.
+// tooOld is the error of a watch from a version whose changes are forgotten.
 func tooOld(since, oldest int64) map[string]any {
 	return map[string]any{
 		"apiVersion": "v1", "kind": "Status", "metadata": map[string]any{}, "status": metav1.StatusFailure,

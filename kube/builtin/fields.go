@@ -61,7 +61,7 @@ func (k *Kinds) Misfits(object map[string]any) []Misfit {
 	return all
 }
 
-// steps takes spec.containers[0].name apart. Keys that hold dots are not told from steps, but none
+// steps takes spec.containers[0].name apart. A key with dots looks like several steps, but none
 // is above a field that a kind does not have, other than in maps, whose keys all are allowed.
 func steps(path string) (all []string) {
 	for step := range strings.SplitSeq(path, ".") {

@@ -172,7 +172,7 @@ func (k *Kinds) Names() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Owns reports whether a group is one of Kubernetes itself: no definition of anybody else brings
+// Owns reports whether a group is one of Kubernetes itself: no definition of other authors brings
 // kinds of it.
 func (k *Kinds) Owns(apiVersion string) bool {
 	gv, err := schema.ParseGroupVersion(apiVersion)

@@ -45,17 +45,17 @@ func (p Problem) Place() string {
 
 // shape is what a value may be. The values are those of decoded JSON, and are never nil.
 type shape interface {
-	// check returns what is wrong with the value itself, empty for nothing, and whether walk goes on
-	// with what is inside of it. It does not after a problem: what is in a map where a list must be
-	// is of no interest.
+	// check returns what is wrong with the value itself, empty for nothing, and whether walk goes
+	// on with what is inside of it. It does not after a problem: what is in a map where a list must
+	// be is of no interest.
 	check(value any) (wrong string, inside bool)
-	// field is the shape of a key of a map; nil when there is no such field. It is called only after
-	// check has accepted the map.
+	// field is the shape of a key of a map; nil when there is no such field. It is called only
+	// after check has accepted the map.
 	field(name string) shape
 	// names are the fields, sorted, for proposals. It is called only where field returns nil.
 	names() []string
-	// element is the shape of the elements of a list. It is called only after check has accepted the
-	// list.
+	// element is the shape of the elements of a list. It is called only after check has accepted
+	// the list.
 	element() shape
 }
 

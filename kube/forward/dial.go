@@ -157,7 +157,7 @@ func (c *conn) explain(err error) error {
 // Close implements net.Conn.
 func (c *conn) Close() error { return c.connection.Close() }
 
-// A stream has no addresses and no deadlines: whoever reads closes it when the time is over.
+// A stream has no addresses and no deadlines: the reader closes it when the time is over.
 
 // LocalAddr implements net.Conn.
 func (c *conn) LocalAddr() net.Addr { return &net.TCPAddr{} }
