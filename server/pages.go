@@ -102,8 +102,8 @@ func queues(tree []*supervisor.Node) (all []namedQueue, runs map[string]supervis
 			_, name, _ := strings.Cut(n.Path, "/queue/")
 			all = append(all, namedQueue{name, s})
 		case supervisor.RunStatus:
-			if i := strings.LastIndex(n.Path, "/run/"); i >= 0 { // the last: a module may be called run
-				runs[n.Path[i+len("/run/"):]] = s
+			if _, task, ok := runPath(n.Path); ok {
+				runs[task] = s
 			}
 		}
 	})
@@ -117,6 +117,16 @@ func queues(tree []*supervisor.Node) (all []namedQueue, runs map[string]supervis
 		return cmp.Or(cmp.Compare(main(a), main(b)), cmp.Compare(a.name, b.name))
 	})
 	return all, runs
+}
+
+// runPath splits the path of a run into the path of its owner and the ID of its task. It cuts at the
+// last "/run/", because a module may be called run.
+func runPath(path string) (owner, task string, ok bool) {
+	i := strings.LastIndex(path, "/run/")
+	if i < 0 {
+		return "", "", false
+	}
+	return path[:i], path[i+len("/run/"):], true
 }
 
 func queueLength(tree []*supervisor.Node, name string) int {

@@ -66,11 +66,11 @@ func ProgressOf(statuses map[string]supervisor.Status, c view.ConvergeStatus, no
 	}
 	for path, status := range statuses {
 		run, ok := status.(supervisor.RunStatus)
-		owner, _, ofOwner := strings.Cut(strings.TrimPrefix(path, "operator/"), "/run/")
+		owner, _, ofOwner := runPath(path)
 		if !ok || !ofOwner || !run.RetryAt.IsZero() { // it waits for its next attempt
 			continue
 		}
-		owner = strings.TrimPrefix(owner, "module/")
+		owner = strings.TrimPrefix(strings.TrimPrefix(owner, "operator/"), "module/")
 		if _, known := orders[owner]; known || owner == messages.GlobalHooks {
 			p.Running = append(p.Running, RunningStep{owner, run.Step})
 		}

@@ -35,6 +35,12 @@ func TestProgressOf(t *testing.T) {
 				statuses[fmt.Sprintf("operator/module/b/run/x%d", i)] = supervisor.RunStatus{Step: "helm"}
 			}
 		}, "converging: 1/3 modules ready, 1 failing, 1m3s | b: helm (and 20 more)"},
+		{func() {
+			clear(statuses)
+			converge.Enabled = []string{"run"}
+			statuses["operator/module/run"] = view.ModuleStatus{Order: 1}
+			statuses["operator/module/run/run/1"] = supervisor.RunStatus{Step: "helm"}
+		}, "converging: 0/1 module ready, 1m3s | run: helm"},
 		{func() { clear(statuses); converge.Enabled = nil }, "starting, 1m3s"},
 		{func() { converge.Waits = "the ConfigMap cannot be read" }, "starting: the ConfigMap cannot be read"},
 		{func() { converge = view.ConvergeStatus{} }, ""},
