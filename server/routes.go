@@ -134,7 +134,8 @@ func (s router) handler() http.Handler {
 		mux.Handle(r.pattern(), r.handler)
 	}
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) { answer(w, asText, nil, noPage(r.URL.Path, routes)) })
-	return s.discreet(s.leaderOnly(withoutExtension(mux)))
+	// leaderOnly must see the path without its extension, or a follower would answer /graph.text.
+	return s.discreet(withoutExtension(s.leaderOnly(mux)))
 }
 
 // noPage says which page was probably meant.
