@@ -2,8 +2,10 @@ package server
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -54,7 +56,7 @@ func (s Source) tree(who audience) []*supervisor.Node {
 			}
 			n.Status = status
 		case view.ConvergeStatus: // as the reason of a refusal, a problem of a schema may show a value
-			status.Problems = hideProblems(status.Problems)
+			status.Problems, status.Off = hideProblems(status.Problems), hideDiscovery(status.Off)
 			n.Status = status
 		case view.ConfigStatus: // the reason may show the value that a schema refuses
 			status.Refused = hidden(status.Refused)
@@ -76,6 +78,17 @@ func hideProblems(problems map[string][]string) map[string][]string {
 	out := make(map[string][]string, len(problems))
 	for owner, list := range problems {
 		out[owner] = []string{fmt.Sprintf("its files have %d problems; ", len(list)) + hidden("why")}
+	}
+	return out
+}
+
+// hideDiscovery hides why a discovery fails: the error has the last lines of an enabled script.
+func hideDiscovery(off map[string]string) map[string]string {
+	out, fails := maps.Clone(off), view.DiscoveryFails(errors.New(""))
+	for module, why := range out {
+		if err, ok := strings.CutPrefix(why, fails); ok {
+			out[module] = fails + hidden(err)
+		}
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"log/slog"
 	"net/http"
@@ -328,6 +329,15 @@ func TestPublicHidesErrors(t *testing.T) {
 			if _, body := h.get(server.Debug(h.source()), path); !strings.Contains(body, "hunter3") {
 				t.Errorf("debug %s does not say why the ConfigMap is refused:\n%s", path, body)
 			}
+		}
+		off := map[string]string{"dns": view.DiscoveryFails(errors.New("dns/enabled: exit status 1: " + secret)), "web": "no flag anywhere (webEnabled)"}
+		h.add("operator", "converge", view.ConvergeStatus{Phase: view.ConvergeIdle, Off: off})
+		h.add("operator", "module/web", view.ModuleStatus{Phase: view.Disabled})
+		if _, body := h.get(server.Public(h.source()), "/"); strings.Contains(body, secret) || !strings.Contains(body, "the discovery fails: the log") || !strings.Contains(body, "no flag anywhere") {
+			t.Errorf("the public page says why modules are off:\n%s", body)
+		}
+		if _, body := h.get(server.Debug(h.source()), "/"); !strings.Contains(body, "exit status 1: "+secret) {
+			t.Errorf("the debug page does not say why dns is off:\n%s", body)
 		}
 		if failing[0].Error != secret {
 			t.Error("the published status was changed")
