@@ -13,8 +13,9 @@ import (
 	"addon-operator/values"
 )
 
-// PageTokenHeader carries the token that the live page was given on the debug address. Pages of other sites cannot read it, nor
-// send the header, so who has it was shown the page (J20).
+// PageTokenHeader carries the token that the live page was given on the debug address. Pages of
+// other sites can neither read the page nor send the header, so a request that has it comes from a
+// page that this process has served (J20).
 const PageTokenHeader = "Addon-Operator-Page-Token"
 
 // The requests that a person can make of a module on the live page.
@@ -27,11 +28,13 @@ const (
 
 func acts() []string { return []string{ActRun, ActRetry, ActSuspend, ActResume} }
 
-// Act writes a request of a person to the object of a module. kept: the module is suspended, so the request waits until it is
-// resumed (J16, J17).
+// Act writes a request of a person to the object of a module (J16, J17), with the rights of the
+// operator. kept means that the module is suspended, so the request waits until it is resumed. An
+// error may be a *MayNotError.
 type Act func(ctx context.Context, module, act string) (kept bool, err error)
 
-// MayNotError is the error of an [Act] that the API server does not let the operator do, or has no kind for.
+// MayNotError is the error of an [Act] for which the operator lacks a permission, or the cluster
+// the kind. It is answered with 403, and its text says what to do.
 type MayNotError struct{ Err error }
 
 // Error implements error.
@@ -40,10 +43,12 @@ func (e *MayNotError) Error() string { return e.Err.Error() }
 // Unwrap serves errors.As.
 func (e *MayNotError) Unwrap() error { return e.Err }
 
-// actPages let people request something of a module.
+// actPages take requests of people about a module.
 type actPages struct{ owners }
 
-// request answers POST /module/NAME/request.
+// request answers POST /module/NAME/request (J20). Whoever reaches this address acts with the
+// rights of the operator, so it demands the token of the page, and loopback or the socket. Checks
+// of the origin and of the host name come before, in Debug.
 func (s actPages) request(r *http.Request) (any, error) {
 	if s.Act == nil {
 		return nil, notFound("this operator takes no requests")
@@ -72,10 +77,11 @@ func (s actPages) request(r *http.Request) (any, error) {
 	return display{map[string]string{"said": said}, lines([]string{said})}, nil
 }
 
-// actButton is a button of the detail of a module.
+// actButton is a button of the detail of a module. Do is the request, Text what is on it.
 type actButton struct{ Do, Text string }
 
-// actButtons are what makes sense for a module now.
+// actButtons are the requests that make sense for a module now. A suspended one can only be
+// resumed.
 func (s livePages) actButtons(m view.Module) []actButton {
 	if s.Act == nil {
 		return nil
@@ -93,7 +99,8 @@ func (s livePages) actButtons(m view.Module) []actButton {
 	return append(all, actButton{ActSuspend, "suspend"})
 }
 
-// saidOf says what follows a request that was written.
+// saidOf says what follows a request: it was written, and the actor of module objects has yet to
+// see it.
 func saidOf(module, act string, kept bool) string {
 	switch {
 	case kept && act != ActResume && act != ActSuspend:

@@ -14,13 +14,14 @@ import (
 	"addon-operator/messages"
 )
 
-// converge is one of the last reloads, as pages show it.
+// converge is one of the last reloads, as pages show it (J21).
 type converge struct {
 	Reload  int       `json:"reload"`
 	Cause   string    `json:"cause"`
 	Began   time.Time `json:"began"`
 	Seconds float64   `json:"seconds"`
-	// State is in progress, converged or overtaken: the next one took its place.
+	// State is in progress, converged or overtaken. A reload is overtaken when the next one begins
+	// before it has ended.
 	State string         `json:"state"`
 	Steps []convergeStep `json:"steps"` // in the order in which they began
 	Cut   int            `json:"stepsNotKept,omitempty"`
@@ -28,7 +29,7 @@ type converge struct {
 	Slowest []convergePart `json:"slowestHooks,omitempty"`
 }
 
-// convergeStep is a task of a reload. Times are in seconds, since the reload began.
+// convergeStep is a task of a reload that has ended. Times are in seconds since the reload began.
 type convergeStep struct {
 	Task    string  `json:"task"`
 	Owner   string  `json:"owner"`
@@ -36,14 +37,15 @@ type convergeStep struct {
 	After   float64 `json:"afterSeconds"`
 	Seconds float64 `json:"seconds"`
 	Failed  int     `json:"failedAttempts,omitempty"`
-	// Cancelled: it was given up. Critical: without it the reload had ended earlier.
+	// Cancelled: the task was given up before its end. Critical: without it the reload would have
+	// ended earlier.
 	Cancelled bool           `json:"cancelled,omitempty"`
 	Critical  bool           `json:"critical,omitempty"`
 	Parts     []convergePart `json:"parts,omitempty"`
 	Cut       int            `json:"partsNotKept,omitempty"`
 }
 
-// convergePart is a hook that ran, or Helm.
+// convergePart is a hook that ran in a step, or Helm. Its name is then helm.
 type convergePart struct {
 	Name    string  `json:"name"`
 	Owner   string  `json:"owner,omitempty"` // among the slowest
@@ -51,7 +53,7 @@ type convergePart struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// converges asks converge what its last reloads did.
+// converges asks the actor converge for its last reloads.
 func (s Source) converges(r *http.Request) ([]converge, error) {
 	found, err := question[messages.Converges](r.Context(), s, messages.Converge, messages.ListConverges{})
 	if err != nil {
@@ -64,6 +66,8 @@ func (s Source) converges(r *http.Request) ([]converge, error) {
 	return all, nil
 }
 
+// describeConverge sorts the steps by their beginning; the record has them in the order of their
+// ends. now ends a reload that is in progress.
 func describeConverge(c messages.ConvergeRecord, now time.Time) converge {
 	shown := converge{Reload: c.Reload, Cause: c.Cause.String(), Began: c.Began, State: "converged", Cut: c.Cut, Steps: []convergeStep{}}
 	end := c.Ended
@@ -84,6 +88,7 @@ func describeConverge(c messages.ConvergeRecord, now time.Time) converge {
 		for _, p := range step.Parts {
 			part := convergePart{Name: cmp.Or(p.Hook, "helm"), After: p.Began.Sub(c.Began).Seconds(), Seconds: p.Took.Seconds()}
 			described.Parts = append(described.Parts, part)
+			// Only the list of the slowest names the owner: there the step does not show it.
 			if part.Owner = step.Owner; p.Hook != "" {
 				shown.Slowest = append(shown.Slowest, part)
 			}
@@ -96,8 +101,10 @@ func describeConverge(c messages.ConvergeRecord, now time.Time) converge {
 	return shown
 }
 
-// criticalPath are the steps, by their places, that led to the end: the last one, then before each the one that ended last before it
-// began. The steps are in the order in which they began.
+// criticalPath are the steps, by their places, that determined when the reload ended: the step that
+// ended last, before it the one that ended last before that began, and so on. Steps do not record
+// what they waited for, so this is derived from times alone. Cancelled steps are left out. The
+// steps are in the order in which they began.
 func criticalPath(steps []messages.Step) map[int]bool {
 	path := map[int]bool{}
 	var limit time.Time // zero: none
@@ -118,7 +125,7 @@ func criticalPath(steps []messages.Step) map[int]bool {
 	}
 }
 
-// convergePages show the last reloads.
+// convergePages show the last reloads, and the progress of the one that runs.
 type convergePages struct{ Source }
 
 // list answers /converge/list.
@@ -144,7 +151,7 @@ func writeConverges(w io.Writer, all []converge) {
 	}
 }
 
-// Notes are what is special about a step.
+// Notes are what is special about a step, for people; the template of the page calls it, too.
 func (s convergeStep) Notes() string {
 	var notes []string
 	if s.Critical {
@@ -159,7 +166,7 @@ func (s convergeStep) Notes() string {
 	return strings.Join(notes, ", ")
 }
 
-// seconds is a duration for people.
+// seconds is a duration for people, rounded to what matters at its size.
 func seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second))
 	if d >= time.Second {
@@ -168,7 +175,8 @@ func seconds(s float64) string {
 	return d.Round(100 * time.Microsecond).String()
 }
 
-// mostSteps is how many steps of a reload the page draws: the longest.
+// mostSteps is how many steps of a reload the page draws: the longest, in the order in which they
+// began.
 const mostSteps = 100
 
 // drawnConverge is a reload with the bars of its steps.
@@ -178,7 +186,7 @@ type drawnConverge struct {
 	Shorter int // steps that are not drawn
 }
 
-// drawnStep is a bar from X on, Width wide, of a thousand.
+// drawnStep is a bar: X is its left end and Width its length, in thousandths of the whole.
 type drawnStep struct {
 	convergeStep
 	X, Width float64
@@ -194,6 +202,8 @@ func (s fragments) convergesFragment(r *http.Request) (any, error) {
 	return drawn, err
 }
 
+// draw places the steps of a reload on a line. Steps as long as the shortest one that is drawn may
+// be left out, when there are more than mostSteps of them.
 func draw(c converge) drawnConverge {
 	d := drawnConverge{converge: c}
 	longest := slices.SortedStableFunc(slices.Values(c.Steps), func(a, b convergeStep) int { return cmp.Compare(b.Seconds, a.Seconds) })
@@ -202,9 +212,10 @@ func draw(c converge) drawnConverge {
 		shortest = longest[mostSteps-1].Seconds
 	}
 	whole := c.Seconds
-	for _, step := range c.Steps { // of a parked module, after the end
+	for _, step := range c.Steps { // steps of a parked module end after the reload
 		whole = max(whole, step.After+step.Seconds)
 	}
+	// A bar of the shortest step is still visible.
 	const wide, least = 1000, 3
 	for _, step := range c.Steps {
 		if step.Seconds < shortest || len(d.Drawn) == mostSteps {

@@ -13,16 +13,17 @@ import (
 	"addon-operator/messages/view"
 )
 
-// moduleDetail is what the page shows of one module at once; the name is empty when none is chosen. The rest is asked for
-// when a person opens it (fragments.go).
+// moduleDetail is what the page shows of one module at once. It is sent with the stream, so it
+// holds what is cheap; the rest is loaded when a person opens it (More, fragments.go). The zero
+// value is shown when no module is chosen.
 type moduleDetail struct {
 	pageModule
-	Missing bool // there is no such module
+	Missing bool // no module has the name that was asked for
 	Hooks   []hookRow
 	Moments []runMoment // of the last module run
 	Runs    []RanHook   // of its hooks, the last one first
 	Acts    []actButton
-	Token   string // that requests carry
+	Token   string // that the requests of its buttons must carry (PageTokenHeader)
 	More    []fragmentLink
 	Pages   []pageLink
 }
@@ -34,10 +35,13 @@ type hookRow struct {
 	Problems []string
 }
 
-// bindingRow is a binding; Snapshot says what a kubernetes binding has seen, empty for others.
+// bindingRow is a binding. Snapshot says what a kubernetes binding has seen; it is empty for
+// others.
 type bindingRow struct{ What, Snapshot string }
 
-// fragmentLink is a part of the detail that is loaded when it is opened. Version is another one when it has changed.
+// fragmentLink is a part of the detail that is loaded when it is opened. The script loads an open
+// part again when its Version changes, so Version must differ whenever the content may; it is empty
+// for parts of which no cheap sign of a change is known.
 type fragmentLink struct{ ID, Title, Path, Version string }
 
 // runMoment is an entry of the timeline of a module run. At is since its begin.
@@ -47,7 +51,8 @@ type runMoment struct {
 	Bad  bool
 }
 
-// detail looks at one module. The public is shown none.
+// detail looks at one module, as of now. It asks the owner for its hooks, so it must not be called
+// for each module. The public is shown no detail (J18).
 func (s livePages) detail(ctx context.Context, now overview, name string) moduleDetail {
 	if s.who != insider || name == "" {
 		return moduleDetail{}
@@ -65,7 +70,8 @@ func (s livePages) detail(ctx context.Context, now overview, name string) module
 	return d
 }
 
-// hookRows are the hooks of a module. One that is being restarted shows none for a moment.
+// hookRows are the hooks of a module. When its owner does not answer, it shows none: the next
+// second shows them again, and an error would only flicker.
 func (s livePages) hookRows(ctx context.Context, now overview, module string) []hookRow {
 	found, err := hookPages{owners{s.Source}}.hooksOf(ctx, module)
 	if err != nil {
@@ -91,7 +97,8 @@ func (s livePages) hookRows(ctx context.Context, now overview, module string) []
 	return rows
 }
 
-// snapshotWords say how many objects the snapshot of a binding has, and what waits.
+// snapshotWords say how many objects the snapshot of a binding has, and why it may not be what the
+// cluster has.
 func snapshotWords(b messages.BindingState) string {
 	text := view.Count(b.Objects, "object")
 	if b.Phase != "complete" {
@@ -106,8 +113,11 @@ func snapshotWords(b messages.BindingState) string {
 	return text
 }
 
-// moments are the timeline of the last module run: what led to it, the hooks that ran since, and how it ended. ran are runs
-// of hooks of the module, the oldest first.
+// moments are the timeline of the last module run: what led to it, the hooks that ran since, and
+// how it ended. ran are the recorded runs of hooks of the module, the oldest first; history keeps
+// only the last five of each hook, so older ones may be missing.
+//
+// Took is 0 while the run has not succeeded: then all hook runs since its beginning belong to it.
 func moments(m view.Module, ran []RanHook) []runMoment {
 	last := m.LastRun
 	if last == nil {
@@ -121,6 +131,7 @@ func moments(m view.Module, ran []RanHook) []runMoment {
 	since := func(t time.Time) string { return "+" + max(0, t.Sub(last.Began)).Round(time.Millisecond).String() }
 	end := last.Began.Add(last.Took)
 	for _, r := range ran {
+		// A hook of another queue may run during the module run, too; its queue is shown.
 		if r.Began.Before(last.Began) || last.Took > 0 && r.Began.After(end) {
 			continue
 		}
@@ -145,7 +156,7 @@ func moments(m view.Module, ran []RanHook) []runMoment {
 	return all
 }
 
-// modulePageLinks are the pages of a module.
+// modulePageLinks are the debug pages of a module.
 func modulePageLinks(name string) []pageLink {
 	base := "module/" + url.PathEscape(name) + "/"
 	return []pageLink{
@@ -158,6 +169,7 @@ func modulePageLinks(name string) []pageLink {
 // fragmentLinks are the parts of a module that are loaded when a person opens them.
 func fragmentLinks(m view.Module) []fragmentLink {
 	query := "?module=" + url.QueryEscape(m.Name)
+	// A drift check follows each run, so the end of a run makes what is shown old.
 	ran := ""
 	if m.LastRun != nil {
 		ran = m.LastRun.Began.Format(time.RFC3339Nano) + cmp.Or(m.LastRun.Release, m.State)
@@ -179,7 +191,8 @@ func driftWords(drifted []view.DriftedObject) []string {
 	return words
 }
 
-// diffLink is the part with the difference of two revisions; from 0 is the one before to.
+// diffLink is the fragment with the difference of two revisions; from 0 means the revision before
+// to. The template calls it with the newest revision as to, or with one and the one before.
 func diffLink(module string, from, to int) pageLink {
 	path := fmt.Sprintf("live/diff?module=%s&to=%d", url.QueryEscape(module), to)
 	if from == 0 {

@@ -13,9 +13,13 @@ import (
 	"addon-operator/messages/view"
 )
 
-// discreet is the last look at what leaves the process: known secrets are hidden in every page unless a user on the debug
-// address asked for them, and names from tenants do not command the terminal of who reads a page (J10). Profiles have neither;
-// metrics are looked at one by one.
+// discreet is the last step before an answer leaves the process, so no page can forget it: known
+// secrets are hidden, unless a user on the debug address asked for them, and control characters in
+// names from tenants become escapes, which a terminal does not obey (J10).
+//
+// Some pages pass it by. Profiles hold neither. Metrics are checked label by label
+// (discreetMetrics), since Prometheus needs their exact form. The stream of the live page has no
+// end to wait for, and hides what it sends itself.
 func (s router) discreet(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/debug/pprof") || strings.HasPrefix(r.URL.Path, "/metrics") || r.URL.Path == livePath {
@@ -29,24 +33,29 @@ func (s router) discreet(next http.Handler) http.Handler {
 		next.ServeHTTP(page, r)
 		text := page.hide(page.body.String())
 		if kind, _, err := mime.ParseMediaType(w.Header().Get("Content-Type")); err == nil && kind == "application/json" {
-			text = strings.ReplaceAll(text, "\x7f", `\u007f`) // the other escape would be no JSON
+			// Printable would write \x7f, which is no escape of JSON. JSON escapes the other control
+			// characters already.
+			text = strings.ReplaceAll(text, "\x7f", `\u007f`)
 		}
-		w.Header().Del("Content-Length")
+		w.Header().Del("Content-Length") // of the text before it was changed
 		w.WriteHeader(page.status)
 		_, _ = w.Write([]byte(view.Printable(text))) // the client has gone
 	})
 }
 
-// written keeps a page until it is whole: a secret may lie across two writes.
+// written keeps a page until it is complete: a secret may be split across two writes. It has no
+// Flush, so a handler that streams fails in it.
 type written struct {
 	http.ResponseWriter
 	status int
 	body   bytes.Buffer
-	hide   func(string) string // hides secrets, if this request is not to be shown them
+	hide   func(string) string // never nil; returns the text unchanged if secrets may be shown
 }
 
-// hidden is JSON without secrets, to be written in another form in which they could not be found: YAML breaks long texts. What is
-// no JSON any more, because a number was hidden, comes back as it was.
+// hidden hides secrets in JSON that is about to be converted to YAML, where they could not be
+// found: YAML folds long texts and quotes in other ways. If hiding breaks the JSON, because a
+// number was hidden, it returns the data unchanged, and discreet still hides what it finds in the
+// YAML.
 func (p *written) hidden(data []byte) []byte {
 	if shown := []byte(p.hide(string(data))); json.Valid(shown) {
 		return shown
@@ -54,13 +63,14 @@ func (p *written) hidden(data []byte) []byte {
 	return data
 }
 
-// WriteHeader implements http.ResponseWriter.
+// WriteHeader implements http.ResponseWriter. The status is sent with the body.
 func (p *written) WriteHeader(status int) { p.status = status }
 
 // Write implements http.ResponseWriter.
 func (p *written) Write(data []byte) (int, error) { return p.body.Write(data) }
 
-// discreetMetrics hides secrets in labels, and what commands a terminal: hooks choose those of their metrics.
+// discreetMetrics hides secrets, and escapes control characters, in the values of labels, which
+// hooks choose for their metrics.
 type discreetMetrics struct {
 	prometheus.Gatherer
 	hide func(string) string
@@ -80,7 +90,9 @@ func (g discreetMetrics) Gather() ([]*dto.MetricFamily, error) {
 		for _, metric := range family.GetMetric() {
 			for i, label := range metric.GetLabel() {
 				if shown := g.shown(label.GetValue()); shown != label.GetValue() {
-					metric.Label[i] = &dto.LabelPair{Name: new(label.GetName()), Value: new(shown)} // the old one may be shared
+					// Collectors may share a LabelPair between scrapes, so it is replaced, not
+					// changed.
+					metric.Label[i] = &dto.LabelPair{Name: new(label.GetName()), Value: new(shown)}
 				}
 			}
 		}

@@ -7,7 +7,9 @@ import (
 	"addon-operator/messages"
 )
 
-// drift shows which fields of a module's objects others have changed.
+// drift answers /module/NAME/drift: which fields of its objects others have changed, by the last
+// check, which the actor of the module remembers. Unlike on the pages of values, NAME cannot be the
+// key of its values.
 func (s modulePages) drift(r *http.Request) (any, error) {
 	name := r.PathValue("name")
 	if modules := s.modules(); !slices.Contains(modules, name) {

@@ -23,23 +23,26 @@ const (
 
 func formats() []string { return []string{asJSON, asYAML, asText} }
 
-// page looks something up. What it finds is written as JSON, YAML or text: by the
-// extension of the path, by ?output=, or in the format that is its default.
+// page is a debug page: look finds the data, and ServeHTTP writes it as JSON, YAML or text. The
+// extension of the path chooses the format, else ?output= or ?format=, else usual does. An error of
+// look is answered with the status of a *pageError, any other one with 503: it mostly means that an
+// actor cannot answer now.
 type page struct {
 	look  func(*http.Request) (any, error)
 	usual string // "" is JSON
 }
 
-// display is something that has a form of its own for people. Without one, text is YAML.
+// display is data that has a form of its own for people. Data without one is written as YAML when
+// text is requested.
 type display struct {
 	data any
 	text func(io.Writer)
 }
 
-// MarshalJSON implements json.Marshaler.
+// MarshalJSON implements json.Marshaler, so that a display looks like its data in JSON and YAML.
 func (d display) MarshalJSON() ([]byte, error) { return json.Marshal(d.data) }
 
-// ServeHTTP implements http.Handler.
+// ServeHTTP implements http.Handler. A wrong format is refused before the page is made.
 func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	format, err := p.format(r)
 	var found any
@@ -49,10 +52,12 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, format, found, err)
 }
 
+// formatKey is the key of the context under which withoutExtension leaves the format.
 type formatKey struct{}
 
-// withoutExtension takes json, yaml or text off the path, so that routes need not know of
-// formats.
+// withoutExtension removes json, yaml or text from the path, so that routes need not know of
+// formats. Other extensions stay: names of hooks have some. RawPath is shortened, too, because the
+// mux matches with it when the path has escapes.
 func withoutExtension(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		extension := path.Ext(r.URL.Path)
@@ -66,6 +71,7 @@ func withoutExtension(next http.Handler) http.Handler {
 	})
 }
 
+// format is the format that a request asks for. An unknown one is an error, which is shown as text.
 func (p page) format(r *http.Request) (string, error) {
 	if format, ok := r.Context().Value(formatKey{}).(string); ok {
 		return format, nil
@@ -85,7 +91,7 @@ func (p page) format(r *http.Request) (string, error) {
 	return asJSON, nil
 }
 
-// pageError is an answer that is no page.
+// pageError is an error that chooses its HTTP status. Its text is shown to the client.
 type pageError struct {
 	status int
 	err    error
@@ -93,15 +99,17 @@ type pageError struct {
 
 func (e *pageError) Error() string { return e.err.Error() }
 
+// notFound is a *pageError with 404; %w keeps the cause.
 func notFound(format string, args ...any) error {
 	return &pageError{http.StatusNotFound, fmt.Errorf(format, args...)}
 }
 
+// badRequest is a *pageError with 400; %w keeps the cause.
 func badRequest(format string, args ...any) error {
 	return &pageError{http.StatusBadRequest, fmt.Errorf(format, args...)}
 }
 
-// answer writes what a page has found out.
+// answer writes what a page has found, or its error as plain text in every format.
 func answer(w http.ResponseWriter, format string, found any, err error) {
 	var wrong *pageError
 	switch {
@@ -129,6 +137,8 @@ func writeText(w http.ResponseWriter, found any) {
 	v.text(w)
 }
 
+// writeYAML writes YAML with the field names of the JSON. Behind discreet, secrets are hidden in
+// the JSON first, since they cannot be found in YAML (written.hidden).
 func writeYAML(w http.ResponseWriter, contentType string, v any) {
 	body, err := json.Marshal(v)
 	if page, ok := w.(*written); ok && err == nil {

@@ -17,14 +17,16 @@ import (
 	"addon-operator/values"
 )
 
-// What one fragment of the live page shows, so that neither the operator nor the browser has to carry more.
+// Limits of one fragment of the live page, for the memory of the operator and of the browser. What is
+// cut is counted, and the page says so (J18).
 const (
 	mostValues  = 500
-	mostObjects = 50 // of a snapshot
-	mostText    = 2 << 10
+	mostObjects = 50      // of a snapshot
+	mostText    = 2 << 10 // bytes of one value
 )
 
-// fragment is a part of the live page that a person has opened: HTML of one template, or a sentence with a status.
+// fragment is a part of the live page that is loaded when a person opens it: HTML of one template.
+// An error is answered as a sentence in plain text, which the script shows in its place.
 type fragment struct {
 	name string // of the template
 	look func(*http.Request) (any, error)
@@ -48,18 +50,18 @@ func (f fragment) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'") // of who opens it alone
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'") // for a person who opens the address itself
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = w.Write(out.Bytes()) // the client has gone
 }
 
-// fragments are the parts of a module that the live page loads.
+// fragments are the parts of the live page that it loads. Only insiders have them.
 type fragments struct {
 	Source
 	who audience
 }
 
-// routes are their addresses.
+// routes are their addresses, relative to which the page makes its links (fragmentLinks, diffLink).
 func (s fragments) routes() []Route {
 	part := func(name, help string, look func(*http.Request) (any, error)) Route {
 		query := "module=NAME"
@@ -80,7 +82,8 @@ func (s fragments) routes() []Route {
 	}
 }
 
-// short is a text without known secrets, cut. A secret that was cut would not be known any more.
+// short is a text without known secrets, cut to mostText. Secrets are hidden first: a part of one
+// would not be found any more.
 func (s Source) short(text string) string {
 	if s.Hide != nil {
 		text = s.Hide(text)
@@ -91,7 +94,7 @@ func (s Source) short(text string) string {
 	return text
 }
 
-// inJSON is a value as a person reads it.
+// inJSON is a value as a person reads it: without escapes of HTML, which the template makes.
 func (s Source) inJSON(v any, indent string) string {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -103,7 +106,7 @@ func (s Source) inJSON(v any, indent string) string {
 	return s.short(strings.TrimSpace(out.String()))
 }
 
-// valueRow is a value with what it overrides.
+// valueRow is a value with its source, and the sources that it overrides, the strongest first.
 type valueRow struct {
 	Path string
 	valueSource
@@ -116,7 +119,8 @@ type valueSource struct {
 	Since       time.Time
 }
 
-// valuesFragment answers /live/values.
+// valuesFragment answers /live/values. Secrets stay hidden: the page has no way to ask for them. A
+// module without any value is no error here, although explain returns one.
 func (s fragments) valuesFragment(r *http.Request) (any, error) {
 	module := r.URL.Query().Get("module")
 	leaves, err := valuePages{owners{s.Source}}.explain(r.Context(), module, "", false)
@@ -151,7 +155,8 @@ func (s fragments) valuesFragment(r *http.Request) (any, error) {
 	return data, nil
 }
 
-// origin says who set a value: the layer, and the file, the hook or the ConfigMap in particular.
+// origin says who set a value: the layer, and the file, the hook, or the version of the ConfigMap
+// or Secret where one is known.
 func origin(s values.Source) string {
 	revision := ""
 	if s.Revision != "" {
@@ -160,7 +165,7 @@ func origin(s values.Source) string {
 	return strings.TrimSuffix(s.Layer+": "+cmp.Or(s.File, s.Hook, revision), ": ")
 }
 
-// snapshotRow is a binding with the first objects of its snapshot.
+// snapshotRow is a binding with the first objects of its snapshot; Cut is how many more there are.
 type snapshotRow struct {
 	Hook, Binding, Kind, Words string
 	Objects                    []objectRow
@@ -169,7 +174,8 @@ type snapshotRow struct {
 
 type objectRow struct{ Name, Text string }
 
-// snapshotsFragment answers /live/snapshots.
+// snapshotsFragment answers /live/snapshots. The snapshot is cut before it is masked, because
+// masking copies the objects.
 func (s fragments) snapshotsFragment(r *http.Request) (any, error) {
 	module := r.URL.Query().Get("module")
 	if _, err := (owners{s.Source}).owner(r.Context(), module); err != nil {
@@ -192,7 +198,8 @@ func (s fragments) snapshotsFragment(r *http.Request) (any, error) {
 	return rows, nil
 }
 
-// objectName is NAMESPACE/NAME of an object, or the beginning of the filter result when the object itself is not kept.
+// objectName is NAMESPACE/NAME of an object, or its place and the beginning of its filter result,
+// when the binding does not keep the object itself.
 func (s Source) objectName(object, result json.RawMessage, place int) string {
 	var known struct {
 		Metadata struct{ Namespace, Name string }
@@ -208,7 +215,7 @@ func (s Source) objectName(object, result json.RawMessage, place int) string {
 	return strings.TrimSpace(fmt.Sprintf("%d. %s", place+1, string(text)))
 }
 
-// driftFragment answers /live/drift.
+// driftFragment answers /live/drift with the result of the last check; it makes none.
 func (s fragments) driftFragment(r *http.Request) (any, error) {
 	module := r.URL.Query().Get("module")
 	if _, err := (owners{s.Source}).owner(r.Context(), module); err != nil {
@@ -237,14 +244,15 @@ func (s fragments) driftFragment(r *http.Request) (any, error) {
 	return data, nil
 }
 
-// actorRow is an actor of a module, or a queue in which its tasks are.
+// actorRow is an actor of a module, or a queue that has tasks of it.
 type actorRow struct {
 	Path, State, Current, Status string
 	Waiting                      int
 	Handled                      int64
 }
 
-// actorsFragment answers /live/actors.
+// actorsFragment answers /live/actors: the module's actor, its runs, and the queues among whose
+// first tasks is one of the module.
 func (s fragments) actorsFragment(r *http.Request) (any, error) {
 	module := r.URL.Query().Get("module")
 	if _, err := (owners{s.Source}).owner(r.Context(), module); err != nil {
@@ -267,7 +275,7 @@ func (s fragments) actorsFragment(r *http.Request) (any, error) {
 	return rows, nil
 }
 
-// bindingStates are the watches of the hooks of a module, by hook and binding.
+// bindingStates are the watches of the hooks of a module, by the names of hook and binding.
 func bindingStates(tree []*supervisor.Node, module string) map[[2]string]messages.BindingState {
 	states := map[[2]string]messages.BindingState{}
 	walk(tree, func(n *supervisor.Node) {
@@ -282,7 +290,8 @@ func bindingStates(tree []*supervisor.Node, module string) map[[2]string]message
 	return states
 }
 
-// ofModule asks a page of a module for the fragment of it.
+// ofModule calls a page of a module for the fragment of it: the page finds the module in its path,
+// the fragment in its query. It returns the data of the display, which is nil after an error.
 func (s fragments) ofModule(r *http.Request, page func(modulePages, *http.Request) (any, error)) (any, error) {
 	r = r.Clone(r.Context())
 	r.SetPathValue("name", r.URL.Query().Get("module"))
@@ -291,7 +300,8 @@ func (s fragments) ofModule(r *http.Request, page func(modulePages, *http.Reques
 	return shown.data, err
 }
 
-// revisionRow is a recorded revision; Before is whether there is an earlier one to compare with, Newest the number of the newest.
+// revisionRow is a recorded revision. Before is whether an earlier one exists to compare with, also
+// when it is not listed; Newest is the number of the newest one.
 type revisionRow struct {
 	view.Revision
 	Module string
@@ -318,10 +328,11 @@ func (s fragments) historyFragment(r *http.Request) (any, error) {
 	return data, nil
 }
 
-// diffLine is a line of a difference.
+// diffLine is a line of a difference; its colour is a class of the style sheet, empty for context.
 type diffLine struct{ Colour, Text string }
 
-// diffFragment answers /live/diff.
+// diffFragment answers /live/diff. It removes show-secrets from the query, so that the difference
+// is made without them, as the live page requires (J18).
 func (s fragments) diffFragment(r *http.Request) (any, error) {
 	query := r.URL.Query()
 	query.Del("show-secrets")
@@ -346,6 +357,7 @@ func (s fragments) diffFragment(r *http.Request) (any, error) {
 	return data, nil
 }
 
+// diffLines colours a unified diff. Each line has its line end, so none is empty.
 func diffLines(diff string) (lines []diffLine) {
 	for line := range strings.Lines(diff) {
 		colour := ""
@@ -360,14 +372,15 @@ func diffLines(diff string) (lines []diffLine) {
 	return lines
 }
 
-// taskRow is a task in a queue.
+// taskRow is a task in a queue, with the status of its run when that has begun.
 type taskRow struct {
 	view.QueuedTask
 	Causes []messages.Cause // what led to it, the latest first
 	supervisor.RunStatus
 }
 
-// tasksFragment answers /live/queue.
+// tasksFragment answers /live/queue. Cut counts all tasks that are not shown, also those that the
+// status of the queue lacks.
 func (s fragments) tasksFragment(r *http.Request) (any, error) {
 	all, runs := queues(s.tree(s.who))
 	name, known := r.URL.Query().Get("name"), make([]string, 0, len(all))

@@ -10,27 +10,32 @@ import (
 	"time"
 )
 
-// Pages that read a body, render charts, or read records of releases, take tens of mebibytes each. maxHeavy of them are made at a time; who comes
-// later waits, before his body is read. J8.
+// Pages that read a body, render charts, or read records of releases take tens of mebibytes each, so
+// maxHeavy of them are made at a time. Later requests wait before their bodies are read, so that
+// waiting costs no memory (J8).
 const (
 	maxHeavy    = 2
 	heavyWaits  = 30 * time.Second
 	heavyAnswer = time.Minute // to write what has been made, to a client that reads
 )
 
-// gate lets some requests through at a time.
+// gate holds one element for each heavy page that is being made; its capacity is the limit.
 type gate chan struct{}
 
 func newGate() gate { return make(gate, maxHeavy) }
 
-// heavy reports whether a page is one of those.
+// heavy reports whether a page takes a place of the gate. It sees the path as the client sent it,
+// before withoutExtension, so it removes the extension itself. All POSTs count, since they have
+// bodies.
 func heavy(r *http.Request) bool {
 	asked := strings.TrimSuffix(r.URL.Path, path.Ext(r.URL.Path))
 	_, part, module := strings.Cut(strings.TrimPrefix(asked, "/module/"), "/")
 	return r.Method == http.MethodPost || slices.Contains([]string{"/plan", "/live/history", "/live/diff"}, asked) || module && slices.Contains([]string{"render", "history", "diff"}, part)
 }
 
-// handler serves heavy pages when there is a place, and all others at once.
+// handler serves heavy pages when there is a place, and all others at once. A request that waits
+// for longer than heavyWaits is refused with 503; one whose client has gone gives up its place in
+// line.
 func (g gate) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !heavy(r) {
@@ -46,13 +51,16 @@ func (g gate) handler(next http.Handler) http.Handler {
 			return
 		}
 		defer func() { <-g }()
-		// The wait was not the client's fault. A recorder of tests has no deadlines.
+		// The read deadline of the server began with the request; the wait at the gate must not count
+		// against the body. A recorder of tests has no deadlines.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(requestTimeout))
 		next.ServeHTTP(&leisurely{ResponseWriter: w}, r)
 	})
 }
 
-// leisurely limits the time of the answer from the moment when it is known.
+// leisurely limits how long a client may take to read the answer, but not how long the page takes
+// to be made: the deadline begins with the first Write. Otherwise a client that reads nothing would
+// keep its place in the gate.
 type leisurely struct {
 	http.ResponseWriter
 	begun bool
@@ -67,5 +75,5 @@ func (l *leisurely) Write(p []byte) (int, error) {
 	return l.ResponseWriter.Write(p)
 }
 
-// Unwrap serves http.ResponseController.
+// Unwrap lets http.ResponseController find the connection below.
 func (l *leisurely) Unwrap() http.ResponseWriter { return l.ResponseWriter }

@@ -15,7 +15,7 @@ import (
 	"addon-operator/messages/view"
 )
 
-// What is kept of the runs of hooks, so that neither many hooks nor much output costs memory.
+// What is kept of the runs of hooks, so that neither many hooks nor much output costs memory (J19).
 const (
 	runsOfHook    = 5
 	runsOfAll     = 2000
@@ -26,9 +26,10 @@ const (
 	errorOfRecord = 4 << 10
 )
 
-// RanHook is a run of a hook that has ended, as pages show it.
+// RanHook is a run of a hook that has ended, as pages show it and logs reads it. It is kept as text
+// that was cut, without the secrets that were known when a text was cut; pages hide the rest.
 type RanHook struct {
-	// Number counts the runs of this process.
+	// Number counts the runs of this process from 1; a client asks for those after a number.
 	Number  int       `json:"number"`
 	Module  string    `json:"module"` // or "global"
 	Hook    string    `json:"hook"`
@@ -41,12 +42,12 @@ type RanHook struct {
 	Output  string    `json:"output,omitempty"` // its last lines
 }
 
-// bytes are what the record costs.
+// bytes are what the record costs, roughly: what counts is that long texts count.
 func (r RanHook) bytes() int {
 	return runOverhead + len(r.Hook) + len(r.Cause) + len(r.Error) + len(r.Output)
 }
 
-// String implements fmt.Stringer.
+// String implements fmt.Stringer. Output that is part of the error is not repeated.
 func (r RanHook) String() string {
 	text := fmt.Sprintf("%s %s %s (%s) took %s", r.Began.Format(time.RFC3339), r.Hook, r.Binding, r.Cause, r.Took())
 	if r.Error != "" {
@@ -58,24 +59,26 @@ func (r RanHook) String() string {
 	return text + "\n  " + strings.ReplaceAll(r.Output, "\n", "\n  ")
 }
 
-// Took is how long it took, for people.
+// Took is how long it took, rounded for people. The record has seconds, as programs read them.
 func (r RanHook) Took() time.Duration {
 	return time.Duration(r.Seconds * float64(time.Second)).Round(time.Millisecond)
 }
 
-// History keeps the last runs of hooks. It is safe for concurrent use; the zero value is empty.
+// History keeps the last runs of hooks. It is safe for concurrent use: runs of hooks end in
+// goroutines of their own. The zero value is empty, and a nil *History can be read.
 type History struct {
 	// Hide gives a text without known secrets; nil when there are none.
 	Hide func(string) string
 
 	mu     sync.Mutex
-	id     string // random
+	id     string // random, made when it is first asked for
 	number int
 	runs   []RanHook // the oldest first
-	size   int
+	size   int       // sum of bytes over runs
 }
 
-// Add remembers a run, and forgets old ones: of this hook, then of all.
+// Add records a run, and drops the oldest ones: first of this hook, then of all. The texts are cut
+// before the lock is taken, because hiding secrets in them may take long.
 func (h *History) Add(r view.HookRun) {
 	record := RanHook{
 		Module: r.Owner, Hook: r.Hook, Binding: string(r.Binding), Queue: r.Queue, Cause: h.ending(r.Cause.String(), textOfACause),
@@ -106,12 +109,14 @@ func (h *History) Add(r view.HookRun) {
 	}
 }
 
+// drop removes one run. The caller holds the mutex.
 func (h *History) drop(i int) {
 	h.size -= h.runs[i].bytes()
 	h.runs = slices.Delete(h.runs, i, i+1)
 }
 
-// Runs are those of a module, or of "global", and of a hook, after a number; an empty name means all.
+// Runs are those of a module, or of "global", and of a hook, with a higher number than after; an
+// empty name means all. The hook is named as a whole or by the end of its path. They are copies.
 func (h *History) Runs(module, hook string, after int) []RanHook {
 	found := []RanHook{}
 	if h == nil {
@@ -127,7 +132,8 @@ func (h *History) Runs(module, hook string, after int) []RanHook {
 	return found
 }
 
-// process tells the history of this process from those of others.
+// process identifies this history. Numbers begin again with each process, so a client that sees
+// another identifier starts from 0.
 func (h *History) process() string {
 	if h == nil {
 		return ""
@@ -140,8 +146,8 @@ func (h *History) process() string {
 	return h.id
 }
 
-// ending is the end of a text that is too long: whole lines, or of a single line its end. Secrets are hidden before, because of a
-// part of one it is not known that it is one.
+// ending is the end of a text that is too long: whole lines, or the end of the only line. Secrets
+// are hidden before it is cut, since a part of a secret would not be found any more.
 func (h *History) ending(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -156,10 +162,10 @@ func (h *History) ending(text string, most int) string {
 	if _, lines, several := strings.Cut(text, "\n"); several {
 		text = lines
 	}
-	return strings.ToValidUTF8("…"+text, "")
+	return strings.ToValidUTF8("…"+text, "") // the cut may be inside of a character
 }
 
-// runs answers /hook/runs.
+// runs answers /hook/runs. The process is in the answer, so that logs --follow notices a restart.
 func (s hookPages) runs(r *http.Request) (any, error) {
 	query := r.URL.Query()
 	module, after := query.Get("module"), 0

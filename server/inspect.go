@@ -18,7 +18,8 @@ import (
 	"addon-operator/supervisor"
 )
 
-// hanging lists the hooks that run for too long.
+// hanging, loops and notInForce call the functions of Source that may be nil, for which they return
+// nothing.
 func (s Source) hanging() []view.RunningHook {
 	if s.Hanging == nil {
 		return nil
@@ -26,7 +27,7 @@ func (s Source) hanging() []view.RunningHook {
 	return s.Hanging()
 }
 
-// loops says of each module, or global-hooks, how its hooks go round in circles.
+// loops is described with hanging.
 func (s Source) loops() map[string]string {
 	if s.Loops == nil {
 		return nil
@@ -34,7 +35,7 @@ func (s Source) loops() map[string]string {
 	return s.Loops()
 }
 
-// notInForce says of each module, or global-hooks, how its files differ from what is in force.
+// notInForce is described with hanging. The caller may change the map.
 func (s Source) notInForce() map[string]string {
 	if s.NotInForce == nil {
 		return nil
@@ -42,7 +43,8 @@ func (s Source) notInForce() map[string]string {
 	return s.NotInForce()
 }
 
-// statuses are what the actors of a tree have published, by their paths.
+// statuses are what the actors of a tree have published, by their paths. Unlike Inspector.Statuses
+// they are what the audience of the tree may see.
 func statuses(tree []*supervisor.Node) map[string]supervisor.Status {
 	all := map[string]supervisor.Status{}
 	walk(tree, func(n *supervisor.Node) {
@@ -53,35 +55,37 @@ func statuses(tree []*supervisor.Node) map[string]supervisor.Status {
 	return all
 }
 
-// allModules lists all modules with what no actor knows: the hooks that hang or go round in circles, and
-// files that were changed since (P8).
+// allModules lists all modules, with what no actor publishes: hooks that hang or trigger each other
+// without end, and files that have changed on disk (P8). differs comes from notInForce, or is a
+// reduced form of it for the public.
 func (s Source) allModules(tree []*supervisor.Node, differs map[string]string) []view.Module {
 	all, loops := view.Modules(statuses(tree), s.hanging(), differs, time.Now()), s.loops()
 	for i := range all {
 		if loop := loops[all[i].Name]; loop != "" {
+			// Clip, because Problems shares its array with a published status.
 			all[i].Problems = append(slices.Clip(all[i].Problems), loop)
 		}
 	}
 	return all
 }
 
-// modulePages show modules, and global.
+// modulePages show one module, all modules, or the global section.
 type modulePages struct{ owners }
 
-// moduleList answers /module/list: the enabled modules, which is all that scripts of old
-// expect, and all modules with their status.
+// moduleList answers /module/list: the enabled modules, which is all that scripts of older
+// operators expect, and as text only they; and the status of all modules. The commands wait, status
+// and module list read it, also from operators of other versions: keys stay as they are.
 func (s modulePages) moduleList(r *http.Request) (any, error) {
-	enabled := slices.Sorted(slices.Values(s.Converge().Enabled))
-	if enabled == nil {
-		enabled = []string{}
-	}
 	converge, differs, tree := s.Converge(), s.notInForce(), s.Inspector.Tree()
+	enabled := slices.AppendSeq([]string{}, slices.Values(converge.Enabled)) // [] in JSON, not null
+	slices.Sort(enabled)
 	all, global := s.allModules(tree, differs), globalStatus(tree)
 	data := map[string]any{
 		"headline": view.Headline(all, global), "stage": stage(tree, converge),
 		"enabledModules": enabled, "modules": all, "global": global,
 		"converge": map[string]any{"phase": converge.Phase, "ready": converge.Ready},
 	}
+	// Observed asks the API server, so only a client that waits for an edit requests it.
 	if s.Observed != nil && r.URL.Query().Get("observed") == "true" {
 		observed, err := s.Observed(r.Context())
 		if err != nil {
@@ -111,13 +115,13 @@ func (s modulePages) moduleList(r *http.Request) (any, error) {
 	return display{data, lines(enabled)}, nil
 }
 
-// configStatus is what config says about itself; empty before the start.
+// configStatus is what the actor config has published; empty before the start.
 func (s Source) configStatus() view.ConfigStatus {
 	status, _ := s.Inspector.Status("operator/config").(view.ConfigStatus)
 	return status
 }
 
-// lines writes names one below the other.
+// lines writes one name on each line.
 func lines(names []string) func(io.Writer) {
 	return func(w io.Writer) {
 		for _, name := range names {
@@ -126,7 +130,8 @@ func lines(names []string) func(io.Writer) {
 	}
 }
 
-// modulePage answers /module/NAME/PAGE.
+// modulePage answers /module/NAME/PAGE for the pages that have no route of their own. A module
+// without an owner is refused before the page is, so that the error names the first mistake.
 func (s modulePages) modulePage(r *http.Request) (any, error) {
 	name, page := r.PathValue("name"), r.PathValue("page")
 	own, err := s.owner(r.Context(), name)
@@ -140,7 +145,7 @@ func (s modulePages) modulePage(r *http.Request) (any, error) {
 	case page == "status":
 		all := s.allModules(s.Inspector.Tree(), s.notInForce())
 		i := slices.IndexFunc(all, func(m view.Module) bool { return m.Name == s.nameOf(name, own) })
-		if i < 0 { // it was there a moment ago
+		if i < 0 { // its owner has answered, so it existed a moment ago
 			return nil, errors.New("the module is being restarted; ask again")
 		}
 		return all[i], nil
@@ -148,7 +153,9 @@ func (s modulePages) modulePage(r *http.Request) (any, error) {
 	return nil, noPart(page, append(sections(), "snapshots", "render", "status"))
 }
 
-// nameOf is the name of a module that was asked for by name, or by the key of its values.
+// nameOf is the name of the module whose owner has answered with own. People ask by name or by the
+// key of the values, while actors and statuses know the name only. Name and key are equal without
+// dashes and case.
 func (s owners) nameOf(asked string, own messages.Values) string {
 	for _, name := range s.modules() {
 		if name == asked || strings.EqualFold(strings.ReplaceAll(name, "-", ""), own.Section.Key()) {
@@ -170,7 +177,7 @@ func (s modulePages) globalPage(r *http.Request) (any, error) {
 	}
 }
 
-// noPart says which pages there are of a module or of global.
+// noPart is the error for an unknown page of a module or of global, or for its unknown extension.
 func noPart(page string, known []string) error {
 	if extension := path.Ext(page); extension != "" && slices.Contains(known, strings.TrimSuffix(page, extension)) {
 		return noFormat(extension)
@@ -178,16 +185,17 @@ func noPart(page string, known []string) error {
 	return unknown("page", page, known)
 }
 
-// hookPages show hooks.
+// hookPages show hooks: their bindings, runs and snapshots.
 type hookPages struct{ owners }
 
-// hooksOf asks an owner for its hooks.
+// hooksOf asks an owner for the hooks that it has loaded.
 func (s hookPages) hooksOf(ctx context.Context, owner string) ([]view.HookInfo, error) {
 	list, err := question[messages.HookList](ctx, s.Source, ownerPath(owner), messages.ListHooks{})
 	return view.DescribeHooks(owner, list), err
 }
 
-// allHooks asks all owners, global first, then modules in their order; or one of them.
+// allHooks asks all owners for their hooks, global first, then modules in the order they run; with
+// only, that module alone. One owner that does not answer fails the whole page.
 func (s hookPages) allHooks(ctx context.Context, only string) ([]view.HookInfo, error) {
 	owners := []string{globalOwner}
 	for _, m := range view.Modules(s.Inspector.Statuses(), nil, nil, time.Now()) {
@@ -211,7 +219,7 @@ func (s hookPages) allHooks(ctx context.Context, only string) ([]view.HookInfo, 
 	return all, nil
 }
 
-// hookList answers /hook/list.
+// hookList answers /hook/list. A hook with several runs that hang shows the first.
 func (s hookPages) hookList(r *http.Request) (any, error) {
 	all, err := s.allHooks(r.Context(), r.URL.Query().Get("module"))
 	for _, h := range s.hanging() {
@@ -225,7 +233,7 @@ func (s hookPages) hookList(r *http.Request) (any, error) {
 	return display{map[string]any{"hooks": all}, hookLines(all)}, err
 }
 
-// globalList answers /global/list.
+// globalList answers /global/list. Scripts read globalHooks, which has the names only.
 func (s hookPages) globalList(r *http.Request) (any, error) {
 	all, err := s.hooksOf(r.Context(), globalOwner)
 	s.addProblems(all)
@@ -236,7 +244,8 @@ func (s hookPages) globalList(r *http.Request) (any, error) {
 	return display{map[string]any{"globalHooks": names, "hooks": all}, lines(names)}, err
 }
 
-// addProblems adds what keeps hooks from their snapshots.
+// addProblems adds to each hook why its snapshots are not what the cluster has (J12). It matches by
+// the name of the hook alone, which for a hook of a module begins with the module's directory.
 func (s hookPages) addProblems(all []view.HookInfo) {
 	byHook := map[string][]string{}
 	walk(s.Inspector.Tree(), func(n *supervisor.Node) {
@@ -271,7 +280,8 @@ func hookLines(all []view.HookInfo) func(io.Writer) {
 	}
 }
 
-// hookPage answers /hook/NAME/snapshots; names of hooks have slashes.
+// hookPage answers /hook/NAME/snapshots. Names of hooks have slashes, so the pattern of the route
+// takes the whole rest of the path.
 func (s hookPages) hookPage(r *http.Request) (any, error) {
 	asked := r.PathValue("name")
 	name, ok := strings.CutSuffix(asked, "/snapshots")
@@ -296,16 +306,17 @@ func (s hookPages) hookPage(r *http.Request) (any, error) {
 	return nil, unknown("hook", name, known)
 }
 
-// snapshotDump is the snapshot of a binding as its page shows it.
+// snapshotDump is the snapshot of one binding as its page shows it.
 type snapshotDump struct {
 	Kind string `json:"kind"`
-	// State is complete, or why what is here is not what the cluster has.
+	// State is "complete", or the phase that explains why Objects is not what the cluster has.
 	State   string            `json:"state"`
 	Message string            `json:"message,omitempty"`
 	Objects []json.RawMessage `json:"objects"`
 }
 
-// snapshots are hook → binding → dump (J4), of one hook or of all hooks of an owner.
+// snapshots answers with hook → binding → dump (J4), of one hook, or of all hooks of an owner when
+// hook is empty. Objects are masked unless secrets were requested.
 func snapshots(s Source, r *http.Request, owner, hook string) (any, error) {
 	dump, err := question[messages.SnapshotDump](r.Context(), s, "monitors", messages.DumpSnapshots{Owner: owner, Hook: hook})
 	if err != nil {
@@ -332,7 +343,8 @@ func snapshots(s Source, r *http.Request, owner, hook string) (any, error) {
 	return byHook, nil
 }
 
-// freeName numbers bindings of a hook that have one name.
+// freeName numbers the bindings of a hook that have the same name, which is allowed: without it
+// they would overwrite each other in the map.
 func freeName(taken map[string]snapshotDump, name string) string {
 	free := name
 	for n := 2; ; n++ {
@@ -343,7 +355,8 @@ func freeName(taken map[string]snapshotDump, name string) string {
 	}
 }
 
-// resourceMonitor lists the objects of releases that are watched (H13).
+// resourceMonitor lists the objects of releases that are watched for deletion (H13). Scripts know
+// the words "No monitor" for a module without any.
 func (s modulePages) resourceMonitor(r *http.Request) (any, error) {
 	monitored, err := question[messages.Monitored](r.Context(), s.Source, "healer", messages.ListMonitored{})
 	if err != nil {
@@ -363,7 +376,7 @@ func (s modulePages) resourceMonitor(r *http.Request) (any, error) {
 	return out, nil
 }
 
-// objects lists the objects of one module's release.
+// objects lists the objects of one module's release, for the command tree.
 func (s modulePages) objects(r *http.Request) (any, error) {
 	name := r.PathValue("name")
 	own, err := s.owner(r.Context(), name)
@@ -378,13 +391,14 @@ func (s modulePages) objects(r *http.Request) (any, error) {
 	return map[string]any{"module": name, "objects": slices.Concat([]messages.MonitoredObject{}, monitored[name])}, nil
 }
 
-// rank are modules that run side by side.
+// rank are the modules of one order, which may run in parallel.
 type rank struct {
 	Order   int      `json:"order"`
 	Modules []string `json:"modules"`
 }
 
-// graph draws the order of modules in the language of Graphviz.
+// graph draws the order of modules in the language of Graphviz (J4). Each module has an edge from
+// every module of the rank before it: it begins when those have ended.
 func (s actorPages) graph(*http.Request) (any, error) {
 	ranks := []rank{}
 	phase := map[string]view.Phase{}

@@ -7,10 +7,11 @@ import (
 	"addon-operator/values"
 )
 
-// manyNames are as many as a sentence can list.
+// manyNames bounds how many names an error lists.
 const manyNames = 30
 
-// unknown says that there is no such thing, and what was probably meant.
+// unknown is the error, with 404, for a name that does not exist. It proposes the name that was
+// probably meant, else it lists those that exist.
 func unknown(what, name string, known []string) error {
 	text := fmt.Sprintf("there is no %s %q", what, name)
 	switch meant := values.Near(name, known); {

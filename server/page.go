@@ -33,7 +33,12 @@ var pageCSS string
 //go:embed page.js
 var pageJS string
 
-// pageTemplate makes the live page and its parts. It is a text of this program, which a test reads.
+// pageTemplate has the live page, its parts, which the stream sends, and the fragments. It is made
+// once, on the first request, and panics on a mistake, which a test would find.
+//
+// Times are written as <time> elements with a kind: the script turns them into "5m ago", "for 5m"
+// or "in 5m" and keeps them current. So the HTML of a part is the same as long as nothing has
+// happened, and is not sent again each second.
 var pageTemplate = sync.OnceValue(func() *template.Template {
 	at := func(kind string) func(time.Time) template.HTML {
 		return func(t time.Time) template.HTML {
@@ -49,7 +54,9 @@ var pageTemplate = sync.OnceValue(func() *template.Template {
 	}).Parse(pageHTML + detailHTML))
 })
 
-// pagePolicy allows the style and the script that are in the page, and questions to where it comes from; nothing else.
+// pagePolicy allows the one style and the one script of the page by their checksums, and requests
+// to the origin of the page; nothing else. So a name from a tenant that slipped through as HTML
+// could load and run nothing.
 var pagePolicy = sync.OnceValue(func() string {
 	hash := func(text string) string {
 		sum := sha256.Sum256([]byte(text))
@@ -58,48 +65,55 @@ var pagePolicy = sync.OnceValue(func() string {
 	return "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; connect-src 'self'; script-src " + hash(pageJS) + "; style-src " + hash(pageCSS)
 })
 
-// overview is what the live page shows.
+// overview is what the live page shows of everything, as its audience may see it. It is immutable:
+// all readers of the stream share one (moment).
 type overview struct {
 	Headline, Stage string
 	Ready           bool
-	// Notices are what a person should look at first.
+	// Notices are problems that belong to no module or queue, or that a person should see first.
 	Notices []string
 	Modules []moduleRow // problems first, then in the order of runs
 	Queues  []queueRow
-	// Converges is the version of the record of the last reloads, which insiders are shown; empty for others.
+	// Converges changes whenever the list of the last reloads does: the script then loads an open
+	// list again. It is empty for the public, which is shown none.
 	Converges string
-	tree      []*supervisor.Node // what all of this was made of
+	tree      []*supervisor.Node // what all of this was made of; for details that belong to it
 }
 
-// livePage is the whole page.
+// livePage is the whole page, as it is loaded first. The stream then replaces its parts.
 type livePage struct {
 	overview
 	Version    string
-	Leadership string // of a leader with a Lease
+	Leadership string // empty in a follower, whose Stage says it, and without a Lease
 	Detail     moduleDetail
-	Actors     string
+	Actors     string // the dump of all mailboxes; empty unless requested
 	Links      []pageLink
 	Style      template.CSS
 	Script     template.JS
 }
 
+// pageLink is a link. Paths are relative: the page may be below a prefix, as through the proxy of
+// an API server.
 type pageLink struct{ Path, Text string }
 
 // pageModule is a module as the page shows it.
 type pageModule struct{ view.Module }
 
+// moduleRow is a row of the table of modules.
 type moduleRow struct {
 	pageModule
-	Linked bool // to its detail, which the public is not shown
+	Linked bool // to its detail, which the public has not
 }
 
-// Colour is a class of the style; Sign says the same without colours.
+// Colour is a class of the style sheet. Sign says the same with a character, for those who do not
+// see colours.
 func (m pageModule) Colour() string { c, _ := m.look(); return c }
 
 // Sign is described with Colour.
 func (m pageModule) Sign() string { _, s := m.look(); return s }
 
-// Words are the class, when the state does not say so, and the state.
+// Words are for people: the class, when the state alone does not show that there is a problem, then
+// the state and what else is special. A suspended module is not also called "maintenance".
 func (m pageModule) Words() string {
 	words := []string{m.State}
 	if c := m.Class(); c == view.ClassFailing || c == view.ClassWaiting || c == view.ClassProblem {
@@ -114,6 +128,7 @@ func (m pageModule) Words() string {
 	return strings.Join(slices.Compact(words), ", ")
 }
 
+// look maps the class of a module to its colour and sign; what it does not name is on its way.
 func (m pageModule) look() (colour, sign string) {
 	switch m.Class() {
 	case view.ClassFailing, view.ClassUnhealthy:
@@ -128,24 +143,27 @@ func (m pageModule) look() (colour, sign string) {
 	return "busy", "◆"
 }
 
-// queueRow is a queue; Since is zero while its first task waits.
+// queueRow is a queue. Since is when the task in progress came to the head; zero when the queue is
+// empty or its first task waits. RunStatus is that of the run in progress.
 type queueRow struct {
 	Name, First, Doing string
 	Cause              string // of the first task
 	Length             int
 	Triggers, Aside    int    // that wait: triggers of hooks in it, and tasks for complete snapshots next to it
-	Path, Version      string // of its list of tasks, for insiders
+	Path, Version      string // of its list of tasks; empty for the public. Version changes with the list.
 	Oldest, Since      time.Time
 	supervisor.RunStatus
 }
 
-// livePages are the page for people, and what changes on it.
+// livePages are the page for people, and the stream of its changes, for one audience.
 type livePages struct {
 	Source
 	who audience
 }
 
-// page is the page for people: how the modules are and what waits. With ?actors it shows all mailboxes, too, to who may see them.
+// page is the page for people (J18). With ?actors it shows all mailboxes, too, to insiders. It
+// works without the script, which only keeps it current: then the browser loads it again every few
+// seconds.
 func (s livePages) page() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		data := livePage{overview: s.overview(), Version: s.Version, Style: template.CSS(pageCSS), Script: template.JS(pageJS)} //nolint:gosec // ours
@@ -172,7 +190,7 @@ func (s livePages) page() http.Handler {
 	})
 }
 
-// overview looks at everything.
+// overview collects what the page shows. It reads the inspector and the disk, and asks no actor.
 func (s livePages) overview() overview {
 	tree, converge := s.tree(s.who), s.Converge()
 	all := s.visible(tree)
@@ -190,7 +208,7 @@ func (s livePages) overview() overview {
 	if loop := s.loops()[messages.GlobalHooks]; loop != "" {
 		data.Notices = append(data.Notices, "Global hooks: "+loop)
 	}
-	for _, h := range s.hanging() { // those of modules are shown with them
+	for _, h := range s.hanging() { // allModules adds those of modules to their rows
 		if h.Module == "" {
 			data.Notices = append(data.Notices, "H"+strings.TrimPrefix(h.String(), "h"))
 		}
@@ -201,11 +219,13 @@ func (s livePages) overview() overview {
 	for _, m := range all {
 		data.Modules = append(data.Modules, moduleRow{pageModule{m}, s.who == insider})
 	}
+	// Stable: within a class the modules keep the order in which they run.
 	slices.SortStableFunc(data.Modules, func(a, b moduleRow) int { return cmp.Compare(a.Class().Rank(), b.Class().Rank()) })
 	return data
 }
 
-// differences are the files that are not in force, in words that the audience may read.
+// differences is notInForce in words that the audience may read: which files have changed, or what
+// is in them, is not for the public.
 func (s livePages) differences() map[string]string {
 	differs := s.notInForce()
 	if s.who != insider {
@@ -216,12 +236,13 @@ func (s livePages) differences() map[string]string {
 	return differs
 }
 
-// visible are all modules in the tree, as the audience may see them.
+// visible are all modules in the tree, as the audience may see them. The caller passes a tree of
+// that audience.
 func (s livePages) visible(tree []*supervisor.Node) []view.Module {
 	return s.allModules(tree, s.differences())
 }
 
-// notices are the problems that belong to no module or queue.
+// notices are the problems in a tree that belong to no module or queue.
 func notices(tree []*supervisor.Node) []string {
 	var all []string
 	walk(tree, func(n *supervisor.Node) {
@@ -250,6 +271,7 @@ func notices(tree []*supervisor.Node) []string {
 	return all
 }
 
+// withNext adds what a person can do next; empty when the problem says it.
 func withNext(notice, next string) string {
 	if next == "" {
 		return notice
@@ -257,6 +279,8 @@ func withNext(notice, next string) string {
 	return notice + "; next: " + next
 }
 
+// queueRows describe the queues. The status of a queue has the first 100 of its tasks; Oldest is
+// the oldest of those, which need not be the first: what was queued later may go past.
 func queueRows(tree []*supervisor.Node, who audience) []queueRow {
 	all, runs := queues(tree)
 	var rows []queueRow

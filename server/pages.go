@@ -15,9 +15,7 @@ import (
 	"addon-operator/supervisor"
 )
 
-func unixPath(address string) (path string, ok bool) { return strings.CutPrefix(address, "unix:") }
-
-// walk visits all actors of a dump.
+// walk visits all actors of a dump, a parent before its children.
 func walk(nodes []*supervisor.Node, visit func(*supervisor.Node)) {
 	for _, n := range nodes {
 		visit(n)
@@ -25,7 +23,12 @@ func walk(nodes []*supervisor.Node, visit func(*supervisor.Node)) {
 	}
 }
 
-// tree is the dump as an audience may see it.
+// tree is the dump as an audience may see it. For the public it removes all that may hold output of
+// hooks or Helm, or values (J7): new fields of a status that may do so must be removed here, too.
+//
+// The nodes are made for each call, so they may be changed. The statuses in them are shared with
+// the actors that published them: a status is copied, with its slices and maps, before a part of it
+// is replaced.
 func (s Source) tree(who audience) []*supervisor.Node {
 	tree := s.Inspector.Tree()
 	if who == insider {
@@ -66,6 +69,7 @@ func (s Source) tree(who audience) []*supervisor.Node {
 	return tree
 }
 
+// hideErrors keeps which tasks fail, how often and when they are retried.
 func hideErrors(tasks []view.FailingTask) []view.FailingTask {
 	out := slices.Clone(tasks)
 	for i := range out {
@@ -74,6 +78,7 @@ func hideErrors(tasks []view.FailingTask) []view.FailingTask {
 	return out
 }
 
+// hideProblems keeps how many problems the files of each owner have.
 func hideProblems(problems map[string][]string) map[string][]string {
 	out := make(map[string][]string, len(problems))
 	for owner, list := range problems {
@@ -93,6 +98,7 @@ func hideDiscovery(off map[string]string) map[string]string {
 	return out
 }
 
+// hidden replaces an error. No error stays none, because empty means that there is none.
 func hidden(err string) string {
 	if err == "" {
 		return ""
@@ -106,7 +112,9 @@ type namedQueue struct {
 	view.QueueStatus
 }
 
-// queues lists the queues, main first, then by name (J5), and the runs by task.
+// queues lists the queues of a dump, main first, then by name (J5), and the status of each run by
+// the ID of its task, which is how the head of a queue finds its run. A task whose run has not
+// started, or that waits, has none.
 func queues(tree []*supervisor.Node) (all []namedQueue, runs map[string]supervisor.RunStatus) {
 	runs = map[string]supervisor.RunStatus{}
 	walk(tree, func(n *supervisor.Node) {
@@ -142,6 +150,7 @@ func runPath(path string) (owner, task string, ok bool) {
 	return path[:i], path[i+len("/run/"):], true
 }
 
+// queueLength is the number of tasks in a queue; 0 for one that does not exist.
 func queueLength(tree []*supervisor.Node, name string) int {
 	all, _ := queues(tree)
 	for _, q := range all {
@@ -152,12 +161,14 @@ func queueLength(tree []*supervisor.Node, name string) int {
 	return 0
 }
 
-// writeQueues is the page of seed 003: what each queue holds, without values.
+// writeQueues is the page of seed 003: what each queue holds, without values (J2).
 func writeQueues(w io.Writer, tree []*supervisor.Node) {
 	all, runs := queues(tree)
 	writeQueueList(w, all, runs)
 }
 
+// writeQueueList writes a line for each task, and the total of all queues given. A status has at
+// most the first 100 tasks of its queue; the others are counted.
 func writeQueueList(w io.Writer, all []namedQueue, runs map[string]supervisor.RunStatus) {
 	total := 0
 	for _, q := range all {
@@ -173,6 +184,8 @@ func writeQueueList(w io.Writer, all []namedQueue, runs map[string]supervisor.Ru
 				line += fmt.Sprintf(" (%d triggers)", t.Triggers)
 			}
 			fmt.Fprintf(w, "%4d. %s  [%s] queued %s ago\n", i+1, line, t.Cause, time.Since(t.QueuedAt).Round(time.Second))
+			// Only the head of a queue that works has its run shown. The run of a task that waits
+			// for its next attempt says so itself.
 			if run, ok := runs[t.ID]; ok && i == 0 && q.InProgress {
 				fmt.Fprintf(w, "      in progress for %s: %s\n", time.Since(q.Since).Round(time.Second), run)
 			}
@@ -184,7 +197,8 @@ func writeQueueList(w io.Writer, all []namedQueue, runs map[string]supervisor.Ru
 	fmt.Fprintf(w, "%d tasks in %d queues.\n", total, len(all))
 }
 
-// writeConditions says in a line each what a person should know about readiness.
+// writeConditions writes what readiness depends on, a line for each, in the order of the tree. A
+// Reporter computes its status when it is asked, because it changes without a message.
 func writeConditions(w io.Writer, tree []*supervisor.Node) {
 	walk(tree, func(n *supervisor.Node) {
 		switch s := n.Status.(type) {

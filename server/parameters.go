@@ -11,15 +11,16 @@ import (
 	"addon-operator/messages/view"
 )
 
-// Parameters are what people may change while the operator runs (J4).
+// Parameters are what people may change while the operator runs (J4). They are safe for concurrent
+// use.
 type Parameters interface {
 	List() []view.Parameter
-	// Set refuses a value that the parameter cannot have. After back the old value returns;
-	// 0 means never.
+	// Set refuses a value that the parameter cannot have. After back its default returns; 0 means
+	// never. Another Set before that replaces both.
 	Set(name, value string, back time.Duration) error
 }
 
-// parameterPages show parameters, and change them; nil: there are none.
+// parameterPages show parameters, and change them. A nil Parameters is answered with 404.
 type parameterPages struct{ Parameters }
 
 // list answers /config/list.
@@ -30,6 +31,7 @@ func (s parameterPages) list(*http.Request) (any, error) {
 	return parameterView(s.List()), nil
 }
 
+// parameterView shows parameters, and when one goes back to its default by itself.
 func parameterView(list []view.Parameter) display {
 	return display{map[string]any{"parameters": list}, func(w io.Writer) {
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -44,7 +46,8 @@ func parameterView(list []view.Parameter) display {
 	}}
 }
 
-// set changes a parameter; its name, value and duration stand in the query or in a form.
+// set answers POST /config/set. Name, value and duration are in the query or in a form; the answer
+// is the parameter as it is then.
 func (s parameterPages) set(r *http.Request) (any, error) {
 	if s.Parameters == nil {
 		return nil, notFound("nothing can be changed while this operator runs")

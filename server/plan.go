@@ -8,14 +8,16 @@ import (
 	"addon-operator/messages/view"
 )
 
-// maxData bounds the data of a proposed ConfigMap, as the API server does; maxProposal the JSON of it, which has quotes.
+// Limits of a proposed ConfigMap, in bytes. maxData bounds its data, as the API server does;
+// maxProposal bounds the JSON of it, in which texts are escaped, before it is decoded.
 const (
 	maxData     = 1 << 20
 	maxProposal = 4 * maxData
 )
 
-// plan shows what the operator would do: with the ConfigMap in force, or with POST, with
-// the data of a ConfigMap in the body. It changes nothing.
+// plan shows what the operator would do: with the ConfigMap in force or, with POST, with the data
+// of a ConfigMap in the body. It changes nothing. It may take minutes, in the goroutine of the
+// request.
 func (s valuePages) plan(r *http.Request) (any, error) {
 	request := view.PlanRequest{Secrets: showSecrets(r)}
 	if r.Method == http.MethodPost {
@@ -30,7 +32,8 @@ func (s valuePages) plan(r *http.Request) (any, error) {
 	return s.Plan(r.Context(), request)
 }
 
-// proposal reads the data of a ConfigMap from the body.
+// proposal reads the data of a ConfigMap from the body. {} is an empty ConfigMap. Both limits are
+// checked, because the size of JSON says little about that of its texts.
 func proposal(r *http.Request) (map[string]string, error) {
 	data := map[string]string{}
 	if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxProposal)).Decode(&data); err != nil {
@@ -46,8 +49,9 @@ func proposal(r *http.Request) (map[string]string, error) {
 	return data, nil
 }
 
-// checkConfig reports whether the operator would take a ConfigMap, and what is special about the
-// value at a path. What is in force is shown to who may see secrets.
+// checkConfig reports whether the operator would accept a ConfigMap, and what is special about the
+// value at a path. The last valid content, with which values set restores a deleted ConfigMap, is
+// only for those who may see secrets.
 func (s valuePages) checkConfig(r *http.Request) (any, error) {
 	data, err := proposal(r)
 	if err != nil {

@@ -13,26 +13,29 @@ import (
 	"addon-operator/supervisor"
 )
 
-// Progress is how far the operator is with all modules.
+// Progress is how far the operator is with all modules. /converge/progress answers with it, the
+// command progress reads it, also from operators of other versions, and start shows it on a
+// terminal.
 type Progress struct {
 	// Converged: the first converge is over, and no reload of all modules is in progress.
 	Converged bool `json:"converged"`
 	// Waits is what the start waits for before there is anything to converge.
 	Waits string `json:"waits,omitempty"`
-	// Done of Total enabled modules have succeeded since the reload began, Failing are tried again. Both are 0 until it is
-	// known which modules are enabled.
+	// Done of Total enabled modules have succeeded since the reload began; Failing ones are
+	// retried. All are 0 until it is known which modules are enabled.
 	Done    int `json:"done"`
 	Total   int `json:"total"`
 	Failing int `json:"failing,omitempty"`
-	// Running are the owners that do something now, in the order of modules; at most ten. More is how many
-	// there are besides.
+	// Running are the owners that do something now, in the order of modules, at most mostRunning of
+	// them. More is how many there are in addition.
 	Running []RunningStep `json:"running,omitempty"`
 	More    int           `json:"more,omitempty"`
 	// Seconds since the reload began; the first one includes the start-up.
 	Seconds float64 `json:"seconds"`
 }
 
-// RunningStep is what a module, or global-hooks, does now.
+// RunningStep is what a module, or global-hooks, does now. Step is empty until its run has begun
+// with something.
 type RunningStep struct {
 	Owner string `json:"owner"`
 	Step  string `json:"step,omitempty"`
@@ -41,10 +44,12 @@ type RunningStep struct {
 // mostRunning bounds what Progress names.
 const mostRunning = 10
 
-// Converged reports whether the first converge is over, and no reload of all modules is in progress.
+// Converged reports whether the first converge is over, and no reload of all modules is in
+// progress. Single modules may still run, or fail.
 func Converged(c view.ConvergeStatus) bool { return c.Ready && c.Phase == view.ConvergeIdle }
 
-// ProgressOf sums up what actors have published, by their paths.
+// ProgressOf sums up what actors have published, by their paths. It needs no dump of mailboxes, so
+// it may be called several times a second.
 func ProgressOf(statuses map[string]supervisor.Status, c view.ConvergeStatus, now time.Time) Progress {
 	p := Progress{Converged: Converged(c), Waits: c.Waits}
 	if !c.Began.IsZero() {
@@ -58,7 +63,7 @@ func ProgressOf(statuses map[string]supervisor.Status, c view.ConvergeStatus, no
 		}
 		p.Total++
 		switch {
-		case len(m.Failing) > 0:
+		case len(m.Failing) > 0: // also one that had succeeded in this reload
 			p.Failing++
 		case m.Succeeded.After(c.Began):
 			p.Done++
@@ -84,7 +89,8 @@ func ProgressOf(statuses map[string]supervisor.Status, c view.ConvergeStatus, no
 	return p
 }
 
-// String is one line for a terminal; empty when nothing is in progress.
+// String is one line for a terminal; empty when nothing is in progress. It names the first owner
+// that works, and counts the others.
 func (p Progress) String() string {
 	took := (time.Duration(p.Seconds) * time.Second).String()
 	switch {

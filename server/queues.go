@@ -14,13 +14,15 @@ import (
 	"addon-operator/supervisor"
 )
 
-// queueDump is the list of queues in the form that scripts know (J5), with more fields.
+// queueDump is the list of queues in the form that scripts know (J5), with more fields. Its names
+// stay as they are.
 type queueDump struct {
 	Active  []queueEntry `json:"active"`
 	Empty   []queueEntry `json:"empty,omitempty"`
 	Summary queueSummary `json:"summary"`
 }
 
+// queueEntry is a queue. Status is empty while its first task waits, so that no run has begun.
 type queueEntry struct {
 	Name       string      `json:"name"`
 	TasksCount int         `json:"tasksCount"`
@@ -28,15 +30,17 @@ type queueEntry struct {
 	Tasks      []taskEntry `json:"tasks,omitempty"`
 }
 
+// taskEntry is a task. Failures and Error are those of its run, and 0 and empty before it.
 type taskEntry struct {
 	Index int `json:"index"`
-	// Description is for people; what is in it stands in the fields below, too.
+	// Description is for people. What is in it has fields below, which programs should read.
 	Description string `json:"description"`
 	view.QueuedTask
 	Failures int    `json:"failures,omitempty"`
 	Error    string `json:"error,omitempty"`
 }
 
+// queueSummary counts tasks of all queues, whichever are listed.
 type queueSummary struct {
 	MainQueueTasks int         `json:"mainQueueTasks"`
 	OtherQueues    otherQueues `json:"otherQueues"`
@@ -49,7 +53,8 @@ type otherQueues struct {
 	Tasks  int `json:"tasks"`
 }
 
-// actorPages show what the actors say of themselves.
+// actorPages show what actors have published, without asking them: they answer while an actor is
+// stuck.
 type actorPages struct{ Source }
 
 // queueList answers /queue/list.
@@ -59,7 +64,7 @@ func (s actorPages) queueList(r *http.Request) (any, error) {
 	return display{dump, func(w io.Writer) { writeQueueList(w, all, runs) }}, nil
 }
 
-// queueOne answers /queue/NAME.
+// queueOne answers /queue/NAME, also for a queue without tasks.
 func (s actorPages) queueOne(r *http.Request) (any, error) {
 	name := r.PathValue("name")
 	all, runs := queues(s.Inspector.Tree())
@@ -74,6 +79,7 @@ func (s actorPages) queueOne(r *http.Request) (any, error) {
 	return display{dumpQueue(all[i], runs), func(w io.Writer) { writeQueueList(w, all[i:i+1], runs) }}, nil
 }
 
+// dumpQueues lists the queues that have tasks; with showEmpty also the others, apart.
 func dumpQueues(all []namedQueue, runs map[string]supervisor.RunStatus, showEmpty bool) queueDump {
 	dump := queueDump{Active: []queueEntry{}}
 	for _, q := range all {
@@ -97,6 +103,7 @@ func dumpQueues(all []namedQueue, runs map[string]supervisor.RunStatus, showEmpt
 	return dump
 }
 
+// dumpQueue describes up to 100 tasks of a queue, which is what its status has.
 func dumpQueue(q namedQueue, runs map[string]supervisor.RunStatus) queueEntry {
 	entry := queueEntry{Name: q.name, TasksCount: q.Length}
 	for i, t := range q.Tasks() {
@@ -111,7 +118,8 @@ func dumpQueue(q namedQueue, runs map[string]supervisor.RunStatus) queueEntry {
 	return entry
 }
 
-// describeRun says what a queue does with its first task.
+// describeRun says what a queue does with its first task, in words that scripts know (J5). The
+// command status reads the time from behind "sleep after fail for".
 func describeRun(run supervisor.RunStatus) string {
 	if run.RetryAt.IsZero() {
 		return "run first task"
@@ -119,11 +127,10 @@ func describeRun(run supervisor.RunStatus) string {
 	return fmt.Sprintf("sleep after fail for %s", max(0, time.Until(run.RetryAt)).Round(time.Second))
 }
 
-// describeTask is a line about a task: kind, queue, what it is about, failures.
+// describeTask is a line about a task: kind, queue, what it is about, failures, separated by
+// colons.
 func describeTask(queue string, t view.QueuedTask, run supervisor.RunStatus) string {
-	about := t.About
-	about = cmp.Or(about, t.Owner)
-	text := strings.Join([]string{t.Kind, queue, about}, ":")
+	text := strings.Join([]string{t.Kind, queue, cmp.Or(t.About, t.Owner)}, ":")
 	if run.Attempt > 0 {
 		text += strings.TrimSuffix(fmt.Sprintf(":failures %d:%s", run.Attempt, run.Error), ":")
 	}

@@ -11,10 +11,13 @@ import (
 	"addon-operator/messages/view"
 )
 
-// renderTimeout is long enough for a chart that asks the cluster a lot.
+// renderTimeout limits the rendering of a chart; those that read much from the cluster (lookup)
+// take longest.
 const renderTimeout = time.Minute
 
-// renderPage answers /module/NAME/render.
+// renderPage answers /module/NAME/render. It renders in the goroutine of the request, since the
+// chart may read the cluster; the gate limits how many do. A chart that cannot be rendered is
+// answered with 422: the request was right, and the module is not.
 func (s modulePages) renderPage(r *http.Request) (any, error) {
 	own, err := s.owner(r.Context(), r.PathValue("name"))
 	switch {
@@ -37,7 +40,7 @@ func (s modulePages) renderPage(r *http.Request) (any, error) {
 	return display{rendered, func(w io.Writer) { writeRendered(w, rendered, o) }}, nil
 }
 
-// writeRendered writes objects as kubectl reads them, or what differs.
+// writeRendered writes the objects as kubectl apply reads them or, with Diff, what differs.
 func writeRendered(w io.Writer, rendered view.Rendered, o view.RenderRequest) {
 	if !o.Diff {
 		fmt.Fprint(w, rendered.Text)

@@ -13,14 +13,16 @@ import (
 	"addon-operator/messages/view"
 )
 
-// How many revisions of a release are shown, and for how long their records are read.
+// How many revisions of a release are shown, and how long reading their records may take. A record may
+// be a mebibyte.
 const (
 	usualRevisions = 20
 	mostRevisions  = 100
 	recordsTimeout = 30 * time.Second
 )
 
-// release is the module whose release is asked for.
+// release is the name of the module whose release is asked for. Global values have none, and
+// without Releases no module has one.
 func (s modulePages) release(r *http.Request) (string, error) {
 	asked := r.PathValue("name")
 	own, err := s.owner(r.Context(), asked)
@@ -33,7 +35,7 @@ func (s modulePages) release(r *http.Request) (string, error) {
 	return s.nameOf(asked, own), nil
 }
 
-// historyPage answers /module/NAME/history.
+// historyPage answers /module/NAME/history, the newest revision first.
 func (s modulePages) historyPage(r *http.Request) (any, error) {
 	module, err := s.release(r)
 	if err != nil {
@@ -51,6 +53,8 @@ func (s modulePages) historyPage(r *http.Request) (any, error) {
 	return display{history, func(w io.Writer) { writeHistory(w, history) }}, err
 }
 
+// writeHistory writes a line for each revision. One whose record cannot be read has its error as
+// the description.
 func writeHistory(w io.Writer, history view.ReleaseHistory) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, r := range history.Revisions {
@@ -66,7 +70,8 @@ func writeHistory(w io.Writer, history view.ReleaseHistory) {
 	}
 }
 
-// diffPage answers /module/NAME/diff.
+// diffPage answers /module/NAME/diff. Without from and to it compares the two newest revisions. An
+// unknown revision is answered with 404, records that cannot be compared with 422.
 func (s modulePages) diffPage(r *http.Request) (any, error) {
 	module, err := s.release(r)
 	if err != nil {
@@ -91,7 +96,8 @@ func (s modulePages) diffPage(r *http.Request) (any, error) {
 	return display{diff, func(w io.Writer) { writeDiff(w, diff) }}, nil
 }
 
-// revision is the number in a parameter; 0 without one.
+// revision is the number of a revision in a parameter; 0 without the parameter, which leaves the
+// choice to Compare.
 func revision(r *http.Request, name string) (int, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {

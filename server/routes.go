@@ -16,10 +16,12 @@ import (
 	"addon-operator/values"
 )
 
-// Route is a page of the operator, as /discovery and the documentation list it.
+// Route is a page of the operator, as /discovery and the documentation list it. A route without
+// Help is served and not listed.
 type Route struct {
 	Method string `json:"method"`
-	// Path may hold names in braces, Query what can be asked for.
+	// Path may hold names in braces; Query lists the parameters, separated by commas, with examples
+	// of their values.
 	Path  string `json:"path"`
 	Query string `json:"query,omitempty"`
 	Help  string `json:"help"`
@@ -29,10 +31,11 @@ type Route struct {
 	handler http.Handler
 }
 
-// Routes lists all pages.
+// Routes lists all pages, for the documentation and its test. Their handlers have no source and
+// must not be called.
 func Routes() []Route { return router{who: insider}.routes() }
 
-// router serves the pages that an audience may see.
+// router serves the pages that an audience may see. Its Source is shared by all handlers.
 type router struct {
 	Source
 	who audience
@@ -46,13 +49,17 @@ func (s router) routes() []Route {
 	return append(all, s.debugRoutes()...)
 }
 
+// get is a route for GET; the mux answers HEAD with it, too.
 func get(path, query, help string, handler http.Handler) Route {
 	return Route{Method: http.MethodGet, Path: path, Query: query, Help: help, handler: handler}
 }
 
+// publicRoutes are on both addresses. They show no values, and on the public address no errors
+// either. A new one must keep that: it is reachable from the whole cluster.
 func (s router) publicRoutes() []Route {
 	probes, live := probes(s), livePages(s)
-	// Users look for the metrics of hooks on the first page, too (I1).
+	// Users look for the metrics of hooks on the first page, too (I1). A scrape continues when one
+	// collector fails, so that the other metrics remain.
 	both := discreetMetrics{prometheus.Gatherers{s.Metrics, s.HookMetrics}, s.Hide}
 	scrape := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}
 	all := []Route{
@@ -114,7 +121,9 @@ func (s router) debugRoutes() []Route {
 	}...)
 }
 
-// pattern is what the router makes of a route. Names of queues and hooks have slashes.
+// pattern is what the mux matches. "{name...}" also matches slashes, which names of queues and
+// hooks have; then /hook/{name}/snapshots cannot be a pattern, and hookPage cuts the end off
+// itself. More specific patterns, such as /hook/list, win. "/{$}" is the root alone.
 func (r Route) pattern() string {
 	switch r.Path {
 	case "/":
@@ -127,7 +136,9 @@ func (r Route) pattern() string {
 	return r.Method + " " + r.Path
 }
 
-// handler serves routes; other paths are answered by a sentence.
+// handler serves the routes, and answers other paths with a sentence. Around them, from outside to
+// inside: discreet sees all that is written, also refusals; withoutExtension decides the format;
+// leaderOnly refuses what a follower does not have.
 func (s router) handler() http.Handler {
 	mux, routes := http.NewServeMux(), s.routes()
 	for _, r := range routes {
@@ -138,7 +149,9 @@ func (s router) handler() http.Handler {
 	return s.discreet(withoutExtension(s.leaderOnly(mux)))
 }
 
-// noPage says which page was probably meant.
+// noPage is the error for an unknown path: 405 when only the method is wrong, else 404 with the
+// page or the format that was probably meant. The root is near to every short path, so it is not
+// proposed.
 func noPage(asked string, routes []Route) error {
 	var known []string
 	for _, r := range routes {
@@ -157,11 +170,12 @@ func noPage(asked string, routes []Route) error {
 	return notFound("%s; /discovery lists all", text)
 }
 
+// noFormat is the error for an extension, with its dot, that is no format.
 func noFormat(extension string) error {
 	return notFound("the format %q is none of %s", strings.TrimPrefix(extension, "."), strings.Join(formats(), ", "))
 }
 
-// discovery answers /discovery.
+// discovery answers /discovery with the pages of this audience.
 func (s router) discovery(*http.Request) (any, error) {
 	routes := slices.DeleteFunc(s.routes(), func(r Route) bool { return r.Help == "" })
 	return display{routes, func(w io.Writer) {

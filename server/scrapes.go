@@ -8,18 +8,21 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// scrapes makes the metrics for all who ask, one page at a time. Who asks and does not read the answer keeps his page in
-// memory until his time is over; so while there are such pages the last one serves others, too: for one second when there is
-// one, for two when there are two. Without them each answer is made when it is asked for.
+// scrapes makes the page of metrics for all clients, one at a time. A client that does not read the
+// answer keeps its page in memory until the write deadline. To bound that memory, new requests
+// share the last page while pages are being sent: for one second when there is one such page, for
+// two seconds when there are two, and so on. Without such pages each request gets fresh metrics
+// (J8).
 type scrapes struct {
 	gatherer prometheus.Gatherer
 
+	// mu is also held while metrics are gathered, so that this happens once at a time.
 	mu   sync.Mutex
-	last *scrape
-	held int // pages that are being sent
+	last *scrape // nil when held is 0
+	held int     // pages that are being sent to one client or more
 }
 
-// scrape is one page and who is being given it.
+// scrape is one page, and how many clients are being sent it. Its families are read only.
 type scrape struct {
 	made     time.Time
 	families []*dto.MetricFamily
@@ -29,7 +32,8 @@ type scrape struct {
 
 var _ prometheus.TransactionalGatherer = (*scrapes)(nil)
 
-// Gather implements prometheus.TransactionalGatherer.
+// Gather implements prometheus.TransactionalGatherer. The handler calls the function that it
+// returns when the answer was written, or the client has gone.
 func (s *scrapes) Gather() ([]*dto.MetricFamily, func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,6 +49,7 @@ func (s *scrapes) Gather() ([]*dto.MetricFamily, func(), error) {
 	return page.families, func() { s.given(page) }, page.err
 }
 
+// given is called once for each Gather. With the last reader the memory of the page is free.
 func (s *scrapes) given(page *scrape) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

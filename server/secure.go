@@ -19,10 +19,14 @@ import (
 	"time"
 )
 
-// Authorize reports whether who has a token may do verb with the page at path: the HTTP status to answer with, 200 when he may.
+// Authorize decides whether the owner of a token may do verb with the page at path. It returns the
+// HTTP status to answer with: 200 when it is allowed, 401 for an unknown token, another one when it
+// is not. An error is shown to the client with its status, so it must not hold details of the
+// cluster.
 type Authorize func(ctx context.Context, token, verb, path string) (status int, err error)
 
-// authorized lets only probes through to everybody; who asks for another page shows a token (J11).
+// authorized lets everybody see the probes; for other pages it requires a token (J11). A nil
+// authorize is the default of plain HTTP, where everybody may see all public pages.
 func authorized(next http.Handler, authorize Authorize) http.Handler {
 	if authorize == nil {
 		return next
@@ -52,15 +56,18 @@ func authorized(next http.Handler, authorize Authorize) http.Handler {
 	})
 }
 
-// isProbe is what a kubelet, which has no token, and another replica ask. Whether and why a module fails is not part of it.
+// isProbe reports whether a request is for what a kubelet, which has no token, and other replicas
+// read. With verbose it is none: which modules fail, and why, is not for everybody.
 func isProbe(r *http.Request) bool {
 	return r.URL.Path == "/healthz" || r.URL.Path == "/readyz" && !r.URL.Query().Has("verbose")
 }
 
-// Certificate is what a listener with TLS shows; it is asked at each connection.
+// Certificate returns what a listener with TLS presents. It is called for each connection, so a
+// renewed certificate is used without a restart.
 type Certificate func() (*tls.Certificate, error)
 
-// SelfSigned makes a certificate in memory. It keeps others from listening, but proves no identity: for that, give files.
+// SelfSigned makes a certificate in memory. It encrypts, so that tokens cannot be read on the way,
+// but proves no identity: for that, use CertificateFiles.
 func SelfSigned() (Certificate, error) {
 	const years = 10 // more than a process lives
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -74,6 +81,7 @@ func SelfSigned() (Certificate, error) {
 	}
 	template := x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "addon-operator"}, DNSNames: []string{"addon-operator"},
+		// The clock of a client may be behind by up to an hour.
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(years, 0, 0),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
 	}
@@ -85,8 +93,9 @@ func SelfSigned() (Certificate, error) {
 	return func() (*tls.Certificate, error) { return certificate, nil }, nil
 }
 
-// CertificateFiles reads a certificate and its key, and again when they are others. Those that cannot be read are an error at
-// the start; later the last ones stay, which the log says.
+// CertificateFiles reads a certificate and its key, and reads them again when the files have
+// changed. At the start an error is returned; later the last valid pair stays in use, and the log
+// has the error.
 func CertificateFiles(certFile, keyFile string, log *slog.Logger) (Certificate, error) {
 	f := &certificateFiles{cert: certFile, key: keyFile, log: log}
 	if err := f.load(f.stamp()); err != nil {
@@ -95,15 +104,19 @@ func CertificateFiles(certFile, keyFile string, log *slog.Logger) (Certificate, 
 	return f.get, nil
 }
 
+// certificateFiles compares the files with those it has loaded at each handshake, which needs no
+// watch and works for volumes of Secrets.
 type certificateFiles struct {
 	cert, key string
 	log       *slog.Logger
 
 	mu     sync.Mutex
 	loaded *tls.Certificate
-	as     string // their stamp when they were read last, whatever came of it
+	as     string // stamp of the files at the last attempt, also of a failed one: it is logged once
 }
 
+// get implements Certificate. It never fails, because load has succeeded once. While the two files
+// of a renewal are being replaced they may not match; then the next handshake finds another stamp.
 func (f *certificateFiles) get() (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -117,7 +130,8 @@ func (f *certificateFiles) get() (*tls.Certificate, error) {
 	return f.loaded, nil
 }
 
-// stamp changes with the files. Secrets in volumes change by a symbolic link, which is followed.
+// stamp changes with the files: it has their times and sizes, or the error. Stat follows symbolic
+// links, which is how volumes of Secrets switch to new files.
 func (f *certificateFiles) stamp() string {
 	var text strings.Builder
 	for _, path := range []string{f.cert, f.key} {
@@ -131,6 +145,7 @@ func (f *certificateFiles) stamp() string {
 	return text.String()
 }
 
+// load sets loaded only when it succeeds. The caller holds the mutex, or is the constructor.
 func (f *certificateFiles) load(stamp string) error {
 	f.as = stamp
 	loaded, err := tls.LoadX509KeyPair(f.cert, f.key)
@@ -141,7 +156,7 @@ func (f *certificateFiles) load(stamp string) error {
 	return nil
 }
 
-// ServeTLS is [Serve] on a TCP address with TLS.
+// ServeTLS is [Serve] on a TCP address, with TLS 1.2 or newer.
 func ServeTLS(ctx context.Context, address string, h http.Handler, certificate Certificate, log *slog.Logger) error {
 	if certificate == nil {
 		return errors.New("bug: TLS needs a certificate")
@@ -151,10 +166,13 @@ func ServeTLS(ctx context.Context, address string, h http.Handler, certificate C
 		return err
 	}
 	srv := newServer(h)
-	srv.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // everybody can fail a handshake
+	// Every port scan fails a handshake, so these errors are only for debugging.
+	srv.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	serveOn(ctx, srv, tls.NewListener(listener, &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		NextProtos:     []string{"http/1.1"}, // whose connections are bounded
+		MinVersion: tls.VersionTLS12,
+		// Not HTTP/2: it has many requests on one connection, and connections bounds them by
+		// counting connections.
+		NextProtos:     []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
 	}), address, log)
 	return nil

@@ -21,43 +21,51 @@ import (
 	"addon-operator/supervisor"
 )
 
-// Source is what the pages show.
+// Source is what the pages show. All functions are called in the goroutines of requests, several at
+// a time, so they must be safe for concurrent use. Inspector, Converge, Metrics, HookMetrics, Ask
+// and Plan are required.
 type Source struct {
 	Inspector *supervisor.Inspector
-	// Converge returns the state of the converge; it answers before the start, too.
+	// Converge returns the state of the converge. It answers before the start, too, with an empty
+	// Phase.
 	Converge func() view.ConvergeStatus
-	// Metrics of the operator, and what hooks report.
+	// Metrics are those of the operator, HookMetrics those that hooks report.
 	Metrics, HookMetrics prometheus.Gatherer
 	Version              string
-	// Authorize guards the public pages but probes; nil when everybody may see them.
+	// Authorize guards all public pages but the probes; nil when everybody may see them.
 	Authorize Authorize
 	// Hanging lists the hooks that run for too long; nil when this is not observed.
 	Hanging func() []view.RunningHook
-	// Loops says of each module, or global-hooks, how its hooks go round in circles; nil when this is not observed.
+	// Loops says for each module, or messages.GlobalHooks, how its hooks trigger each other without
+	// end; nil when this is not observed.
 	Loops func() map[string]string
 	// History has the last runs of hooks; nil when they are not kept.
 	History *History
-	// NotInForce says of each module, or global-hooks, how its files on disk differ from what is in force; nil when this is not
-	// observed.
+	// NotInForce says for each module, or messages.GlobalHooks, how its files on disk differ from
+	// what is in force; nil when this is not observed. It reads the disk, and the pages change the
+	// map that it returns.
 	NotInForce func() map[string]string
-	// Observed reports whether the operator has seen the ConfigMap as it is in the cluster now; nil when that is not known.
+	// Observed reports whether the operator has seen the ConfigMap as it is in the cluster now; nil
+	// when that is not known. It costs a request to the API server.
 	Observed func(ctx context.Context) (bool, error)
-	// Plan returns what the operator would do.
+	// Plan returns what the operator would do. It makes dry runs of charts, which may take minutes.
 	Plan func(ctx context.Context, request view.PlanRequest) (view.Plan, error)
-	// Ask gives a question to the actor with this path below the root.
+	// Ask sends a question to the actor with this path below the root, and waits for the answer
+	// until ctx ends. It fails while there are no actors.
 	Ask func(ctx context.Context, path string, question any) (any, error)
 	// Render renders the chart of a module with its values now; nil when it is not available.
 	Render func(ctx context.Context, module string, request view.RenderRequest) (view.Rendered, error)
-	// Releases returns the newest revisions of a module's release, at most so many, and Compare what differs between two of them,
-	// where an error may be a *view.NoRevisionError; nil when they cannot be read.
+	// Releases returns at most so many of the newest revisions of a module's release. Compare
+	// returns what differs between two of them; its error may be a *view.NoRevisionError. Both are
+	// nil when the records cannot be read.
 	Releases func(ctx context.Context, module string, most int) (view.ReleaseHistory, error)
 	Compare  func(ctx context.Context, module string, request view.DiffRequest) (view.RevisionDiff, error)
 	// Parameters can be changed while the operator runs; nil when there are none.
 	Parameters Parameters
-	// Cluster is the address of the API server, ConfigMap is NAMESPACE/NAME of that with values. The debug address tells both in
-	// headers; empty: it does not.
+	// Cluster is the address of the API server, ConfigMap the NAMESPACE/NAME of the one with
+	// values. The debug address sends them as headers, unless they are empty.
 	Cluster, ConfigMap string
-	// Hide gives a text without known secrets; nil when there are none.
+	// Hide returns a text without known secrets; nil when there are none.
 	Hide func(string) string
 	// Leadership returns who leads among several replicas; nil when this one is alone.
 	Leadership func() view.Leadership
@@ -67,8 +75,9 @@ type Source struct {
 	pageToken string // of the live page on the debug address
 }
 
-// Public serves probes, metrics and the list of queues: nothing in it holds values. Everybody
-// can ask, so a client that does not read the answer is not waited for.
+// Public serves probes, metrics and the list of queues: nothing in it holds values. Everybody can
+// connect, so each answer has a deadline: a client that does not read it must not occupy a
+// connection (J8). The live page sets later deadlines itself, for each event.
 func Public(s Source) http.Handler {
 	pages := authorized(router{s, public}.handler(), s.Authorize)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,8 +86,8 @@ func Public(s Source) http.Handler {
 	})
 }
 
-// audience is who may see a page. What hooks and Helm print when they fail may hold
-// secrets, so the public is referred to the log.
+// audience is who may see a page. What hooks and Helm print when they fail may hold secrets, so
+// public pages refer to the log in place of it.
 type audience bool
 
 const (
@@ -86,12 +95,15 @@ const (
 	insider audience = true
 )
 
-// Debug serves what only users of the machine may see. Pages of other sites that are open
-// in a browser there cannot change or read anything.
+// Debug serves what only users of the machine may see (J7). It keeps pages of other sites that are
+// open in a browser on this machine away in two ways: cross-origin requests that change something
+// are refused, and so are requests for another host name. Its answers have no deadline of their
+// own, except those that wait at the gate.
 func Debug(s Source) http.Handler {
 	s.pageToken = rand.Text()
 	pages := http.NewCrossOriginProtection().Handler(byItsOwnName(newGate().handler(router{s, insider}.handler())))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Also on answers that refuse a request: a client reads them before anything else.
 		for header, value := range map[string]string{ClusterHeader: s.Cluster, ConfigMapHeader: s.ConfigMap} {
 			if value != "" {
 				w.Header().Set(header, value)
@@ -101,15 +113,18 @@ func Debug(s Source) http.Handler {
 	})
 }
 
-// Headers in which the operator says with which API server it works, and where its values are, so that a command which
-// changes them does not ask the operator of another cluster.
+// Headers that identify the operator: the address of its API server, and the ConfigMap with its
+// values. A command that changes values compares them with its own, so that it does not let the
+// operator of another cluster validate them.
 const (
 	ClusterHeader   = "Addon-Operator-Cluster"
 	ConfigMapHeader = "Addon-Operator-Configmap"
 )
 
-// byItsOwnName refuses requests to loopback that were meant for another name: a site can
-// have its name lead to this machine, and its pages then count as ours for the browser (J7).
+// byItsOwnName refuses requests on loopback whose Host is another name. The owner of a site can let
+// its name resolve to 127.0.0.1; for the browser the pages there then have the origin of that site,
+// and its scripts may read them (DNS rebinding, J7). The unix socket has no TCP address and accepts
+// any name.
 func byItsOwnName(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
@@ -121,7 +136,7 @@ func byItsOwnName(next http.Handler) http.Handler {
 	})
 }
 
-// hostOf takes the port off, and the brackets of an IPv6 address.
+// hostOf removes the port, and the brackets of an IPv6 address. Without a port SplitHostPort fails.
 func hostOf(hostport string) string {
 	if host, _, err := net.SplitHostPort(hostport); err == nil {
 		return host
@@ -129,13 +144,15 @@ func hostOf(hostport string) string {
 	return strings.Trim(hostport, "[]")
 }
 
-// probes are the pages that say in short how the operator is; they are public, too.
+// probes answer in short how the operator is. They are public, so what they show passes through
+// Source.tree, which hides errors from the public.
 type probes struct {
 	Source
 	who audience
 }
 
-// readyz is 200 after the first converge, in a follower when it could lead (L3). With ?verbose it says what it knows (J1).
+// readyz answers 200 after the first converge, in a follower when it could lead (L3), else 500.
+// With ?verbose it lists the conditions behind that (J1).
 func (s probes) readyz(w http.ResponseWriter, r *http.Request) {
 	status, word := s.readiness()
 	if !r.URL.Query().Has("verbose") {
@@ -151,7 +168,8 @@ func (s probes) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// converge answers in the words that scripts know (J3).
+// converge answers with the fixed words of J3. Existing scripts search the text for them, so that
+// it stays exactly as it is. Of the JSON all keys are always present.
 func (s probes) converge(w http.ResponseWriter, r *http.Request) {
 	c := s.Converge()
 	tasks := queueLength(s.Inspector.Tree(), messages.MainQueue)
@@ -171,6 +189,8 @@ func (s probes) converge(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// convergeJSON has, under the keys that the text uses as words, the number of tasks in the main
+// queue for a converge in progress, and booleans for the other states.
 func convergeJSON(c view.ConvergeStatus, tasks int) map[string]any {
 	reloading := c.Phase == view.ConvergeReloading
 	count := func(yes bool) int {
@@ -188,25 +208,27 @@ func convergeJSON(c view.ConvergeStatus, tasks int) map[string]any {
 	}
 }
 
-// actors is the dump of all mailboxes.
+// actors answers /actors: the dump of all mailboxes.
 func (s actorPages) actors(*http.Request) (any, error) {
 	tree := s.Inspector.Tree()
 	return display{tree, func(w io.Writer) { _ = supervisor.WriteText(w, tree) }}, nil // the client has gone
 }
 
+// queueText answers /queue (J2).
 func (s probes) queueText(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	writeQueues(w, s.tree(s.who))
 }
 
+// text answers with a sentence. It ends with a line end, for those who read it in a terminal.
 func text(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	fmt.Fprint(w, body)
 }
 
-// How long the other side may take, and how much it may send before it is known who asks for what (J8). On the debug address
-// an answer may take as long as it does: a profile lasts as long as its client wants.
+// How long a client may take, and how much it may send before its request is known (J8). There is no
+// limit for answers of the debug address: a profile lasts as long as its client wants.
 const (
 	headerTimeout  = 5 * time.Second
 	maxHeaderBytes = 8 << 10
@@ -215,7 +237,8 @@ const (
 	idleTimeout    = 2 * time.Minute
 )
 
-// newServer makes a server to which no connection is left open forever, and not too many at a time.
+// newServer makes a server on which each phase of a connection has a limit, and the number of
+// connections, too. WriteTimeout is not set, because the two addresses differ in it.
 func newServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
@@ -223,8 +246,9 @@ func newServer(h http.Handler) *http.Server {
 	}
 }
 
-// Serve answers on a TCP address, or on a unix socket when address is "unix:" and a path,
-// until ctx is done. It returns when the address is taken; errors after that are logged.
+// Serve answers on a TCP address, or on a unix socket when address is "unix:" and a path, until ctx
+// is done. It returns when it listens, or with an error when it cannot; later errors are logged.
+// When ctx is done, requests in progress are cut: the process ends with them.
 func Serve(ctx context.Context, address string, h http.Handler, log *slog.Logger) error {
 	listener, err := listen(ctx, address)
 	if err != nil {
@@ -234,6 +258,8 @@ func Serve(ctx context.Context, address string, h http.Handler, log *slog.Logger
 	return nil
 }
 
+// serveOn serves in a goroutine of its own. Close ends Serve with ErrServerClosed, which is no
+// failure.
 func serveOn(ctx context.Context, srv *http.Server, listener net.Listener, address string, log *slog.Logger) {
 	context.AfterFunc(ctx, func() { _ = srv.Close() })
 	go func() {
@@ -243,9 +269,11 @@ func serveOn(ctx context.Context, srv *http.Server, listener net.Listener, addre
 	}()
 }
 
+// listen opens an address. A socket is for the user of the operator alone (J7), by its mode and by
+// that of its directory, if it is created here; a socket file that exists already is replaced.
 func listen(ctx context.Context, address string) (net.Listener, error) {
 	var config net.ListenConfig
-	path, unix := unixPath(address)
+	path, unix := strings.CutPrefix(address, "unix:")
 	if !unix {
 		l, err := config.Listen(ctx, "tcp", address)
 		if err != nil {
@@ -270,8 +298,8 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// removeSocket removes what an operator left behind that was killed, and nothing else:
-// the path comes from a person.
+// removeSocket removes the socket that a killed operator left behind, and nothing else: the path
+// comes from a person. Lstat does not follow a link, so the target of one is never removed.
 func removeSocket(path string) error {
 	info, err := os.Lstat(path)
 	switch {

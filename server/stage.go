@@ -8,7 +8,8 @@ import (
 	"addon-operator/supervisor"
 )
 
-// stage says what the operator does with all modules: starts, reloads them, or waits for a cause.
+// stage says what the operator does with all modules: it starts, reloads them, or waits for a
+// cause. Of a follower, overview replaces it by who leads.
 func stage(tree []*supervisor.Node, c view.ConvergeStatus) string {
 	switch {
 	case c.Waits != "":
@@ -23,7 +24,7 @@ func stage(tree []*supervisor.Node, c view.ConvergeStatus) string {
 	return "converged"
 }
 
-// globalStatus is that of the global hooks.
+// globalStatus is the status of the global hooks; the zero value before they have an actor.
 func globalStatus(tree []*supervisor.Node) (status view.GlobalStatus) {
 	walk(tree, func(n *supervisor.Node) {
 		if s, ok := n.Status.(view.GlobalStatus); ok {

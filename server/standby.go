@@ -11,7 +11,8 @@ import (
 	"addon-operator/supervisor"
 )
 
-// standby shows who leads, when it is another replica than this one.
+// standby returns who leads, and whether that is another replica than this one. A replica alone is
+// no follower.
 func (s Source) standby() (view.Leadership, bool) {
 	if s.Leadership == nil {
 		return view.Leadership{}, false
@@ -20,9 +21,9 @@ func (s Source) standby() (view.Leadership, bool) {
 	return l, !l.Leading
 }
 
-// readiness is what the probe answers. A follower is ready when it could lead, whatever its
-// leader does (L3): otherwise a leader that does not converge would hold up the very update
-// that repairs it.
+// readiness is what the probe answers. A follower is ready when it could lead, whatever its leader
+// does (L3): a rolling update waits until a new replica is ready, so a leader that does not
+// converge would otherwise block the very update that repairs it.
 func (s probes) readiness() (status int, word string) {
 	if waits := s.Converge().Waits; waits != "" {
 		return http.StatusInternalServerError, "not ready: " + waits
@@ -39,13 +40,14 @@ func (s probes) readiness() (status int, word string) {
 	return http.StatusInternalServerError, "not ready: the first converge is not over"
 }
 
-// unable says why a follower could not lead now; empty when it could. Hooks that cannot be
-// loaded and watches that fail are no reason: it is unknown whether a leader needs them, and
-// the update that helps would wait for them, too.
+// unable says why a follower could not lead now; it is empty when it could. Hooks that cannot be
+// loaded and watches that fail are no reason: it is unknown whether a leader needs them, and the
+// update that repairs them would wait, too.
 func (s probes) unable(l view.Leadership) string {
 	if l.Problem != "" {
 		return l.String() // it says so
 	}
+	// This is the answer until the actor standby has published its status.
 	why := "it starts"
 	var syncing []messages.BindingState
 	walk(s.tree(public), func(n *supervisor.Node) {
@@ -67,8 +69,8 @@ func (s probes) unable(l view.Leadership) string {
 	return l.String() + "; " + why
 }
 
-// leaderOnly answers in place of pages that show what only a leader has: without it they
-// would be empty, or say that a module does not exist.
+// leaderOnly answers in place of pages that show what only a leader has: in a follower they would
+// be empty, or say that a module does not exist. It needs a path without an extension.
 func (s router) leaderOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if l, follower := s.standby(); follower && needsLeader(r.URL.Path) {
@@ -79,6 +81,8 @@ func (s router) leaderOnly(next http.Handler) http.Handler {
 	})
 }
 
+// needsLeader decides by the first element of the path. The live page itself shows a follower as
+// one.
 func needsLeader(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return slices.Contains([]string{"queue", "module", "global", "hook", "values", "graph", "plan", "converge"}, first)

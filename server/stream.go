@@ -14,26 +14,31 @@ import (
 	"addon-operator/messages/view"
 )
 
-// livePath is where the live page asks for changes.
+// livePath is where the script of the live page reads changes.
 const livePath = "/live"
 
-// How often a live page is sent what has changed and, when nothing has, that the operator still answers.
+// How often a live page is sent what has changed and, when nothing has, that the operator still
+// answers.
 const (
 	streamEvery     = time.Second
 	streamHeartbeat = 15 * time.Second
 	streamWrite     = 10 * time.Second // for a client to read one event
-	// streamTime is how long one stream lasts: the next one is authorized again (J11).
+	// streamTime is how long one stream lasts. The browser then connects again, and the request is
+	// authorized again (J11): a token that was revoked works for so long at most.
 	streamTime = time.Minute
 )
 
-// change is one event for the live page: parts as HTML by their identifiers, and the order of the rows when it is
-// another one.
+// change is one event for the live page: the HTML of parts, by the id of the element that they
+// replace, and the order of the rows when it differs from the last one sent. An event with neither
+// is a heartbeat.
 type change struct {
 	Parts map[string]string `json:"parts,omitempty"`
 	Order []string          `json:"order,omitempty"`
 }
 
-// parts are the parts of the page that all of its readers share. They are made once a second, however many read.
+// parts are what all readers of one address share. Looking at everything and rendering costs the
+// same for one reader as for all, so it is done at most once a second, by the reader who comes
+// first; the others wait for it at the mutex.
 type parts struct {
 	mu   sync.Mutex
 	made time.Time
@@ -41,20 +46,22 @@ type parts struct {
 	rows map[string]row
 }
 
-// moment is what the page shows at one moment. It is not changed afterwards.
+// moment is what the page shows at one moment. It is immutable, because readers keep it after the
+// lock.
 type moment struct {
 	overview
 	html  map[string]string // by identifier of the part
 	order []string          // of the rows
 }
 
-// row is a row of the table as it was made of a module. Most modules are as they were a second ago.
+// row is a row of the table, and what it was made of. It is reused while the module has not
+// changed.
 type row struct {
 	of   moduleRow
 	html string
 }
 
-// latest returns parts that are at most a second old.
+// latest returns parts that are at most a second old; look is called if they are older.
 func (p *parts) latest(look func() overview) (moment, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,14 +94,16 @@ func (p *parts) latest(look func() overview) (moment, error) {
 	return now, nil
 }
 
-// part makes one part of the page.
+// part renders one part of the page.
 func part(name string, data any) (string, error) {
 	var out bytes.Buffer
 	err := pageTemplate().ExecuteTemplate(&out, name, data)
 	return out.String(), err
 }
 
-// stream sends the live page what changes, as server-sent events; ?module=NAME chooses the module whose detail it shows.
+// stream sends the live page what changes, as server-sent events (J18). ?module=NAME chooses the
+// module whose detail the reader sees: only that part is made for each reader. A reader is first
+// sent all parts, since nothing was sent before, and then only those that differ.
 func (s livePages) stream() http.Handler {
 	shared := &parts{}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -128,13 +137,13 @@ func (s livePages) stream() http.Handler {
 	})
 }
 
-// reader is what one page has been sent.
+// reader is what one page has been sent: by id, the HTML before secrets were hidden.
 type reader struct {
 	parts map[string]string
 	order []string
 }
 
-// event is what the reader has not been sent yet.
+// event is what the reader has not been sent yet. It notes it as sent.
 func (s livePages) event(r *http.Request, shared *parts, to *reader) (event change, err error) {
 	now, err := shared.latest(s.overview)
 	if err != nil {
@@ -150,8 +159,10 @@ func (s livePages) event(r *http.Request, shared *parts, to *reader) (event chan
 		to.add(&event, id, text)
 	}
 	if !slices.Equal(now.order, to.order) {
-		event.Order = slices.Concat([]string{}, now.order) // not null: without modules all rows go
+		event.Order = slices.Concat([]string{}, now.order) // [] removes all rows, null means no change
 		to.order = now.order
+		// A row that is gone is forgotten, so that it is sent when a module of this name comes
+		// back.
 		for id := range to.parts {
 			if _, there := now.html[id]; !there && id != "detail" {
 				delete(to.parts, id)
@@ -161,13 +172,15 @@ func (s livePages) event(r *http.Request, shared *parts, to *reader) (event chan
 	return event, nil
 }
 
+// add adds a part to the event if the reader has another one.
 func (to *reader) add(event *change, id, text string) {
 	if to.parts[id] != text {
 		to.parts[id], event.Parts[id] = text, text
 	}
 }
 
-// send writes an event, without known secrets: the page is never shown them.
+// send writes an event, always without known secrets: discreet does not see it, and the page cannot
+// ask to show them. The browser tries again half a second after the stream has ended (retry).
 func (s livePages) send(w http.ResponseWriter, control *http.ResponseController, event change) error {
 	for id, text := range event.Parts {
 		if s.Hide != nil {

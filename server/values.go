@@ -17,9 +17,13 @@ import (
 // askTimeout is how long a page waits for an actor; an answer takes microseconds.
 const askTimeout = 5 * time.Second
 
+// showSecrets reports whether a person asks for secrets. Only handlers of the debug address may
+// obey it.
 func showSecrets(r *http.Request) bool { return r.URL.Query().Get("show-secrets") == "true" }
 
-// question gives a question to an actor; each answers with one type.
+// question sends a question to the actor with this path below the root, and returns its answer,
+// whose type each question determines. Before the start, when there are no actors, the error says
+// that in place of what Ask returned.
 func question[Answer any](ctx context.Context, s Source, path string, question any) (Answer, error) {
 	var none Answer
 	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, fmt.Errorf("%s has not answered for %s; see /actors", path, askTimeout))
@@ -35,7 +39,8 @@ func question[Answer any](ctx context.Context, s Source, path string, question a
 	return answer, nil
 }
 
-// notStarted says that there are no modules yet, and why; nil when they are there.
+// notStarted is the error, with 503, of an operator that has no modules yet, and says what the
+// start waits for; nil when they exist. Converge has a Phase from the start of its actor on.
 func (s Source) notStarted() error {
 	c := s.Converge()
 	if c.Phase != "" {
@@ -44,10 +49,10 @@ func (s Source) notStarted() error {
 	return &pageError{http.StatusServiceUnavailable, fmt.Errorf("the operator has not started its modules yet: %s", cmp.Or(c.Waits, "it waits for the API server or for the leadership"))}
 }
 
-// owners finds the modules, and global, by the names that people use.
+// owners finds the owners of values, modules and global, by the names that people use.
 type owners struct{ Source }
 
-// values asks an owner for its values.
+// values asks an owner for its values. The section in the answer is immutable.
 func (s owners) values(ctx context.Context, owner string) (messages.Values, error) {
 	values, err := question[messages.Values](ctx, s.Source, ownerPath(owner), messages.GetValues{})
 	if err == nil && values.Section == nil {
@@ -56,7 +61,7 @@ func (s owners) values(ctx context.Context, owner string) (messages.Values, erro
 	return values, err
 }
 
-// ownerPath is the address of an owner.
+// ownerPath is the path of the actor of an owner, below the root.
 func ownerPath(owner string) string {
 	if owner == messages.GlobalHooks || owner == globalOwner {
 		return messages.GlobalHooks
@@ -64,10 +69,13 @@ func ownerPath(owner string) string {
 	return "module/" + owner
 }
 
-// globalOwner is what the global values are called in requests; no module can have the name.
+// globalOwner is the name of the global values in requests; no module can have it. Actors and
+// messages call their owner messages.GlobalHooks.
 const globalOwner = "global"
 
 // owner finds the values of a module by its name, or by the key of its values, and the global ones.
+// A name that differs from the key only in dashes and case is a candidate; its owner knows the
+// exact key.
 func (s owners) owner(ctx context.Context, name string) (messages.Values, error) {
 	if name == globalOwner {
 		return s.values(ctx, messages.GlobalHooks)
@@ -87,7 +95,8 @@ func (s owners) owner(ctx context.Context, name string) (messages.Values, error)
 	return messages.Values{}, s.noModule(name, modules)
 }
 
-// noModule says that there is no such module, none yet, or none any more.
+// noModule is the error for a name that is no module: its release may be waiting for a confirmation
+// of its purge, the operator may not have started, or the name is unknown.
 func (s owners) noModule(name string, modules []string) error {
 	if held := s.Converge().HeldPurge; held != nil && slices.Contains(held.Releases, name) {
 		return notFound("%s has no directory any more; %s", name, held)
@@ -98,7 +107,7 @@ func (s owners) noModule(name string, modules []string) error {
 	return unknown("module", name, modules)
 }
 
-// modules are the names of all modules, also of those that are disabled.
+// modules are the names of all modules, also of those that are disabled, sorted by name.
 func (s Source) modules() []string {
 	var names []string
 	for _, m := range view.Modules(s.Inspector.Statuses(), nil, nil, time.Now()) {
@@ -111,7 +120,8 @@ func (s Source) modules() []string {
 // sections are the pages of an owner that show its values.
 func sections() []string { return []string{"values", "config", "patches"} }
 
-// sectionPage shows one part of the values of an owner (J4).
+// sectionPage shows one part of the values of an owner (J4). With ?global=true the global part
+// comes, too, each below its key, as hooks and charts get them.
 func (s modulePages) sectionPage(r *http.Request, owner, page string) (any, error) {
 	own, err := s.owner(r.Context(), owner)
 	if err != nil {
@@ -128,6 +138,7 @@ func (s modulePages) sectionPage(r *http.Request, owner, page string) (any, erro
 	return map[string]any{global.Section.Key(): partOf(global, page, showSecrets(r)), own.Section.Key(): part}, nil
 }
 
+// partOf is the part of the values that a page shows, masked unless secrets are requested.
 func partOf(v messages.Values, page string, secrets bool) any {
 	view := v.Section.View(secrets)
 	switch page {
@@ -154,7 +165,8 @@ func (s valuePages) explainPage(r *http.Request) (any, error) {
 	return s.explain(r.Context(), module, path, showSecrets(r))
 }
 
-// explain says where the values of a module, or of global, at a path come from.
+// explain says where the values of a module, or of global, at a path come from; an empty path means
+// all of them. It returns a *pageError when there is no such module or no value at the path.
 func (s valuePages) explain(ctx context.Context, module, path string, secrets bool) ([]values.Leaf, error) {
 	known, err := s.owner(ctx, module)
 	if err != nil {
@@ -177,7 +189,8 @@ func (s valuePages) explain(ctx context.Context, module, path string, secrets bo
 	return leaves, nil
 }
 
-// filesOf says how the files that a section comes from differ from what is in force; those of global concern all.
+// filesOf says how the files that a section comes from differ from what is in force; empty when
+// they do not. Files of global concern all sections.
 func (s valuePages) filesOf(section string) string {
 	differs := s.notInForce()
 	for _, name := range s.modules() {
@@ -188,7 +201,8 @@ func (s valuePages) filesOf(section string) string {
 	return differs[messages.GlobalHooks]
 }
 
-// firstElement takes the element off a path that names the section.
+// firstElement splits a path into its first element, which names the section, and the rest, in the
+// forms a.b, a["b"] and /a/b.
 func firstElement(path string) (first, rest string) {
 	path = strings.TrimPrefix(path, "/")
 	end := strings.IndexAny(path, "./[")
@@ -198,16 +212,18 @@ func firstElement(path string) (first, rest string) {
 	return path[:end], strings.TrimPrefix(path[end:], ".")
 }
 
-// OwnerDiff is what changed in the values of one owner since the last converge.
+// OwnerDiff is what changed in the values of one owner since the last converge. The command values
+// diff reads it.
 type OwnerDiff struct {
 	// Owner is global or the name of a module.
 	Owner string `json:"owner"`
 	// Since is the end of the last converge; zero before the first.
 	Since   time.Time `json:"since,omitzero"`
-	Changes any       `json:"changes"`
+	Changes any       `json:"changes"` // a list of values.Change, masked; nil for none
 }
 
-// diffPage shows what changed since the last converge: of all owners, or of ?module=NAME.
+// diffPage shows what changed since the last converge: of all owners, or of ?module=NAME. Owners
+// without a change are left out.
 func (s valuePages) diffPage(r *http.Request) (any, error) {
 	names := append([]string{globalOwner}, s.modules()...)
 	if only := r.URL.Query().Get("module"); only != "" {
@@ -226,6 +242,8 @@ func (s valuePages) diffPage(r *http.Request) (any, error) {
 	return diffs, nil
 }
 
+// ownerDiff compares the values of an owner with those of the last converge. Before the first there
+// is nothing to compare.
 func ownerDiff(owner string, v messages.Values, secrets bool) OwnerDiff {
 	d := OwnerDiff{Owner: owner, Since: v.ConvergedAt}
 	if v.Converged == nil {
