@@ -10,13 +10,14 @@ import (
 	"addon-operator/server"
 )
 
-// moduleRequests are the objects of kind Module, to which requests are written. Package kube implements it.
+// moduleRequests writes requests to objects of kind Module. Package kube implements it.
 type moduleRequests interface {
 	Request(ctx context.Context, name, at string, r kube.ModuleRequest) (kube.ModuleObject, error)
 }
 
-// actsOf writes the requests that people make on the live page, with the rights of the operator. It is nil where there are no
-// objects of kind Module to write them to.
+// actsOf writes the requests that people make on the live page, with the rights of the operator. It
+// is nil where store, which is actors.World.ModuleObjects, cannot take requests. A denied request
+// is a *server.MayNotError: it is the operator that lacks the right, not the person.
 func actsOf(store any, log *slog.Logger) server.Act {
 	objects, ok := store.(moduleRequests)
 	if !ok {

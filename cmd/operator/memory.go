@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// limitMemory sets the memory limit of the container in the runtime, so that it collects garbage before the kernel kills the
-// process. Who sets GOMEMLIMIT decides.
+// limitMemory sets the memory limit of the container in the runtime, so that it collects garbage
+// before the kernel kills the process. A GOMEMLIMIT in the environment wins.
 func limitMemory(log *slog.Logger) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return // the runtime has read it
@@ -23,8 +23,9 @@ func limitMemory(log *slog.Logger) {
 	}
 }
 
-// goMemoryLimit is 90 % of the smallest memory limit of the control groups that this process is in, in bytes; 0 for none. The
-// rest is for what the runtime does not count: the program itself, and pages of files.
+// goMemoryLimit is 90 % of the smallest memory limit of the control groups that this process is in,
+// in bytes; 0 for none. The rest is for what the runtime does not count: the program itself, and
+// pages of files.
 func goMemoryLimit(root fs.FS) int64 {
 	const percent = 90
 	if limit := containerMemory(root); limit > 0 {
@@ -33,9 +34,9 @@ func goMemoryLimit(root fs.FS) int64 {
 	return 0
 }
 
-// containerMemory reads the limit from version 2 of control groups, or from version 1. The path of a group is as the process
-// sees it, or, without a namespace of control groups, as the machine does: then only the mount itself has a file. A parent may
-// have a smaller limit.
+// containerMemory reads the limit from version 2 of control groups, or from version 1. The path of
+// a group is as the process sees it, or, without a namespace of control groups, as the machine
+// does: then only the mount itself has a file. A parent may have a smaller limit.
 func containerMemory(root fs.FS) (least int64) {
 	groups, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -63,7 +64,8 @@ func containerMemory(root fs.FS) (least int64) {
 	return least
 }
 
-// limitIn reads a limit in bytes; 0 when there is none. Version 1 says none by a number that is near the largest.
+// limitIn reads a limit in bytes; 0 when there is none. Version 1 says none by a number that is
+// near the largest.
 func limitIn(root fs.FS, file string) int64 {
 	text, err := fs.ReadFile(root, file)
 	if err != nil {

@@ -13,22 +13,24 @@ import (
 	"addon-operator/messages/view"
 )
 
-// parameters are what people may change while the operator runs (J4). A change lasts
-// until the next one, until its time is over, or until the process ends.
+// parameters are what people may change while the operator runs (J4). A change lasts until the next
+// one, until its time is over, or until the process ends: it is never written anywhere.
 type parameters struct {
 	log *slog.Logger
 
+	// mu guards the parameters in all, and is held while one is set. The list itself does not
+	// change after the start, when add is called without the mutex.
 	mu  sync.Mutex
 	all []*parameter
 }
 
 type parameter struct {
 	view.Parameter
-	set  func(value string)
-	back *time.Timer
+	set  func(value string) // applies one of the choices; it cannot fail
+	back *time.Timer        // restores the default at Until; nil without a time
 }
 
-// add declares a parameter; its value now is its default.
+// add declares a parameter. Its default is in force already, so it is not set.
 func (p *parameters) add(declared view.Parameter, set func(value string)) {
 	declared.Value = declared.Default
 	p.all = append(p.all, &parameter{Parameter: declared, set: set})
@@ -43,7 +45,7 @@ func (p *parameters) addLogLevel(level *slog.LevelVar) {
 	})
 }
 
-// addKeepFiles declares whether the files of hook runs stay.
+// addKeepFiles declares whether the files of hook runs are kept. They hold values with secrets.
 func (p *parameters) addKeepFiles(c *cli.Config, runner *hooks.Runner) {
 	p.add(view.Parameter{
 		Name: "debug.keep-tmp-files", Default: fmt.Sprint(c.KeepTmpFiles), Help: "keep the files that hooks read and write; they hold values", Choices: []string{"true", "false"},
@@ -87,7 +89,8 @@ func (p *parameters) Set(name, value string, back time.Duration) error {
 	return nil
 }
 
-// giveBack ends a change that was made for a time, unless another one came after it.
+// giveBack restores the default when the time of a change is over. The timer may have fired while
+// another Set was waiting for the mutex; then Until differs, and that change stays.
 func (p *parameters) giveBack(one *parameter, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -29,12 +29,16 @@ type predecessor struct {
 	file *os.File
 	boot string
 
+	// The lock may be taken, and the leadership won, in either order and in two goroutines. The
+	// file is written when both have happened.
 	mu     sync.Mutex
 	locked bool
-	self   string // identity to be written
+	self   string // identity of this process; empty until it leads
 }
 
-// newPredecessor opens the file of this place; nil where there can be none.
+// newPredecessor opens the file of this place; nil where there can be none, which only costs the
+// wait for the expiry of a Lease. The name in the path keeps replicas apart that share the
+// directory; NOFOLLOW, because others may write to /tmp.
 func newPredecessor(log *slog.Logger, dir, name string) *predecessor {
 	boot := bootID()
 	if boot == "" {
@@ -52,7 +56,8 @@ func newPredecessor(log *slog.Logger, dir, name string) *predecessor {
 	return &predecessor{log: log, file: file, boot: boot}
 }
 
-// bootID is another one after each start of the kernel; "" where it is unknown.
+// bootID differs after each start of the kernel; "" where it is unknown. Without it a file that was
+// written before a reboot, or on another machine, could not be told from a current one.
 func bootID() string {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -61,7 +66,8 @@ func bootID() string {
 	return strings.TrimSpace(string(text))
 }
 
-// open is what the keeper must keep open.
+// open is the file that the keeper must inherit: the lock lasts until both processes have closed
+// it.
 func (p *predecessor) open() *os.File {
 	if p == nil {
 		return nil
@@ -69,8 +75,8 @@ func (p *predecessor) open() *os.File {
 	return p.file
 }
 
-// await calls ended with the identity of the process that was here before, when that is
-// known to have ended: at once, or later from another goroutine.
+// await calls ended with the identity of the process that was here before, when that is known to
+// have ended: at once or, while that still runs, later from another goroutine. It is called once.
 func (p *predecessor) await(ended func(identity string)) {
 	if p == nil {
 		return
@@ -89,6 +95,8 @@ func (p *predecessor) await(ended func(identity string)) {
 	}
 }
 
+// lock takes the lock on the file, with how == 0 waiting for it. Signals of the runtime interrupt
+// the wait.
 func (p *predecessor) lock(how int) error {
 	for {
 		if err := syscall.Flock(int(p.file.Fd()), syscall.LOCK_EX|how); !errors.Is(err, syscall.EINTR) {
@@ -97,8 +105,11 @@ func (p *predecessor) lock(how int) error {
 	}
 }
 
-// found is called with the lock.
+// found is called with the lock. It reads the identity that the predecessor has left, and replaces
+// it by the own one, if this process leads already. An identity of another boot is ignored: its
+// Lease must expire.
 func (p *predecessor) found(ended func(string)) {
+	// An identity and a boot ID are shorter.
 	const enough = 1 << 10
 	text, err := io.ReadAll(io.NewSectionReader(p.file, 0, enough))
 	identity, boot, _ := strings.Cut(strings.TrimSuffix(string(text), "\n"), "\n")
@@ -122,7 +133,9 @@ func (p *predecessor) leads(identity string) {
 	p.write()
 }
 
-// write writes when there is something to write, and never overwrites the file of another process.
+// write writes the identity once the lock is held and this process leads; before that the file
+// belongs to another process. The caller holds the mutex. It overwrites before it truncates, so the
+// file always begins with an identity.
 func (p *predecessor) write() {
 	if !p.locked || p.self == "" {
 		return

@@ -9,11 +9,12 @@ import (
 	"addon-operator/server"
 )
 
-// progressEvery is how often the progress on a terminal is made again.
+// progressEvery is how often the progress on a terminal is computed again.
 const progressEvery = 250 * time.Millisecond
 
-// onTerminal has the host show the progress below its log: on a terminal whose log is for people. It returns nil
-// elsewhere.
+// onTerminal makes the host show the progress below its log, on a terminal whose log is for people.
+// It replaces Log and Exit: log lines must go above the line, and a crash must not leave it behind.
+// It returns nil elsewhere, and changes nothing then.
 func (h *Host) onTerminal(c *cli.Config) *cli.StatusLine {
 	line := cli.NewStatusLine(h.Log)
 	if line == nil || c.LogType == "json" {
@@ -27,7 +28,8 @@ func (h *Host) onTerminal(c *cli.Config) *cli.StatusLine {
 	return line
 }
 
-// beginProgress shows the progress until ctx ends, or the function that it returns was called. Nothing is shown without a line.
+// beginProgress shows the progress until ctx ends, or the returned function is called, which waits
+// until the line is gone. Without a line it does nothing.
 func beginProgress(ctx context.Context, line *cli.StatusLine, operator *actors.Operator) (end func()) {
 	if line == nil {
 		return func() {}

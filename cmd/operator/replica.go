@@ -20,18 +20,23 @@ import (
 	"addon-operator/messages/view"
 )
 
-// leadershipLost ends the process at once (L4): it is started again as stand-by.
+// leadershipLost is the exit code after the loss of the Lease. The process ends at once (L4); what
+// started it starts it again, as stand-by.
 const leadershipLost cli.ExitError = 3
 
 // crashed is the exit code after a bug in an actor.
 const crashed cli.ExitError = 4
 
-// replica is the part of this process among several of which one leads. Without a Lease
-// it has no fence and no keeper, and leads from the start.
+// replica is what makes this process one of several, of which one leads. Without a Lease (option
+// ha) it has no fence, keeper, lease and predecessor, and leads from the start; its methods then do
+// nothing.
+//
+// Its fields are set in the order newReplica, join, start, all before the actors run; after that
+// only their own methods change anything.
 type replica struct {
 	config    *cli.Config
 	log       *slog.Logger
-	identity  string
+	identity  string // in the Lease: name, address and a random part (cli.NewIdentity)
 	fence     *kube.Fence
 	keeper    *hooks.Keeper
 	lease     *kube.Lease
@@ -43,7 +48,8 @@ type replica struct {
 	hide      func(string) string // gives a text without known secrets; nil hides none
 }
 
-// newReplica makes what the clients and the hooks of a replica are bound to.
+// newReplica makes what the clients and the hooks of a replica are bound to. The keeper inherits
+// the file of the predecessor, so that is opened first.
 func newReplica(c *cli.Config, log *slog.Logger) (*replica, error) {
 	r := &replica{config: c, log: log, started: coldStart()}
 	if !c.HA {
@@ -67,13 +73,18 @@ func newReplica(c *cli.Config, log *slog.Logger) (*replica, error) {
 	if r.keeper, err = hooks.StartKeeper(log, r.former.open(), []string{"GOGC=" + imageGOGC}, program, keepName, "--log-type="+c.LogType, "--log-no-time="+strconv.FormatBool(c.LogNoTime)); err != nil {
 		return nil, err
 	}
+	// With each renewal the keeper receives the time until which this process may act. If no
+	// renewal follows, it kills the hooks then, and this process halfway between then and the
+	// expiry of the Lease, in case it is too stuck to end itself.
 	r.fence = kube.NewFence(func(until time.Time) {
 		r.keeper.Until(until, until.Add((c.LeaseDuration-c.LeaseRenewDeadline)/2))
 	})
 	return r, nil
 }
 
-// advertised is where other replicas reach the probes of this one.
+// advertised is the address of the probes of this replica, which followers show as that of their
+// leader. An unspecified listen address, such as 0.0.0.0, is replaced by the first address of the
+// machine.
 func advertised(c *cli.Config) (string, error) {
 	host := cmp.Or(c.AdvertiseAddress, c.ListenAddress)
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
@@ -86,6 +97,8 @@ func advertised(c *cli.Config) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(c.ListenPort)), nil
 }
 
+// firstAddress is the first address of the machine that others may reach; that of loopback if there
+// is none.
 func firstAddress() (string, error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -99,7 +112,8 @@ func firstAddress() (string, error) {
 	return "127.0.0.1", nil
 }
 
-// may is asked before hooks and enabled scripts run.
+// may is what the runner calls before it starts a hook or an enabled script; nil when all may
+// start.
 func (r *replica) may() func() error {
 	if r.fence == nil {
 		return nil
@@ -107,7 +121,7 @@ func (r *replica) may() func() error {
 	return r.fence.Check
 }
 
-// join gives the replica what it was waiting for.
+// join completes the replica with what its own fence had to exist for.
 func (r *replica) join(client *kube.Client, runner *hooks.Runner) (err error) {
 	r.runner, r.apiServer = runner, client.RESTConfig().Host
 	if r.config.SecureMetrics {
@@ -121,7 +135,8 @@ func (r *replica) join(client *kube.Client, runner *hooks.Runner) (err error) {
 	return err
 }
 
-// leadership is what pages and metrics show; nil without an election.
+// leadership is what pages and metrics show; nil without an election. It reads what the Lease has
+// observed and asks nothing.
 func (r *replica) leadership() func() view.Leadership {
 	if r.lease == nil {
 		return nil
@@ -135,8 +150,10 @@ func (r *replica) leadership() func() view.Leadership {
 	}
 }
 
-// bind ends ctx when the leadership is lost. Until then no more than a moment passes: what
-// runs is killed first, because the time until another replica acts is short (L5).
+// bind ends ctx, with the cause leadershipLost, when the leadership is lost. It kills what runs
+// first, before it logs or ends anything: the time until another replica acts is short (L5). After
+// an orderly release nothing is lost; hooks are killed then, too. unbind frees what the binding
+// holds.
 func (r *replica) bind(ctx context.Context) (bound context.Context, unbind func()) {
 	if r.fence == nil {
 		return ctx, func() {}
@@ -147,7 +164,7 @@ func (r *replica) bind(ctx context.Context) (bound context.Context, unbind func(
 		r.runner.Kill()
 		cause := context.Cause(lost)
 		if errors.Is(cause, kube.ErrReleased) {
-			return // in good order
+			return // leave has released it
 		}
 		r.log.Error("the leadership is lost: hooks were killed, nothing more is written; this process ends, to be started again as stand-by", "err", cause, "exitCode", int(leadershipLost))
 		cancel(fmt.Errorf("%w: %w", leadershipLost, cause))
@@ -186,6 +203,9 @@ func (r *replica) start(ctx context.Context, operator *actors.Operator) error {
 	return err
 }
 
+// lead waits until this replica leads, as stand-by if another one does, and begins the first
+// converge. A start that leads at once skips stand-by, which would spawn actors only to replace
+// them.
 func (r *replica) lead(ctx context.Context, operator *actors.Operator) error {
 	begin := operator.Start
 	if !r.lease.AtOnce(ctx) {
@@ -203,8 +223,9 @@ func (r *replica) lead(ctx context.Context, operator *actors.Operator) error {
 	return begin(ctx)
 }
 
-// leave gives the lease back after everything has ended, so that another replica takes
-// over at once. What did not end in time is killed before.
+// leave releases the Lease after everything has ended, so that another replica takes over at once.
+// What did not end in time is killed before: two replicas must never run hooks. It is called after
+// stop, or when the start of a leader fails.
 func (r *replica) leave() {
 	if r.lease == nil {
 		return
@@ -214,13 +235,16 @@ func (r *replica) leave() {
 	r.lease.Release()
 }
 
+// close ends the keeper, if there is one; it kills the hooks that still run.
 func (r *replica) close() { r.keeper.Close() }
 
-// crashed ends the process after the crash of an actor, as a kill would. The Lease is not released: what Helm
-// has sent may be on its way, so another replica waits until the Lease expires. A container that is restarted
-// in this Pod need not: it knows when this process has ended (predecessor.go).
+// crashed ends the process after the crash of an actor, as a kill would. The Lease is not released:
+// what Helm has sent may be on its way, so another replica waits until the Lease expires. A
+// container that is restarted in this Pod need not: it knows when this process has ended
+// (predecessor.go).
 func (r *replica) crashed(exit func(code int)) {
-	// A kill waits for hooks that are being started, which may hang with their file system: the end must not.
+	// A kill waits for hooks that are being started, which may hang with their file system: the end
+	// must not.
 	const killTime = 5 * time.Second
 	time.AfterFunc(killTime, func() { exit(int(crashed)) })
 	r.runner.Kill() // alone, there is no Keeper that would

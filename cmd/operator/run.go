@@ -28,8 +28,8 @@ import (
 	"addon-operator/server"
 )
 
-// hookGrace is the time a hook has between TERM and KILL; it must fit into the grace
-// period of the process.
+// hookGrace is the time that a hook has between TERM and KILL. It is cut to half of the grace
+// period of the process, so that both fit into a stop.
 const hookGrace = 10 * time.Second
 
 // Start is the command that starts the operator.
@@ -42,21 +42,29 @@ func Start(c *cli.Config) *cobra.Command {
 	}}
 }
 
-// Host is the process that the operator runs in.
+// Host is the process that the operator runs in: that of start, or that of dev, which shows the
+// operator in its own way. Whatever is global to a process comes from here.
 type Host struct {
 	// Log gets one record of the log with each Write.
 	Log io.Writer
-	// Exit ends the process after the crash of an actor.
+	// Exit ends the process after the crash of an actor, with exit code 4. It does not return.
 	Exit func(code int)
-	// Klog redirects what the Kubernetes libraries log; nil where their logger, which is one for the process, is set already.
+	// Klog redirects what the Kubernetes libraries log; nil where their logger, which is one for
+	// the process, is set already.
 	Klog func(*slog.Logger)
-	// Begins is called before the start, with what kills all hooks at once and lets nothing run any more; HookRan is as in
-	// work.Services. Both may be nil.
+	// Begins is called before the start, with a function that kills all hooks at once and lets no
+	// other hook begin. HookRan is that of work.Services. Both may be nil.
 	Begins  func(o *actors.Operator, kill func())
 	HookRan func(view.HookRun)
 }
 
-// Run starts the operator and returns when it has stopped, after ctx is done.
+// Run starts the operator and returns when it has stopped, after ctx is done. It returns early when
+// it cannot start, and with exit code 3 in its error when the leadership is lost (leadershipLost).
+//
+// The order matters. Secrets exist first, because the log hides them; the replica is made before
+// the clients and the runner of hooks, which its fence is below; addresses are opened before
+// anything is loaded, so that probes are answered from the beginning (G0). Deferred calls undo it
+// in the reverse order: the last spans are sent after the stop.
 func Run(ctx context.Context, c *cli.Config, host Host) error {
 	if err := c.CheckDebugAddress(); err != nil { // commands may ask any address
 		return err
@@ -76,6 +84,8 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	changeable.addLogLevel(level)
 	log.Info("addon-operator starts", "version", c.Version, "modulesDir", c.ModulesDir, "globalHooksDir", c.GlobalHooksDir, "namespace", c.Namespace)
 	metrics := newMetrics(c)
+	// Helm writes until this context ends, not until ctx does: a stop lets Helm finish, and only
+	// the end of the grace period interrupts it (stop).
 	writes, stopWrites := context.WithCancel(context.Background())
 	defer stopWrites()
 	replica, err := newReplica(c, log)
@@ -102,6 +112,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 		return err
 	}
 	defer lastTraces()
+	// From here on ctx also ends when the leadership is lost.
 	ctx, unbind := replica.bind(ctx)
 	defer unbind()
 	operator := actors.New(world)
@@ -115,6 +126,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	if err := serve(pages, c, operator, server.Source{Parameters: changeable, History: history, Leadership: world.Leadership, Cluster: replica.apiServer, ConfigMap: c.Namespace + "/" + c.ConfigMap, Act: actsOf(world.ModuleObjects, log)}, replica.reviewer, log); err != nil {
 		return err
 	}
+	// When ctx has ended, the error is a consequence of that, and what was started must be stopped.
 	if err := replica.start(ctx, operator); err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -127,7 +139,8 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	return stop(c, operator, stopWrites, log)
 }
 
-// Plan makes a plan without a running operator.
+// Plan makes a plan without a running operator, from the modules directory and the cluster. The
+// replica is an empty one: without a fence, which nothing needs that writes nothing.
 func Plan(ctx context.Context, c *cli.Config, log *slog.Logger, question view.PlanRequest) (view.Plan, error) {
 	world, err := newWorld(ctx, c, &replica{config: c, log: log}, metrics.New(c.MetricsPrefix))
 	if err != nil {
@@ -158,8 +171,9 @@ func returnMemory(ctx context.Context, operator *actors.Operator) {
 	}
 }
 
-// stop ends the operator within the grace period: when it is over, Helm must stop
-// writing at once; what is left after that is left behind.
+// stop ends the operator within the grace period (F18). When that is over, Helm must stop writing
+// at once; the three seconds after it are for Helm to notice, and what then still runs is left
+// behind. ctx of the start has ended, so this needs contexts of its own.
 func stop(c *cli.Config, operator *actors.Operator, stopWrites func(), log *slog.Logger) error {
 	deadline := time.AfterFunc(c.GracePeriod, func() {
 		log.Warn("the grace period is over: Helm stops writing")
@@ -176,8 +190,8 @@ func stop(c *cli.Config, operator *actors.Operator, stopWrites func(), log *slog
 	return nil
 }
 
-// newMetrics makes the metrics, those of the process and of all clients of the API server
-// included; both are global to the process.
+// newMetrics makes the metrics, and adds those of the process and of all clients of the API server.
+// The latter two are global to the process.
 func newMetrics(c *cli.Config) *metrics.Metrics {
 	m := metrics.New(c.MetricsPrefix)
 	m.ShowVersion(c.Version)
@@ -190,7 +204,12 @@ func newMetrics(c *cli.Config) *metrics.Metrics {
 	return m
 }
 
-// newWorld connects the actors with what lies outside.
+// newWorld connects the actors with what is outside: the API server, Helm, hooks and files. writes
+// ends Helm's writes and the recording of Events; with the empty replica of Plan nothing competes
+// for a Lease.
+//
+// All clients are derived from one, with the fence below it. Patches of hooks have limits of their
+// own, so that a hook that writes much does not slow down Helm.
 func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *metrics.Metrics) (actors.World, error) {
 	log := replica.log
 	client, err := kube.Connect(kube.Options{
@@ -260,7 +279,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	}, nil
 }
 
-// watchDisk is the Disk of actors.World; nil when the disk is not to be watched.
+// watchDisk is the Disk of actors.World; nil when the directories are not watched.
 func watchDisk(c *cli.Config, log *slog.Logger) func(context.Context, func()) {
 	if !c.WatchModules {
 		return nil
@@ -268,11 +287,11 @@ func watchDisk(c *cli.Config, log *slog.Logger) func(context.Context, func()) {
 	return func(ctx context.Context, notify func()) { addons.Watch(ctx, c.Dirs, log, notify) }
 }
 
-// absencePoll is how often objects of releases are asked for that may not be
-// watched.
+// absencePoll is how often the operator looks for objects of releases that it may not watch.
 const absencePoll = time.Minute
 
-// releaseWatch knows the releases, and the watches of their objects.
+// releaseWatch implements actors.ReleaseWatch: the client knows the releases, presence the watches
+// of their objects.
 type releaseWatch struct {
 	*helm.Client
 	presence *kube.Presence
@@ -281,8 +300,9 @@ type releaseWatch struct {
 // WatchedKinds implements actors.ReleaseWatch.
 func (w releaseWatch) WatchedKinds() []kube.WatchedKind { return w.presence.WatchedKinds() }
 
-// serve opens the addresses before the start, so that probes are answered from the
-// beginning (G0).
+// serve opens the addresses before the start, so that probes are answered from the beginning (G0);
+// until then pages say what the start waits for. source comes with what the caller knows, and gets
+// the rest from the operator. Both addresses are tried, so that one error names all that are taken.
 func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, source server.Source, reviewer *kube.Reviewer, log *slog.Logger) error {
 	source.Inspector, source.Ask, source.Converge, source.Version = operator.Inspector(), operator.Ask, operator.Converge, c.Version
 	source.Metrics, source.HookMetrics = operator.Metrics().Registry, operator.Metrics().HookRegistry
@@ -312,7 +332,8 @@ func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, source
 	return nil
 }
 
-// serveSecurely opens the public address with TLS; the API server says who may see its pages (J11).
+// serveSecurely opens the public address with TLS; the API server decides who may see its pages
+// (J11). Why it cannot decide is logged and not shown: the client is not known yet.
 func serveSecurely(ctx context.Context, c *cli.Config, address string, source server.Source, reviewer *kube.Reviewer, log *slog.Logger) error {
 	certificate, err := server.SelfSigned()
 	if c.TLSCert != "" {
@@ -322,6 +343,7 @@ func serveSecurely(ctx context.Context, c *cli.Config, address string, source se
 		return err
 	}
 	source.Authorize = func(ctx context.Context, token, verb, path string) (int, error) {
+		// Verdicts are remembered for a short time, so scrapes do not ask the API server each time.
 		verdict, err := reviewer.Review(ctx, token, verb, path)
 		switch {
 		case errors.Is(err, kube.ErrBusy):

@@ -20,7 +20,7 @@ import (
 	"addon-operator/cmd/cli"
 )
 
-// lastSpans is how long the stop may wait for a collector of traces.
+// lastSpans is how long the end of the process may wait for a collector of traces.
 const lastSpans = 2 * time.Second
 
 // newTracer makes what traces the operator, and what sends the last spans at the stop. It
@@ -40,7 +40,8 @@ func newTracer(ctx context.Context, c *cli.Config, secrets *actors.Secrets, log 
 	}
 	named, err := otelresource.New(ctx, otelresource.WithTelemetrySDK(), otelresource.WithAttributes(
 		attribute.String("service.name", "addon-operator"), attribute.String("service.version", c.Version), attribute.String("k8s.namespace.name", c.Namespace),
-	), otelresource.WithFromEnv()) // what a person says wins
+	// Last, because what a person sets in OTEL_RESOURCE_ATTRIBUTES wins.
+	), otelresource.WithFromEnv())
 	if err != nil {
 		return nil, nil, fmt.Errorf("describe the source of traces: %w; check OTEL_RESOURCE_ATTRIBUTES", err)
 	}
@@ -55,7 +56,8 @@ func newTracer(ctx context.Context, c *cli.Config, secrets *actors.Secrets, log 
 	return provider.Tracer("addon-operator", trace.WithInstrumentationVersion(c.Version)), stop, nil
 }
 
-// tracing reports whether the variables ask for traces that the operator can send.
+// tracing reports whether the variables ask for traces that the operator can send. The library
+// knows more protocols than this program contains.
 func tracing(getenv func(string) string, log *slog.Logger) bool {
 	endpoint := cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
 	exporter := cmp.Or(getenv("OTEL_TRACES_EXPORTER"), "otlp")

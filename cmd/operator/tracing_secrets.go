@@ -7,7 +7,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// discreetExporter hides known secrets in spans before they are sent.
+// discreetExporter hides known secrets in spans before they are sent (J9). Spans are read only, so
+// it wraps them. It runs in the goroutine of the batcher, so it delays no task.
 type discreetExporter struct {
 	sdktrace.SpanExporter
 	hide func(string) string
@@ -22,6 +23,8 @@ func (e discreetExporter) ExportSpans(ctx context.Context, spans []sdktrace.Read
 	return e.SpanExporter.ExportSpans(ctx, shown)
 }
 
+// discreetSpan is a span without secrets, in all texts that come from hooks, objects or errors.
+// Attributes of other types than string are numbers.
 type discreetSpan struct {
 	sdktrace.ReadOnlySpan
 	hide func(string) string
