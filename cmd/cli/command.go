@@ -10,7 +10,7 @@ import (
 	"addon-operator/values"
 )
 
-// Groups of commands in help texts.
+// Groups of commands in the help text of the root; their titles are in Root.
 const (
 	GroupRun    = "run"
 	GroupLook   = "look"
@@ -18,8 +18,9 @@ const (
 	GroupMake   = "make"
 )
 
-// Root makes the command above all others, with the options of the operator; lookup reads
-// environment variables.
+// Root makes the command above all others, with the options of the operator as flags of every
+// command. lookup reads environment variables. It prints no error itself: main does, and chooses
+// the exit code by UsageError and ExitError.
 func Root(version string, lookup func(string) (string, bool)) (*cobra.Command, *Config) {
 	root := &cobra.Command{Use: "addon-operator", SilenceErrors: true, SilenceUsage: true, Args: NoArgs}
 	c := New(version, root.PersistentFlags(), lookup)
@@ -31,7 +32,7 @@ func Root(version string, lookup func(string) (string, bool)) (*cobra.Command, *
 	return root, c
 }
 
-// UsageError is a mistake in the command line.
+// UsageError is a mistake in the command line or in a variable of the environment.
 type UsageError struct{ error }
 
 // Usagef formats a UsageError.
@@ -40,18 +41,20 @@ func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(for
 // Unwrap returns the cause.
 func (e UsageError) Unwrap() error { return e.error }
 
-// ExitError is the end of a command whose exit code says something that needs no text.
+// ExitError is the end of a command whose exit code says something that needs no text. main does
+// not print an error that wraps one, so what else is in it must have been logged.
 type ExitError int
 
 // Error implements error.
 func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// Group is a command that only has others below it.
+// Group is a command that only has others below it; alone it prints its help.
 func Group(use, short string) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 }
 
-// NoArgs takes what is left for a command that was not found, and proposes one.
+// NoArgs is for commands without arguments. cobra passes the name of an unknown command as an
+// argument to the command above it, so this also reports those, and proposes one that exists.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -68,7 +71,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return Usagef("unknown command or argument %q", args[0])
 }
 
-// OneArg wants exactly one argument; what says in words which.
+// OneArg is for commands with exactly one argument; what says in words which one.
 func OneArg(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
@@ -78,7 +81,8 @@ func OneArg(what string) cobra.PositionalArgs {
 	}
 }
 
-// Log is the log of a command on a terminal: without times.
+// Log is the log of a command, for a person: on stderr, so that stdout has the result only, and
+// without times.
 func Log(cmd *cobra.Command, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 		if len(groups) == 0 && a.Key == slog.TimeKey {

@@ -17,8 +17,9 @@ import (
 	"addon-operator/messages"
 )
 
-// The options by their concerns: fields, the table that declares each option once, with its flag, its environment variables, its
-// default and its help (B3), and what may not be.
+// The options by their concerns: fields, the table that declares each option once, with its flag,
+// its environment variables, its default and its help (B3), and a check of their values. The table in
+// docs/running.md, the chart's values and the help of the command are made from these tables.
 
 // ModuleOptions say where modules are, and how they run.
 type ModuleOptions struct {
@@ -109,6 +110,7 @@ func (o *AddressOptions) check() error {
 	if (o.TLSCert == "") != (o.TLSKey == "") || o.TLSCert != "" && !o.SecureMetrics {
 		errs = append(errs, errors.New("metrics-tls-cert and metrics-tls-key: give both, with secure-metrics, or none"))
 	}
+	// Port 0 lets the system choose one, for tests.
 	const ports = 1 << 16
 	if o.ListenPort < 0 || o.ListenPort >= ports {
 		errs = append(errs, fmt.Errorf("prometheus-listen-port must be a port below %d, not %d", ports, o.ListenPort))
@@ -153,7 +155,7 @@ func (o *ClusterOptions) check() error {
 type HookOptions struct {
 	HookTimeout time.Duration
 	HookSeries  int
-	// SnapshotLimit is in MiB.
+	// SnapshotLimit is in MiB; 0 means no limit.
 	SnapshotLimit int
 	HookEnv       string
 	ChrootDir     string
@@ -191,12 +193,14 @@ type ReleaseOptions struct {
 
 	Drift       string
 	DriftPeriod time.Duration
-	// ProgressDeadline is how long an object of a release may be in progress.
+	// ProgressDeadline is how long an object of a release may be in progress before its module is
+	// unhealthy.
 	ProgressDeadline time.Duration
 }
 
 func (o *ReleaseOptions) options() []option {
 	return []option{
+		// The only option with a type of its own, so pflag checks its values.
 		{name: "helm-driver", variables: "HELM_DRIVER", help: "where the records of releases are: secret or configmap; releases that the other one wrote are not found, and are installed again", declare: func(flags *pflag.FlagSet, name, help string) {
 			flags.TextVar(&o.HelmDriver, name, helm.SecretDriver, help)
 		}},
@@ -271,6 +275,8 @@ func (o *ReplicaOptions) options() []option {
 	}
 }
 
+// atLeast, above0, oneSecond and notNegative return an error that names the option; nil for a value
+// that is in range.
 func atLeast(least int, option string, value int) error {
 	if value < least {
 		return fmt.Errorf("%s must be %d or more, not %d", option, least, value)

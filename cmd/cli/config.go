@@ -18,7 +18,10 @@ import (
 	"addon-operator/kube"
 )
 
-// Config is everything that can be set from outside, by concern.
+// Config is everything that can be set from outside, by concern. It has three stages. New declares
+// the flags. Read, after the command line was parsed, takes the environment for options without a
+// flag, and derives directories; from then on all commands may use it. Complete derives the rest
+// and checks all of it, for commands that act as the operator would.
 type Config struct {
 	Plugin bool // kubectl runs this program as a command of its own
 
@@ -31,23 +34,24 @@ type Config struct {
 	ProcessOptions
 	ReplicaOptions
 
-	// Dirs follow from the options, after Read.
+	// Dirs follow from the options; set by Read.
 	Dirs addons.Dirs
 	// Version of the program.
 	Version string
 
-	declared []option
+	declared []option // made once: each points to a field of this Config
 	flags    *pflag.FlagSet
-	lookup   func(string) (string, bool)
+	lookup   func(string) (string, bool) // reads an environment variable
 }
 
-// options are all options, in the order of the documentation.
+// options are all options, in the order of help texts and of the documentation.
 func (c *Config) options() []option {
 	return slices.Concat(c.ModuleOptions.options(), c.ValuesOptions.options(), c.AddressOptions.options(), c.ClusterOptions.options(),
 		c.HookOptions.options(), c.ReleaseOptions.options(), c.ProcessOptions.options(), c.ReplicaOptions.options())
 }
 
-// Complete derives what follows from other options and checks the whole.
+// Complete derives what follows from other options and checks the whole. The error joins all
+// mistakes, so that a person can correct them at once. Calling it twice does no harm.
 func (c *Config) Complete() error {
 	if !c.Given("ha") {
 		c.HA = c.HA || c.Kubeconfig == "" || c.PodName != "" // L1; 'dev --cluster' has set it
@@ -62,7 +66,8 @@ func (c *Config) Complete() error {
 		c.HookOptions.check(), c.ReleaseOptions.check(), c.ProcessOptions.check(), c.checkChroot(), c.checkLease())
 }
 
-// CheckDebugAddress refuses to show debug pages to others than this machine, unless that is wanted by name.
+// CheckDebugAddress refuses to show debug pages to others than this machine, unless an option
+// allows that by name (J7). It is no part of Complete: commands may ask an operator at any address.
 func (c *Config) CheckDebugAddress() error {
 	if c.DebugAddress == "" || c.DebugAnyone {
 		return nil
@@ -77,7 +82,7 @@ func (c *Config) CheckDebugAddress() error {
 	return fmt.Errorf("debug-address %s is not on loopback: whoever reaches it reads values with their secrets and changes the operator; use 127.0.0.1, the unix socket and kubectl exec or port-forward, or say DEBUG_HTTP_SERVER_ADDR_NOT_LOOPBACK=true", c.DebugAddress)
 }
 
-// completeDirs derives the directories.
+// completeDirs derives the directories. A directory that is given itself wins over working-dir.
 func (c *Config) completeDirs() {
 	if c.Given("working-dir") { // A2
 		if !c.Given("modules-dir") {
@@ -90,7 +95,7 @@ func (c *Config) completeDirs() {
 	c.Dirs = addons.Dirs{Modules: addons.SplitPath(c.ModulesDir), Global: c.GlobalHooksDir, UnnumberedOrder: c.UnnumberedOrder}
 }
 
-// checkChroot reports the directories that hooks could not see.
+// checkChroot reports the directories that hooks need and could not see below their root directory.
 func (c *Config) checkChroot() error {
 	if c.ChrootDir == "" {
 		return nil
@@ -111,7 +116,8 @@ func (c *Config) checkChroot() error {
 	return errors.Join(errs...)
 }
 
-// checkLease reports times that do not fit together.
+// checkLease reports times that do not fit together, by the rules of package kube. No identity is
+// needed for that.
 func (c *Config) checkLease() error {
 	if !c.HA {
 		return nil
@@ -122,7 +128,7 @@ func (c *Config) checkLease() error {
 	return nil
 }
 
-// Lease are the options of the Lease for the replica with an identity.
+// Lease returns the options of the Lease for the replica with an identity.
 func (c *Config) Lease(identity string) kube.LeaseOptions {
 	return kube.LeaseOptions{
 		Namespace: c.Namespace, Name: c.LeaseName, Identity: identity,
@@ -130,12 +136,12 @@ func (c *Config) Lease(identity string) kube.LeaseOptions {
 	}
 }
 
-// JQDirs are the directories of JQLibrary.
+// JQDirs are the directories of JQLibrary, without empty elements.
 func (c *Config) JQDirs() []string {
 	return slices.DeleteFunc(filepath.SplitList(c.JQLibrary), func(dir string) bool { return dir == "" })
 }
 
-// CRDPrefixes are the beginnings of names of files in crds/ that are no definitions.
+// CRDPrefixes are how names of files in crds/ begin that are no definitions.
 func (c *Config) CRDPrefixes() (prefixes []string) {
 	for prefix := range strings.SplitSeq(c.CRDSkip, ",") {
 		if prefix = strings.TrimSpace(prefix); prefix != "" {
@@ -148,13 +154,14 @@ func (c *Config) CRDPrefixes() (prefixes []string) {
 // SecretName is the name of the Secret with values.
 func (c *Config) SecretName() string { return cmp.Or(c.Secret, c.ConfigMap) }
 
-// CRDOptions are what the options say about the definitions of modules.
+// CRDOptions are what the options say about the definitions of modules. Call it after Complete.
 func (c *Config) CRDOptions() kube.CRDOptions {
 	labels, _ := ParseLabels(c.CRDLabels) // Complete checks it
 	return kube.CRDOptions{Labels: labels, SkipPrefixes: c.CRDPrefixes(), Ignored: charts.Ignored}
 }
 
-// ParseLabels reads key=value,key=value.
+// ParseLabels reads key=value,key=value. Empty pairs are skipped; the API server checks the syntax
+// of labels.
 func ParseLabels(text string) (map[string]string, error) {
 	labels := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {

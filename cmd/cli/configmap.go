@@ -8,8 +8,8 @@ import (
 	"addon-operator/values"
 )
 
-// ReadConfigMap reads the data of a ConfigMap from a manifest, or from a file that
-// holds only the data.
+// ReadConfigMap reads the data of a ConfigMap from a manifest, or from a file that holds only the
+// data. An empty path, and a manifest without data, give nil.
 func ReadConfigMap(path string) (map[string]string, error) {
 	if path == "" {
 		return nil, nil
@@ -39,7 +39,9 @@ func ReadConfigMap(path string) (map[string]string, error) {
 	return Texts(path, content)
 }
 
-// Texts are the data of a manifest, all of which must be texts.
+// Texts are the data of a manifest, all of which must be texts. YAML makes numbers and maps of
+// texts that look like them, which the API server would refuse, too; the error says how to write
+// them.
 func Texts(path string, content map[string]any) (map[string]string, error) {
 	data := make(map[string]string, len(content))
 	var errs []error

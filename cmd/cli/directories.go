@@ -7,7 +7,10 @@ import (
 	"addon-operator/addons"
 )
 
-// Directories finds out what a directory is: it holds modules/, holds modules, or is one, which is returned as only.
+// Directories finds out what a directory is: it has modules/, it has modules in it, or it is a
+// module, which is then returned as only, with its parent as the directory of modules. Global hooks
+// are expected next to the directory of modules. given has the other settings, such as the order of
+// modules without a number.
 func Directories(dir string, given addons.Dirs) (dirs addons.Dirs, only string, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
@@ -30,7 +33,8 @@ func Directories(dir string, given addons.Dirs) (dirs addons.Dirs, only string, 
 	return given, only, nil
 }
 
-// isModule reports whether a directory has something that only a module has.
+// isModule reports whether a directory has something that only a module has. A directory with none
+// of these is taken for one of modules.
 func isModule(dir string) bool {
 	for _, name := range []string{"Chart.yaml", "module.yaml", "enabled", "openapi", "hooks", "templates", "chart", "crds", "tests"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {

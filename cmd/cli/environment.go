@@ -15,12 +15,12 @@ import (
 // unserved is a variable that existing installations set and that this operator does not
 // serve: what it would have done, and what to do now.
 type unserved struct {
-	advice  string
-	refused bool                    // a start without it would do something else than was asked for
-	same    func(value string) bool // values that ask for what happens anyway; nil: none does
+	advice  string                  // what to do, without the name of the variable
+	refused bool                    // the start is refused: without it other things would happen
+	same    func(value string) bool // reports values that ask for what happens anyway; nil: none do
 }
 
-// unservedVariables by name. Empty values count as absent, as everywhere.
+// unservedVariables by name. An empty value counts as absent, as for the operator's own variables.
 func unservedVariables() map[string]unserved {
 	off := func(value string) bool { return isBoolean(value, false) }
 	helm2 := unserved{advice: "it belongs to Helm 2, which is not supported; remove it", refused: true} // B7
@@ -50,12 +50,15 @@ func unservedVariables() map[string]unserved {
 	}
 }
 
+// isBoolean reports whether a value is a boolean and has the wanted value, in any spelling of an
+// option.
 func isBoolean(value string, want bool) bool {
 	var b boolean
 	return b.Set(value) == nil && bool(b) == want
 }
 
-// everyExtender reports whether a list names exactly the rules that are always applied.
+// everyExtender reports whether a list names exactly the rules that are always applied, in any
+// order.
 func everyExtender(value string) bool {
 	names := map[string]bool{}
 	for name := range strings.SplitSeq(value, ",") {
@@ -64,7 +67,8 @@ func everyExtender(value string) bool {
 	return maps.Equal(names, map[string]bool{"Static": true, "DynamicallyEnabled": true, "KubeConfig": true, "ScriptEnabled": true})
 }
 
-// refuseVariables returns an error for every variable with which the operator must not start.
+// refuseVariables returns an error for every variable with which the operator must not start: it
+// would run other modules, or use another Helm, than the person has asked for.
 func refuseVariables(lookup func(string) (string, bool)) error {
 	var errs []error
 	known := unservedVariables()
@@ -76,9 +80,10 @@ func refuseVariables(lookup func(string) (string, bool)) error {
 	return errors.Join(errs...)
 }
 
-// Unserved says what to do about a variable that the operator does not serve, and whether it refuses to start with it; no advice
-// when there is nothing to do. The prefixes are those of the operator's own variables, and a name with one of them that is no
-// option is probably meant for it.
+// Unserved says what to do about a variable that the operator does not serve, and whether it
+// refuses to start with it; no advice when there is nothing to do. In contrast to WarnOfVariables
+// it is for a list of variables that are meant for the operator, such as those of a manifest: so a
+// name that only has its prefix is reported, too.
 func (c *Config) Unserved(name, value string) (advice string, refused bool) {
 	served, known := c.variables(), unservedVariables()
 	u, unserved := known[name]
@@ -96,12 +101,15 @@ func (c *Config) Unserved(name, value string) (advice string, refused bool) {
 	return "it is no option of the operator; remove it, unless hooks read it", false
 }
 
+// asksFor reports whether a value asks for something that does not happen.
 func (u unserved) asksFor(value string) bool {
 	return value != "" && (u.same == nil || !u.same(value))
 }
 
-// WarnOfVariables logs every variable that looks like one of the operator's and that it does
-// not read. Values are not logged: a variable for hooks may hold a password.
+// WarnOfVariables logs every variable that looks like one of the operator's and that it does not
+// read. The environment also has variables for hooks and other programs, so a name without the
+// operator's prefix is reported only when it is unserved, or nearly one of its options. Values are
+// not logged: a variable for hooks may hold a password.
 func (c *Config) WarnOfVariables(log *slog.Logger, environ []string) {
 	served := c.variables()
 	known := unservedVariables()
@@ -125,8 +133,9 @@ func (c *Config) WarnOfVariables(log *slog.Logger, environ []string) {
 	}
 }
 
-// looksLikeOurs reports whether a name has the prefix of the operator's variables. Those that
-// Kubernetes sets in every Pod for a Service called addon-operator-… are no one's mistake.
+// looksLikeOurs reports whether a name has a prefix of the operator's variables. The variables that
+// Kubernetes sets in every Pod for a Service called addon-operator-… have it, too, and are no
+// mistake.
 func looksLikeOurs(name string) bool {
 	if !strings.HasPrefix(name, "ADDON_OPERATOR_") && !strings.HasPrefix(name, "SHELL_OPERATOR_") {
 		return false
@@ -134,8 +143,9 @@ func looksLikeOurs(name string) bool {
 	return !regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_.+)?$|_PORT$|_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`).MatchString(name)
 }
 
-// nearOption is the option that was probably meant by a name that no other program is known
-// to read: it has the beginning of the option's name.
+// nearOption is the option that was probably meant by a name without the operator's prefix. Its
+// first word must be right: KUBE_CONTXT means KUBE_CONTEXT, while a name of another program may be
+// near by chance.
 func nearOption(name string, served []string) string {
 	near := values.Nearest(name, served)
 	mine, _, _ := strings.Cut(name, "_")

@@ -12,9 +12,9 @@ import (
 	"addon-operator/supervisor"
 )
 
-// Logger makes the log of the operator: readable text on a terminal, JSON elsewhere. Its level
-// can be changed. Each text goes through hide. A failure that repeats is written at growing
-// distances, but for level debug.
+// Logger makes the log of the operator: readable text on a terminal, JSON elsewhere. The level can
+// be changed while it runs, through the LevelVar. All texts go through hide. A failure that repeats
+// is logged at growing intervals, except at level debug. An error is a UsageError.
 func (o *ProcessOptions) Logger(w io.Writer, hide func(string) string) (*slog.Logger, *slog.LevelVar, error) {
 	level := &slog.LevelVar{}
 	if err := level.UnmarshalText([]byte(strings.ToUpper(o.LogLevel))); err != nil {
@@ -33,6 +33,7 @@ func (o *ProcessOptions) Logger(w io.Writer, hide func(string) string) (*slog.Lo
 		}
 		return a
 	}
+	// Sparing is outside: what it drops costs no search for secrets.
 	discreet := func(h slog.Handler) *slog.Logger {
 		return slog.New(supervisor.Sparing(discreetLog{h, hide}))
 	}
@@ -46,7 +47,7 @@ func (o *ProcessOptions) Logger(w io.Writer, hide func(string) string) (*slog.Lo
 	return nil, nil, Usagef("log-type: %q is none of auto, text, color, json", o.LogType)
 }
 
-// readable writes durations as people read them, and empty lists as lists.
+// readable writes durations as people read them, and empty lists as lists, not as null.
 func readable(a slog.Attr) slog.Attr {
 	switch v := a.Value.Any().(type) {
 	case time.Duration:

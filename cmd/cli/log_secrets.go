@@ -8,7 +8,9 @@ import (
 	"addon-operator/hooks"
 )
 
-// discreetLog hides known secrets in records, and keeps names from tenants from commanding the terminal of who reads them.
+// discreetLog hides known secrets in records (J9), and escapes control characters in names from
+// tenants and in the output of hooks (J10). It is around the handler that writes, so no logger can
+// avoid it.
 type discreetLog struct {
 	slog.Handler
 	hide func(string) string
@@ -24,7 +26,8 @@ func (h discreetLog) Handle(ctx context.Context, record slog.Record) error {
 	return h.Handler.Handle(ctx, out)
 }
 
-// WithAttrs implements slog.Handler.
+// WithAttrs implements slog.Handler. Attributes are checked here and once: secrets that become
+// known later are not found in those of an existing logger.
 func (h discreetLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 	shown := make([]slog.Attr, len(attrs))
 	for i, a := range attrs {
@@ -42,7 +45,9 @@ func (h discreetLog) WithGroup(name string) slog.Handler {
 
 func (h discreetLog) text(text string) string { return hooks.Printable(h.hide(text)) }
 
-// attr keeps a value as it is, of whatever type, unless its text has something to hide.
+// attr keeps a value as it is, so that the handler formats it by its type, unless its text has
+// something to hide: then it becomes that text. Kinds that are not named are numbers, booleans and
+// times.
 func (h discreetLog) attr(a slog.Attr) slog.Attr {
 	a.Value = a.Value.Resolve()
 	switch a.Value.Kind() {
@@ -56,6 +61,7 @@ func (h discreetLog) attr(a slog.Attr) slog.Attr {
 		}
 		a.Value = slog.GroupValue(shown...)
 	case slog.KindAny:
+		// Lists stay lists in JSON.
 		if list, ok := a.Value.Any().([]string); ok {
 			a.Value = slog.AnyValue(h.list(list))
 			break
@@ -68,6 +74,7 @@ func (h discreetLog) attr(a slog.Attr) slog.Attr {
 	return a
 }
 
+// list copies the list: it belongs to the caller of the logger. nil stays nil.
 func (h discreetLog) list(list []string) []string {
 	if list == nil {
 		return nil

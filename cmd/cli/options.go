@@ -9,17 +9,22 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// option is one option of the operator. Precedence is flag, environment, default (B1).
+// option is one option of the operator. Precedence is flag, environment, default (B1). It is a
+// value that points to the field of Config that it sets.
 type option struct {
 	name, variables, help string // variables are separated by spaces, the strongest first
-	// orNone: an empty variable is a choice, too. For all others it counts as absent, because
-	// that is how templates of manifests leave one out.
+	// orNone: an empty variable switches the option off. For all other options it counts as absent,
+	// because templates of manifests leave a variable out by setting it to nothing.
 	orNone bool
-	// short is a letter for it, also another name that people know from kubectl; both may be empty.
+	// short is a one-letter flag, also another name that people know from kubectl; both may be
+	// empty.
 	short, also string
-	declare     func(flags *pflag.FlagSet, name, help string)
+	// declare adds the flag, with its default, to a set. The default of a switch is what its field
+	// holds at that time.
+	declare func(flags *pflag.FlagSet, name, help string)
 }
 
+// text is an option with a text; number, duration and yes make the other types.
 func text(p *string, name, variables, def, help string) option {
 	return option{name: name, variables: variables, help: help, declare: func(flags *pflag.FlagSet, name, help string) { flags.StringVar(p, name, def, help) }}
 }
@@ -39,7 +44,8 @@ func duration(p *time.Duration, name, variables string, def time.Duration, help 
 	return option{name: name, variables: variables, help: help, declare: func(flags *pflag.FlagSet, name, help string) { flags.DurationVar(p, name, def, help) }}
 }
 
-// yes is a switch whose default is what the field holds.
+// yes is a switch. Its default is what the field holds when it is declared; --name without a value
+// means true.
 func yes(p *bool, name, variables, help string) option {
 	return option{name: name, variables: variables, help: help, declare: func(flags *pflag.FlagSet, name, help string) {
 		flags.Var((*boolean)(p), name, help)
@@ -47,10 +53,11 @@ func yes(p *bool, name, variables, help string) option {
 	}}
 }
 
-// New declares the options; lookup reads environment variables. In the help text of an
-// option its variables follow the sentence.
+// New declares the options; lookup reads environment variables. In the help text of an option its
+// variables follow the sentence. Nothing is read until Read.
 func New(version string, flags *pflag.FlagSet, lookup func(string) (string, bool)) *Config {
 	c := &Config{Version: version, flags: flags, lookup: lookup}
+	// The one switch whose default is true.
 	c.OldMetrics = true
 	c.declared = c.options()
 	for _, o := range c.declared {
@@ -63,7 +70,8 @@ func New(version string, flags *pflag.FlagSet, lookup func(string) (string, bool
 	return c
 }
 
-// add declares the flag of the option, with its other names.
+// add declares the flag of the option, and a hidden one for its other name. Both share one Value,
+// so the last one on the command line wins.
 func (o option) add(flags *pflag.FlagSet, help string) {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	o.declare(own, o.name, help)
@@ -75,18 +83,19 @@ func (o option) add(flags *pflag.FlagSet, help string) {
 	}
 }
 
-// named returns the option with a letter, or with another name.
+// named returns the option with a letter, or with another name; either may be empty.
 func (o option) named(short, also string) option {
 	o.short, o.also = short, also
 	return o
 }
 
-// flagged reports whether a flag set the option.
+// flagged reports whether a flag has set the option, by either of its names.
 func (o option) flagged(flags *pflag.FlagSet) bool {
 	return flags.Changed(o.name) || o.also != "" && flags.Changed(o.also)
 }
 
-// Read sets the options that no flag gave from the environment.
+// Read sets the options that no flag gave from the environment, and derives the directories. Root
+// calls it before each command; an error names the variable.
 func (c *Config) Read() error {
 	defer c.completeDirs()
 	for _, o := range c.declared {
@@ -104,7 +113,7 @@ func (c *Config) Read() error {
 	return nil
 }
 
-// variable finds the strongest environment variable that is set for an option.
+// variable finds the strongest environment variable that is set for an option, and its value.
 func (o option) variable(lookup func(string) (string, bool)) (variable, value string, ok bool) {
 	for variable := range strings.FieldsSeq(o.variables) {
 		if value, ok := lookup(variable); ok && (value != "" || o.orNone) {
@@ -122,7 +131,8 @@ func (c *Config) variables() (all []string) {
 	return all
 }
 
-// Given reports whether an option was set by flag or environment.
+// Given reports whether an option was set by flag or environment, so that a default may depend on
+// other options. An unknown name is a bug and panics.
 func (c *Config) Given(name string) bool {
 	_, _, ok := c.option(name).variable(c.lookup)
 	return ok || c.Flagged(name)
@@ -131,7 +141,7 @@ func (c *Config) Given(name string) bool {
 // Flagged reports whether an option was set by flag.
 func (c *Config) Flagged(name string) bool { return c.option(name).flagged(c.flags) }
 
-// Environment is the value of an environment variable, empty for none.
+// Environment is the value of any environment variable; empty for none.
 func (c *Config) Environment(name string) string {
 	value, _ := c.lookup(name)
 	return value
@@ -141,7 +151,7 @@ func (c *Config) option(name string) option {
 	return c.declared[slices.IndexFunc(c.declared, func(o option) bool { return o.name == name })]
 }
 
-// boolean accepts yes and no in addition to true and false, as old deployments write them.
+// boolean also accepts yes, no, on and off, as deployments of older operators write them.
 type boolean bool
 
 // String implements pflag.Value.
