@@ -25,7 +25,7 @@ const memoryVersion = builtin.Newest
 // memoryCluster are the flags of the command apiserver.
 type memoryCluster struct {
 	dir, address string
-	parent       int
+	parent       int // process ID; 0 for none
 }
 
 // APIServer serves a cluster in memory to kubectl and to another operator process.
@@ -41,7 +41,7 @@ It stores, lists, watches and patches every kind, CustomResourceDefinitions incl
 has no admission, no defaults, no validation by schema, no access control and no
 controllers: a Deployment gets no Pods, and counts as running. 'make run CLUSTER=real' has a real API server.`,
 		Example:           "  addon-operator apiserver --dir /tmp/cluster",
-		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // it has no environment
+		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // no option of the operator applies
 		RunE:              func(cmd *cobra.Command, _ []string) error { return m.serve(cmd) },
 	}
 	f := cmd.Flags()
@@ -51,6 +51,8 @@ controllers: a Deployment gets no Pods, and counts as running. 'make run CLUSTER
 	return cmd
 }
 
+// serve runs the server until wait returns, and then saves its objects. It listens on loopback
+// only, and requires the token in its kubeconfig: other users of the machine reach its port, too.
 func (m *memoryCluster) serve(cmd *cobra.Command) error {
 	if m.dir == "" {
 		return cli.Usagef("--dir is required: the directory for the kubeconfig and the saved objects")
@@ -65,10 +67,12 @@ func (m *memoryCluster) serve(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	// The first start has no objects to load.
 	server, objects := apiserver.New(memoryVersion), filepath.Join(dir, "objects.json")
 	if err := server.Load(objects); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	// Without controllers no Deployment would ever be ready, and no module either.
 	server.RunWorkloads()
 	if err := server.Protect(); err != nil {
 		return err
@@ -86,7 +90,10 @@ func (m *memoryCluster) serve(cmd *cobra.Command) error {
 	return server.Save(objects)
 }
 
-// wait returns when the context has ended or the parent process is gone.
+// wait returns when the context has ended or the parent process is gone. A process learns nothing
+// of the end of another one that is not its child, so wait looks four times a second. If the parent
+// is the direct one, a change of Getppid shows its end even when its ID is in use again; else the
+// ID is all there is.
 func (m *memoryCluster) wait(ctx context.Context) {
 	direct := m.parent == os.Getppid()
 	tick := time.NewTicker(250 * time.Millisecond)
@@ -105,7 +112,8 @@ func (m *memoryCluster) wait(ctx context.Context) {
 	}
 }
 
-// onLoopback reports whether only processes of this machine reach an address.
+// onLoopback reports whether only processes of this machine reach an address. Names other than
+// localhost are not resolved.
 func onLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())

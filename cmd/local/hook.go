@@ -19,14 +19,16 @@ import (
 	"addon-operator/values"
 )
 
-// trial is one hook that is tried by hand.
+// trial is one hook that is run by hand, without an operator. It has the flags of both commands.
+// Files that are not given count as empty, which is what a hook of a new module sees.
 type trial struct {
 	global                         bool
 	workingDir                     string
 	binding, context, values, conf string
-	hook                           string
+	hook                           string // which one of a batch; empty when the file has one
 }
 
+// flags declares what both commands have: one path, and where the hook runs.
 func (t *trial) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.global, "global", false, "it is a global hook, not one of a module")
 	cmd.Flags().StringVar(&t.workingDir, "hook-working-dir", "", "WORKING_DIR of the hook (default: the directory that holds hooks/, or for a module the one above)")
@@ -38,7 +40,8 @@ func (t *trial) flags(cmd *cobra.Command) {
 	}
 }
 
-// HookConfig asks a hook for its configuration.
+// HookConfig is the command hook config. It prints the hooks of a batch that are valid, also when
+// others in the same file are not; the error has those.
 func HookConfig(c *cli.Config) *cobra.Command {
 	t := &trial{}
 	cmd := &cobra.Command{
@@ -61,7 +64,8 @@ func HookConfig(c *cli.Config) *cobra.Command {
 	return cmd
 }
 
-// HookRun runs a hook once.
+// HookRun is the command hook run. It uses the runner of the operator, so that files, variables,
+// limits and checks of results are the same; what the hook wrote is printed and not applied.
 func HookRun(c *cli.Config) *cobra.Command {
 	t := &trial{}
 	cmd := &cobra.Command{
@@ -83,7 +87,8 @@ KUBECONFIG. Without --context the hook gets one context of the binding.`,
 	return cmd
 }
 
-// withRunner gives a runner whose files go away afterwards.
+// withRunner calls use with a runner whose directory of temporary files is removed afterwards.
+// Hooks inherit all variables, unlike in the operator: KUBECONFIG is one that a person means.
 func (t *trial) withRunner(c *cli.Config, cmd *cobra.Command, use func(*hooks.Runner) error) error {
 	dir, err := os.MkdirTemp("", "addon-operator-hook-")
 	if err != nil {
@@ -97,7 +102,9 @@ func (t *trial) withRunner(c *cli.Config, cmd *cobra.Command, use func(*hooks.Ru
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
-// load asks a file for the configuration of its hooks.
+// load asks a file for the configuration of its hooks. The operator ignores files that are not
+// executable, which surprises people, so here that is an error. The error may come with hooks
+// (Runner.Configure). It also completes workingDir.
 func (t *trial) load(ctx context.Context, runner *hooks.Runner, path string) ([]hooks.Hook, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -120,11 +127,13 @@ func (t *trial) load(ctx context.Context, runner *hooks.Runner, path string) ([]
 	return runner.Configure(ctx, hooks.File{Name: path, Path: absolute}, t.workingDir, scope)
 }
 
-// chosen is the one hook to run, of a file that may have several.
+// chosen is the one hook to run. A batch has several in one file: --hook names one by its number or
+// by the end of its name. A file with a single hook needs no choice.
 func (t *trial) chosen(found []hooks.Hook) (hooks.Hook, error) {
 	names := make([]string, 0, len(found))
 	for _, hook := range found {
 		names = append(names, hook.Name)
+		// Without --hook this is the hook of a file that is no batch, whose Batch is empty, too.
 		if t.hook == hook.Batch || strings.HasSuffix(hook.Name, ":"+t.hook) {
 			return hook, nil
 		}
@@ -135,8 +144,9 @@ func (t *trial) chosen(found []hooks.Hook) (hooks.Hook, error) {
 	return hooks.Hook{}, cli.Usagef("choose one hook of the file by --hook: %s", strings.Join(names, ", "))
 }
 
-// workingDirOf guesses the root in which a hook was searched: MODULES for
-// MODULES/MODULE/hooks/…, else the directory of the hook.
+// workingDirOf guesses the directory in which the operator would run a hook, from its path: MODULES
+// for MODULES/MODULE/hooks/…, for a global hook the directory hooks itself, and that of the file
+// when no directory above it is called hooks.
 func workingDirOf(path string, scope hooks.Scope) string {
 	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if filepath.Base(dir) != "hooks" {
@@ -150,8 +160,11 @@ func workingDirOf(path string, scope hooks.Scope) string {
 	return filepath.Dir(path)
 }
 
+// printBindings prints what the configuration of a hook means, with defaults filled in, which is
+// what an author wants to check.
 func printBindings(w io.Writer, c *hooks.Config) {
 	fmt.Fprintf(w, "configVersion: %s\n", c.Version)
+	// In the order in which the operator runs them in the life of a module.
 	for _, b := range []hooks.BindingType{hooks.OnStartup, hooks.BeforeAll, hooks.BeforeHelm, hooks.AfterHelm, hooks.AfterAll, hooks.BeforeDeleteHelm, hooks.AfterDeleteHelm} {
 		if order, ok := c.Order(b); ok {
 			fmt.Fprintf(w, "%s: order %v\n", b, order)
@@ -176,6 +189,7 @@ func printBindings(w io.Writer, c *hooks.Config) {
 		}
 		fmt.Fprintln(w)
 	}
+	// Zero settings are those of a hook that has none.
 	if c.Settings != (hooks.Settings{}) {
 		fmt.Fprintf(w, "settings: executionMinInterval %s, executionBurst %d, timeout %s\n", c.Settings.ExecutionMinInterval, c.Settings.ExecutionBurst, c.Settings.Timeout)
 	}
@@ -184,7 +198,7 @@ func printBindings(w io.Writer, c *hooks.Config) {
 	}
 }
 
-// common is what a binding has in addition to its trigger.
+// common is what schedules and kubernetes bindings share.
 func common(b hooks.Binding) string {
 	text := ", queue " + b.Queue
 	if b.Group != "" {
@@ -199,12 +213,17 @@ func common(b hooks.Binding) string {
 	return text
 }
 
+// run runs the hook and prints the context before and the results after it. A hook that fails is
+// the error of the command; its output was logged while it ran.
 func (t *trial) run(cmd *cobra.Command, runner *hooks.Runner, path string) error {
+	// The files are read before the hook is started, and mistakes in both reported at once.
 	merged, err1 := readTree(t.values)
 	config, err2 := readTree(t.conf)
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
+	// The configuration is needed to check the binding; the operator asks for it once, this command
+	// each time.
 	found, err := t.load(cmd.Context(), runner, path)
 	if err != nil {
 		return err
@@ -235,7 +254,8 @@ func (t *trial) run(cmd *cobra.Command, runner *hooks.Runner, path string) error
 	return err
 }
 
-// section prints a list, if it has elements.
+// section prints a list as JSON under a title; without elements nothing, so that only what a hook
+// wrote is shown.
 func section[T any](w io.Writer, title string, list []T) error {
 	if len(list) == 0 {
 		return nil
@@ -248,7 +268,8 @@ func section[T any](w io.Writer, title string, list []T) error {
 	return err
 }
 
-// contexts are those of the file, or one that the binding stands for.
+// contexts are those of the file, or one that is made for the binding. With both, the binding
+// replaces the names in the file, so that one file serves several bindings.
 func (t *trial) contexts(c *hooks.Config) ([]hooks.Context, error) {
 	if err := t.checkBinding(c); err != nil {
 		return nil, err
@@ -264,6 +285,8 @@ func (t *trial) contexts(c *hooks.Config) ([]hooks.Context, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--context: %s: %w", t.context, err)
 	}
+	// --binding names a binding that the hook has, which the file, perhaps of another hook, need
+	// not.
 	for i := range contexts {
 		if t.binding != "" {
 			contexts[i].Binding = t.binding
@@ -272,7 +295,8 @@ func (t *trial) contexts(c *hooks.Config) ([]hooks.Context, error) {
 	return contexts, nil
 }
 
-// madeUp is the context of a binding whose context needs no objects.
+// madeUp is the context of a binding whose context has no objects. One with objects cannot be
+// guessed: the hook would run with a snapshot that no cluster has. In v0 a schedule has no type.
 func (t *trial) madeUp(c *hooks.Config) ([]hooks.Context, error) {
 	made := hooks.Context{Binding: t.binding}
 	isSchedule := slices.ContainsFunc(c.Schedules, func(s hooks.Schedule) bool { return s.Name == t.binding })
@@ -288,7 +312,8 @@ func (t *trial) madeUp(c *hooks.Config) ([]hooks.Context, error) {
 	return []hooks.Context{made}, nil
 }
 
-// checkBinding refuses a binding that the hook does not have.
+// checkBinding refuses a binding that the hook does not have, and lists those it has. An empty one
+// is accepted here: contexts from a file name theirs.
 func (t *trial) checkBinding(c *hooks.Config) error {
 	var names []string
 	for b := range c.Orders {
@@ -307,7 +332,7 @@ func (t *trial) checkBinding(c *hooks.Config) error {
 	return nil
 }
 
-// readTree reads a file of values; without a path there are none.
+// readTree reads a file of values, JSON being YAML; without a path there are none.
 func readTree(path string) (any, error) {
 	if path == "" {
 		return nil, nil

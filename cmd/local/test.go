@@ -24,10 +24,11 @@ type playing struct {
 	run, junit       string
 	output           string
 	verbose, watch   bool
-	scenario.Options // update, parallel, step timeout
+	scenario.Options // what package scenario needs: update, keep, coverage, parallel, step timeout
 }
 
-// Test plays the scenarios of modules.
+// Test is the command test. It is for pipelines, too: the exit code, -o json and the JUnit file are
+// stable.
 func Test(c *cli.Config) *cobra.Command {
 	t := &playing{}
 	cmd := &cobra.Command{
@@ -52,11 +53,14 @@ is 1 when one fails. docs/testing-modules.md shows how to write them.`,
 	return cmd
 }
 
+// play finds the scenarios and plays them, once or on each change.
 func (t *playing) play(cmd *cobra.Command, c *cli.Config, paths []string) error {
 	scenarios, err := t.find(paths)
 	if err != nil {
 		return err
 	}
+	// Options of the operator that change what hooks and definitions do; the others do not matter
+	// in memory.
 	t.JQLibrary, t.CRDSkip = c.JQDirs(), c.CRDPrefixes()
 	if t.watch {
 		return t.playOnSave(cmd, paths, scenarios)
@@ -64,10 +68,13 @@ func (t *playing) play(cmd *cobra.Command, c *cli.Config, paths []string) error 
 	return t.playAll(cmd, scenarios)
 }
 
-// playAll plays scenarios once.
+// playAll plays scenarios once. As text each result is printed as soon as it is there, in the order
+// in which they end; reports are in the order of the scenarios. A scenario that fails is the error
+// of the command, but only after everything is written.
 func (t *playing) playAll(cmd *cobra.Command, scenarios []*scenario.Scenario) error {
 	began := time.Now()
 	out := cmd.OutOrStdout()
+	// Play calls this function for one result at a time, so prints do not mix.
 	results := scenario.Play(cmd.Context(), scenarios, t.Options, func(r scenario.Result) {
 		if t.output == "json" {
 			return
@@ -81,6 +88,7 @@ func (t *playing) playAll(cmd *cobra.Command, scenarios []*scenario.Scenario) er
 	if t.Coverage {
 		report.Coverage = scenario.CoverageOf(results)
 	}
+	// Before the error of failed scenarios, which is when CI needs the file most.
 	if t.junit != "" {
 		if err := writeJUnit(t.junit, results); err != nil {
 			return fmt.Errorf("--junit: %w", err)
@@ -89,8 +97,11 @@ func (t *playing) playAll(cmd *cobra.Command, scenarios []*scenario.Scenario) er
 	return t.conclude(out, report)
 }
 
-// find reads the scenarios that the flags and arguments ask for.
+// find reads the scenarios that the flags and arguments ask for, and checks the flags. No scenario
+// is an error: a misspelt --run in a pipeline must not pass. In watch mode it is called again for
+// each change.
 func (t *playing) find(paths []string) ([]*scenario.Scenario, error) {
+	// Without --run the pattern is empty and matches every name.
 	pattern, err := regexp.Compile(t.run)
 	switch {
 	case err != nil:
@@ -115,7 +126,8 @@ func (t *playing) find(paths []string) ([]*scenario.Scenario, error) {
 	return scenarios, nil
 }
 
-// conclude writes what stands below the results, or all as JSON. The error says how many failed.
+// conclude writes what is below the results, or everything as JSON. Its error says how many
+// scenarios failed, and takes precedence over one of writing.
 func (t *playing) conclude(out io.Writer, report testReport) (err error) {
 	took := time.Duration(report.Seconds * float64(time.Second)).Round(time.Millisecond)
 	if t.output == "json" {
@@ -126,6 +138,7 @@ func (t *playing) conclude(out io.Writer, report testReport) (err error) {
 		for _, c := range report.Coverage {
 			fmt.Fprint(out, c)
 		}
+		// A failed run is summed up by the error, which main prints.
 		if report.Failed == 0 {
 			_, err = fmt.Fprintf(out, "%s passed, in %s\n", view.Count(report.Passed, "scenario"), took)
 		}
@@ -146,6 +159,8 @@ type testReport struct {
 	Coverage []scenario.Coverage `json:"coverage,omitempty"`
 }
 
+// testResult is one scenario in the answer of -o json. Its lists are [] and not null, so that
+// programs need no case for it.
 type testResult struct {
 	Name        string   `json:"name"`
 	Description string   `json:"description"`
@@ -158,6 +173,8 @@ type testResult struct {
 	Kept        string   `json:"kept,omitempty"`
 }
 
+// reportOf sums up results; took is the time on the clock, less than the sum when scenarios run in
+// parallel.
 func reportOf(results []scenario.Result, took time.Duration) testReport {
 	report := testReport{Seconds: took.Seconds(), Tests: []testResult{}}
 	for _, r := range results {
@@ -174,6 +191,7 @@ func reportOf(results []scenario.Result, took time.Duration) testReport {
 	return report
 }
 
+// indented is a titled block below a result; empty when all lines are.
 func indented(title string, lines []string) string {
 	if strings.Join(lines, "") == "" {
 		return ""
@@ -181,7 +199,8 @@ func indented(title string, lines []string) string {
 	return "      " + title + ":\n        " + strings.Join(lines, "\n        ") + "\n"
 }
 
-// junitSuite is the root of a JUnit file as CI systems read it.
+// junitSuite is the root of a JUnit file, with what CI systems have in common: there is no schema
+// that all of them follow.
 type junitSuite struct {
 	XMLName  xml.Name    `xml:"testsuite"`
 	Name     string      `xml:"name,attr"`
@@ -191,6 +210,7 @@ type junitSuite struct {
 	Cases    []junitCase `xml:"testcase"`
 }
 
+// junitCase is a scenario. The module is its class, because CI systems group by class.
 type junitCase struct {
 	Class   string        `xml:"classname,attr"`
 	Name    string        `xml:"name,attr"`
@@ -200,15 +220,20 @@ type junitCase struct {
 	Output  string        `xml:"system-out,omitempty"`
 }
 
+// junitFailure has the first line of the first problem as message, which is what lists show, and
+// all as text.
 type junitFailure struct {
 	Message string `xml:"message,attr"`
 	Text    string `xml:",chardata"`
 }
 
+// writeJUnit writes the results to a file. encoding/xml replaces the characters of a log that XML
+// forbids.
 func writeJUnit(path string, results []scenario.Result) error {
 	suite := junitSuite{Name: "addon-operator", Tests: len(results)}
 	total := time.Duration(0)
 	for _, r := range results {
+		// The name of a scenario is MODULE/FILE.
 		module, name := filepath.Split(r.Scenario.Name())
 		c := junitCase{Class: strings.TrimSuffix(module, "/"), Name: name + ": " + r.Scenario.Description, File: r.Scenario.Path(), Time: seconds(r.Took), Output: r.Log}
 		if !r.Passed() {
@@ -224,6 +249,7 @@ func writeJUnit(path string, results []scenario.Result) error {
 	if err != nil {
 		return err
 	}
+	// The file is for the CI system, which may be another user.
 	return os.WriteFile(path, append([]byte(xml.Header), append(text, '\n')...), 0o644)
 }
 

@@ -18,7 +18,9 @@ import (
 	"addon-operator/values"
 )
 
-// CheckValues validates without a cluster, so that it can guard a pipeline.
+// CheckValues is the command values check. It validates without a cluster, so that it can guard a
+// pipeline, and with the code with which the operator decides (actors/check), so that both agree.
+// It collects all problems, of files and of values, before it fails.
 func CheckValues(c *cli.Config) *cobra.Command {
 	var file, secretFile string
 	cmd := &cobra.Command{
@@ -37,11 +39,13 @@ when there is one. A value that no template reads is a warning.`,
 			err = errors.Join(err, secretErr)
 			tree, loadErr := addons.Load(c.Dirs)
 			warn := cli.Log(cmd, slog.LevelInfo)
+			// Problems are errors of this command (check.Tree), so they are not also warnings.
 			for _, warning := range tree.Warnings {
 				if !slices.Contains(tree.Problems, warning) {
 					warn.Warn(warning)
 				}
 			}
+			// A tree with errors has what could be read, so the rest is checked all the same.
 			if err := errors.Join(loadErr, err, check.ConfigMap(tree, data, secret, warn, nil), check.Tree(tree, nil)); err != nil {
 				return err
 			}
@@ -54,8 +58,9 @@ when there is one. A value that no template reads is a warning.`,
 	return cmd
 }
 
-// readSecret reads the data of a Secret from a manifest, with data and stringData, or from a
-// file that holds only its texts. Errors show nothing of them.
+// readSecret reads the data of a Secret from a manifest, with data and stringData, or from a file
+// that holds only its texts, not in base64. An empty path gives nil. Errors name keys and never
+// show values: the log of a pipeline is no place for them.
 func readSecret(path string) (map[string]string, error) {
 	if path == "" {
 		return nil, nil
@@ -79,6 +84,7 @@ func readSecret(path string) (map[string]string, error) {
 	if kind != "Secret" {
 		return nil, fmt.Errorf("%s: kind is %v, not Secret", path, kind)
 	}
+	// The error of the conversion is not passed on, because it quotes what it cannot convert.
 	var secret corev1.Secret
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &secret); err != nil {
 		return nil, fmt.Errorf("%s: it is no manifest of a Secret: its data must be texts in base64, its stringData texts", path)
@@ -86,8 +92,9 @@ func readSecret(path string) (map[string]string, error) {
 	if secret.StringData == nil {
 		secret.StringData = map[string]string{}
 	}
+	// The conversion has decoded base64. In both fields stringData wins, as in the API server.
 	for key, value := range secret.Data {
-		if _, there := secret.StringData[key]; !there { // as the API server does
+		if _, there := secret.StringData[key]; !there {
 			secret.StringData[key] = string(value)
 		}
 	}
