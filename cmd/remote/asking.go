@@ -21,27 +21,30 @@ import (
 	"addon-operator/hooks"
 )
 
-// asking is what the commands share that ask the running operator.
+// asking is what the commands share that ask the running operator: the flags of one command, and
+// how its answers are printed. Each command has its own, because the flags write to it.
 type asking struct {
 	config  *cli.Config
-	output  string
-	formats []string
+	output  string   // of -o; after checked one of formats, nameFormat, or a template
+	formats []string // without wide, name and jsonpath, which follow from the others
 	secrets bool
 	wide    bool // no cell of a table is cut
 	bare    bool // a table has rows only
-	// names finds the names that -o name prints, one a line; nil: it is no format.
+	// names finds the names that -o name prints, one a line; nil where there is no such format.
 	names func(body []byte) ([]string, error)
 	watch bool
 	every time.Duration
 }
 
-// flags declares the flags of pages that hold values; the first format is the default.
+// flags declares the flags of pages that hold values; the first format is the default. format is
+// for pages without values, and so without --show-secrets.
 func (a *asking) flags(cmd *cobra.Command, formats ...string) {
 	a.format(cmd, formats...)
 	cmd.Flags().BoolVar(&a.secrets, "show-secrets", false, "show what is, or looks like, a secret")
 }
 
-// format declares the flag for the format only: for pages that hold no values.
+// format declares the flag for the format. A table can also be wide and without headers, JSON can
+// be filtered by a template: so those formats come with these two.
 func (a *asking) format(cmd *cobra.Command, formats ...string) {
 	a.formats = formats
 	if formats = slices.Clone(formats); slices.Contains(formats, "table") {
@@ -58,7 +61,7 @@ func (a *asking) format(cmd *cobra.Command, formats ...string) {
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // it was declared a line above
 }
 
-// watching declares the flags for looking again and again.
+// watching declares the flags for printing again and again.
 func (a *asking) watching(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&a.watch, "watch", "w", false, "look again and again, until Ctrl-C")
 	cmd.Flags().DurationVarP(&a.every, "every", "t", time.Second, "with --watch: how often")
@@ -70,7 +73,7 @@ func (a *asking) watching(cmd *cobra.Command) {
 	})
 }
 
-// page asks for a debug page.
+// page gets a page of the running operator, with --show-secrets in the query if it is given.
 func (a *asking) page(ctx context.Context, path string, query url.Values) ([]byte, error) {
 	if query == nil {
 		query = url.Values{}
@@ -84,7 +87,8 @@ func (a *asking) page(ctx context.Context, path string, query url.Values) ([]byt
 	return get(ctx, a.config, path)
 }
 
-// cell is a text in one line of a table: of bearable length on a terminal, whole in a pipe and with -o wide.
+// cell is a text for one cell: on one line, and cut to longest characters. In a pipe and with -o
+// wide it is whole, because programs and people search it there; print marks such a writer.
 func cell(w io.Writer, text string, longest int) string {
 	if p, ok := w.(printable); ok && p.whole {
 		longest = len(text)
@@ -92,7 +96,8 @@ func cell(w io.Writer, text string, longest int) string {
 	return shortened(text, longest)
 }
 
-// notes is where to write what stands around a table.
+// notes is the writer for what is around a table: headers, remarks. With --no-headers it discards
+// them, so that scripts see rows only.
 func notes(w io.Writer) io.Writer {
 	if p, ok := w.(printable); ok && p.bare {
 		return io.Discard
@@ -100,7 +105,9 @@ func notes(w io.Writer) io.Writer {
 	return w
 }
 
-// print writes an answer as it is, or as YAML, or with a function as a table.
+// print writes an answer in the chosen format. For table and text it calls table with a writer that
+// makes names from tenants harmless (printable) and knows whether cells are cut. JSON is written as
+// it came, its escapes included.
 func (a *asking) print(w io.Writer, body []byte, table func(io.Writer, []byte) error) error {
 	if template, ok := strings.CutPrefix(a.output, pathFormat); ok {
 		return printPath(w, template, body)
@@ -125,14 +132,17 @@ func (a *asking) print(w io.Writer, body []byte, table func(io.Writer, []byte) e
 	return err
 }
 
-// printable writes text in which nothing commands the terminal: names from tenants are in it.
+// printable writes text in which nothing commands a terminal: names from tenants are in it (J10).
+// It also carries how a table is to be written, for cell and notes, since a tableWriter gets
+// nothing else.
 type printable struct {
 	io.Writer
 	whole bool // no cell is cut
 	bare  bool // without headers and notes
 }
 
-// Write implements io.Writer. Tables are written in whole lines.
+// Write implements io.Writer. Text must come in whole lines, as tabwriter writes it: a character
+// that is split across two writes would become escapes.
 func (p printable) Write(text []byte) (int, error) {
 	if _, err := io.WriteString(p.Writer, hooks.Printable(string(text))); err != nil {
 		return 0, err
@@ -140,7 +150,7 @@ func (p printable) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// writeData writes what a command has made itself as JSON or YAML.
+// writeData writes what a command has computed itself, as JSON or YAML.
 func writeData(w io.Writer, format string, data any) error {
 	body, err := json.MarshalIndent(data, "", "  ")
 	if err != nil {
@@ -150,10 +160,11 @@ func writeData(w io.Writer, format string, data any) error {
 	return (&asking{output: format}).print(w, body, asIs)
 }
 
-// checked refuses a format that there is not, before anybody is asked. Table and text are
-// two words for the form that people read.
+// checked refuses an unknown format before the operator is asked. "table" and "text" are two words
+// for the form that people read; it replaces either by the one that the command has, and wide, too.
+// It may be called again.
 func (a *asking) checked() error {
-	a.wide = a.output == "wide"
+	a.wide = a.wide || a.output == "wide"
 	if i := slices.IndexFunc(a.formats, func(f string) bool { return f == "table" || f == "text" }); i >= 0 && (a.output == "table" || a.output == "text" || a.wide) {
 		a.output = a.formats[i]
 	}
@@ -166,6 +177,7 @@ func (a *asking) checked() error {
 	return nil
 }
 
+// checkFormat reports a format that is none of the command, or a template that cannot be parsed.
 func (a *asking) checkFormat() error {
 	known := a.formats
 	if a.names != nil {
@@ -180,7 +192,7 @@ func (a *asking) checkFormat() error {
 	return nil
 }
 
-// show asks for a page and prints it, with --watch again and again.
+// show gets a page and prints it, with --watch again and again.
 func (a *asking) show(cmd *cobra.Command, path string, query url.Values, table func(io.Writer, []byte) error) error {
 	return a.repeat(cmd, func(w io.Writer) error {
 		body, err := a.page(cmd.Context(), path, query)
@@ -191,7 +203,8 @@ func (a *asking) show(cmd *cobra.Command, path string, query url.Values, table f
 	})
 }
 
-// repeat prints what once does or, with --watch, again and again.
+// repeat calls once or, with --watch, again and again until Ctrl-C, which is no error. The first
+// failure ends it: what is then on the screen would look current.
 func (a *asking) repeat(cmd *cobra.Command, once func(io.Writer) error) error {
 	if err := a.checked(); err != nil {
 		return err
@@ -204,7 +217,7 @@ func (a *asking) repeat(cmd *cobra.Command, once func(io.Writer) error) error {
 	defer ticker.Stop()
 	for {
 		if isTerminal(out) {
-			fmt.Fprint(out, "\x1b[H\x1b[2J\x1b[3J") // home, clear, forget what was scrolled away
+			fmt.Fprint(out, "\x1b[H\x1b[2J\x1b[3J") // cursor home, clear the screen and the scrollback
 		}
 		if err := once(out); err != nil {
 			if errors.Is(cmd.Context().Err(), context.Canceled) {
@@ -220,6 +233,7 @@ func (a *asking) repeat(cmd *cobra.Command, once func(io.Writer) error) error {
 	}
 }
 
+// isTerminal reports whether a writer is a terminal, also behind a printable.
 func isTerminal(w io.Writer) bool {
 	if p, ok := w.(printable); ok {
 		w = p.Writer
@@ -228,14 +242,14 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// asIs prints what the operator has made for people.
+// asIs is the table of commands whose text the operator makes.
 func asIs(w io.Writer, body []byte) error {
 	_, err := w.Write(body)
 	return err
 }
 
-// made is the page that the operator makes for people when text is asked for; of other
-// formats print makes what is wanted.
+// made is the path of a page whose text the operator makes: with .text for people, else with .json,
+// from which print makes the other formats. Call it after checked.
 func (a *asking) made(path string) string {
 	if a.output == "text" || a.output == "table" {
 		return path + ".text"
@@ -243,7 +257,7 @@ func (a *asking) made(path string) string {
 	return path + ".json"
 }
 
-// decoded reads an answer; numbers stay as they are written.
+// decoded reads an answer. Numbers keep their digits: as float64 large ones would change.
 func decoded(body []byte, into any) error {
 	decoder := json.NewDecoder(strings.NewReader(string(body)))
 	decoder.UseNumber()

@@ -12,7 +12,8 @@ import (
 	"addon-operator/messages/view"
 )
 
-// Log reads and changes the level of the log while the operator runs.
+// Log has the command log level, which is config set log.level in the words of a person who looks
+// for it.
 func Log(c *cli.Config) *cobra.Command {
 	cmd := cli.Group("log", "Show or change how much the running operator logs")
 	a := &asking{config: c}
@@ -68,7 +69,8 @@ func Config(c *cli.Config) *cobra.Command {
 	return cmd
 }
 
-// setParameter sets a parameter to a value, for a time when there is a third argument.
+// setParameter sets a parameter to a value, and back after the duration in a third argument. The
+// operator checks all of them.
 func (a *asking) setParameter(cmd *cobra.Command, args []string) error {
 	form := url.Values{"name": {args[0]}, "value": {args[1]}}
 	if len(args) == 3 {
@@ -79,7 +81,8 @@ func (a *asking) setParameter(cmd *cobra.Command, args []string) error {
 	})
 }
 
-// parameter prints what a parameter is, by the operator's answer.
+// parameter prints one parameter of an answer with several: as a sentence, or as an object. answer
+// is called only when the format is valid, so that a mistake in -o changes nothing.
 func (a *asking) parameter(cmd *cobra.Command, name string, answer func() ([]byte, error)) error {
 	if err := a.checked(); err != nil {
 		return err
@@ -103,7 +106,7 @@ func (a *asking) parameter(cmd *cobra.Command, name string, answer func() ([]byt
 	return err
 }
 
-// parameterSentence says what a parameter is now.
+// parameterSentence says what the value of a parameter is, and until when.
 func parameterSentence(p view.Parameter) string {
 	text := fmt.Sprintf("%s is %s", p.Name, p.Value)
 	if !p.Until.IsZero() {

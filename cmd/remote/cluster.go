@@ -11,11 +11,12 @@ import (
 	"addon-operator/kube/forward"
 )
 
-// debugPort is that of the debug address, unless its Pod says something else.
+// debugPort is the port of the debug address, unless the options of the Pod name another one.
 const debugPort = 9115
 
-// asksCluster reports whether the operator in the cluster of a kubeconfig is meant: the command line names a cluster or a
-// namespace in it, or kubectl runs this program. A flag for the debug address is stronger. In a Pod the namespace is not
+// asksCluster reports whether a person means the operator in a cluster: the command line names a
+// cluster or a namespace in it, or kubectl runs this program. Variables do not count, because they
+// are those of an operator. A flag for the debug address is stronger. In a Pod the namespace is not
 // enough: its operator has it as an option, too.
 func asksCluster(c *cli.Config) bool {
 	if c.Flagged("debug-address") || c.Flagged("debug-unix-socket") {
@@ -27,8 +28,10 @@ func asksCluster(c *cli.Config) bool {
 	return !c.InPod() && (c.Plugin || c.Flagged("namespace"))
 }
 
-// endpointInCluster finds the operator that leads, by the kubeconfig of the person who asks. Each question looks
-// again, so that a change of the leader is followed.
+// endpointInCluster finds the operator that leads, with the kubeconfig of the person who asks, and
+// reaches its debug address through the API server, as kubectl port-forward does. Each request
+// searches again, so --watch follows a change of the leader. The host is localhost, which the
+// operator demands (J7).
 func endpointInCluster(ctx context.Context, c *cli.Config) (endpoint, error) {
 	pod, err := leader(ctx, c)
 	if err != nil {
@@ -45,7 +48,8 @@ func endpointInCluster(ctx context.Context, c *cli.Config) (endpoint, error) {
 	}, nil
 }
 
-// inItsNamespace sets the namespace, when no option gives it, to that of the operator that is found.
+// inItsNamespace sets the namespace, when no option gives it, to that of the operator that is
+// found. Without a cluster in the command line it stays empty, and the caller reports that.
 func inItsNamespace(ctx context.Context, c *cli.Config) error {
 	if c.Namespace != "" || !asksCluster(c) {
 		return nil

@@ -13,19 +13,20 @@ import (
 	"addon-operator/messages/view"
 )
 
-// completer finds the names that a shell can complete: those of the running operator or,
-// of modules, those on disk when none answers. What goes wrong completes nothing.
+// completer finds the names that a shell can complete: those of the running operator or, of
+// modules, those on disk when none answers. A failure completes nothing and prints nothing: the
+// person is in the middle of a line.
 type completer struct {
 	config *cli.Config
 }
 
-// completionLimit is how long a user who has pressed Tab waits.
+// completionLimit is how long a person who has pressed Tab waits.
 const completionLimit = time.Second
 
-// names finds names to complete.
+// names finds names to complete. A tab separates a name from its description.
 type names func(ctx context.Context) []string
 
-// first completes the first argument.
+// first completes the first argument, and nothing after it. File names are never meant.
 func first(find names) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -35,10 +36,12 @@ func first(find names) cobra.CompletionFunc {
 	}
 }
 
+// fixed completes words that do not depend on an operator.
 func fixed(all ...string) names { return func(context.Context) []string { return all } }
 
-// ask reads a page. Flags were read, the environment was not: the shell asks before the
-// command would.
+// ask reads a page as JSON and reports whether it could. For completion cobra parses the flags but
+// does not call the hook of Root that reads the environment, so ask does; and it has no context if
+// the command was not started with one.
 func (c *completer) ask(ctx context.Context, path string, into any) bool {
 	if c.config.Read() != nil {
 		return false
@@ -52,6 +55,8 @@ func (c *completer) ask(ctx context.Context, path string, into any) bool {
 	return err == nil && json.Unmarshal(body, into) == nil
 }
 
+// modules are also completed without an operator, because commands that wait for one, or change the
+// ConfigMap, are used before it runs.
 func (c *completer) modules(ctx context.Context) []string {
 	var list struct{ Modules []struct{ Name string } }
 	var found []string
@@ -91,7 +96,8 @@ func (c *completer) queues(ctx context.Context) []string {
 	return found
 }
 
-// parameter completes the name of a parameter, then its value.
+// parameter completes the name of a parameter, then its value. A parameter lists its choices, so
+// new ones need no change here.
 func (c *completer) parameter(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var list struct{ Parameters []view.Parameter }
 	c.ask(cmd.Context(), "/config/list", &list)
@@ -107,7 +113,7 @@ func (c *completer) parameter(cmd *cobra.Command, args []string, _ string) ([]st
 	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
-// pages completes paths of pages.
+// pages completes paths of pages. Only those for GET: raw sends nothing else.
 func (c *completer) pages(ctx context.Context) []string {
 	var list []struct{ Method, Path, Help string }
 	c.ask(ctx, "/discovery.json", &list)

@@ -17,20 +17,21 @@ import (
 	"addon-operator/server"
 )
 
-// answerLimit is how long an answer may take; a render that asks the cluster is the
-// slowest.
+// answerLimit is how long an answer may take. The slowest page is a render that asks the cluster;
+// the operator limits it to a minute.
 const answerLimit = 70 * time.Second
 
-// endpoint is where the running operator answers.
+// endpoint is where a running operator answers.
 type endpoint struct {
 	client *http.Client
-	host   string // for URLs
+	host   string // for URLs; the dialer of a socket or a Pod ignores it, and the operator checks it (J7)
 	where  string // for people
-	option string // that says where
+	option string // that determines where, for errors
 }
 
-// endpointOf is the debug address or, when that is switched off or only the socket is
-// given, the unix socket.
+// endpointOf is the debug address of the options or, when that is switched off or only the socket
+// is given, the unix socket. The options are those of the operator itself, so in its Pod, or with
+// its environment, a command needs no flags.
 func endpointOf(c *cli.Config) (endpoint, error) {
 	socket, overSocket := strings.CutPrefix(c.DebugAddress, "unix:")
 	if c.DebugAddress == "" || c.Given("debug-unix-socket") && !c.Given("debug-address") {
@@ -46,8 +47,8 @@ func endpointOf(c *cli.Config) (endpoint, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
 	}
-	// Each question makes a new one: a connection that is kept would never be used again,
-	// and with --watch one more would stay open with each look, here and in the operator.
+	// No connection is kept: send makes a new transport for each request, so a kept one would never
+	// be used again, and with --watch one more would stay open each time, here and in the operator.
 	return endpoint{&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}, "socket", socket, "--debug-unix-socket ($DEBUG_UNIX_SOCKET)"}, nil
 }
 
@@ -56,7 +57,8 @@ func get(ctx context.Context, c *cli.Config, path string) ([]byte, error) {
 	return send(ctx, c, answerLimit, http.MethodGet, path, "", "")
 }
 
-// Page reads a debug page of the operator that these options start, for a command that shows it in its own way.
+// Page reads a debug page of the operator that these options start, for a command that shows it in
+// its own way. Unlike get it never looks in a cluster.
 func Page(ctx context.Context, c *cli.Config, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -67,13 +69,15 @@ func Page(ctx context.Context, c *cli.Config, path string) ([]byte, error) {
 	return question{method: http.MethodGet, path: path}.send(ctx, to)
 }
 
-// errUnreachable says that no operator answers.
+// errUnreachable marks errors that say that no operator answers. Commands that can do without one,
+// or that wait for one, look for it; any other error ends them.
 type errUnreachable struct{ error }
 
 // Unwrap returns the cause.
 func (e errUnreachable) Unwrap() error { return e.error }
 
-// send asks the running operator, for at most a time.
+// send asks the running operator and returns the body of its answer, for at most limit, which
+// includes finding it.
 func send(ctx context.Context, c *cli.Config, limit time.Duration, method, path, contentType, content string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -84,8 +88,8 @@ func send(ctx context.Context, c *cli.Config, limit time.Duration, method, path,
 	return question{method, path, contentType, content}.send(ctx, to)
 }
 
-// choose finds the operator that a person means: the one in the cluster that the command line names, else the one at
-// the address that the options give.
+// choose finds the operator that a person means: the one in the cluster that the command line
+// names, else the one at the address of the options. Its errors are errUnreachable.
 func choose(ctx context.Context, c *cli.Config) (to endpoint, err error) {
 	if asksCluster(c) {
 		to, err = endpointInCluster(ctx, c)
@@ -98,12 +102,14 @@ func choose(ctx context.Context, c *cli.Config) (to endpoint, err error) {
 	return to, nil
 }
 
-// identity is what an operator says about itself; its fields are empty for one of an older version.
+// identity is what an operator says about itself in headers; its fields are empty for an older
+// version, which has none.
 type identity struct {
 	cluster   string // address of its API server
 	configMap string // NAMESPACE/NAME of the ConfigMap with values
 }
 
+// identity gets the headers with the cheapest page, which every audience may see.
 func (e endpoint) identity(ctx context.Context) (identity, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.host+"/healthz", http.NoBody)
 	if err != nil {
@@ -117,9 +123,10 @@ func (e endpoint) identity(ctx context.Context) (identity, error) {
 	return identity{resp.Header.Get(server.ClusterHeader), resp.Header.Get(server.ConfigMapHeader)}, nil
 }
 
-// question is a request to the debug address.
+// question is a request to the debug address; contentType and content are empty for GET.
 type question struct{ method, path, contentType, content string }
 
+// send sends the request. Every answer but 200 is an error (refused).
 func (q question) send(ctx context.Context, to endpoint) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, q.method, "http://"+to.host+q.path, strings.NewReader(q.content))
 	if err != nil {
@@ -140,7 +147,9 @@ func (q question) send(ctx context.Context, to endpoint) ([]byte, error) {
 	return body, to.refused(resp, body)
 }
 
-// unreachable says what to do when the operator does not answer.
+// unreachable says what to do when no connection could be made. Only when surely nothing listens
+// there it is an errUnreachable: a plan without the operator must not be made because of a timeout,
+// for example.
 func (e endpoint) unreachable(err error) error {
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err // the URL says no more than the address
@@ -155,7 +164,9 @@ func (e endpoint) unreachable(err error) error {
 	return fmt.Errorf("no operator answers on %s: %w", e.where, err)
 }
 
-// refused is the sentence that the operator answers with when there is no page.
+// refused is nil for 200. The statuses that the operator uses come with a sentence for people,
+// which is the error; anything else is probably not an operator, so the error says where it was
+// asked.
 func (e endpoint) refused(resp *http.Response, body []byte) error {
 	sentence := strings.TrimSpace(string(body))
 	switch resp.StatusCode {

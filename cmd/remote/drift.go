@@ -11,7 +11,8 @@ import (
 	"addon-operator/messages"
 )
 
-// moduleDrift shows what others changed of a module's objects.
+// moduleDrift is the command module drift. It shows the result of the operator's last check and
+// makes none.
 func moduleDrift(c *cli.Config, names *completer) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
@@ -30,6 +31,8 @@ another value in the cluster. The option --drift says whether anybody looks.`,
 	return cmd
 }
 
+// driftTable has a line for each changed field. An empty table can mean four things, so it says in
+// a sentence which one: not checked, checked with an error, not checked yet, or nothing found.
 func driftTable(w io.Writer, body []byte) error {
 	var drift messages.Drift
 	if err := decoded(body, &drift); err != nil {

@@ -9,8 +9,8 @@ import (
 	"addon-operator/cmd/cli"
 )
 
-// DumpActors adds the flags to a command that print, in place of what it does, the actors of
-// the running operator.
+// DumpActors adds the flag --dump-actors to a command. With it, the actors of the running operator
+// are printed in place of what the command does.
 func DumpActors(c *cli.Config, root *cobra.Command) {
 	var wanted bool
 	var output string
@@ -25,8 +25,7 @@ func DumpActors(c *cli.Config, root *cobra.Command) {
 	root.Flags().StringVarP(&output, "output", "o", "text", "format of --dump-actors: text, json or yaml")
 }
 
-// dump asks the running operator for its actors, over the debug address or, when that
-// is switched off, over the unix socket.
+// dump prints the page /actors. The operator makes its text.
 func dump(ctx context.Context, w io.Writer, c *cli.Config, output string) error {
 	a := &asking{config: c, output: output, formats: []string{"text", "json", "yaml"}}
 	if err := a.checked(); err != nil {

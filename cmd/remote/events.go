@@ -13,8 +13,9 @@ import (
 	"addon-operator/kube"
 )
 
-// Events prints what the operator has said by Kubernetes Events. They outlive the operator, and a change of the leader; a record
-// in its memory would not.
+// Events is the command events. It reads Kubernetes Events with the kubeconfig of the person and
+// does not ask the operator: Events outlive it, and a change of the leader; a record in its memory
+// would not.
 func Events(c *cli.Config) *cobra.Command {
 	a := &asking{config: c}
 	var follow bool
@@ -41,6 +42,7 @@ kubeconfig, and you need the rights to list and watch events in that namespace.`
 			if err != nil {
 				return err
 			}
+			// [] in JSON, not null.
 			if all == nil {
 				all = []kube.Said{}
 			}
@@ -56,6 +58,7 @@ kubeconfig, and you need the rights to list and watch events in that namespace.`
 	return cmd
 }
 
+// eventTable has a line for each Event; one that was repeated is one Event with a count.
 func eventTable(w io.Writer, body []byte) error {
 	var list struct{ Events []kube.Said }
 	if err := decoded(body, &list); err != nil {
@@ -68,7 +71,8 @@ func eventTable(w io.Writer, body []byte) error {
 	return table(w, "No events of an operator are there; the API server forgets them after a while.", "LAST COUNT TYPE REASON MESSAGE", rows)
 }
 
-// followEvents prints a line for each event.
+// followEvents prints a line for each Event, those that exist and then new ones, until Ctrl-C. A
+// table cannot grow, since its columns depend on all rows.
 func (a *asking) followEvents(cmd *cobra.Command, client *kube.Client) error {
 	if a.output != "table" {
 		return cli.Usagef("--follow prints lines, not %s", a.output)

@@ -13,7 +13,8 @@ import (
 	"addon-operator/values"
 )
 
-// Values explains and changes values; the command that checks them without an operator comes below it, too.
+// Values is the group values, with the commands that explain and change values. main adds the
+// command that checks them without an operator.
 func Values(c *cli.Config) *cobra.Command {
 	names := &completer{c}
 	cmd := cli.Group("values", "Check, explain and change values")
@@ -21,6 +22,7 @@ func Values(c *cli.Config) *cobra.Command {
 	return cmd
 }
 
+// explainCommand is values explain. Without MODULE the operator takes the section from the path.
 func explainCommand(c *cli.Config, names *completer) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
@@ -49,6 +51,8 @@ for any key. The path begins with global or with the module, unless MODULE is gi
 	return cmd
 }
 
+// diffCommand is values diff: it compares values with those of the last converge. The command diff
+// compares manifests.
 func diffCommand(c *cli.Config, names *completer) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
@@ -73,7 +77,9 @@ func diffCommand(c *cli.Config, names *completer) *cobra.Command {
 	return cmd
 }
 
-// explainTable has a line for each source; what is overridden stands below what overrides it.
+// explainTable has a line for each source of each value, the strongest first; only that one has the
+// path, so that what it overrides stands out below it. The note about changed files is the same for
+// all values of an answer, and is written once.
 func explainTable(w io.Writer, body []byte) error {
 	var leaves []values.Leaf
 	if err := decoded(body, &leaves); err != nil {
@@ -99,7 +105,7 @@ func explainTable(w io.Writer, body []byte) error {
 	return err
 }
 
-// diffTable has a line for each changed value.
+// diffTable has a line for each changed value. By is missing when no layer has the value any more.
 func diffTable(w io.Writer, body []byte) error {
 	var diffs []struct {
 		Since   time.Time

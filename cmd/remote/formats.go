@@ -11,13 +11,13 @@ import (
 	"addon-operator/cmd/cli"
 )
 
-// Formats as kubectl has them. A template follows behind pathFormat.
+// Formats as kubectl has them. A template follows pathFormat.
 const (
 	nameFormat = "name"
 	pathFormat = "jsonpath="
 )
 
-// checkPath refuses a template that cannot be read, before anybody is asked.
+// checkPath refuses a template that cannot be parsed, before the operator is asked.
 func checkPath(template string) error {
 	if template == "" {
 		return cli.Usagef("output: jsonpath= needs a template, as jsonpath='{.modules[*].name}'")
@@ -28,7 +28,9 @@ func checkPath(template string) error {
 	return nil
 }
 
-// printPath prints what a template takes from an answer, as kubectl does: keys that are missing print nothing.
+// printPath prints what a template selects from an answer, with the printer of kubectl, so that
+// templates work alike. Missing keys print nothing, because an answer leaves out what is empty.
+// Under items is an answer that is a list.
 func printPath(w io.Writer, template string, body []byte) error {
 	printer, err := printers.NewJSONPathPrinter(template)
 	if err != nil {
@@ -50,7 +52,8 @@ func printPath(w io.Writer, template string, body []byte) error {
 	return err
 }
 
-// namesIn finds one field of each element of lists.
+// namesIn makes the function for -o name: it finds one field of each element of some lists of an
+// answer.
 func namesIn(field string, lists ...string) func(body []byte) ([]string, error) {
 	return func(body []byte) (names []string, err error) {
 		var answer map[string]any

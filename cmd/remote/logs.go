@@ -13,7 +13,8 @@ import (
 	"addon-operator/server"
 )
 
-// Logs prints the last runs of hooks with their last lines.
+// Logs is the command logs. It shows what the operator has kept of the runs of hooks (J19), not its
+// log: that is where its Pod writes it.
 func Logs(c *cli.Config) *cobra.Command {
 	a, names := &asking{config: c}, &completer{c}
 	var follow bool
@@ -50,14 +51,19 @@ all lines.`,
 	return cmd
 }
 
-// followRuns prints runs as they end, also those of the process that follows the one that was asked first.
+// followRuns prints runs as they end, until Ctrl-C. It asks once a second for the runs after the
+// last number that it has printed.
+//
+// Numbers begin again with each process, so an answer of another process (process differs) is
+// thrown away and asked for from 0. Once an operator has answered, errors do not end it: the
+// operator may be restarting. Each error is printed once until it changes.
 func (a *asking) followRuns(cmd *cobra.Command, query url.Values) error {
 	if a.output != "text" {
 		return cli.Usagef("--follow prints text, not %s", a.output)
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	process, after, said := "", 0, ""
+	process, after, said := "", 0, "" // said is the last error that was printed
 	for {
 		var list struct {
 			Runs    []server.RanHook
@@ -73,7 +79,7 @@ func (a *asking) followRuns(cmd *cobra.Command, query url.Values) error {
 			return nil
 		case err != nil && process == "":
 			return err
-		case err != nil && err.Error() != said: // it may be starting again
+		case err != nil && err.Error() != said:
 			said = err.Error()
 			fmt.Fprintln(cmd.ErrOrStderr(), said)
 		case err == nil && process != "" && list.Process != process:

@@ -22,11 +22,11 @@ import (
 // exitChanges is the exit code of plan --detailed-exitcode when something would be done.
 const exitChanges cli.ExitError = 2
 
-// planTimeout is how long a plan may take: enabled scripts are run, and every chart is
-// applied as a dry run.
+// planTimeout is how long a plan may take: enabled scripts run, and every chart is applied as a dry
+// run.
 const planTimeout = 10 * time.Minute
 
-// planning are the flags of plan.
+// planning are the flags of plan. It is no asking: a plan may also come from files.
 type planning struct {
 	config                    *cli.Config
 	file, from, output, color string
@@ -34,10 +34,12 @@ type planning struct {
 	withoutOperator           Planner
 }
 
-// Planner makes a plan from the modules directory and the cluster.
+// Planner makes a plan from the modules directory and the cluster. It is passed in, so that this
+// package does not import the operator.
 type Planner func(context.Context, *cli.Config, *slog.Logger, view.PlanRequest) (view.Plan, error)
 
-// Plan prints what would happen; withoutOperator is asked when no operator answers.
+// Plan is the command plan. It asks the operator if one answers, since that knows the values that
+// hooks have set, else withoutOperator.
 func Plan(c *cli.Config, withoutOperator Planner) *cobra.Command {
 	p := &planning{config: c, withoutOperator: withoutOperator}
 	cmd := &cobra.Command{
@@ -69,6 +71,7 @@ marked. Hooks are never run; enabled scripts are: they decide which modules are 
 	return cmd
 }
 
+// check refuses wrong flags before the operator is asked. The error joins all mistakes.
 func (p *planning) check() error {
 	var errs []error
 	for _, f := range []struct{ flag, value, allowed string }{
@@ -84,6 +87,8 @@ func (p *planning) check() error {
 	return nil
 }
 
+// run prints the plan, and turns it into an exit code for pipelines: a plan that could not work is
+// an error, and was printed all the same.
 func (p *planning) run(cmd *cobra.Command) error {
 	question := view.PlanRequest{Secrets: p.secrets}
 	if p.file != "" {
@@ -91,6 +96,7 @@ func (p *planning) run(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
+		// A file without data proposes an empty ConfigMap; nil would mean the one in the cluster.
 		if question.Proposed = data; data == nil {
 			question.Proposed = map[string]string{}
 		}
@@ -116,7 +122,8 @@ func (p *planning) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// ask gets the plan and prints who made it.
+// ask gets the plan, and says who made it. It turns to files only when no operator can be reached:
+// one that answers with an error knows more than the files do.
 func (p *planning) ask(cmd *cobra.Command, question view.PlanRequest) (view.Plan, string, error) {
 	if p.from != "files" {
 		plan, err := p.askOperator(cmd.Context(), question)
@@ -134,6 +141,7 @@ func (p *planning) ask(cmd *cobra.Command, question view.PlanRequest) (view.Plan
 	return plan, "the modules in " + p.config.ModulesDir + ", without an operator", err
 }
 
+// askOperator gets the plan of the running operator: with POST when it is about another ConfigMap.
 func (p *planning) askOperator(ctx context.Context, question view.PlanRequest) (plan view.Plan, _ error) {
 	query := url.Values{}
 	if question.Secrets {
@@ -154,6 +162,7 @@ func (p *planning) askOperator(ctx context.Context, question view.PlanRequest) (
 	return plan, decoded(body, &plan)
 }
 
+// print prints a plan. "table" is accepted for text, as by other commands.
 func (p *planning) print(w io.Writer, plan view.Plan, source string) error {
 	if p.output == "json" || p.output == "yaml" {
 		return writeData(w, p.output, plan)

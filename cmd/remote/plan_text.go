@@ -10,17 +10,19 @@ import (
 	"addon-operator/messages/view"
 )
 
-// The colors of a plan, as a terminal knows them.
+// The colors of a plan, as escapes of a terminal.
 const (
 	red, green, yellow, plain = "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"
 )
 
-// planText collects the lines of a plan.
+// planText collects the lines of a plan, which are written at once.
 type planText struct {
 	strings.Builder
 	colored bool
 }
 
+// line adds a line, in a color if the reader has colors; "" is none. It makes the text printable
+// before it adds escapes of its own: names of objects come from tenants (J10).
 func (t *planText) line(color, format string, args ...any) {
 	text := hooks.Printable(fmt.Sprintf(format, args...))
 	if t.colored && color != "" {
@@ -29,10 +31,11 @@ func (t *planText) line(color, format string, args ...any) {
 	t.WriteString(text + "\n")
 }
 
-// colored reports whether colors are wanted there.
+// colored reports whether a writer gets colors: on a terminal, unless the person has set NO_COLOR.
 func colored(w io.Writer) bool { return isTerminal(w) && os.Getenv("NO_COLOR") == "" }
 
-// mark shows an outcome in one character and a color.
+// mark is the sign and the color for a step of a module or a verb of an object. What is not named
+// is a change.
 func mark(what string) (sign, color string) {
 	switch what {
 	case view.StepStart, "create":
@@ -55,7 +58,9 @@ func WriteObjects(w io.Writer, objects []view.ObjectPlan) error {
 	return err
 }
 
-// writePlan prints a plan for people. Modules that would not be touched are counted.
+// writePlan prints a plan for people; source says who made it. Modules that would not be touched
+// are only counted, but for those that are kept, which a person may wonder about, and those that
+// would fail.
 func writePlan(w io.Writer, f view.Plan, source string, colored bool) error {
 	t := &planText{colored: colored}
 	t.line("", "Plan of %s.", source)
@@ -76,13 +81,16 @@ func writePlan(w io.Writer, f view.Plan, source string, colored bool) error {
 	return err
 }
 
-// ModulePlanText is what a plan prints of one module.
+// ModulePlanText is what a plan prints of one module, without colors and the empty line before it.
 func ModulePlanText(m view.ModulePlan) string {
 	t := &planText{}
 	t.module(m)
 	return strings.TrimPrefix(t.String(), "\n")
 }
 
+// module prints one module: what would happen and why, what is uncertain about it, and its objects.
+// "run" is no word for people here: the module runs with each reload, what may happen is an upgrade
+// of its release.
 func (t *planText) module(m view.ModulePlan) {
 	sign, color := mark(m.Step)
 	step, reason := m.Step, ""
@@ -114,6 +122,8 @@ func (t *planText) module(m view.ModulePlan) {
 	}
 }
 
+// object prints an object with its difference, indented. The difference is that of the operator,
+// whose two headings repeat the name.
 func (t *planText) object(o view.ObjectPlan) {
 	sign, color := mark(o.Verb)
 	note := ""
@@ -141,6 +151,8 @@ func (t *planText) object(o view.ObjectPlan) {
 	}
 }
 
+// summary counts modules and objects. Outcomes that are rare have a line of their own, and only if
+// there are some.
 func (t *planText) summary(f view.Plan) {
 	s := f.Summary
 	t.line("", "")

@@ -15,16 +15,17 @@ import (
 	"addon-operator/server"
 )
 
-// How often progress looks: at an operator of this machine, and through an API server.
+// Time between two looks of progress: at an operator on this machine, and through an API server, where
+// each look is a connection to a Pod.
 const (
 	progressPause    = 250 * time.Millisecond
 	progressFarPause = time.Second
 )
 
-// logChunk bounds how much of a log is shown at once, in bytes.
+// logChunk bounds how much of a log is read at a time, and how long a line may be, in bytes.
 const logChunk = 1 << 20
 
-// Progress shows the reload of all modules that is in progress.
+// Progress is the command progress.
 func Progress(c *cli.Config) *cobra.Command {
 	a, log := &asking{config: c}, ""
 	cmd := &cobra.Command{
@@ -42,7 +43,8 @@ converged; an operator that does not answer yet is waited for.`,
 	return cmd
 }
 
-// progress shows it on a terminal or elsewhere. With a log it goes on until ctx ends.
+// progress shows the progress until all modules have converged; with a log, which is the path of a
+// file, until ctx ends, which then is no error.
 func (a *asking) progress(ctx context.Context, out io.Writer, log string) error {
 	v := progressView{out: out, line: cli.NewStatusLine(out)}
 	if v.line != nil {
@@ -82,16 +84,17 @@ func (a *asking) progress(ctx context.Context, out io.Writer, log string) error 
 	}
 }
 
-// progressView is what progress writes to.
+// progressView is what progress writes to, and what it has written.
 type progressView struct {
 	out  io.Writer
 	line *cli.StatusLine // nil without a terminal
 	log  io.Reader       // nil: none is shown
-	rest wholeLines
-	said string
+	rest wholeLines      // the end of the log that has no line end yet
+	said string          // without a terminal: the state that was printed last
 }
 
-// follow shows what was added to the log.
+// follow shows what was added to the log. A file at its end reads as EOF, and can be read again
+// when it has grown; a log longer than logChunk is shown in several rounds.
 func (v *progressView) follow() error {
 	if v.log == nil {
 		return nil
@@ -103,7 +106,12 @@ func (v *progressView) follow() error {
 	return nil
 }
 
-// show shows an answer of the operator, or that there is none yet. It reports whether all has been shown.
+// show shows an answer of the operator, or that there is none yet. It reports whether the command
+// is over, which it never is while a log is shown. An operator that cannot be reached is waited
+// for; any other error ends the command, unless a log is shown, which has it.
+//
+// On a terminal the line is rewritten; elsewhere a line is printed only when modules were done or
+// failed, since the seconds in it always change.
 func (v *progressView) show(p server.Progress, err error) (over bool, _ error) {
 	if err != nil {
 		if v.line != nil {
@@ -132,6 +140,7 @@ func (v *progressView) show(p server.Progress, err error) (over bool, _ error) {
 	return p.Converged, err
 }
 
+// askProgress gets the progress of the running operator.
 func (a *asking) askProgress(ctx context.Context) (p server.Progress, _ error) {
 	body, err := a.page(ctx, "/converge/progress", nil)
 	if err == nil {
@@ -140,13 +149,14 @@ func (a *asking) askProgress(ctx context.Context) (p server.Progress, _ error) {
 	return p, err
 }
 
-// wholeLines writes only whole lines, so that something can be shown below them. The end of a line comes later.
+// wholeLines passes on whole lines only, so that the status line can be shown below them. The rest
+// is kept until its line ends, or until it is longer than logChunk.
 type wholeLines struct {
 	out  io.Writer
 	rest []byte
 }
 
-// Write implements io.Writer.
+// Write implements io.Writer. What it keeps counts as written.
 func (w *wholeLines) Write(text []byte) (int, error) {
 	w.rest = append(w.rest, text...)
 	end := bytes.LastIndexByte(w.rest, '\n') + 1

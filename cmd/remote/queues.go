@@ -11,23 +11,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"addon-operator/cmd/cli"
-	"addon-operator/messages"
 )
 
-// listedQueue is a queue in the answer of /queue/list.
+// listedQueue is a queue in the answers of /queue/list and /queue/NAME. Tasks are the first 100;
+// TasksCount counts all.
 type listedQueue struct {
 	Name       string
 	TasksCount int
 	Status     string // what it does with the first task; empty when that waits
 	Tasks      []struct {
 		ID, Kind, Owner, About, Error string
-		Cause                         messages.Cause
 		QueuedAt                      time.Time
 		Failures                      int
 	}
 }
 
-// listedQueues reads the answer of /queue/list, or that of one queue.
+// listedQueues reads the answer of /queue/list, or that of one queue, which alone has a name at its
+// top.
 func listedQueues(body []byte) ([]listedQueue, error) {
 	var list struct {
 		Active, Empty []listedQueue
@@ -42,7 +42,7 @@ func listedQueues(body []byte) ([]listedQueue, error) {
 	return append(list.Active, list.Empty...), nil
 }
 
-// namesOfQueues are what -o name prints.
+// namesOfQueues are what -o name prints of queues; namesOfTasks, of tasks.
 func namesOfQueues(body []byte) (names []string, err error) {
 	all, err := listedQueues(body)
 	for _, q := range all {
@@ -61,6 +61,8 @@ func namesOfTasks(body []byte) (names []string, err error) {
 	return names, err
 }
 
+// queueTable has a line for each queue, with what it does: a queue whose first task has no run yet
+// waits.
 func queueTable(w io.Writer, body []byte) error {
 	all, err := listedQueues(body)
 	if err != nil {
@@ -78,6 +80,7 @@ func queueTable(w io.Writer, body []byte) error {
 	return table(w, "There are no queues.", "NAME TASKS DOING FIRST", rows)
 }
 
+// taskTable has a line for each task, in the order of its queue.
 func taskTable(w io.Writer, body []byte) error {
 	all, err := listedQueues(body)
 	if err != nil {
@@ -92,7 +95,8 @@ func taskTable(w io.Writer, body []byte) error {
 	return table(w, "No task waits.", "QUEUE ID KIND OWNER ABOUT QUEUED FAILURES ERROR", rows)
 }
 
-// getQueues lists queues, or their tasks, as kubectl lists objects.
+// getQueues is get queues or get tasks: lists of rows, as kubectl makes them, while queue list
+// prints what the operator has written for people.
 func getQueues(c *cli.Config, use, alias, short string, rows tableWriter, named func([]byte) ([]string, error)) *cobra.Command {
 	a, names := &asking{config: c, names: named}, &completer{c}
 	name, _, _ := strings.Cut(use, " ")

@@ -12,12 +12,14 @@ import (
 	"addon-operator/kube"
 )
 
-// request is a command that asks the operator for something at objects of kind Module: the cluster decides who may.
+// request is a command that requests something of the operator through objects of kind Module
+// (J16). It needs no debug address: the API server decides who may do it, and keeps the request if
+// the operator is away.
 type request struct {
 	config  *cli.Config
 	what    kube.ModuleRequest
-	done    string // what is printed of each module
-	timeout time.Duration
+	done    string        // what is printed of each module once the operator has taken the request
+	timeout time.Duration // 0: do not wait for the operator
 }
 
 // Requests are the commands run, retry, suspend and resume.
@@ -31,6 +33,7 @@ func Requests(c *cli.Config) []*cobra.Command {
 	}
 }
 
+// requestCommand makes the command of one request.
 func requestCommand(r *request, name, short string) *cobra.Command {
 	names := &completer{r.config}
 	cmd := &cobra.Command{
@@ -55,6 +58,8 @@ the operator has taken the request. You need the rights to get and patch modules
 	return cmd
 }
 
+// run writes the request to each module and waits until the operator has taken it. A module that
+// fails does not keep the others from theirs; the error names all that failed.
 func (r *request) run(cmd *cobra.Command, modules []string) error {
 	client, err := operatorNamespace(cmd.Context(), r.config)
 	if err != nil {
@@ -64,6 +69,8 @@ func (r *request) run(cmd *cobra.Command, modules []string) error {
 	if err != nil {
 		return err
 	}
+	// One value for all modules. The operator takes each new value once, so it must differ from
+	// earlier ones.
 	at := time.Now().UTC().Format(time.RFC3339Nano)
 	var errs []error
 	for _, name := range modules {
@@ -83,8 +90,9 @@ func (r *request) run(cmd *cobra.Command, modules []string) error {
 	return errors.Join(errs...)
 }
 
-// operatorNamespace makes a client for a command that reads or writes objects in the namespace of the operator, with the kubeconfig
-// of the person who gives it, and sets that namespace.
+// operatorNamespace makes a client for a command that reads or writes objects in the namespace of
+// the operator, with the kubeconfig of the person who runs it, and sets that namespace in the
+// options.
 func operatorNamespace(ctx context.Context, c *cli.Config) (*kube.Client, error) {
 	if err := inItsNamespace(ctx, c); err != nil {
 		return nil, err
@@ -95,7 +103,8 @@ func operatorNamespace(ctx context.Context, c *cli.Config) (*kube.Client, error)
 	return c.Connect()
 }
 
-// await waits until the operator has taken the request.
+// await waits until the operator has taken the request, which stays when the time is over. A
+// suspended module keeps run and retry until it is resumed, so waiting makes no sense then.
 func (r *request) await(ctx context.Context, objects *kube.ModuleObjects, asked kube.ModuleObject, at string) error {
 	if asked.Suspend && r.what.Suspend == nil {
 		return fmt.Errorf("module %s is suspended: the request is kept until it is resumed", asked.Name)

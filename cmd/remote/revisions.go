@@ -12,7 +12,8 @@ import (
 	"addon-operator/messages/view"
 )
 
-// History prints the revisions of a module's release.
+// History is the command history: the recorded revisions of a module's release. Without --max the
+// operator decides how many.
 func History(c *cli.Config) *cobra.Command {
 	a, names := &asking{config: c, names: namesIn("revision", "revisions")}, &completer{c}
 	var most int
@@ -36,6 +37,8 @@ of the chart and of the application, and what Helm says about it. How many are k
 	return cmd
 }
 
+// historyTable has a line for each revision. The chart usually has the name of the module; only
+// another name is shown. A record that cannot be read has its error in place of a description.
 func historyTable(w io.Writer, body []byte) error {
 	var history view.ReleaseHistory
 	if err := decoded(body, &history); err != nil {
@@ -59,7 +62,8 @@ func historyTable(w io.Writer, body []byte) error {
 	return err
 }
 
-// Diff prints what differs between two revisions of a module's release.
+// Diff is the command diff: what differs between two revisions of a module's release. Revisions
+// that are not given are chosen by the operator, which knows them.
 func Diff(c *cli.Config) *cobra.Command {
 	a, names := &asking{config: c}, &completer{c}
 	var from, to int
@@ -87,6 +91,8 @@ render MODULE --diff, and what others have changed module drift MODULE.`,
 	return cmd
 }
 
+// diffText prints the differences as a plan prints them. "create" and "delete" are its verbs;
+// everything else is a change.
 func diffText(w io.Writer, body []byte) error {
 	var diff view.RevisionDiff
 	if err := decoded(body, &diff); err != nil {
@@ -105,7 +111,8 @@ func diffText(w io.Writer, body []byte) error {
 	if diff.Cut != "" {
 		t.line(yellow, "Note: %s.", diff.Cut)
 	}
-	// Colors are its own, and each line is printable already.
+	// The colours are escapes that printable would make visible. planText has made each line
+	// printable before it coloured it, so the text goes to the writer below.
 	if p, ok := w.(printable); ok {
 		w = p.Writer
 	}

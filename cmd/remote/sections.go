@@ -14,7 +14,8 @@ import (
 	"addon-operator/cmd/cli"
 )
 
-// Module shows modules of the running operator (J6).
+// Module is the group module: pages about one module or all (J6). The operator finds a module by
+// its name or by the key of its values, and says which ones exist, so nothing is checked here.
 func Module(c *cli.Config) *cobra.Command {
 	names := &completer{c}
 	cmd := cli.Group("module", "Show modules of the running operator: their state, values, snapshots, manifests")
@@ -30,6 +31,7 @@ func Module(c *cli.Config) *cobra.Command {
 	return cmd
 }
 
+// moduleList is module list. The states in its help are those of view.Module.State.
 func moduleList(c *cli.Config) *cobra.Command {
 	a := &asking{config: c, names: namesIn("name", "modules")}
 	cmd := &cobra.Command{
@@ -59,14 +61,14 @@ and with a Lease which replica leads.`,
 	return cmd
 }
 
-// part is a page of what an owner of values has.
+// part is a page that exists for each owner of values: for modules and for global.
 type part struct {
-	page, short string
+	page, short string // page is its last element, and the name of the command
 	table       tableWriter
-	tableFirst  bool
+	tableFirst  bool // table is the default format, not YAML
 }
 
-// formats of a part: values are read as YAML, lists as tables.
+// formats of a part, the default first: values are read as YAML, lists as tables.
 func (s part) formats() []string {
 	if s.tableFirst {
 		return []string{"table", "yaml", "json"}
@@ -74,6 +76,8 @@ func (s part) formats() []string {
 	return []string{"yaml", "json", "table"}
 }
 
+// ofModule is the command for the part of a module. The global values can come with values and
+// config, which have the same form; patches and snapshots have none.
 func (s part) ofModule(c *cli.Config, names *completer) *cobra.Command {
 	a := &asking{config: c}
 	var global bool
@@ -97,6 +101,9 @@ func (s part) ofModule(c *cli.Config, names *completer) *cobra.Command {
 	return cmd
 }
 
+// moduleRender is module render. The operator makes the manifest as text, which can be piped to
+// kubectl. --debug means the same as --debug-text here, and shadows the option of the operator of
+// that name.
 func moduleRender(c *cli.Config, names *completer) *cobra.Command {
 	a := &asking{config: c}
 	var diff, broken bool
@@ -130,7 +137,8 @@ bring.`,
 	return cmd
 }
 
-// onlyKey leaves one key of an answer.
+// onlyKey leaves one key of an answer, or reports the keys there are. The page of monitors has no
+// parameter for a module.
 func onlyKey(body []byte, key string) ([]byte, error) {
 	var all map[string]json.RawMessage
 	if err := decoded(body, &all); err != nil {
@@ -143,6 +151,8 @@ func onlyKey(body []byte, key string) ([]byte, error) {
 	return json.MarshalIndent(map[string]json.RawMessage{key: one}, "", "  ")
 }
 
+// monitorCommand is module resource-monitor: which objects the operator creates again when they are
+// deleted (H13).
 func monitorCommand(c *cli.Config, names *completer) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
@@ -166,6 +176,7 @@ func monitorCommand(c *cli.Config, names *completer) *cobra.Command {
 	return cmd
 }
 
+// graphCommand is module graph.
 func graphCommand(c *cli.Config) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
@@ -182,7 +193,7 @@ func graphCommand(c *cli.Config) *cobra.Command {
 	return cmd
 }
 
-// Global shows the global values and hooks of the running operator (J6).
+// Global is the group global: the same parts as of a module, and the list of global hooks (J6).
 func Global(c *cli.Config) *cobra.Command {
 	cmd := cli.Group("global", "Show the global values and hooks of the running operator")
 	for _, s := range []part{
@@ -203,7 +214,7 @@ func Global(c *cli.Config) *cobra.Command {
 	return cmd
 }
 
-// Queue shows the queues of the running operator (J6).
+// Queue is the group queue (J6). The operator makes its text, so it looks the same as with curl.
 func Queue(c *cli.Config) *cobra.Command {
 	names := &completer{c}
 	cmd := cli.Group("queue", "Show the queues of the running operator")
@@ -245,7 +256,8 @@ func Queue(c *cli.Config) *cobra.Command {
 	return cmd
 }
 
-// queue prints a page of queues; the operator makes the text.
+// queue prints the page of all queues (list) or of one. --show-empty has no effect on the text,
+// which has all.
 func (a *asking) queue(cmd *cobra.Command, name string, query url.Values) error {
 	if err := a.checked(); err != nil {
 		return err
@@ -253,7 +265,8 @@ func (a *asking) queue(cmd *cobra.Command, name string, query url.Values) error 
 	return a.show(cmd, a.made("/queue/"+name), query, asIs)
 }
 
-// Raw prints any page.
+// Raw is the command raw: any page, as it is. The body is not made printable, because a profile is
+// binary.
 func Raw(c *cli.Config) *cobra.Command {
 	names := &completer{c}
 	return &cobra.Command{
@@ -271,6 +284,7 @@ func Raw(c *cli.Config) *cobra.Command {
 			if len(args) == 1 {
 				path = args[0]
 			}
+			// The slash may be left out.
 			if path == "" || path[0] != '/' {
 				path = "/" + path
 			}
@@ -284,7 +298,8 @@ func Raw(c *cli.Config) *cobra.Command {
 	}
 }
 
-// Hook lists the hooks of the running operator; commands that try one without an operator come below it, too.
+// Hook is the group hook: the hooks of the running operator. main adds the commands that run one
+// without an operator.
 func Hook(c *cli.Config) *cobra.Command {
 	names := &completer{c}
 	a, b := &asking{config: c, names: namesIn("hook", "hooks")}, &asking{config: c}
@@ -310,6 +325,7 @@ func Hook(c *cli.Config) *cobra.Command {
 		Example: "  addon-operator hook snapshots 010-dns/hooks/nodes.sh -o yaml",
 		Args:    cli.OneArg("the name of one hook, as 'hook list' prints it"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			// Slashes of the name stay: the route has the whole rest of the path.
 			return b.show(cmd, fmt.Sprintf("/hook/%s/snapshots", (&url.URL{Path: args[0]}).EscapedPath()), nil, snapshotTable)
 		},
 		ValidArgsFunction: first(names.hooks),

@@ -15,7 +15,8 @@ import (
 	"addon-operator/messages/view"
 )
 
-// overview is what the page of modules and the page of queues say together.
+// overview is what status shows: the page of modules, and under queues the page of queues. With -o
+// json it is what the operator has answered, with all keys.
 type overview struct {
 	Headline, Stage string
 	Modules         []listedModule
@@ -24,19 +25,12 @@ type overview struct {
 	GlobalProblems  []string
 	Leadership      *view.Leadership
 	Config          view.ConfigStatus
-	Queues          struct{ Active []activeQueue }
+	Queues          struct{ Active []listedQueue }
 }
 
-// activeQueue is a queue with tasks.
-type activeQueue struct {
-	Name       string
-	TasksCount int
-	Status     string // what it does with the first task; empty when that waits
-	Tasks      []struct{ Kind, Owner, About string }
-}
-
-// doing says what the queue does now.
-func (q activeQueue) doing(w io.Writer) string {
+// doing says what the queue does now, from the words of the operator: its status has the time until
+// the next attempt only as text.
+func (q listedQueue) doing(w io.Writer) string {
 	text := view.Count(q.TasksCount, "task")
 	if len(q.Tasks) == 0 {
 		return text
@@ -51,7 +45,7 @@ func (q activeQueue) doing(w io.Writer) string {
 	return text
 }
 
-// Status prints how everything is, on one screen.
+// Status is the command status: how everything is, on one screen, with what to do next.
 func Status(c *cli.Config) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
@@ -69,6 +63,8 @@ and what to do next; and what the queues do now.`,
 	return cmd
 }
 
+// status joins two pages, which may be of slightly different times. They stay JSON until they are
+// printed, so that keys which this program does not know reach the person, too.
 func (a *asking) status(cmd *cobra.Command, w io.Writer) error {
 	modules, err := a.page(cmd.Context(), "/module/list", nil)
 	if err != nil {
@@ -90,7 +86,9 @@ func (a *asking) status(cmd *cobra.Command, w io.Writer) error {
 	return a.print(w, append(body, '\n'), func(w io.Writer, body []byte) error { return overviewText(w, body, cmd.Root().CommandPath()) })
 }
 
-// overviewText is the overview for people, who call this program so.
+// overviewText is the overview for people. program is how they call this program, which as a plugin
+// is kubectl addon-operator: commands that are proposed begin with it. Without a headline the
+// operator is of a version that has none.
 func overviewText(w io.Writer, body []byte, program string) error {
 	var o overview
 	if err := decoded(body, &o); err != nil {
@@ -116,7 +114,7 @@ func overviewText(w io.Writer, body []byte, program string) error {
 	return nil
 }
 
-// writeList writes names, each with what is said about it.
+// writeList writes names in a column, each with a text. A cell of a table would be cut.
 func writeList(w io.Writer, rows [][]string) {
 	longest := 0
 	for _, row := range rows {
@@ -127,9 +125,11 @@ func writeList(w io.Writer, rows [][]string) {
 	}
 }
 
-// problems are who has one and which, each followed by what to do next, unless the problem says that itself.
+// problems are rows of whose problem it is, and what it is. Each is followed by a row with what to
+// do next, unless the problem says that itself. They are not cut here but in withEnd, because the
+// end of an error matters.
 func (o overview) problems(w io.Writer, program string) (rows [][]string) {
-	uncut := printable{Writer: w, whole: true}
+	uncut := printable{Writer: w, whole: true} // for functions that cut cells
 	add := func(who, problem, next string) {
 		rows = append(rows, []string{who, withEnd(w, problem)})
 		if next != "" {
@@ -160,7 +160,8 @@ func (o overview) problems(w io.Writer, program string) (rows [][]string) {
 	return rows
 }
 
-// withEnd is a text of bearable length on a terminal. The end of an error stays: it says what to do.
+// withEnd is a text of bearable length on a terminal, whole elsewhere. Its middle is left out: the
+// beginning says what failed, and the end, which often is the last line of a hook, why.
 func withEnd(w io.Writer, text string) string {
 	const beginning, end = 500, 300
 	runes := []rune(text)
@@ -170,7 +171,7 @@ func withEnd(w io.Writer, text string) string {
 	return string(runes[:beginning]) + " … " + string(runes[len(runes)-end:])
 }
 
-// failing says what fails, and when it is tried again.
+// failing says what fails, how often it has, when it is tried again, and why.
 func failing(w io.Writer, f view.FailingTask) string {
 	text := fmt.Sprintf("%s failed %s", f.Task, view.Count(f.Attempts, "time"))
 	if wait := time.Until(f.RetryAt); wait > 0 {

@@ -15,10 +15,13 @@ import (
 	"addon-operator/values"
 )
 
-// tableWriter makes a table of the JSON of a page.
+// tableWriter makes a table of the JSON of a page. It decodes only the fields that it needs, and
+// reads from the writer how to write (cell, notes).
 type tableWriter func(w io.Writer, body []byte) error
 
-// table writes a head and rows in columns; without rows it says that there is nothing.
+// table writes a head, whose words are the columns, and rows; without rows the sentence nothing.
+// Empty cells become dashes, so that programs which split lines at spaces find the same columns in
+// each. A cell of one space stays empty.
 func table(w io.Writer, nothing, head string, rows [][]string) error {
 	if len(rows) == 0 {
 		_, err := fmt.Fprintln(notes(w), nothing)
@@ -40,7 +43,10 @@ func table(w io.Writer, nothing, head string, rows [][]string) error {
 // listedModule is a module in the answer of /module/list.
 type listedModule struct{ view.Module }
 
-// problem is what a person should know first of the module; empty when all is well.
+// problem is what a person should know first about the module; empty when all is well. The order is
+// that of urgency: what a person must decide, what hangs, waits or fails, then what is wrong
+// although the last run has succeeded. Of several problems it is the first, with the number of the
+// others.
 func (m listedModule) problem(w io.Writer, held *view.HeldPurge) string {
 	switch {
 	case held != nil && slices.Contains(held.Releases, m.Name):
@@ -60,7 +66,7 @@ func (m listedModule) problem(w io.Writer, held *view.HeldPurge) string {
 	return firstOf(w, m.Problems, "why "+m.Name)
 }
 
-// unhealthy are the objects of a module that are not as their specs ask for.
+// unhealthy are the objects of a release that are not as their specs ask for, one text each.
 func unhealthy(h *view.Health) []string {
 	var all []string
 	for _, o := range h.Unhealthy {
@@ -69,7 +75,7 @@ func unhealthy(h *view.Health) []string {
 	return all
 }
 
-// firstOf is the first of several problems, and says where the others are listed.
+// firstOf is the first of several problems, and the command that lists the others.
 func firstOf(w io.Writer, problems []string, where string) string {
 	switch len(problems) {
 	case 0:
@@ -80,6 +86,9 @@ func firstOf(w io.Writer, problems []string, where string) string {
 	return cell(w, problems[0], 100) + fmt.Sprintf(" (and %d more: addon-operator %s)", len(problems)-1, where)
 }
 
+// moduleTable has a line for each module, and above and below it what concerns all: a refused
+// ConfigMap, which explains states, first; the leader, a held purge and problems of global hooks
+// after it.
 func moduleTable(w io.Writer, body []byte) error {
 	var list struct {
 		Modules        []listedModule
@@ -131,6 +140,8 @@ func moduleTable(w io.Writer, body []byte) error {
 	return err
 }
 
+// hookTable has a line for each binding of each hook. Owner, hook and problem stand in the first
+// line of the hook only; the space in the others is an empty cell.
 func hookTable(w io.Writer, body []byte) error {
 	var list struct{ Hooks []view.HookInfo }
 	if err := decoded(body, &list); err != nil {
@@ -147,6 +158,7 @@ func hookTable(w io.Writer, body []byte) error {
 				problem = cell(w, h.Hanging.String(), 100)
 			}
 			name := b.Name
+			// A binding without a name is called like its type.
 			if name == b.Type {
 				name = ""
 			}
@@ -156,6 +168,7 @@ func hookTable(w io.Writer, body []byte) error {
 	return table(w, "No hooks are loaded. Those of a module are once it is enabled.", "MODULE HOOK BINDING ON NAME QUEUE PROBLEM", rows)
 }
 
+// snapshotTable has a line for each binding; the objects themselves are in the other formats.
 func snapshotTable(w io.Writer, body []byte) error {
 	var byHook map[string]map[string]struct {
 		Kind, State, Message string
@@ -174,6 +187,8 @@ func snapshotTable(w io.Writer, body []byte) error {
 	return table(w, "No hook watches anything.", "HOOK BINDING KIND STATE OBJECTS", rows)
 }
 
+// patchTable has a line for each saved operation. Value is a pointer: an operation may set null, or
+// have none.
 func patchTable(w io.Writer, body []byte) error {
 	var patches []struct {
 		Op, Path, Hook, Task string
@@ -194,7 +209,7 @@ func patchTable(w io.Writer, body []byte) error {
 	return table(w, "No hook has patched these values.", "OP PATH VALUE HOOK TASK SINCE", rows)
 }
 
-// valueTable has a line for each value.
+// valueTable has a line for each value, with its whole path.
 func valueTable(w io.Writer, body []byte) error {
 	var tree any
 	if err := decoded(body, &tree); err != nil {
@@ -205,7 +220,8 @@ func valueTable(w io.Writer, body []byte) error {
 	return table(w, "There are no values.", "PATH VALUE", rows)
 }
 
-// flatten visits what is no map, and empty maps, in the order of the paths.
+// flatten visits everything that is no map, and empty maps, in the order of their paths. Lists are
+// not taken apart.
 func flatten(path string, tree any, visit func(path string, value any)) {
 	m, ok := tree.(map[string]any)
 	if !ok || len(m) == 0 {
@@ -223,12 +239,14 @@ func flatten(path string, tree any, visit func(path string, value any)) {
 	}
 }
 
+// parametersIn reads the answer of /config/list and of /config/set.
 func parametersIn(body []byte) ([]view.Parameter, error) {
 	var list struct{ Parameters []view.Parameter }
 	err := decoded(body, &list)
 	return list.Parameters, err
 }
 
+// parameterTable has a line for each parameter.
 func parameterTable(w io.Writer, body []byte) error {
 	list, err := parametersIn(body)
 	if err != nil {
@@ -245,6 +263,7 @@ func parameterTable(w io.Writer, body []byte) error {
 	return table(w, "Nothing can be changed.", "NAME VALUE DEFAULT UNTIL CHOICES MEANING", rows)
 }
 
+// monitorTable has a line for each object; a module without any has a text in place of a list.
 func monitorTable(w io.Writer, body []byte) error {
 	var byModule map[string]any
 	if err := decoded(body, &byModule); err != nil {
@@ -263,7 +282,7 @@ func monitorTable(w io.Writer, body []byte) error {
 	return table(w, "There are no modules.", "MODULE OBJECT", rows)
 }
 
-// from names the file, the hook or the state of the ConfigMap that said it.
+// from names who set a value within its layer: the file, the hook, or the version of the ConfigMap.
 func from(s values.Source) string {
 	revision := ""
 	if s.Revision != "" {
@@ -272,6 +291,7 @@ func from(s values.Source) string {
 	return orDash(cmp.Or(s.File, s.Hook, revision))
 }
 
+// at is a time; "-" for none. ago is for times that are near.
 func at(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -288,7 +308,8 @@ func orDash(text string) string {
 	return text
 }
 
-// shown is a value in a cell of a table, as JSON.
+// shown is a value in a cell, as JSON. HTML is not escaped: "<" stays readable. w may be nil, for a
+// text that is no cell.
 func shown(w io.Writer, v any) string {
 	const longest = 60
 	var out strings.Builder
@@ -300,7 +321,8 @@ func shown(w io.Writer, v any) string {
 	return cell(w, out.String(), longest)
 }
 
-// shortened is a text in one line of bearable length.
+// shortened is a text on one line, with at most longest characters, the last of which is an
+// ellipsis if it was cut.
 func shortened(text string, longest int) string {
 	line := []rune(strings.Join(strings.Fields(text), " "))
 	if len(line) > longest {

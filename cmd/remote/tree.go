@@ -21,36 +21,38 @@ import (
 	"addon-operator/messages/view"
 )
 
-// Bounds of a tree: objects of the release, and what they own.
+// Limits of a tree, for the memory of this command and for its reader: objects of the release, and what
+// they own.
 const (
 	treeRoots = 1000
 	treeOwned = 500
 )
 
-// treeNode is an object in a tree.
+// treeNode is an object in a tree, with those that name it as their owner.
 type treeNode struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace,omitempty"`
 	Name       string `json:"name"`
-	// State is a word of kstatus, or Missing; Message says more.
+	// State is a word of kstatus, or Missing for an object that was deleted; Message says more.
 	State   string     `json:"state"`
 	Message string     `json:"message,omitempty"`
 	Owned   []treeNode `json:"owned,omitempty"`
 }
 
-// objectTree is what tree prints.
+// objectTree is the answer of tree as JSON.
 type objectTree struct {
 	Module  string     `json:"module"`
 	Objects []treeNode `json:"objects"`
-	// Unlisted are kinds whose owned objects are not known, and why. Cut is how many objects are left out, AtLeast that there
-	// may be more.
+	// Unlisted are kinds whose owned objects are not known, and why. Cut is how many objects are
+	// left out; AtLeast that there may be more.
 	Unlisted []string `json:"notListed,omitempty"`
 	Cut      int      `json:"leftOut,omitempty"`
 	AtLeast  bool     `json:"mayLackMore,omitempty"`
 }
 
-// Tree prints the objects of a module's release, and those that they own.
+// Tree is the command tree. Only the operator knows which objects a release has; what they own is
+// read with the kubeconfig of the person, since the operator needs no permission for it.
 func Tree(c *cli.Config) *cobra.Command {
 	a, names := &asking{config: c}, &completer{c}
 	cmd := &cobra.Command{
@@ -82,6 +84,8 @@ named. At most 500 owned objects are shown.`,
 	return cmd
 }
 
+// tree asks the operator for the objects of the release, and the API server for them and for what
+// they own. A module that has no objects yet is a tree without any, and no error.
 func (a *asking) tree(ctx context.Context, module string) (objectTree, error) {
 	var release struct {
 		Module  string
@@ -118,7 +122,8 @@ func (a *asking) tree(ctx context.Context, module string) (objectTree, error) {
 	return tree, nil
 }
 
-// nodeOf describes an object, and those below it.
+// nodeOf describes an object, and those below it. A kind without a status is current as long as its
+// object exists and is not being deleted.
 func nodeOf(o *kube.OwnedObject) treeNode {
 	n := treeNode{APIVersion: o.APIVersion, Kind: o.Kind.Kind, Namespace: o.Namespace, Name: o.Name, State: health.Current}
 	switch {
@@ -136,6 +141,9 @@ func nodeOf(o *kube.OwnedObject) treeNode {
 	return n
 }
 
+// treeTable draws the tree in the first column. Objects of the release are not indented, and
+// sorted; below them lines show which is the last of its siblings. A namespace is shown where it
+// differs from that of the owner.
 func treeTable(w io.Writer, body []byte) error {
 	var tree objectTree
 	if err := decoded(body, &tree); err != nil {
@@ -145,6 +153,7 @@ func treeTable(w io.Writer, body []byte) error {
 	var add func(nodes []treeNode, namespace, branch, below string)
 	add = func(nodes []treeNode, namespace, branch, below string) {
 		for i, n := range nodes {
+			// lead is in front of this object, inside in front of those that it owns.
 			name, inside := n.Name, below+"│ "
 			if n.Namespace != "" && n.Namespace != namespace {
 				name = n.Namespace + "/" + name

@@ -25,20 +25,27 @@ import (
 	"addon-operator/values"
 )
 
-// valueEdit is a change of one value of the ConfigMap by a person.
+// valueEdit is a change of one value of the ConfigMap by a person, and the command for it.
+//
+// run finds out which operator would read the value (meet), and attempt does one round: read the
+// ConfigMap, edit the text of one key, have the result validated, write over exactly what was read.
+// When another writer was faster, the next round begins with what that has written. An edit that
+// makes the ConfigMap invalid is not written: the operator would refuse all of it, and later edits,
+// too (D16).
 type valueEdit struct {
 	config  *cli.Config
 	edit    values.Edit
-	text    bool // the value is a text, whatever it looks like
-	file    string
+	text    bool   // the value is a text, whatever it looks like
+	file    string // holds the value; - is stdin, empty: it is an argument
 	dryRun  bool
-	create  bool
+	create  bool // allowed to create a ConfigMap without knowing what it held
 	secrets bool
-	special special
-	away    error // why the running operator is not asked; nil: it is
+	special special // of the value at the path, as of the last round
+	away    error   // why the running operator is not asked; nil: it is
 }
 
-// special is what is known of the value that is edited.
+// special is what is known of the value that is edited: a schema marks it as a secret (D41); the
+// Secret has a value there, which wins (D40).
 type special struct{ marked, inSecret bool }
 
 // editAttempts is how often an edit begins again because another writer was faster.
@@ -58,6 +65,7 @@ PATH begins with global or with the module: ingress-nginx.controller.replicas,
 a["odd.key"][0], or a JSON pointer, /global/a; "-" is the place behind the last element of a
 list. ingressNginxEnabled switches a module on or off.`
 
+// setCommand is values set, and set.
 func setCommand(c *cli.Config, names *completer) *cobra.Command {
 	v := &valueEdit{config: c}
 	cmd := &cobra.Command{
@@ -66,6 +74,7 @@ func setCommand(c *cli.Config, names *completer) *cobra.Command {
 		Example: "  addon-operator values set global.clusterDomain example.com\n  addon-operator values set ingress-nginx.controller.replicas 3\n" +
 			"  addon-operator values set ingressNginxEnabled true\n  addon-operator values set grafana.version 1.10 --string",
 		Args: func(_ *cobra.Command, args []string) error {
+			// --file stands in place of the second argument.
 			if want := 2; v.file == "" && len(args) != want || v.file != "" && len(args) != want-1 {
 				return cli.Usagef("values set needs a path and a value, as 'values set global.a 1', or a path and --file")
 			}
@@ -87,6 +96,8 @@ func setCommand(c *cli.Config, names *completer) *cobra.Command {
 	return cmd
 }
 
+// unsetCommand is values unset, and unset. There is nothing to read, so it has no flags for a
+// value.
 func unsetCommand(c *cli.Config, names *completer) *cobra.Command {
 	v := &valueEdit{config: c, edit: values.Edit{Remove: true}}
 	cmd := &cobra.Command{
@@ -101,13 +112,15 @@ func unsetCommand(c *cli.Config, names *completer) *cobra.Command {
 	return cmd
 }
 
+// flags declares what all edits have.
 func (v *valueEdit) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&v.dryRun, "dry-run", false, "validate and print what would change, and write nothing")
 	cmd.Flags().BoolVar(&v.create, "create", false, "create the ConfigMap although it is unknown what it held; everything that it held is then removed")
 	cmd.Flags().BoolVar(&v.secrets, "show-secrets", false, "show what looks like a secret")
 }
 
-// value reads VALUE.
+// value reads VALUE from the argument, a file or stdin. As text it is what the file has, without
+// the line end that editors add; else it is YAML, so that numbers, lists and maps can be set.
 func (v *valueEdit) value(stdin io.Reader, args []string) (any, error) {
 	var data []byte
 	var err error
@@ -136,12 +149,14 @@ func (v *valueEdit) value(stdin io.Reader, args []string) (any, error) {
 	return value, nil
 }
 
+// run does the edit at a path. An error of the path or of the options is found before anything is
+// asked.
 func (v *valueEdit) run(cmd *cobra.Command, path string) error {
 	var err error
 	if v.edit.Path, err = values.ParsePath(path); err != nil {
 		return cli.Usagef("%w", err)
 	}
-	if len(v.edit.Path) > 0 && strings.Contains(v.edit.Path[0], "-") { // the name of a module
+	if len(v.edit.Path) > 0 && strings.Contains(v.edit.Path[0], "-") { // the name of a module; keys have no dashes
 		if v.edit.Path[0], err = values.Key(v.edit.Path[0]); err != nil {
 			return cli.Usagef("%w", err)
 		}
@@ -165,7 +180,10 @@ func (v *valueEdit) run(cmd *cobra.Command, path string) error {
 	return err
 }
 
-// attempt reads, edits, validates, and writes over exactly what it has read.
+// attempt does one round. It returns kube.ErrConflict when the ConfigMap was changed since it was
+// read; all of it must then be done again, because the new text may make the edit, or its
+// validation, come out differently. What is printed on stdout is the change, on stderr what was
+// done about it.
 func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	ctx, c := cmd.Context(), v.config
 	configMap := client.ConfigMap(c.Namespace, c.ConfigMap)
@@ -176,6 +194,8 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	current := read.Data
 	notes := []string{}
 	if !read.Exists() {
+		// The operator keeps the last valid content of a deleted ConfigMap in force. A new one with
+		// nothing but the edit would remove all of it, so it begins with that content.
 		restored, note, err := v.lastValid(ctx, client)
 		if err != nil {
 			return err
@@ -189,7 +209,9 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	}
 	path := values.Dotted(v.edit.Path)
 	refuses, by := v.validator(ctx, client)
-	if edited.Unchanged(v.edit) && (read.Exists() || len(current) == 0) { // a deleted one is created again
+	// A deleted ConfigMap is written even when the edit changes nothing in its last valid content:
+	// creating it again is part of the change.
+	if edited.Unchanged(v.edit) && (read.Exists() || len(current) == 0) {
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is unchanged: %s\n", path, v.word(edited.Before, edited.Had))
 		return err
 	}
@@ -200,6 +222,8 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	if delete(next, edited.Key); edited.Text != nil {
 		next[edited.Key] = *edited.Text
 	}
+	// An edit may be one of several that repair a ConfigMap, so one that is refused anyway may be
+	// edited.
 	still, err := v.validate(refuses, current, next)
 	if err != nil {
 		return err
@@ -226,7 +250,8 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	return err
 }
 
-// word is a value for people.
+// word is a value for people: hidden when a schema marks it, masked when it looks like a secret,
+// unless --show-secrets is given.
 func (v *valueEdit) word(value any, there bool) string {
 	if !there {
 		return "(none)"
@@ -240,7 +265,9 @@ func (v *valueEdit) word(value any, there bool) string {
 	return shown(nil, value)
 }
 
-// lastValid is what a ConfigMap held that does not exist, and where that is known from.
+// lastValid is what a ConfigMap held that does not exist, and a note about where that is known
+// from: the running operator, else the Secret in which it keeps the content (P3). If neither can be
+// asked, an empty ConfigMap might remove values that are in force, so that needs --create.
 func (v *valueEdit) lastValid(ctx context.Context, client *kube.Client) (map[string]string, string, error) {
 	c := v.config
 	answer, err := v.ask(ctx, map[string]string{})
@@ -262,7 +289,10 @@ func (v *valueEdit) lastValid(ctx context.Context, client *kube.Client) (map[str
 		"ask where the operator answers, or write it all the same with --create, which removes what it held", c.Namespace, c.ConfigMap, errors.Join(err, errKept))
 }
 
-// meet finds out whether the operator that answers is the one whose values are written, and where it has them.
+// meet finds out whether the operator that answers is the one whose ConfigMap is written; its error
+// says why it is not asked. Without that, the one at the default address, of another cluster
+// perhaps, would validate the edit. It takes the name of the ConfigMap from the operator unless an
+// option gives it.
 func (v *valueEdit) meet(ctx context.Context, client *kube.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -276,6 +306,8 @@ func (v *valueEdit) meet(ctx context.Context, client *kube.Client) error {
 		return err
 	}
 	mine := client.RESTConfig().Host
+	// In its cluster the operator has another address of the same API server than a kubeconfig has,
+	// so what was found through that needs no comparison.
 	if its.cluster != "" && !asksCluster(c) && strings.TrimSuffix(its.cluster, "/") != strings.TrimSuffix(mine, "/") {
 		return fmt.Errorf("the one on %s serves another cluster, %s, not %s", to.where, its.cluster, mine)
 	}
@@ -289,7 +321,9 @@ func (v *valueEdit) meet(ctx context.Context, client *kube.Client) error {
 	return nil
 }
 
-// ask asks the running operator whether it would take these data.
+// ask asks the running operator whether it would accept these data, and what is special about the
+// value. It asks for secrets, because the answer must have the last valid content; what is printed
+// is masked here.
 func (v *valueEdit) ask(ctx context.Context, data map[string]string) (answer messages.ConfigChecked, err error) {
 	if v.away != nil {
 		return answer, v.away
@@ -305,6 +339,7 @@ func (v *valueEdit) ask(ctx context.Context, data map[string]string) (answer mes
 	return answer, decoded(got, &answer)
 }
 
+// jsonPointer writes a path as the operator reads it: there every character can be in a key.
 func jsonPointer(path []string) string {
 	escape := strings.NewReplacer("~", "~0", "/", "~1")
 	var text strings.Builder
@@ -314,8 +349,11 @@ func jsonPointer(path []string) string {
 	return text.String()
 }
 
-// validate refuses data that would not be in force, unless those before would not be either
-// and nothing new is wrong with them: then it says what. Without refuses only the form counts.
+// validate refuses data that would not be in force, unless those before would not be either and the
+// edit adds no new problem: then it returns what is wrong, for a note. Otherwise a ConfigMap with
+// two mistakes could never be repaired one value at a time. Keys that cannot be parsed are left out
+// of the validation by schemas, so that the others are checked. Without refuses only the form is
+// checked.
 func (v *valueEdit) validate(refuses func(map[string]string) (string, error), before, after map[string]string) (still string, err error) {
 	unread, refused := unreadable(after), ""
 	if refuses != nil {
@@ -339,7 +377,7 @@ func (v *valueEdit) validate(refuses func(map[string]string) (string, error), be
 	return "it is still refused: " + problems, nil
 }
 
-// unreadable returns which keys of a ConfigMap cannot be read, and why.
+// unreadable says which keys of a ConfigMap cannot be parsed, and why; empty for none.
 func unreadable(data map[string]string) string {
 	if _, err := values.ParseConfigMap(data); err != nil {
 		return err.Error()
@@ -347,14 +385,17 @@ func unreadable(data map[string]string) string {
 	return ""
 }
 
-// readableKeys leaves these keys out, so that the others can be checked.
+// readableKeys leaves out the keys that cannot be parsed, so that the others can be checked.
 func readableKeys(data map[string]string) map[string]string {
 	rest := maps.Clone(data)
 	maps.DeleteFunc(rest, func(key, text string) bool { return unreadable(map[string]string{key: text}) != "" })
 	return rest
 }
 
-// validator finds who can validate, and asks what is special about the value.
+// validator finds who can validate, and learns what is special about the value: the running
+// operator, which knows all, else the schemas in the modules directory, with the values in the
+// Secret if those can be read. refuses says why data would be refused; empty for data that are
+// fine, and nil without any schema. by says for people who has validated.
 func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (refuses func(map[string]string) (string, error), by string) {
 	answer, errAsk := v.ask(ctx, map[string]string{})
 	if errAsk == nil {
@@ -369,7 +410,7 @@ func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (refuses
 	if err == nil && len(tree.Modules) > 0 {
 		by := "validated by the schemas in " + v.config.ModulesDir
 		secret, err := client.Secret(v.config.Namespace, v.config.SecretName()).Read(ctx)
-		if err != nil { // what is required may lie there
+		if err != nil { // a value that a schema requires may be there
 			by += ", without the values in the Secret, which cannot be read"
 		}
 		marked, errMarks := check.MarkedSecrets(tree)
@@ -388,7 +429,8 @@ func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (refuses
 	return nil, fmt.Sprintf("NOT validated by any schema: no operator answers (%s), and %s; 'kubectl -n %s describe configmap %s' shows whether it is in force", errAsk, why, v.config.Namespace, v.config.ConfigMap)
 }
 
-// within reports whether each line of a refusal was in the one before.
+// within reports whether each line of a refusal was in the one before. A refusal has a line for
+// each problem, so this is how a new one shows.
 func within(refused, before string) bool {
 	was := strings.Split(before, "\n")
 	return !slices.ContainsFunc(strings.Split(refused, "\n"), func(line string) bool { return !slices.Contains(was, line) })

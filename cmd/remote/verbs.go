@@ -11,7 +11,8 @@ import (
 	"addon-operator/values"
 )
 
-// Get has the lists of a running operator under the names that kubectl has taught people.
+// Get has the lists of a running operator under the names that people know from kubectl. Its
+// commands are those of the other groups, so that they have the same flags and answers.
 func Get(c *cli.Config) *cobra.Command {
 	cmd := cli.Group("get", "Print modules, hooks, queues, tasks or values, as the commands of each do")
 	cmd.AddCommand(
@@ -24,7 +25,7 @@ func Get(c *cli.Config) *cobra.Command {
 	return cmd
 }
 
-// child takes a command out of its group.
+// child takes a command out of a group that was made for it: a cobra command has one parent only.
 func child(group *cobra.Command, name string) *cobra.Command {
 	all := group.Commands()
 	cmd := all[slices.IndexFunc(all, func(c *cobra.Command) bool { return c.Name() == name })]
@@ -32,7 +33,8 @@ func child(group *cobra.Command, name string) *cobra.Command {
 	return cmd
 }
 
-// under gives a command another name.
+// under gives a command another name, by its use line, and the singular as an alias. The example
+// follows from both.
 func under(use, alias string, cmd *cobra.Command) *cobra.Command {
 	name, _, _ := strings.Cut(use, " ")
 	cmd.Use, cmd.Example = use, "  addon-operator get "+name
@@ -45,7 +47,8 @@ func under(use, alias string, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Edits are the commands that change the ConfigMap: set, unset, enable, disable.
+// Edits are the commands that change the ConfigMap: set and unset, which are those below values,
+// and enable and disable.
 func Edits(c *cli.Config) []*cobra.Command {
 	names := &completer{c}
 	set, unset := setCommand(c, names), unsetCommand(c, names)
@@ -56,7 +59,8 @@ func Edits(c *cli.Config) []*cobra.Command {
 	return []*cobra.Command{set, unset, switchCommand(c, "enable", "on", true), switchCommand(c, "disable", "off", false)}
 }
 
-// switchCommand switches modules on or off by their flags in the ConfigMap.
+// switchCommand switches modules on or off by their flags in the ConfigMap. Each flag is an edit of
+// its own, with its own write: one that fails does not keep the others from being written.
 func switchCommand(c *cli.Config, name, way string, on bool) *cobra.Command {
 	v := &valueEdit{config: c, edit: values.Edit{Value: on}}
 	names := &completer{c}

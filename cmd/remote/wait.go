@@ -18,10 +18,11 @@ import (
 	"addon-operator/messages/view"
 )
 
-// waitPause is how often wait looks.
+// waitPause is the time between two looks of wait.
 const waitPause = 500 * time.Millisecond
 
-// Wait waits until modules are ready.
+// Wait is the command wait, for scripts: it returns when modules are ready, or fails when the time
+// is over. It is often started before the operator, or right after an edit of the ConfigMap.
 func Wait(c *cli.Config) *cobra.Command {
 	names, a, timeout := &completer{c}, &asking{config: c}, time.Duration(0)
 	cmd := &cobra.Command{
@@ -45,16 +46,22 @@ time is over. An operator that does not answer yet is waited for, too.`,
 	return cmd
 }
 
-// wait looks again and again until the modules are ready, or the time is over.
+// wait looks again and again until the modules are ready, or the time is over. Only a mistake in
+// the command line ends it early: whatever else fails may get better.
+//
+// After an edit of the ConfigMap the modules are still ready as before it, so ready counts only
+// when the operator has seen the ConfigMap as it is in the cluster. It takes two looks: the first
+// may have read the modules before what follows from the edit began, the second, without that
+// question, reads them after.
 func (a *asking) wait(ctx context.Context, out io.Writer, modules []string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	tick := time.NewTicker(waitPause)
 	defer tick.Stop()
-	said := ""
+	said := "" // what was printed last; a change is printed, and the error at the end repeats it
 	for {
 		missing, err := a.notReady(ctx, modules, true)
-		if err == nil && len(missing) == 0 { // what follows from the ConfigMap that was seen just now has begun
+		if err == nil && len(missing) == 0 {
 			missing, err = a.notReady(ctx, modules, false)
 		}
 		if errors.As(err, new(cli.UsageError)) {
@@ -85,8 +92,10 @@ func (a *asking) wait(ctx context.Context, out io.Writer, modules []string, time
 	}
 }
 
-// notReady says of each module that is not ready why, by name; with observed, also that the operator has not seen the ConfigMap
-// as it is in the cluster.
+// notReady says of each module that is not ready why, by name; an empty list means that all are.
+// Without modules it is about all enabled ones and the reload of all modules; modules that are
+// named must exist and be enabled. With observed it also has a line when the operator has not seen
+// the ConfigMap as it is in the cluster, which costs the operator a request to the API server.
 func (a *asking) notReady(ctx context.Context, modules []string, observed bool) (missing []string, _ error) {
 	body, err := a.page(ctx, "/module/list", url.Values{"observed": {strconv.FormatBool(observed)}})
 	if err != nil {
@@ -106,7 +115,7 @@ func (a *asking) notReady(ctx context.Context, modules []string, observed bool) 
 		found[m.Name] = true
 		named := slices.Contains(modules, m.Name)
 		switch {
-		case len(modules) > 0 && !named, !m.Enabled && !named, m.State == string(view.Ready):
+		case len(modules) > 0 && !named, !m.Enabled && !named, m.State == string(view.Ready): // nothing to wait for
 		case !m.Enabled:
 			missing = append(missing, fmt.Sprintf("%s is %s: %s", m.Name, m.State, cmp.Or(m.Off, "it is not enabled")))
 		default:
@@ -122,9 +131,11 @@ func (a *asking) notReady(ctx context.Context, modules []string, observed bool) 
 			missing = append(missing, fmt.Sprintf("%s: there is no such module", name))
 		}
 	}
+	// An operator of an older version does not say; then it counts as seen.
 	if list.Observed != nil && !*list.Observed {
 		missing = append(missing, "the ConfigMap has changed, and the operator has not seen that yet")
 	}
+	// Named modules may be ready while a reload of others goes on.
 	if len(modules) == 0 && (!list.Converge.Ready || list.Converge.Phase != "idle") {
 		missing = append(missing, "a reload of all modules is not over")
 	}

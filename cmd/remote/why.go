@@ -14,7 +14,8 @@ import (
 	"addon-operator/messages/view"
 )
 
-// Why prints what led to the last run of a module.
+// Why is the command why: what led to the last run of a module, or which rule has switched it off.
+// It is made of the status of the module alone, which is one question to the operator.
 func Why(c *cli.Config) *cobra.Command {
 	names := &completer{c}
 	a := &asking{config: c}
@@ -37,6 +38,8 @@ its hooks watch.`,
 	return cmd
 }
 
+// whyText explains a status. A module that is off may have run before, so both are shown; one that
+// is on and has not run yet only has its phase. It writes once, so that printable gets whole lines.
 func whyText(w io.Writer, body []byte) error {
 	var s struct {
 		Name string
@@ -64,10 +67,10 @@ func whyText(w io.Writer, body []byte) error {
 	return err
 }
 
-// describeRun describes the last run of a module, and what fails in it.
+// describeRun describes the last run of a module, and what fails in it or what it waits for. Causes
+// are the latest first; each is indented below the one that it led to.
 func describeRun(out *strings.Builder, name string, s view.ModuleStatus) {
-	release := s.LastRun.Release
-	release = cmp.Or(release, "not finished")
+	release := cmp.Or(s.LastRun.Release, "not finished")
 	if s.Namespace != "" {
 		release = "in namespace " + s.Namespace + ": " + release
 	}
