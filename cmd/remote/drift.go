@@ -38,18 +38,14 @@ func driftTable(w io.Writer, body []byte) error {
 	if err := decoded(body, &drift); err != nil {
 		return err
 	}
+	nothing := fmt.Sprintf("No object was changed (%s).", at(drift.Checked))
 	switch {
 	case drift.Mode == messages.DriftOff:
-		_, err := fmt.Fprintln(w, "Drift is not checked: the option --drift is off.")
-		return err
+		nothing = "Drift is not checked: the option --drift is off."
 	case drift.Error != "":
 		return fmt.Errorf("the last look for drift failed: %s", drift.Error)
 	case drift.Checked.IsZero():
-		_, err := fmt.Fprintln(w, "Not checked yet: the module must have run, and not be under maintenance.")
-		return err
-	case len(drift.Objects) == 0:
-		_, err := fmt.Fprintf(w, "No object was changed (%s).\n", at(drift.Checked))
-		return err
+		nothing = "Not checked yet: the module must have run, and not be under maintenance."
 	}
 	var rows [][]string
 	for _, object := range drift.Objects {
@@ -57,5 +53,5 @@ func driftTable(w io.Writer, body []byte) error {
 			rows = append(rows, []string{object.Object, field.Path, shown(w, field.Found), shown(w, field.Chart)})
 		}
 	}
-	return table(w, "", "OBJECT FIELD FOUND CHART", rows)
+	return table(w, nothing, "OBJECT FIELD FOUND CHART", rows)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -85,8 +84,7 @@ func explainTable(w io.Writer, body []byte) error {
 	if err := decoded(body, &leaves); err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "PATH\tVALUE\tLAYER\tFROM\tTASK\tSINCE")
+	var rows [][]string
 	for _, leaf := range leaves {
 		path := leaf.Path
 		for _, source := range leaf.Sources {
@@ -94,14 +92,14 @@ func explainTable(w io.Writer, body []byte) error {
 			if source.Removed {
 				value = "(removed)"
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", path, value, source.Layer, from(source), orDash(source.Task), at(source.Time))
+			rows = append(rows, []string{path, value, source.Layer, from(source), source.Task, at(source.Time)})
 			path = "  overrides"
 		}
 	}
-	if err := table.Flush(); err != nil || len(leaves) == 0 || leaves[0].Note == "" {
-		return err
+	err := table(w, "There are no values.", "PATH VALUE LAYER FROM TASK SINCE", rows)
+	if err == nil && len(leaves) > 0 && leaves[0].Note != "" {
+		_, err = fmt.Fprintln(notes(w), "\nNote: "+leaves[0].Note)
 	}
-	_, err := fmt.Fprintln(w, "\nNote: "+leaves[0].Note)
 	return err
 }
 
@@ -114,12 +112,7 @@ func diffTable(w io.Writer, body []byte) error {
 	if err := decoded(body, &diffs); err != nil {
 		return err
 	}
-	if len(diffs) == 0 {
-		_, err := fmt.Fprintln(w, "No values changed since the last converge.")
-		return err
-	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "PATH\tBEFORE\tNOW\tLAYER\tFROM\tTASK\tSINCE")
+	var rows [][]string
 	for _, diff := range diffs {
 		for _, c := range diff.Changes {
 			before, now := shown(w, c.Before), shown(w, c.After)
@@ -133,8 +126,8 @@ func diffTable(w io.Writer, body []byte) error {
 			if c.By != nil {
 				by = *c.By
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Path, before, now, orDash(by.Layer), from(by), orDash(by.Task), at(by.Time))
+			rows = append(rows, []string{c.Path, before, now, by.Layer, from(by), by.Task, at(by.Time)})
 		}
 	}
-	return table.Flush()
+	return table(w, "No values changed since the last converge.", "PATH BEFORE NOW LAYER FROM TASK SINCE", rows)
 }

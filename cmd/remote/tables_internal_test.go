@@ -42,3 +42,26 @@ func TestTablesAreWholeInPipes(t *testing.T) {
 		t.Error("-o wide is taken where there is no table")
 	}
 }
+
+// With --no-headers a table has rows only: no head, no notes, and nothing in place of rows.
+func TestTablesWithoutHeaders(t *testing.T) {
+	for name, c := range map[string]struct {
+		table      tableWriter
+		body, want string
+	}{
+		"values explain":            {explainTable, `[{"path": "dns.a", "note": "changed on disk", "sources": [{"value": 1, "layer": "file", "file": "values.yaml"}]}]`, "dns.a  1  file  values.yaml  -  -\n"},
+		"values diff":               {diffTable, `[{"changes": [{"path": "dns.a", "before": 1, "after": 2}]}]`, "dns.a  1  2  -  -  -  -\n"},
+		"values diff without any":   {diffTable, `[]`, ""},
+		"module drift":              {driftTable, `{"mode": "off"}`, ""},
+		"module drift without any":  {driftTable, `{"mode": "report", "checked": "2026-01-02T03:04:05Z"}`, ""},
+		"history":                   {historyTable, `{"module": "dns"}`, ""},
+		"module resource-monitor":   {monitorTable, `{"dns": "No monitor"}`, "dns  No monitor\n"},
+		"config list without any":   {parameterTable, `{}`, ""},
+		"global patches, hook list": {hookTable, `{}`, ""},
+	} {
+		var out bytes.Buffer
+		if err := c.table(printable{Writer: &out, bare: true}, []byte(c.body)); err != nil || out.String() != c.want {
+			t.Errorf("%s: %v, %q, want %q", name, err, out.String(), c.want)
+		}
+	}
+}
