@@ -73,9 +73,26 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 
 // OneArg is for commands with exactly one argument; what says in words which one.
 func OneArg(what string) cobra.PositionalArgs {
+	return counted(what, "needs", func(n int) bool { return n == 1 })
+}
+
+// SomeArgs is for commands with one argument or more, AtMost for those whose arguments may be left
+// out. In contrast to the functions of cobra, their errors are UsageErrors and say what is meant.
+func SomeArgs(what string) cobra.PositionalArgs {
+	return counted(what, "needs", func(n int) bool { return n > 0 })
+}
+
+// AtMost is described with SomeArgs.
+func AtMost(most int, what string) cobra.PositionalArgs {
+	return counted(what, "takes", func(n int) bool { return n <= most })
+}
+
+// counted refuses a number of arguments: the command, without the name of the program, needs or
+// takes something else.
+func counted(what, verb string, fits func(n int) bool) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return Usagef("%s needs %s", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" "), what)
+		if !fits(len(args)) {
+			return Usagef("%s %s %s", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" "), verb, what)
 		}
 		return nil
 	}

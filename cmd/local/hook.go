@@ -32,12 +32,7 @@ type trial struct {
 func (t *trial) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.global, "global", false, "it is a global hook, not one of a module")
 	cmd.Flags().StringVar(&t.workingDir, "hook-working-dir", "", "WORKING_DIR of the hook (default: the directory that holds hooks/, or for a module the one above)")
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return cli.Usagef("%s needs the path of one hook", cmd.CommandPath())
-		}
-		return nil
-	}
+	cmd.Args = cli.OneArg("the path of one hook")
 }
 
 // HookConfig is the command hook config. It prints the hooks of a batch that are valid, also when

@@ -22,12 +22,7 @@ func Log(c *cli.Config) *cobra.Command {
 		Long: `Prints the level of the log of the running operator, or changes it at once: to debug,
 info, warn or error. With a duration it goes back by itself.`,
 		Example: "  addon-operator log level\n  addon-operator log level debug 10m",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 2 {
-				return cli.Usagef("log level takes a level and a duration, as 'log level debug 10m'")
-			}
-			return nil
-		},
+		Args:    cli.AtMost(2, "a level and a duration, as 'log level debug 10m'"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return a.setParameter(cmd, append([]string{"log.level"}, args...))

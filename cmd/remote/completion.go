@@ -36,6 +36,13 @@ func first(find names) cobra.CompletionFunc {
 	}
 }
 
+// each completes every argument, or the value of a flag.
+func each(find names) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return find(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // fixed completes words that do not depend on an operator.
 func fixed(all ...string) names { return func(context.Context) []string { return all } }
 
@@ -75,6 +82,9 @@ func (c *completer) modules(ctx context.Context) []string {
 	}
 	return found
 }
+
+// owners are the modules and global, which own hooks.
+func (c *completer) owners(ctx context.Context) []string { return append(c.modules(ctx), "global") }
 
 func (c *completer) hooks(ctx context.Context) []string {
 	var list struct{ Hooks []view.HookInfo }

@@ -57,12 +57,7 @@ func diffCommand(c *cli.Config, names *completer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "diff [MODULE]", Short: "Print which values changed since the last converge, and who changed them",
 		Example: "  addon-operator values diff\n  addon-operator values diff ingress-nginx -o yaml",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return cli.Usagef("diff takes one module, or none for all")
-			}
-			return nil
-		},
+		Args:    cli.AtMost(1, "one module, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := url.Values{}
 			if len(args) == 1 {

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"context"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -44,7 +43,7 @@ all lines.`,
 			}
 			return a.followRuns(cmd, query)
 		},
-		ValidArgsFunction: first(func(ctx context.Context) []string { return append(names.modules(ctx), "global") }),
+		ValidArgsFunction: first(names.owners),
 	}
 	a.format(cmd, "text", "json", "yaml")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print runs as they end, until Ctrl-C")

@@ -102,12 +102,7 @@ func getQueues(c *cli.Config, use, alias, short string, rows tableWriter, named 
 	name, _, _ := strings.Cut(use, " ")
 	cmd := &cobra.Command{
 		Use: use, Short: short, Aliases: []string{alias}, Example: "  addon-operator get " + name + "\n  addon-operator get " + name + " main -o yaml",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return cli.Usagef("get %s takes the name of one queue, or none for all", name)
-			}
-			return nil
-		},
+		Args: cli.AtMost(1, "the name of one queue, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			page := "list"
 			if len(args) == 1 {

@@ -42,17 +42,10 @@ func requestCommand(r *request, name, short string) *cobra.Command {
 
 The command writes to the objects of kind Module in the namespace of the operator, with your kubeconfig, and waits until
 the operator has taken the request. You need the rights to get and patch modules.addon-operator.io there.`,
-		Example: "  addon-operator " + name + " ingress-nginx\n  addon-operator " + name + " grafana loki --namespace addon-operator --context production",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Usagef("%s needs the names of modules, as 'dns' of 010-dns", name)
-			}
-			return nil
-		},
-		RunE: r.run,
-		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return names.modules(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
-		},
+		Example:           "  addon-operator " + name + " ingress-nginx\n  addon-operator " + name + " grafana loki --namespace addon-operator --context production",
+		Args:              cli.SomeArgs("the names of modules, as 'dns' of 010-dns"),
+		RunE:              r.run,
+		ValidArgsFunction: each(names.modules),
 	}
 	cmd.Flags().DurationVar(&r.timeout, "timeout", time.Minute, "how long to wait until the operator has taken the request; 0 does not wait")
 	return cmd

@@ -156,7 +156,7 @@ func onlyKey(body []byte, key string) ([]byte, error) {
 func monitorCommand(c *cli.Config, names *completer) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
-		Use: "resource-monitor [NAME]", Short: "Print the objects of releases that are watched for deletion", Args: cobra.MaximumNArgs(1),
+		Use: "resource-monitor [NAME]", Short: "Print the objects of releases that are watched for deletion", Args: cli.AtMost(1, "the name of one module, or none for all"),
 		Example: "  addon-operator module resource-monitor\n  addon-operator module resource-monitor ingress-nginx",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.repeat(cmd, func(w io.Writer) error {
@@ -223,12 +223,7 @@ func Queue(c *cli.Config) *cobra.Command {
 	list := &cobra.Command{
 		Use: "list [NAME]", Short: "Print all queues and their tasks, or one queue",
 		Example: "  addon-operator queue list\n  addon-operator queue list --watch\n  addon-operator queue list slow -o yaml",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return cli.Usagef("queue list takes the name of one queue, or none for all")
-			}
-			return nil
-		},
+		Args:    cli.AtMost(1, "the name of one queue, or none for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := url.Values{}
 			if empty {
@@ -273,12 +268,7 @@ func Raw(c *cli.Config) *cobra.Command {
 		Use: "raw [PATH]", Short: "Print a page of the debug address as it is",
 		Long:    "Prints a page of the debug address as it is, without PATH the list of all. Without this command: curl on the debug address.",
 		Example: "  addon-operator raw /discovery\n  addon-operator raw '/readyz?verbose'\n  addon-operator raw /module/dns/values.yaml",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return cli.Usagef("raw takes the path of one page, as /discovery, which lists all")
-			}
-			return nil
-		},
+		Args:    cli.AtMost(1, "the path of one page, as /discovery, which lists all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path := "/discovery"
 			if len(args) == 1 {
@@ -317,9 +307,7 @@ func Hook(c *cli.Config) *cobra.Command {
 	}
 	a.format(list, "table", "json", "yaml")
 	list.Flags().StringVar(&module, "module", "", "only those of this module, or of 'global'")
-	_ = list.RegisterFlagCompletionFunc("module", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return append(names.modules(cmd.Context()), "global"), cobra.ShellCompDirectiveNoFileComp
-	}) // it was declared a line above
+	_ = list.RegisterFlagCompletionFunc("module", each(names.owners)) // it was declared a line above
 	snapshots := &cobra.Command{
 		Use: "snapshots NAME", Short: "Print what the kubernetes bindings of a hook of the running operator see", Aliases: []string{"snapshot"},
 		Example: "  addon-operator hook snapshots 010-dns/hooks/nodes.sh -o yaml",

@@ -69,12 +69,7 @@ func switchCommand(c *cli.Config, name, way string, on bool) *cobra.Command {
 		Long: "Switches modules " + way + ` by their flags in the ConfigMap, as values set NAMEEnabled does. The flag wins over
 the files; an enabled script of the module still has a say. values unset NAMEEnabled takes the flag back.`,
 		Example: "  addon-operator " + name + " ingress-nginx\n  addon-operator " + name + " grafana prometheus --dry-run",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Usagef("%s needs the names of modules, as 'dns' of 010-dns", name)
-			}
-			return nil
-		},
+		Args:    cli.SomeArgs("the names of modules, as 'dns' of 010-dns"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var errs []error
 			for _, module := range args {
@@ -86,9 +81,7 @@ the files; an enabled script of the module still has a say. values unset NAMEEna
 			}
 			return errors.Join(errs...)
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return names.modules(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
-		},
+		ValidArgsFunction: each(names.modules),
 	}
 	v.flags(cmd)
 	return cmd

@@ -38,9 +38,7 @@ time is over. An operator that does not answer yet is waited for, too.`,
 			}
 			return a.wait(cmd.Context(), cmd.OutOrStdout(), args, timeout)
 		},
-		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return names.modules(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
-		},
+		ValidArgsFunction: each(names.modules),
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long at most")
 	return cmd
