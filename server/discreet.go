@@ -33,8 +33,8 @@ func (s router) discreet(next http.Handler) http.Handler {
 		next.ServeHTTP(page, r)
 		text := page.hide(page.body.String())
 		if kind, _, err := mime.ParseMediaType(w.Header().Get("Content-Type")); err == nil && kind == "application/json" {
-			// Printable would write \x7f, which is no escape of JSON. JSON escapes the other control
-			// characters already.
+			// Printable would write \x7f, which is no escape of JSON. JSON escapes the other
+			// control characters already.
 			text = strings.ReplaceAll(text, "\x7f", `\u007f`)
 		}
 		w.Header().Del("Content-Length") // of the text before it was changed

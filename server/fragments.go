@@ -17,8 +17,8 @@ import (
 	"addon-operator/values"
 )
 
-// Limits of one fragment of the live page, for the memory of the operator and of the browser. What is
-// cut is counted, and the page says so (J18).
+// Limits of one fragment of the live page, for the memory of the operator and of the browser. What
+// is cut is counted, and the page says so (J18).
 const (
 	mostValues  = 500
 	mostObjects = 50      // of a snapshot

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Pages that read a body, render charts, or read records of releases take tens of mebibytes each, so
-// maxHeavy of them are made at a time. Later requests wait before their bodies are read, so that
+// Pages that read a body, render charts, or read records of releases take tens of mebibytes each,
+// so maxHeavy of them are made at a time. Later requests wait before their bodies are read, so that
 // waiting costs no memory (J8).
 const (
 	maxHeavy    = 2
@@ -51,8 +51,8 @@ func (g gate) handler(next http.Handler) http.Handler {
 			return
 		}
 		defer func() { <-g }()
-		// The read deadline of the server began with the request; the wait at the gate must not count
-		// against the body. A recorder of tests has no deadlines.
+		// The read deadline of the server began with the request; the wait at the gate must not
+		// count against the body. A recorder of tests has no deadlines.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(requestTimeout))
 		next.ServeHTTP(&leisurely{ResponseWriter: w}, r)
 	})

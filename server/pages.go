@@ -140,8 +140,8 @@ func queues(tree []*supervisor.Node) (all []namedQueue, runs map[string]supervis
 	return all, runs
 }
 
-// runPath splits the path of a run into the path of its owner and the ID of its task. It cuts at the
-// last "/run/", because a module may be called run.
+// runPath splits the path of a run into the path of its owner and the ID of its task. It cuts at
+// the last "/run/", because a module may be called run.
 func runPath(path string) (owner, task string, ok bool) {
 	i := strings.LastIndex(path, "/run/")
 	if i < 0 {

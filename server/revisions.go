@@ -13,8 +13,8 @@ import (
 	"addon-operator/messages/view"
 )
 
-// How many revisions of a release are shown, and how long reading their records may take. A record may
-// be a mebibyte.
+// How many revisions of a release are shown, and how long reading their records may take. A record
+// may be a mebibyte.
 const (
 	usualRevisions = 20
 	mostRevisions  = 100

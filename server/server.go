@@ -227,8 +227,8 @@ func text(w http.ResponseWriter, status int, body string) {
 	fmt.Fprint(w, body)
 }
 
-// How long a client may take, and how much it may send before its request is known (J8). There is no
-// limit for answers of the debug address: a profile lasts as long as its client wants.
+// How long a client may take, and how much it may send before its request is known (J8). There is
+// no limit for answers of the debug address: a profile lasts as long as its client wants.
 const (
 	headerTimeout  = 5 * time.Second
 	maxHeaderBytes = 8 << 10

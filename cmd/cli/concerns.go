@@ -18,8 +18,8 @@ import (
 )
 
 // The options by their concerns: fields, the table that declares each option once, with its flag,
-// its environment variables, its default and its help (B3), and a check of their values. The table in
-// docs/running.md, the chart's values and the help of the command are made from these tables.
+// its environment variables, its default and its help (B3), and a check of their values. The table
+// in docs/running.md, the chart's values and the help of the command are made from these tables.
 
 // ModuleOptions say where modules are, and how they run.
 type ModuleOptions struct {

@@ -57,7 +57,7 @@ func newPredecessor(log *slog.Logger, dir, name string) *predecessor {
 }
 
 // bootID differs after each start of the kernel; "" where it is unknown. Without it a file that was
-// written before a reboot, or on another machine, could not be told from a current one.
+// written before a reboot, or on another machine, would look like a current one.
 func bootID() string {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -46,6 +46,8 @@ func (a *asking) flags(cmd *cobra.Command, formats ...string) {
 // format declares the flag for the format. A table can also be wide and without headers, JSON can
 // be filtered by a template: so those formats come with these two.
 func (a *asking) format(cmd *cobra.Command, formats ...string) {
+	// a.formats has no wide, name and jsonpath, which follow from the others (checkFormat); only
+	// the help lists them.
 	a.formats = formats
 	if formats = slices.Clone(formats); slices.Contains(formats, "table") {
 		formats = append(formats, "wide")
@@ -65,8 +67,9 @@ func (a *asking) format(cmd *cobra.Command, formats ...string) {
 func (a *asking) watching(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&a.watch, "watch", "w", false, "look again and again, until Ctrl-C")
 	cmd.Flags().DurationVarP(&a.every, "every", "t", time.Second, "with --watch: how often")
+	// The name that existing installations know is accepted, and is not in the help.
 	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "watchInterval" { // as existing installations have it
+		if name == "watchInterval" {
 			name = "every"
 		}
 		return pflag.NormalizedName(name)
@@ -75,6 +78,7 @@ func (a *asking) watching(cmd *cobra.Command) {
 
 // page gets a page of the running operator, with --show-secrets in the query if it is given.
 func (a *asking) page(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	// The caller may pass nil; without parameters no "?" is sent.
 	if query == nil {
 		query = url.Values{}
 	}
@@ -90,6 +94,7 @@ func (a *asking) page(ctx context.Context, path string, query url.Values) ([]byt
 // cell is a text for one cell: on one line, and cut to longest characters. In a pipe and with -o
 // wide it is whole, because programs and people search it there; print marks such a writer.
 func cell(w io.Writer, text string, longest int) string {
+	// A text has at most as many characters as bytes, so this cuts nothing.
 	if p, ok := w.(printable); ok && p.whole {
 		longest = len(text)
 	}
@@ -150,14 +155,18 @@ func (p printable) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// writeData writes what a command has computed itself, as JSON or YAML.
-func writeData(w io.Writer, format string, data any) error {
+// printData prints what a command has computed itself, as print does for the answer of a page.
+func (a *asking) printData(w io.Writer, data any, table func(io.Writer, []byte) error) error {
 	body, err := json.MarshalIndent(data, "", "  ")
 	if err != nil {
 		return err
 	}
-	body = append(body, '\n')
-	return (&asking{output: format}).print(w, body, asIs)
+	return a.print(w, append(body, '\n'), table)
+}
+
+// writeData writes data as JSON or YAML, for commands that write text in another way.
+func writeData(w io.Writer, format string, data any) error {
+	return (&asking{output: format}).printData(w, data, asIs)
 }
 
 // checked refuses an unknown format before the operator is asked. "table" and "text" are two words
@@ -213,6 +222,7 @@ func (a *asking) repeat(cmd *cobra.Command, once func(io.Writer) error) error {
 	if !a.watch {
 		return once(out)
 	}
+	// When an answer takes longer than the interval, a ticker drops ticks, so looks never pile up.
 	ticker := time.NewTicker(a.every)
 	defer ticker.Stop()
 	for {
@@ -220,6 +230,7 @@ func (a *asking) repeat(cmd *cobra.Command, once func(io.Writer) error) error {
 			fmt.Fprint(out, "\x1b[H\x1b[2J\x1b[3J") // cursor home, clear the screen and the scrollback
 		}
 		if err := once(out); err != nil {
+			// Ctrl-C while a request is under way fails that request.
 			if errors.Is(cmd.Context().Err(), context.Canceled) {
 				return nil
 			}

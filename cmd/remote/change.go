@@ -12,8 +12,8 @@ import (
 	"addon-operator/messages/view"
 )
 
-// Log has the command log level, which is config set log.level in the words of a person who looks
-// for it.
+// Log is the group log. Its command level does what config set log.level does, under a name that
+// people look for.
 func Log(c *cli.Config) *cobra.Command {
 	cmd := cli.Group("log", "Show or change how much the running operator logs")
 	a := &asking{config: c}
@@ -27,8 +27,10 @@ info, warn or error. With a duration it goes back by itself.`,
 			if len(args) > 0 {
 				return a.setParameter(cmd, append([]string{"log.level"}, args...))
 			}
+			// Without a level, the command only prints it.
 			return a.parameter(cmd, "log.level", func() ([]byte, error) { return a.page(cmd.Context(), "/config/list", nil) })
 		},
+		// The choices are known here, so completion needs no operator.
 		ValidArgsFunction: first(fixed("debug", "info", "warn", "error")),
 	}
 	a.format(level, "text", "json", "yaml")
@@ -36,7 +38,8 @@ info, warn or error. With a duration it goes back by itself.`,
 	return cmd
 }
 
-// Config lists and changes what may change while the operator runs (J4).
+// Config is the group config: it lists and changes what may change while the operator runs (J4).
+// Which parameters and values there are, only the operator knows.
 func Config(c *cli.Config) *cobra.Command {
 	names := &completer{c}
 	cmd := cli.Group("config", "Show or change parameters of the running operator")
@@ -68,6 +71,7 @@ func Config(c *cli.Config) *cobra.Command {
 // operator checks all of them.
 func (a *asking) setParameter(cmd *cobra.Command, args []string) error {
 	form := url.Values{"name": {args[0]}, "value": {args[1]}}
+	// Without a duration the change lasts until the next one, or until the operator ends.
 	if len(args) == 3 {
 		form.Set("duration", args[2])
 	}
@@ -90,6 +94,7 @@ func (a *asking) parameter(cmd *cobra.Command, name string, answer func() ([]byt
 	if err != nil {
 		return err
 	}
+	// The answer of /config/list has all parameters, that of /config/set the changed one.
 	i := slices.IndexFunc(list, func(p view.Parameter) bool { return p.Name == name })
 	switch {
 	case i < 0:

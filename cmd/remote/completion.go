@@ -73,6 +73,7 @@ func (c *completer) modules(ctx context.Context) []string {
 		}
 		return found
 	}
+	// No operator has answered, or the answer is of something else.
 	tree, err := addons.Load(c.config.Dirs)
 	if err != nil {
 		return nil
@@ -86,6 +87,7 @@ func (c *completer) modules(ctx context.Context) []string {
 // owners are the modules and global, which own hooks.
 func (c *completer) owners(ctx context.Context) []string { return append(c.modules(ctx), "global") }
 
+// hooks are those that the operator has loaded; only it knows them.
 func (c *completer) hooks(ctx context.Context) []string {
 	var list struct{ Hooks []view.HookInfo }
 	c.ask(ctx, "/hook/list", &list)
@@ -96,6 +98,7 @@ func (c *completer) hooks(ctx context.Context) []string {
 	return found
 }
 
+// queues are those with tasks first, then the empty ones.
 func (c *completer) queues(ctx context.Context) []string {
 	var list struct{ Active, Empty []struct{ Name string } }
 	c.ask(ctx, "/queue/list?showEmpty=true", &list)

@@ -37,6 +37,7 @@ func endpointOf(c *cli.Config) (endpoint, error) {
 	if c.DebugAddress == "" || c.Given("debug-unix-socket") && !c.Given("debug-address") {
 		socket, overSocket = c.DebugSocket, true
 	}
+	// The default client keeps its connection, for --watch and for commands with several requests.
 	if !overSocket {
 		return endpoint{http.DefaultClient, c.DebugAddress, c.DebugAddress, "--debug-address ($ADDON_OPERATOR_DEBUG_ADDRESS)"}, nil
 	}
@@ -151,9 +152,12 @@ func (q question) send(ctx context.Context, to endpoint) ([]byte, error) {
 // there it is an errUnreachable: a plan without the operator must not be made because of a timeout,
 // for example.
 func (e endpoint) unreachable(err error) error {
+	// The URL in the error says no more than where, which the sentence has.
 	if inner, ok := errors.AsType[*url.Error](err); ok {
-		err = inner.Err // the URL says no more than the address
+		err = inner.Err
 	}
+	// Something may well listen on a socket that this user must not open, so this is no
+	// errUnreachable.
 	if errors.Is(err, syscall.EACCES) {
 		return fmt.Errorf("no operator can be asked on %s: %w; the socket is for the user that the operator runs as: use its user, or --debug-address", e.where, err)
 	}
@@ -173,6 +177,8 @@ func (e endpoint) refused(resp *http.Response, body []byte) error {
 	case http.StatusOK:
 		return nil
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusServiceUnavailable:
+		// A sentence of the operator is plain text; the page of another server with this status is
+		// HTML.
 		if sentence != "" && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") {
 			return errors.New(sentence)
 		}

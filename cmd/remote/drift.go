@@ -26,6 +26,7 @@ another value in the cluster. The option --drift says whether anybody looks.`,
 			return a.show(cmd, "/module/"+url.PathEscape(args[0])+"/drift", nil, driftTable)
 		},
 	}
+	// format and not flags: --show-secrets is about Secrets only here, as its help says.
 	a.format(cmd, "table", "json", "yaml")
 	cmd.Flags().BoolVar(&a.secrets, "show-secrets", false, "show the values of Secrets")
 	return cmd

@@ -14,6 +14,7 @@ import (
 func DumpActors(c *cli.Config, root *cobra.Command) {
 	var wanted bool
 	var output string
+	// The root command starts the operator; with the flag it must not.
 	otherwise := root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if wanted {
@@ -33,6 +34,7 @@ func dump(ctx context.Context, w io.Writer, c *cli.Config, output string) error 
 	}
 	path := "/actors"
 	if a.output != "text" {
+		// print makes YAML of it.
 		path += "?output=json"
 	}
 	body, err := get(ctx, c, path)

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -46,11 +45,7 @@ kubeconfig, and you need the rights to list and watch events in that namespace.`
 			if all == nil {
 				all = []kube.Said{}
 			}
-			body, err := json.MarshalIndent(map[string]any{"events": all}, "", "  ")
-			if err != nil {
-				return err
-			}
-			return a.print(cmd.OutOrStdout(), append(body, '\n'), eventTable)
+			return a.printData(cmd.OutOrStdout(), map[string]any{"events": all}, eventTable)
 		},
 	}
 	a.format(cmd, "table", "json", "yaml")
@@ -79,10 +74,12 @@ func (a *asking) followEvents(cmd *cobra.Command, client *kube.Client) error {
 	}
 	out := printable{Writer: cmd.OutOrStdout(), whole: true}
 	return client.FollowSaid(cmd.Context(), a.config.Namespace, func(s kube.Said) error {
+		// An Event that is repeated comes again, with the new count.
 		times := ""
 		if s.Count > 1 {
 			times = fmt.Sprintf(" (%d times)", s.Count)
 		}
+		// One line for each, so that grep finds all of an Event.
 		_, err := fmt.Fprintf(out, "%s %s %s: %s%s\n", s.Last.Format(time.RFC3339), s.Type, s.Reason, strings.Join(strings.Fields(s.Message), " "), times)
 		return err
 	})

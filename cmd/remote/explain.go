@@ -38,6 +38,7 @@ for any key. The path begins with global or with the module, unless MODULE is gi
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			// The path is the last argument; without MODULE the operator finds the section in it.
 			query := url.Values{"path": {args[len(args)-1]}}
 			if len(args) == 2 {
 				query.Set("module", args[0])
@@ -88,6 +89,7 @@ func explainTable(w io.Writer, body []byte) error {
 				value = "(removed)"
 			}
 			rows = append(rows, []string{path, value, source.Layer, from(source), source.Task, at(source.Time)})
+			// The next lines of this value are what the first one overrides.
 			path = "  overrides"
 		}
 	}
@@ -111,12 +113,14 @@ func diffTable(w io.Writer, body []byte) error {
 	for _, diff := range diffs {
 		for _, c := range diff.Changes {
 			before, now := shown(w, c.Before), shown(w, c.After)
+			// Before and After are null for what did not exist, which would look like a value.
 			if c.Added {
 				before = "(none)"
 			}
 			if c.Gone {
 				now = "(none)"
 			}
+			// A value that no layer has any more has no source: all its columns are dashes.
 			by := values.Source{}
 			if c.By != nil {
 				by = *c.By

@@ -29,8 +29,8 @@ func checkPath(template string) error {
 }
 
 // printPath prints what a template selects from an answer, with the printer of kubectl, so that
-// templates work alike. Missing keys print nothing, because an answer leaves out what is empty.
-// Under items is an answer that is a list.
+// templates work alike. Missing keys print nothing, because an answer leaves out what is empty. An
+// answer that is a list is found under items.
 func printPath(w io.Writer, template string, body []byte) error {
 	printer, err := printers.NewJSONPathPrinter(template)
 	if err != nil {
@@ -45,6 +45,7 @@ func printPath(w io.Writer, template string, body []byte) error {
 	if !ok { // the library prints objects only
 		object = map[string]any{"items": answer}
 	}
+	// A template that fits no answer, such as an index into an object, fails here only.
 	if err := printer.PrintObj(&unstructured.Unstructured{Object: object}, printable{Writer: w}); err != nil {
 		return err
 	}

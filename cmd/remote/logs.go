@@ -12,8 +12,8 @@ import (
 	"addon-operator/server"
 )
 
-// Logs is the command logs. It shows what the operator has kept of the runs of hooks (J19), not its
-// log: that is where its Pod writes it.
+// Logs is the command logs. It shows what the operator has kept of the runs of hooks (J19); the log
+// of the operator, which has all lines, is that of its Pod.
 func Logs(c *cli.Config) *cobra.Command {
 	a, names := &asking{config: c}, &completer{c}
 	var follow bool
@@ -35,6 +35,7 @@ all lines.`,
 			if len(args) > 1 {
 				query.Set("hook", args[1])
 			}
+			// Here already, because the path depends on the format (made).
 			if err := a.checked(); err != nil {
 				return err
 			}
@@ -68,6 +69,7 @@ func (a *asking) followRuns(cmd *cobra.Command, query url.Values) error {
 			Runs    []server.RanHook
 			Process string
 		}
+		// 0 at first, which is before the first run of a process.
 		query.Set("after", strconv.Itoa(after))
 		body, err := a.page(cmd.Context(), "/hook/runs", query)
 		if err == nil {
@@ -81,12 +83,14 @@ func (a *asking) followRuns(cmd *cobra.Command, query url.Values) error {
 		case err != nil && err.Error() != said:
 			said = err.Error()
 			fmt.Fprintln(cmd.ErrOrStderr(), said)
+		// The numbers of the answer are those of the new process: ask it again for all of them.
 		case err == nil && process != "" && list.Process != process:
 			process, after = list.Process, 0
 			continue
 		case err == nil:
 			process, said = list.Process, ""
 		}
+		// After an error the list is empty.
 		for _, r := range list.Runs {
 			after = r.Number
 			if _, err := fmt.Fprintln(printable{Writer: cmd.OutOrStdout(), whole: true}, r); err != nil {

@@ -74,6 +74,7 @@ marked. Hooks are never run; enabled scripts are: they decide which modules are 
 // check refuses wrong flags before the operator is asked. The error joins all mistakes.
 func (p *planning) check() error {
 	var errs []error
+	// "table" is another word for "text", as in all commands.
 	for _, f := range []struct{ flag, value, allowed string }{
 		{"from", p.from, "auto operator files"}, {"output", p.output, "text table json yaml"}, {"color", p.color, "auto always never"},
 	} {
@@ -114,6 +115,7 @@ func (p *planning) run(cmd *cobra.Command) error {
 	switch {
 	case plan.Refused != "":
 		return errors.New("the ConfigMap would be refused")
+	// Before the exit code for changes: a pipeline must not go on with this plan.
 	case plan.Summary.Failing > 0:
 		return fmt.Errorf("modules that would fail: %d", plan.Summary.Failing)
 	case p.detailed && plan.Changes():
@@ -130,10 +132,12 @@ func (p *planning) ask(cmd *cobra.Command, question view.PlanRequest) (view.Plan
 		if err == nil {
 			return plan, "the running operator", nil
 		}
+		// With --from auto only an operator that is not there leads to the files.
 		if away := (errUnreachable{}); p.from == "operator" || !errors.As(err, &away) {
 			return plan, "", err
 		}
 	}
+	// Only now: to ask an operator, options of an operator need not be valid.
 	if err := p.config.Complete(); err != nil {
 		return view.Plan{}, "", err
 	}
@@ -164,6 +168,7 @@ func (p *planning) askOperator(ctx context.Context, question view.PlanRequest) (
 
 // print prints a plan. "table" is accepted for text, as by other commands.
 func (p *planning) print(w io.Writer, plan view.Plan, source string) error {
+	// source is for people: programs know whom they have asked.
 	if p.output == "json" || p.output == "yaml" {
 		return writeData(w, p.output, plan)
 	}

@@ -67,6 +67,7 @@ func writePlan(w io.Writer, f view.Plan, source string, colored bool) error {
 	for _, note := range f.Notes {
 		t.line(yellow, "Note: %s.", note)
 	}
+	// A refused ConfigMap has no modules in its plan.
 	if f.Refused == "" {
 		for _, m := range f.Modules {
 			if m.Touches() || m.Step == view.StepKeep || m.Error != "" {
@@ -89,8 +90,8 @@ func ModulePlanText(m view.ModulePlan) string {
 }
 
 // module prints one module: what would happen and why, what is uncertain about it, and its objects.
-// "run" is no word for people here: the module runs with each reload, what may happen is an upgrade
-// of its release.
+// The step run is shown as upgrade or adopt: a module runs with each reload, and what matters is
+// what happens to its release.
 func (t *planText) module(m view.ModulePlan) {
 	sign, color := mark(m.Step)
 	step, reason := m.Step, ""
@@ -101,6 +102,7 @@ func (t *planText) module(m view.ModulePlan) {
 	default:
 		step = "upgrade"
 	}
+	// For other steps Why says enough.
 	if m.Reason != "" && (m.Step == view.StepStart || m.Step == view.StepRun) {
 		reason = fmt.Sprintf("; its release would be %s: %s", m.Release, m.Reason)
 	}
@@ -156,6 +158,7 @@ func (t *planText) object(o view.ObjectPlan) {
 func (t *planText) summary(f view.Plan) {
 	s := f.Summary
 	t.line("", "")
+	// One sentence in place of two lines of zeros.
 	if !f.Changes() && s.Failing+s.Unknown == 0 {
 		t.line("", "Nothing would be done. Modules: %d unchanged, %d kept.", s.Unchanged, s.Keep)
 		return

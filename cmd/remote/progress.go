@@ -15,8 +15,8 @@ import (
 	"addon-operator/server"
 )
 
-// Time between two looks of progress: at an operator on this machine, and through an API server, where
-// each look is a connection to a Pod.
+// Time between two looks of progress: at an operator on this machine, and through an API server,
+// where each look is a connection to a Pod.
 const (
 	progressPause    = 250 * time.Millisecond
 	progressFarPause = time.Second
@@ -49,9 +49,11 @@ func (a *asking) progress(ctx context.Context, out io.Writer, log string) error 
 	v := progressView{out: out, line: cli.NewStatusLine(out)}
 	if v.line != nil {
 		defer v.line.Set("")
+		// Everything else must go through the line, which writes it above itself.
 		v.out = v.line
 	}
 	if log != "" {
+		// From its beginning: what was logged before this command is part of the start.
 		file, err := os.Open(log)
 		if err != nil {
 			return err
@@ -130,6 +132,7 @@ func (v *progressView) show(p server.Progress, err error) (over bool, _ error) {
 	}
 	text := fmt.Sprintf("converged: %d modules", p.Total)
 	if !p.Converged {
+		// What counts as a change elsewhere than on a terminal: not the seconds, nor the step.
 		state := fmt.Sprint(p.Done, p.Total, p.Failing, p.Waits)
 		if text = p.String(); v.line != nil || state == v.said || text == "" {
 			return false, nil
@@ -160,6 +163,7 @@ type wholeLines struct {
 func (w *wholeLines) Write(text []byte) (int, error) {
 	w.rest = append(w.rest, text...)
 	end := bytes.LastIndexByte(w.rest, '\n') + 1
+	// No line has ended yet; one that is longer than the limit is passed on in parts.
 	if end == 0 && len(w.rest) < logChunk {
 		return len(text), nil
 	}

@@ -72,6 +72,7 @@ func (r *request) run(cmd *cobra.Command, modules []string) error {
 			err = r.await(cmd.Context(), objects, asked, at)
 		}
 		if err == nil {
+			// Without waiting nothing is known of what the operator does with it.
 			done := r.done
 			if r.timeout <= 0 {
 				done = "has the request, which the operator takes within seconds"

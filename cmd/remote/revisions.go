@@ -26,6 +26,7 @@ of the chart and of the application, and what Helm says about it. How many are k
 		ValidArgsFunction: first(names.modules),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := url.Values{}
+			// The default in the help is that of the operator, which may be of another version.
 			if cmd.Flags().Changed("max") {
 				query.Set("max", strconv.Itoa(most))
 			}
@@ -77,6 +78,7 @@ render MODULE --diff, and what others have changed module drift MODULE.`,
 		ValidArgsFunction: first(names.modules),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := url.Values{}
+			// 0 is sent when it is given: the operator refuses it with a reason.
 			for name, revision := range map[string]int{"from": from, "to": to} {
 				if cmd.Flags().Changed(name) {
 					query.Set(name, strconv.Itoa(revision))
@@ -91,8 +93,7 @@ render MODULE --diff, and what others have changed module drift MODULE.`,
 	return cmd
 }
 
-// diffText prints the differences as a plan prints them. "create" and "delete" are its verbs;
-// everything else is a change.
+// diffText prints the differences as a plan prints them.
 func diffText(w io.Writer, body []byte) error {
 	var diff view.RevisionDiff
 	if err := decoded(body, &diff); err != nil {
@@ -104,10 +105,12 @@ func diffText(w io.Writer, body []byte) error {
 	}
 	t := &planText{colored: colored(w)}
 	t.line("", "What revision %d of %s has changed since revision %d:", diff.To, diff.Module, diff.From)
+	// Actions of a difference, as verbs of a plan; one that is not named is a change (mark).
 	verbs := map[string]string{"added": "create", "removed": "delete"}
 	for _, c := range diff.Changes {
 		t.object(view.ObjectPlan{Object: c.Object, Verb: verbs[c.Action], Diff: c.Diff})
 	}
+	// The operator leaves out what is too long, and says so.
 	if diff.Cut != "" {
 		t.line(yellow, "Note: %s.", diff.Cut)
 	}

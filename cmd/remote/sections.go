@@ -90,11 +90,13 @@ func (s part) ofModule(c *cli.Config, names *completer) *cobra.Command {
 			if global {
 				query.Set("global", "true")
 			}
+			// Escaped, so that no name becomes another page.
 			return a.show(cmd, "/module/"+url.PathEscape(args[0])+"/"+s.page, query, s.table)
 		},
 		ValidArgsFunction: first(names.modules),
 	}
 	a.flags(cmd, s.formats()...)
+	// The part that is shown stays the same; global comes next to it, each below its key.
 	if s.page == "values" || s.page == "config" {
 		cmd.Flags().BoolVarP(&global, "global", "g", false, "with the global values, each below its key")
 	}
@@ -161,6 +163,7 @@ func monitorCommand(c *cli.Config, names *completer) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.repeat(cmd, func(w io.Writer) error {
 				body, err := a.page(cmd.Context(), "/module/resource-monitor", nil)
+				// The page has all modules, and no parameter for one.
 				if err == nil && len(args) == 1 {
 					body, err = onlyKey(body, args[0])
 				}
@@ -197,6 +200,7 @@ func graphCommand(c *cli.Config) *cobra.Command {
 func Global(c *cli.Config) *cobra.Command {
 	cmd := cli.Group("global", "Show the global values and hooks of the running operator")
 	for _, s := range []part{
+		// Of a module, hook list --module shows them.
 		{page: "list", short: "Print the global hooks and what they run on", table: hookTable, tableFirst: true},
 		{page: "values", short: "Print the merged global values", table: valueTable},
 		{page: "config", short: "Print what the ConfigMap says about global values", table: valueTable},
@@ -231,6 +235,7 @@ func Queue(c *cli.Config) *cobra.Command {
 			}
 			name := "list"
 			if len(args) == 1 {
+				// Names of queues may have slashes, which the route accepts in this form, too.
 				name = url.PathEscape(args[0])
 			}
 			return a.queue(cmd, name, query)
@@ -243,6 +248,7 @@ func Queue(c *cli.Config) *cobra.Command {
 		Use: "main", Short: "Print the tasks of the main queue", Args: cli.NoArgs, Example: "  addon-operator queue main",
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.queue(cmd, "main", nil) },
 	}
+	// Both have the same flags; the order of a map does not matter for that.
 	for a, cmd := range map[*asking]*cobra.Command{a: list, b: main} {
 		a.format(cmd, "text", "json", "yaml")
 		a.watching(cmd)

@@ -36,6 +36,7 @@ func (q listedQueue) doing(w io.Writer) string {
 		return text
 	}
 	text += ", first " + cell(w, strings.Join(slices.DeleteFunc([]string{q.Tasks[0].Kind, q.Tasks[0].Owner, q.Tasks[0].About}, func(t string) bool { return t == "" }), " "), 100)
+	// These words are fixed (J5); describeRun in package server writes them.
 	switch wait, failed := strings.CutPrefix(q.Status, "sleep after fail for "); {
 	case failed:
 		text += ": next attempt in " + wait
@@ -78,12 +79,9 @@ func (a *asking) status(cmd *cobra.Command, w io.Writer) error {
 	if err := decoded(modules, &all); err != nil {
 		return err
 	}
+	// Both bodies become one document as they are.
 	all["queues"] = queues
-	body, err := json.MarshalIndent(all, "", "  ")
-	if err != nil {
-		return err
-	}
-	return a.print(w, append(body, '\n'), func(w io.Writer, body []byte) error { return overviewText(w, body, cmd.Root().CommandPath()) })
+	return a.printData(w, all, func(w io.Writer, body []byte) error { return overviewText(w, body, cmd.Root().CommandPath()) })
 }
 
 // overviewText is the overview for people. program is how they call this program, which as a plugin
@@ -114,7 +112,7 @@ func overviewText(w io.Writer, body []byte, program string) error {
 	return nil
 }
 
-// writeList writes names in a column, each with a text. A cell of a table would be cut.
+// writeList writes names in a column, each with a text of any length.
 func writeList(w io.Writer, rows [][]string) {
 	longest := 0
 	for _, row := range rows {
@@ -143,13 +141,17 @@ func (o overview) problems(w io.Writer, program string) (rows [][]string) {
 		add("purge", o.HeldPurge.String(), "")
 	}
 	for i, f := range o.Global.Failing {
+		// Next is about the first task that fails, so each task gets a status that begins with it.
 		add("global hooks", failing(uncut, f), view.GlobalStatus{Failing: o.Global.Failing[i:]}.Next())
 	}
 	for _, p := range o.GlobalProblems {
 		add("global hooks", cell(uncut, p, 0), "")
 	}
 	for _, m := range o.Modules {
+		// problem is empty for a module that is only off, or on its way.
 		problem := m.problem(uncut, o.HeldPurge)
+		// On one screen there is room for when the next attempt is, which the table of modules
+		// lacks.
 		if len(m.Hanging) == 0 && m.Waiting == nil && len(m.Failing) > 0 {
 			problem = failing(uncut, m.Failing[0])
 		}

@@ -20,14 +20,15 @@ import (
 type tableWriter func(w io.Writer, body []byte) error
 
 // table writes a head, whose words are the columns, and rows; without rows the sentence nothing.
-// Empty cells become dashes, so that programs which split lines at spaces find the same columns in
-// each. A cell of one space stays empty.
+// Empty cells become dashes, so that no column seems to be missing. A cell of one space stays
+// empty.
 func table(w io.Writer, nothing, head string, rows [][]string) error {
 	if len(rows) == 0 {
 		_, err := fmt.Fprintln(notes(w), nothing)
 		return err
 	}
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	// notes returns another writer when only rows are wanted.
 	if notes(w) == w {
 		fmt.Fprintln(out, strings.Join(strings.Fields(head), "\t"))
 	}
@@ -117,6 +118,7 @@ func moduleTable(w io.Writer, body []byte) error {
 		}
 		if m.Release > 0 {
 			release = fmt.Sprint(m.Release)
+			// The namespace of the operator is not shown: most releases are there.
 			if m.Namespace != "" {
 				release += " in " + m.Namespace
 			}
@@ -131,7 +133,8 @@ func moduleTable(w io.Writer, body []byte) error {
 	if err == nil && list.Leadership != nil {
 		_, err = fmt.Fprintf(below, "\nThis replica is the %s.\n", list.Leadership)
 	}
-	if err == nil && list.HeldPurge != nil { // of releases that need not be in the table
+	// A held purge is about releases without a directory, so they need not be in the table.
+	if err == nil && list.HeldPurge != nil {
 		_, err = fmt.Fprintf(below, "\nNote: %s\n", list.HeldPurge)
 	}
 	for _, problem := range list.GlobalProblems {
@@ -140,8 +143,8 @@ func moduleTable(w io.Writer, body []byte) error {
 	return err
 }
 
-// hookTable has a line for each binding of each hook. Owner, hook and problem stand in the first
-// line of the hook only; the space in the others is an empty cell.
+// hookTable has a line for each binding of each hook. Owner, hook and problem are in the first line
+// of the hook only; the space in the others is an empty cell.
 func hookTable(w io.Writer, body []byte) error {
 	var list struct{ Hooks []view.HookInfo }
 	if err := decoded(body, &list); err != nil {
@@ -149,6 +152,7 @@ func hookTable(w io.Writer, body []byte) error {
 	}
 	var rows [][]string
 	for _, h := range list.Hooks {
+		// A hook without bindings has no line: nothing ever runs it.
 		for i, b := range h.Bindings {
 			owner, hook, problem := h.Owner, h.Hook, firstOf(w, h.Problems, "hook snapshots "+h.Hook)
 			switch {
@@ -178,6 +182,7 @@ func snapshotTable(w io.Writer, body []byte) error {
 		return err
 	}
 	var rows [][]string
+	// Maps of JSON have no order; sorted, two outputs can be compared.
 	for _, hook := range slices.Sorted(maps.Keys(byHook)) {
 		for _, binding := range slices.Sorted(maps.Keys(byHook[hook])) {
 			b := byHook[hook][binding]
@@ -271,6 +276,7 @@ func monitorTable(w io.Writer, body []byte) error {
 	}
 	var rows [][]string
 	for _, module := range slices.Sorted(maps.Keys(byModule)) {
+		// A module without watched objects has a text, which is shown as it is.
 		ids, ok := byModule[module].([]any)
 		if !ok {
 			rows = append(rows, []string{module, fmt.Sprint(byModule[module])})
@@ -324,6 +330,7 @@ func shown(w io.Writer, v any) string {
 // shortened is a text on one line, with at most longest characters, the last of which is an
 // ellipsis if it was cut.
 func shortened(text string, longest int) string {
+	// Fields also removes the line end that an encoder has added.
 	line := []rune(strings.Join(strings.Fields(text), " "))
 	if len(line) > longest {
 		return string(line[:longest-1]) + "…"

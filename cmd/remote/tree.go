@@ -3,7 +3,6 @@ package remote
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -21,8 +20,8 @@ import (
 	"addon-operator/messages/view"
 )
 
-// Limits of a tree, for the memory of this command and for its reader: objects of the release, and what
-// they own.
+// Limits of a tree, for the memory of this command and for its reader: objects of the release, and
+// what they own.
 const (
 	treeRoots = 1000
 	treeOwned = 500
@@ -71,11 +70,7 @@ named. At most 500 owned objects are shown.`,
 				if err != nil {
 					return err
 				}
-				body, err := json.MarshalIndent(tree, "", "  ")
-				if err != nil {
-					return err
-				}
-				return a.print(w, append(body, '\n'), treeTable)
+				return a.printData(w, tree, treeTable)
 			})
 		},
 	}
@@ -98,15 +93,18 @@ func (a *asking) tree(ctx context.Context, module string) (objectTree, error) {
 	if err != nil {
 		return objectTree{}, err
 	}
+	// Only now: without the operator there is nothing to read, and its error is the better one.
 	client, err := a.config.Connect()
 	if err != nil {
 		return objectTree{}, err
 	}
+	// The name in the answer is that of the module, which may have been asked for by its key.
 	tree := objectTree{Module: release.Module, Objects: []treeNode{}, Cut: max(len(release.Objects)-treeRoots, 0)}
 	var roots []kube.ObjectName
 	for _, o := range release.Objects[:len(release.Objects)-tree.Cut] {
 		roots = append(roots, kube.ObjectName{Kind: schema.GroupKind{Group: o.Group, Kind: o.Kind}, Namespace: o.Namespace, Name: o.Name})
 	}
+	// Owned would read the discovery of the cluster for nothing.
 	if len(roots) == 0 {
 		return tree, nil
 	}
@@ -115,6 +113,7 @@ func (a *asking) tree(ctx context.Context, module string) (objectTree, error) {
 		return objectTree{}, err
 	}
 	tree.Unlisted, tree.AtLeast = owned.Unlisted, owned.AtLeast
+	// Both kinds of objects that are left out count.
 	tree.Cut += owned.Cut
 	for _, root := range owned.Roots {
 		tree.Objects = append(tree.Objects, nodeOf(root))
@@ -129,6 +128,7 @@ func nodeOf(o *kube.OwnedObject) treeNode {
 	switch {
 	case apierrors.IsNotFound(o.Err):
 		n.State = "Missing"
+	// Forbidden, for example: the others are shown all the same.
 	case o.Err != nil:
 		n.State, n.Message = health.Unknown, o.Err.Error()
 	case o.Object.GetDeletionTimestamp() != nil || health.HasStatus(o.Kind):
@@ -162,6 +162,7 @@ func treeTable(w io.Writer, body []byte) error {
 			if i == len(nodes)-1 {
 				lead, inside = below+"└─", below+"  "
 			}
+			// branch is empty for objects of the release only.
 			if branch == "" {
 				lead, inside = "", ""
 			}

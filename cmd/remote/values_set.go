@@ -135,6 +135,7 @@ func (v *valueEdit) value(stdin io.Reader, args []string) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the value: %w", err)
 	}
+	// Of an argument nothing is removed: a person can pass exactly what is meant.
 	if v.text {
 		text := string(data)
 		if v.file != "" {
@@ -208,6 +209,7 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 		return err
 	}
 	path := values.Dotted(v.edit.Path)
+	// Before the value is printed: word must know whether it is marked as a secret.
 	refuses, by := v.validator(ctx, client)
 	// A deleted ConfigMap is written even when the edit changes nothing in its last valid content:
 	// creating it again is part of the change.
@@ -219,6 +221,7 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	if next == nil {
 		next = map[string]string{}
 	}
+	// Only this key changes. Text is nil when the edit removes the last value of a section.
 	if delete(next, edited.Key); edited.Text != nil {
 		next[edited.Key] = *edited.Text
 	}
@@ -228,6 +231,7 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	if err != nil {
 		return err
 	}
+	// A note that it is still refused says more than who has validated.
 	by = cmp.Or(still, by)
 	notes = append(notes, by)
 	secret := fmt.Sprintf("Secret %s/%s", c.Namespace, c.SecretName())
@@ -282,6 +286,7 @@ func (v *valueEdit) lastValid(ctx context.Context, client *kube.Client) (map[str
 	switch {
 	case kept != nil && len(kept.Config) > 0:
 		return kept.Config, fmt.Sprintf("it was deleted, and is created again with its last valid content, from %s", store), nil
+	// A kept content that is empty proves that nothing is in force, too.
 	case kept != nil || v.create:
 		return nil, "it is new", nil
 	}
@@ -294,6 +299,7 @@ func (v *valueEdit) lastValid(ctx context.Context, client *kube.Client) (map[str
 // perhaps, would validate the edit. It takes the name of the ConfigMap from the operator unless an
 // option gives it.
 func (v *valueEdit) meet(ctx context.Context, client *kube.Client) error {
+	// choose and identity are not behind send, which has this limit.
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	c := v.config
@@ -311,6 +317,7 @@ func (v *valueEdit) meet(ctx context.Context, client *kube.Client) error {
 	if its.cluster != "" && !asksCluster(c) && strings.TrimSuffix(its.cluster, "/") != strings.TrimSuffix(mine, "/") {
 		return fmt.Errorf("the one on %s serves another cluster, %s, not %s", to.where, its.cluster, mine)
 	}
+	// An older version does not say where its values are; then the options count.
 	namespace, name, said := strings.Cut(its.configMap, "/")
 	if said && namespace == c.Namespace && !c.Given("config-map") {
 		c.ConfigMap = name
@@ -406,9 +413,11 @@ func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (refuses
 		}, "validated by the running operator"
 	}
 	why := "there are no modules in " + v.config.ModulesDir
+	// A tree with errors is not used: a schema that cannot be read would refuse nothing.
 	tree, err := addons.Load(v.config.Dirs)
 	if err == nil && len(tree.Modules) > 0 {
 		by := "validated by the schemas in " + v.config.ModulesDir
+		// The schemas judge both layers together, as the operator does (D40).
 		secret, err := client.Secret(v.config.Namespace, v.config.SecretName()).Read(ctx)
 		if err != nil { // a value that a schema requires may be there
 			by += ", without the values in the Secret, which cannot be read"

@@ -52,6 +52,7 @@ func under(use, alias string, cmd *cobra.Command) *cobra.Command {
 func Edits(c *cli.Config) []*cobra.Command {
 	names := &completer{c}
 	set, unset := setCommand(c, names), unsetCommand(c, names)
+	// They differ from those below values only in their place, so the texts are derived.
 	for _, cmd := range []*cobra.Command{set, unset} {
 		cmd.Short += ", as values " + cmd.Name()
 		cmd.Example = strings.ReplaceAll(cmd.Example, "addon-operator values ", "addon-operator ")
@@ -73,6 +74,7 @@ the files; an enabled script of the module still has a say. values unset NAMEEna
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var errs []error
 			for _, module := range args {
+				// A name that is no name of a module fails before anything is read.
 				key, err := values.Key(module)
 				if err == nil {
 					err = v.run(cmd, key+"Enabled")

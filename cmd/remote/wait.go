@@ -66,6 +66,7 @@ func (a *asking) wait(ctx context.Context, out io.Writer, modules []string, time
 			return err
 		}
 		text := strings.Join(missing, "\n")
+		// When the time is over, the last request is cut, which is no news.
 		if err != nil && ctx.Err() == nil {
 			text = "the operator does not answer: " + err.Error()
 		}
@@ -82,6 +83,7 @@ func (a *asking) wait(ctx context.Context, out io.Writer, modules []string, time
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
+			// Ctrl-C ends the context differently, and needs no list of what is missing.
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return fmt.Errorf("not ready after %s: %s", timeout, strings.ReplaceAll(said, "\n", "; "))
 			}

@@ -41,26 +41,21 @@ its hooks watch.`,
 // whyText explains a status. A module that is off may have run before, so both are shown; one that
 // is on and has not run yet only has its phase. It writes once, so that printable gets whole lines.
 func whyText(w io.Writer, body []byte) error {
-	var s struct {
-		Name string
-		view.ModuleStatus
-		Off      string
-		Problems []string
-	}
-	if err := decoded(body, &s); err != nil {
+	var m view.Module
+	if err := decoded(body, &m); err != nil {
 		return err
 	}
 	var out strings.Builder
-	if s.Off != "" {
-		fmt.Fprintf(&out, "module %s is off: %s\n", s.Name, s.Off)
+	if m.Off != "" {
+		fmt.Fprintf(&out, "module %s is off: %s\n", m.Name, m.Off)
 	}
 	switch {
-	case s.LastRun != nil:
-		describeRun(&out, s.Name, s.ModuleStatus)
-	case s.Off == "":
-		fmt.Fprintf(&out, "module %s has not run since the operator started (%s)\n", s.Name, s.Phase)
+	case m.LastRun != nil:
+		describeRun(&out, m)
+	case m.Off == "":
+		fmt.Fprintf(&out, "module %s has not run since the operator started (%s)\n", m.Name, m.Phase)
 	}
-	for _, problem := range s.Problems {
+	for _, problem := range m.Problems {
 		fmt.Fprintf(&out, "problem: %s\n", problem)
 	}
 	_, err := io.WriteString(w, out.String())
@@ -69,23 +64,25 @@ func whyText(w io.Writer, body []byte) error {
 
 // describeRun describes the last run of a module, and what fails in it or what it waits for. Causes
 // are the latest first; each is indented below the one that it led to.
-func describeRun(out *strings.Builder, name string, s view.ModuleStatus) {
-	release := cmp.Or(s.LastRun.Release, "not finished")
-	if s.Namespace != "" {
-		release = "in namespace " + s.Namespace + ": " + release
+func describeRun(out *strings.Builder, m view.Module) {
+	release := cmp.Or(m.LastRun.Release, "not finished")
+	// Empty means the namespace of the operator, which is not worth a word.
+	if m.Namespace != "" {
+		release = "in namespace " + m.Namespace + ": " + release
 	}
-	fmt.Fprintf(out, "module %s: %s\nlast run began %s (%s)\nrelease: %s\n", name, s.Phase, s.LastRun.Began.Format(time.RFC3339), ago(s.LastRun.Began), release)
-	for i, cause := range s.LastRun.Causes {
+	fmt.Fprintf(out, "module %s: %s\nlast run began %s (%s)\nrelease: %s\n", m.Name, m.Phase, m.LastRun.Began.Format(time.RFC3339), ago(m.LastRun.Began), release)
+	// The chain ends with what was not caused by the operator: an object, a tick, an edit.
+	for i, cause := range m.LastRun.Causes {
 		fmt.Fprintf(out, "%sbecause of %s\n", strings.Repeat("  ", i+1), cause)
 	}
-	if w := s.Waiting; w != nil {
+	if w := m.Waiting; w != nil {
 		fmt.Fprintf(out, "waits: %s\n  since %s (%s)", w, w.Since.Format(time.RFC3339), ago(w.Since))
 		if !w.Until.IsZero() {
 			fmt.Fprintf(out, ", until %s; then the next attempt goes on waiting", w.Until.Format(time.RFC3339))
 		}
 		out.WriteString("\n")
 	}
-	for _, f := range s.Failing {
+	for _, f := range m.Failing {
 		fmt.Fprintf(out, "%s\n", f)
 	}
 }
