@@ -116,9 +116,12 @@ func (t *trial) load(ctx context.Context, runner *hooks.Runner, path string) ([]
 	if t.global {
 		scope = hooks.Global
 	}
+	// --hook-working-dir is for a hook that is not in a directory of modules yet.
 	if t.workingDir == "" {
 		t.workingDir = workingDirOf(absolute, scope)
 	}
+	// The hook is named by the path as it was given; in the operator its name begins below its root
+	// (A16).
 	return runner.Configure(ctx, hooks.File{Name: path, Path: absolute}, t.workingDir, scope)
 }
 

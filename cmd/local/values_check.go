@@ -37,7 +37,9 @@ when there is one. A value that no template reads is a warning.`,
 			data, err := cli.ReadConfigMap(file)
 			secret, secretErr := readSecret(secretFile)
 			err = errors.Join(err, secretErr)
+			// None of these errors keeps the others from being found.
 			tree, loadErr := addons.Load(c.Dirs)
+			// Warnings go to stderr as a log, and leave the exit code 0.
 			warn := cli.Log(cmd, slog.LevelInfo)
 			// Problems are errors of this command (check.Tree), so they are not also warnings.
 			for _, warning := range tree.Warnings {

@@ -37,6 +37,7 @@ func endpointInCluster(ctx context.Context, c *cli.Config) (endpoint, error) {
 	if err != nil {
 		return endpoint{}, err
 	}
+	// The flag and the variables with which the operator in this Pod may have been started.
 	port, err := pod.Port(debugPort, "debug-address", "DEBUG_HTTP_SERVER_ADDR", "ADDON_OPERATOR_DEBUG_ADDRESS")
 	if err != nil {
 		return endpoint{}, err

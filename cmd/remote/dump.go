@@ -28,6 +28,7 @@ func DumpActors(c *cli.Config, root *cobra.Command) {
 
 // dump prints the page /actors. The operator makes its text.
 func dump(ctx context.Context, w io.Writer, c *cli.Config, output string) error {
+	// The flags are those of DumpActors, on a command that also starts the operator.
 	a := &asking{config: c, output: output, formats: []string{"text", "json", "yaml"}}
 	if err := a.checked(); err != nil {
 		return err

@@ -85,6 +85,7 @@ func explainTable(w io.Writer, body []byte) error {
 		path := leaf.Path
 		for _, source := range leaf.Sources {
 			value := shown(w, source.Value)
+			// A hook may remove a value of a layer below: then it has none here.
 			if source.Removed {
 				value = "(removed)"
 			}

@@ -20,6 +20,7 @@ func Get(c *cli.Config) *cobra.Command {
 		under("hooks", "hook", child(Hook(c), "list")),
 		getQueues(c, "queues [NAME]", "queue", "Print the queues and what they do", queueTable, namesOfQueues),
 		getQueues(c, "tasks [QUEUE]", "task", "Print the tasks of the queues: up to 100 of each", taskTable, namesOfTasks),
+		// No alias: the singular of values would mean one value.
 		under("values MODULE", "", child(Module(c), "values")),
 	)
 	return cmd
