@@ -388,7 +388,7 @@ func (s modulePages) objects(r *http.Request) (any, error) {
 		return nil, err
 	}
 	name = s.nameOf(name, own)
-	return map[string]any{"module": name, "objects": slices.Concat([]messages.MonitoredObject{}, monitored[name])}, nil
+	return map[string]any{"module": name, "objects": append([]messages.MonitoredObject{}, monitored[name]...)}, nil
 }
 
 // rank are the modules of one order, which may run in parallel.

@@ -33,7 +33,7 @@ const (
 // is a heartbeat.
 type change struct {
 	Parts map[string]string `json:"parts,omitempty"`
-	Order []string          `json:"order,omitempty"`
+	Order []string          `json:"order,omitzero"` // nil: as it was; empty: there are no rows
 }
 
 // parts are what all readers of one address share. Looking at everything and rendering costs the
@@ -159,7 +159,7 @@ func (s livePages) event(r *http.Request, shared *parts, to *reader) (event chan
 		to.add(&event, id, text)
 	}
 	if !slices.Equal(now.order, to.order) {
-		event.Order = slices.Concat([]string{}, now.order) // [] removes all rows, null means no change
+		event.Order = append([]string{}, now.order...) // never nil
 		to.order = now.order
 		// A row that is gone is forgotten, so that it is sent when a module of this name comes
 		// back.

@@ -101,6 +101,25 @@ func TestLiveEvents(t *testing.T) {
 	})
 }
 
+// When the last module is gone, so is its row: an empty order is sent, and is no missing one.
+func TestLiveEventsOfTheLastModule(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.add("operator", "module/dns", view.ModuleStatus{Phase: view.Ready, Enabled: true})
+		page, leave := follow(server.Debug(h.source()), "/live")
+		defer leave()
+		page.take()
+		h.system.Actors.Root.Stop(h.system.PID("operator/module/dns"))
+		time.Sleep(2 * time.Second)
+		got := page.take()
+		if len(got) == 0 {
+			t.Fatal("there is no event")
+		}
+		if order, ok := got[0]["order"].([]any); !ok || len(order) != 0 {
+			t.Errorf("after the module has gone there is %v", got)
+		}
+	})
+}
+
 // BenchmarkLivePage is what open pages cost each second with 500 modules, whose state changes all the time.
 func BenchmarkLivePage(b *testing.B) {
 	system := supervisor.NewSystem(supervisor.Options{Log: slog.New(slog.DiscardHandler)})
