@@ -24,7 +24,7 @@ const (
 	streamHeartbeat = 15 * time.Second
 	streamWrite     = 10 * time.Second // for a client to read one event
 	// streamTime is how long one stream lasts. The browser then connects again, and the request is
-	// authorized again (J11): a token that was revoked works for so long at most.
+	// authorized again (J11), so that a token that was revoked does not read on without end.
 	streamTime = time.Minute
 )
 
