@@ -163,7 +163,8 @@ func TestOwnModulesPass(t *testing.T) {
 	}
 }
 
-// Of the values that one chart prints and nothing sets twenty are named, and how many more there are.
+// Of the values that one chart prints and nothing sets twenty are named, and how many more there
+// are.
 func TestUnsetValuesAreBounded(t *testing.T) {
 	t.Parallel()
 	template := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata:\n"

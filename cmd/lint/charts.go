@@ -23,20 +23,23 @@ import (
 	"addon-operator/values"
 )
 
-// renderLimit is how long the templates of one module may take.
+// renderLimit is how long the templates of one module may take: a range over a large number, which
+// a misplaced value makes, would hang the check.
 const renderLimit = 30 * time.Second
 
-// maxUnset is how many values of one chart that nothing sets are named.
+// maxUnset is how many values of one chart that nothing sets are named one by one. A chart whose
+// values come from elsewhere may print hundreds.
 const maxUnset = 20
 
-// chartCheck is the look at the chart of one module, with its values on disk.
+// chartCheck is the check of the chart of one module, with its values on disk. own is never nil.
 type chartCheck struct {
-	*pass
+	*checks
 	m   addons.Module
 	own *values.Section
 }
 
-// definitions finds the kinds that modules bring in crds/.
+// definitions learns the kinds that modules bring in crds/, before any chart is rendered: templates
+// may ask for them by .Capabilities. Definitions of a module that cannot be loaded are not read.
 func (c *checks) definitions() {
 	for _, m := range c.tree.Modules {
 		files, err := kube.CRDFiles(charts.Root(m.Dir), kube.CRDOptions{SkipPrefixes: c.CRDSkip, Ignored: charts.Ignored})
@@ -55,14 +58,16 @@ func (c *checks) definitions() {
 	}
 }
 
-// renderAll renders the charts of all modules: their templates may bring kinds, too.
+// renderAll renders the charts of all modules, and learns the kinds that their templates bring.
+// Modules are rendered in their order, so templates see the kinds of the modules before theirs, as
+// in a cluster on the first run.
 func (c *checks) renderAll(ctx context.Context) {
 	for _, m := range c.tree.Modules {
 		own := c.section(m)
 		if own == nil || c.global == nil || !charts.Exists(m.Dir) || ctx.Err() != nil {
 			continue
 		}
-		chart := chartCheck{c.pass, m, own}
+		chart := chartCheck{c, m, own}
 		documents, err := chart.renderOnce(ctx)
 		if err != nil {
 			chart.refused(err)
@@ -80,8 +85,10 @@ func (c *checks) renderAll(ctx context.Context) {
 	}
 }
 
-// render renders a chart with the values on disk and those that were given. Where hooks find out more, and it does not render
-// without, it takes what the tests of the module say that they find.
+// render renders the chart with the values on disk and those of --values. Values that hooks set at
+// run time are missing then, and many charts do not render without. So if there are hooks, and the
+// chart fails, it is rendered with the values that each test of the module gives or expects, until
+// one works. The error is always the one of the values on disk.
 func (c chartCheck) render(ctx context.Context) ([]helm.Document, error) {
 	merged := any(map[string]any{values.GlobalKey: c.global.Merged(), c.m.Key: c.own.Merged()})
 	for _, given := range c.Values {
@@ -104,12 +111,15 @@ func (c chartCheck) incomplete() bool {
 	return hasHooks(c.m.HooksDir(), c.m.Base, hooks.Module) || hasHooks(c.tree.Global.HooksDir, "", hooks.Global)
 }
 
-// show renders once.
+// show renders once. An object that a template prints and that cannot be read fails it, as a
+// *documentError. The end of ctx and renderLimit end the waiting, not the templates.
 func (c chartCheck) show(ctx context.Context, merged any) (_ []helm.Document, err error) {
 	type result struct {
 		documents []helm.Document
 		err       error
 	}
+	// The client caches the kinds of the API server in memory, so renderAll drops it when a kind is
+	// added.
 	if c.client == nil { // it knows the kinds that were there when it was made
 		if c.client, err = helm.New(helm.Options{Config: c.kinds.server.RESTConfig(), Namespace: "addon-operator"}); err != nil {
 			return nil, err
@@ -117,6 +127,7 @@ func (c chartCheck) show(ctx context.Context, merged any) (_ []helm.Document, er
 	}
 	client := c.client
 	module, _ := merged.(map[string]any)
+	// One place, so that the goroutine ends although no one receives after the limit.
 	done := make(chan result, 1)
 	go func() { // templates cannot be stopped: the end of the program does
 		documents, err := client.Show(ctx, plan.HelmModule(c.m, module))
@@ -137,7 +148,8 @@ func (c chartCheck) show(ctx context.Context, merged any) (_ []helm.Document, er
 	}
 }
 
-// documentError says that what a template printed is no object.
+// documentError says that a template printed text that is no object; the document has its file and
+// text.
 type documentError struct {
 	document helm.Document
 	err      error
@@ -149,7 +161,10 @@ func (e *documentError) Error() string { return e.err.Error() }
 // Unwrap returns the cause.
 func (e *documentError) Unwrap() error { return e.err }
 
-// refused places an error of rendering in its template.
+// refused reports why a chart does not render, in its template. Errors of the template engine are
+// texts such as "template: web/templates/a.yaml:3:8: executing … at <.Values.x>: …", so file, line
+// and the expression are parsed from them. A violation of a schema is left out: load has reported
+// it where the value is set.
 func (c chartCheck) refused(err error) {
 	if document, ok := errors.AsType[*documentError](err); ok {
 		file := templateOf(c.m, document.document.Source)
@@ -179,6 +194,8 @@ func (c chartCheck) refused(err error) {
 	message := text[last[1]:]
 	src := c.found.src.of(file)
 	at := src.start(line)
+	// The engine shortens a long expression with dots, which the template does not have. Its column
+	// is that of the action, and the expression is closer.
 	if called := regexp.MustCompile(`^executing .*? at <(.*?)>: (?s:(.*))`).FindStringSubmatch(message); called != nil {
 		at, message = src.word(line, strings.TrimSuffix(called[1], "...")), called[1]+": "+called[2]
 	}
@@ -193,7 +210,9 @@ func (c chartCheck) refused(err error) {
 	c.found.add(Error, file, at, message)
 }
 
-// templateOf is the file of a template with the name that the engine gives it: web/charts/db/templates/a.yaml.
+// templateOf is the file of a template, from the name that the engine gives it, such as
+// web/charts/db/templates/a.yaml, where web is the chart. A template that is packed in an archive
+// in charts/ has no file: the directory of the module stands for it.
 func templateOf(m addons.Module, name string) string {
 	_, below, _ := strings.Cut(name, "/")
 	file := filepath.Join(charts.Root(m.Dir), filepath.FromSlash(below))
@@ -203,7 +222,8 @@ func templateOf(m addons.Module, name string) string {
 	return file
 }
 
-// look looks at what the templates printed.
+// look checks what the templates have printed in renderAll; a chart that did not render has its
+// finding already. It renders once more, to find templates that print something else each time.
 func (c chartCheck) look(ctx context.Context) {
 	documents := c.documents[c.m.Dir]
 	if documents == nil {
@@ -219,8 +239,9 @@ func (c chartCheck) look(ctx context.Context) {
 	}
 }
 
-// unset warns of values that templates print and that nothing sets, unless a schema has them, or programs may set them: those of the module
-// its section, global hooks global.
+// unset warns of values that templates print and that nothing sets, a misspelt name in most cases.
+// It keeps quiet where the value may come from elsewhere: a schema describes it, so people may set
+// it, or a hook may set it.
 func (c chartCheck) unset() {
 	loaded, err := c.Memory.charts.Load(charts.Module{Name: c.m.Name, Key: c.m.Key, Dir: c.m.Dir})
 	if err != nil {
@@ -244,7 +265,8 @@ func (c chartCheck) unset() {
 	}
 }
 
-// maySet reports whether a hook may set a value.
+// maySet reports whether a hook may set a value: one of the module a value of its section, a global
+// hook one of global (D3). Their scripts decide, when they can be read; in doubt a hook may.
 func (c chartCheck) maySet(path []string) bool {
 	dir, hooked := c.m.Dir, hasHooks(c.m.HooksDir(), c.m.Base, hooks.Module)
 	switch path[0] {
@@ -254,12 +276,16 @@ func (c chartCheck) maySet(path []string) bool {
 	default:
 		return false // of the chart's values.yaml
 	}
+	// Only programs set values, so files that are none do not count when they contain the name of
+	// the value.
 	return hooked && hooks.ReadsOf(dir, func(name string) bool {
 		return slices.Contains([]string{"templates", "charts", "chart", "crds", "openapi", "tests", "docs", "Chart.yaml", "values.yaml", "module.yaml"}, name)
 	}).MaySet(path)
 }
 
-// inSchema reports whether a schema describes a value, which people may set then.
+// inSchema reports whether a schema describes a value in its properties: then a person may set it.
+// It looks only at plain properties, not through references or allOf; what it misses is a warning
+// too many.
 func (c chartCheck) inSchema(path []string) bool {
 	dir := c.m.Dir
 	if path[0] == values.GlobalKey {
@@ -277,7 +303,8 @@ func (c chartCheck) inSchema(path []string) bool {
 	return false
 }
 
-// unstable warns of templates that print something else each time.
+// unstable warns of templates whose second render differs, by random values or the time: each run
+// of the module would upgrade its release (H6). The place is the first line that differs.
 func (c chartCheck) unstable(once, again []helm.Document) {
 	for i, d := range once {
 		if i >= len(again) || again[i].Source != d.Source || again[i].Text == d.Text {
@@ -296,7 +323,9 @@ func (c chartCheck) unstable(once, again []helm.Document) {
 	}
 }
 
-// objects compares the objects of a document with the kinds and fields of Kubernetes.
+// objects compares the objects of a document with the kinds and fields of Kubernetes. Kinds that
+// only might be missing are no finding here, unlike in bindings: a chart may need what its users
+// install.
 func (c chartCheck) objects(d helm.Document) {
 	file := templateOf(c.m, d.Source)
 	output := newSource([]byte(d.Text))
@@ -307,6 +336,7 @@ func (c chartCheck) objects(d helm.Document) {
 		name := strings.TrimSpace(kind + " " + u.GetName())
 		if problem, severity := c.kinds.unknown(apiVersion, kind); severity == Error {
 			at, _ := output.at([]string{"apiVersion"}, true)
+			// The kind is the wrong word then, otherwise the version.
 			if strings.Contains(problem, "did you mean") {
 				at, _ = output.at([]string{"kind"}, true)
 			}
@@ -324,7 +354,8 @@ func (c chartCheck) objects(d helm.Document) {
 	}
 }
 
-// known proposes a field in the place of one that the kind does not have.
+// known proposes a field in the place of one that the kind does not have: a similar one, or else
+// the list of all.
 func known(path, names []string) string {
 	if meant := values.Nearest(path[len(path)-1], names); meant != "" {
 		return "did you mean " + meant + "?"

@@ -16,7 +16,7 @@ import (
 	"addon-operator/values"
 )
 
-// flags are those of the command.
+// flags are the options of the command, as they were given. run turns them into [Options].
 type flags struct {
 	output, release string
 	values          []string
@@ -27,7 +27,8 @@ type flags struct {
 	migration       Migration
 }
 
-// Command finds mistakes in modules.
+// Command returns the command lint. Its errors say that the check could not run; mistakes that were
+// found are output, and end the program with code 1 ([cli.ExitError]).
 func Command(c *cli.Config) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
@@ -69,6 +70,8 @@ The exit code is 1 when there is an error, or with --strict a warning; else it i
 	return cmd
 }
 
+// run checks all options before it looks at a module: hooks of a large tree may run for minutes,
+// and a misspelt option must not fail after them.
 func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 	o := Options{Dirs: c.Dirs, Tests: f.tests, HookLimit: f.limit, StepTimeout: f.stepLimit, JQLibrary: c.JQDirs(), Chroot: c.ChrootDir, CRDSkip: c.CRDPrefixes()}
 	release, err := builtin.ParseRelease(f.release)
@@ -97,6 +100,7 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 	if err != nil {
 		return err
 	}
+	// No defer: a directory that cannot be removed fails the command.
 	found, modules, err := Check(cmd.Context(), o)
 	if err := errors.Join(err, os.RemoveAll(empty)); err != nil {
 		return err
@@ -104,17 +108,21 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 	if err := write(cmd.OutOrStdout(), f.output, found, summary(found, modules, f.from)); err != nil {
 		return err
 	}
+	// The findings are the output. ExitError sets the code without printing another message.
 	if count(found, Error) > 0 || f.strict && len(found) > 0 {
 		return cli.ExitError(1)
 	}
 	return nil
 }
 
-// Tell is called with a finding: its file, whether it is an error, the finding on one line, and as it is printed.
+// Tell receives one finding of [Repeatedly]: the path of its file from the working directory,
+// whether it is an error, a short form on one line, and the text that the command prints.
 type Tell = func(file string, bad bool, line, printed string)
 
-// Repeatedly prepares looks at directories, each at what has changed since the one before, without tests of modules. A look is at
-// one directory, at "" for all.
+// Repeatedly returns a function for 'dev' that checks what has changed since its last call; only is
+// the directory of one module or of the global hooks, or "" for all. Tests of modules are not
+// played: 'dev' plays them itself. The directories must exist, and calls must not overlap, because
+// they share a [Memory]. When the function returns an error it has reported nothing.
 func Repeatedly(c *cli.Config, dirs addons.Dirs, hookLimit time.Duration) (look func(ctx context.Context, only string, tell Tell) error, err error) {
 	release, err := builtin.ParseRelease(builtin.Newest)
 	if err != nil {
@@ -132,7 +140,7 @@ func Repeatedly(c *cli.Config, dirs addons.Dirs, hookLimit time.Duration) (look 
 	}, nil
 }
 
-// read reads the files with values.
+// read reads the files of --values, which win over the values on disk in the order of the options.
 func (f *flags) read(o *Options) error {
 	for _, file := range f.values {
 		data, err := os.ReadFile(file)
@@ -151,7 +159,9 @@ func (f *flags) read(o *Options) error {
 	return nil
 }
 
-// existing checks that the files of the existing installation can be read.
+// existing checks the files of the existing installation before anything else runs. The checks of a
+// migration read them with readSource, for which a file that cannot be read is empty, so that a
+// misspelt name would look like an installation without mistakes.
 func (f *flags) existing() error {
 	files := slices.Clone(f.migration.Queries)
 	for _, file := range []string{f.migration.ConfigMap, f.migration.Deployment} {
@@ -177,7 +187,9 @@ func (f *flags) existing() error {
 	return nil
 }
 
-// directories are those of the argument, or of the options, or else the current one: not in the image of an operator.
+// directories returns the directories of the argument, of the options, or else the current one. The
+// default of the options, /modules, counts where it exists, which is in the image of an operator;
+// on the machine of an author the current directory is meant.
 func directories(c *cli.Config, args []string) (dirs addons.Dirs, only string, err error) {
 	if len(args) == 0 && !c.Given("modules-dir") && !c.Given("working-dir") && !cli.IsDir(c.Dirs.Modules[0]) {
 		args = []string{"."}
@@ -188,7 +200,9 @@ func directories(c *cli.Config, args []string) (dirs addons.Dirs, only string, e
 	return cli.Directories(args[0], c.Dirs)
 }
 
-// withoutGlobal puts an empty directory in the place of global hooks that are not there: modules can be checked without.
+// withoutGlobal puts an empty directory in the place of global hooks that do not exist. An operator
+// does not start without them (B8), but many repositories hold only modules, and these can be
+// checked alone. The caller removes the directory; "" means that none was made.
 func withoutGlobal(dirs *addons.Dirs) (empty string, err error) {
 	if _, err := os.Stat(dirs.Global); err == nil {
 		return "", nil

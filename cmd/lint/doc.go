@@ -1,4 +1,10 @@
-// Package lint finds mistakes in modules without a cluster, and says where each of them was made. What
-// loading, validation, --config of hooks, rendering and tests find is found by the very code that does
-// these; this package gives it a place.
+// Package lint finds mistakes in modules without a cluster, and reports where each of them was
+// made. It has no rules of its own where the operator has some: loading, validation, --config of
+// hooks, rendering and tests run the code that the operator runs, and this package only finds the
+// file and line for their messages. What lint accepts, the operator accepts.
+//
+// command.go has the command, lint.go the order of the checks, tree.go, hooks.go, charts.go and
+// tests.go one check each. findings.go and sources.go turn a message into a place in a file;
+// memory.go skips what has not changed, for 'dev', which checks at each save; migrate.go and
+// migrate_pod.go are for trees of the existing addon-operator.
 package lint

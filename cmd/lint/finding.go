@@ -18,13 +18,15 @@ const (
 	Warning = "warning"
 )
 
-// Finding is one mistake.
+// Finding is one mistake, or one thing to do before a migration. Its JSON is what -o json prints.
 type Finding struct {
 	Severity string `json:"severity"`
-	// File is relative to the modules directory; Path is the same file from the working directory.
+	// File is relative to the modules directory, as people name it in a message; Path is the same
+	// file from the working directory, as a workflow of GitHub needs it.
 	File string `json:"file"`
 	Path string `json:"path"`
-	// Line and Column count from 1; they are 0 when it is about a directory, or the whole of a file. Column counts characters.
+	// Line and Column count from 1; they are 0 when it is about a directory, or the whole of a
+	// file. Column counts characters.
 	Line   int `json:"line,omitempty"`
 	Column int `json:"column,omitempty"`
 	// Message says what is wrong, and Fix what to write instead.
@@ -34,14 +36,15 @@ type Finding struct {
 	Excerpt string `json:"excerpt,omitempty"`
 }
 
-// maxFindings and maxMessage bound what is reported: a tree may hold nothing but mistakes, and a program may print anything.
+// maxFindings and maxMessage bound what is reported: a tree may hold nothing but mistakes, and a
+// program may print anything.
 const (
 	maxFindings = 1000
 	maxMessage  = 4000 // bytes
 	maxExcerpt  = 160  // characters
 )
 
-// String is the finding as on a terminal, with its excerpt.
+// String is the finding as on a terminal, with its excerpt and a mark under the column.
 func (f Finding) String() string {
 	var out strings.Builder
 	out.WriteString(f.File)
@@ -60,9 +63,13 @@ func (f Finding) String() string {
 	return out.String()
 }
 
+// indented keeps further lines of a message apart from the findings around it.
 func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n        ") }
 
-// window is the part of a long line around a column, with the column in it.
+// window cuts a long line to maxExcerpt characters around a column, and returns where the column is
+// in the cut text, both from 1. A column behind the end of the line becomes the place right after
+// it: it may come from a program that counts in another way. Tabs become one space, or the mark
+// below would not stand under its character.
 func window(line string, column int) (text string, at int) {
 	line = strings.ReplaceAll(line, "\t", " ")
 	runes := []rune(line)
@@ -82,7 +89,9 @@ func window(line string, column int) (text string, at int) {
 	return text, column
 }
 
-// github is the finding as a command of a GitHub workflow, which shows it at the line of a pull request.
+// github is the finding as a workflow command, with which GitHub shows it at the line of a pull
+// request. A message ends at the end of its line, so line ends are escaped; properties also escape
+// what separates them.
 func (f Finding) github() string {
 	properties := func(text string) string {
 		return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C").Replace(text)
@@ -98,7 +107,9 @@ func (f Finding) github() string {
 	return fmt.Sprintf("::%s %s,title=addon-operator lint::%s\n", f.Severity, place, strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(text))
 }
 
-// sorted are findings by file and line, each once, errors before warnings of one place.
+// sorted orders findings by file and place, errors before warnings of one place, and drops those
+// that read the same: two checks may find one mistake, and an output that does not depend on the
+// order of the checks can be compared.
 func sorted(all []Finding) []Finding {
 	slices.SortStableFunc(all, func(a, b Finding) int {
 		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
@@ -107,7 +118,7 @@ func sorted(all []Finding) []Finding {
 	return slices.CompactFunc(all, func(a, b Finding) bool { return a.String() == b.String() })
 }
 
-// count is how many findings have a severity.
+// count returns how many findings have a severity.
 func count(all []Finding, severity string) (n int) {
 	for _, f := range all {
 		if f.Severity == severity {
@@ -117,7 +128,8 @@ func count(all []Finding, severity string) (n int) {
 	return n
 }
 
-// summary says how many there are of each.
+// summary is the last line of the output; without findings it says what was checked, so that an
+// empty directory does not look like a good one.
 func summary(all []Finding, modules int, migration bool) string {
 	number := func(n int, word string) string {
 		if n == 1 {
@@ -134,7 +146,8 @@ func summary(all []Finding, modules int, migration bool) string {
 	return number(count(all, Error), "error") + ", " + number(count(all, Warning), "warning")
 }
 
-// write writes findings in a format; text and github end with a summary.
+// write writes findings in a format. Text and github end with the summary; JSON has the numbers as
+// fields.
 func write(w io.Writer, format string, all []Finding, summary string) error {
 	switch format {
 	case "json":
@@ -159,7 +172,8 @@ func write(w io.Writer, format string, all []Finding, summary string) error {
 	return err
 }
 
-// cut bounds a text, and replaces what a terminal would act upon.
+// cut bounds a text in bytes without splitting a character, and replaces control characters: it may
+// be what a hook or a template printed, and must not command a terminal (J10).
 func cut(text string, longest int) string {
 	text = strings.ToValidUTF8(strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r == '\x7f' {

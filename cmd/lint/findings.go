@@ -12,15 +12,18 @@ import (
 	"addon-operator/values"
 )
 
-// findings are what is wrong in a tree, placed where people correct it.
+// findings collects what is wrong in a tree. Its callers have messages that were made for a log of
+// the operator, with a path somewhere in the text; findings takes the place out of the text,
+// shortens the paths, and adds the excerpt.
 type findings struct {
 	roots []string // absolute directories: those of modules, then that of global hooks
+	// given are the same directories as they were spelled: loading puts these into its messages.
 	given addons.Dirs
 	src   sources
 	list  []Finding
 }
 
-// newFindings says of relative directories where they are.
+// newFindings makes the directories absolute. Nothing else of the tree is read yet.
 func newFindings(given addons.Dirs) (*findings, error) {
 	f := &findings{given: given}
 	for _, dir := range append(slices.Clone(given.Modules), given.Global) {
@@ -33,8 +36,9 @@ func newFindings(given addons.Dirs) (*findings, error) {
 	return f, nil
 }
 
-// say reports a text that names its file, as all messages about files do. Further lines are about the same file unless they name
-// another one.
+// say reports a message that names its file somewhere, as all messages about files do. Each line
+// becomes a finding: a line that names no file is about that of the line before it, and before any
+// file is named, about the modules directory.
 func (f *findings) say(severity, text string) {
 	file := ""
 	for line := range strings.SplitSeq(text, "\n") {
@@ -53,7 +57,10 @@ func (f *findings) say(severity, text string) {
 	}
 }
 
-// fileIn finds the file that a message is about, and returns the message without it where it only says that.
+// fileIn finds the file that a message is about: a mention of one of the directories in either
+// spelling, where an earlier or a longer one wins, and from there as far as a path that exists
+// goes. The message comes back without the path where it only says "this file: …", since findings
+// show the file in front of the message.
 func (f *findings) fileIn(text string) (file, message string) {
 	begin, end := -1, -1
 	for _, root := range f.roots {
@@ -64,6 +71,8 @@ func (f *findings) fileIn(text string) (file, message string) {
 			}
 			begin, end = i, i+len(spelt)
 			file = root + text[begin+len(spelt):end]
+			// Names of files may contain the characters that end a path in a message, so the
+			// longest path that exists counts, not the first.
 			for j := end; j <= len(text); j++ {
 				if j < len(text) && !strings.ContainsRune(" :;,\"'", rune(text[j])) {
 					continue
@@ -88,7 +97,7 @@ func (f *findings) fileIn(text string) (file, message string) {
 	return file, text
 }
 
-// spelt is a root as it was given, which is how messages about it name it.
+// spelt is a root as it was given, which is how messages about its files begin.
 func (f *findings) spelt(root string) string {
 	for i, abs := range f.roots {
 		if abs == root && i < len(f.given.Modules) {
@@ -98,18 +107,23 @@ func (f *findings) spelt(root string) string {
 	return f.given.Global
 }
 
-// isWrapper reports words in front of a path that say nothing that the path does not.
+// isWrapper reports whether words in front of a path say nothing that the path does not.
 func isWrapper(before string) bool {
 	return slices.Contains([]string{"", "values file ", "schema ", "module directory ", "load chart in ", "read chart directory ", "hooks directory "}, before)
 }
 
-// locate finds the place that a message names in words.
+// locate finds the place that a message names in words: a line number, a JSON pointer as schemas
+// write it, or a key of YAML. The first pattern whose path is at least partly in the file counts; a
+// message that names no place is about the whole file, and has the zero place. A line number is cut
+// from the message, because the place shows it.
 func (f *findings) locate(file, text string) (place, string) {
 	src := f.src.of(file)
 	if at, rest, ok := numbered(text); ok {
 		if at.column == 0 {
 			at = src.start(at.line)
 		}
+		// Messages of parsers quote the word that they refuse, which is better than the start of
+		// its line.
 		if quoted := regexp.MustCompile(`"([^"]+)"`).FindStringSubmatch(rest); quoted != nil {
 			at = src.word(at.line, quoted[1])
 		}
@@ -135,16 +149,15 @@ func (f *findings) locate(file, text string) (place, string) {
 	return place{}, text
 }
 
-// add notes a finding. What follows the last semicolon of a message is what to do.
+// add collects a finding with its excerpt. What follows the last semicolon of a message is what to
+// do about it. Beyond maxFindings one last finding says that there are more, and the rest is
+// dropped. A file outside of the directories has no excerpt.
 func (f *findings) add(severity, file string, at place, text string) {
 	if len(f.list) >= maxFindings {
 		return
 	}
 	one := Finding{Severity: severity, File: f.relative(file), Path: fromHere(file), Line: at.line, Column: at.column}
-	one.Message = cut(strings.TrimSpace(f.short(text)), maxMessage)
-	if i := strings.LastIndex(one.Message, "; "); i > 0 && !strings.Contains(one.Message[i:], "\n") {
-		one.Message, one.Fix = one.Message[:i], one.Message[i+2:]
-	}
+	one.Message, one.Fix = withFix(cut(strings.TrimSpace(f.short(text)), maxMessage))
 	if one.Line > 0 && f.inside(file) {
 		one.Excerpt = cut(f.src.of(file).line(one.Line), 8*maxExcerpt)
 		one.Column = max(one.Column, 1)
@@ -155,7 +168,17 @@ func (f *findings) add(severity, file string, at place, text string) {
 	}
 }
 
-// short is a text with the paths that people know.
+// withFix splits a message of the operator: what follows its last semicolon is what to do about it.
+// A semicolon in an earlier line belongs to quoted output, and splits nothing.
+func withFix(text string) (message, fix string) {
+	if i := strings.LastIndex(text, "; "); i > 0 && !strings.Contains(text[i:], "\n") {
+		return text[:i], text[i+2:]
+	}
+	return text, ""
+}
+
+// short shortens absolute paths in a text to those that people know: in the first modules directory
+// from there on, in others with the name of the directory.
 func (f *findings) short(text string) string {
 	for i, root := range f.roots {
 		with := ""
@@ -167,7 +190,8 @@ func (f *findings) short(text string) string {
 	return text
 }
 
-// relative is a file as findings name it: below its modules directory, or on the way there.
+// relative is a file as findings name it: relative to the modules directory, also when it is
+// outside of it, as ../global-hooks/… are.
 func (f *findings) relative(file string) string {
 	base := f.roots[0]
 	if len(f.roots) > 2 { // several modules directories: the name alone may be in each of them
@@ -180,6 +204,8 @@ func (f *findings) relative(file string) string {
 	return filepath.ToSlash(rel)
 }
 
+// fromHere is an absolute path relative to the working directory, or as it is where there is no
+// such path.
 func fromHere(file string) string {
 	here, err := os.Getwd()
 	if err != nil {
@@ -191,7 +217,9 @@ func fromHere(file string) string {
 	return file
 }
 
-// inside reports whether a file lies below the directories, also after all links were followed: nothing is shown of others.
+// inside reports whether a file is below the directories, also after all links are followed.
+// Nothing is shown of other files: a link in a module of a stranger must not print a secret of this
+// machine.
 func (f *findings) inside(file string) bool {
 	target, err := filepath.EvalSymlinks(file)
 	if err != nil {
@@ -203,7 +231,8 @@ func (f *findings) inside(file string) bool {
 	})
 }
 
-// about are those in the directory of one module; empty: all.
+// about returns the findings in the directory of one module; "" returns all. The list is not usable
+// afterwards.
 func (f *findings) about(dir string) []Finding {
 	if dir == "" {
 		return f.list
@@ -212,10 +241,11 @@ func (f *findings) about(dir string) []Finding {
 	return slices.DeleteFunc(f.list, func(one Finding) bool { return one.File != only && !strings.HasPrefix(one.File, only+"/") })
 }
 
-// maxFiles bounds how many files are looked at for links.
+// maxFiles bounds how many files a walk looks at: a directory may hold a checkout of anything.
 const maxFiles = 100_000
 
-// links warns of links that leave the directories: an image, or an archive of the modules, does not have what they lead to.
+// links warns of links that leave the directories: an image, or an archive of the modules, does not
+// have what they lead to.
 func (f *findings) links() {
 	seen := 0
 	for _, root := range f.roots {
@@ -234,7 +264,8 @@ func (f *findings) links() {
 	}
 }
 
-// back is the place in a script, or a template, of a place in what it printed.
+// back translates a place in what a script or template printed into the place in the script or
+// template that made it; the zero place when no line of it looks like the printed one.
 func (f *findings) back(path string, output *source, at place) place {
 	src := f.src.of(path)
 	if at.line == 0 {
@@ -248,12 +279,14 @@ func (f *findings) back(path string, output *source, at place) place {
 		return src.start(line)
 	}
 	printed := []rune(output.line(at.line))
+	// The line is printed as it is, perhaps with another indent: the column moves with it.
 	if here := src.line(line); same(here, string(printed)) {
 		return place{line, at.column + src.start(line).column - output.start(at.line).column}
 	}
 	if text := strings.TrimSpace(string(printed)); strings.Contains(src.line(line), text) { // within a line
 		return place{line, at.column + src.word(line, text).column - output.start(at.line).column}
 	}
+	// Only the key is the same, and the value is computed: the place is that of the key.
 	word := string(printed[min(at.column-1, len(printed)):])
 	if first, _, found := strings.Cut(word, ":"); found {
 		word = first

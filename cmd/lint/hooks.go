@@ -14,7 +14,9 @@ import (
 	"addon-operator/values"
 )
 
-// hooks asks each hook of a directory for its configuration, and looks at what it says.
+// hooks runs each hook of a directory with --config, as the operator does when it loads them (C1),
+// and checks its configuration. prefix and workingDir are those of hooks.Find and of the runner.
+// dir is "" when there are no hooks.
 func (c *checks) hooks(ctx context.Context, dir, prefix, workingDir string, scope hooks.Scope) {
 	if dir == "" {
 		return
@@ -30,6 +32,8 @@ func (c *checks) hooks(ctx context.Context, dir, prefix, workingDir string, scop
 		limited, cancel := context.WithTimeoutCause(ctx, c.HookLimit, fmt.Errorf("it did not answer --config within %s", c.HookLimit))
 		found, err := c.runner.Configure(limited, file, workingDir, scope)
 		cancel()
+		// A batch returns those of its hooks that are right together with the error about the
+		// others.
 		c.misconfigured(file.Path, err)
 		for _, hook := range found {
 			c.bindings(hook)
@@ -37,7 +41,8 @@ func (c *checks) hooks(ctx context.Context, dir, prefix, workingDir string, scop
 	}
 }
 
-// starts looks at the first line of a script.
+// starts checks the first line of a script. It returns false when the script cannot start, which is
+// reported: the error of the kernel would only say that there is no such file.
 func (c *checks) starts(path string) bool {
 	err := hooks.CheckInterpreter(c.Chroot, path)
 	if err != nil {
@@ -48,13 +53,17 @@ func (c *checks) starts(path string) bool {
 	return err == nil
 }
 
-// misconfigured places what is wrong with what a hook printed where the script has it.
+// misconfigured reports why a hook has no valid configuration. The configuration exists only as
+// output of the script, with places in the output; back translates them into places in the script.
+// Anything but wrong output may have a cause outside of the files, so it is checked again next
+// time.
 func (c *checks) misconfigured(path string, err error) {
 	var printed *hooks.PrintedError
 	var config *hooks.ConfigError
 	c.passing = c.passing || err != nil && !errors.As(err, &printed)
 	switch {
 	case err == nil:
+	// The cause that the context carries stands behind its text.
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 		_, why, _ := strings.Cut(err.Error(), "context deadline exceeded: ")
 		c.found.add(Error, path, place{}, strings.TrimSpace(why)+"; answer it before everything else, and exit")
@@ -80,8 +89,9 @@ func (c *checks) misconfigured(path string, err error) {
 	}
 }
 
-// badLine corrects the parser of YAML, which may name the line before or behind the one that is wrong: it is the last one with
-// which the text can no longer be read.
+// badLine corrects the line that the YAML parser names, which may be off by one in either
+// direction. The right one is the first with which the text can no longer be parsed, if that is
+// next to the named one.
 func badLine(text []byte, named int) int {
 	lines := strings.SplitAfter(string(text), "\n")
 	for n := max(named-1, 1); n <= min(named+1, len(lines)); n++ {
@@ -92,7 +102,8 @@ func badLine(text []byte, named int) int {
 	return min(named, len(lines))
 }
 
-// bindings looks at what a hook binds to.
+// bindings reports warnings about the configuration of a hook, and kinds that do not exist. The
+// severity of a kind is that of kinds.unknown: a hook may wait for one (C16).
 func (c *checks) bindings(hook hooks.Hook) {
 	src := c.found.src.of(hook.Path)
 	for _, warning := range hook.Config.Warnings {
@@ -107,7 +118,9 @@ func (c *checks) bindings(hook hooks.Hook) {
 	}
 }
 
-// enabled runs the enabled script of a module with the values on disk.
+// enabled runs the enabled script of a module with the values on disk, and with all modules of the
+// tree as the enabled ones. A script that fails is only a warning: it may need what hooks find out,
+// or a cluster. A script that answers neither true nor false is an error (E6).
 func (c *checks) enabled(ctx context.Context, m addons.Module, own *values.Section) {
 	if m.EnabledScript == "" || !c.starts(m.EnabledScript) {
 		return
@@ -130,6 +143,7 @@ func (c *checks) enabled(ctx context.Context, m addons.Module, own *values.Secti
 	}
 }
 
+// names are the modules that could be loaded, in their order.
 func (c *checks) names() (all []string) {
 	for _, m := range c.tree.Modules {
 		all = append(all, m.Name)
@@ -137,7 +151,8 @@ func (c *checks) names() (all []string) {
 	return all
 }
 
-// hasHooks reports whether scripts may change or read the values of a module.
+// hasHooks reports whether a directory has hooks, whose results may add values. base is the name of
+// the directory of the module, "" for global hooks.
 func hasHooks(dir, base string, scope hooks.Scope) bool {
 	found, _, err := hooks.Find(dir, filepath.Join(base, "hooks"), scope)
 	return err == nil && len(found) > 0

@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected findings")
 
-// tree writes the files of an archive to a directory. Scripts are executable. Lines of the comment say otherwise: "mode 0644 FILE",
-// "crlf FILE".
+// tree writes the files of an archive to a directory. Scripts are executable. Lines of the comment
+// say otherwise: "mode 0644 FILE", "crlf FILE".
 func tree(t testing.TB, archive *txtar.Archive) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

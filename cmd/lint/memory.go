@@ -17,10 +17,14 @@ import (
 	"addon-operator/values"
 )
 
-// Memory is what a check leaves for the next one, for who looks at each save: what was found in a module, or what its chart printed,
-// is so until its files change, or what it depends on: the global hooks, values and schemas, the names of the modules, and kinds
-// that others bring. What hooks find out elsewhere is not noticed, but one that did not answer is asked again. The zero value is empty. One check uses it at a time; one
-// that was cancelled leaves what it has done.
+// Memory holds the results of a check for the next one, for 'dev', which checks at each save. What
+// was found in a module, or what its chart printed, is valid until its inputs change: its files,
+// and what it depends on, which are the global hooks, values and schemas, the names of the modules,
+// and kinds that others bring. What hooks find out elsewhere is no input; but a hook that gave no
+// answer is run again.
+//
+// The zero value is empty. One check uses it at a time; a check that was cancelled leaves the
+// results that it has.
 type Memory struct {
 	charts      charts.Cache
 	found       map[string]kept[[]Finding] // by directory, as the rest
@@ -28,19 +32,20 @@ type Memory struct {
 	definitions map[string]kept[[]map[string]any] // by file
 }
 
-// kept is the result of inputs that had a sum.
+// kept is a result with the sum of the inputs that it was made from.
 type kept[T any] struct {
 	of     [sha256.Size]byte
 	result T
 }
 
-// printed is what a chart rendered to.
+// printed is what a chart rendered to. An error is kept, too: the same inputs fail again.
 type printed struct {
 	documents []helm.Document
 	err       error
 }
 
-// keep remembers a result in a map, which it returns.
+// keep stores a result in a map, and returns the map, which it makes when it is nil: so the zero
+// Memory works.
 func keep[T any](in map[string]kept[T], name string, of [sha256.Size]byte, result T) map[string]kept[T] {
 	if in == nil {
 		in = map[string]kept[T]{}
@@ -49,7 +54,7 @@ func keep[T any](in map[string]kept[T], name string, of [sha256.Size]byte, resul
 	return in
 }
 
-// sumOf is that of inputs; of what cannot be written there is none.
+// sumOf is the sum of inputs as JSON, whose maps are sorted. It is zero for what is no JSON.
 func sumOf(inputs ...any) (sum [sha256.Size]byte) {
 	text, err := json.Marshal(inputs)
 	if err != nil {
@@ -58,7 +63,9 @@ func sumOf(inputs ...any) (sum [sha256.Size]byte) {
 	return sha256.Sum256(text)
 }
 
-// stamp notes how all directories are before anything in them is read: what was saved meanwhile must not count as looked at.
+// stamp notes the state of all directories before anything in them is read. A file that is saved
+// during the check belongs to the next one: the stamp is then older than the file, so the results
+// do not count as those of the new content.
 func (c *checks) stamp() {
 	c.stamps = map[string]string{}
 	note := func(dir string) { c.stamps[dir] = fmt.Sprintf("%x", addons.Stamp(dir)) }
@@ -73,7 +80,7 @@ func (c *checks) stamp() {
 	}
 }
 
-// depends notes what every module depends on.
+// depends sums up what every module depends on. It needs the loaded tree.
 func (c *checks) depends() {
 	var global any
 	if c.global != nil {
@@ -83,16 +90,21 @@ func (c *checks) depends() {
 	c.common = fmt.Sprintf("%x", sum)
 }
 
-// inputs are what is looked at in a directory: its files, the values of its module, what all depend on, and kinds.
-func (p *pass) inputs(dir string, own *values.Section) [sha256.Size]byte {
+// inputs is the sum of what decides the findings in a directory: its files, the values of its
+// module, what all depend on, and the kinds that are known. A nil section, of values that cannot be
+// read, differs from an empty one.
+func (c *checks) inputs(dir string, own *values.Section) [sha256.Size]byte {
 	var section any
 	if own != nil {
 		section = own.Merged()
 	}
-	return sumOf(p.stamps[dir], own == nil, section, p.common, fmt.Sprintf("%x", p.kinds.sum))
+	return sumOf(c.stamps[dir], own == nil, section, c.common, fmt.Sprintf("%x", c.kinds.sum))
 }
 
-// once looks at a directory, unless it was looked at before with the same inputs: then it is as it was found.
+// once calls look, which checks one directory and adds findings, unless its inputs are those of the
+// last time: then the findings of that time are added. The findings are kept only if look was
+// complete and would find the same again: the directory was there when the stamps were made,
+// nothing in passing was found, ctx goes on, and no finding was dropped.
 func (c *checks) once(ctx context.Context, dir string, own *values.Section, look func()) {
 	of := c.inputs(dir, own)
 	if known, ok := c.Memory.found[dir]; ok && known.of == of {
@@ -103,11 +115,12 @@ func (c *checks) once(ctx context.Context, dir string, own *values.Section, look
 	c.passing = false
 	look()
 	if _, stamped := c.stamps[dir]; stamped && !c.passing && ctx.Err() == nil && len(c.found.list) < maxFindings { // else not all was looked at
-		c.Memory.found = keep(c.Memory.found, dir, of, append([]Finding(nil), c.found.list[before:]...))
+		c.Memory.found = keep(c.Memory.found, dir, of, slices.Clone(c.found.list[before:]))
 	}
 }
 
-// renderOnce renders the chart, unless it has rendered before with the same inputs.
+// renderOnce renders the chart, unless it was rendered before with the same inputs. The documents
+// are shared with the memory, and must not be changed.
 func (c chartCheck) renderOnce(ctx context.Context) ([]helm.Document, error) {
 	dir := c.m.Dir
 	of := c.inputs(dir, c.own)
@@ -121,7 +134,8 @@ func (c chartCheck) renderOnce(ctx context.Context) ([]helm.Document, error) {
 	return documents, err
 }
 
-// read reads the definitions of a file, unless it is as it was.
+// read reads the definitions of a file, unless its stamp is that of the last time. An error is not
+// kept, so that it is reported again.
 func (m *Memory) read(file string) ([]map[string]any, error) {
 	of := sumOf(fmt.Sprintf("%x", addons.Stamp(file)))
 	if known, ok := m.definitions[file]; ok && known.of == of {
@@ -134,7 +148,8 @@ func (m *Memory) read(file string) ([]map[string]any, error) {
 	return found, err
 }
 
-// forget drops what is no longer there.
+// forget drops the results of directories and files that do not exist any more. A directory that
+// comes back may have the old stamp, but is checked again.
 func (m *Memory) forget(tree *addons.Tree) {
 	dirs := map[string]bool{tree.Global.Dir: true}
 	for _, one := range slices.Concat(tree.Modules, tree.Broken) {

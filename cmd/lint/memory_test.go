@@ -48,8 +48,8 @@ spec:
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
 `
 
-// With the memory of the last check the findings are those without, after each edit, and hooks are asked again only where what
-// they depend on has changed.
+// With the memory of the last check the findings are those without, after each edit, and hooks are
+// asked again only where what they depend on has changed.
 func TestMemory(t *testing.T) {
 	asked := filepath.Join(t.TempDir(), "asked")
 	t.Setenv("ASKED", asked)
@@ -100,7 +100,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// What was saved while it was looked at is looked at again, and so is what did not answer, in which other things than files may have a part.
+// What was saved while it was looked at is looked at again, and so is what did not answer, in which
+// other things than files may have a part.
 func TestMemoryOfWhatPasses(t *testing.T) {
 	const (
 		good    = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: good}\n"
@@ -151,7 +152,8 @@ func TestMemoryOfWhatPasses(t *testing.T) {
 	}
 }
 
-// BenchmarkSave measures a check of 100 modules after a template of one was saved, as 'dev' does it.
+// BenchmarkSave measures a check of 100 modules after a template of one was saved, as 'dev' does
+// it.
 func BenchmarkSave(b *testing.B) {
 	var archive txtar.Archive
 	for i := range 100 {

@@ -2,7 +2,6 @@ package lint
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -18,36 +17,42 @@ import (
 	"addon-operator/values"
 )
 
-// Migration has checks that look for what the existing addon-operator takes in another way.
+// Migration makes a check look for what the existing addon-operator takes in another way. All paths
+// count from the working directory, and were checked by flags.existing.
 type Migration struct {
 	// ConfigMap is the file with the ConfigMap that was written for it; empty: none.
 	ConfigMap string
 	// Deployment is the file with the manifest of its Pod; empty: none.
 	Deployment string
-	// Queries are files that ask for its metrics, such as alerts and dashboards, outside of the modules.
+	// Queries are files that ask for its metrics, such as alerts and dashboards, outside of the
+	// modules.
 	Queries []string
 }
 
-// migration is one look at a tree that was written for the existing addon-operator.
+// migration is one check of a tree that was written for the existing addon-operator. It runs after
+// the ordinary checks and works on their findings.
 type migration struct {
 	Migration
-	tree       *addons.Tree
-	found      *findings
-	charts     *charts.Cache
+	tree   *addons.Tree
+	found  *findings
+	charts *charts.Cache
+	// data is that of the ConfigMap; nil before configMap has read it, and when there is none.
 	data       map[string]string // of the ConfigMap
 	dockerfile string            // next to the modules; "" when there is none
 }
 
-// migrate keeps the errors that were found, says of them what the existing operator does instead, and adds what only matters to those
-// who come from it.
+// migrate keeps the errors of the ordinary checks, adds to some of them what the existing operator
+// does instead, and adds findings that matter only to those who come from it. outside are findings
+// in files that are not in the tree.
 func (c *checks) migrate(from Migration) (outside []Finding) {
 	m := &migration{Migration: from, tree: c.tree, found: c.found, charts: &c.Memory.charts}
 	if data := readSource(m.docker()); data != nil {
 		m.dockerfile = m.docker()
 	}
 	c.found.list = slices.DeleteFunc(c.found.list, func(f Finding) bool { return f.Severity == Warning && !strings.Contains(f.Message, notEvaluated) })
+	// First: flag asks which flags the ConfigMap sets.
 	config := m.configMap()
-	for _, module := range append(slices.Clone(c.tree.Modules), c.tree.Broken...) {
+	for _, module := range slices.Concat(c.tree.Modules, c.tree.Broken) {
 		if c.Only == "" || c.Only == module.Dir {
 			m.flag(module)
 			m.files(module.Dir)
@@ -67,18 +72,20 @@ func (c *checks) migrate(from Migration) (outside []Finding) {
 	return outside
 }
 
+// docker is where the Dockerfile of an image with modules usually is: next to modules/.
 func (m *migration) docker() string {
 	return filepath.Join(filepath.Dir(m.found.roots[0]), "Dockerfile")
 }
 
-// Texts of findings of other checks that are explained here.
+// These are parts of messages that other packages write, by which explain recognizes their
+// findings. A test of a migrated tree fails when one of them changes.
 const (
 	notEvaluated  = "has rules that are not evaluated"
 	notExecutable = "is not executable, so it is no hook"
 )
 
-// explain says of a finding of the other checks what the existing operator does. An empty message is a finding that another one
-// stands for.
+// explain adds to a finding of the ordinary checks what the existing operator does. It empties the
+// message of a finding that a check of a migration reports better, and migrate drops these.
 func (m *migration) explain(f *Finding) {
 	base := filepath.Base(f.File)
 	switch {
@@ -94,7 +101,8 @@ func (m *migration) explain(f *Finding) {
 	}
 }
 
-// flag compares what the flag in the module's own values.yaml decides here with what decides it in the existing operator.
+// flag warns of a flag in the module's own values.yaml, which counts here (X4) and is ignored by
+// the existing operator, if it changes whether the module is enabled.
 func (m *migration) flag(module addons.Module) {
 	key := values.FlagKey(module.Key)
 	if _, ok := m.data[key]; ok {
@@ -102,6 +110,7 @@ func (m *migration) flag(module addons.Module) {
 	}
 	own, at := m.boolean(filepath.Join(module.Dir, "values.yaml"), key)
 	common := "false"
+	// Of several roots the later values.yaml wins (A13).
 	for _, root := range m.found.roots[:len(m.found.roots)-1] {
 		if text, _ := m.boolean(filepath.Join(root, "values.yaml"), key); text != "" {
 			common = text
@@ -115,7 +124,8 @@ func (m *migration) flag(module addons.Module) {
 		fmt.Sprintf("%s %s the module here, and the existing operator ignores it in this file; move it to the values.yaml next to the modules, or remove it", key, state))
 }
 
-// boolean is the text true or false of a key of a YAML file.
+// boolean is the text true or false that a YAML file has for a key, with its place; "" for anything
+// else. Only the text is compared, so a quoted flag counts, too (E5).
 func (m *migration) boolean(file, key string) (text string, at place) {
 	src := m.found.src.of(file)
 	node := src.document()
@@ -129,7 +139,8 @@ func (m *migration) boolean(file, key string) (text string, at place) {
 	return value.Value, place{name.Line, name.Column}
 }
 
-// files looks into all files of a module, or of the global hooks.
+// files searches all files of a module, or of the global hooks, for what only the existing operator
+// has. Not in hidden directories, such as .git, nor in Markdown, which only describes.
 func (m *migration) files(dir string) {
 	seen, clue := 0, regexp.MustCompile(`_operator_|d8_telemetry_|sdk\.Register|flant/|go_hook|/shell_lib|/framework|modules/|global-hooks/|crd-install`)
 	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -144,6 +155,9 @@ func (m *migration) files(dir string) {
 		if seen++; seen > maxFiles {
 			return fs.SkipAll
 		}
+		// clue contains a part of each expression below. sources keeps a file that it was asked for
+		// until the end of the check, and a tree may be large; so files without a clue are not
+		// asked for.
 		if !clue.Match(readSource(path)) {
 			return nil // it is not kept in memory
 		}
@@ -159,6 +173,8 @@ func (m *migration) files(dir string) {
 		if strings.HasPrefix(rel, "templates/") {
 			m.crdInstall(path)
 		}
+		// metrics returns its findings, because files outside of the tree are searched, too; add
+		// bounds others.
 		if len(m.found.list) < maxFindings {
 			m.found.list = append(m.found.list, m.metrics(path)...)
 		}
@@ -166,7 +182,8 @@ func (m *migration) files(dir string) {
 	})
 }
 
-// match finds an expression in a file.
+// match finds the first match of an expression in a file, in a line that is no comment of a shell
+// or of Go.
 func (m *migration) match(path string, form *regexp.Regexp) (place, bool) {
 	for i, line := range m.found.src.of(path).lines {
 		if strings.HasPrefix(strings.TrimSpace(line), "#") || strings.HasPrefix(strings.TrimSpace(line), "//") {
@@ -179,7 +196,8 @@ func (m *migration) match(path string, form *regexp.Regexp) (place, bool) {
 	return place{}, false
 }
 
-// goHook finds hooks that register themselves in the program of the existing operator.
+// goHook finds hooks that register themselves in the program of the existing operator. No process
+// can run them alone.
 func (m *migration) goHook(path string) {
 	at, ok := m.match(path, regexp.MustCompile(`\bsdk\.Register(Func)?\(|flant/addon-operator/sdk|pkg/module_manager/go_hook`))
 	if ok {
@@ -187,10 +205,12 @@ func (m *migration) goHook(path string) {
 	}
 }
 
-// shellLib is the library of shell functions in the images of the existing operators.
+// shellLib is the library of shell functions at the root of the images of the existing operators.
+// Scripts source it by its absolute path.
 const shellLib = "shell_lib.sh"
 
-// library finds scripts that need files that only the image of the existing operator has.
+// library finds scripts that need files of the image of the existing operator. With a Dockerfile
+// that brings them it is only a warning: the check cannot run the scripts on this machine.
 func (m *migration) library(path string) {
 	at, ok := m.match(path, regexp.MustCompile(`/shell_lib\.sh|/frameworks?/shell\b`))
 	switch {
@@ -202,7 +222,8 @@ func (m *migration) library(path string) {
 	}
 }
 
-// workingDir finds paths that lead from the working directory of the existing operator to a hook's own files.
+// workingDir finds commands with a path that is relative to the working directory of the existing
+// operator, which all hooks share there. Here each has its own (X1).
 func (m *migration) workingDir(path string) {
 	at, ok := m.match(path, regexp.MustCompile(`(^|\s)(source|\.|bash|sh|cat)\s+"?(\./)?(modules|global-hooks)/`))
 	if ok {
@@ -210,7 +231,7 @@ func (m *migration) workingDir(path string) {
 	}
 }
 
-// crdInstall finds definitions that Helm 2 installed before the chart.
+// crdInstall finds definitions that Helm 2 installed before the chart, and that Helm 3 leaves out.
 func (m *migration) crdInstall(path string) {
 	at, ok := m.match(path, regexp.MustCompile(`helm\.sh/hook"?:\s*"?crd-install`))
 	if ok {
@@ -218,8 +239,9 @@ func (m *migration) crdInstall(path string) {
 	}
 }
 
-// renamed are names of metrics, without the prefix, that the existing operators serve or document and this one does not, with the name
-// here; empty: there is none.
+// renamed maps the names of metrics that the existing operators serve or document and this one does
+// not, without their prefix, to the name here; "" means that there is none. Names that are the same
+// in both are not in it.
 func renamed() map[string]string {
 	return map[string]string{
 		"global_hook_run_errors_total":         "global_hook_errors_total",
@@ -248,7 +270,8 @@ func renamed() map[string]string {
 	}
 }
 
-// metrics finds names of metrics that this operator does not serve, each once in a file.
+// metrics finds names of metrics that this operator does not serve, in any text, such as a rule or
+// a dashboard: each name once in a file, without the suffixes of a histogram.
 func (m *migration) metrics(path string) (all []Finding) {
 	named := regexp.MustCompile(`\b((?:addon|shell)_operator_)?(d8_telemetry_\w+|\w+)\b`)
 	seen := map[string]bool{}
@@ -265,6 +288,7 @@ func (m *migration) metrics(path string) (all []Finding) {
 			switch {
 			case prefix == "" && !strings.HasPrefix(name, "d8_telemetry_"):
 				continue
+			// The metric is served, under the prefix of this operator.
 			case !known && prefix == "shell_operator_":
 				other = name
 			case !known:
@@ -286,28 +310,30 @@ func (m *migration) metrics(path string) (all []Finding) {
 	return all
 }
 
-// at is a finding that need not be below the directories. What follows the last semicolon is what to do.
+// at makes a finding in a file that need not be in the tree. One outside has no excerpt: it may
+// hold secrets. What follows the last semicolon is what to do.
 func (m *migration) at(severity, path string, at place, text string) Finding {
 	abs, err := filepath.Abs(path)
+	// A list of its own, so that the finding is returned and not collected twice.
 	if err == nil && m.found.inside(abs) {
 		list := findings{roots: m.found.roots, given: m.found.given, src: m.found.src}
 		list.add(severity, abs, at, text)
 		return list.list[0]
 	}
-	one := Finding{Severity: severity, File: fromHere(cmp.Or(abs, path)), Line: at.line, Column: at.column}
-	one.Path = one.File
-	one.Message = cut(text, maxMessage)
-	if i := strings.LastIndex(one.Message, "; "); i > 0 && !strings.Contains(one.Message[i:], "\n") {
-		one.Message, one.Fix = one.Message[:i], one.Message[i+2:]
-	}
+	file := fromHere(cmp.Or(abs, path))
+	one := Finding{Severity: severity, File: file, Path: file, Line: at.line, Column: at.column}
+	one.Message, one.Fix = withFix(cut(text, maxMessage))
 	return one
 }
 
-// configMap finds what this operator refuses, and what it ignores, in the ConfigMap. No line of the file is shown: it may hold secrets.
+// configMap finds what this operator refuses or ignores in the ConfigMap. No line of the file is
+// shown: it may hold secrets.
 func (m *migration) configMap() (all []Finding) {
 	if m.ConfigMap == "" {
 		return nil
 	}
+	// Messages about a ConfigMap name its keys in words; the first word that is a key has the
+	// place.
 	say := func(severity, text string) {
 		at := place{}
 		for _, word := range regexp.MustCompile(`\w+`).FindAllString(text, -1) {
@@ -325,53 +351,24 @@ func (m *migration) configMap() (all []Finding) {
 	}
 	m.data = data
 	onDisk := map[string]bool{} // errors of files are no news: other checks report them
-	for _, text := range lines(check.ConfigMap(m.tree, nil, nil, slog.New(slog.DiscardHandler), m.charts)) {
-		onDisk[text] = true
+	for _, err := range joined(check.ConfigMap(m.tree, nil, nil, slog.New(slog.DiscardHandler), m.charts)) {
+		onDisk[err.Error()] = true
 	}
-	var unread noted
-	for _, text := range lines(check.ConfigMap(m.tree, data, nil, slog.New(&unread), m.charts)) {
-		if !onDisk[text] {
-			say(Error, text)
+	var unread []string
+	log := slog.New(recorder(func(r slog.Record) {
+		text := r.Message
+		r.Attrs(func(a slog.Attr) bool { text = a.Key + " " + a.Value.String() + ": " + text; return true })
+		unread = append(unread, text)
+	}))
+	for _, err := range joined(check.ConfigMap(m.tree, data, nil, log, m.charts)) {
+		if !onDisk[err.Error()] {
+			say(Error, err.Error())
 		}
 	}
-	for _, text := range unread.texts {
+	for _, text := range unread {
 		if !strings.Contains(text, "reaches nothing") { // it does not in the existing operator, either
 			say(Warning, text)
 		}
 	}
 	return all
-}
-
-// noted is a log whose messages are findings.
-type noted struct{ texts []string }
-
-// Enabled implements slog.Handler.
-func (n *noted) Enabled(context.Context, slog.Level) bool { return true }
-
-// Handle implements slog.Handler.
-func (n *noted) Handle(_ context.Context, r slog.Record) error {
-	text := r.Message
-	r.Attrs(func(a slog.Attr) bool { text = a.Key + " " + a.Value.String() + ": " + text; return true })
-	n.texts = append(n.texts, text)
-	return nil
-}
-
-// WithAttrs implements slog.Handler.
-func (n *noted) WithAttrs([]slog.Attr) slog.Handler { return n }
-
-// WithGroup implements slog.Handler.
-func (n *noted) WithGroup(string) slog.Handler { return n }
-
-// lines are the errors that one is joined from.
-func lines(err error) (all []string) {
-	if err == nil {
-		return nil
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range joined.Unwrap() {
-			all = append(all, lines(one)...)
-		}
-		return all
-	}
-	return []string{err.Error()}
 }

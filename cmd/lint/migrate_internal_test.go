@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Names of metrics that are said to be other ones here are none of this operator, and those in their place are.
+// Names of metrics that are said to be other ones here are none of this operator, and those in
+// their place are.
 func TestRenamedMetrics(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/metrics.md")

@@ -3,6 +3,8 @@ package lint
 import (
 	"bytes"
 	"cmp"
+	"errors"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,7 +15,9 @@ import (
 	"addon-operator/cmd/cli"
 )
 
-// image finds what the Dockerfile next to the modules takes from the existing operator.
+// image finds what the Dockerfile next to the modules takes from the existing operator: its image
+// as a base, and variables that this operator does not serve. It reads lines, not the language: ARG
+// and heredocs are not followed.
 func (m *migration) image() (all []Finding) {
 	src := m.found.src.of(m.dockerfile)
 	if m.dockerfile == "" {
@@ -24,6 +28,7 @@ func (m *migration) image() (all []Finding) {
 	env := false
 	for i, line := range src.lines {
 		word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		// i counts from 0 and lines from 1, so line i is the one before: does it continue here?
 		env = strings.EqualFold(word, "ENV") || env && strings.HasSuffix(strings.TrimSpace(src.line(i)), `\`)
 		if strings.EqualFold(word, "FROM") && slices.ContainsFunc(strings.Fields(rest), from.MatchString) {
 			all = append(all, m.at(Error, m.dockerfile, src.start(i+1), "builds on the image of the existing operator; build on that of this one (docs/running.md, Image)"))
@@ -41,9 +46,11 @@ func (m *migration) image() (all []Finding) {
 	return all
 }
 
+// nothingSet is an empty environment: that of this process says nothing about the one of the Pod.
 func nothingSet(string) (string, bool) { return "", false }
 
-// variable is what to do about an environment variable.
+// variable returns what to do about an environment variable that this operator does not serve: an
+// error when it refuses to start with it. The value is not shown.
 func (m *migration) variable(c *cli.Config, file string, at place, name, value string) []Finding {
 	advice, refused := c.Unserved(name, value)
 	if strings.HasPrefix(name, "VALIDATING_WEBHOOK_") || strings.HasPrefix(name, "CONVERSION_WEBHOOK_") {
@@ -63,8 +70,8 @@ func (m *migration) variable(c *cli.Config, file string, at place, name, value s
 	return []Finding{m.at(severity, file, at, text+between+advice)}
 }
 
-// deployment finds options in the manifest of a Pod that this operator has under another name, or not. No line of the file is shown:
-// variables may hold secrets.
+// deployment finds options in the manifest of a Pod that have another name here, or do not exist.
+// All documents of the file are searched. No line of it is shown: variables may hold secrets.
 func (m *migration) deployment() (all []Finding) {
 	if m.Deployment == "" {
 		return nil
@@ -74,10 +81,10 @@ func (m *migration) deployment() (all []Finding) {
 	for {
 		var document yaml.Node
 		if err := decoder.Decode(&document); err != nil {
-			if err.Error() != "EOF" {
-				return []Finding{m.at(Error, m.Deployment, place{}, "cannot be read: "+err.Error())}
+			if errors.Is(err, io.EOF) {
+				break
 			}
-			break
+			return []Finding{m.at(Error, m.Deployment, place{}, "cannot be read: "+err.Error())}
 		}
 		containers = append(containers, containersIn(&document, 0)...)
 	}
@@ -90,7 +97,8 @@ func (m *migration) deployment() (all []Finding) {
 	return all
 }
 
-// containersIn are the containers of operators at any depth, as in a List.
+// containersIn finds the containers of operators at any depth, as in the template of a Deployment
+// or in a List. Other containers, such as sidecars, have options of their own.
 func containersIn(node *yaml.Node, depth int) (all []*yaml.Node) {
 	if depth > maxDepth {
 		return nil
@@ -110,7 +118,8 @@ func containersIn(node *yaml.Node, depth int) (all []*yaml.Node) {
 	return all
 }
 
-// isOperator reports a container with the image, the program or the variables of an operator.
+// isOperator reports whether a container has the image, the program or the variables of an
+// operator. An image may have any name, so each of the three is enough.
 func isOperator(container *yaml.Node) bool {
 	text := ""
 	for _, key := range []string{"image", "command", "args"} {
@@ -127,13 +136,14 @@ func isOperator(container *yaml.Node) bool {
 		})
 }
 
-// variable is one of a container.
+// variable is an environment variable of a container.
 type variable struct {
 	name, value string
 	elsewhere   bool // its value is not in the manifest
 	at          place
 }
 
+// variablesOf returns the variables of a container in their order; envFrom is not followed.
 func variablesOf(container *yaml.Node) (all []variable) {
 	_, list := child(container, "env")
 	if list == nil || list.Kind != yaml.SequenceNode {
@@ -156,7 +166,7 @@ func variablesOf(container *yaml.Node) (all []variable) {
 	return all
 }
 
-// otherFlags are flags of the existing operators that are called something else here, or that have no counterpart.
+// otherFlags maps flags of the existing operators that do not exist here to what to do about them.
 func otherFlags() map[string]string {
 	none, webhooks := "remove it", "webhooks are not served (docs/hooks.md, What is not served), remove it"
 	return map[string]string{
@@ -175,9 +185,12 @@ func otherFlags() map[string]string {
 	}
 }
 
-// container checks command, flags and variables of a container as the start of the operator would.
+// container checks command, flags and variables of a container as the start of the operator would:
+// it gives them to the options of the program, and reports what these refuse.
 func (m *migration) container(node *yaml.Node) (all []Finding) {
 	given := variablesOf(node)
+	// A value from elsewhere is unknown and must not be parsed. Only the namespace is taken as
+	// given: without one the start is refused (B8), and it usually comes from the downward API.
 	root, c := cli.Root("", func(name string) (string, bool) {
 		i := slices.IndexFunc(given, func(v variable) bool { return v.name == name && (!v.elsewhere || name == "ADDON_OPERATOR_NAMESPACE") })
 		if i < 0 {
@@ -193,11 +206,14 @@ func (m *migration) container(node *yaml.Node) (all []Finding) {
 			all = append(all, m.words(root.PersistentFlags(), words.Content)...)
 		}
 	}
-	texts := lines(c.Read())
-	if texts == nil {
-		texts = append(lines(c.Complete()), lines(c.CheckDebugAddress())...)
+	// In this order, since Complete checks what Read has set: its errors would follow from the
+	// first.
+	problems := joined(c.Read())
+	if problems == nil {
+		problems = joined(errors.Join(c.Complete(), c.CheckDebugAddress()))
 	}
-	for _, text := range texts {
+	for _, err := range problems {
+		text := err.Error()
 		if !strings.HasPrefix(text, "environment variable ") || strings.Contains(text, "=") { // the others are said above
 			all = append(all, m.at(Error, m.Deployment, place{node.Line, node.Column}, "the operator does not start: "+text))
 		}
@@ -205,7 +221,8 @@ func (m *migration) container(node *yaml.Node) (all []Finding) {
 	return all
 }
 
-// words checks a command line, and sets its flags.
+// words checks the words of a command line, and sets its flags, for the checks of the whole that
+// follow. A flag takes the next word as its value unless it may stand alone.
 func (m *migration) words(flags *pflag.FlagSet, words []*yaml.Node) (all []Finding) {
 	for i, word := range words {
 		say := func(text string) {

@@ -30,7 +30,8 @@ func fromExisting(t *testing.T, dir string, args ...string) (text string, err er
 	return out.String(), err
 }
 
-// What needs a hand in a tree of the existing operator is named, with its place and its fix; a tree that is the same in both is clean.
+// What needs a hand in a tree of the existing operator is named, with its place and its fix; a tree
+// that is the same in both is clean.
 func TestMigration(t *testing.T) {
 	for _, name := range []string{"everything", "configmap", "clean"} {
 		t.Run(name, func(t *testing.T) {

@@ -13,10 +13,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxSource bounds the files that are read to show a place in them. Nothing is shown of larger ones.
+// maxSource bounds the files that are read to show a place in them, in bytes. Nothing is shown of
+// larger ones. Files with values have the same limit (D39).
 const maxSource = 4 << 20
 
-// source is a file in which findings are.
+// source is a text in which findings are placed: a file, or what a script or template printed. All
+// line and column numbers count from 1, columns in characters.
 type source struct {
 	data  []byte
 	lines []string
@@ -24,13 +26,16 @@ type source struct {
 	tried bool
 }
 
-// place is where something stands in a file; 0 is unknown.
+// place is a position in a source. The zero place is the whole file, or unknown; column 0 is
+// somewhere in the line.
 type place struct{ line, column int }
 
-// sources are files that were read.
+// sources keeps the files that were read in one check, by the path that was asked for: many
+// findings are about few files. The zero value is empty.
 type sources struct{ files map[string]*source }
 
-// of reads a file. What is no regular file, or too large, reads as empty.
+// of reads a file. What is missing, no regular file, binary, or too large, reads as empty, and has
+// no places: that a file cannot be read is found by the check that needs it.
 func (s *sources) of(path string) *source {
 	if known := s.files[path]; known != nil {
 		return known
@@ -38,17 +43,16 @@ func (s *sources) of(path string) *source {
 	if s.files == nil {
 		s.files = map[string]*source{}
 	}
-	data := readSource(path)
-	found := newSource(data)
-	s.files[path] = found
-	return found
+	s.files[path] = newSource(readSource(path))
+	return s.files[path]
 }
 
 func newSource(data []byte) *source {
 	return &source{data: data, lines: strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")}
 }
 
-// readSource never waits, for a pipe say.
+// readSource reads a file of text, and returns nil for all else. It never blocks: an author's
+// directory may hold a pipe, whose open waits for a writer. A NUL byte is the sign of a program.
 func readSource(path string) []byte {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -74,13 +78,13 @@ func (s *source) line(n int) string {
 	return s.lines[n-1]
 }
 
-// start is the place of the first character of a line that is no space.
+// start is the place of the first character of a line that is no space or tab.
 func (s *source) start(n int) place {
 	text := s.line(n)
 	return place{n, 1 + utf8.RuneCountInString(text) - utf8.RuneCountInString(strings.TrimLeft(text, " \t"))}
 }
 
-// word is the place of a text in a line, or the start of the line.
+// word is the place of a text in a line, or else the start of the line.
 func (s *source) word(n int, text string) place {
 	if i := strings.Index(s.line(n), text); text != "" && i >= 0 {
 		return place{n, 1 + utf8.RuneCountInString(s.line(n)[:i])}
@@ -98,7 +102,9 @@ func (s *source) find(text string) (place, bool) {
 	return place{}, false
 }
 
-// binding is the place of the kind of a binding in a script: the first one at or behind its name, or else the first.
+// binding is the place where a script has the kind of a binding: the first one at or below the name
+// of the binding, within 30 lines, or else the first one in the file. One kind may be in several
+// bindings of a hook, and the configuration that lint has is parsed, without places.
 func (s *source) binding(name, kind string) place {
 	first, _ := s.find(kind)
 	named, ok := s.find("name: " + name)
@@ -112,10 +118,11 @@ func (s *source) binding(name, kind string) place {
 	return first
 }
 
-// maxDepth bounds how deep a document is looked into.
+// maxDepth bounds how deep a document is searched.
 const maxDepth = 200
 
-// document is the YAML of the file, or nil.
+// document is the root of the first YAML document of the text; nil when it cannot be parsed, such
+// as a script. It is parsed once, on the first question.
 func (s *source) document() *yaml.Node {
 	if s.tried {
 		return s.yaml
@@ -128,8 +135,10 @@ func (s *source) document() *yaml.Node {
 	return s.yaml
 }
 
-// at is the place of a value in YAML: of the deepest part of the path that is there, and how deep that is. With key it is the
-// place of the key of the last step.
+// at finds a path in the YAML: the place of the deepest step that exists, and how many steps do, so
+// that a message about a missing key points to the map that lacks it. With key the place is that of
+// the key of the last step, otherwise that of its value if it is a scalar. Depth 0 comes with the
+// start of the document, or with the zero place when there is none.
 func (s *source) at(path []string, key bool) (found place, depth int) {
 	node := s.document()
 	if node == nil {
@@ -151,7 +160,8 @@ func (s *source) at(path []string, key bool) (found place, depth int) {
 	return found, depth
 }
 
-// child is the value of a key of a map, or an element of a list, with the node that names it.
+// child is the value of a key of a map, or an element of a list by its position, with the node that
+// names it; nil for neither. Aliases are followed, merge keys (<<) are not.
 func child(node *yaml.Node, step string) (name, value *yaml.Node) {
 	if node.Kind == yaml.AliasNode && node.Alias != nil {
 		node = node.Alias
@@ -171,8 +181,11 @@ func child(node *yaml.Node, step string) (name, value *yaml.Node) {
 	return nil, nil
 }
 
-// origin finds the line of a file from which a line of what it printed comes: a script prints most of its configuration as it
-// stands there, a template all that is not computed.
+// origin guesses from which line of a script or template a line of its output comes. Scripts print
+// most of their configuration as they contain it, in a here document, and templates all that is not
+// computed. So it looks for lines that are equal but for the indent; without one, for lines with
+// the same key; and without one, for a line that contains the text, as in echo '{…}'. Of several
+// candidates the one whose surroundings match the most lines wins, the first of equal ones.
 func (s *source) origin(printed *source, n int) (line int, found bool) {
 	want := printed.line(n)
 	if strings.TrimSpace(want) == "" {
@@ -201,11 +214,12 @@ func (s *source) origin(printed *source, n int) (line int, found bool) {
 	return 0, false
 }
 
-// shortText is how long a text may be to stand in another line by chance.
+// shortText is the length in bytes up to which a text may be in another line by chance.
 const shortText = 3
 
-// neighbours counts lines before or behind two lines that are alike, in order. Lines of the file that print nothing may be
-// between.
+// neighbours counts how many of the next 20 lines of an output, in the direction of step (1 or -1),
+// also follow in the file, in the same order. Lines of the file that print nothing, such as
+// conditions of templates, may be between, also up to 20.
 func (s *source) neighbours(printed *source, here, there, step int) (n int) {
 	const far = 20
 	for range far {
@@ -225,7 +239,8 @@ func (s *source) neighbours(printed *source, here, there, step int) (n int) {
 
 func same(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }
 
-// sameKey reports lines of YAML with one key, whatever the value.
+// sameKey reports whether two lines of YAML have the same key, whatever their values. Lines without
+// a key must be equal, and empty lines are never.
 func sameKey(a, b string) bool {
 	if same(a, b) {
 		return strings.TrimSpace(a) != ""
@@ -241,7 +256,7 @@ func sameKey(a, b string) bool {
 	return key(a) != "" && key(a) == key(b)
 }
 
-// numbered reads "line 3: text" and "line 3, column 4: text".
+// numbered splits the place from a message such as "line 3: text" or "line 3, column 4: text".
 func numbered(text string) (at place, rest string, found bool) {
 	m := regexp.MustCompile(`^line (\d+)(?:, column (\d+))?: `).FindStringSubmatch(text)
 	if m == nil {

@@ -16,7 +16,8 @@ import (
 	"addon-operator/values"
 )
 
-// testFiles are the scenarios of a module, or of the global hooks.
+// testFiles returns the scenarios of a module, or of the global hooks. Files that end with
+// .golden.yaml are expected renders of scenarios.
 func testFiles(dir string) []string {
 	found, _ := filepath.Glob(filepath.Join(dir, "tests", "*.yaml"))
 	var files []string
@@ -28,7 +29,9 @@ func testFiles(dir string) []string {
 	return files
 }
 
-// valuesOfTests are what the tests of a module give, and what they expect hooks to find out.
+// valuesOfTests returns for each test of a module the values that it gives and those that it
+// expects hooks to find out: together they are what a complete chart would be rendered with. The
+// files are read as plain YAML, so that a test with a mistake still helps.
 func valuesOfTests(m addons.Module) (all []any) {
 	for _, file := range testFiles(m.Dir) {
 		tree, err := values.ParseYAML(readSource(file))
@@ -44,6 +47,7 @@ func valuesOfTests(m addons.Module) (all []any) {
 		}
 		merged := values.Merge(map[string]any{}, map[string]any{values.GlobalKey: at(tree, "given", "fromGlobalHooks")}, at(tree, "given", "values"))
 		steps, _ := at(tree, "steps").([]any)
+		// A test without steps has its expectations at the top.
 		for _, step := range append(steps, tree) {
 			if expected, isMap := at(step, "expect", "values").(map[string]any); isMap {
 				merged = values.Merge(merged, expected)
@@ -54,7 +58,9 @@ func valuesOfTests(m addons.Module) (all []any) {
 	return all
 }
 
-// scenarios plays the tests of a module, or of the global hooks.
+// scenarios plays the tests of a module, or of the global hooks, for which module is "". Their
+// failures are findings, at the hook that is to blame where the message names one. That hooks have
+// no test is reported even when tests are not played.
 func (c *checks) scenarios(ctx context.Context, dir, module string) {
 	files := testFiles(dir)
 	if len(files) == 0 {
@@ -85,6 +91,7 @@ func (c *checks) scenarios(ctx context.Context, dir, module string) {
 					continue
 				}
 			}
+			// A step that never ends: the dump of the actors names the hook that still runs.
 			if m := regexp.MustCompile(`^the operator is not idle after (\S+):\n\s*\S+/run/\d+: (\S+): (.+)`).FindStringSubmatch(problem); m != nil {
 				file := filepath.Join(filepath.Dir(dir), filepath.FromSlash(m[2]))
 				if module == "" {
@@ -106,7 +113,10 @@ func (c *checks) scenarios(ctx context.Context, dir, module string) {
 	}
 }
 
-// blamed is the hook that a failure of a test is about, at the file that it wrote, or else the test.
+// blamed returns the file and place that a failure of a test is about. A message that names a hook
+// is about the script: at the path of the value that does not fit, or else at the variable of the
+// result file that was refused, or else anywhere. Other messages begin with a path in the test
+// file, which has the place.
 func (c *checks) blamed(test, dir, problem string) (string, place) {
 	named := regexp.MustCompile(`hook (\S+?)(?::\S+)?: `).FindStringSubmatch(problem)
 	if named == nil {
@@ -131,6 +141,7 @@ func (c *checks) blamed(test, dir, problem string) (string, place) {
 			}
 		}
 	}
+	// The order matters: CONFIG_VALUES_JSON_PATCH_PATH contains VALUES_JSON_PATCH_PATH.
 	for _, sign := range []struct{ text, variable string }{
 		{"config patch", "CONFIG_VALUES_JSON_PATCH_PATH"}, {"CONFIG_VALUES_JSON_PATCH_PATH", "CONFIG_VALUES_JSON_PATCH_PATH"},
 		{"values patch", "VALUES_JSON_PATCH_PATH"}, {"VALUES_JSON_PATCH_PATH", "VALUES_JSON_PATCH_PATH"}, {"METRICS_PATH", "METRICS_PATH"},
@@ -148,7 +159,9 @@ func (c *checks) blamed(test, dir, problem string) (string, place) {
 	return file, place{}
 }
 
-// unexercised warns of hooks that none of the tests runs that there are.
+// unexercised warns of each hook that no test of its directory runs. Coverage names hooks by their
+// path in the directory; a hook of a batch has a name below that of its file, which is where the
+// finding goes.
 func (c *checks) unexercised(dir, module string, results []scenario.Result) {
 	root := dir
 	if module == "" {
@@ -174,7 +187,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// untested warns of hooks when there is no test at all.
+// untested warns once about the hooks of a directory without any test.
 func (c *checks) untested(dir, module string) {
 	hooksDir, prefix, scope := filepath.Join(dir, "hooks"), filepath.Join(filepath.Base(dir), "hooks"), hooks.Module
 	if module == "" {

@@ -14,27 +14,42 @@ import (
 	"addon-operator/values"
 )
 
-// load finds what loading and 'values check' find.
+// load loads the tree and reports what loading and 'values check' find. It sets tree and global. A
+// tree with errors holds what could be read, and the other checks go on with it.
 func (c *checks) load() {
 	tree, err := addons.Load(c.Dirs)
 	c.tree = tree
 	found := loaded{tree, c.found}
 	found.fail(err)
+	// Problems are warnings, too; check.Tree reports them as errors.
 	for _, warning := range tree.Warnings {
 		if !slices.Contains(tree.Problems, warning) {
 			c.found.say(Warning, warning)
 		}
 	}
 	found.fail(check.Tree(tree, &c.Memory.charts))
+	// All modules count as enabled: values of disabled ones are not validated (D37), but they
+	// become errors when one is enabled.
 	on := map[string]string{} // the values of a module that is off may be wrong, too
 	for _, m := range tree.Modules {
 		on[values.FlagKey(m.Key)] = "true"
 	}
-	found.fail(check.ConfigMap(tree, on, nil, slog.New(warnings{found}), &c.Memory.charts))
+	unread := recorder(func(r slog.Record) {
+		module := ""
+		r.Attrs(func(a slog.Attr) bool {
+			if a.Key == "module" {
+				module = a.Value.String()
+			}
+			return true
+		})
+		found.unread(module, r.Message)
+	})
+	found.fail(check.ConfigMap(tree, on, nil, slog.New(unread), &c.Memory.charts))
 	c.global, _ = values.NewSection(values.GlobalKey, tree.Global.Schemas, tree.Global.Static...)
 }
 
-// section are the values of a module as they lie on disk; nil when they cannot be read.
+// section returns the values of a module on disk; nil when they or the module cannot be read, which
+// load has reported.
 func (c *checks) section(m addons.Module) *values.Section {
 	if slices.ContainsFunc(c.tree.Broken, func(b addons.Module) bool { return b.Dir == m.Dir }) {
 		return nil
@@ -46,38 +61,33 @@ func (c *checks) section(m addons.Module) *values.Section {
 	return own
 }
 
-// warnings are the log of a check, which are findings here.
-type warnings struct{ loaded }
+// recorder is a log that passes each record on: package check logs as warnings what lint reports as
+// findings.
+type recorder func(slog.Record)
 
 // Enabled implements slog.Handler.
-func (w warnings) Enabled(context.Context, slog.Level) bool { return true }
+func (r recorder) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle implements slog.Handler.
-func (w warnings) Handle(_ context.Context, r slog.Record) error {
-	module := ""
-	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == "module" {
-			module = a.Value.String()
-		}
-		return true
-	})
-	w.unread(module, r.Message)
+func (r recorder) Handle(_ context.Context, record slog.Record) error {
+	r(record)
 	return nil
 }
 
-// WithAttrs implements slog.Handler.
-func (w warnings) WithAttrs([]slog.Attr) slog.Handler { return w }
+// WithAttrs implements slog.Handler. Package check derives no loggers, so no attribute is lost.
+func (r recorder) WithAttrs([]slog.Attr) slog.Handler { return r }
 
 // WithGroup implements slog.Handler.
-func (w warnings) WithGroup(string) slog.Handler { return w }
+func (r recorder) WithGroup(string) slog.Handler { return r }
 
-// loaded is a tree whose errors are placed.
+// loaded places the errors of loading, which name keys and sections, in the files that set them.
 type loaded struct {
 	tree  *addons.Tree
 	found *findings
 }
 
-// unread places a value that reaches nothing where it is set.
+// unread reports a value that no template and no hook reads, at the place that sets it, or else at
+// the module; module is "" for values of global (H23).
 func (l loaded) unread(module, text string) {
 	file, at := l.dirOf(module), place{}
 	if m := regexp.MustCompile(`^the value (\S+) reaches nothing`).FindStringSubmatch(text); m != nil {
@@ -90,6 +100,7 @@ func (l loaded) unread(module, text string) {
 	l.found.add(Warning, file, at, text)
 }
 
+// named returns the module of a name; the zero Module, whose Dir is "", when there is none.
 func (l loaded) named(module string) addons.Module {
 	for _, m := range l.tree.Modules {
 		if m.Name == module {
@@ -99,6 +110,8 @@ func (l loaded) named(module string) addons.Module {
 	return addons.Module{}
 }
 
+// dirOf returns the directory of a module; without one the first modules directory, whose
+// values.yaml has the global values.
 func (l loaded) dirOf(module string) string {
 	if m := l.named(module); m.Dir != "" {
 		return m.Dir
@@ -106,7 +119,9 @@ func (l loaded) dirOf(module string) string {
 	return l.found.roots[0]
 }
 
-// setIn finds the file that sets a value, the strongest first: the module's own, then those of the modules directories.
+// setIn finds the file and place that set a value, the strongest first (D5): the module's own
+// values.yaml, then those of the roots, of which the last one wins. The path begins with the
+// section. key is that of source.at.
 func (l loaded) setIn(m addons.Module, path []string, key bool) (file string, at place, found bool) {
 	files := []string{}
 	for _, root := range l.found.roots[:len(l.found.roots)-1] {
@@ -124,25 +139,36 @@ func (l loaded) setIn(m addons.Module, path []string, key bool) (file string, at
 	return "", place{}, false
 }
 
-// fail reports an error, with all that it is joined from.
+// fail reports all errors that err is joined from. Violations of a schema are placed one by one.
 func (l loaded) fail(err error) {
-	if err == nil {
-		return
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range joined.Unwrap() {
-			l.fail(one)
+	for _, one := range joined(err) {
+		if wrong, ok := errors.AsType[*values.ValidationError](one); ok {
+			l.violations(wrong)
+		} else {
+			l.found.say(Error, one.Error())
 		}
-		return
 	}
-	if wrong, ok := errors.AsType[*values.ValidationError](err); ok {
-		l.violations(wrong)
-		return
-	}
-	l.found.say(Error, err.Error())
 }
 
-// violations places each value that a schema refuses where it is set. What is required may come from the ConfigMap.
+// joined returns the errors that err is joined from, at any depth, in their order: each becomes a
+// finding of its own. Of nil there are none.
+func joined(err error) (all []error) {
+	if err == nil {
+		return nil
+	}
+	list, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	for _, one := range list.Unwrap() {
+		all = append(all, joined(one)...)
+	}
+	return all
+}
+
+// violations places each value that a schema refuses in the file that sets it; a value that no file
+// sets, such as a default, is placed in the schema. A missing value is no finding: it may come from
+// the ConfigMap.
 func (l loaded) violations(wrong *values.ValidationError) {
 	var m addons.Module
 	for _, one := range l.tree.Modules {
