@@ -11,25 +11,33 @@ import (
 	"addon-operator/messages/view"
 )
 
-// maxOutput bounds the lines that are kept of a hook until it ends, and maxRuns the hooks whose lines are kept.
+// maxOutput bounds the lines that are kept of a hook until it ends, and maxRuns the runs whose
+// lines are kept: not every run is reported as ended.
 const (
 	maxOutput = maxDetail
 	maxRuns   = 100
 )
 
-// board is what is known. Only the loop touches it.
+// board is what is known of the operator. Only the loop of the session touches it. Its maps are by
+// the name of a module, or messages.GlobalHooks, unless they say otherwise.
 type board struct {
-	ready    bool
-	page     string
+	// ready: the first converge is over. It stays true when the operator starts again.
+	ready bool
+	// page is the address of the operator's page; "" until it has begun.
+	page string
+	// modules are those of the last answer, and order is the order of that answer.
 	modules  map[string]moduleState
 	order    []string
-	ran      map[string]time.Time // the last run of a module that was told, by when it began
-	released map[string]int       // revisions
-	output   map[string][]string  // of hooks that run
-	saying   []record             // what was printed by what has no reported end, since the pages were asked last
-	unsaid   int                  // lines of it that are not kept
-	printing []string             // the runs of output, the oldest first
-	runs     map[string]view.HookRun
+	ran      map[string]time.Time // when the last run began that was shown
+	released map[string]int       // the newest revision of each release
+	// output is what hooks have printed so far, by record.run. hookRan takes it.
+	output   map[string][]string // of hooks that run
+	saying   []record            // output of scripts whose end is not reported, since pagesAsked
+	unsaid   int                 // how many more lines they printed
+	printing []string            // the runs of output, the oldest first
+	// runs has the last run of each hook, by runKey.
+	runs map[string]view.HookRun
+	// findings are those of lint, which also knows modules that the operator does not.
 	findings map[string][]finding
 }
 
@@ -40,7 +48,8 @@ func newBoard() *board {
 	}
 }
 
-// logged takes a record of the log. since is the revision that a new one of its module replaces; 0: there is no such.
+// logged takes a record of the log. since is the revision that a new one of its module replaces,
+// and 0 when the record is about no new revision, or about the first.
 func (b *board) logged(r record) (facts []fact, since int) {
 	if r.isOutput() {
 		if r.ends() {
@@ -52,6 +61,9 @@ func (b *board) logged(r record) (facts []fact, since int) {
 	}
 	if r.text("msg") == "release" {
 		module, revision := r.text("module"), r.number("revision")
+		// The first revision that is seen may be that of a release which is older than this
+		// process: it replaces the one before it. A record about a revision that is known already
+		// is about no new one.
 		if since = b.released[module]; since == 0 {
 			since = revision - 1
 		}
@@ -66,10 +78,12 @@ func (b *board) logged(r record) (facts []fact, since int) {
 	return facts, since
 }
 
-// printed keeps a line of a run until that ends. Not each run is reported as ended: the oldest makes room.
+// printed keeps a line that a run has printed, until it ends. Above maxRuns the oldest run makes
+// room.
 func (b *board) printed(run, line string) {
 	lines, known := b.output[run]
 	if !known {
+		// hookRan removes only the output of a run, so its name is removed here.
 		b.printing = append(slices.DeleteFunc(b.printing, func(r string) bool { _, kept := b.output[r]; return !kept }), run)
 		if len(b.printing) > maxRuns {
 			delete(b.output, b.printing[0])
@@ -80,7 +94,8 @@ func (b *board) printed(run, line string) {
 	}
 }
 
-// said keeps a line of an enabled script, or of --config, until the pages are asked the next time.
+// said keeps a line of an enabled script or of --config, whose end is not reported, until the pages
+// are read the next time.
 func (b *board) said(r record) {
 	if len(b.saying) >= maxOutput {
 		b.unsaid++
@@ -89,7 +104,8 @@ func (b *board) said(r record) {
 	b.saying = append(b.saying, r)
 }
 
-// quiet is what such scripts have said since the last time, each at once.
+// quiet returns what such scripts have printed since the last call, one fact for each script, in
+// the order of their first lines.
 func (b *board) quiet() (facts []fact) {
 	for len(b.saying) > 0 {
 		first := b.saying[0]
@@ -114,7 +130,8 @@ func (b *board) quiet() (facts []fact) {
 	return facts
 }
 
-// hookRan takes the end of a hook, with all that it has printed.
+// hookRan takes the end of a hook, and returns it with all that the hook has printed, whose records
+// come before it. hide removes secrets from the error, which does not pass through the log.
 func (b *board) hookRan(r view.HookRun, hide func(string) string) fact {
 	b.runs[runKey(r.Owner, r.Hook)] = r
 	name := r.Contexts[0].Binding
@@ -134,7 +151,8 @@ func (b *board) hookRan(r view.HookRun, hide func(string) string) fact {
 	return f
 }
 
-// contextsText says what a hook has got.
+// contextsText names the bindings of a run, each once with its type, such as "nodes
+// Synchronization".
 func contextsText(r view.HookRun) string {
 	var names []string
 	for _, c := range r.Contexts {
@@ -149,9 +167,11 @@ func contextsText(r view.HookRun) string {
 	return strings.Join(names, ", ")
 }
 
+// runKey is the key of board.runs. Names of owners have no space.
 func runKey(owner, hook string) string { return owner + " " + hook }
 
-// answered takes what the pages of the operator say.
+// answered takes an answer of the pages of the operator, and returns what differs from the last
+// one.
 func (b *board) answered(a answers) (facts []fact) {
 	if a.Converge.Done && !b.ready {
 		facts = append(facts, newFact(aboutStart, "", "the first converge is over"))
@@ -161,7 +181,8 @@ func (b *board) answered(a answers) (facts []fact) {
 	before := b.modules
 	b.modules, b.order = map[string]moduleState{}, nil
 	put := func(s moduleState) {
-		s.Queue, s.Hooks, s.Settled = places[s.Name], b.hooksOf(s.Name), s.State
+		s.Queue, s.Settled = places[s.Name], s.State
+		// A step of a run is no news: whether the state has changed is known when the run is over.
 		if s.State == string(view.Running) || s.State == string(view.Starting) || s.State == string(view.Waiting) {
 			s.Settled = before[s.Name].Settled
 		}
@@ -185,7 +206,8 @@ func (b *board) answered(a answers) (facts []fact) {
 	return facts
 }
 
-// ranFact is the run of a module that has ended since the last look.
+// ranFact returns the run of a module that has ended since the last answer. Runs between two
+// answers show as one, the last.
 func (b *board) ranFact(m listed) (fact, bool) {
 	if m.LastRun == nil || m.LastRun.Release == "" || !m.LastRun.Began.After(b.ran[m.Name]) {
 		return fact{}, false
@@ -203,7 +225,7 @@ func (b *board) ranFact(m listed) (fact, bool) {
 	return newFact(aboutRun, m.Name, text, causes...), true
 }
 
-// hooksOf are the hooks of an owner that have run.
+// hooksOf returns the hooks of an owner that have run, which are those that can be run again.
 func (b *board) hooksOf(owner string) (names []string) {
 	for _, r := range b.runs {
 		if r.Owner == owner {
@@ -214,7 +236,7 @@ func (b *board) hooksOf(owner string) (names []string) {
 	return names
 }
 
-// rendered takes the difference that a new revision makes.
+// rendered returns what a new revision changes, one fact for each object.
 func (b *board) rendered(d difference) (facts []fact) {
 	for _, c := range d.changes {
 		facts = append(facts, newFact(aboutDiff, d.module, c.Object+" is "+c.Action, strings.Split(strings.TrimRight(c.Diff, "\n"), "\n")...))
@@ -227,7 +249,8 @@ func (b *board) rendered(d difference) (facts []fact) {
 	return facts
 }
 
-// linted takes what lint has found in a module: what is new of it, and what is gone.
+// linted takes what lint has found in a module, and returns what is new and what is gone. Without
+// either it still says that lint has run: the author waits for an answer to the save.
 func (b *board) linted(l linted) (facts []fact) {
 	if l.err != nil { // nothing was looked at, so what was found is not gone
 		return []fact{newFact(aboutLint, l.module, l.err.Error()).bad()}
@@ -262,7 +285,7 @@ func (b *board) linted(l linted) (facts []fact) {
 	return facts
 }
 
-// state is what the view shows now.
+// state returns what is shown at this moment. The receiver changes Problems, so they are copied.
 func (b *board) state() state {
 	s := state{Ready: b.ready, Page: b.page}
 	for _, name := range b.order {
@@ -279,7 +302,8 @@ func (b *board) lastRun(owner, hook string) (view.HookRun, bool) {
 	return r, ok
 }
 
-// forget drops what is known of modules that are gone, so that what is kept has a bound.
+// forget drops what is known of modules that are gone: a session may last for days. Before the
+// first converge is over no module counts as gone, because a list may be incomplete.
 func (b *board) forget() {
 	gone := func(name string) bool {
 		_, there := b.modules[name]
@@ -287,8 +311,5 @@ func (b *board) forget() {
 	}
 	maps.DeleteFunc(b.ran, func(name string, _ time.Time) bool { return gone(name) })
 	maps.DeleteFunc(b.released, func(name string, _ int) bool { return gone(name) })
-	maps.DeleteFunc(b.runs, func(_ string, r view.HookRun) bool {
-		_, there := b.modules[r.Owner]
-		return b.ready && !there && r.Owner != messages.GlobalHooks
-	})
+	maps.DeleteFunc(b.runs, func(_ string, r view.HookRun) bool { return gone(r.Owner) })
 }

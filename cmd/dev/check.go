@@ -18,26 +18,31 @@ import (
 	"addon-operator/messages/view"
 )
 
-// limits of what runs on each save
+// These limits are shorter than those of lint and of the operator where the author waits for the
+// answer.
 const (
 	hookLimit = 10 * time.Second // of --config and of an enabled script
 	stepLimit = time.Minute      // of a step of a test
 )
 
-// Lint prepares looks at directories, each at what has changed since the one before.
+// Lint prepares checks of directories, as lint.Repeatedly does: each checks what has changed since
+// the one before. hookLimit is for --config of a hook, and for an enabled script.
 type Lint func(c *cli.Config, dirs addons.Dirs, hookLimit time.Duration) (Look, error)
 
-// Look looks at one directory, at "" for all, and calls tell with each finding: its file, whether it is an error, the finding on
-// one line, and as it is printed.
+// Look checks one directory, or all for "", and calls tell with each finding: its file, whether it
+// is an error, a short form on one line, and the text that lint prints. Calls must not overlap.
 type Look = func(ctx context.Context, only string, tell func(file string, bad bool, line, printed string)) error
 
-// finding is a mistake that lint has found, on one line, and as it is printed.
+// finding is a mistake that lint has found, in both of its forms. Two findings with the same
+// printed text are the same.
 type finding struct {
 	bad           bool // it is an error
 	line, printed string
 }
 
-// linted is what lint has found in a module; first: no one has saved a file yet.
+// linted is the result of lint for one module; "" for findings in files that belong to no module.
+// first marks the first check of the session, whose findings are all new. With err nothing was
+// checked.
 type linted struct {
 	module string
 	found  []finding
@@ -45,7 +50,7 @@ type linted struct {
 	err    error
 }
 
-// tested are the tests of a module.
+// tested is the result of the tests of a module. With err they were not played.
 type tested struct {
 	module  string
 	results []scenario.Result
@@ -53,35 +58,43 @@ type tested struct {
 	err     error
 }
 
-// checker looks at what was saved: first lint at the modules of the files, then their tests, then lint at all others, which may
-// depend on them.
+// checker checks what was saved: lint checks the modules of the files at once, then the tests of
+// these modules are played, then lint checks all others, which may depend on them. Results are
+// posted to the session. One goroutine at a time touches found: that of run, or the one that run
+// waits for.
 type checker struct {
 	config *cli.Config
 	dirs   addons.Dirs
 	only   string // module; empty for all
 	lint   Look
 	post   func(any)
-	due    chan saved
-	found  map[string][]finding // what was posted last, by owner; "" for what is of none
+	// due has what waits for a check, at most one value, which check joins with what comes later.
+	due   chan saved
+	found map[string][]finding // what was posted last, by owner; "" for what is of none
 }
 
+// newChecker makes a checker; nothing is checked before run is called. post must not block.
 func newChecker(c *cli.Config, dirs addons.Dirs, only string, lint Lint, post func(any)) (*checker, error) {
 	look, err := lint(c, dirs, hookLimit)
 	return &checker{config: c, dirs: dirs, only: only, lint: look, post: post, due: make(chan saved, 1), found: map[string][]finding{}}, err
 }
 
-// check asks for a check of what was saved.
+// check requests a check of what was saved. It never blocks, and may be called from several
+// goroutines.
 func (k *checker) check(what saved) {
 	for {
 		select {
 		case k.due <- what:
 			return
+		// The loop ends: whoever fills the place again in between adds to it, and that is joined,
+		// too.
 		case waiting := <-k.due:
 			what = joined(waiting, what)
 		}
 	}
 }
 
+// joined has the files of both. a and b stay as they are: one of them may be shown at this moment.
 func joined(a, b saved) saved {
 	all := maps.Clone(a)
 	for owner, files := range b {
@@ -90,8 +103,9 @@ func joined(a, b saved) saved {
 	return all
 }
 
-// run checks what is due, until ctx ends. What is saved meanwhile interrupts the tests and what comes after them, to be looked
-// at before; but not twice in a row, so that they end however often something is saved.
+// run checks what is due, until ctx ends. A save interrupts the tests and what comes after them,
+// because the findings about the new files are more urgent; but not twice in a row, so that tests
+// end however often something is saved. Tests that were interrupted are played the next time.
 func (k *checker) run(ctx context.Context) {
 	untested := map[string]bool{}
 	interrupted := false
@@ -107,12 +121,14 @@ func (k *checker) run(ctx context.Context) {
 		k.lintSaved(ctx, next)
 		maps.Copy(untested, k.tested(next))
 		next = nil
+		// The tests get a context of their own, which the next save ends.
 		one, cancel := context.WithCancel(ctx)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			k.rest(one, untested)
 		}()
+		// A nil channel is never ready: what is due waits until the tests are over.
 		due := k.due
 		if interrupted {
 			due = nil
@@ -132,7 +148,8 @@ func (k *checker) run(ctx context.Context) {
 	}
 }
 
-// tested are the owners whose tests are to be played after a save; without a file there are none.
+// tested returns the owners whose tests are due after a save: those of the files, or all when a
+// file concerns all. An entry without files, the first check, plays none.
 func (k *checker) tested(what saved) map[string]bool {
 	owners := map[string]bool{}
 	for owner := range what {
@@ -147,7 +164,7 @@ func (k *checker) tested(what saved) map[string]bool {
 	return owners
 }
 
-// lintSaved looks at what was saved. Without a file it looks at all for the first time.
+// lintSaved checks the owners of the files that were saved, or everything when one concerns all.
 func (k *checker) lintSaved(ctx context.Context, what saved) {
 	if files, all := what[""]; all {
 		k.lintAll(ctx, len(files) == 0, len(files) > 0)
@@ -165,7 +182,8 @@ func (k *checker) lintSaved(ctx context.Context, what saved) {
 	}
 }
 
-// rest plays the tests that are due, and looks at what depends on what was saved.
+// rest plays the tests that are due, and removes the owners whose tests have ended from untested.
+// Then it checks everything, since other modules may depend on what was saved.
 func (k *checker) rest(ctx context.Context, untested map[string]bool) {
 	for _, owner := range slices.Sorted(maps.Keys(untested)) {
 		k.test(ctx, owner)
@@ -177,12 +195,16 @@ func (k *checker) rest(ctx context.Context, untested map[string]bool) {
 	k.lintAll(ctx, false, false)
 }
 
-// lintAll looks at everything, and tells what is different; the first time all of it. sum: it also says how much there is.
+// lintAll checks everything and posts what differs from before; the first time it posts all. With
+// sum it also posts how many findings there are. After the end of ctx it posts nothing, because the
+// result is not complete.
 func (k *checker) lintAll(ctx context.Context, first, sum bool) {
 	dirs := []string{""}
 	if k.only != "" {
 		dirs = []string{k.dirs.Global, k.dir(k.only)}
 	}
+	// "" would be all modules, also those next to the only one, whose directory may just be
+	// renamed.
 	found, err := k.look(ctx, slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" && k.only != "" })...)
 	if ctx.Err() != nil {
 		return
@@ -195,6 +217,7 @@ func (k *checker) lintAll(ctx context.Context, first, sum bool) {
 	for _, list := range found {
 		n += len(list)
 	}
+	// Owners whose findings are gone are posted, too.
 	owners := maps.Clone(found)
 	maps.Copy(owners, k.found)
 	for _, owner := range slices.Sorted(maps.Keys(owners)) {
@@ -210,7 +233,8 @@ func (k *checker) lintAll(ctx context.Context, first, sum bool) {
 	}
 }
 
-// tell posts what was found of an owner.
+// tell posts what was found for an owner, and keeps it, to know next time what differs. After an
+// error what was found before is still so.
 func (k *checker) tell(owner string, found []finding, first bool, err error) {
 	if err == nil {
 		k.found[owner] = found
@@ -221,7 +245,7 @@ func (k *checker) tell(owner string, found []finding, first bool, err error) {
 	k.post(linted{owner, found, first, err})
 }
 
-// look has what lint finds in directories, "" for all, by owner.
+// look calls lint for some directories, "" for all, and sorts the findings by owner.
 func (k *checker) look(ctx context.Context, dirs ...string) (found map[string][]finding, _ error) {
 	found = map[string][]finding{}
 	var errs []error
@@ -236,7 +260,8 @@ func (k *checker) look(ctx context.Context, dirs ...string) (found map[string][]
 	return found, errors.Join(errs...)
 }
 
-// owner is the module of a file, or the global hooks; "" for none.
+// owner returns the module of a file, or messages.GlobalHooks; "" for a file of no module, such as
+// the values.yaml of all.
 func (k *checker) owner(path string) string {
 	for _, root := range k.dirs.Modules {
 		below, err := filepath.Rel(root, path)
@@ -251,7 +276,7 @@ func (k *checker) owner(path string) string {
 	return ""
 }
 
-// owners are all modules and the global hooks.
+// owners returns all modules on disk and the global hooks, with or without tests.
 func (k *checker) owners() []string {
 	owners := []string{messages.GlobalHooks}
 	if k.only != "" {
@@ -268,7 +293,8 @@ func (k *checker) owners() []string {
 	return owners
 }
 
-// dir is the directory of a module, or of the global hooks; empty when it is gone.
+// dir returns the directory of a module, or of the global hooks; "" when it does not exist any
+// more. The name of the directory may have another number than before.
 func (k *checker) dir(owner string) string {
 	if owner == messages.GlobalHooks {
 		return k.dirs.Global
@@ -284,7 +310,7 @@ func (k *checker) dir(owner string) string {
 	return ""
 }
 
-// test plays the tests of one module.
+// test plays the tests of one owner, and posts the result unless ctx has ended.
 func (k *checker) test(ctx context.Context, owner string) {
 	dir := k.dir(owner)
 	files, _ := filepath.Glob(filepath.Join(dir, "tests", "*.yaml"))
@@ -302,7 +328,7 @@ func (k *checker) test(ctx context.Context, owner string) {
 	}
 }
 
-// facts say how the tests ended.
+// facts has one fact for each test that failed, and one for all.
 func (t tested) facts() (facts []fact) {
 	failed := 0
 	for _, r := range t.results {

@@ -17,19 +17,21 @@ import (
 	"addon-operator/kube"
 )
 
-// flags are those of the command.
+// flags are the options of the command: use the cluster of the kubeconfig, agree to that without
+// being asked, and print lines.
 type flags struct {
 	cluster, yes, plain bool
 }
 
-// Others are what the command takes from others.
+// Others are parts of other commands. Package main passes them in, so that this package does not
+// import those commands.
 type Others struct {
 	Lint Lint
 	// Page reads a debug page of the operator that these options start.
 	Page func(ctx context.Context, c *cli.Config, path string) ([]byte, error)
 }
 
-// Command runs the operator for who writes modules.
+// Command returns the command dev.
 func Command(c *cli.Config, o Others) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
@@ -66,12 +68,15 @@ fact is a line. Ctrl-C ends it; with --cluster, what was installed stays.`,
 	return cmd
 }
 
+// run prepares directories and cluster, and runs a session until a person ends it. What is
+// temporary is removed last, after hooks that may use it have ended or were killed.
 func (f *flags) run(cmd *cobra.Command, c *cli.Config, o Others, dir string) (err error) {
 	if f.yes && !f.cluster {
 		return cli.Usagef("--yes belongs to --cluster")
 	}
-	// A terminal that is closed, and a pipe that no one reads, end it in good order, too. SIGPIPE alone says nothing: it comes
-	// for connections that a client has closed as well. The write to the output fails.
+	// A terminal that is closed, and a pipe that no one reads, end it in good order, too. SIGPIPE
+	// alone says nothing: it comes for connections that a client has closed as well. The write to
+	// the output fails.
 	ctx, end := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 	defer end()
 	hurry := make(chan struct{})
@@ -79,7 +84,8 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, o Others, dir string) (er
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
-	// Whoever makes a call reports its failure, too. The operator may start several times, while lint goes on.
+	// Whoever makes a call reports its failure, too. The operator may start several times, while
+	// lint goes on.
 	kube.RedirectKlog(slog.New(slog.DiscardHandler))
 	p, err := prepare(c, dir)
 	if err != nil {
@@ -100,6 +106,7 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, o Others, dir string) (er
 	if err != nil {
 		return err
 	}
+	// Hooks inherit these from the process, as in a Pod: kubectl in a hook uses the same cluster.
 	// Hooks inherit these, as in a Pod.
 	if err := errors.Join(os.Setenv("KUBECONFIG", c.Kubeconfig), os.Setenv("ADDON_OPERATOR_NAMESPACE", c.Namespace)); err != nil {
 		return err
@@ -115,6 +122,7 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, o Others, dir string) (er
 	} else {
 		err = s.runView(ctx, end, hurry, cmd.InOrStdin(), out)
 	}
+	// The second signal does not wait for the operator, which would have ended its hooks.
 	if errors.Is(err, interrupted) {
 		s.killHooks()
 	}
@@ -124,8 +132,9 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, o Others, dir string) (er
 	return err
 }
 
-// onSecondSignal calls hurry at the second SIGINT or SIGTERM. Without it that one would end the process as it is, with a terminal in raw
-// mode and files left behind. The first one ends the context of the command. stop ends it.
+// onSecondSignal calls hurry at the second SIGINT or SIGTERM. The first one ends the context of the
+// command; without a handler the second would end the process at once, with a terminal in raw mode
+// and files left behind. stop removes the handler; the caller calls it once.
 func onSecondSignal(hurry func()) (stop func()) {
 	signals, done := make(chan os.Signal, 2), make(chan struct{}) // both are kept when a busy machine does not look between them
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -145,7 +154,8 @@ func onSecondSignal(hurry func()) (stop func()) {
 	}
 }
 
-// runLines runs the session, and waits for its end unless there is no time for it.
+// runLines runs the session without a view. After hurry it does not wait for the end, and returns
+// interrupted.
 func (s *session) runLines(ctx context.Context, hurry <-chan struct{}) error {
 	ended := make(chan error, 1)
 	go func() { ended <- s.run(ctx) }()
@@ -157,17 +167,18 @@ func (s *session) runLines(ctx context.Context, hurry <-chan struct{}) error {
 	}
 }
 
-// lines are the screen without a terminal.
+// lines is the screen without a terminal: facts are printed, states are not.
 type lines struct{ plain }
 
 func (lines) update(state) {}
 
+// isTerminal reports whether an output is a terminal. In tests it is a buffer.
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// welcome says what runs where.
+// welcome returns where the operator runs, once its addresses are known.
 func (p *place) welcome(c *cli.Config) []fact {
 	return []fact{
 		newFact(aboutStart, "", "modules of "+p.what+", against "+p.cluster),
@@ -176,6 +187,8 @@ func (p *place) welcome(c *cli.Config) []fact {
 	}
 }
 
+// secondTerminal is a line of shell with which commands in another terminal find this operator and
+// its cluster.
 func (p *place) secondTerminal(c *cli.Config) string {
 	return fmt.Sprintf("export KUBECONFIG=%s ADDON_OPERATOR_NAMESPACE=%s ADDON_OPERATOR_DEBUG_ADDRESS=%s", c.Kubeconfig, c.Namespace, c.DebugAddress)
 }

@@ -14,16 +14,21 @@ import (
 	"addon-operator/messages/view"
 )
 
-// saved are files that have changed: their names from the root on, by module, messages.GlobalHooks, or "" for what
-// concerns all modules.
+// saved are files that have changed: their paths below their root, by the module that they belong
+// to, messages.GlobalHooks, or "" for files that concern all modules. An entry "" without files
+// asks for a check of everything.
 type saved map[string][]string
 
-// disk compares the files with those of before.
+// disk finds out which files were saved, by comparing them with what they were. Package addons only
+// reports that something has changed.
 type disk struct {
-	dirs  addons.Dirs
+	dirs addons.Dirs
+	// files has the stamp of each file by its path below its root, by root. Only the goroutine of
+	// watch touches it after the start.
 	files map[string]map[string]string // by root
 }
 
+// newDisk reads the stamps of all files: what is saved from now on is a change.
 func newDisk(dirs addons.Dirs) *disk {
 	d := &disk{dirs: dirs}
 	d.files = d.look()
@@ -38,7 +43,8 @@ func (d *disk) look() map[string]map[string]string {
 	return now
 }
 
-// watch posts what was saved, until ctx ends.
+// watch calls post in a goroutine of its own with what was saved, until ctx ends. It returns at
+// once.
 func (d *disk) watch(ctx context.Context, post func(saved)) {
 	notified := make(chan struct{}, 1)
 	addons.Watch(ctx, d.dirs, slog.New(slog.DiscardHandler), func() {
@@ -61,7 +67,7 @@ func (d *disk) watch(ctx context.Context, post func(saved)) {
 	}()
 }
 
-// compare returns what has changed since the last time.
+// compare returns what has changed since the last call. Several saves of a file are one change.
 func (d *disk) compare() saved {
 	changed := saved{}
 	now := d.look()
@@ -91,7 +97,8 @@ func (d *disk) compare() saved {
 	return changed
 }
 
-// owner is the module of a file.
+// owner is the key in saved for a file: a file directly in a root of modules, such as values.yaml,
+// concerns all.
 func (d *disk) owner(root, name string) string {
 	if root == d.dirs.Global {
 		return messages.GlobalHooks
@@ -103,7 +110,7 @@ func (d *disk) owner(root, name string) string {
 	return moduleName(dir)
 }
 
-// moduleName is the name of a module by that of its directory.
+// moduleName is the name of a module, from that of its directory: without the number (A4).
 func moduleName(dir string) string {
 	return regexp.MustCompile(`^\d+-`).ReplaceAllString(filepath.Base(dir), "")
 }

@@ -1,7 +1,12 @@
-// Package dev is the command for who writes modules: the operator in this process, on a directory, against a cluster in
-// memory or the current one, with a view of what happens on each save.
+// Package dev is the command for authors of modules: it runs the operator in this process, on a
+// directory, against a cluster in memory or the current one, and shows what each save does.
 //
-// What happens comes to one loop (session.go), in the order in which it was seen: records of the operator's log, runs of
-// hooks, answers of its pages, files that were saved, findings and tests. The loop makes facts of it (board.go), and the
-// state that is shown. Either is printed line by line (plain.go), or shown in the terminal (view.go).
+// All events come to one loop (session.go), in the order in which they were seen: records of the
+// operator's log, runs of hooks, answers of its pages, files that were saved, findings and tests.
+// They wait in a bounded mailbox (mail.go). The loop turns them into facts, each shown once, and
+// into the state that is shown (board.go). Both are printed line by line (plain.go), or drawn in
+// the terminal (view.go, draw.go). Only the loop touches the board; the view is a value of the
+// library that draws it.
+//
+// place.go prepares directories and cluster, disk.go watches files, check.go runs lint and tests.
 package dev

@@ -18,7 +18,9 @@ const (
 	red, green, yellow = "31", "32", "33"
 )
 
-// Lines of the view around its panes, and how many lines of a problem and its excerpt are shown of a module that is folded.
+// frame is the number of lines around the panes, glimpse how many lines of a problem and its
+// excerpt are shown of a module that is folded, leastPane the smallest pane, and autoOpen the
+// number of details up to which a fact is open by itself.
 const (
 	frame     = 5
 	glimpse   = 5
@@ -26,7 +28,9 @@ const (
 	autoOpen  = 20 // lines of a fact
 )
 
-// line is one line of a pane. One with a name can be selected.
+// line is one line of a pane. A line with a name can be selected; lines without one belong to the
+// named line above them. Names are unique in a pane and stay the same when the pane is drawn again:
+// "m" and the module, "h" with module and hook, or the number of a fact.
 type line struct {
 	name, text  string
 	color       string
@@ -38,11 +42,13 @@ type line struct {
 // View implements tea.Model.
 func (m model) View() tea.View {
 	v := tea.NewView(m.screen())
+	// What was on the terminal before is there again at the end.
 	v.AltScreen = true
 	return v
 }
 
-// screen is the whole view, of the size of the terminal.
+// screen draws the whole view in the size of the terminal. The modules get at most half of the
+// lines, so that a long list leaves room for facts.
 func (m model) screen() string {
 	if m.help {
 		return m.fitted(strings.Split(helpText, "\n"), m.height)
@@ -64,7 +70,7 @@ func (m model) screen() string {
 	return m.fitted(append(out, m.styled(dim, m.cut(keyText))), m.height)
 }
 
-// fitted are at most n lines, the last one always.
+// fitted joins at most n lines, of which the last one, with the keys, is always shown.
 func (m model) fitted(lines []string, n int) string {
 	if len(lines) > n && n > 0 {
 		lines = append(slices.Clone(lines[:n-1]), lines[len(lines)-1])
@@ -75,10 +81,13 @@ func (m model) fitted(lines []string, n int) string {
 	return strings.Join(lines, "\n")
 }
 
+// cut makes a text fit into a line, and harmless: texts come from hooks, and control characters
+// would command the terminal (J10). A tab has no fixed width, so it becomes spaces.
 func (m model) cut(text string) string {
 	return ansi.Truncate(view.Printable(strings.ReplaceAll(text, "\t", "  ")), m.width, "…")
 }
 
+// styled colors a text. Without colors (NO_COLOR) the selected line is still inverse.
 func (m model) styled(color, text string) string {
 	if !m.color && color != inverse || color == "" {
 		return text
@@ -86,6 +95,7 @@ func (m model) styled(color, text string) string {
 	return "\x1b[" + color + "m" + text + "\x1b[m"
 }
 
+// summary is the second line: what the operator does as a whole, and the address of its page.
 func (m model) summary() string {
 	bad := 0
 	for _, s := range m.state.Modules {
@@ -105,7 +115,8 @@ func (m model) summary() string {
 	return strings.TrimSuffix(text+" · "+m.state.Page, " · ")
 }
 
-// pane are n of the lines, with the selected one among them.
+// pane draws n of the lines. The selected one is among them, with as many of the lines that belong
+// to it as there is room for. While no fact is selected, the newest are shown.
 func (m model) pane(p pane, lines []line, n int) (out []string) {
 	name := m.current(p)
 	at := slices.IndexFunc(lines, func(l line) bool { return l.name == name })
@@ -116,6 +127,7 @@ func (m model) pane(p pane, lines []line, n int) (out []string) {
 	case at >= n:
 		from = at - n + 1 + min(n-1, m.below(lines, at))
 	}
+	// A short list begins at the top, and there is no empty room below the last line of a long one.
 	from = max(min(from, len(lines)-n), 0)
 	for i, l := range lines[from:min(from+n, len(lines))] {
 		text, color := m.cut("  "+l.text), l.color
@@ -127,7 +139,7 @@ func (m model) pane(p pane, lines []line, n int) (out []string) {
 	return out
 }
 
-// below is how many lines belong to one.
+// below returns how many lines belong to the line at a position.
 func (m model) below(lines []line, at int) (n int) {
 	for _, l := range lines[at+1:] {
 		if l.name != "" {
@@ -138,7 +150,7 @@ func (m model) below(lines []line, at int) (n int) {
 	return n
 }
 
-// lines are those of a pane, each as wide as it is.
+// lines returns all lines of a pane, of any length: they are cut when they are drawn.
 func (m model) lines(p pane) (all []line) {
 	if p == factList {
 		for i, f := range m.facts {
@@ -152,6 +164,8 @@ func (m model) lines(p pane) (all []line) {
 	return all
 }
 
+// moduleLines draws a module. Folded it shows the beginning of its problem and of what lint has
+// found; open it shows all of both, why it is off, and the hooks that can be run again.
 func (m model) moduleLines(s moduleState) []line {
 	color := map[string]string{string(view.Ready): green, string(view.Disabled): dim}[s.State]
 	switch {
@@ -187,7 +201,7 @@ func (m model) moduleLines(s moduleState) []line {
 	return all
 }
 
-// wrapped is a text in at most n lines of the view.
+// wrapped breaks a text into at most n lines; the last one has all of the rest, and is cut.
 func (m model) wrapped(text string, n int) []string {
 	if text == "" {
 		return nil
@@ -199,6 +213,7 @@ func (m model) wrapped(text string, n int) []string {
 	return lines
 }
 
+// factLines draws a fact; its details only while it is open.
 func (m model) factLines(name string, f fact) []line {
 	head := line{name: name, open: m.isOpen(name, f)}
 	text := fmt.Sprintf("%s %-5s %s", f.At.Format("15:04:05"), f.About, f.about())
@@ -232,10 +247,11 @@ func (m model) factLines(name string, f fact) []line {
 	return all
 }
 
-// isOpen reports whether the lines of a fact are shown: a person has said so, or they are few and of interest.
+// isOpen reports whether the details of a fact are shown: as a person has chosen, or else when they
+// answer a save and are few.
 func (m model) isOpen(name string, f fact) bool {
-	if m.unfolded[name] || m.folded[name] {
-		return m.unfolded[name]
+	if open, chosen := m.unfolded[name]; chosen {
+		return open
 	}
 	return (f.About == aboutDiff || f.About == aboutLint || f.About == aboutTest) && len(f.Detail) <= autoOpen
 }

@@ -9,6 +9,7 @@ import (
 // kind says what a fact is about.
 type kind string
 
+// The kinds are words of five letters at most: they are a column of the output.
 const (
 	aboutStart kind = "start"
 	aboutDisk  kind = "disk"
@@ -21,13 +22,15 @@ const (
 	aboutLog   kind = "log"
 )
 
-// maxDetail bounds the lines of one fact, and maxLine the bytes of a line: a hook may print anything.
+// maxDetail bounds the lines of one fact, and maxLine the bytes of a line: a hook may print
+// anything.
 const (
 	maxDetail = 400
 	maxLine   = 2000
 )
 
-// fact is one thing that has happened.
+// fact is one thing that has happened, as it is shown. It is not changed after the loop has passed
+// it to the screen. Bad marks what a person should look at.
 type fact struct {
 	At     time.Time
 	About  kind
@@ -37,7 +40,8 @@ type fact struct {
 	Bad    bool
 }
 
-// newFact makes a fact of text of which the first line is what happened.
+// newFact makes a fact of this moment. The first line of text is what happened; further lines are
+// details, before those that are given. All are bounded.
 func newFact(about kind, module, text string, detail ...string) fact {
 	first, rest, more := strings.Cut(strings.TrimRight(text, "\n"), "\n")
 	f := fact{At: time.Now(), About: about, Module: module, Text: short(first)}
@@ -53,7 +57,7 @@ func newFact(about kind, module, text string, detail ...string) fact {
 	return f
 }
 
-// size is about how many bytes it takes.
+// size is about how many bytes the fact takes, for the limit of the view.
 func (f fact) size() (n int) {
 	n = len(f.Text)
 	for _, line := range f.Detail {
@@ -67,6 +71,7 @@ func (f fact) bad() fact {
 	return f
 }
 
+// short bounds a line in bytes, without splitting a character.
 func short(line string) string {
 	if len(line) > maxLine {
 		line = strings.ToValidUTF8(line[:maxLine], "") + "…"

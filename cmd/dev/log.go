@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// record is one record of the operator's log.
+// record is one record of the operator's log, as its JSON reads: numbers are float64.
 type record map[string]any
 
 func (r record) text(key string) string {
@@ -21,7 +21,9 @@ func (r record) number(key string) int {
 	return int(n)
 }
 
-// recorder gets the log as the operator writes it, a record with each Write, as JSON.
+// recorder is where the operator writes its log: each Write is one record in JSON, which is passed
+// on. What is no JSON is dropped. It never returns an error, so the operator does not notice a
+// terminal that is gone.
 type recorder struct{ to func(any) }
 
 // Write implements io.Writer.
@@ -36,13 +38,15 @@ func (r recorder) Write(line []byte) (int, error) {
 // isOutput reports whether it is a line that a hook, or an enabled script, has printed.
 func (r record) isOutput() bool { return r["stream"] != nil && r["hook"] != nil }
 
-// ends reports whether the end of what has printed it is reported: that of hooks is, but not of enabled scripts, and of --config.
+// ends reports whether the end of the run that printed the line is reported: that of hooks is, that
+// of enabled scripts and of --config is not.
 func (r record) ends() bool { return r.text("task") != "" && r.text("binding") != "enabled" }
 
-// run names the run that has printed it.
+// run names the run that printed the line; hookRan makes the same name from the end of a run.
 func (r record) run() string { return r.text("task") + " " + r.text("hook") + " " + r.text("binding") }
 
-// fact is the record for people. Of what the state shows better there is none.
+// fact makes a record readable. There is none for debug records and for what state, runs or
+// differences show better. Attributes follow the message in alphabetical order.
 func (r record) fact() (fact, bool) {
 	level, text := r.text("level"), r.text("msg")
 	switch {

@@ -8,8 +8,10 @@ import (
 // maxMail bounds the events that wait for the loop.
 const maxMail = 2000
 
-// mail is what waits for the loop. Who posts never waits: a terminal that does not read must not stop the operator. Above the
-// limit what has only to be shown is dropped, and counted; of what must be known the newest is kept.
+// mail holds the events that wait for the loop, in their order. Senders never wait: a terminal that
+// does not read must not stop the operator, whose log is among the senders. Above the limit, events
+// that are only shown are dropped and counted; of those that change what is known the newest of a
+// kind is kept. So the length is bounded by the limit and the number of modules.
 type mail struct {
 	limit   int
 	arrived chan struct{} // something has; of size 1
@@ -21,7 +23,8 @@ type mail struct {
 
 func newMail(limit int) *mail { return &mail{limit: limit, arrived: make(chan struct{}, 1)} }
 
-// supersedes reports whether an event makes one that waits needless: it says the same, and is newer.
+// supersedes reports whether an event makes a waiting one needless, because it is newer and about
+// the same.
 func supersedes(event, waiting any) bool {
 	switch e := event.(type) {
 	case answers:
@@ -37,7 +40,8 @@ func supersedes(event, waiting any) bool {
 	return false
 }
 
-// mustArrive reports whether an event is more than something to show.
+// mustArrive reports whether an event changes what is known: without it the board would be wrong
+// until the next of its kind.
 func mustArrive(event any) bool {
 	switch event.(type) {
 	case answers, begins, linted:
@@ -46,6 +50,8 @@ func mustArrive(event any) bool {
 	return false
 }
 
+// post adds an event. Answers replace those that wait also below the limit, since only the last
+// state is of interest, and they come four times a second. It is safe for concurrent use.
 func (m *mail) post(event any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,7 +70,7 @@ func (m *mail) post(event any) {
 	}
 }
 
-// take returns what waits, and how many events were dropped behind it.
+// take returns and removes what waits, and how many events were dropped after these.
 func (m *mail) take() (events []any, dropped int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -25,23 +25,27 @@ import (
 	"addon-operator/values"
 )
 
-// The namespaces of the operator, unless one is given.
+// The operator uses these namespaces unless one is given. The one for a real cluster is no name
+// that an installed operator has by default.
 const (
 	memoryNamespace  = "addon-operator"
 	clusterNamespace = "addon-operator-dev"
 )
 
-// place is where the operator runs: directories, a cluster, and a directory for what is gone afterwards.
+// place is where the operator runs: its directories, its cluster, and a directory for all that is
+// removed at the end. It is prepared before the session starts, and not changed afterwards.
 type place struct {
 	tmp     string
 	what    string      // the directory, for people
 	cluster string      // the same
 	only    string      // the name of the one module; empty for all below the directory
 	written addons.Dirs // where people write; the operator has links to a module that is alone
-	memory  *apiserver.Server
+	// memory is the cluster in memory; nil for a real one.
+	memory *apiserver.Server
 }
 
-// prepare sets the options for a directory; "" is that of the options, or the current one.
+// prepare makes a place and sets the options that depend on the directory; "" stands for the
+// directories of the options, or the current one. The caller closes the place.
 func prepare(c *cli.Config, dir string) (p *place, err error) {
 	p = &place{}
 	if p.tmp, err = os.MkdirTemp("", "addon-operator-dev-"); err != nil {
@@ -54,7 +58,7 @@ func prepare(c *cli.Config, dir string) (p *place, err error) {
 	return p, nil
 }
 
-// close removes all that is temporary.
+// close ends the cluster in memory, and removes all that is temporary.
 func (p *place) close() error {
 	if p.memory != nil {
 		_ = p.memory.Close() // of a cluster that is gone
@@ -62,6 +66,8 @@ func (p *place) close() error {
 	return os.RemoveAll(p.tmp)
 }
 
+// directories sets the directories of modules and global hooks. Both must exist for the operator
+// (B8), so missing global hooks are an empty directory.
 func (p *place) directories(c *cli.Config, dir string) error {
 	var only string
 	if dir == "" && !c.Given("modules-dir") && !c.Given("working-dir") {
@@ -73,6 +79,7 @@ func (p *place) directories(c *cli.Config, dir string) error {
 		if err != nil {
 			return err
 		}
+		// An argument names modules; global hooks that are given elsewhere still count.
 		if c.Given("global-hooks-dir") {
 			dirs.Global = given.Global
 		}
@@ -96,13 +103,16 @@ func (p *place) directories(c *cli.Config, dir string) error {
 	return nil
 }
 
-// link makes a directory of modules that holds one, and the values of its neighbours.
+// link makes a directory of modules that holds only a link to one module, and the values for all
+// modules next to it. The operator then knows no other module, and writes nothing into the
+// directory of the author.
 func (p *place) link(c *cli.Config, module string) error {
 	root := filepath.Join(p.tmp, "modules")
 	err := os.Mkdir(root, 0o700)
 	if err == nil {
 		err = os.Symlink(module, filepath.Join(root, filepath.Base(module)))
 	}
+	// A link, so that an edit of the file counts; one that is made later is not noticed.
 	common := filepath.Join(filepath.Dir(module), "values.yaml")
 	if _, there := os.Stat(common); err == nil && there == nil {
 		err = os.Symlink(common, filepath.Join(root, "values.yaml"))
@@ -111,7 +121,7 @@ func (p *place) link(c *cli.Config, module string) error {
 	return err
 }
 
-// real names files of a module that is alone as people know them.
+// real replaces the temporary path of a module that is alone by the one that its author knows.
 func (p *place) real(text string) string {
 	if p.only == "" {
 		return text
@@ -119,7 +129,8 @@ func (p *place) real(text string) string {
 	return strings.ReplaceAll(text, filepath.Join(p.tmp, "modules"), p.written.Modules[0])
 }
 
-// options are those that fit a session; what is given stays.
+// options sets defaults for a session; what a flag or variable gives stays. Files of a session are
+// temporary, ports are closed to other machines, and one failing module does not stop the others.
 func (p *place) options(c *cli.Config) {
 	set := func(option string, set func()) {
 		if !c.Given(option) {
@@ -135,7 +146,9 @@ func (p *place) options(c *cli.Config) {
 	c.LogType, c.LogNoTime, c.LogProxyHook = "json", false, false // it is read here
 }
 
-// withPorts is the configuration with ports that are free at this moment.
+// withPorts returns a copy of the configuration with ports that are free at this moment, so that
+// several sessions run at once. Another process may take them before the operator listens; the
+// session then tries again. Given ports stay.
 func withPorts(c *cli.Config) *cli.Config {
 	now := *c
 	if !c.Given("prometheus-listen-port") {
@@ -147,10 +160,11 @@ func withPorts(c *cli.Config) *cli.Config {
 	return &now
 }
 
-// debugPort is where commands ask unless they are given another address.
+// debugPort is the port of the debug address that commands ask by default (X10), so that they find
+// the first session of a machine without an option.
 const debugPort = 9115
 
-// freePort is a port of this machine, the wanted one when it is free.
+// freePort returns a port of this machine that is free: the wanted one, if it is.
 func freePort(wanted int) int {
 	listen := func(port int) (net.Listener, error) {
 		return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
@@ -169,11 +183,13 @@ func freePort(wanted int) int {
 	return wanted
 }
 
-// inMemory starts a cluster in memory.
+// inMemory starts a cluster in memory, on a port with TLS and a token, and writes a kubeconfig for
+// it.
 func (p *place) inMemory(c *cli.Config) error {
 	c.Namespace = cmp.Or(c.Namespace, memoryNamespace)
 	p.memory = apiserver.New(builtin.Newest)
 	p.memory.RunWorkloads() // else no module with a Deployment gets ready
+	// Other users of the machine reach its port, and Secrets of the modules are in it.
 	if err := p.memory.Protect(); err != nil {
 		return err
 	}
@@ -185,7 +201,7 @@ func (p *place) inMemory(c *cli.Config) error {
 	return p.memory.WriteKubeconfig(c.Kubeconfig, c.Namespace)
 }
 
-// asking is how a person agrees to the use of a cluster.
+// asking is how a person agrees to the use of a cluster: by an answer, or before by --yes.
 type asking struct {
 	in  io.Reader
 	out io.Writer
@@ -194,7 +210,8 @@ type asking struct {
 	named bool
 }
 
-// current uses the cluster of the kubeconfig, if the person agrees.
+// current uses the cluster of the kubeconfig, if a person agrees after reading which one it is. It
+// only reads from the cluster.
 func (p *place) current(ctx context.Context, c *cli.Config, a asking) error {
 	if !a.named { // a variable of another operator does not say where this one writes
 		c.Namespace = clusterNamespace
@@ -222,6 +239,8 @@ namespace %s, and what the modules of %s write elsewhere.
 	}
 	fmt.Fprint(a.out, "Go on? [y/N] ")
 	answers := make(chan string, 1)
+	// A read of a terminal cannot be cancelled, so it gets a goroutine, which ends with the
+	// process.
 	go func() {
 		line, _ := bufio.NewReader(a.in).ReadString('\n') // no answer is no
 		answers <- line
@@ -237,11 +256,12 @@ namespace %s, and what the modules of %s write elsewhere.
 	return nil
 }
 
-// lookLimit is how long the cluster may take to say who uses the namespace.
+// lookLimit is how long the cluster may take to answer who uses the namespace.
 const lookLimit = 30 * time.Second
 
-// look refuses a namespace in which another operator runs: two of them undo each other's work. It says what this one would take
-// over. What it may not see a person can answer for, but no script.
+// look refuses a namespace in which another operator runs, because two operators undo each other's
+// work, and prints what this one would take over. Where permissions hide the answer, a person may
+// accept the risk, but --yes does not: a script cannot judge it.
 func look(ctx context.Context, c *cli.Config, a asking) error {
 	client, err := kube.Connect(kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer})
 	if err != nil {
@@ -254,6 +274,7 @@ func look(ctx context.Context, c *cli.Config, a asking) error {
 		return fmt.Errorf("--cluster: %w; nothing was written", err)
 	}
 	if held := found.Lease; held.Holder != "" {
+		// Most likely a session that was killed a moment ago: its Lease expires by itself.
 		if name, _ := cli.ParseIdentity(held.Holder); name == thisMachine() {
 			return fmt.Errorf("--cluster: an operator of this machine holds the Lease %s, and has renewed it %s ago; end it, or, if it was killed, wait %s; nothing was written", c.LeaseName, held.Renewed.Round(time.Second), held.Left.Round(time.Second))
 		}
@@ -274,13 +295,14 @@ func look(ctx context.Context, c *cli.Config, a asking) error {
 	return nil
 }
 
-// thisMachine is its name in a Lease; empty when it has none.
+// thisMachine is the name of this machine in a Lease; "" when it has none.
 func thisMachine() string {
 	name, _ := os.Hostname()
 	return name
 }
 
-// furnish makes the namespace, and enables a module that is alone: its flag may stand in no file here.
+// furnish makes the namespace and the ConfigMap, and enables a module that is alone, whose flag may
+// be in no file: modules are disabled by default (E2). What the ConfigMap holds stays.
 func (p *place) furnish(ctx context.Context, c *cli.Config) error {
 	client, err := kube.Connect(kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer})
 	if err != nil {
@@ -293,6 +315,7 @@ func (p *place) furnish(ctx context.Context, c *cli.Config) error {
 	if err != nil {
 		return fmt.Errorf("make the namespace %s: %w", c.Namespace, err)
 	}
+	// Without flags the write below only makes sure that the ConfigMap exists and may be written.
 	flags := map[string]*string{}
 	if p.only != "" {
 		key, err := values.Key(p.only)

@@ -8,12 +8,14 @@ import (
 	"addon-operator/messages/view"
 )
 
-// plain prints each fact as a line with its time and what it is about; what belongs to it follows, indented.
+// plain prints each fact as a line with its time and what it is about; details follow it, indented.
 type plain struct {
 	out io.Writer
 	end func() // ends the command
 }
 
+// show prints a fact in one write. A write that fails ends the command: the reader of the pipe is
+// gone.
 func (p plain) show(f fact) {
 	var text strings.Builder
 	mark := " "

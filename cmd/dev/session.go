@@ -18,61 +18,72 @@ import (
 	"addon-operator/messages/view"
 )
 
-// How often the pages of the operator are asked while something is on its way, and at rest, where what happens is mostly noticed
-// at once; and how long after something has happened. Each time the operator compares the files of all modules.
+// These are the intervals at which the pages of the operator are read: while something is in
+// progress; at rest, where most changes cause a read by askSoon; and the pause after askSoon, in
+// which more may happen. They are not shorter because for each answer the operator compares the
+// files of all modules.
 const (
 	askEvery = 250 * time.Millisecond
 	askIdle  = 2 * time.Second
 	askAfter = 10 * time.Millisecond
 )
 
-// How often, and after which pause, a port that is taken is tried again, or another one is.
+// A port that is taken is tried again, or another one if it is not given, for a second at most.
 const (
 	portTries = 20
 	portPause = 50 * time.Millisecond
 )
 
-// screen is what shows facts and states: lines, or the view.
+// screen shows facts and states: as lines, or in the view. Only the loop calls it.
 type screen interface {
 	show(f fact)
 	update(s state)
 }
 
-// session is one run of the command.
+// session is one run of the command. It starts the operator, again and again when it does not
+// start, and shows what happens until it ends. Four goroutines share it: run, which operates, the
+// loop, ask, and the checker. They exchange events by mail; board belongs to the loop, and the last
+// fields have a mutex.
 type session struct {
 	config *cli.Config
 	place  *place
 	screen screen
 	leave  func() // gives the terminal back
 
+	// readPage reads a debug page of an operator with these options.
 	readPage func(ctx context.Context, c *cli.Config, path string) ([]byte, error)
 
+	// mail has the events that wait for the loop, from any goroutine.
 	mail    *mail
 	nudge   chan struct{} // the pages are due
 	board   *board
 	checker *checker
 	begun   time.Time
 
+	// The goroutine of run sets these when an operator starts and when it has ended; others read
+	// them.
 	mu       sync.Mutex
 	operator *actors.Operator // nil while none runs
 	kill     func()           // kills its hooks; nil while none runs
 	running  *cli.Config      // with which it runs, or ran last
 }
 
-// begins says with which addresses the operator starts.
+// begins is posted when the operator starts, with the addresses that it has.
 type begins struct{ *cli.Config }
 
-// pagesAsked is posted before the pages are asked.
+// pagesAsked is posted before the pages are read, whether or not an operator runs: it is the time
+// at which the board shows what scripts have printed.
 type pagesAsked struct{}
 
-// difference is what a new revision of a release has changed.
+// difference is what a new revision of a release changes, with the objects as rendered.
 type difference struct {
 	module  string
 	changes []view.ObjectDiff
 	err     error
 }
 
-// wish is what a person asks for by a key.
+// wish is what a person requests by a key; owner is a module or messages.GlobalHooks, hook is ""
+// unless one is run.
 type wish struct {
 	what        wishKind
 	owner, hook string
@@ -86,6 +97,7 @@ const (
 	retry
 )
 
+// newSession makes a session without starting anything. The caller sets screen before run.
 func newSession(c *cli.Config, p *place, o Others) (*session, error) {
 	s := &session{config: c, place: p, readPage: o.Page, leave: func() {}, mail: newMail(maxMail), nudge: make(chan struct{}, 1), board: newBoard(), begun: time.Now()}
 	var err error
@@ -93,11 +105,14 @@ func newSession(c *cli.Config, p *place, o Others) (*session, error) {
 	return s, err
 }
 
+// post passes an event to the loop. It never blocks, and is safe for concurrent use.
 func (s *session) post(event any) { s.mail.post(event) }
 
-// run runs the operator until ctx ends. When it does not start, which is mostly because of a file, it starts again
-// after the next change.
+// run runs the operator until ctx ends. When it does not start, which is mostly because of a file,
+// it starts again after the next save; until then lint still shows what is wrong.
 func (s *session) run(ctx context.Context) error {
+	// The loop outlives ctx: it shows how the operator stops. The deferred calls end the checker
+	// first, then the loop, and wait for both.
 	looping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
 	ctx, leave := context.WithCancel(ctx)
@@ -107,6 +122,7 @@ func (s *session) run(ctx context.Context) error {
 	defer all.Wait()
 	defer stop()
 	defer leave()
+	// One place: a save while the operator is tried again is not lost, and several are one.
 	changed := make(chan struct{}, 1)
 	newDisk(s.config.Dirs).watch(ctx, func(what saved) {
 		s.post(what)
@@ -132,6 +148,7 @@ func (s *session) run(ctx context.Context) error {
 		}
 		taken = 0
 		s.post(newFact(aboutStart, "", fmt.Sprintf("the operator does not start, it tries again when a file changes: %v", err)).bad())
+		// lint shows the mistake that stops it in its place, with an excerpt.
 		s.checker.check(saved{"": nil})
 		select {
 		case <-ctx.Done():
@@ -141,7 +158,7 @@ func (s *session) run(ctx context.Context) error {
 	}
 }
 
-// operate runs the operator once.
+// operate runs the operator once, in this goroutine, and returns why it has ended.
 func (s *session) operate(ctx context.Context) error {
 	c := withPorts(s.config)
 	began := func(o *actors.Operator, kill func()) {
@@ -159,7 +176,9 @@ func (s *session) operate(ctx context.Context) error {
 	})
 }
 
-// crashed ends the process after a bug in the operator, when its log has been shown, and leaves nothing behind.
+// crashed ends the process after a bug in the operator. It waits at most a second until the log
+// with the reason is shown, gives the terminal back, and removes what is temporary as far as it
+// can.
 func (s *session) crashed(code int) {
 	for deadline := time.Now().Add(time.Second); !s.mail.empty() && time.Now().Before(deadline); {
 		time.Sleep(askAfter)
@@ -170,7 +189,8 @@ func (s *session) crashed(code int) {
 	os.Exit(code)
 }
 
-// killHooks ends what hooks have started: with --cluster it would go on writing there, and here where files are about to be removed.
+// killHooks ends the processes of hooks when the session does not wait for the operator: they would
+// go on writing to the cluster, and to files that are about to be removed.
 func (s *session) killHooks() {
 	s.mu.Lock()
 	kill := s.kill
@@ -189,14 +209,14 @@ func (s *session) killHooks() {
 	}
 }
 
-// now is the operator that runs; nil for none.
+// now returns the operator that runs; nil when none does.
 func (s *session) now() *actors.Operator {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.operator
 }
 
-// loop takes one event after the other.
+// loop handles one event after the other, until ctx ends.
 func (s *session) loop(ctx context.Context) {
 	for {
 		select {
@@ -209,11 +229,13 @@ func (s *session) loop(ctx context.Context) {
 	}
 }
 
+// takeAll handles all events that wait, and then shows the new state once.
 func (s *session) takeAll(ctx context.Context) {
 	events, dropped := s.mail.take()
 	for _, event := range events {
 		s.take(ctx, event)
 	}
+	// One state for many events: the view draws no state that is over already.
 	now := s.board.state()
 	for _, m := range now.Modules {
 		for i := range m.Problems {
@@ -226,7 +248,7 @@ func (s *session) takeAll(ctx context.Context) {
 	}
 }
 
-// take shows what follows from an event.
+// take handles one event, and shows the facts that it leads to, with paths that the author knows.
 func (s *session) take(ctx context.Context, event any) {
 	for _, f := range s.facts(ctx, event) {
 		f.Text = s.place.real(f.Text)
@@ -237,7 +259,9 @@ func (s *session) take(ctx context.Context, event any) {
 	}
 }
 
-// facts are those that an event makes, and does what is due after it.
+// facts updates the board by an event, returns the facts that follow, and starts what is due: a
+// look at the pages soon, or a comparison of revisions, which waits for the operator and so has a
+// goroutine of its own.
 func (s *session) facts(ctx context.Context, event any) []fact {
 	switch e := event.(type) {
 	case fact:
@@ -280,6 +304,8 @@ func (s *session) facts(ctx context.Context, event any) []fact {
 	return nil
 }
 
+// answered handles an answer of the pages. The first converge also begins the first check of all
+// modules, which finds what was wrong before the session.
 func (s *session) answered(a answers) []fact {
 	was := s.board.ready
 	facts := s.board.answered(a)
@@ -291,7 +317,8 @@ func (s *session) answered(a answers) []fact {
 	return facts
 }
 
-// fulfil does what a key asks for.
+// fulfil does what a key requests, and reports that it was requested, or why not. Its effects are
+// reported by the operator.
 func (s *session) fulfil(w wish) []fact {
 	o := s.now()
 	if o == nil {
@@ -302,7 +329,7 @@ func (s *session) fulfil(w wish) []fact {
 	switch w.what {
 	case runModule:
 		if w.owner == messages.GlobalHooks {
-			err = fmt.Errorf("global hooks run one by one: unfold them, and choose one")
+			err = errors.New("global hooks run one by one: unfold them, and choose one")
 		} else {
 			err = o.ByHand().RunModule(w.owner)
 		}
@@ -324,6 +351,7 @@ func (s *session) fulfil(w wish) []fact {
 	return []fact{newFact(aboutRun, messages.ModuleOf(w.owner), text)}
 }
 
+// askSoon has the pages read soon. It never blocks; several calls lead to one read.
 func (s *session) askSoon() {
 	select {
 	case s.nudge <- struct{}{}:
@@ -331,7 +359,8 @@ func (s *session) askSoon() {
 	}
 }
 
-// ask asks the pages at times, and soon after something has happened.
+// ask reads the pages of the operator at intervals, and soon after askSoon, and posts what they
+// say. A read that fails is skipped: the operator is starting or has ended.
 func (s *session) ask(ctx context.Context) {
 	pause := time.NewTimer(askEvery)
 	defer pause.Stop()
@@ -349,6 +378,7 @@ func (s *session) ask(ctx context.Context) {
 			continue
 		}
 		var a answers
+		// All or nothing: the board compares an answer with the one before it.
 		if s.page(ctx, "/module/list", &a.List) == nil && s.page(ctx, "/queue/list", &a.Queues) == nil && s.page(ctx, "/status/converge?output=json", &a.Converge) == nil {
 			s.post(a)
 			if a.atRest() {
@@ -358,6 +388,7 @@ func (s *session) ask(ctx context.Context) {
 	}
 }
 
+// page reads one page, of the operator that runs or ran last. There must have been one.
 func (s *session) page(ctx context.Context, path string, into any) error {
 	s.mu.Lock()
 	c := s.running
@@ -369,7 +400,8 @@ func (s *session) page(ctx context.Context, path string, into any) error {
 	return json.Unmarshal(body, into)
 }
 
-// compare posts what a new revision differs in from an earlier one.
+// compare posts what the newest revision changes since an earlier one. It is called in a goroutine
+// of its own, since a render may take seconds.
 func (s *session) compare(ctx context.Context, module string, since int) {
 	var rendered view.Rendered
 	err := s.page(ctx, fmt.Sprintf("/module/%s/render.json?diff=true&since=%d", url.PathEscape(module), since), &rendered)

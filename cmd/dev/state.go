@@ -10,7 +10,8 @@ import (
 	"addon-operator/messages/view"
 )
 
-// answers are those of the operator's pages.
+// answers are what the pages of the operator say, as far as it is used here. The fields have the
+// names of the JSON of these pages.
 type answers struct {
 	List struct {
 		Modules        []listed
@@ -31,7 +32,7 @@ type answers struct {
 	}
 }
 
-// atRest reports whether nothing is on its way.
+// atRest reports whether no task waits or runs and the first converge is over.
 func (a answers) atRest() bool {
 	for _, q := range a.Queues.Active {
 		if len(q.Tasks) > 0 {
@@ -51,28 +52,33 @@ type listed struct {
 	Problems []string
 }
 
-// state is what the view shows of the operator.
+// state is what the view shows of the operator, apart from facts. The loop makes a new one each
+// time, and the view keeps it, so it is not changed after it was sent.
 type state struct {
 	Ready   bool
 	Page    string
 	Modules []moduleState
 }
 
-// moduleState is a module, or the global hooks.
+// moduleState is a module, or the global hooks. A time that does not apply is zero.
 type moduleState struct {
 	Name, State string
-	Settled     string // the last state that is no step of a run
+	// Settled is the last state that is no step of a run. It changes when a run has led to another
+	// state.
+	Settled string // the last state that is no step of a run
 	// Queue is where the first of its tasks is, and at which place.
 	Queue string
-	// Problems keep it from being as it should be; Excerpt is what lint has found, with the lines of the files.
+	// Problems keep it from being as it should be; Excerpt is what lint has found, with the lines
+	// of the files.
 	Problems, Excerpt []string
 	Off               string
-	// Began is when the run in progress began, Ran when the last one did, RetryAt when the next attempt begins.
+	// Began is when the run in progress began, Ran when the last one did, RetryAt when the next
+	// attempt begins.
 	Began, Ran, RetryAt time.Time
 	Hooks               []string // that have run
 }
 
-// failing is the first task that waits for its next attempt; nil for none.
+// failing returns the first task that waits for its next attempt; nil when none does.
 func failing(all []view.FailingTask) *view.FailingTask {
 	if len(all) == 0 {
 		return nil
@@ -80,10 +86,12 @@ func failing(all []view.FailingTask) *view.FailingTask {
 	return &all[0]
 }
 
-// unloaded begins what the pages say of files until a moment later, when the operator has loaded them.
+// unloaded begins a problem that lasts from a save until the operator has loaded the file, a moment
+// later. It is not shown: it would come and go at each save.
 const unloaded = "changed on disk since it was loaded"
 
-// stateOf is what a module shows.
+// stateOf turns a module of the pages into what is shown. Everything that keeps it from being as it
+// should be is one list, in the order in which a person should look at it.
 func stateOf(m listed, found []finding) moduleState {
 	s := moduleState{Name: m.Name, State: m.State, Off: m.Off}
 	if m.LastRun != nil {
@@ -115,7 +123,8 @@ func stateOf(m listed, found []finding) moduleState {
 	return s
 }
 
-// globalState is what the global hooks show.
+// globalState is the same for the global hooks, which have no state of their own: their number is
+// shown.
 func globalState(g view.GlobalStatus, problems []string, found []finding) moduleState {
 	s := moduleState{Name: messages.GlobalHooks, State: view.Count(g.Hooks, "hook")}
 	if f := failing(g.Failing); f != nil {
@@ -127,7 +136,7 @@ func globalState(g view.GlobalStatus, problems []string, found []finding) module
 	return s
 }
 
-// excerpts are the errors that lint has found, with the lines of the files.
+// excerpts returns the errors that lint has found, line by line, without warnings.
 func excerpts(found []finding) (lines []string) {
 	for _, f := range found {
 		if f.bad {
@@ -137,7 +146,7 @@ func excerpts(found []finding) (lines []string) {
 	return lines
 }
 
-// places are the queues in which the owners have tasks.
+// places returns where the first task of each owner waits, such as "main 2/5".
 func (a answers) places() map[string]string {
 	places := map[string]string{}
 	for _, q := range a.Queues.Active {
@@ -150,7 +159,8 @@ func (a answers) places() map[string]string {
 	return places
 }
 
-// changes are the facts that lie between two states of a module.
+// changes returns the facts between two states of a module; was is zero for one that is new. While
+// there is a problem, only problems are reported: the state follows from them.
 func changes(was, now moduleState) (facts []fact) {
 	begins := was.Name == "" && now.Settled == string(view.Disabled) // all are until the first discovery
 	if was.Settled != now.Settled && len(now.Problems) == 0 && !begins && !now.isGlobal() {

@@ -20,7 +20,9 @@ import (
 	"addon-operator/messages"
 )
 
-// maxFacts and maxKept, in bytes, bound what the view keeps, and redrawEvery is how often times go on.
+// maxFacts and maxKept, in bytes, bound the facts that the view keeps. redrawEvery is how often it
+// is drawn for the times that go on. interrupted is the error of a session that a second signal
+// ended: 128 + SIGINT.
 const (
 	maxFacts    = 1000
 	maxKept     = 8 << 20
@@ -28,7 +30,7 @@ const (
 	interrupted = cli.ExitError(130)
 )
 
-// pane is a part of the view in which a line can be selected.
+// pane is a part of the view in which a line can be selected. panes is the number of them.
 type pane int
 
 const (
@@ -37,7 +39,9 @@ const (
 	panes
 )
 
-// model is the view: pure, but for what it asks for by wish, open and end.
+// model is the view, in the form of the library: a value that Update turns into the next one. Its
+// methods have no effects; what a person requests goes out by wish, open and end, in commands of
+// the library, which run in goroutines of their own. Maps are copied before they are changed.
 type model struct {
 	title  string
 	color  bool
@@ -51,13 +55,14 @@ type model struct {
 	kept  int // bytes of facts
 
 	focus    pane
-	selected [panes]string // the line, by its name; empty for the first of modules, the last of facts
-	unfolded map[string]bool
-	folded   map[string]bool
+	selected [panes]string   // the line, by its name; empty for the first of modules, the last of facts
+	unfolded map[string]bool // whether a person has opened or closed a line, by its name
 	help     bool
 	ending   bool
 	hurried  bool // Ctrl-C was pressed twice
 
+	// These are the effects that a person can cause. They may block, so Update never calls them
+	// itself.
 	wish func(wish)
 	open func(url string)
 	end  func()
@@ -70,7 +75,7 @@ type (
 )
 
 func newModel(title string) model {
-	return model{title: title, width: 80, height: 24, now: time.Now(), unfolded: map[string]bool{}, folded: map[string]bool{}}
+	return model{title: title, width: 80, height: 24, now: time.Now(), unfolded: map[string]bool{}}
 }
 
 func tick() tea.Cmd { return tea.Tick(redrawEvery, func(t time.Time) tea.Msg { return ticked(t) }) }
@@ -98,30 +103,37 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// with is the view with one more fact, the last one that is shown. The oldest make room.
+// with returns the view with one more fact, the newest. The oldest are dropped as the limits
+// require, at least one stays, and what a person has chosen about them is forgotten.
 func (m model) with(f fact) model {
 	m.facts, m.kept = append(m.facts, f), m.kept+f.size()
 	over := 0
 	for ; len(m.facts)-over > maxFacts || m.kept > maxKept && len(m.facts)-over > 1; over++ {
 		m.kept -= m.facts[over].size()
 		name := strconv.Itoa(m.first + over)
-		if m.unfolded[name] || m.folded[name] {
-			m.unfolded, m.folded = without(m.unfolded, name), without(m.folded, name)
+		if _, chosen := m.unfolded[name]; chosen {
+			m.unfolded = maps.Clone(m.unfolded)
+			delete(m.unfolded, name)
 		}
 	}
+	// A copy, or the array would keep the dropped facts in memory.
 	if over > 0 {
 		m.facts, m.first = slices.Clone(m.facts[over:]), m.first+over
 	}
 	return m
 }
 
+// key handles a key. The first Ctrl-C ends the session in order, the second at once; in raw mode
+// the terminal sends keys instead of signals.
 func (m model) key(key string) (tea.Model, tea.Cmd) {
+	// The key that leaves the help does nothing else.
 	if m.help && key != "q" && key != "ctrl+c" {
 		m.help = false
 		return m, nil
 	}
 	switch key {
 	case "q", "ctrl+c":
+		// q never hurries: it may have been pressed twice by accident.
 		if m.ending && key == "ctrl+c" {
 			m.hurried = true
 			return m, tea.Quit
@@ -150,7 +162,7 @@ func (m model) key(key string) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// do calls f outside of the view, which must not wait.
+// do calls f in a goroutine of the library: the view is not drawn while Update runs.
 func do(f func()) tea.Cmd {
 	return func() tea.Msg {
 		f()
@@ -158,7 +170,7 @@ func do(f func()) tea.Cmd {
 	}
 }
 
-// move selects another line of the pane.
+// move selects a line above or below, in the pane with the focus. At the ends it stays.
 func (m model) move(by int) model {
 	var names []string
 	for _, l := range m.lines(m.focus) {
@@ -177,7 +189,8 @@ func (m model) move(by int) model {
 	return m
 }
 
-// current is the name of the selected line.
+// current is the name of the selected line of a pane. Without a selection, or when the selected
+// line is gone, it is the first module, or the newest fact.
 func (m model) current(p pane) string {
 	var first, last string
 	for _, l := range m.lines(p) {
@@ -196,35 +209,27 @@ func (m model) current(p pane) string {
 	return first
 }
 
-// fold unfolds the selected line, or folds it.
+// fold opens the selected line, or closes it.
 func (m model) fold() model {
 	name := m.current(m.focus)
 	i := slices.IndexFunc(m.lines(m.focus), func(l line) bool { return l.name == name })
 	if i < 0 {
 		return m
 	}
-	open := m.lines(m.focus)[i].open
-	m.unfolded, m.folded = with(m.unfolded, name, !open), with(m.folded, name, open)
+	return m.chosen(name, !m.lines(m.focus)[i].open)
+}
+
+// chosen returns the model with a line open or closed. It copies the map: the library keeps earlier
+// models, which are values.
+func (m model) chosen(name string, open bool) model {
+	m.unfolded = maps.Clone(m.unfolded)
+	m.unfolded[name] = open
 	return m
 }
 
-func without(set map[string]bool, name string) map[string]bool {
-	next := maps.Clone(set)
-	delete(next, name)
-	return next
-}
-
-// with is a copy: models are values.
-func with(set map[string]bool, name string, is bool) map[string]bool {
-	next := make(map[string]bool, len(set)+1)
-	for other := range set {
-		next[other] = set[other]
-	}
-	next[name] = is
-	return next
-}
-
-// ask asks for something about what is selected.
+// ask requests something for the module that is selected, also while the focus is on the facts. To
+// run a hook, one must be selected, unless the module has only one; otherwise the module is opened,
+// to choose.
 func (m model) ask(what wishKind) (tea.Model, tea.Cmd) {
 	i := slices.IndexFunc(m.lines(moduleList), func(l line) bool { return l.name == m.current(moduleList) })
 	if i < 0 {
@@ -238,22 +243,22 @@ func (m model) ask(what wishKind) (tea.Model, tea.Cmd) {
 	if what == runHook && w.hook == "" {
 		hooks := l.hooks
 		if len(hooks) != 1 {
-			m.unfolded = with(m.unfolded, l.name, true) // to choose one
-			m.folded = with(m.folded, l.name, false)
-			return m, nil
+			return m.chosen(l.name, true), nil // to choose one
 		}
 		w.hook = hooks[0]
 	}
 	return m, do(func() { m.wish(w) })
 }
 
-// shown is the screen that is the view.
+// shown is the screen that sends to the view. After the program has ended, it drops what it is
+// sent.
 type shown struct{ *tea.Program }
 
 func (s shown) show(f fact)    { s.Send(f) }
 func (s shown) update(n state) { s.Send(n) }
 
-// runView runs the session below the view; end ends it.
+// runView runs the session with the view, and returns when both have ended. end ends the context of
+// the session. After hurry, or a second Ctrl-C, it waits for neither, and returns interrupted.
 func (s *session) runView(ctx context.Context, end func(), hurry <-chan struct{}, in io.Reader, out io.Writer) error {
 	defer keepTerminal(in)()
 	m := newModel(s.place.what + " · " + s.place.cluster)
@@ -261,6 +266,7 @@ func (s *session) runView(ctx context.Context, end func(), hurry <-chan struct{}
 	m.wish = func(w wish) { s.post(w) }
 	m.end = end
 	m.open = func(url string) { s.post(openPage(url)) }
+	// Signals are handled by the command, which also ends the session.
 	program := tea.NewProgram(m, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	s.screen = shown{program}
 	s.leave = func() { _ = program.ReleaseTerminal() }
@@ -280,6 +286,8 @@ func (s *session) runView(ctx context.Context, end func(), hurry <-chan struct{}
 	}()
 	select {
 	case o := <-left:
+		// The program has ended: by a key, after the session, or by a failure, in which case the
+		// session must end.
 		end()
 		if final, ok := o.last.(model); ok && final.hurried {
 			return interrupted
@@ -299,10 +307,12 @@ func (s *session) runView(ctx context.Context, end func(), hurry <-chan struct{}
 	return interrupted
 }
 
-// killLimit is how long a terminal may take to be as it was before; then only its mode is. So long hooks may take to be killed, too.
+// killLimit is how long the terminal may take to be restored when nothing reads from it; after that
+// only its mode is restored. Hooks have the same time to be killed.
 const killLimit = 3 * time.Second
 
-// keepTerminal returns what restores the mode of a terminal, whatever else becomes of it.
+// keepTerminal remembers the mode of a terminal, and returns a function that restores it, whatever
+// the library does. For anything else than a terminal it does nothing.
 func keepTerminal(in io.Reader) (restore func()) {
 	if file, ok := in.(*os.File); ok {
 		if before, err := term.GetState(int(file.Fd())); err == nil {
@@ -312,7 +322,8 @@ func keepTerminal(in io.Reader) (restore func()) {
 	return func() {}
 }
 
-// openPage opens the page of the operator in a browser, if there is one.
+// openPage opens the page of the operator in a browser. Without one, as over ssh, the fact has the
+// address.
 func openPage(url string) fact {
 	for _, program := range []string{"xdg-open", "open"} {
 		path, err := exec.LookPath(program)
@@ -328,7 +339,8 @@ func openPage(url string) fact {
 	return newFact(aboutStart, "", "the page: "+url)
 }
 
-// elapsed is how long a module has been at it.
+// elapsed is the column with times: until the next attempt, since the run in progress began, or
+// since the last one began.
 func (s moduleState) elapsed(now time.Time) string {
 	switch {
 	case s.RetryAt.After(now):
@@ -341,6 +353,7 @@ func (s moduleState) elapsed(now time.Time) string {
 	return ""
 }
 
+// rounded shows tenths of a second only while they matter. A clock that was set back gives 0.
 func rounded(d time.Duration) string {
 	if d = max(d, 0); d < 10*time.Second {
 		return fmt.Sprintf("%.1fs", d.Seconds())
