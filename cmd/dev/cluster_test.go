@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"addon-operator/cmd/cli"
+	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
 	"addon-operator/kube/builtin"
 	"addon-operator/values"
@@ -81,7 +83,7 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 			options := configured(t, nil)
 			options.Kubeconfig = f.path("kubeconfig")
 			var out bytes.Buffer
-			err := (&place{what: "modules"}).current(t.Context(), options, asking{in: strings.NewReader(""), out: &out, yes: true})
+			err := (&place{tmp: t.TempDir(), what: "modules"}).current(t.Context(), options, asking{in: strings.NewReader(""), out: &out, yes: true})
 			if c.refuses == "" && err != nil || c.refuses != "" && (err == nil || !strings.Contains(err.Error(), c.refuses) || !strings.Contains(err.Error(), "nothing was written")) {
 				t.Errorf("got %v, want %q", err, c.refuses)
 			}
@@ -95,5 +97,36 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Hooks use the context that a person has agreed to, also when the kubeconfig names another one.
+func TestHooksUseTheContextOfTheOperator(t *testing.T) {
+	server := apiserver.New(builtin.Newest)
+	if err := server.Start(""); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	f := newTree(t)
+	if err := server.WriteKubeconfig(f.path("kubeconfig"), "default"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(f.path("kubeconfig"))
+	if err == nil {
+		err = os.WriteFile(f.path("kubeconfig"), []byte(strings.Replace(string(text), "current-context: memory", "current-context: other", 1)), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := configured(t, nil)
+	options.Kubeconfig, options.KubeContext = f.path("kubeconfig"), "memory"
+	p := &place{tmp: t.TempDir(), what: "modules"}
+	if err := p.current(t.Context(), options, asking{in: strings.NewReader(""), out: io.Discard, yes: true}); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", p.kubeconfig)
+	used, err := kube.FindTarget(kube.Options{}) // reads it as kubectl does
+	if err != nil || used.Context != "memory" || used.Server == "" {
+		t.Errorf("hooks use %+v, %v", used, err)
 	}
 }

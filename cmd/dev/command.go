@@ -108,7 +108,7 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, o Others, dir string) (er
 	}
 	// Hooks inherit these from the process, as in a Pod: kubectl in a hook uses the same cluster.
 	// Hooks inherit these, as in a Pod.
-	if err := errors.Join(os.Setenv("KUBECONFIG", c.Kubeconfig), os.Setenv("ADDON_OPERATOR_NAMESPACE", c.Namespace)); err != nil {
+	if err := errors.Join(os.Setenv("KUBECONFIG", p.kubeconfig), os.Setenv("ADDON_OPERATOR_NAMESPACE", c.Namespace)); err != nil {
 		return err
 	}
 	s, err := newSession(c, p, o)

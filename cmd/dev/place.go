@@ -40,6 +40,8 @@ type place struct {
 	cluster string      // the same
 	only    string      // the name of the one module; empty for all below the directory
 	written addons.Dirs // where people write; the operator has links to a module that is alone
+	// kubeconfig is $KUBECONFIG for hooks, which may be a list of files.
+	kubeconfig string
 	// memory is the cluster in memory; nil for a real one.
 	memory *apiserver.Server
 }
@@ -197,6 +199,7 @@ func (p *place) inMemory(c *cli.Config) error {
 		return err
 	}
 	c.Kubeconfig, c.KubeContext, c.KubeServer = filepath.Join(p.tmp, "kubeconfig"), "", ""
+	p.kubeconfig = c.Kubeconfig
 	p.cluster = "a cluster in memory, without admission and defaults; workloads count as running"
 	return p.memory.WriteKubeconfig(c.Kubeconfig, c.Namespace)
 }
@@ -223,7 +226,10 @@ func (p *place) current(ctx context.Context, c *cli.Config, a asking) error {
 	if !c.Given("ha") {
 		c.HA = true // the next one sees this one by its Lease
 	}
-	c.Kubeconfig, p.cluster = target.Kubeconfig, fmt.Sprintf("context %s, %s", target.Context, target.Server)
+	p.cluster = fmt.Sprintf("context %s, %s", target.Context, target.Server)
+	if err := p.pin(c, target); err != nil {
+		return err
+	}
 	fmt.Fprintf(a.out, `Your cluster: %s
 The operator runs on this machine, with your permissions. It writes its ConfigMap and releases into the
 namespace %s, and what the modules of %s write elsewhere.
@@ -254,6 +260,19 @@ namespace %s, and what the modules of %s write elsewhere.
 		}
 	}
 	return nil
+}
+
+// pin makes the operator, and kubectl in hooks, use the context that a person agrees to, also when
+// it is not the current one of the kubeconfig, or is not any more: kubectl takes the current
+// context of the first file that names one, and all else from the files behind it.
+func (p *place) pin(c *cli.Config, target kube.Target) error {
+	own, err := filepath.Abs(target.Kubeconfig) // hooks run in other directories
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(p.tmp, "context")
+	c.Kubeconfig, c.KubeContext, p.kubeconfig = own, target.Context, file+string(filepath.ListSeparator)+own
+	return os.WriteFile(file, fmt.Appendf(nil, "apiVersion: v1\nkind: Config\ncurrent-context: %q\n", target.Context), 0o600)
 }
 
 // lookLimit is how long the cluster may take to answer who uses the namespace.
