@@ -384,3 +384,16 @@ spec:
 		t.Errorf("chance is shown:\n%s", out)
 	}
 }
+
+// A name that the operator would refuse is not written: the number is separated by a dash.
+func TestInitRefusesANameThatDoesNotLoad(t *testing.T) {
+	home(t)
+	for _, base := range []string{"010dns", "010-", "modules/010-dns"} {
+		if out, err := commanded("init", "module", base); err == nil {
+			t.Errorf("%s is written: %s", base, out)
+		}
+	}
+	if entries, err := os.ReadDir("modules"); err == nil {
+		t.Errorf("something is written: %v", entries)
+	}
+}

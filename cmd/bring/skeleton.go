@@ -15,7 +15,6 @@ import (
 
 	"addon-operator/actors/scenario"
 	"addon-operator/cmd/cli"
-	"addon-operator/values"
 )
 
 // skeleton is a module whose test passes. Its placeholders are [[ … ]], because {{ … }}
@@ -87,11 +86,7 @@ func withoutChart(f *pflag.FlagSet) (name string) {
 
 // initModule writes the files and returns their paths. A directory that exists is left alone.
 func initModule(dir, base string) (written []string, err error) {
-	name := strings.TrimLeft(base, "0123456789")
-	if name != base {
-		name = strings.TrimPrefix(name, "-")
-	}
-	key, err := values.Key(name)
+	name, key, err := names(base)
 	if err != nil {
 		return nil, cli.Usagef("init module %s: %w", base, err)
 	}
