@@ -31,10 +31,10 @@ type board struct {
 	ran      map[string]time.Time // when the last run began that was shown
 	released map[string]int       // the newest revision of each release
 	// output is what hooks have printed so far, by record.run. hookRan takes it.
-	output   map[string][]string // of hooks that run
-	saying   []record            // output of scripts whose end is not reported, since pagesAsked
-	unsaid   int                 // how many more lines they printed
-	printing []string            // the runs of output, the oldest first
+	output   map[string][]string
+	saying   []record // output of scripts whose end is not reported, since pagesAsked
+	unsaid   int      // how many more lines they printed
+	printing []string // the runs of output, the oldest first
 	// runs has the last run of each hook, by runKey.
 	runs map[string]view.HookRun
 	// findings are those of lint, which also knows modules that the operator does not.

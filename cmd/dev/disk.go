@@ -25,7 +25,7 @@ type disk struct {
 	dirs addons.Dirs
 	// files has the stamp of each file by its path below its root, by root. Only the goroutine of
 	// watch touches it after the start.
-	files map[string]map[string]string // by root
+	files map[string]map[string]string
 }
 
 // newDisk reads the stamps of all files: what is saved from now on is a change.

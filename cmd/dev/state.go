@@ -65,7 +65,7 @@ type moduleState struct {
 	Name, State string
 	// Settled is the last state that is no step of a run. It changes when a run has led to another
 	// state.
-	Settled string // the last state that is no step of a run
+	Settled string
 	// Queue is where the first of its tasks is, and at which place.
 	Queue string
 	// Problems keep it from being as it should be; Excerpt is what lint has found, with the lines

@@ -120,7 +120,7 @@ func (c chartCheck) show(ctx context.Context, merged any) (_ []helm.Document, er
 	}
 	// The client caches the kinds of the API server in memory, so renderAll drops it when a kind is
 	// added.
-	if c.client == nil { // it knows the kinds that were there when it was made
+	if c.client == nil {
 		if c.client, err = helm.New(helm.Options{Config: c.kinds.server.RESTConfig(), Namespace: "addon-operator"}); err != nil {
 			return nil, err
 		}

@@ -23,11 +23,11 @@ type kinds struct {
 	builtin *builtin.Kinds
 	// brought has the apiVersions of the kinds that modules bring, by the kind in lower case, since
 	// a hook may write it so.
-	brought map[string][]string // kinds that modules bring, with their apiVersions
+	brought map[string][]string
 	crds    []map[string]any
 	// server has all these kinds. Charts are rendered against it, and it decides about other words
 	// for a kind, such as plurals, as a cluster would.
-	server *apiserver.Server // with these kinds
+	server *apiserver.Server
 	sum    [sha256.Size]byte // of all that modules bring, in its order
 }
 

@@ -37,8 +37,8 @@ type migration struct {
 	found  *findings
 	charts *charts.Cache
 	// data is that of the ConfigMap; nil before configMap has read it, and when there is none.
-	data       map[string]string // of the ConfigMap
-	dockerfile string            // next to the modules; "" when there is none
+	data       map[string]string
+	dockerfile string // next to the modules; "" when there is none
 }
 
 // migrate keeps the errors of the ordinary checks, adds to some of them what the existing operator

@@ -30,7 +30,7 @@ func (c *checks) load() {
 	found.fail(check.Tree(tree, &c.Memory.charts))
 	// All modules count as enabled: values of disabled ones are not validated (D37), but they
 	// become errors when one is enabled.
-	on := map[string]string{} // the values of a module that is off may be wrong, too
+	on := map[string]string{}
 	for _, m := range tree.Modules {
 		on[values.FlagKey(m.Key)] = "true"
 	}
