@@ -13,19 +13,22 @@ import (
 	"addon-operator/values"
 )
 
-// configured is what people have written into ConfigMap and Secret of the operator, next to the files.
+// configured is what people have written into ConfigMap and Secret of the operator, next to the
+// files. The zero value stands for nothing.
 type configured struct {
 	doc   values.Document
 	words string // where the values are from, for people
 	note  string // why it is not known what the cluster has
 	// secrets are texts that are not shown: those that a schema marks, and those of the Secret.
+	// merged adds to them, so output is hidden after the last call of it.
 	secrets []string
 }
 
-// configLimit is how long the cluster is asked.
+// configLimit is how long the cluster may take for all answers. A person waits.
 const configLimit = 20 * time.Second
 
-// configured reads the ConfigMap that was given, or that of the cluster.
+// configured reads the ConfigMap that was given, or that of the cluster. With --from auto a cluster
+// that cannot be read is no error: the note says so, and the files count.
 func (u *upgrading) configured(ctx context.Context) (known configured, err error) {
 	known.words = "on disk"
 	if u.file != "" {
@@ -44,6 +47,7 @@ func (u *upgrading) configured(ctx context.Context) (known configured, err error
 	case err == nil:
 		known.doc, known.note = doc, note
 		known.words += fmt.Sprintf(" and in ConfigMap %s/%s", u.config.Namespace, u.config.ConfigMap)
+	// The user wants the values of the cluster, so a part of them is not enough.
 	case u.from == "cluster":
 		return known, err
 	default:
@@ -52,8 +56,8 @@ func (u *upgrading) configured(ctx context.Context) (known configured, err error
 	return known, nil
 }
 
-// ask reads ConfigMap and Secret in the cluster. Of a ConfigMap that was deleted, the last valid content counts, as for the
-// operator.
+// ask reads ConfigMap and Secret in the cluster. In place of a ConfigMap that was deleted the last
+// valid content counts, as for the operator (P1). The note says what could not be read.
 func (u *upgrading) ask(ctx context.Context) (doc values.Document, note string, err error) {
 	c := u.config
 	if c.Namespace == "" {
@@ -81,6 +85,8 @@ func (u *upgrading) ask(ctx context.Context) (doc values.Document, note string, 
 			read.Data = kept.Config
 		}
 	}
+	// An invalid ConfigMap is an error: the operator would have other values in force, which are
+	// not known here.
 	if doc, err = values.ParseConfigMap(read.Data); err != nil {
 		return doc, note, err
 	}
@@ -88,7 +94,8 @@ func (u *upgrading) ask(ctx context.Context) (doc values.Document, note string, 
 	return doc, note, err
 }
 
-// layers are the values that people have given to a module, with where they stand.
+// layers are the values that people have given to a module, with their places, without defaults of
+// schemas.
 func (k configured) layers(m addons.Module) []values.Layer {
 	layers := slices.Clone(m.Static)
 	for source, section := range map[string]any{"the ConfigMap": k.doc.Sections[m.Key], "the Secret with values": k.doc.Secrets[m.Key]} {
@@ -99,7 +106,9 @@ func (k configured) layers(m addons.Module) []values.Layer {
 	return layers
 }
 
-// merged are the values of a module without those that hooks set.
+// merged returns the values with which the operator would render a module, by section, without
+// those that hooks set. It validates the sections that ConfigMap or Secret have, and fails as the
+// operator would.
 func (k *configured) merged(m addons.Module, global addons.Global) (map[string]any, error) {
 	merged := map[string]any{}
 	for key, of := range map[string]struct {
@@ -116,6 +125,7 @@ func (k *configured) merged(m addons.Module, global addons.Global) (map[string]a
 		if err != nil {
 			return nil, err
 		}
+		// They are collected before the validation, whose error may quote them.
 		k.secrets = append(k.secrets, section.Secrets().Texts()...)
 		if k.doc.Stored(key) != nil {
 			if err := section.ValidateConfig(); err != nil {

@@ -22,7 +22,8 @@ import (
 	"addon-operator/values"
 )
 
-// showDefaults prints the defaults of the chart that change.
+// showDefaults prints which defaults of the chart change, with those of its subcharts. The
+// comparison is that of objects, below a key of its own.
 func (u *upgrade) showDefaults() {
 	const top = "values" // what is compared is no object: a default may be called status
 	change := dryrun.Change{Before: map[string]any{top: u.old.All}, After: map[string]any{top: u.fresh.All}, Verb: dryrun.Changed}
@@ -45,7 +46,7 @@ func (u *upgrade) showDefaults() {
 	}
 }
 
-// brief is a value on a line.
+// brief is a value on one line, cut after 200 bytes.
 func brief(value any) string {
 	const longest = 200
 	text, err := json.Marshal(value)
@@ -58,14 +59,17 @@ func brief(value any) string {
 	return string(text)
 }
 
-// showObjects prints how definitions and objects change. An error says that the new chart does not render with the
-// values, but the old one did.
+// showObjects prints how definitions and objects change. It returns an error when the new chart
+// does not render with the values and the old one did, unless --force is given; when the old one
+// did not either, the upgrade may be the repair.
 func (u *upgrade) showObjects(ctx context.Context) error {
 	before, oldErr := u.render(ctx, false)
 	after, newErr := u.render(ctx, true)
 	switch {
 	case newErr != nil && oldErr == nil && !u.force:
 		return errors.New(u.words("upgrade-chart: nothing is written: the new chart does not render with the values WHERE: %v; change them first, or give --force", newErr))
+	// With --force, or when the upgrade may be the repair, objects are unknown and the rest goes
+	// on.
 	case newErr != nil || oldErr != nil:
 		_, err := io.WriteString(u.out, u.words("\nObjects are unknown: the chart does not render with the values WHERE: %v\n", cmp.Or(newErr, oldErr)))
 		return err
@@ -76,12 +80,14 @@ func (u *upgrade) showObjects(ctx context.Context) error {
 			fmt.Fprintln(u.out, "    "+line)
 		}
 	}
+	// Each chart renders twice, to tell a change of the chart from one that each render makes.
 	beforeAgain, oldErr := u.render(ctx, false)
 	afterAgain, newErr := u.render(ctx, true)
 	if err := cmp.Or(oldErr, newErr); err != nil {
 		return fmt.Errorf("upgrade-chart: %w", err)
 	}
 	old, fresh := before.all(), after.all()
+	// This changes the objects of fresh, of which byIdentity holds the same maps.
 	withoutChance(twice{byIdentity(old), byIdentity(beforeAgain.all())}, twice{byIdentity(fresh), byIdentity(afterAgain.all())})
 	objects := u.objectChanges(old, fresh)
 	if len(objects) == 0 {
@@ -89,13 +95,14 @@ func (u *upgrade) showObjects(ctx context.Context) error {
 		return nil
 	}
 	fmt.Fprintln(u.out, u.words("\nObjects, with the values WHERE:"))
+	// The whole text at once: a secret of several lines would not be found line by line.
 	var text bytes.Buffer
 	err := u.print(&text, objects)
 	_, writeErr := io.WriteString(u.out, u.hidden(text.String()))
 	return errors.Join(err, writeErr)
 }
 
-// render renders the module with its old or its new chart.
+// render renders the module in its place, or, with its new chart, on the stage.
 func (u *upgrade) render(ctx context.Context, fresh bool) (rendered, error) {
 	m, global := u.module, u.global
 	if fresh {
@@ -105,6 +112,7 @@ func (u *upgrade) render(ctx context.Context, fresh bool) (rendered, error) {
 		}
 		m, global = staged, stagedGlobal
 	}
+	// The values of people are the same for both charts; defaults of schemas may differ.
 	merged, err := u.configured.merged(m, global)
 	if err != nil {
 		return rendered{}, err
@@ -112,12 +120,13 @@ func (u *upgrade) render(ctx context.Context, fresh bool) (rendered, error) {
 	return render(ctx, m, merged)
 }
 
-// twice are the objects of two renders of one chart.
+// twice is two renders of one chart with the same values, by object.
 type twice struct {
 	once, again map[manifest.Object]map[string]any
 }
 
-// withoutChance gives new objects the old values of what both charts make differently at each render: that is no change.
+// withoutChance puts the old values into new objects where both charts make another one at each
+// render, such as a generated password: that is no change of the chart.
 func withoutChance(old, fresh twice) {
 	for id, o := range fresh.once {
 		if old.once[id] != nil && old.again[id] != nil && fresh.again[id] != nil {
@@ -126,12 +135,13 @@ func withoutChance(old, fresh twice) {
 	}
 }
 
-// steady is the new value with the old ones of what differs in the two old values and in the two new ones. It changes the first
-// new value.
+// steady returns the new value, with the old one wherever the two old values differ and the two new
+// ones do. It changes maps and lists of fresh in place. What one of the four lacks stays as it is.
 func steady(old, oldAgain, fresh, freshAgain any) any {
 	switch next := fresh.(type) {
 	case map[string]any:
 		others := [...]map[string]any{mapOf(old), mapOf(oldAgain), mapOf(freshAgain)}
+		// A key that one of the others lacks was added or removed, which is a change.
 		for key, value := range next {
 			a, ok1 := others[0][key]
 			b, ok2 := others[1][key]
@@ -158,12 +168,14 @@ func steady(old, oldAgain, fresh, freshAgain any) any {
 	return fresh
 }
 
+// mapOf is the value as a map; nil, which can be read like an empty one, when it is none.
 func mapOf(value any) map[string]any {
 	fields, _ := value.(map[string]any)
 	return fields
 }
 
-// partner is the item of another list that has the name of an item, or the same place when this one has none.
+// partner finds the counterpart of an item in another list: the item with the same name, such as a
+// container, or the one in the same place when items have no names.
 func partner(list any, i int, item any) (any, bool) {
 	items, _ := list.([]any)
 	if name := mapOf(item)["name"]; name != nil {
@@ -175,13 +187,15 @@ func partner(list any, i int, item any) (any, bool) {
 	return items[i], true
 }
 
-// objectChanges compares objects.
+// objectChanges compares objects as a plan does, in the order of their identities. Objects that
+// stay the same are left out; so are changes only in secrets, unless they are shown.
 func (u *upgrade) objectChanges(before, after []map[string]any) (plans []view.ObjectPlan) {
 	old, fresh := byIdentity(before), byIdentity(after)
 	all := maps.Clone(old)
 	maps.Copy(all, fresh)
 	keys := slices.SortedFunc(maps.Keys(all), func(a, b manifest.Object) int { return strings.Compare(a.String(), b.String()) })
 	for _, key := range keys {
+		// Changed until one side is missing.
 		change := dryrun.Change{Object: key, Before: old[key], After: fresh[key], Verb: dryrun.Changed}
 		switch {
 		case change.Before == nil:
@@ -196,7 +210,8 @@ func (u *upgrade) objectChanges(before, after []map[string]any) (plans []view.Ob
 	return plans
 }
 
-// byIdentity maps objects by group, kind and name: another version of a kind is the same object.
+// byIdentity maps objects by group, kind, namespace and name. Another version of a kind is the same
+// object, and a namespace that is that of the release equals none.
 func byIdentity(objects []map[string]any) map[manifest.Object]map[string]any {
 	all := make(map[manifest.Object]map[string]any, len(objects))
 	for _, o := range objects {
@@ -209,7 +224,8 @@ func byIdentity(objects []map[string]any) map[manifest.Object]map[string]any {
 	return all
 }
 
-// definitionChanges names the definitions that come, go and change.
+// definitionChanges names the definitions that are added, removed and changed, in the order of
+// their names. Versions are what people must act upon; schemas are too long to be shown.
 func definitionChanges(before, after []map[string]any) (lines []string) {
 	old, fresh := byIdentity(before), byIdentity(after)
 	all := maps.Clone(old)
@@ -220,6 +236,7 @@ func definitionChanges(before, after []map[string]any) (lines []string) {
 		switch {
 		case !was:
 			lines = append(lines, fmt.Sprintf("+ %s (%s)", key.Name, versionsOf(b)))
+		// The operator never deletes definitions (M5).
 		case !is:
 			lines = append(lines, fmt.Sprintf("- %s: it stays in the cluster with its objects", key.Name))
 		case versionsOf(a) != versionsOf(b):
@@ -228,11 +245,12 @@ func definitionChanges(before, after []map[string]any) (lines []string) {
 			lines = append(lines, fmt.Sprintf("~ %s: its schema or description changes", key.Name))
 		}
 	}
+	// Without the first character, which is the sign.
 	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[1:], b[1:]) })
 	return lines
 }
 
-// versionsOf are the versions that a definition serves.
+// versionsOf lists the versions that a CustomResourceDefinition serves.
 func versionsOf(definition map[string]any) string {
 	list, _, _ := unstructured.NestedSlice(definition, "spec", "versions")
 	var names []string
@@ -245,12 +263,14 @@ func versionsOf(definition map[string]any) string {
 	return strings.Join(names, ", ")
 }
 
-// words is a text with WHERE the values stand, without secrets, and with the paths that files will have.
+// words formats a text for people: WHERE becomes where the values are, secrets are hidden, and
+// paths on the stage become those that files will have.
 func (u *upgrade) words(format string, args ...any) string {
 	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "WHERE", u.configured.words)
 	return u.hidden(u.stage.placed(text))
 }
 
+// hidden removes the secrets that are known so far from a text, unless they are to be shown.
 func (u *upgrade) hidden(text string) string {
 	if u.secrets {
 		return text
@@ -258,12 +278,15 @@ func (u *upgrade) hidden(text string) string {
 	return values.NewHider(u.configured.secrets).Text(text)
 }
 
-// showGone prints the values of the module that the old chart has and the new one does not.
+// showGone prints the values of people for which the old chart has a default, or a map around them,
+// and the new one has not: they have no effect any more.
 func (u *upgrade) showGone() {
 	var lines []string
 	for _, layer := range u.configured.layers(u.module) {
 		section, _ := layer.Value.(map[string]any)
 		visit(nil, section, func(path []string) {
+			// A value that the old chart does not have either, such as one of its open maps, is not
+			// reported.
 			if known := knownPrefix(u.old.All, path); len(known) > 0 && len(knownPrefix(u.fresh.All, known)) < len(known) {
 				lines = append(lines, fmt.Sprintf("%s in %s", values.Dotted(append([]string{u.module.Key}, path...)), layer.Source))
 			}
@@ -278,7 +301,8 @@ func (u *upgrade) showGone() {
 	}
 }
 
-// visit calls see with the path of each value that is no map.
+// visit calls see with the path of each value that is no map, or an empty one. Each path is a slice
+// of its own, which see may keep.
 func visit(path []string, tree map[string]any, see func(path []string)) {
 	for name, value := range tree {
 		here := append(slices.Clone(path), name)
@@ -290,7 +314,8 @@ func visit(path []string, tree map[string]any, see func(path []string)) {
 	}
 }
 
-// knownPrefix is the part of a path that there is.
+// knownPrefix is the longest beginning of a path that exists in a tree. It ends at a value that is
+// no map.
 func knownPrefix(tree map[string]any, path []string) []string {
 	for i, name := range path {
 		value, ok := tree[name]

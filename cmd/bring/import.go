@@ -25,7 +25,8 @@ import (
 	"addon-operator/values"
 )
 
-// importing is one run of 'import release'.
+// importing is one run of 'import release'. The first fields are flags; place and read set the
+// others, in this order.
 type importing struct {
 	config    *cli.Config
 	planner   Planner
@@ -35,18 +36,22 @@ type importing struct {
 	order     int           // of the module; 0 is behind the others
 	dryRun    bool
 
+	// name is that of the release and of the module, and key that of its values.
 	name, key string
-	root      string // of modules
-	base      string // name of the module's directory
-	record    helm.Record
-	from      string         // where the chart was fetched, for people; empty when it is that of the record
-	given     map[string]any // to Helm, as values.yaml says it
+	// root is the first of the modules directories, and base the name of the new one in it.
+	root   string
+	base   string // name of the module's directory
+	record helm.Record
+	from   string         // where the chart was fetched, for people; empty when it is that of the record
+	given  map[string]any // to Helm, as values.yaml says it
 }
 
-// Planner makes a plan from the modules directory and the cluster.
+// Planner makes a plan from the modules directory and the cluster, without a running operator.
+// Package main passes it, so that this package does not import the operator.
 type Planner func(context.Context, *cli.Config, *slog.Logger, view.PlanRequest) (view.Plan, error)
 
-// Import groups what takes over from others. planText is what a plan prints of one module.
+// Import returns the command import, for modules of what is in the cluster. planText is what a plan
+// prints of one module.
 func Import(c *cli.Config, planner Planner, planText func(view.ModulePlan) string) *cobra.Command {
 	cmd := cli.Group("import", "Make modules of what is in the cluster")
 	i := &importing{config: c, planner: planner, planText: planText}
@@ -76,6 +81,7 @@ in the chart only, too.`,
 	flags.StringVarP(&i.namespace, "namespace", "n", "", "namespace of the release; without one, that of the operator (ADDON_OPERATOR_NAMESPACE)")
 	flags.StringVar(&i.source.Ref, "chart", "", "the chart of the release, for one with subcharts: a directory, an archive, oci://…, or REPO/CHART; with --repo its name, which need not be given")
 	chartFlags(flags, &i.source)
+	// These flags mean something else here than for a new module.
 	flags.Lookup("version").Usage = "version of the chart, which must be that of the release (default: that of the release)"
 	flags.Lookup("devel").Hidden = true // the version is known
 	flags.IntVar(&i.order, "order", 0, "number of the module, by which modules run in order; without one, behind all others")
@@ -84,11 +90,13 @@ in the chart only, too.`,
 	return cmd
 }
 
-// alone is a flag for the chart that is given although no chart is to be fetched.
+// alone returns a flag about fetching a chart that was given although none is fetched; "" when
+// there is none. It would be ignored, so it is refused.
 func (i *importing) alone(given *pflag.FlagSet) (name string) {
 	if i.source.Ref != "" || i.source.Repo != "" {
 		return ""
 	}
+	// A set of its own says which flags are about charts, also when one is added.
 	ofCharts := pflag.NewFlagSet("", pflag.ContinueOnError)
 	chartFlags(ofCharts, &fetch.Request{})
 	given.VisitAll(func(f *pflag.Flag) {
@@ -99,6 +107,8 @@ func (i *importing) alone(given *pflag.FlagSet) (name string) {
 	return name
 }
 
+// run writes the module into a hidden directory, plans its first run there, and moves it to its
+// place. With --dry-run everything but the last step happens, so that the report is the same.
 func (i *importing) run(cmd *cobra.Command) error {
 	i.namespace = cmp.Or(i.namespace, i.config.Namespace)
 	if i.namespace == "" {
@@ -120,6 +130,8 @@ func (i *importing) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	// Before the rename: a running operator would take the module over before it is known what it
+	// does.
 	first, why := i.plan(cmd, tmp)
 	if !i.dryRun {
 		if err := os.Rename(dir, filepath.Join(i.root, i.base)); err != nil {
@@ -130,7 +142,8 @@ func (i *importing) run(cmd *cobra.Command) error {
 	return err
 }
 
-// place finds out where the module is written, and refuses a name that a module cannot have or has.
+// place decides where the module is written, and refuses a name that a module cannot have, or has.
+// A module is called like its release (H1), so there is no choice of the name.
 func (i *importing) place() (err error) {
 	if i.key, err = values.Key(i.name); err != nil {
 		return fmt.Errorf("release %s cannot become a module, because a module has the name of its release, and no command of Helm renames one: %w", i.name, err)
@@ -143,6 +156,7 @@ func (i *importing) place() (err error) {
 	}
 	i.root = i.config.Dirs.Modules[0]
 	tree, err := addons.Load(i.config.Dirs)
+	// Loading fails for mistakes in other modules, too, which are no obstacle.
 	if _, problem := os.Stat(i.root); problem != nil {
 		return fmt.Errorf("import: %w", errors.Join(err, problem))
 	}
@@ -154,6 +168,7 @@ func (i *importing) place() (err error) {
 		highest = max(highest, m.Order)
 	}
 	const step = 10 // leaves room between modules
+	// Behind all others, since nothing is known of what it needs.
 	if i.order == 0 {
 		i.order = (highest/step + 1) * step
 	}
@@ -161,7 +176,9 @@ func (i *importing) place() (err error) {
 	return nil
 }
 
-// read reads the record and refuses a release that cannot be taken over.
+// read reads the newest record of the release, and refuses one that the operator must not take
+// over: a release that another operator manages, the operator's own (B6), and one that Helm has not
+// finished.
 func (i *importing) read(ctx context.Context) error {
 	c := i.config
 	client, err := c.Connect()
@@ -177,10 +194,12 @@ func (i *importing) read(ctx context.Context) error {
 	switch {
 	case errors.As(err, &missing):
 		return fmt.Errorf("%w; --namespace and HELM_DRIVER say where records are", err)
+	// The operator needs the same right later, so it is worth saying here.
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w; who imports a release must be allowed to list and get %s in its namespace, and so must the operator later", err, c.HelmDriver.Resource().Resource)
 	case err != nil:
 		return err
+	// Two operators would undo each other's work.
 	case i.record.Ours:
 		return fmt.Errorf("release %s in namespace %s is managed by an addon-operator already, as its labels say; its module is where that operator has it from", i.name, i.namespace)
 	case i.name == c.HelmIgnoreRelease && i.namespace == c.Namespace:
@@ -189,7 +208,8 @@ func (i *importing) read(ctx context.Context) error {
 	return i.checkStatus()
 }
 
-// checkStatus refuses every status but deployed: the operator would repair what another one says, and write.
+// checkStatus refuses every status but deployed. The operator would repair any other one at its
+// first run (H5.2), so a module that is meant to change nothing would write.
 func (i *importing) checkStatus() error {
 	r := i.record
 	hint := "bring it to an end with Helm first"
@@ -206,7 +226,8 @@ func (i *importing) checkStatus() error {
 	return fmt.Errorf("release %s in namespace %s, revision %d, has the status %s: %s", i.name, i.namespace, r.Revision, r.Status, hint)
 }
 
-// write writes the module and returns its files, relative to it.
+// write writes the module into dir and returns its files, relative to it. values.yaml has only what
+// was given to Helm: the defaults are in the chart.
 func (i *importing) write(ctx context.Context, dir string) (files []string, err error) {
 	source, err := i.writeChart(ctx, filepath.Join(dir, "chart"))
 	if err != nil {
@@ -226,6 +247,7 @@ func (i *importing) write(ctx context.Context, dir string) (files []string, err 
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "module.yaml"), []byte(module), 0o644), os.WriteFile(filepath.Join(dir, "values.yaml"), []byte(text), 0o644)); err != nil {
 		return nil, err
 	}
+	// The files of the chart are known only now.
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
 			relative, _ := filepath.Rel(dir, path) // it is below
@@ -236,10 +258,13 @@ func (i *importing) write(ctx context.Context, dir string) (files []string, err 
 	return files, err
 }
 
-// writeChart writes the chart of the release: from its record, or from where the user says that it is.
+// writeChart writes the chart of the release: from its record, unless that lacks subcharts, or from
+// where the user says that it is. Then name and version must be those of the record, because
+// another chart would upgrade the release. Whether the content is the same shows the plan.
 func (i *importing) writeChart(ctx context.Context, dir string) (source fetch.Origin, err error) {
 	r := i.record
 	from := i.source
+	// The record names the chart, so --repo is enough.
 	if from.Ref == "" && from.Repo != "" {
 		from.Ref = r.Chart
 	}
@@ -262,9 +287,11 @@ func (i *importing) writeChart(ctx context.Context, dir string) (source fetch.Or
 	return got.Origin, nil
 }
 
-// plan says what the first run of the module does, which lies below a directory of its own so far. why says why
-// that is not known.
+// plan returns what the first run of the module would do, which is in root so far, next to the
+// modules that exist. Without a plan, why says so: a module can be written when the cluster shows
+// nothing.
 func (i *importing) plan(cmd *cobra.Command, root string) (found *view.ModulePlan, why string) {
+	// A copy: the configuration belongs to the command line.
 	c := *i.config
 	c.Dirs.Modules = append(slices.Clone(c.Dirs.Modules), root)
 	if c.Namespace == "" {
@@ -273,6 +300,7 @@ func (i *importing) plan(cmd *cobra.Command, root string) (found *view.ModulePla
 	if _, err := os.Stat(c.Dirs.Global); err != nil && !c.Given("global-hooks-dir") {
 		c.Dirs.Global = root // without hooks
 	}
+	// Warnings about other modules are not the subject here.
 	plan, err := i.planner(cmd.Context(), &c, cli.Log(cmd, slog.LevelError), view.PlanRequest{})
 	switch {
 	case err != nil:
@@ -281,6 +309,7 @@ func (i *importing) plan(cmd *cobra.Command, root string) (found *view.ModulePla
 		return nil, "the ConfigMap in the cluster is refused: " + plan.Refused
 	}
 	for _, m := range plan.Modules {
+		// A purge would be of a release of this name without its module.
 		if m.Module == i.name && m.Step != view.StepPurge {
 			return &m, ""
 		}

@@ -12,7 +12,9 @@ import (
 	"addon-operator/values"
 )
 
-// report says what was written, what the first run does, and what happens then; why says why that is not known.
+// report says what was written, what the first run does, and what follows from it. It is printed in
+// one write after the module is in its place, so that a closed pipe cannot interrupt the import.
+// why says why there is no plan.
 func (i *importing) report(files []string, first *view.ModulePlan, why string) string {
 	var out strings.Builder
 	line := func(format string, args ...any) {
@@ -37,6 +39,7 @@ func (i *importing) report(files []string, first *view.ModulePlan, why string) s
 	for _, file := range files {
 		line("  %s", file)
 	}
+	// Masking finds what looks secret by its name, as on all pages; only the paths are printed.
 	if secrets := hiddenPaths(nil, i.given, values.Mask(i.given, false)); len(secrets) > 0 {
 		line("\nSecrets: values.yaml now has in plain text what looks like secrets, and was only in the record of the release:\n  %s", strings.Join(secrets, "\n  "))
 		line("Move what is secret to the Secret with values before others can read the file.")
@@ -50,7 +53,8 @@ func (i *importing) report(files []string, first *view.ModulePlan, why string) s
 	return out.String()
 }
 
-// hiddenPaths lists where a tree was masked.
+// hiddenPaths lists the paths at which a tree was masked. A list counts as a whole. masked has the
+// shape of tree except where something is hidden.
 func hiddenPaths(path []string, tree, masked any) (found []string) {
 	switch v := tree.(type) {
 	case map[string]any:
@@ -60,6 +64,7 @@ func hiddenPaths(path []string, tree, masked any) (found []string) {
 			}
 			return found
 		}
+	// A masked element has no name, so the list is what a person looks for.
 	case []any:
 		if m, ok := masked.([]any); ok && len(m) == len(v) {
 			if !reflect.DeepEqual(v, m) {
@@ -74,14 +79,17 @@ func hiddenPaths(path []string, tree, masked any) (found []string) {
 	return []string{values.Dotted(path)}
 }
 
-// foretell says what the first run of the module does.
+// foretell says what the first run of the module does: nothing as a rule. An upgrade is what people
+// must not overlook, so it is in capitals.
 func (i *importing) foretell(line func(string, ...any), first *view.ModulePlan, why string) {
 	switch {
 	case first == nil:
 		line("The first run cannot be shown now: %s. 'addon-operator plan' shows it.", strings.TrimSuffix(why, "."))
+	// The chart does not render, or values are missing: the details say which.
 	case first.Error != "" || first.Unknown != "":
 		line("The first run would not take the release over as it is:")
 		i.details(line, first)
+	// The record gets labels and no new revision.
 	case first.Release == view.Adopted && len(first.Objects) == 0:
 		line("The first run changes nothing: %s.", first.Reason)
 		line("There is no new revision, no object is written, no Helm hook runs; the record of revision %d gets labels of the operator.", i.record.Revision)
@@ -91,13 +99,14 @@ func (i *importing) foretell(line func(string, ...any), first *view.ModulePlan, 
 	}
 }
 
+// details prints the plan of the module as 'addon-operator plan' does, indented.
 func (i *importing) details(line func(string, ...any), first *view.ModulePlan) {
 	for one := range strings.Lines(i.planText(*first)) {
 		line("  %s", strings.TrimSuffix(one, "\n"))
 	}
 }
 
-// next says what happens with the module.
+// next says what the operator does with the module from now on, also what is dangerous about it.
 func (i *importing) next(line func(string, ...any)) {
 	flag := values.FlagKey(i.key)
 	line("\nWhat happens next:")

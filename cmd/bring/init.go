@@ -18,7 +18,8 @@ import (
 	"addon-operator/values"
 )
 
-// chartFlags are those of Helm for a chart of others.
+// chartFlags declares the flags by which a chart is found and fetched, with the names that Helm
+// gives them.
 func chartFlags(f *pflag.FlagSet, r *fetch.Request) {
 	f.StringVar(&r.Version, "version", "", "version of the chart, or a range such as ^1.2 (default: the newest)")
 	f.StringVar(&r.Repo, "repo", "", "URL of the chart repository in which the chart is")
@@ -35,7 +36,7 @@ func chartFlags(f *pflag.FlagSet, r *fetch.Request) {
 	f.StringVar(&r.Keyring, "keyring", "", "file with public keys for --verify (default: pubring.gpg of GnuPG)")
 }
 
-// fromChart is how a module is made of a chart.
+// fromChart is how a module is made of a chart, as the flags say.
 type fromChart struct {
 	fetch.Request
 	Dir        string // of modules
@@ -43,8 +44,10 @@ type fromChart struct {
 	ValuesFile string // values for helm install -f, which become those of the module; may be empty
 }
 
-// write makes the module and reports what it wrote.
+// write makes the module and reports what it wrote. The directory of modules is made when it does
+// not exist, and removed again after a failure.
 func (o fromChart) write(ctx context.Context, w io.Writer) error {
+	// Arguments and files first: a download may take long.
 	if o.Base != "" {
 		if _, _, err := names(o.Base); err != nil {
 			return cli.Usagef("init module %s: %w", o.Base, err)
@@ -71,14 +74,18 @@ func (o fromChart) write(ctx context.Context, w io.Writer) error {
 	return err
 }
 
+// make makes the module on a stage and moves it to its place, which it returns. given is the text
+// of the values, or "".
 func (o fromChart) make(ctx context.Context, w io.Writer, given string) (root string, err error) {
 	s, err := newStage(o.Dir, filepath.Join(o.Dir, "..", "global-hooks"))
+	// A stage that is made only in part is removed, too.
 	if s != nil {
 		defer s.close()
 	}
 	if err != nil {
 		return "", err
 	}
+	// The name of the module, and so of its directory, may depend on the chart, which comes first.
 	arrived := filepath.Join(s.root, chartDir)
 	c, err := fetch.Get(ctx, o.Request, arrived)
 	if err != nil {
@@ -91,9 +98,11 @@ func (o fromChart) make(ctx context.Context, w io.Writer, given string) (root st
 	if n.base == "" {
 		n.base = nextBase(o.Dir, c.Name)
 	}
+	// Charts may have names that modules cannot have, such as Web-2.
 	if n.name, n.key, err = names(n.base); err != nil {
 		return "", fmt.Errorf("the name of the chart, %s, cannot be that of a module; give one before --from-chart: %w", c.Name, err)
 	}
+	// Before the module is rendered and its test is played, which takes a while.
 	if err := o.free(n); err != nil {
 		return "", err
 	}
@@ -103,6 +112,7 @@ func (o fromChart) make(ctx context.Context, w io.Writer, given string) (root st
 	if err := os.Rename(arrived, filepath.Join(n.dir(), chartDir)); err != nil {
 		return "", err
 	}
+	// This renders the chart and plays the test, so the module is complete before it is visible.
 	if err := n.fill(ctx); err != nil {
 		return "", err
 	}
@@ -120,7 +130,8 @@ func (o fromChart) make(ctx context.Context, w io.Writer, given string) (root st
 	return root, list(w, root)
 }
 
-// free refuses a directory that exists, and the name of another module.
+// free refuses a directory that exists, and the name of another module, whatever its number: the
+// operator would refuse both.
 func (o fromChart) free(n *newModule) error {
 	entries, err := os.ReadDir(o.Dir)
 	if err != nil {
@@ -134,7 +145,8 @@ func (o fromChart) free(n *newModule) error {
 	return nil
 }
 
-// names are the name and the key of a module in a directory.
+// names takes the name of a module's directory apart, as the operator does (A4, A6), and returns
+// its name and key. It refuses a path.
 func names(base string) (name, key string, err error) {
 	number, rest, ok := strings.Cut(base, "-")
 	if name = base; ok && number != "" && strings.Trim(number, "0123456789") == "" {
@@ -147,6 +159,8 @@ func names(base string) (name, key string, err error) {
 	return name, key, err
 }
 
+// readGiven reads the file of --values as text, so that its comments can be kept, after checking
+// that it can be parsed.
 func readGiven(path string) (string, error) {
 	if path == "" {
 		return "", nil
@@ -168,7 +182,7 @@ func readGiven(path string) (string, error) {
 	return string(text), nil
 }
 
-// ensureDir makes a directory, and returns it when it was not there.
+// ensureDir makes a directory if it does not exist, and returns it then; "" when it was there.
 func ensureDir(dir string) (made string, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return dir, os.MkdirAll(dir, 0o755)

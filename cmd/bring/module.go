@@ -20,28 +20,35 @@ import (
 
 // Names of files in a module.
 const (
+	// chartDir holds the chart as it was published (A20).
 	chartDir   = "chart"
 	testFile   = "tests/objects.yaml"
 	goldenFile = "objects.golden.yaml"
 	testSchema = "module-test.v1.schema.json" // next to the tests, for editors
 )
 
-// stage is a place next to modules where one is made, with what concerns all of them. It is moved to its place at the
-// end: nothing half written is left behind.
+// stage is a hidden directory next to the modules in which one is made, with what concerns all
+// modules, so that it renders as it will in its place. It is in the same file system, so that a
+// rename moves the result. The caller closes it; nothing half written is left behind.
 type stage struct {
-	dir     string // of the modules that stay
+	dir string // of the modules that stay
+	// root is the hidden directory, and modules the directory of modules in it.
 	root    string
 	modules string
-	rename  func(from, to string) error
-	keep    bool // it has the only copy of something
+	// rename is os.Rename, unless a test lets it fail.
+	rename func(from, to string) error
+	keep   bool // it has the only copy of something
 }
 
-// Names below the modules directory. What an exchange moves aside lies in the directory before of a stage.
+// Directories of modules are read without hidden ones, so an operator does not see a stage. What an
+// exchange moves aside is in the directory before of a stage, by which an interrupted one is found.
 const (
 	stagePrefix = ".addon-operator-" // modules directories are read without hidden ones
 	beforeDir   = "before"
 )
 
+// newStage makes a stage below the directory of modules. After an error it may return a stage,
+// which the caller closes.
 func newStage(dir, global string) (*stage, error) {
 	root, err := os.MkdirTemp(dir, stagePrefix)
 	if err != nil {
@@ -51,7 +58,9 @@ func newStage(dir, global string) (*stage, error) {
 	return s, errors.Join(os.MkdirAll(s.modules, 0o755), s.share(dir, global))
 }
 
-// share lets the test of the new module find what it finds in the place where the module will be.
+// share brings the values of all modules and the global hooks to the stage: tests and renders of
+// the module depend on both. Global hooks that do not exist are an empty directory, which loading
+// needs (B8).
 func (s *stage) share(dir, global string) error {
 	common, err := os.ReadFile(filepath.Join(dir, "values.yaml"))
 	if err == nil {
@@ -84,21 +93,27 @@ func (s *stage) write(base, name, text string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
+// close removes the stage, unless an exchange left the only copy of files there.
 func (s *stage) close() {
 	if !s.keep {
 		_ = os.RemoveAll(s.root) // it is hidden, should it stay
 	}
 }
 
-// exchange moves files and directories of a module on the stage to a directory, and what was there aside. When one of them
-// cannot be moved, all are put back. When that fails, too, the stage is kept, and the error names it.
+// exchange moves files and directories of a module on the stage to a directory, and moves what was
+// there aside. When one cannot be moved, all are put back. When that fails, too, the stage is kept,
+// and the error names it. A process that is killed in between also leaves the stage; see
+// interrupted.
 func (s *stage) exchange(base, to string, names ...string) (err error) {
 	from, aside := filepath.Join(s.modules, base), filepath.Join(s.root, beforeDir, base)
+	// undo has the steps that lead back, in the order in which they were done.
 	var undo []func() error
+	// The named result is extended here, so each return of an error undoes what was done.
 	defer func() {
 		if err == nil {
 			return
 		}
+		// All of them, also after one that fails: each puts something back.
 		for _, back := range slices.Backward(undo) {
 			if undoErr := back(); undoErr != nil {
 				s.keep = true
@@ -114,9 +129,11 @@ func (s *stage) exchange(base, to string, names ...string) (err error) {
 		if err := os.MkdirAll(filepath.Dir(old), 0o755); err != nil {
 			return err
 		}
+		// What is in the place goes first: a rename does not replace a directory that is not empty.
 		switch err := s.rename(place, old); {
 		case err == nil:
 			undo = append(undo, func() error { return s.rename(old, place) })
+		// A name that is new in this version has nothing to move aside.
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
@@ -128,7 +145,8 @@ func (s *stage) exchange(base, to string, names ...string) (err error) {
 	return nil
 }
 
-// interrupted says that an earlier exchange of a module has not ended, or runs now.
+// interrupted returns an error when an earlier exchange of a module has not ended, or runs at this
+// moment. Another exchange would move the half of a chart aside, and lose the original.
 func interrupted(dir, base string) error {
 	left, err := filepath.Glob(filepath.Join(dir, stagePrefix+"*", beforeDir, base))
 	if err != nil || len(left) == 0 {
@@ -138,7 +156,7 @@ func interrupted(dir, base string) error {
 		filepath.Join(dir, base), left[0], filepath.Dir(filepath.Dir(left[0])))
 }
 
-// load reads a module on the stage.
+// load reads a module on the stage, as the operator would: what it refuses is an error.
 func (s *stage) load(base string) (addons.Module, addons.Global, error) {
 	tree, err := addons.Load(addons.Dirs{Modules: []string{s.modules}, Global: s.global(), UnnumberedOrder: 1})
 	if err != nil {
@@ -152,22 +170,26 @@ func (s *stage) load(base string) (addons.Module, addons.Global, error) {
 	return addons.Module{}, addons.Global{}, fmt.Errorf("%s is no module", base)
 }
 
-// newModule is a module that is being made of a chart.
+// newModule is a module that is being made of a chart on a stage. notes are what the author should
+// know; they are printed after everything is written.
 type newModule struct {
 	stage *stage
 	base  string // of its directory
 	name  string
 	key   string
 	chart *fetch.Chart
-	given string // values
+	// given is the text of the values that the user gave, or "".
+	given string
 	notes []string
 }
 
-// nextBase is the name of the directory for a chart: its number is the next ten after the highest one.
+// nextBase is the name of the directory for a module: its number is the next multiple of ten after
+// the highest one, so that the module runs last, with room between.
 func nextBase(dir, name string) string {
 	const step = 10
 	highest := 0
 	entries, _ := os.ReadDir(dir) // a directory that is not there holds no modules
+	// Numbers of other entries than modules count, too, which only leaves a gap.
 	for _, e := range entries {
 		number, _, _ := strings.Cut(e.Name(), "-")
 		if n, err := strconv.Atoi(number); err == nil && n > highest {
@@ -181,7 +203,7 @@ func (n *newModule) dir() string { return filepath.Join(n.stage.modules, n.base)
 
 func (n *newModule) write(name, text string) error { return n.stage.write(n.base, name, text) }
 
-// fill writes everything but chart/.
+// fill writes everything of the module but chart/, which is there.
 func (n *newModule) fill(ctx context.Context) error {
 	c := n.chart
 	own, err := valuesFile(c.Name, n.key, c.Values, n.given)
@@ -194,7 +216,7 @@ func (n *newModule) fill(ctx context.Context) error {
 	}
 	for name, text := range map[string]string{
 		"module.yaml": moduleFile(c.Origin), "values.yaml": own, schemaFile: schema, "README.md": readme(n.name, n.key, c),
-		filepath.Join("tests", testSchema): string(scenario.Schema()),
+		"tests/" + testSchema: string(scenario.Schema()),
 	} {
 		if err := n.write(name, text); err != nil {
 			return err
@@ -203,17 +225,11 @@ func (n *newModule) fill(ctx context.Context) error {
 	return n.writeTest(ctx)
 }
 
-// moduleFile is module.yaml: where the chart is from.
+// moduleFile is the text of a new module.yaml: where the chart is from. What is not known is left
+// out.
 func moduleFile(o fetch.Origin) string {
 	var out strings.Builder
-	out.WriteString("# Where chart/ is from. 'addon-operator module upgrade-chart' writes it, and keeps the rest of this file.\n")
-	out.WriteString(provenance(o))
-	return out.String()
-}
-
-func provenance(o fetch.Origin) string {
-	var out strings.Builder
-	out.WriteString("chart:\n")
+	out.WriteString("# Where chart/ is from. 'addon-operator module upgrade-chart' writes it, and keeps the rest of this file.\nchart:\n")
 	for _, f := range []struct{ key, value string }{{"repository", o.Repository}, {"name", o.Name}, {"version", o.Version}, {"digest", o.Digest}} {
 		if f.value != "" {
 			fmt.Fprintf(&out, "  %s: %s\n", f.key, quoted(f.value))
@@ -222,7 +238,7 @@ func provenance(o fetch.Origin) string {
 	return out.String()
 }
 
-// quoted is a text in YAML: the version 1.10 is no number.
+// quoted is a text as YAML, quoted where it needs to be: the version 1.10 is no number.
 func quoted(text string) string {
 	line, err := values.YAML(text)
 	if err != nil {
@@ -247,13 +263,16 @@ func readme(name, key string, c *fetch.Chart) string {
 	return out.String()
 }
 
-// writeTest writes the test that fits the chart, and plays it.
+// writeTest writes a test that passes. The first choice is one that expects the objects of the
+// chart; when it fails, because the chart needs values, one that expects the module to fail; when
+// the module does not even run, none. Each of the last two leaves a note.
 func (n *newModule) writeTest(ctx context.Context) error {
 	t, err := n.plan(ctx)
 	if err != nil {
 		return err
 	}
 	var problems []string
+	// plan may have returned failingTest already; then the second round plays the same once more.
 	for _, text := range []string{t, failingTest(n.name)} {
 		if err := n.write(testFile, text); err != nil {
 			return err
@@ -266,6 +285,7 @@ func (n *newModule) writeTest(ctx context.Context) error {
 		}
 		n.noteFailing(strings.Join(problems, "\n"))
 	}
+	// The notes so far say that the test expects a failure, and there is no test.
 	n.notes = nil
 	n.note("no test is written, because the module does not run:\n  %s", strings.ReplaceAll(strings.Join(problems, "\n"), "\n", "\n  "))
 	return os.Remove(filepath.Join(n.dir(), filepath.FromSlash(testFile)))
@@ -276,11 +296,14 @@ func (n *newModule) noteFailing(reason string) {
 		strings.ReplaceAll(reason, "\n", "\n  "))
 }
 
+// note adds a note, with the paths that files will have.
 func (n *newModule) note(format string, args ...any) {
 	n.notes = append(n.notes, n.stage.placed(fmt.Sprintf(format, args...)))
 }
 
-// play writes golden files, plays once more with them, and returns what is wrong.
+// play plays the test twice: the first time writes golden files, the second compares with them,
+// which shows what differs at each render. It returns what is wrong, and removes golden files of a
+// test that fails. The error is about playing at all.
 func (n *newModule) play(ctx context.Context) (problems []string, err error) {
 	for _, update := range []bool{true, false} {
 		scenarios, err := scenario.Find(filepath.Join(n.dir(), filepath.FromSlash(testFile)))
@@ -299,10 +322,14 @@ func (n *newModule) play(ctx context.Context) (problems []string, err error) {
 	return nil, nil
 }
 
+// testHead makes editors check a test and complete its keys.
 const testHead = "# yaml-language-server: $schema=" + testSchema + "\n"
 
-// plan is the text of the test of a chart.
+// plan returns the text of the test for the chart: with a golden file of all objects, or, when a
+// part of them is random, with their names. Stubs stand for what the chart needs in a cluster.
 func (n *newModule) plan(ctx context.Context) (string, error) {
+	// The module is loaded as the operator loads it, with the values and the schema that were just
+	// written.
 	m, global, err := n.stage.load(n.base)
 	if err != nil {
 		return "", err
@@ -316,6 +343,7 @@ func (n *newModule) plan(ctx context.Context) (string, error) {
 		n.noteFailing(err.Error())
 		return failingTest(n.name), nil
 	}
+	// The second render shows what is random in the chart.
 	second, err := render(ctx, m, merged)
 	if err != nil {
 		return "", err
@@ -357,6 +385,7 @@ func (n *newModule) plan(ctx context.Context) (string, error) {
 	return out.String(), err
 }
 
+// failingTest is the test of a chart that does not install as it is.
 func failingTest(name string) string {
 	return testHead + "description: The chart does not install as it is; set what is missing in values.yaml, or correct what is wrong, and expect modules and rendered here\nexpect:\n  failing: {" + name + ": \"\"}\n"
 }
@@ -369,6 +398,7 @@ func indented(text string) string {
 	return out.String()
 }
 
+// anys has the type that values.YAML takes for a list.
 func anys(objects []map[string]any) (all []any) {
 	for _, o := range objects {
 		all = append(all, o)
@@ -376,7 +406,7 @@ func anys(objects []map[string]any) (all []any) {
 	return all
 }
 
-// list writes what is in a new module, directories of the chart as one.
+// list writes the paths of a new module, with chart/ as one line.
 func list(w io.Writer, root string) error {
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || path == root {

@@ -33,8 +33,11 @@ type rendered struct {
 // all are the objects and hooks.
 func (r rendered) all() []map[string]any { return slices.Concat(r.objects, r.hooks) }
 
-// render renders the chart of a module without a cluster.
+// render renders the chart of a module against a cluster in memory that holds nothing but the
+// namespace of the release. All documents that cannot be read are in the error. Objects of 'helm
+// test' are left out.
 func render(ctx context.Context, m addons.Module, merged map[string]any) (r rendered, err error) {
+	// The version is that of scenarios, so that a test of the module renders the same.
 	server := apiserver.New(scenario.DefaultVersion)
 	server.EnsureNamespace(namespaceOf(m))
 	client, err := helm.New(helm.Options{Config: server.RESTConfig(), Namespace: namespaceOf(m)})
@@ -42,6 +45,7 @@ func render(ctx context.Context, m addons.Module, merged map[string]any) (r rend
 		return r, err
 	}
 	module := helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: merged}
+	// The operator installs definitions before the release (M2).
 	if r.crds, err = definitions(client, module); err != nil {
 		return r, err
 	}
@@ -63,17 +67,19 @@ func render(ctx context.Context, m addons.Module, merged map[string]any) (r rend
 	return r, errors.Join(errs...)
 }
 
-// isTest reports whether an object belongs to 'helm test', which is not run here.
+// isTest reports whether an object belongs only to 'helm test', which the operator does not run.
+// One annotation may name several events.
 func isTest(object map[string]any) bool {
 	u := unstructured.Unstructured{Object: object}
 	events := u.GetAnnotations()["helm.sh/hook"]
 	return events != "" && !slices.ContainsFunc(strings.Split(events, ","), func(event string) bool { return !strings.HasPrefix(strings.TrimSpace(event), "test") })
 }
 
-// namespaceOf is where the release would be.
+// namespaceOf is the namespace of the release: the one in module.yaml (H20), or that of scenarios.
 func namespaceOf(m addons.Module) string { return cmp.Or(m.File.Namespace, scenario.Namespace) }
 
-// definitions are those of crds/, which Helm does not render.
+// definitions are the objects in crds/ of a chart and of its subcharts that the values enable. Helm
+// does not render these (M7), so Show does not return them.
 func definitions(client *helm.Client, m helm.Module) (found []map[string]any, err error) {
 	files, err := kube.CRDFiles(charts.Root(m.Dir), kube.CRDOptions{Ignored: charts.Ignored})
 	if err != nil {
@@ -91,6 +97,7 @@ func definitions(client *helm.Client, m helm.Module) (found []map[string]any, er
 		texts = append(texts, f.Data)
 	}
 	for _, text := range texts {
+		// Some editors begin files with a byte order mark, which the parser would take for content.
 		objects, err := manifest.Parse(string(bytes.TrimPrefix(text, []byte("\ufeff"))))
 		if err != nil {
 			return nil, err
@@ -106,7 +113,8 @@ func identify(object map[string]any) manifest.Object {
 	return manifest.Of(&unstructured.Unstructured{Object: object})
 }
 
-// stable are the objects that both of two renders have, and whether the renders are the same.
+// stable returns the objects that both of two renders have, in the order of the second, and whether
+// the renders are equal. Hooks do not count: golden files do not have them.
 func stable(a, b rendered) (names []manifest.Object, same bool) {
 	known := map[manifest.Object]string{}
 	for _, o := range a.objects {
@@ -125,8 +133,9 @@ func stable(a, b rendered) (names []manifest.Object, same bool) {
 	return names, same
 }
 
-// strangers are what the chart uses and neither Kubernetes nor the chart itself has, because in a cluster somebody else
-// brings it: namespaces, and stubs of the definitions of kinds.
+// strangers are what the objects of a chart need in a cluster and neither Kubernetes nor the chart
+// itself has: namespaces, and definitions of kinds. A test gives them, as another module or an
+// administrator would.
 func strangers(ctx context.Context, r rendered) (stubs []map[string]any, err error) {
 	known := map[schema.GroupKind]bool{}
 	for _, o := range slices.Concat(r.crds, r.objects, r.hooks) {
@@ -136,6 +145,7 @@ func strangers(ctx context.Context, r rendered) (stubs []map[string]any, err err
 			known[schema.GroupKind{Group: group, Kind: kind}] = true
 		}
 	}
+	// Namespaces first: other stubs do not depend on them, but objects in them do.
 	stubs = namespaces(r)
 	client, err := kube.Connect(kube.Options{Config: apiserver.New(scenario.DefaultVersion).RESTConfig(), QPS: -1})
 	if err != nil {
@@ -147,7 +157,10 @@ func strangers(ctx context.Context, r rendered) (stubs []map[string]any, err err
 		if known[gvk.GroupKind()] {
 			continue
 		}
+		// Once for each kind, whether it is found or not.
 		known[gvk.GroupKind()] = true
+		// A definition cannot bring a kind without a group: an unknown one is a mistake in the
+		// chart.
 		if _, _, err := client.FindKind(ctx, u.GetAPIVersion(), gvk.Kind); err == nil || gvk.Group == "" {
 			continue
 		}
@@ -156,8 +169,9 @@ func strangers(ctx context.Context, r rendered) (stubs []map[string]any, err err
 	return stubs, nil
 }
 
-// namespaces are those of the objects that the chart does not make.
+// namespaces are those that the objects name and the chart does not make, each once.
 func namespaces(r rendered) (all []map[string]any) {
+	// The scenario has its own namespace, and "" is that of objects without one.
 	there := map[string]bool{"": true, scenario.Namespace: true}
 	for _, o := range r.objects {
 		if o["kind"] == "Namespace" {
@@ -173,7 +187,8 @@ func namespaces(r rendered) (all []map[string]any) {
 	return all
 }
 
-// stub is a definition that takes everything.
+// stub is a definition that accepts any object of a kind. Plural and scope are guesses, good enough
+// for the test of a chart: kinds whose names begin with Cluster are cluster-wide.
 func stub(gvk schema.GroupVersionKind) map[string]any {
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
 	scope := "Namespaced"

@@ -14,15 +14,21 @@ import (
 	"addon-operator/values"
 )
 
-// schemaFile is where the schema lies, below the module.
+// schemaFile is the schema that people's values must fit (D29), below the module.
 const schemaFile = "openapi/config-values.yaml"
 
-// maxNodes bounds a schema with all references written out. What is beyond may have any value.
+// maxNodes bounds the number of schemas that are made of one, with all references written out: few
+// references can describe a huge tree. What is beyond the limit may have any value.
 const maxNodes = 20_000
 
-// configSchema makes the schema of a module's section. It refuses nothing that the chart takes: the section holds what
-// differs from the defaults of the chart, so what the chart requires, and what depends on other values, is left to
-// the chart's own schema, which is checked with everything else before Helm installs.
+// configSchema makes the schema of a module's section. It refuses nothing that the chart takes: the
+// section holds only what differs from the defaults of the chart, so what the chart requires, and
+// what depends on other values, is left to the chart's own schema, which is checked with everything
+// else before Helm installs (H22).
+//
+// The schema of the chart is the first choice, if it accepts the defaults of the chart; then one
+// that is inferred from these; and at last one that accepts any map. The text must depend on
+// nothing else than the arguments: an upgrade makes it again, to find out whether it was edited.
 func configSchema(c *fetch.Chart, key string) (string, error) {
 	const head = `# What people may write under %q: in values.yaml, in the ConfigMap and in the Secret.
 # Made from %s. Edit it as you like:
@@ -42,7 +48,8 @@ func configSchema(c *fetch.Chart, key string) (string, error) {
 	return fmt.Sprintf(head, key, "the default values of the chart") + text, nil
 }
 
-// shortTypes writes lists of types on one line.
+// shortTypes writes lists of types on one line, as people do. It works on the text, which is the
+// YAML that this program writes, with one item of a list on each line.
 func shortTypes(text string) string {
 	var out strings.Builder
 	var types []string
@@ -74,7 +81,8 @@ func shortTypes(text string) string {
 	return out.String()
 }
 
-// taking is the text of a schema that can be used, and has nothing against some values.
+// taking returns the text of a schema, and whether the operator can use it and accepts the defaults
+// with it.
 func taking(tree, defaults map[string]any) (string, bool) {
 	text, err := values.YAML(tree)
 	if err != nil {
@@ -89,6 +97,8 @@ func taking(tree, defaults map[string]any) (string, bool) {
 	return short, err == nil && section.ValidateConfig() == nil
 }
 
+// sectionOf makes a section of values whose numbers have any type: they are written and parsed
+// again.
 func sectionOf(schemas *values.Schemas, content map[string]any) (*values.Section, error) {
 	text, err := values.YAML(content) // to the numbers of the project
 	if err != nil {
@@ -104,17 +114,20 @@ func sectionOf(schemas *values.Schemas, content map[string]any) (*values.Section
 	return values.NewSection("chart", schemas, values.Layer{Source: "chart", Value: tree})
 }
 
+// open is the schema of any map.
 func open() map[string]any {
 	return map[string]any{"type": "object", "additionalProperties": true}
 }
 
-// nullable are types, and null: with it a value removes a default of the chart.
+// nullable adds null to types: a value that is null removes a default of the chart.
 func nullable(types ...any) []any { return append(types, "null") }
 
-// ofDefaults infers a schema. A default says what a value may look like, but charts look at values in many ways: text
-// is often a template of anything, and nothing or an empty map or list says nothing at all. So only these are refused:
-// something else in the place of a map with content, a map or list in the place of a number or of true and false, and
-// one of these in the place of a list. Keys that are not among the defaults are taken.
+// ofDefaults infers a schema. A default shows what a value may look like, but charts look at values
+// in many ways: text is often a template of anything, and null or an empty map or list shows
+// nothing at all. So only these are refused: something else in the place of a map with content, a
+// map or list in the place of a number or boolean, and one of these in the place of a list. Keys
+// without a default are accepted, and the values of subcharts are not described: the defaults here
+// are only a part of theirs.
 func ofDefaults(defaults map[string]any, subcharts []string) map[string]any {
 	schema := inferred(defaults)
 	properties, _ := schema["properties"].(map[string]any)
@@ -127,6 +140,7 @@ func ofDefaults(defaults map[string]any, subcharts []string) map[string]any {
 	return schema
 }
 
+// inferred is the schema for one default; an empty one accepts anything.
 func inferred(value any) map[string]any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -150,7 +164,7 @@ func inferred(value any) map[string]any {
 	return map[string]any{}
 }
 
-// ofSchema relaxes a values.schema.json.
+// ofSchema relaxes a values.schema.json, and reports whether there is a usable one.
 func ofSchema(text []byte) (map[string]any, bool) {
 	if len(text) == 0 {
 		return nil, false
@@ -164,27 +178,33 @@ func ofSchema(text []byte) (map[string]any, bool) {
 	schema := r.schema(root, true, nil)
 	schema["type"] = "object"
 	delete(schema, "enum")
+	// Values of global are shared with all modules, so a chart does not know them all.
 	if properties, ok := schema["properties"].(map[string]any); ok {
 		properties[values.GlobalKey] = map[string]any{"type": nullable("object"), "additionalProperties": true}
 	}
 	return schema, true
 }
 
-// relaxer makes a schema of a part of the values out of one of the whole. Each keyword that stays says something
-// about what is there; none of those that go does. References are written out: what they lead to means another
-// thing inside of lists, which are whole.
+// relaxer makes the schema of a part of the values out of that of the whole. Each keyword that
+// stays says something about what is there; those that say what must be there go. References are
+// written out, because what they lead to means another thing inside of lists, which are always
+// whole.
 type relaxer struct {
 	root map[string]any
 	left int // schemas that may still be made
 }
 
-// schema relaxes a schema at a place. In the elements of lists, partial is false.
+// schema relaxes the schema of one place. partial is false in elements of lists, which replace
+// those of the chart as a whole, so that required keys stay. open are the references that lead
+// here: one that leads to itself ends with a schema that accepts anything. Keywords that it does
+// not know are dropped.
 func (r *relaxer) schema(node any, partial bool, open []string) map[string]any {
 	out := map[string]any{}
 	from, ok := node.(map[string]any)
 	if r.left--; !ok || r.left < 0 {
 		return out
 	}
+	// Editors show these.
 	for _, keyword := range []string{"title", "description"} {
 		if text, ok := from[keyword].(string); ok {
 			out[keyword] = text
@@ -192,6 +212,7 @@ func (r *relaxer) schema(node any, partial bool, open []string) map[string]any {
 	}
 	if ref, ok := from["$ref"].(string); ok {
 		if target, known := r.target(ref); known && !slices.Contains(open, ref) {
+			// Clip, or two branches would write to one array.
 			below := r.schema(target, partial, append(slices.Clip(open), ref))
 			maps.Copy(below, out)
 			return below
@@ -205,6 +226,7 @@ func (r *relaxer) schema(node any, partial bool, open []string) map[string]any {
 		}
 	}
 	if pattern, ok := from["pattern"].(string); ok {
+		// Patterns of JSON Schema are those of JavaScript, of which Go does not know all.
 		if _, err := regexp.Compile(pattern); err == nil {
 			out["pattern"] = pattern
 		}
@@ -217,7 +239,8 @@ func (r *relaxer) schema(node any, partial bool, open []string) map[string]any {
 	return out
 }
 
-// kinds are which values there may be. Null removes a default of the chart, wherever one can be.
+// kinds relaxes which values are allowed. Null removes a default of the chart, so it is allowed
+// wherever a default may be.
 func (r *relaxer) kinds(out, from map[string]any, partial bool) {
 	types, ok := from["type"].([]any)
 	if one, isOne := from["type"].(string); isOne {
@@ -243,8 +266,8 @@ func (r *relaxer) kinds(out, from map[string]any, partial bool) {
 	}
 }
 
-// below relaxes what speaks about parts of the value. Keys that a schema does not name are taken, unless it refuses them
-// itself.
+// below relaxes keywords about parts of a value. Keys that a schema does not name are accepted,
+// unless it refuses them itself: in the dialect of the operator they would be refused (D31).
 func (r *relaxer) below(out, from map[string]any, partial bool, open []string) {
 	declares := false
 	for _, keyword := range []string{"properties", "patternProperties"} {
@@ -263,8 +286,8 @@ func (r *relaxer) below(out, from map[string]any, partial bool, open []string) {
 	case map[string]any:
 		out["additionalProperties"] = r.schema(additional, partial, open)
 	case bool:
-		// false next to branches means their keys in one dialect and not in the other; a pattern that is left out
-		// may have been meant for any key.
+		// false next to branches means their keys in one dialect and not in the other; a pattern
+		// that is left out may have been meant for any key.
 		patterns, _ := from["patternProperties"].(map[string]any)
 		kept, _ := out["patternProperties"].(map[string]any)
 		out["additionalProperties"] = additional || len(patterns) != len(kept)
@@ -278,7 +301,9 @@ func (r *relaxer) below(out, from map[string]any, partial bool, open []string) {
 	}
 }
 
-// branches relaxes alternatives: of relaxed ones, more than one may fit.
+// branches relaxes alternatives. Of relaxed ones more than one may fit, so oneOf becomes anyOf;
+// next to an anyOf it is dropped, since a schema has one. not, if and their like are dropped,
+// because a relaxed schema in them would refuse more.
 func (r *relaxer) branches(out, from map[string]any, partial bool, open []string) {
 	for keyword, relaxed := range map[string]string{"allOf": "allOf", "anyOf": "anyOf", "oneOf": "anyOf"} {
 		list, _ := from[keyword].([]any)
@@ -293,7 +318,8 @@ func (r *relaxer) branches(out, from map[string]any, partial bool, open []string
 	}
 }
 
-// target is the schema that a reference leads to, in the same file.
+// target is the schema that a reference leads to, by a JSON pointer in the same file; false for
+// others.
 func (r *relaxer) target(ref string) (any, bool) {
 	pointer, local := strings.CutPrefix(ref, "#")
 	if !local {
@@ -304,6 +330,7 @@ func (r *relaxer) target(ref string) (any, bool) {
 		if pointer == "" {
 			break
 		}
+		// Pointers escape / and ~, and are part of a URL here.
 		element = strings.NewReplacer("~1", "/", "~0", "~", "%25", "%", "%20", " ").Replace(element)
 		switch v := node.(type) {
 		case map[string]any:

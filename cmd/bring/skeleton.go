@@ -23,10 +23,11 @@ import (
 //go:embed skeleton
 var skeleton embed.FS
 
-// Init writes skeletons.
+// Init returns the command init, which writes modules to begin with.
 func Init() *cobra.Command {
 	cmd := cli.Group("init", "Write the beginning of something")
 	dir := "modules"
+	// These are set by flags, so the commands that read them are closures.
 	var from fromChart
 	module := &cobra.Command{
 		Use: "module [NAME]", Short: "Write a module, with a chart of your own or a chart of others, that has a test that passes",
@@ -52,9 +53,11 @@ it is given. Repositories, logins, plugins and HELM_* variables are those of Hel
 				}
 				return from.write(cmd.Context(), cmd.OutOrStdout())
 			}
+			// A flag that would be ignored is a mistake.
 			if alone := withoutChart(cmd.LocalNonPersistentFlags()); alone != "" {
 				return cli.Usagef("--%s needs --from-chart", alone)
 			}
+			// Files are listed also after an error, so that they can be found and removed.
 			written, err := initModule(dir, args[0])
 			for _, path := range written {
 				fmt.Fprintln(cmd.OutOrStdout(), path)
@@ -74,7 +77,8 @@ it is given. Repositories, logins, plugins and HELM_* variables are those of Hel
 	return cmd
 }
 
-// withoutChart is a flag that was given and means nothing without a chart of others.
+// withoutChart returns a flag that was given and has no effect without --from-chart; "" when there
+// is none.
 func withoutChart(f *pflag.FlagSet) (name string) {
 	f.VisitAll(func(flag *pflag.Flag) {
 		if flag.Changed && flag.Name != "dir" {
@@ -84,7 +88,8 @@ func withoutChart(f *pflag.FlagSet) (name string) {
 	return name
 }
 
-// initModule writes the files and returns their paths. A directory that exists is left alone.
+// initModule writes the skeleton into a new directory and returns the paths of its files, also of
+// those that it wrote before an error. A directory that exists is left alone.
 func initModule(dir, base string) (written []string, err error) {
 	name, key, err := names(base)
 	if err != nil {
@@ -99,6 +104,7 @@ func initModule(dir, base string) (written []string, err error) {
 		if err != nil || entry.IsDir() {
 			return err
 		}
+		// The suffix keeps editors and linters from reading templates as what they become.
 		target := filepath.Join(root, strings.TrimSuffix(strings.TrimPrefix(path, "skeleton/"), ".tmpl"))
 		written = append(written, target)
 		return writeSkeleton(path, target, data)
@@ -106,10 +112,13 @@ func initModule(dir, base string) (written []string, err error) {
 	if err != nil {
 		return written, err
 	}
+	// The schema is that of the program, not of the skeleton, so that they never differ.
 	schema := filepath.Join(root, "tests", testSchema)
 	return append(written, schema), os.WriteFile(schema, scenario.Schema(), 0o644)
 }
 
+// writeSkeleton writes one file with its placeholders filled in. Files of an embedded tree have no
+// mode, so hooks get theirs here. A file that exists is an error.
 func writeSkeleton(source, target string, data map[string]string) error {
 	text, err := skeleton.ReadFile(source)
 	if err != nil {

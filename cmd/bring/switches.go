@@ -11,10 +11,11 @@ import (
 	"addon-operator/values"
 )
 
-// maxSwitches is how many values a new values.yaml proposes.
+// maxSwitches is how many values a new values.yaml proposes: more would hide what matters.
 const maxSwitches = 20
 
-// switches are what people change first, the most wanted ones first: ends of the paths of values.
+// switches are the values of charts that people change first, the most wanted ones first: the ends
+// of their paths, since components of a chart have the same below their own keys.
 func switches() []string {
 	return []string{
 		"replicaCount", "replicas", "image.registry", "image.repository", "image.tag", "resources", "ingress.enabled", "ingress.className",
@@ -24,18 +25,20 @@ func switches() []string {
 	}
 }
 
-// found is a value of a chart that people change early.
+// found is a default of a chart that is proposed; rank is its place in switches.
 type found struct {
 	path  []string
 	value any
 	rank  int
 }
 
-// proposals are the defaults of a chart that people change first, as a tree.
+// proposals are the defaults that people change first, as a tree. Those of the chart as a whole
+// come before those of its components.
 func proposals(defaults map[string]any) map[string]any {
 	var all []found
 	collect(nil, defaults, &all)
 	slices.SortStableFunc(all, func(a, b found) int {
+		// The path decides last: maps have no order, and a file must not differ from run to run.
 		return cmp.Or(cmp.Compare(len(a.path), len(b.path)), cmp.Compare(a.rank, b.rank), cmp.Compare(strings.Join(a.path, "."), strings.Join(b.path, ".")))
 	})
 	tree := map[string]any{}
@@ -54,7 +57,8 @@ func proposals(defaults map[string]any) map[string]any {
 	return tree
 }
 
-// collect finds values, not deeper than a component of a chart has them.
+// collect finds values down to the third level, where components of a chart have theirs. A value
+// that is proposed is not searched for others.
 func collect(path []string, at map[string]any, all *[]found) {
 	const deepest = 3
 	for name, value := range at {
@@ -73,14 +77,15 @@ func collect(path []string, at map[string]any, all *[]found) {
 	}
 }
 
-// small reports whether a value is short enough to be proposed.
+// small reports whether a value is short enough to be proposed: at most eight lines of YAML.
 func small(value any) bool {
 	const lines = 8
 	text, err := values.YAML(value)
 	return err == nil && strings.Count(string(text), "\n") <= lines
 }
 
-// valuesFile is the values.yaml of a new module: what the user gave, and proposals in comments.
+// valuesFile is the values.yaml of a new module: what the user gave, below the key of the module,
+// and proposals in comments, so that they change nothing.
 func valuesFile(chart, key string, defaults map[string]any, given string) (string, error) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# Values of the chart %s that are not those of chart/values.yaml.\n# %s: true   # enables the module\n%s:\n", chart, values.FlagKey(key), key)
@@ -114,7 +119,8 @@ func valuesFile(chart, key string, defaults map[string]any, given string) (strin
 	return out.String(), nil
 }
 
-// without leaves out the keys of the top that somebody has set.
+// without removes the keys of the first level that the user has set from tree, and returns it: the
+// same key twice, in a comment, would mislead.
 func without(tree, set map[string]any) map[string]any {
 	for name := range set {
 		delete(tree, name)
@@ -122,7 +128,9 @@ func without(tree, set map[string]any) map[string]any {
 	return tree
 }
 
-// nested moves the text of values below a key, with its comments when it can be moved line by line.
+// nested moves the text of values below a key. Indenting it line by line keeps comments; that is
+// right only if it parses to the same values, which multi-line texts and flow style may break, so
+// it is verified, and the values are written again otherwise.
 func nested(given string, own map[string]any) (string, error) {
 	var moved strings.Builder
 	for line := range strings.Lines(strings.TrimSpace(given) + "\n") {
@@ -137,15 +145,12 @@ func nested(given string, own map[string]any) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	// Both are written in one form before they are compared: the order of keys does not matter.
 	if tree, err := values.ParseYAML([]byte("a:\n" + moved.String())); err == nil {
 		below, _ := tree.(map[string]any)
 		if got, err := values.YAML(below["a"]); err == nil && bytes.Equal(got, want) {
 			return moved.String(), nil
 		}
 	}
-	var out strings.Builder
-	for line := range strings.Lines(string(want)) {
-		out.WriteString("  " + line)
-	}
-	return out.String(), nil
+	return indented(string(want)), nil
 }

@@ -23,20 +23,22 @@ import (
 	"addon-operator/values"
 )
 
-// upgrading are the flags of module upgrade-chart.
+// upgrading are the flags of 'module upgrade-chart'.
 type upgrading struct {
 	fetch.Request
 	config                     *cli.Config
 	print                      Printer
 	dryRun, force, updateTests bool
 	secrets                    bool
-	file, from                 string // of values: a ConfigMap, and what is read of the cluster
+	// file is a ConfigMap in place of the one in the cluster; from says where values are read:
+	// files, cluster or auto.
+	file, from string
 }
 
-// Printer prints what would happen to objects, as plans are printed.
+// Printer prints what would happen to objects, as plans do. Package main passes it.
 type Printer func(io.Writer, []view.ObjectPlan) error
 
-// UpgradeChart brings the chart in a module to another version.
+// UpgradeChart returns the command that brings the chart in a module to another version.
 func UpgradeChart(c *cli.Config, printer Printer) *cobra.Command {
 	u := &upgrading{config: c, print: printer}
 	cmd := &cobra.Command{
@@ -69,18 +71,26 @@ is given. Nothing is written to the cluster; values that hooks set are not known
 	return cmd
 }
 
-// upgrade is a module that gets another chart.
+// upgrade is one module that gets another chart. Everything is prepared on the stage; only replace
+// changes the module.
 type upgrade struct {
 	*upgrading
-	module     addons.Module
-	global     addons.Global
-	stage      *stage
+	module addons.Module
+	global addons.Global
+	// The new chart and the changed files are below stage.modules; the module itself is not touched
+	// before replace.
+	stage *stage
+	// configured are the values of people, with which both charts render.
 	configured configured
+	// old is the chart in the module, fresh the one on the stage.
 	old, fresh *fetch.Chart
 	schema     string // the new text of the schema; empty: the file stays as it is
+	edited     bool   // the schema on disk is not the one that was made of the old chart
 	out        io.Writer
 }
 
+// run finds the module, the values and the new chart, and upgrades. Everything is read before
+// anything is written.
 func (u *upgrading) run(ctx context.Context, out io.Writer, name string) error {
 	if !slices.Contains([]string{"auto", "cluster", "files"}, u.from) {
 		return cli.Usagef("from: %q is none of auto, cluster, files", u.from)
@@ -101,6 +111,7 @@ func (u *upgrading) run(ctx context.Context, out io.Writer, name string) error {
 		return fmt.Errorf("upgrade-chart: %w", err)
 	}
 	up := &upgrade{upgrading: u, module: m, global: global, stage: s, out: out}
+	// The values come before the chart is fetched: a mistake in them costs no download.
 	if up.configured, err = u.configured(ctx); err != nil {
 		return fmt.Errorf("upgrade-chart: %w", err)
 	}
@@ -110,19 +121,23 @@ func (u *upgrading) run(ctx context.Context, out io.Writer, name string) error {
 	if up.fresh, err = fetch.Get(ctx, request, filepath.Join(up.dir(), chartDir)); err != nil {
 		return fmt.Errorf("upgrade-chart: %w", err)
 	}
+	// Most likely a mistake in --from-chart: no value of the module would fit.
 	if up.fresh.Name != up.old.Name {
 		return fmt.Errorf("upgrade-chart: %s is another chart than %s; bring it to a module of its own", up.fresh.Origin, up.old.Name)
 	}
 	return up.run(ctx)
 }
 
-// find returns a module on disk, also when others there are broken.
+// find returns a module on disk, by its name or that of its directory. One that cannot be loaded
+// counts, too: another version of its chart may be the repair. Errors of other modules are not its
+// business.
 func (u *upgrading) find(name string) (addons.Module, addons.Global, error) {
 	tree, err := addons.Load(u.config.Dirs)
 	all := slices.Concat(tree.Modules, tree.Broken)
 	var known []string
 	for _, m := range all {
 		if m.Name == name || m.Base == name {
+			// A module in the middle of an exchange may look like one without a chart.
 			if err := interrupted(m.Root, m.Base); err != nil {
 				return m, tree.Global, fmt.Errorf("upgrade-chart: %w", err)
 			}
@@ -143,7 +158,7 @@ func (u *upgrading) find(name string) (addons.Module, addons.Global, error) {
 	return addons.Module{}, tree.Global, fmt.Errorf("there is no module %s in %s%s", name, u.config.ModulesDir, hint)
 }
 
-// request is where the new version is fetched.
+// request returns where the new version is fetched from: the flags, or else module.yaml (A21).
 func (u *upgrading) request(m addons.Module) (fetch.Request, error) {
 	r := u.Request
 	if r.Ref != "" {
@@ -156,10 +171,12 @@ func (u *upgrading) request(m addons.Module) (fetch.Request, error) {
 		return r, err
 	case r.Repo == "" && (from.Repository == "" || from.Name == ""):
 		return r, cli.Usagef("%s does not say where the chart is from; give --from-chart, or write chart.repository and chart.name there", filepath.Join(m.Dir, "module.yaml"))
+	// The URL of one archive says nothing about where others are.
 	case r.Repo == "" && strings.HasSuffix(from.Repository, ".tgz"):
 		return r, cli.Usagef("the chart is from one archive, %s; give the one of the new version with --from-chart", from.Repository)
 	}
 	r.Repo = cmp.Or(r.Repo, from.Repository)
+	// --repo was given, and module.yaml names no chart.
 	if r.Ref = from.Name; r.Ref == "" {
 		r.Ref = m.Name
 	}
@@ -168,6 +185,7 @@ func (u *upgrading) request(m addons.Module) (fetch.Request, error) {
 
 func (u *upgrade) dir() string { return filepath.Join(u.stage.modules, u.module.Base) }
 
+// run shows what changes, and then changes it.
 func (u *upgrade) run(ctx context.Context) error {
 	fmt.Fprintf(u.out, "%s: %s -> %s\n", u.module.Name, u.old.Origin, u.fresh.Version)
 	u.fresh.Describe(u.out)
@@ -177,6 +195,7 @@ func (u *upgrade) run(ctx context.Context) error {
 	if err := u.show(ctx); err != nil {
 		return err
 	}
+	// After the differences, which are incomplete then.
 	if u.configured.note != "" {
 		fmt.Fprintln(u.out, "\n"+u.configured.note)
 	}
@@ -190,8 +209,10 @@ func (u *upgrade) run(ctx context.Context) error {
 	return u.tests(ctx)
 }
 
-// prepare puts the module with its new chart on the stage.
+// prepare puts the module with its new chart on the stage, with the files that decide how it
+// renders.
 func (u *upgrade) prepare() error {
+	// Hooks, the enabled script and tests do not change what the chart renders to.
 	for _, name := range []string{"values.yaml", "openapi/config-values.yaml", "openapi/values.yaml"} {
 		text, err := os.ReadFile(filepath.Join(u.module.Dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -204,6 +225,7 @@ func (u *upgrade) prepare() error {
 			return err
 		}
 	}
+	// After the copy, which it may overwrite.
 	if err := u.schemas(); err != nil {
 		return err
 	}
@@ -223,9 +245,12 @@ func (u *upgrade) prepare() error {
 
 func (u *upgrade) write(name, text string) error { return u.stage.write(u.module.Base, name, text) }
 
-// editProvenance changes what module.yaml says of the chart, and nothing else. The repository stays when the new
-// chart is from a path.
+// editProvenance changes what module.yaml says about the chart, and nothing else, with its
+// comments. The repository stays when the new chart is from a path: the next upgrade may fetch from
+// there again.
 func editProvenance(text string, o fetch.Origin) (string, error) {
+	// Edits of sections keep comments and order, and take a map of sections: the file is the only
+	// one.
 	const file = "file" // the text is edited as a section is
 	for _, f := range []struct{ name, value string }{{"repository", o.Repository}, {"name", o.Name}, {"version", o.Version}, {"digest", o.Digest}} {
 		if f.name == "repository" && f.value == "" {
@@ -243,7 +268,8 @@ func editProvenance(text string, o fetch.Origin) (string, error) {
 	return text, nil
 }
 
-// schemas makes the schema again, if it is still the one that was made of the old chart.
+// schemas makes the schema again, if the one on disk is what was made of the old chart; one that
+// was edited is its author's.
 func (u *upgrade) schemas() error {
 	known, err := os.ReadFile(filepath.Join(u.module.Dir, filepath.FromSlash(schemaFile)))
 	if err != nil {
@@ -254,7 +280,7 @@ func (u *upgrade) schemas() error {
 		return err
 	}
 	after, err := configSchema(u.fresh, u.module.Key)
-	if err != nil || before != string(known) || before == after {
+	if u.edited = before != string(known); err != nil || u.edited || before == after {
 		return err
 	}
 	u.schema = after
@@ -263,6 +289,7 @@ func (u *upgrade) schemas() error {
 
 // replace moves what is new to its place: all of it, or nothing.
 func (u *upgrade) replace() error {
+	// Only what has changed is exchanged: values.yaml is on the stage for the render alone.
 	names := []string{chartDir, "module.yaml"}
 	if u.schema != "" {
 		names = append(names, filepath.FromSlash(schemaFile))
@@ -274,7 +301,8 @@ func (u *upgrade) replace() error {
 	return err
 }
 
-// tests rewrites golden files, if that is wanted.
+// tests rewrites the golden files of the tests, if that is wanted. The chart stays when tests fail:
+// they may expect what has changed.
 func (u *upgrade) tests(ctx context.Context) error {
 	dir := filepath.Join(u.module.Dir, "tests")
 	if _, err := os.Stat(dir); err != nil {
@@ -288,6 +316,7 @@ func (u *upgrade) tests(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Every test is played, so that one run shows all that the new chart breaks.
 	failed := 0
 	scenario.Play(ctx, scenarios, scenario.Options{Update: true, JQLibrary: u.config.JQDirs(), CRDSkip: u.config.CRDPrefixes()}, func(r scenario.Result) {
 		if fmt.Fprint(u.out, r); !r.Passed() {
@@ -300,7 +329,7 @@ func (u *upgrade) tests(ctx context.Context) error {
 	return nil
 }
 
-// show prints what changes.
+// show prints what changes, the objects last. Its error prevents the upgrade.
 func (u *upgrade) show(ctx context.Context) error {
 	u.showDefaults()
 	u.showSchema()
@@ -309,19 +338,10 @@ func (u *upgrade) show(ctx context.Context) error {
 }
 
 func (u *upgrade) showSchema() {
-	_, err := os.Stat(filepath.Join(u.module.Dir, filepath.FromSlash(schemaFile)))
 	switch {
 	case u.schema != "":
 		fmt.Fprintf(u.out, "\nSchema: %s is made again.\n", schemaFile)
-	case err == nil:
-		if text, err := configSchema(u.old, u.module.Key); err == nil && u.edited(text) {
-			fmt.Fprintf(u.out, "\nSchema: %s was edited and stays as it is.\n", schemaFile)
-		}
+	case u.edited:
+		fmt.Fprintf(u.out, "\nSchema: %s was edited and stays as it is.\n", schemaFile)
 	}
-}
-
-// edited reports whether the schema on disk is another one than that which was made.
-func (u *upgrade) edited(made string) bool {
-	text, err := os.ReadFile(filepath.Join(u.module.Dir, filepath.FromSlash(schemaFile)))
-	return err == nil && string(text) != made
 }
