@@ -22,7 +22,7 @@ import (
 	"addon-operator/kube"
 )
 
-// object is what a rule needs to know of a manifest.
+// object is the part of a manifest from which demands follow.
 type object struct {
 	APIVersion string
 	Kind       string
@@ -33,7 +33,9 @@ type object struct {
 	RoleRef rbacv1.RoleRef
 }
 
-// objects adds what Helm does with the objects of a release.
+// objects adds what Helm does with the objects of a release. RBAC lets no one grant more than it
+// holds, so roles of a chart add all of their rules to those of the operator. Bindings come last:
+// whether a chart makes the role that it binds is known only after all of its objects.
 func (g *generator) objects(ctx context.Context, m addons.Module, record string) error {
 	text, err := manifests(record)
 	if err != nil {
@@ -71,25 +73,31 @@ func (g *generator) objects(ctx context.Context, m addons.Module, record string)
 			g.demands = append(g.demands, held...)
 		}
 	}
+	// Bindings come last, when all roles of the chart are in made.
 	for _, o := range bindings {
 		g.bind(o, made, cmp.Or(m.File.Namespace, g.config.Namespace), why)
 	}
 	return nil
 }
 
-// object adds what Helm does with one object of a release in the namespace home, and returns its namespace.
+// object adds what Helm does with one object of a release in the namespace home. It returns the
+// namespace of the object, "" for one of the whole cluster.
 func (g *generator) object(ctx context.Context, o object, home, why string) (namespace string, err error) {
 	found, namespaced, err := g.kinds.FindKind(ctx, o.APIVersion, o.Kind)
 	if err != nil {
 		return "", g.unknown(o.APIVersion, o.Kind)
 	}
+	// An object without a namespace gets that of the release.
 	if namespaced {
 		namespace = cmp.Or(o.Metadata.Namespace, home)
 	}
+	// Not by name: names of objects change with values and versions of the chart.
 	g.demands = append(g.demands, demand{namespace, found.GroupResource(), "", allVerbs(), why})
+	// Without these rights the operator looks for deleted objects once a minute (H13).
 	if g.options.watch {
 		g.demands = append(g.demands, demand{"", found.GroupResource(), "", []string{"list", "watch"}, why + ", to see deleted objects at once"})
 	}
+	// The operator reports why the Pod of a Job that is a Helm hook does not start (F19).
 	if o.Metadata.Annotations["helm.sh/hook"] != "" && o.Kind == "Job" {
 		g.demands = append(g.demands, demand{namespace, schema.GroupResource{Resource: "pods"}, "", []string{"list"}, why + ", to say what it waits for"})
 	}
@@ -99,8 +107,8 @@ func (g *generator) object(ctx context.Context, o object, home, why string) (nam
 	return namespace, nil
 }
 
-// bind adds the right to hand out a role that the chart itself does not make: its rules
-// are not known here.
+// bind adds the right to hand out a role that the chart does not make: the rules of that role are
+// not known here, and the verb bind stands for holding all of them.
 func (g *generator) bind(o object, made map[rbacv1.RoleRef]bool, home, why string) {
 	if made[o.RoleRef] {
 		return
@@ -112,8 +120,8 @@ func (g *generator) bind(o object, made map[rbacv1.RoleRef]bool, home, why strin
 	g.demands = append(g.demands, d)
 }
 
-// ownKinds adds the kinds that the definitions of modules bring, and the right to
-// install these.
+// ownKinds adds the kinds that definitions in crds/ bring, and the rights to install these
+// definitions. It reads all modules, also after an error.
 func (g *generator) ownKinds() error {
 	var errs []error
 	for _, m := range g.tree.Modules {
@@ -135,7 +143,8 @@ func (g *generator) ownKinds() error {
 	return errors.Join(errs...)
 }
 
-// subcharts does the same for the subcharts that some of the values enable.
+// subcharts does the same for the subcharts of a module's chart that any of the layers of values
+// enables.
 func (g *generator) subcharts(m addons.Module) error {
 	if !charts.HasSubcharts(m.Dir) {
 		return nil
@@ -155,6 +164,7 @@ func (g *generator) subcharts(m addons.Module) error {
 			return fmt.Errorf("module %s: %w", m.Name, err)
 		}
 		for _, f := range files {
+			// Several layers of values may enable one subchart.
 			if seen[f.Name] || g.config.CRDOptions().Skips(f.Name) {
 				continue
 			}
@@ -167,7 +177,7 @@ func (g *generator) subcharts(m addons.Module) error {
 	return nil
 }
 
-// definition is the part of a CustomResourceDefinition that says which kinds there are.
+// definition is the part of a CustomResourceDefinition that says which kinds it brings.
 type definition struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -187,6 +197,10 @@ type definition struct {
 	} `json:"spec"`
 }
 
+// definitions adds the rights to install the definitions in a file, and their kinds. The operator
+// creates them, patches them, patches their status when a version is dropped, and then writes all
+// objects of the kind again (M3). A verb other than create can be granted by the name of the
+// definition.
 func (g *generator) definitions(why string, data []byte) error {
 	for _, document := range documents(string(data)) {
 		var crd definition
@@ -202,6 +216,7 @@ func (g *generator) definitions(why string, data []byte) error {
 			demand{"", definitions, "", []string{"create"}, why},
 			demand{"", definitions, crd.Metadata.Name, []string{"patch"}, why},
 			demand{"", status, crd.Metadata.Name, []string{"patch"}, why})
+		// An incomplete definition, which the API server refuses, makes no rule.
 		if own := (schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}); own.Resource != "" && own.Group != "" {
 			g.demands = append(g.demands, demand{"", own, "", []string{"list", "patch"}, why + ", to write objects again when it drops a version"})
 		}
@@ -210,7 +225,8 @@ func (g *generator) definitions(why string, data []byte) error {
 	return nil
 }
 
-// know adds the kinds of a definition, and reports whether one was new.
+// know adds the kinds of a definition, and reports whether one was new. The cluster's own kinds
+// stay.
 func (g *generator) know(crd definition) (added bool) {
 	names := crd.Spec.Names
 	for _, v := range crd.Spec.Versions {
@@ -230,7 +246,7 @@ func (g *generator) know(crd definition) (added bool) {
 	return added
 }
 
-// documents splits a stream of YAML.
+// documents splits a stream of YAML into its documents, without empty ones.
 func documents(text string) (all [][]byte) {
 	for document := range strings.SplitSeq("\n"+text, "\n---") {
 		if strings.TrimSpace(document) != "" {

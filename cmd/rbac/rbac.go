@@ -25,7 +25,7 @@ import (
 	"addon-operator/values"
 )
 
-// rbacOptions are those of 'rbac generate' alone.
+// rbacOptions are the flags of 'rbac generate'.
 type rbacOptions struct {
 	account, name string
 	output        string
@@ -35,7 +35,7 @@ type rbacOptions struct {
 	partial       bool
 }
 
-// Command groups what can be asked about permissions.
+// Command returns the command rbac, for questions about permissions.
 func Command(c *cli.Config) *cobra.Command {
 	cmd := cli.Group("rbac", "Find out which permissions the operator needs")
 	var o rbacOptions
@@ -67,25 +67,36 @@ on top. Nothing is written to a cluster; with a kubeconfig its kinds are known, 
 	return cmd
 }
 
-// generator collects demands.
+// generator collects demands from the modules and hooks of one tree, in one goroutine.
 type generator struct {
 	config  *cli.Config
 	options rbacOptions
 	tree    *addons.Tree
 	runner  *hooks.Runner
-	extra   []any // values of the files of --values
+	// extra has the values of each file of --values. Each is tried on its own: a chart may make
+	// other objects.
+	extra   []any
 	demands []demand
 
-	cluster kube.Discovery // with the kinds that modules bring
-	kinds   *kube.Client   // resolves words by what it serves
-	// chart applies charts to an API server in memory that has its kinds, as releases of a namespace; empty is the operator's.
+	// cluster has the kinds of the cluster, or of Kubernetes, and those that modules bring, as far
+	// as they are known: know adds to it.
+	cluster kube.Discovery
+	kinds   *kube.Client // resolves words by what it serves
+	// chart returns a client of Helm for the releases of a namespace, "" for that of the operator.
+	// It applies charts to the API server in memory that serve has made last.
 	chart func(namespace string) (*helm.Client, error)
 
-	unread  error               // definitions of modules
+	// unread says which definitions of modules could not be read. The rules are then incomplete.
+	unread error
+	// review sets these while Helm works on a chart; module takes them out after each chart, so
+	// that nothing is attributed to the next one.
 	record  string              // the last release record; "": none
 	lookups []apiserver.Request // objects that the last chart asked for
 }
 
+// generateRBAC prints the roles for all modules and global hooks. When one of them fails it prints
+// none, unless --partial is given, and always returns an error: the output is often piped to
+// kubectl, and fewer rules would take rights from a running operator.
 func generateRBAC(ctx context.Context, out, warnings io.Writer, c *cli.Config, o rbacOptions) error {
 	if o.output != "yaml" {
 		return cli.Usagef("output: %q is not yaml", o.output)
@@ -110,6 +121,8 @@ func generateRBAC(ctx context.Context, out, warnings io.Writer, c *cli.Config, o
 	if c.SecureMetrics {
 		g.demands = append(g.demands, reviewDemands()...)
 	}
+	// Every part is tried, and each failure is named: the author should not have to run this once
+	// for each.
 	errs := []error{g.unread, g.hooks(ctx, "global hook", g.tree.Global.HooksDir, "", g.tree.Global.Dir, hooks.Global)}
 	for _, m := range g.tree.Modules {
 		errs = append(errs, g.hooks(ctx, "hook", m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module), g.module(ctx, m))
@@ -130,7 +143,7 @@ func generateRBAC(ctx context.Context, out, warnings io.Writer, c *cli.Config, o
 	return nil
 }
 
-// texts are the errors that were joined, each in one line.
+// texts splits an error that was joined into lines, for comments in the output.
 func texts(err error) (all []string) {
 	if err != nil {
 		for line := range strings.Lines(err.Error()) {
@@ -140,6 +153,8 @@ func texts(err error) (all []string) {
 	return all
 }
 
+// newGenerator loads the modules and the values of --values, and learns all kinds. A tree that an
+// operator would refuse is an error here, too.
 func newGenerator(ctx context.Context, c *cli.Config, o rbacOptions, tmp string) (*generator, error) {
 	tree, err := addons.Load(c.Dirs)
 	if err != nil {
@@ -164,12 +179,14 @@ func newGenerator(ctx context.Context, c *cli.Config, o rbacOptions, tmp string)
 	return g, g.serveHelm(ctx)
 }
 
-// withoutCluster reports whether only the kinds of Kubernetes itself are known.
+// withoutCluster reports whether only the kinds of Kubernetes itself are known, and those of
+// modules.
 func (g *generator) withoutCluster() bool {
 	return g.options.offline || g.config.Kubeconfig == ""
 }
 
-// hooks adds what the kubernetes bindings of a directory of hooks watch.
+// hooks adds what the kubernetes bindings of a directory of hooks watch. It goes on after a hook
+// that fails, so that all failures are named at once.
 func (g *generator) hooks(ctx context.Context, what, dir, prefix, workingDir string, scope hooks.Scope) error {
 	files, _, err := hooks.Find(dir, prefix, scope)
 	if err != nil {
@@ -188,6 +205,9 @@ func (g *generator) hooks(ctx context.Context, what, dir, prefix, workingDir str
 	return errors.Join(errs...)
 }
 
+// binding adds the right to watch what a binding selects: in its namespaces, or in the whole
+// cluster when it names none. Namespaces that are selected by labels are known only at run time, so
+// these need the whole cluster, and the right to watch namespaces.
 func (g *generator) binding(ctx context.Context, b hooks.KubernetesBinding, why string) error {
 	found, namespaced, err := g.kinds.FindKind(ctx, b.APIVersion, b.Kind)
 	if err != nil {
@@ -208,8 +228,11 @@ func (g *generator) binding(ctx context.Context, b hooks.KubernetesBinding, why 
 	return nil
 }
 
+// unknown is the error for a kind that was not found, with what to do about it: it may be misspelt,
+// or the cluster may lack it, or not answer for its group at this moment.
 func (g *generator) unknown(apiVersion, kind string) error {
 	name := strings.TrimPrefix(apiVersion+"/"+kind, "/")
+	// Groups without a dot are those of Kubernetes itself; all others have a domain.
 	if group, _, grouped := strings.Cut(apiVersion, "/"); apiVersion != "" && (!grouped || !strings.Contains(group, ".")) {
 		return fmt.Errorf("%s is no kind of this version of Kubernetes; correct its apiVersion or kind", name)
 	}
@@ -224,7 +247,8 @@ func (g *generator) unknown(apiVersion, kind string) error {
 	return fmt.Errorf("the cluster has no %s; install its definition first, or put it into crds/ of a module", name)
 }
 
-// module adds what a module's definitions and chart need.
+// module adds what the release of a module needs: its records and namespace, the objects of its
+// chart, and what templates look up. The chart is applied with each layer of values.
 func (g *generator) module(ctx context.Context, m addons.Module) error {
 	if !charts.Exists(m.Dir) {
 		return nil
@@ -242,12 +266,15 @@ func (g *generator) module(ctx context.Context, m addons.Module) error {
 		_, err := client.Apply(ctx, plan.HelmModule(m, merged))
 		record, lookups := g.record, g.lookups
 		g.record, g.lookups = "", nil
+		// Helm always fails here, since writes are refused. Without a record it failed before, and
+		// err says why.
 		if record == "" {
 			return fmt.Errorf("module %s: render its chart with the values on disk: %w; values that hooks find out can be given with --values", m.Name, err)
 		}
 		if err := g.objects(ctx, m, record); err != nil {
 			return err
 		}
+		// Lookups by templates fail at run time without the right, and the render with them.
 		for _, asked := range lookups {
 			g.demands = append(g.demands, demand{asked.Namespace, asked.GroupResource(), "", []string{asked.Verb}, "chart of module " + m.Name})
 		}
@@ -255,7 +282,7 @@ func (g *generator) module(ctx context.Context, m addons.Module) error {
 	return nil
 }
 
-// layers are the values that lie on disk, and these once more with each file of --values.
+// layers returns the values on disk, and these once more with each file of --values.
 func (g *generator) layers(m addons.Module) (all []map[string]any, err error) {
 	sections, err := g.sections(m)
 	if err != nil {
@@ -268,7 +295,7 @@ func (g *generator) layers(m addons.Module) (all []map[string]any, err error) {
 	return all, nil
 }
 
-// sections are the values that lie on disk, as the chart gets them.
+// sections returns the values on disk, with the sections that a chart sees (D2).
 func (g *generator) sections(m addons.Module) (map[string]any, error) {
 	global, err := values.NewSection(values.GlobalKey, g.tree.Global.Schemas, g.tree.Global.Static...)
 	if err != nil {

@@ -25,9 +25,12 @@ import (
 
 // serveHelm makes an API server in memory to which Helm applies charts: it has the kinds of the
 // cluster of the kubeconfig, or those of Kubernetes, holds no objects, and refuses to store any.
-// What Helm would create is read from the release record, which Helm writes before everything
-// else; what templates look up is seen from what is asked. So the charts are read by the very
-// code that deploys them, and only package helm needs to know Helm.
+// What Helm would create is read from the release record, which Helm writes before everything else;
+// what templates look up is seen from the requests. So charts are read by the code that deploys
+// them, and this package does not import Helm.
+//
+// Templates may bring kinds whose presence other templates ask for. So the server is made again
+// with the kinds that were found, until a round finds no more.
 func (g *generator) serveHelm(ctx context.Context) error {
 	c := g.config
 	o := c.Cluster()
@@ -38,6 +41,7 @@ func (g *generator) serveHelm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// The only requests to a real cluster.
 	if g.cluster, err = client.Discover(ctx); err != nil {
 		return fmt.Errorf("ask the cluster of %s for its kinds: %w; --offline does without", c.Kubeconfig, err)
 	}
@@ -53,16 +57,19 @@ func (g *generator) serveHelm(ctx context.Context) error {
 	return nil
 }
 
-// maxRounds bounds how often kinds may lead to templates that bring more kinds.
+// maxRounds bounds how often kinds may lead to templates that bring more kinds: each may depend on
+// another, without end.
 const maxRounds = 5
 
-// serve makes the API server with the kinds that are known so far.
+// serve makes the API server with the kinds that are known so far, and the clients for it. Clients
+// of an earlier server do not know the newer kinds.
 func (g *generator) serve() (err error) {
 	stage := apiserver.NewOf(g.cluster)
 	stage.EnsureNamespace(g.config.Namespace)
 	for _, m := range g.tree.Modules {
 		stage.EnsureNamespace(cmp.Or(m.File.Namespace, g.config.Namespace)) // that of a release exists when it is rendered
 	}
+	// Requests of Helm only: discovery is answered before.
 	stage.OnRequest(g.review)
 	if g.kinds, err = kube.Connect(kube.Options{Config: stage.RESTConfig(), QPS: -1}); err != nil {
 		return err
@@ -77,8 +84,8 @@ func (g *generator) serve() (err error) {
 	return nil
 }
 
-// templateKinds adds the kinds whose definitions templates make: the objects of them may be those of any module. more reports
-// that there are some: templates may ask for them.
+// templateKinds adds the kinds whose definitions templates make: other modules may have objects of
+// them. more reports that there were new ones, which templates may ask for.
 func (g *generator) templateKinds(ctx context.Context) (more bool, err error) {
 	for _, m := range g.tree.Modules {
 		if !mentionsDefinitions(m) {
@@ -104,11 +111,13 @@ func (g *generator) templateKinds(ctx context.Context) (more bool, err error) {
 			}
 		}
 	}
+	// These renders are not those whose lookups count.
 	g.lookups = nil
 	return more, nil
 }
 
-// mentionsDefinitions spares the render of charts that cannot make any.
+// mentionsDefinitions reports whether a chart may make definitions; all others are not rendered for
+// them.
 func mentionsDefinitions(m addons.Module) bool {
 	if !charts.Exists(m.Dir) {
 		return false
@@ -117,7 +126,7 @@ func mentionsDefinitions(m addons.Module) bool {
 	return err == nil && loaded.Mentions("CustomResourceDefinition")
 }
 
-// addKinds adds the kinds of an object that is a definition, unless they are known.
+// addKinds adds the kinds of an object that is a definition, and reports whether one was new.
 func (g *generator) addKinds(o map[string]any) (added bool) {
 	if o["kind"] != "CustomResourceDefinition" {
 		return false
@@ -129,8 +138,8 @@ func (g *generator) addKinds(o map[string]any) (added bool) {
 	return g.know(crd)
 }
 
-// review takes the release record out of what Helm wants to store, notes what is looked up,
-// and refuses every write.
+// review answers each request to the API server in memory: it keeps the release record that Helm
+// wants to store, notes what templates look up, and refuses every write.
 func (g *generator) review(r apiserver.Request) error {
 	switch {
 	case r.Verb == "get" || r.Verb == "list":
@@ -138,13 +147,15 @@ func (g *generator) review(r apiserver.Request) error {
 			g.lookups = append(g.lookups, r)
 		}
 		return nil
+	// The record is the first Secret that Helm creates, and the only one: after this refusal it
+	// gives up.
 	case r.Verb == "create" && r.Resource == "secrets":
 		g.record, _, _ = unstructured.NestedString(r.Object, "data", "release")
 	}
 	return apierrors.NewForbidden(r.GroupResource(), r.Name, errors.New("this is a dry run"))
 }
 
-// releaseRecord is the part of Helm's record that lists objects.
+// releaseRecord is the part of Helm's release record that lists objects.
 type releaseRecord struct {
 	Manifest string `json:"manifest"`
 	Hooks    []struct {
@@ -152,7 +163,8 @@ type releaseRecord struct {
 	} `json:"hooks"`
 }
 
-// manifests are the documents of a record, those of hooks behind the others.
+// manifests returns the documents of a release record, those of Helm hooks last. record is the data
+// of its Secret: JSON, packed with gzip, in base64 of Helm, in base64 of the Secret.
 func manifests(record string) (string, error) {
 	text := base64.NewDecoder(base64.StdEncoding, strings.NewReader(record)) // as data of a Secret
 	packed, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, text))

@@ -20,7 +20,7 @@ import (
 	"addon-operator/kube"
 )
 
-// demand is one thing the operator must be allowed to do, and for whom.
+// demand is one thing that the operator must be allowed to do, and for whom.
 type demand struct {
 	namespace string // empty: in the whole cluster
 	resource  schema.GroupResource
@@ -29,20 +29,22 @@ type demand struct {
 	why       string
 }
 
+// allVerbs are the verbs that Helm needs for an object, in the order in which people write them;
+// see inOrder.
 func allVerbs() []string {
 	return []string{"get", "list", "watch", "create", "update", "patch", "delete"}
 }
 
 func readVerbs() []string { return []string{"get", "list", "watch"} }
 
-// baseDemands is what the operator needs without any module: the ConfigMap and the
-// release records in its namespace, the Secret with the last valid content of the ConfigMap,
-// events, its lease; and to hear of new kinds. The chart in deploy/ grants the same; a test
-// compares them.
+// baseDemands is what the operator needs without any module: the ConfigMap and the release records
+// in its namespace, the Secret with the last valid content of the ConfigMap, events, its Lease, and
+// watches of definitions and APIServices. The chart in deploy/ grants the same; a test compares
+// them.
 //
-// The ConfigMap and the lease are granted by name: lists and watches of a single object by
-// its name, as the operator's are, count as those of that object. To create is the one verb
-// for which a name does not count.
+// ConfigMap and Lease are granted by name: lists and watches of a single object by its name, as the
+// operator's are, count as those of that object. create is the one verb for which a name does not
+// count.
 func baseDemands(c *cli.Config) []demand {
 	own := func(group, resource, why string, verbs ...string) demand {
 		return demand{c.Namespace, schema.GroupResource{Group: group, Resource: resource}, "", verbs, why}
@@ -51,7 +53,8 @@ func baseDemands(c *cli.Config) []demand {
 		d.names = name
 		return d
 	}
-	// What has no fixed name: records of releases, and what is created.
+	// Records of releases have no fixed names, nor has what is created. Where both are of one
+	// resource, one rule grants both.
 	unnamed := func(resource, created string) demand {
 		if resource == c.HelmDriver.Resource().Resource {
 			return own("", resource, "the records of releases, and "+created, allVerbs()...)
@@ -63,8 +66,9 @@ func baseDemands(c *cli.Config) []demand {
 		unnamed("configmaps", "the ConfigMap with values, when there is none"),
 		unnamed("secrets", "the Secret with the last valid content of the ConfigMap, when there is none"),
 		named(kube.LastValidName(c.ConfigMap), own("", "secrets", "the last valid content of the ConfigMap", "get", "update")),
-		// The rule for the records of releases, which have no fixed names, grants it, too, but may be
-		// narrowed by who keeps them elsewhere.
+		// The rule for the records of releases, which have no fixed names, grants this, too. It
+		// stands alone so that it stays when a person narrows that rule, because the records are
+		// elsewhere.
 		named(c.SecretName(), own("", "secrets", "the Secret with values", "get", "list", "watch", "update")),
 		own("", "events", "what a person must know, on the ConfigMap and on the Pod of the operator", "get", "create", "update", "patch"),
 		own("", "pods", "the Pod of the operator, to show events on it", "get"),
@@ -77,8 +81,8 @@ func baseDemands(c *cli.Config) []demand {
 	}
 }
 
-// namespaceDemands is what a module with a namespace of its own needs: the records of its release there, and that the namespace
-// is created.
+// namespaceDemands is what a module with a namespace of its own needs (H20): the records of its
+// release there, and the right to create the namespace.
 func namespaceDemands(c *cli.Config, m addons.Module) []demand {
 	namespace := m.File.Namespace
 	if namespace == "" || namespace == c.Namespace {
@@ -92,7 +96,7 @@ func namespaceDemands(c *cli.Config, m addons.Module) []demand {
 	}
 }
 
-// reviewDemands is what secure metrics need in addition.
+// reviewDemands is what secure metrics need in addition (J11).
 func reviewDemands() []demand {
 	const why = "secure metrics: who asks, and what he may"
 	return []demand{
@@ -101,7 +105,7 @@ func reviewDemands() []demand {
 	}
 }
 
-// rule is a rule of a role with the reasons for it.
+// rule is a rule of a role with the reasons for it, which become comments.
 type rule struct {
 	groups, resources, names, verbs, why []string
 }
@@ -112,15 +116,17 @@ type role struct {
 	rules     []rule
 }
 
-// isWide reports a demand for all groups, resources or verbs: whoever grants it should know who asks for it.
+// isWide reports a demand for all groups, resources or verbs: a person who grants it should know
+// who needs it.
 func (d demand) isWide() bool {
 	return d.resource.Group == "*" || d.resource.Resource == "*" || slices.Contains(d.verbs, "*")
 }
 
-// roles sums demands up: what several ask for becomes one rule, and what the whole
-// cluster grants is not granted a second time in a namespace. What has a * stands by itself, with those who ask for it:
-// who takes it out keeps what the others need.
+// roles turns demands into few rules: equal ones become one, and what is granted in the whole
+// cluster is not granted a second time in a namespace. A demand with a * stays apart, with those
+// who make it: a person who removes the rule keeps what the others need.
 func roles(demands []demand) []role {
+	// Demands with one key become one rule.
 	type key struct {
 		namespace, names string
 		resource         schema.GroupResource
@@ -138,6 +144,8 @@ func roles(demands []demand) []role {
 	}
 	for _, d := range demands {
 		all := key{"", "", d.resource, d.isWide()}
+		// The rules of the whole cluster are complete here, so this does not depend on the order of
+		// demands.
 		if d.namespace != "" && !covers(verbs[all], d.verbs) {
 			merge(key{d.namespace, d.names, d.resource, d.isWide()}, d)
 		}
@@ -145,7 +153,7 @@ func roles(demands []demand) []role {
 	byNamespace := map[string][]rule{}
 	for k := range verbs {
 		one := rule{
-			groups: []string{k.resource.Group}, resources: []string{k.resource.Resource}, names: strings.FieldsFunc(k.names, isComma),
+			groups: []string{k.resource.Group}, resources: []string{k.resource.Resource}, names: strings.FieldsFunc(k.names, func(r rune) bool { return r == ',' }),
 			verbs: inOrder(verbs[k]), why: unique(why[k]),
 		}
 		byNamespace[k.namespace] = append(byNamespace[k.namespace], one)
@@ -153,35 +161,33 @@ func roles(demands []demand) []role {
 	var all []role
 	for namespace, rules := range byNamespace {
 		one := role{namespace, joined(rules)}
-		slices.SortStableFunc(one.rules, func(a, b rule) int { return before(a.isWide(), b.isWide()) })
+		slices.SortStableFunc(one.rules, func(a, b rule) int {
+			switch {
+			case a.isWide() == b.isWide():
+				return 0
+			case a.isWide():
+				return -1
+			}
+			return 1
+		})
 		all = append(all, one)
 	}
 	slices.SortFunc(all, func(a, b role) int { return cmp.Compare(a.namespace, b.namespace) })
 	return all
 }
 
+// isWide is the same for a rule.
 func (r rule) isWide() bool {
 	return slices.Contains(r.groups, "*") || slices.Contains(r.resources, "*") || slices.Contains(r.verbs, "*")
 }
 
-// before sorts what is so before what is not.
-func before(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
-}
-
-func isComma(r rune) bool { return r == ',' }
-
+// covers reports whether some verbs include others.
 func covers(granted, wanted []string) bool {
 	return !slices.ContainsFunc(wanted, func(verb string) bool { return !slices.Contains(granted, verb) && !slices.Contains(granted, "*") })
 }
 
-// joined puts rules together that differ in the resource only.
+// joined puts rules together that differ only in their resource. It sorts them, so that the output
+// does not depend on the order of maps: people keep it in a repository.
 func joined(rules []rule) []rule {
 	slices.SortFunc(rules, func(a, b rule) int {
 		return cmp.Or(slices.Compare(a.why, b.why), slices.Compare(a.groups, b.groups), slices.Compare(a.verbs, b.verbs),
@@ -199,7 +205,8 @@ func joined(rules []rule) []rule {
 	return out
 }
 
-// inOrder sorts verbs as people write them; others follow by name.
+// inOrder sorts verbs as people write them, each once; unknown ones follow by name, and a * stands
+// for all.
 func inOrder(verbs []string) []string {
 	rank := func(verb string) int {
 		if i := slices.Index(allVerbs(), verb); i >= 0 {
@@ -221,13 +228,16 @@ func unique(texts []string) []string {
 	return slices.Compact(texts)
 }
 
-// manifest is what turns roles into objects.
+// manifest is what the roles are written for.
 type manifest struct {
-	name, namespace, account string   // of the roles; of the ServiceAccount
-	missing                  []string // why rules are missing
+	name, namespace, account string // of the roles; of the ServiceAccount
+	// missing are the reasons why rules are missing, line by line; empty when the rules are
+	// complete.
+	missing []string
 }
 
-// write prints roles and their bindings as YAML; each rule says for whom it is.
+// write prints roles and their bindings as YAML. It is not marshalled, because comments say for
+// whom each rule is.
 func (m manifest) write(out io.Writer, all []role) error {
 	w := &lines{out: bufio.NewWriter(out)}
 	w.line("# Rules for ServiceAccount %s in namespace %s, made by 'addon-operator rbac generate'.", m.account, m.namespace)
@@ -243,6 +253,7 @@ func (m manifest) write(out io.Writer, all []role) error {
 	w.needed(m.namespace, all)
 	w.wide(all)
 	for _, r := range all {
+		// ClusterRoles of two operators in one cluster need different names.
 		kind, name := "ClusterRole", m.namespace+":"+m.name
 		if r.namespace != "" {
 			kind, name = "Role", m.name
@@ -261,7 +272,7 @@ func (m manifest) write(out io.Writer, all []role) error {
 	return errors.Join(w.err, w.out.Flush())
 }
 
-// lines writes YAML and remembers the first error.
+// lines writes lines and remembers the first error, so that only write has to return it.
 type lines struct {
 	out *bufio.Writer
 	err error
@@ -273,8 +284,9 @@ func (w *lines) line(format string, args ...any) {
 	}
 }
 
-// needed names the namespaces in which there are roles: without them the API server refuses those. They are not part of the
-// output, because 'kubectl delete -f' of it would delete all that is in them.
+// needed names the namespaces in which there are roles: the API server refuses those until they
+// exist. They are no part of the output, because 'kubectl delete -f' would delete all that is in
+// them.
 func (w *lines) needed(operator string, all []role) {
 	var names []string
 	for _, r := range all {
@@ -289,7 +301,7 @@ func (w *lines) needed(operator string, all []role) {
 	}
 }
 
-// wide lists the rules that allow everything of something, above all others, with who asks for them.
+// wide lists the rules with a * above all others, with who needs them.
 func (w *lines) wide(all []role) {
 	first := true
 	for _, r := range all {
@@ -337,7 +349,8 @@ func sequence(texts []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// scalar writes a text so that YAML reads it as the same text.
+// scalar writes a text so that YAML reads the same text, without quotes where they are not needed.
+// The words are those that YAML 1.1 reads as something else.
 func scalar(text string) string {
 	if regexp.MustCompile(`^[a-z][a-z0-9./:-]*[a-z0-9]$`).MatchString(text) && text != "true" && text != "false" && text != "null" && text != "yes" && text != "no" && text != "on" && text != "off" {
 		return text
@@ -345,9 +358,11 @@ func scalar(text string) string {
 	return strconv.Quote(text)
 }
 
-// ownRules reads the rules of a role that a chart creates: RBAC does not allow to grant what
-// he does not hold.
+// ownRules returns the rules of a role that a chart creates as demands: RBAC lets a client grant
+// only what it holds. What an aggregated role will hold is not known, and URLs are no resources, so
+// these need the verb escalate.
 func ownRules(document []byte, namespace, why string) ([]demand, error) {
+	// A Role has the same fields but the aggregation.
 	var granted rbacv1.ClusterRole
 	if err := yaml.Unmarshal(document, &granted); err != nil {
 		return nil, err
