@@ -20,10 +20,12 @@ import (
 	"addon-operator/cmd/remote"
 )
 
-// plugin is the name under which kubectl finds this program as its own command.
+// plugin is the name under which kubectl finds this program as its command 'kubectl addon'.
 const plugin = "kubectl-addon"
 
-// command builds the command line. lookup reads environment variables.
+// command builds the command line; lookup reads environment variables. Without a command the
+// program starts the operator (B2), except as a plugin. Packages of cmd/ get functions of others
+// here, so that most of them do not import each other.
 func command(lookup func(string) (string, bool)) *cobra.Command {
 	root, cfg := cli.Root(version, lookup)
 	root.Short = "Keeps the add-ons of a Kubernetes cluster installed"
@@ -60,7 +62,8 @@ and schemas. Without a command it starts the operator.`
 	return root
 }
 
-// debugOptions prints the options that help to find a fault; existing installations have it under this name.
+// debugOptions prints the options that help to find a fault. Installations of the existing operator
+// have the command under this name, so it exists, hidden.
 func debugOptions() *cobra.Command {
 	return &cobra.Command{Use: "debug-options", Short: "Print the options that help to find a fault", Args: cli.NoArgs, Hidden: true, Run: func(cmd *cobra.Command, _ []string) {
 		shown := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -73,8 +76,9 @@ func debugOptions() *cobra.Command {
 	}}
 }
 
-// globalFlags is the part of the library's template that lists the options of the operator,
-// which every command knows: the program itself documents them once.
+// globalFlags is the part of cobra's template that lists the options of the operator below each
+// command. There are dozens, so shortGlobalFlags takes its place; the program itself documents them
+// once. If an update of cobra words the part in another way, nothing is replaced.
 const globalFlags = `Global Flags:
 {{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}`
 

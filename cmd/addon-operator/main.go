@@ -12,7 +12,7 @@ import (
 	"addon-operator/hooks"
 )
 
-// Exit codes. A cli.ExitError is another one.
+// These are exit codes (Design 9). A [cli.ExitError] has another one.
 const (
 	exitStopped = 0
 	exitRefused = 1 // start-up refused, or a command failed
@@ -21,16 +21,20 @@ const (
 
 func main() { os.Exit(runCommand()) }
 
+// runCommand runs the command line and returns the exit code. os.Exit runs no deferred functions,
+// so main calls it alone.
 func runCommand() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	// A second signal must end the process at once: give the default action back.
 	context.AfterFunc(ctx, stop)
+	// It returns the command that ran, whose help is named after a usage error.
 	cmd, err := command(os.LookupEnv).ExecuteContextC(ctx)
 	report(cmd.CommandPath(), err)
 	return exitCode(err)
 }
 
+// exitCode decides by the type of the error, at any depth.
 func exitCode(err error) int {
 	var code cli.ExitError
 	switch {
@@ -44,8 +48,8 @@ func exitCode(err error) int {
 	return exitRefused
 }
 
-// report prints why the program ends and, after a usage error, whose help to read. What ends
-// with an exit code of its own has said why.
+// report prints why the program ends and, after a usage error, whose help to read. A command that
+// ends with an exit code of its own has printed the reason. Control characters are escaped (J10).
 func report(command string, err error) {
 	if err == nil || errors.As(err, new(cli.ExitError)) {
 		return

@@ -12,23 +12,24 @@ import (
 	"addon-operator/cmd/cli"
 )
 
-// The linker sets these three: .ci/build, the Dockerfile and the release do. commit and date, of that commit
-// in RFC 3339 and UTC, are empty where there is no history.
+// The linker sets these three: .ci/build, the Dockerfile and the release do. commit and date, of
+// that commit in RFC 3339 and UTC, are empty where there is no history.
 var (
 	version = "dev"
 	commit  = "" //nolint:gochecknoglobals // the linker sets nothing else
 	date    = "" //nolint:gochecknoglobals // the same
 )
 
-// oldestKubernetes is the minor version that the chart of the Deployment asks for at least; a test compares them.
+// oldestKubernetes is the minor version that the chart of the Deployment requires at least; a test
+// compares them.
 const oldestKubernetes = "1.25"
 
-// testedKubernetes are the minor versions in docs/compatibility.md; a test compares them with the control planes that
-// make matrix builds.
+// testedKubernetes are the minor versions in docs/compatibility.md; a test compares them with the
+// control planes that make matrix builds.
 func testedKubernetes() []string { return []string{"1.34", "1.35", "1.36"} }
 
-// versions is what `version -o json` prints. Versions of libraries are those in the program, as their modules name
-// them; "unknown" where the program does not know.
+// versions is what `version -o json` prints. Versions of libraries are those in the program, as
+// their modules name them; "unknown" where the program does not know.
 type versions struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit"`
@@ -37,8 +38,8 @@ type versions struct {
 	Platform string `json:"platform"` // linux/amd64
 	Helm     string `json:"helm"`
 	ClientGo string `json:"clientGo"`
-	// Kubernetes is the range of minor versions: from what the chart of the Deployment asks for, to what the
-	// client library was made for. The tests of a release run on those that are tested.
+	// Kubernetes is the range of minor versions: from what the chart of the Deployment asks for, to
+	// what the client library was made for. The tests of a release run on those that are tested.
 	Kubernetes struct {
 		Oldest string   `json:"oldest"`
 		Newest string   `json:"newest"`
@@ -46,6 +47,7 @@ type versions struct {
 	} `json:"kubernetes"`
 }
 
+// ownVersions reads the versions of libraries from what the linker has recorded in the program.
 func ownVersions() versions {
 	const unknown = "unknown"
 	v := versions{
@@ -67,6 +69,7 @@ func ownVersions() versions {
 			}
 		}
 	}
+	// An empty text would look like a mistake of the program.
 	for _, text := range []*string{&v.Commit, &v.Date} {
 		if *text == "" {
 			*text = unknown
@@ -75,6 +78,7 @@ func ownVersions() versions {
 	return v
 }
 
+// versionCommand prints only the version without -o, as scripts expect it.
 func versionCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
