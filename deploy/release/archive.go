@@ -14,18 +14,19 @@ import (
 	"time"
 )
 
-// sumsFile has the format of sha256sum.
+// sumsFile has the format of sha256sum. It also marks a directory as a release; see mayReplace.
 const sumsFile = "SHA256SUMS"
 
-// file is a file of an archive.
+// file is a file of an archive; name is its path there.
 type file struct {
 	name       string
 	data       []byte
 	executable bool
 }
 
-// archive makes a tar.gz that depends on nothing but the files and the time: they are in the order of their names and
-// belong to root, and the header of gzip has neither a time nor a name.
+// archive makes a tar.gz that depends on nothing but the files and the time: they are in the order
+// of their names and belong to root, and the header of gzip has neither a time nor a name. USTAR
+// has times in whole seconds and no extensions, which would hold more of the machine.
 func archive(files []file, date time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	zipped, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
@@ -33,6 +34,7 @@ func archive(files []file, date time.Time) ([]byte, error) {
 		return nil, err
 	}
 	w := tar.NewWriter(zipped)
+	// The caller's list keeps its order.
 	files = slices.Clone(files)
 	slices.SortFunc(files, func(a, b file) int { return cmp.Compare(a.name, b.name) })
 	for _, f := range files {
@@ -57,6 +59,7 @@ func archive(files []file, date time.Time) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// writeArchive writes an archive of files into the release, with the time of the commit.
 func (r release) writeArchive(name string, files []file) error {
 	data, err := archive(files, r.date)
 	if err != nil {
@@ -65,11 +68,13 @@ func (r release) writeArchive(name string, files []file) error {
 	return r.write(name, data)
 }
 
+// write writes a file of the release. All of them are in one directory.
 func (r release) write(name string, data []byte) error {
 	return os.WriteFile(filepath.Join(r.out, name), data, 0o644)
 }
 
-// writeArchives packs each program with its licence and those of the modules in it.
+// writeArchives packs each program with its licence and those of the modules in it, which most
+// licences require in each copy. writeLicences comes before it.
 func (r release) writeArchives(programs []binary) error {
 	licence, err := os.ReadFile(filepath.Join(r.root, "LICENSE"))
 	if err != nil {
@@ -96,7 +101,7 @@ func (r release) writeArchives(programs []binary) error {
 	return nil
 }
 
-// writeSums comes last: it names all files of the release.
+// writeSums writes the sums of all files that are in the release by then, so it comes last.
 func (r release) writeSums() error {
 	entries, err := os.ReadDir(r.out)
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 	"github.com/spdx/tools-golang/spdx/v2/common"
 )
 
-// writeBills writes a bill of materials for each program: the modules that the linker has recorded in it, with their
-// licences, and the version of Go.
+// writeBills writes a bill of materials for each program: the modules that the linker has recorded
+// in it, with their licences, and the version of Go. What is only in go.mod is not in the program,
+// and not in the bill.
 func (r release) writeBills(programs []binary, licences []licence) error {
 	of := map[string]licence{}
 	for _, l := range licences {
@@ -39,9 +40,14 @@ func (r release) writeBills(programs []binary, licences []licence) error {
 	return nil
 }
 
+// noAssertion is the word of SPDX for what a document does not say.
 const noAssertion = "NOASSERTION"
 
+// bill makes the document for one program. sum, the SHA-256 of the program, makes the namespace of
+// the document unique, as SPDX requires, and still the same for the same program. of has the
+// licences by module.
 func (r release) bill(p binary, sum string, of map[string]licence) *spdx.Document {
+	// SPDX prescribes the identifier of the document.
 	const documentID, programID = "DOCUMENT", "Package-" + program
 	name := r.name(p.platform)
 	whole := newPackage(programID, program, r.version, licence{ids: []string{"Apache-2.0"}})
@@ -61,10 +67,14 @@ func (r release) bill(p binary, sum string, of map[string]licence) *spdx.Documen
 		Packages:      []*spdx.Package{whole},
 		Relationships: []*spdx.Relationship{relation(documentID, common.TypeRelationshipDescribe, programID)},
 	}
+	// The standard library is not among the modules, and scanners look for its vulnerabilities,
+	// too.
 	for _, m := range append([]*debug.Module{{Path: standardLibrary, Version: p.info.GoVersion}}, p.info.Deps...) {
+		// What a module is replaced by is what was compiled.
 		if m.Replace != nil {
 			m = m.Replace
 		}
+		// Identifiers of SPDX allow only these characters.
 		id := "Package-" + regexp.MustCompile(`[^A-Za-z0-9.-]`).ReplaceAllString(m.Path, "-")
 		part := newPackage(id, m.Path, m.Version, of[m.Path])
 		part.PrimaryPackagePurpose = "LIBRARY"
@@ -75,6 +85,7 @@ func (r release) bill(p binary, sum string, of map[string]licence) *spdx.Documen
 		part.PackageExternalReferences = []*spdx.PackageExternalReference{{
 			Category: common.CategoryPackageManager, RefType: common.TypePackageManagerPURL, Locator: url,
 		}}
+		// The sum of go.sum is no checksum that SPDX knows, so it is a comment.
 		if m.Sum != "" {
 			part.PackageComment = "go.sum " + m.Sum
 		}
@@ -84,13 +95,13 @@ func (r release) bill(p binary, sum string, of map[string]licence) *spdx.Documen
 	return doc
 }
 
+// newPackage makes a package of which only the declared licence is known: no one has checked that
+// the code has no other.
 func newPackage(id, name, version string, l licence) *spdx.Package {
-	declared := l.expression()
-	declared = cmp.Or(declared, noAssertion)
 	return &spdx.Package{
 		PackageSPDXIdentifier: common.ElementID(id), PackageName: name, PackageVersion: version,
 		PackageDownloadLocation: noAssertion, PackageCopyrightText: noAssertion,
-		PackageLicenseConcluded: noAssertion, PackageLicenseDeclared: declared,
+		PackageLicenseConcluded: noAssertion, PackageLicenseDeclared: cmp.Or(l.expression(), noAssertion),
 	}
 }
 

@@ -19,7 +19,8 @@ import (
 
 const chartDir = "deploy/chart"
 
-// writeChart packages the Deployment's chart, as helm package does, at this version.
+// writeChart packages the chart of the Deployment at this version, as 'helm package' does, and
+// packs the archive again: Helm's has the time of its making.
 func (r release) writeChart() error {
 	c, err := loader.LoadDir(filepath.Join(r.root, chartDir))
 	if err != nil {
@@ -45,8 +46,11 @@ func (r release) writeChart() error {
 	return r.writeArchive(filepath.Base(packaged), files)
 }
 
-// nameImage makes the image of this release the default of the chart.
+// nameImage makes the image of this release the default of the chart. It edits the text of
+// values.yaml, to keep the comments, and fails when the text is not as expected: a chart with the
+// wrong image must not be published. Helm packages Raw, so that is changed.
 func (r release) nameImage(c *chart.Chart) error {
+	// The first repository in the section image, whatever is before it there.
 	repository := regexp.MustCompile(`(?m)^(image:\n(?: {2}.*\n)*? {2}repository:) addon-operator\b`)
 	for _, f := range c.Raw {
 		if f.Name == chartutil.ValuesfileName {
@@ -60,7 +64,7 @@ func (r release) nameImage(c *chart.Chart) error {
 	return fmt.Errorf("%s has no %s", chartDir, chartutil.ValuesfileName)
 }
 
-// unpack reads the files of an archive: Helm's archives have the time of their making, ours have that of the commit.
+// unpack reads the files of a tar.gz into memory, with their paths and whether they are executable.
 func unpack(path string) (files []file, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -86,7 +90,8 @@ func unpack(path string) (files []file, err error) {
 	}
 }
 
-// writeManifests copies deploy/manifests, which are the chart at its own version, with the version of the release.
+// writeManifests packs deploy/manifests, which are renders of the chart at its own version, with
+// the version of the release in its place.
 func (r release) writeManifests() error {
 	c, err := loader.LoadDir(filepath.Join(r.root, chartDir))
 	if err != nil {
@@ -99,6 +104,8 @@ func (r release) writeManifests() error {
 	if len(paths) == 0 {
 		return fmt.Errorf("there are no deploy/manifests/*.yaml")
 	}
+	// The version is replaced only where it is known to be that of the program: it may occur
+	// elsewhere.
 	versions := strings.NewReplacer(
 		`image: "addon-operator:`+c.Metadata.AppVersion+`"`, `image: "`+r.image+":"+r.bare()+`"`,
 		`app.kubernetes.io/version: "`+c.Metadata.AppVersion+`"`, `app.kubernetes.io/version: "`+r.bare()+`"`,

@@ -15,6 +15,8 @@ import (
 	"time"
 )
 
+// program is the name of the program, of its package in cmd/, and the beginning of all names of
+// files.
 const program = "addon-operator"
 
 // platform is an operating system and an architecture, as Go names them.
@@ -22,6 +24,8 @@ type platform struct{ os, arch string }
 
 func (p platform) String() string { return p.os + "/" + p.arch }
 
+// parsePlatforms reads platforms as "linux/amd64 darwin/arm64", each once, in their order. Whether
+// Go knows them shows the build.
 func parsePlatforms(text string) (all []platform, err error) {
 	for _, word := range strings.Fields(text) {
 		system, arch, ok := strings.Cut(word, "/")
@@ -38,7 +42,8 @@ func parsePlatforms(text string) (all []platform, err error) {
 	return all, nil
 }
 
-// binary is a compiled program.
+// binary is a compiled program for a platform. info is what the linker has recorded in it: its
+// modules.
 type binary struct {
 	platform
 	path string
@@ -50,8 +55,9 @@ func (r release) name(p platform) string {
 	return fmt.Sprintf("%s_%s_%s_%s", program, r.version, p.os, p.arch)
 }
 
-// buildEnvironment is all that a build may know of the machine: where Go keeps its caches. What changes the code that
-// the compiler makes is set.
+// buildEnvironment is the environment of a build. A variable of the machine that changes the code
+// which the compiler makes is overridden, so that the result is the same everywhere; the caches of
+// Go stay where the machine has them. Of two values of one variable the last counts.
 func (r release) buildEnvironment(p platform) ([]string, error) {
 	flags, err := os.ReadFile(filepath.Join(r.root, ".ci/goflags"))
 	if err != nil {
@@ -61,6 +67,8 @@ func (r release) buildEnvironment(p platform) ([]string, error) {
 		"GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOWORK=off", "GOFIPS140=off"), nil
 }
 
+// compile builds the program for a platform. The empty build ID leaves only the code, the flags and
+// the version to decide about its bytes.
 func (r release) compile(ctx context.Context, p platform, path string) (binary, error) {
 	env, err := r.buildEnvironment(p)
 	if err != nil {
@@ -74,8 +82,10 @@ func (r release) compile(ctx context.Context, p platform, path string) (binary, 
 	return binary{p, path, info}, err
 }
 
-// writeCompletions asks the program of this machine.
+// writeCompletions writes completions for shells, which the program prints itself. If the release
+// has no program that runs on this machine, one is built for it.
 func (r release) writeCompletions(ctx context.Context, programs []binary) error {
+	// The release may be for other platforms than that of this machine.
 	here := platform{runtime.GOOS, runtime.GOARCH}
 	i := slices.IndexFunc(programs, func(b binary) bool { return b.platform == here })
 	var path string
@@ -103,7 +113,8 @@ func (r release) writeCompletions(ctx context.Context, programs []binary) error 
 	return r.writeArchive(fmt.Sprintf("%s_%s_completions.tar.gz", program, r.version), files)
 }
 
-// output runs a command and returns what it prints, without the last line end; the error has what it complains of.
+// output runs a command in dir and returns its stdout without the last line ends; the error has its
+// stderr. A nil env is that of this process.
 func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	var complaint bytes.Buffer

@@ -6,8 +6,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// krewPlugin is a manifest of krew, the package manager of kubectl's plugins, as its API krew.googlecontainertools.github.com/v1alpha2
-// has it. Krew links kubectl-addon to the program, which then calls itself kubectl addon.
+// krewPlugin is a manifest of krew, the package manager of kubectl's plugins, as its API
+// krew.googlecontainertools.github.com/v1alpha2 has it, as far as it is used here. Krew links
+// kubectl-addon to the program, which then calls itself kubectl addon.
 type krewPlugin struct {
 	APIVersion string       `json:"apiVersion"`
 	Kind       string       `json:"kind"`
@@ -27,6 +28,8 @@ type krewSpec struct {
 	Platforms        []krewPlatform `json:"platforms"`
 }
 
+// krewPlatform is the archive for the platforms that the selector matches; bin is the program in
+// it.
 type krewPlatform struct {
 	Selector struct {
 		MatchLabels map[string]string `json:"matchLabels"`
@@ -37,11 +40,14 @@ type krewPlatform struct {
 	Files  []krewFile `json:"files"`
 }
 
+// krewFile is a file of the archive that krew installs, and to which directory.
 type krewFile struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
+// writeKrew writes the manifest of the plugin addon. It has the sums of archives, so these come
+// first.
 func (r release) writeKrew() error {
 	plugin := krewPlugin{
 		APIVersion: "krew.googlecontainertools.github.com/v1alpha2", Kind: "Plugin", Metadata: krewMetadata{"addon"},

@@ -16,33 +16,38 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// licencesFile has the list and the texts, which most licences want next to each copy of the program.
+// licencesFile has the table and the texts, which most licences require next to each copy of the
+// program.
 const licencesFile = "THIRD-PARTY-LICENSES.txt"
 
 // standardLibrary stands for Go itself, which is in each program and is no module.
 const standardLibrary = "std"
 
-// recognised is how much of the text of a licence must be known, in percent. The rest are names of owners, or a preface.
+// recognised is how much of a text must be that of a known licence, in percent. The rest are names
+// of owners, or a preface.
 const recognised = 75
 
-// licence is what the module in a program is licensed under.
+// licence is what a module in the program is licensed under.
 type licence struct {
 	module, version string
 	ids             []string // of SPDX
 	texts           []file   // the files that say so, and notices
 }
 
-// expression is the licence in the language of SPDX: all of the licences found hold.
+// expression is the licence in the language of SPDX. All licences that were found hold at once: a
+// module with a choice needs a person. It is "" when none was found.
 func (l licence) expression() string { return strings.Join(l.ids, " AND ") }
 
-// accepted are licences that let the program be given to anyone, if their texts come with it.
+// accepted are the licences that allow giving the program to anyone, as long as their texts come
+// with it. A new one is a decision of a person, and is added here.
 func accepted() []string {
 	return []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0", "Unlicense"}
 }
 
-// licences finds the licence of each module whose packages the program imports on one of the platforms, in the module
-// cache, in the order of modules. A module whose licence is not found, or is another than the accepted ones, is an
-// error: a person must look at it.
+// licences finds the licence of each module whose packages the program imports on one of the
+// platforms, in the order of modules. The texts are read from the module cache, where the build has
+// put them. A module whose licence is not found, or is not accepted, is an error, together with all
+// others; the list is returned with it.
 func (r release) licences(ctx context.Context) ([]licence, error) {
 	root, err := output(ctx, r.root, nil, "go", "env", "GOROOT")
 	if err != nil {
@@ -55,12 +60,15 @@ func (r release) licences(ctx context.Context) ([]licence, error) {
 		if err != nil {
 			return nil, err
 		}
+		// A replaced module has the licence of its replacement. The standard library and the
+		// program have no line.
 		const format = `{{with .Module}}{{if not .Main}}{{with .Replace}}{{.Path}} {{.Version}} {{.Dir}}{{else}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}{{end}}`
 		text, err := output(ctx, r.root, env, "go", "list", "-deps", "-f", format, "./cmd/"+program)
 		if err != nil {
 			return nil, err
 		}
 		for line := range strings.Lines(text) {
+			// At most three parts: a path may contain spaces.
 			if fields := strings.SplitN(strings.TrimSpace(line), " ", 3); len(fields) == 3 {
 				modules[fields[0]] = source{fields[1], fields[2]}
 			}
@@ -78,6 +86,8 @@ func (r release) licences(ctx context.Context) ([]licence, error) {
 	return all, errors.Join(problems...)
 }
 
+// read finds the licences and notices of the module in a directory, and refuses what is not
+// accepted. It looks only at the top, where the licence of the whole module is.
 func (l *licence) read(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -99,6 +109,7 @@ func (l *licence) read(dir string) error {
 		if !licence {
 			continue
 		}
+		// One file may have several licences, as where code of others was taken over.
 		found := licensecheck.Scan(text)
 		if found.Percent < recognised {
 			return fmt.Errorf("%s: only %.0f %% of it is the text of a known licence; read it", entry.Name(), found.Percent)
@@ -129,7 +140,7 @@ func names(files []file) []string {
 	return all
 }
 
-// licenceTable has a line for each module.
+// licenceTable has a line for each module, in columns.
 func licenceTable(all []licence) string {
 	var table strings.Builder
 	for _, l := range all {
@@ -138,13 +149,16 @@ func licenceTable(all []licence) string {
 	return table.String()
 }
 
+// printLicences prints the table also when the error says that one is not accepted, so that a
+// person sees all.
 func (r release) printLicences(ctx context.Context) error {
 	all, err := r.licences(ctx)
 	fmt.Print(licenceTable(all))
 	return err
 }
 
-// writeLicences writes the list, and each text once, with the modules that have it.
+// writeLicences writes the table, and each text once, with the modules that have it: most texts are
+// the same but for the line ends.
 func (r release) writeLicences(all []licence) error {
 	users := map[string][]string{}
 	var texts []string

@@ -9,12 +9,14 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/Masterminds/semver/v3"
 )
 
+// main ends with code 1 after any error: a workflow stops then.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, os.Args[1:])
@@ -25,10 +27,13 @@ func main() {
 	}
 }
 
-// release is what is asked for.
+// release is one release, as the flags describe it. Its methods write its files to out.
 type release struct {
-	version   string // as v0.1.0
-	commit    string // hash of the commit; with -dirty when the work tree differs from it; empty without history
+	version string // as v0.1.0
+	// commit is the hash of the commit, with -dirty when the work tree differs from it; "" without
+	// history.
+	commit string
+	// date is the time of all files in archives, in UTC.
 	date      time.Time
 	root      string // of the repository
 	out       string
@@ -37,6 +42,7 @@ type release struct {
 	downloads string // URL below which a version's directory with its archives lies
 }
 
+// run is the program without the process, for tests.
 func run(ctx context.Context, args []string) error {
 	r, licencesOnly, err := parse(ctx, args)
 	if err != nil {
@@ -48,6 +54,8 @@ func run(ctx context.Context, args []string) error {
 	return r.build(ctx)
 }
 
+// parse reads the flags, makes paths absolute, and finds out commit and time. For the list of
+// licences no version is needed, nor a commit.
 func parse(ctx context.Context, args []string) (r release, licencesOnly bool, err error) {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.StringVar(&r.version, "version", "", "semantic version of the release, as v0.1.0")
@@ -83,8 +91,8 @@ func parse(ctx context.Context, args []string) (r release, licencesOnly bool, er
 	return r, false, err
 }
 
-// checkVersion accepts semantic versions with a leading v. Build metadata is refused: + cannot stand in the tag of an
-// image.
+// checkVersion accepts semantic versions with a leading v. It refuses build metadata, because the
+// tag of an image cannot contain a +. The errors name VERSION, which people give to make.
 func checkVersion(version string) error {
 	const fix = "write a semantic version as v0.1.0 or v0.2.0-rc.1"
 	bare, hasV := strings.CutPrefix(version, "v")
@@ -105,19 +113,23 @@ func checkVersion(version string) error {
 // bare is the version as charts and images have it: without v.
 func (r release) bare() string { return strings.TrimPrefix(r.version, "v") }
 
-// commitOf is empty where there is no git or no history, as in an unpacked archive of the source.
+// commitOf is the hash of the commit, with -dirty when files differ from it. It is "" where there
+// is no git or no history, as in an unpacked archive of the source.
 func commitOf(ctx context.Context, root string) string {
 	hash, err := output(ctx, root, nil, "git", "rev-parse", "HEAD")
 	if err != nil {
 		return ""
 	}
+	// Untracked files count: they may be compiled.
 	if changes, err := output(ctx, root, nil, "git", "status", "--porcelain"); err != nil || changes != "" {
 		return hash + "-dirty"
 	}
 	return hash
 }
 
-// dateOf is the given date, that of SOURCE_DATE_EPOCH, or that of the commit.
+// dateOf is the given date, or that of SOURCE_DATE_EPOCH, by which distributions set the time of
+// reproducible builds, or that of the commit. There is no default: the present would differ each
+// time.
 func dateOf(ctx context.Context, root, given string) (time.Time, error) {
 	if given != "" {
 		date, err := time.Parse(time.RFC3339, given)
@@ -133,14 +145,15 @@ func dateOf(ctx context.Context, root, given string) (time.Time, error) {
 			return time.Time{}, fmt.Errorf("the time of the release is unknown, because git does not say that of the commit: set SOURCE_DATE_EPOCH: %w", err)
 		}
 	}
-	var epoch int64
-	if _, err := fmt.Sscanf(seconds+"\n", "%d\n", &epoch); err != nil {
+	epoch, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
 		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH %q is no number of seconds since 1970: %w", seconds, err)
 	}
 	return time.Unix(epoch, 0).UTC(), nil
 }
 
-// build writes the release to a directory next to r.out, which takes its place when all is there.
+// build writes the release to a hidden directory next to r.out, which takes its place when all is
+// there: a build that fails leaves the last release as it is.
 func (r release) build(ctx context.Context) (err error) {
 	target := r.out
 	if err := mayReplace(target); err != nil {
@@ -149,10 +162,12 @@ func (r release) build(ctx context.Context) (err error) {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
+	// In the same file system, so that the rename below is one step.
 	if r.out, err = os.MkdirTemp(filepath.Dir(target), ".release-"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(r.out)) }()
+	// MkdirTemp makes a directory that only its owner may read.
 	if err := os.Chmod(r.out, 0o755); err != nil {
 		return err
 	}
@@ -169,7 +184,7 @@ func (r release) build(ctx context.Context) (err error) {
 	return nil
 }
 
-// mayReplace refuses a directory that is no release: what is there would be deleted.
+// mayReplace refuses a directory that is not empty and no release: its content would be deleted.
 func mayReplace(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {
@@ -184,6 +199,9 @@ func mayReplace(dir string) error {
 	return nil
 }
 
+// fill writes all files of the release to r.out. The order of the steps matters: archives contain
+// the licences, the manifest for krew has the sums of archives, and the sums are those of all
+// files.
 func (r release) fill(ctx context.Context) error {
 	work, err := os.MkdirTemp("", "release-")
 	if err != nil {
@@ -199,6 +217,7 @@ func (r release) fill(ctx context.Context) error {
 		}
 		programs = append(programs, program)
 	}
+	// After the builds, which have fetched all modules into the cache.
 	licences, err := r.licences(ctx)
 	if err != nil {
 		return err
