@@ -1,12 +1,13 @@
 package main
 
-// cast is what one picture shows.
+// cast is what one picture shows. name is that of its file; title and desc are read out to people
+// who do not see it.
 type cast struct {
 	name, title, desc string
 	steps             []step
 }
 
-// step is a command that is typed, or, with a name, a file that is there.
+// step is a command that is typed, or, with a file, a file that is there without being shown.
 type step struct {
 	file, text   string
 	command      string
@@ -15,11 +16,14 @@ type step struct {
 	then         []action
 }
 
-// action is what a person does some time after the screen shows a text: saves a file, or ends it by keys, which is not shown.
+// action is what a person does after the screen has shown a text for a while: save a file, or end
+// the command by keys. From the keys on nothing is shown.
 type action struct {
+	// shows is the text that the action waits for; file is written with text; keys are typed.
 	shows, file, text, keys string
 }
 
+// These are the files of the module in the cast of dev.
 const (
 	template = `apiVersion: v1
 kind: ConfigMap
@@ -44,7 +48,8 @@ echo "the hook has run"
 `
 )
 
-// casts are all of them, in the order in which they are played: the operator of the first one goes on.
+// casts are all casts in the order in which they are played. The order matters: the operator of the
+// first one goes on, and commands of the next ones ask it.
 func casts() []cast {
 	return []cast{
 		{

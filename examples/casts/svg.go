@@ -11,6 +11,7 @@ import (
 	"github.com/hinshun/vt10x"
 )
 
+// maxBytes bounds a picture, and maxFrames what is in it: a page loads all of its pictures.
 const (
 	maxBytes  = 60_000
 	maxFrames = 25
@@ -18,17 +19,21 @@ const (
 	// Sizes in units of the picture, which scales with the page.
 	cellWidth, cellHeight, margin = 8.4, 18, 12
 
-	// How long a frame is shown, however long it took, and how long the last one: a plan of 25 lines is to be read.
+	// How long a frame is shown, however long it took, and how long the last one: a plan of 25
+	// lines is to be read.
 	shortest, longest, atEnd = 600 * time.Millisecond, 2 * time.Second, 12 * time.Second
 )
 
-// frame is what a screen showed from a time on: the text of each row, with its colours.
+// frame is what a screen showed from a time on: the SVG of each row, "" for an empty one. Frames
+// can be compared.
 type frame struct {
 	at   time.Time
 	rows [rows]string
 }
 
+// frameOf reads the screen, row by row, up to the last character of each.
 func frameOf(screen vt10x.Terminal) (f frame) {
+	// The screen is written to by the goroutine of a command.
 	screen.Lock()
 	defer screen.Unlock()
 	for y := range rows {
@@ -44,12 +49,14 @@ func frameOf(screen vt10x.Terminal) (f frame) {
 	return f
 }
 
-// neutral is a row without the day and the hour of its record.
+// neutral replaces dates and hours in a row, in place, so that a picture recorded again differs
+// only where the program does. Minutes and seconds stay: they show how fast it is.
 func neutral(line []vt10x.Glyph) []vt10x.Glyph {
 	var text strings.Builder
 	for _, g := range line {
 		text.WriteRune(min(max(g.Char, ' '), '~')) // a byte for each cell
 	}
+	// Of a time only the first two characters are replaced.
 	for with, pattern := range map[string]*regexp.Regexp{"2026-01-01": regexp.MustCompile(`\d{4}-\d\d-\d\d`), "10": regexp.MustCompile(`\d\d:\d\d:\d\d`)} {
 		for _, at := range pattern.FindAllStringIndex(text.String(), -1) {
 			for i, c := range with {
@@ -60,7 +67,8 @@ func neutral(line []vt10x.Glyph) []vt10x.Glyph {
 	return line
 }
 
-// marked is a row as a part of the picture: each run of cells of one look has its place and its width, whatever the font.
+// marked is a row as a part of the picture. Each run of cells of one look has its place and its
+// width, so that columns stay in line whatever font a reader has.
 func marked(line []vt10x.Glyph) string {
 	var out strings.Builder
 	for begin := 0; begin < len(line); {
@@ -80,7 +88,8 @@ func marked(line []vt10x.Glyph) string {
 	return out.String()
 }
 
-// look is the class of a cell: its colour, and whether it stands out.
+// look is the attribute for a cell: its colour, and whether it stands out. Colours are classes, so
+// that the picture follows the theme of the reader.
 func look(g vt10x.Glyph) string {
 	const reverse, bold = 1, 4 // of vt10x, which does not export them
 	var classes []string
@@ -101,6 +110,8 @@ func look(g vt10x.Glyph) string {
 	return ` class="` + strings.Join(classes, " ") + `"`
 }
 
+// style has the colours of both themes. A row with keyframes (k) is hidden without them, unless it
+// is in the last frame (end), which is what readers without motion see.
 const style = `:root{color-scheme:light dark}
 svg{--bg:#f6f8fa;--fg:#24292f;--grey:#59636e;--red:#b3261e;--green:#116329;--yellow:#7a4b00;--blue:#0550ae;--magenta:#8250df;--cyan:#1b6170}
 @media(prefers-color-scheme:dark){svg{--bg:#161b22;--fg:#e6edf3;--grey:#9da7b1;--red:#ff9492;--green:#7ee787;--yellow:#e3b341;--blue:#79c0ff;--magenta:#d2a8ff;--cyan:#76e3ea}}
@@ -112,10 +123,13 @@ svg:hover .k{animation-play-state:paused!important}
 @media(prefers-reduced-motion:reduce){.k{animation:none!important}}
 `
 
-// picture is the cast as SVG: each row that a frame has is there once, and keyframes say when it is seen. Who wants no motion
-// sees the last frame; the pointer stops it, so that text can be selected.
+// picture is the cast as SVG without a script. Each different row is there once, and keyframes say
+// when it is visible; rows with the same times share them, which keeps the file small. A reader who
+// wants no motion sees the last frame, and the pointer stops the motion, so that text can be
+// selected.
 func (r *recorder) picture(c cast) []byte {
 	frames := fewer(r.frames)
+	// begins has when each frame begins in the picture, and at last when all begins again.
 	begins := make([]time.Duration, len(frames)+1)
 	for i := range frames {
 		lasts := atEnd
@@ -129,6 +143,8 @@ func (r *recorder) picture(c cast) []byte {
 	var body, keys bytes.Buffer
 	known := map[string]int{} // keyframes by when something is seen
 	for y := range rows {
+		// seen says for each different text of this row in which frames it is; order keeps the
+		// output the same.
 		seen := map[string][]bool{}
 		var order []string
 		for i, f := range frames {
@@ -146,6 +162,7 @@ func (r *recorder) picture(c cast) []byte {
 			height = y + 1
 			when := fmt.Sprint(seen[row])
 			class := ""
+			// A row that is always visible needs no keyframes.
 			if strings.Contains(when, "false") {
 				if _, ok := known[when]; !ok {
 					known[when] = len(known)
@@ -171,7 +188,8 @@ func (r *recorder) picture(c cast) []byte {
 	return out.Bytes()
 }
 
-// keyframes say when something is seen, in percent of the whole.
+// keyframes are the CSS for a row, in percent of the whole: only where it appears or disappears.
+// begins has one element more than seen, the end.
 func keyframes(seen []bool, begins []time.Duration) string {
 	var out strings.Builder
 	total := begins[len(begins)-1]
@@ -187,7 +205,8 @@ func keyframes(seen []bool, begins []time.Duration) string {
 	return out.String()
 }
 
-// fewer leaves frames out that were seen for the shortest time, never the first or the last.
+// fewer drops frames until at most maxFrames are left: those that were seen for the shortest time,
+// never the first or the last one.
 func fewer(frames []frame) []frame {
 	for len(frames) > maxFrames {
 		least := 1
