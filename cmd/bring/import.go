@@ -194,7 +194,7 @@ func (i *importing) read(ctx context.Context) error {
 	switch {
 	case errors.As(err, &missing):
 		return fmt.Errorf("%w; --namespace and HELM_DRIVER say where records are", err)
-	// The operator needs the same right later, so it is worth saying here.
+	// The operator needs the same right later, so the error names it.
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w; who imports a release must be allowed to list and get %s in its namespace, and so must the operator later", err, c.HelmDriver.Resource().Resource)
 	case err != nil:

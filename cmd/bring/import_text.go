@@ -45,7 +45,7 @@ func (i *importing) report(files []string, first *view.ModulePlan, why string) s
 		line("Move what is secret to the Secret with values before others can read the file.")
 	}
 	line("")
-	i.foretell(line, first, why)
+	i.firstRun(line, first, why)
 	if definitions {
 		line("Definitions in crds/ get the labels of the operator, and what the chart says where they say something else.")
 	}
@@ -79,9 +79,9 @@ func hiddenPaths(path []string, tree, masked any) (found []string) {
 	return []string{values.Dotted(path)}
 }
 
-// foretell says what the first run of the module does: nothing as a rule. An upgrade is what people
+// firstRun says what the first run of the module does: nothing as a rule. An upgrade is what people
 // must not overlook, so it is in capitals.
-func (i *importing) foretell(line func(string, ...any), first *view.ModulePlan, why string) {
+func (i *importing) firstRun(line func(string, ...any), first *view.ModulePlan, why string) {
 	switch {
 	case first == nil:
 		line("The first run cannot be shown now: %s. 'addon-operator plan' shows it.", strings.TrimSuffix(why, "."))

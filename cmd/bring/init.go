@@ -61,7 +61,7 @@ func (o fromChart) write(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("init module: %w", err)
 	}
-	var text bytes.Buffer // whoever stops reading does not end it in the middle
+	var text bytes.Buffer // printed at the end: a closed pipe must not stop the work
 	root, err := o.make(ctx, &text, given)
 	if err != nil {
 		if made != "" {

@@ -291,6 +291,7 @@ func (n *newModule) writeTest(ctx context.Context) error {
 	return os.Remove(filepath.Join(n.dir(), filepath.FromSlash(testFile)))
 }
 
+// noteFailing notes why the test expects a failure, and what its author should do.
 func (n *newModule) noteFailing(reason string) {
 	n.note("the chart does not install with these values, and its test expects that; set what is missing in values.yaml, or correct what is wrong, and expect the module to be ready:\n  %s",
 		strings.ReplaceAll(reason, "\n", "\n  "))
@@ -348,7 +349,7 @@ func (n *newModule) plan(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	stubs, err := strangers(ctx, first)
+	stubs, err := missing(ctx, first)
 	if err != nil {
 		return "", err
 	}

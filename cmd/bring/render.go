@@ -133,10 +133,10 @@ func stable(a, b rendered) (names []manifest.Object, same bool) {
 	return names, same
 }
 
-// strangers are what the objects of a chart need in a cluster and neither Kubernetes nor the chart
+// missing are what the objects of a chart need in a cluster and neither Kubernetes nor the chart
 // itself has: namespaces, and definitions of kinds. A test gives them, as another module or an
 // administrator would.
-func strangers(ctx context.Context, r rendered) (stubs []map[string]any, err error) {
+func missing(ctx context.Context, r rendered) (stubs []map[string]any, err error) {
 	known := map[schema.GroupKind]bool{}
 	for _, o := range slices.Concat(r.crds, r.objects, r.hooks) {
 		group, _, _ := unstructured.NestedString(o, "spec", "group")

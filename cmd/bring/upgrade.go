@@ -53,7 +53,7 @@ is given. Nothing is written to the cluster; values that hooks set are not known
 		Example: "  addon-operator module upgrade-chart ingress-nginx --version 4.15.1 --dry-run\n  addon-operator module upgrade-chart ingress-nginx --version 4.15.1 --update-tests",
 		Args:    cli.OneArg("the name of a module"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var text bytes.Buffer // whoever stops reading does not end it in the middle
+			var text bytes.Buffer // printed at the end: a closed pipe must not stop the work
 			err := u.run(cmd.Context(), &text, args[0])
 			_, writeErr := text.WriteTo(cmd.OutOrStdout())
 			return errors.Join(err, writeErr)
@@ -273,7 +273,7 @@ func editProvenance(text string, o fetch.Origin) (string, error) {
 func (u *upgrade) schemas() error {
 	known, err := os.ReadFile(filepath.Join(u.module.Dir, filepath.FromSlash(schemaFile)))
 	if err != nil {
-		return nil //nolint:nilerr // somebody has removed it: the module has no schema
+		return nil //nolint:nilerr // a person has removed it: the module has no schema
 	}
 	before, err := configSchema(u.old, u.module.Key)
 	if err != nil {
@@ -337,6 +337,7 @@ func (u *upgrade) show(ctx context.Context) error {
 	return u.showObjects(ctx)
 }
 
+// showSchema prints what happens to the schema, unless nothing does.
 func (u *upgrade) showSchema() {
 	switch {
 	case u.schema != "":

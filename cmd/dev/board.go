@@ -32,8 +32,8 @@ type board struct {
 	released map[string]int       // the newest revision of each release
 	// output is what hooks have printed so far, by record.run. hookRan takes it.
 	output   map[string][]string
-	saying   []record // output of scripts whose end is not reported, since pagesAsked
-	unsaid   int      // how many more lines they printed
+	scripts  []record // output of scripts whose end is not reported, since pagesAsked
+	unkept   int      // how many more lines they printed
 	printing []string // the runs of output, the oldest first
 	// runs has the last run of each hook, by runKey.
 	runs map[string]view.HookRun
@@ -55,7 +55,7 @@ func (b *board) logged(r record) (facts []fact, since int) {
 		if r.ends() {
 			b.printed(r.run(), r.text("msg"))
 		} else {
-			b.said(r)
+			b.scriptPrinted(r)
 		}
 		return nil, 0
 	}
@@ -94,23 +94,23 @@ func (b *board) printed(run, line string) {
 	}
 }
 
-// said keeps a line of an enabled script or of --config, whose end is not reported, until the pages
-// are read the next time.
-func (b *board) said(r record) {
-	if len(b.saying) >= maxOutput {
-		b.unsaid++
+// scriptPrinted keeps a line of an enabled script or of --config, whose end is not reported, until
+// the pages are read the next time.
+func (b *board) scriptPrinted(r record) {
+	if len(b.scripts) >= maxOutput {
+		b.unkept++
 		return
 	}
-	b.saying = append(b.saying, r)
+	b.scripts = append(b.scripts, r)
 }
 
-// quiet returns what such scripts have printed since the last call, one fact for each script, in
-// the order of their first lines.
-func (b *board) quiet() (facts []fact) {
-	for len(b.saying) > 0 {
-		first := b.saying[0]
+// scriptFacts returns what such scripts have printed since the last call, one fact for each script,
+// in the order of their first lines.
+func (b *board) scriptFacts() (facts []fact) {
+	for len(b.scripts) > 0 {
+		first := b.scripts[0]
 		var lines []string
-		b.saying = slices.DeleteFunc(b.saying, func(r record) bool {
+		b.scripts = slices.DeleteFunc(b.scripts, func(r record) bool {
 			same := r.run() == first.run()
 			if same {
 				lines = append(lines, r.text("msg"))
@@ -123,9 +123,9 @@ func (b *board) quiet() (facts []fact) {
 		}
 		facts = append(facts, newFact(aboutHook, first.text("module"), fmt.Sprintf("%s printed %s", who, view.Count(len(lines), "line")), lines...))
 	}
-	if b.unsaid > 0 {
-		facts = append(facts, newFact(aboutHook, "", view.Count(b.unsaid, "line")+" of enabled scripts and --config are not shown").bad())
-		b.unsaid = 0
+	if b.unkept > 0 {
+		facts = append(facts, newFact(aboutHook, "", view.Count(b.unkept, "line")+" of enabled scripts and --config are not shown").bad())
+		b.unkept = 0
 	}
 	return facts
 }
@@ -145,7 +145,7 @@ func (b *board) hookRan(r view.HookRun, hide func(string) string) fact {
 	f := newFact(aboutHook, messages.ModuleOf(r.Owner), text, lines...)
 	if r.Err != nil {
 		why := hide(r.Err.Error())
-		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(why, line) }) // it quotes what stands last
+		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(why, line) }) // the error quotes the last lines
 		f = newFact(aboutHook, f.Module, text+": failed\n"+why, lines...).bad()
 	}
 	return f

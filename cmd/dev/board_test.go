@@ -76,12 +76,12 @@ func TestOutputWithoutAnEnd(t *testing.T) {
 			t.Errorf("a fact for each line: %s", texts(facts))
 		}
 	}
-	want(t, "said", texts(b.quiet()), "hook dns: dns/enabled printed 2 lines | no | database\nhook 010-dns/hooks/a.sh --config printed 1 line | asked")
-	want(t, "said again", texts(b.quiet()), "")
+	want(t, "said", texts(b.scriptFacts()), "hook dns: dns/enabled printed 2 lines | no | database\nhook 010-dns/hooks/a.sh --config printed 1 line | asked")
+	want(t, "said again", texts(b.scriptFacts()), "")
 	for range 2 * maxOutput {
 		b.logged(logLine(t, `{"msg":"x","hook":"a.sh","stream":"stderr"}`))
 	}
-	if got := texts(b.quiet()); !strings.Contains(got, "printed 400 lines") || !strings.Contains(got, "!hook 400 lines of enabled scripts and --config are not shown") {
+	if got := texts(b.scriptFacts()); !strings.Contains(got, "printed 400 lines") || !strings.Contains(got, "!hook 400 lines of enabled scripts and --config are not shown") {
 		t.Errorf("of many lines: %.100s", got)
 	}
 }

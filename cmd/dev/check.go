@@ -29,9 +29,9 @@ const (
 // the one before. hookLimit is for --config of a hook, and for an enabled script.
 type Lint func(c *cli.Config, dirs addons.Dirs, hookLimit time.Duration) (Look, error)
 
-// Look checks one directory, or all for "", and calls tell with each finding: its file, whether it
-// is an error, a short form on one line, and the text that lint prints. Calls must not overlap.
-type Look = func(ctx context.Context, only string, tell func(file string, bad bool, line, printed string)) error
+// Look checks one directory, or all for "", and calls report with each finding: its file, whether
+// it is an error, a short form on one line, and the text that lint prints. Calls must not overlap.
+type Look = func(ctx context.Context, only string, report func(file string, bad bool, line, printed string)) error
 
 // finding is a mistake that lint has found, in both of its forms. Two findings with the same
 // printed text are the same.
@@ -177,7 +177,7 @@ func (k *checker) lintSaved(ctx context.Context, what saved) {
 			found, err = k.look(ctx, dir)
 		}
 		if ctx.Err() == nil {
-			k.tell(owner, found[owner], false, err)
+			k.report(owner, found[owner], false, err)
 		}
 	}
 }
@@ -222,7 +222,7 @@ func (k *checker) lintAll(ctx context.Context, first, sum bool) {
 	maps.Copy(owners, k.found)
 	for _, owner := range slices.Sorted(maps.Keys(owners)) {
 		if first || !slices.Equal(found[owner], k.found[owner]) {
-			k.tell(owner, found[owner], first, nil)
+			k.report(owner, found[owner], first, nil)
 		}
 	}
 	switch text := view.Count(n, "finding") + " in all modules"; {
@@ -233,9 +233,9 @@ func (k *checker) lintAll(ctx context.Context, first, sum bool) {
 	}
 }
 
-// tell posts what was found for an owner, and keeps it, to know next time what differs. After an
+// report posts what was found for an owner, and keeps it, to know next time what differs. After an
 // error what was found before is still so.
-func (k *checker) tell(owner string, found []finding, first bool, err error) {
+func (k *checker) report(owner string, found []finding, first bool, err error) {
 	if err == nil {
 		k.found[owner] = found
 		if len(found) == 0 {
@@ -249,13 +249,13 @@ func (k *checker) tell(owner string, found []finding, first bool, err error) {
 func (k *checker) look(ctx context.Context, dirs ...string) (found map[string][]finding, _ error) {
 	found = map[string][]finding{}
 	var errs []error
-	tell := func(file string, bad bool, line, printed string) {
+	report := func(file string, bad bool, line, printed string) {
 		path, err := filepath.Abs(file)
 		owner := k.owner(path)
 		found[owner], errs = append(found[owner], finding{bad, line, printed}), append(errs, err)
 	}
 	for _, dir := range dirs {
-		errs = append(errs, k.lint(ctx, dir, tell))
+		errs = append(errs, k.lint(ctx, dir, report))
 	}
 	return found, errors.Join(errs...)
 }

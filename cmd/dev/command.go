@@ -98,7 +98,7 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, o Others, dir string) (er
 		err = p.inMemory(c)
 	}
 	if err == nil {
-		err = p.furnish(ctx, c)
+		err = p.setUp(ctx, c)
 	}
 	if err == nil {
 		err = c.Complete()

@@ -66,6 +66,7 @@ func (f fact) size() (n int) {
 	return n
 }
 
+// bad returns the fact marked as one that a person should look at.
 func (f fact) bad() fact {
 	f.Bad = true
 	return f

@@ -11,11 +11,13 @@ import (
 // record is one record of the operator's log, as its JSON reads: numbers are float64.
 type record map[string]any
 
+// text is an attribute, "" when it is missing or no text.
 func (r record) text(key string) string {
 	text, _ := r[key].(string)
 	return text
 }
 
+// number is an attribute, 0 when it is missing or no number.
 func (r record) number(key string) int {
 	n, _ := r[key].(float64)
 	return int(n)

@@ -79,6 +79,7 @@ func (m *mail) take() (events []any, dropped int) {
 	return events, dropped
 }
 
+// empty reports whether the loop has taken everything; it may still be handling it.
 func (m *mail) empty() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -320,9 +320,9 @@ func thisMachine() string {
 	return name
 }
 
-// furnish makes the namespace and the ConfigMap, and enables a module that is alone, whose flag may
+// setUp makes the namespace and the ConfigMap, and enables a module that is alone, whose flag may
 // be in no file: modules are disabled by default (E2). What the ConfigMap holds stays.
-func (p *place) furnish(ctx context.Context, c *cli.Config) error {
+func (p *place) setUp(ctx context.Context, c *cli.Config) error {
 	client, err := kube.Connect(kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer})
 	if err != nil {
 		return err

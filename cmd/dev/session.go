@@ -267,7 +267,7 @@ func (s *session) facts(ctx context.Context, event any) []fact {
 	case fact:
 		return []fact{e}
 	case begins:
-		if page := pageOf(e.Config); page != s.board.page { // else it has been said
+		if page := pageOf(e.Config); page != s.board.page { // else it was shown
 			s.board.page = page
 			return s.place.welcome(e.Config)
 		}
@@ -290,7 +290,7 @@ func (s *session) facts(ctx context.Context, event any) []fact {
 	case saved:
 		return e.facts()
 	case pagesAsked:
-		return s.board.quiet()
+		return s.board.scriptFacts()
 	case linted:
 		return s.board.linted(e)
 	case tested:

@@ -74,6 +74,7 @@ type (
 	stopped struct{}
 )
 
+// newModel makes a view of a usual size, until the library reports that of the terminal.
 func newModel(title string) model {
 	return model{title: title, width: 80, height: 24, now: time.Now(), unfolded: map[string]bool{}}
 }

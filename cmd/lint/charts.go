@@ -240,7 +240,7 @@ func (c chartCheck) look(ctx context.Context) {
 }
 
 // unset warns of values that templates print and that nothing sets, a misspelt name in most cases.
-// It keeps quiet where the value may come from elsewhere: a schema describes it, so people may set
+// It does not where the value may come from elsewhere: a schema describes it, so people may set
 // it, or a hook may set it.
 func (c chartCheck) unset() {
 	loaded, err := c.Memory.charts.Load(charts.Module{Name: c.m.Name, Key: c.m.Key, Dir: c.m.Dir})

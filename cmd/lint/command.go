@@ -115,26 +115,26 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 	return nil
 }
 
-// Tell receives one finding of [Repeatedly]: the path of its file from the working directory,
+// Report receives one finding of [Repeatedly]: the path of its file from the working directory,
 // whether it is an error, a short form on one line, and the text that the command prints.
-type Tell = func(file string, bad bool, line, printed string)
+type Report = func(file string, bad bool, line, printed string)
 
 // Repeatedly returns a function for 'dev' that checks what has changed since its last call; only is
 // the directory of one module or of the global hooks, or "" for all. Tests of modules are not
 // played: 'dev' plays them itself. The directories must exist, and calls must not overlap, because
 // they share a [Memory]. When the function returns an error it has reported nothing.
-func Repeatedly(c *cli.Config, dirs addons.Dirs, hookLimit time.Duration) (look func(ctx context.Context, only string, tell Tell) error, err error) {
+func Repeatedly(c *cli.Config, dirs addons.Dirs, hookLimit time.Duration) (look func(ctx context.Context, only string, report Report) error, err error) {
 	release, err := builtin.ParseRelease(builtin.Newest)
 	if err != nil {
 		return nil, err
 	}
 	o := Options{Dirs: dirs, Release: release, HookLimit: hookLimit, JQLibrary: c.JQDirs(), Chroot: c.ChrootDir, CRDSkip: c.CRDPrefixes(), Memory: &Memory{}}
-	return func(ctx context.Context, only string, tell Tell) error {
+	return func(ctx context.Context, only string, report Report) error {
 		now := o
 		now.Only = only
 		found, _, err := Check(ctx, now)
 		for _, f := range found {
-			tell(f.Path, f.Severity == Error, f.File+": "+f.Message, f.String())
+			report(f.Path, f.Severity == Error, f.File+": "+f.Message, f.String())
 		}
 		return err
 	}, nil

@@ -63,7 +63,7 @@ func (c *checks) misconfigured(path string, err error) {
 	c.passing = c.passing || err != nil && !errors.As(err, &printed)
 	switch {
 	case err == nil:
-	// The cause that the context carries stands behind its text.
+	// The cause that the context carries follows its text.
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 		_, why, _ := strings.Cut(err.Error(), "context deadline exceeded: ")
 		c.found.add(Error, path, place{}, strings.TrimSpace(why)+"; answer it before everything else, and exit")

@@ -155,9 +155,9 @@ func (m *migration) files(dir string) {
 		if seen++; seen > maxFiles {
 			return fs.SkipAll
 		}
-		// clue contains a part of each expression below. sources keeps a file that it was asked for
-		// until the end of the check, and a tree may be large; so files without a clue are not
-		// asked for.
+		// clue contains a part of each expression below. The checks below read a file through
+		// sources, which keeps it until the end of the check; a tree may be large, so files without
+		// a clue stay out.
 		if !clue.Match(readSource(path)) {
 			return nil // it is not kept in memory
 		}

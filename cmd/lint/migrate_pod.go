@@ -228,6 +228,7 @@ func (m *migration) words(flags *pflag.FlagSet, words []*yaml.Node) (all []Findi
 		say := func(text string) {
 			all = append(all, m.at(Error, m.Deployment, place{word.Line, word.Column}, text))
 		}
+		// The image of the existing operators has its program there.
 		if word.Value == "/addon-operator" || word.Value == "/shell-operator" {
 			say("the image has no program " + word.Value + "; leave command out, or write /bin/addon-operator")
 		}
@@ -241,6 +242,7 @@ func (m *migration) words(flags *pflag.FlagSet, words []*yaml.Node) (all []Findi
 			say("there is no flag --" + name + ", and the operator does not start with it; " + cmp.Or(otherFlags()[name], "addon-operator --help lists all"))
 			continue
 		}
+		// A flag that may stand alone, such as a boolean, does not take the next word.
 		if !hasValue && known.NoOptDefVal != "" {
 			value = known.NoOptDefVal
 		} else if !hasValue && i+1 < len(words) {

@@ -237,6 +237,7 @@ func (s *source) neighbours(printed *source, here, there, step int) (n int) {
 	return n
 }
 
+// same reports whether two lines are equal but for their indent.
 func same(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }
 
 // sameKey reports whether two lines of YAML have the same key, whatever their values. Lines without

@@ -83,6 +83,7 @@ func (c *checks) scenarios(ctx context.Context, dir, module string) {
 	for _, r := range results {
 		for _, problem := range r.Problems {
 			if text, own := strings.CutPrefix(problem, r.Scenario.Path()+":"); own { // the file itself is wrong, here
+				// The message names a place as an editor reads it, behind the path.
 				if m := regexp.MustCompile(`^(\d+):(\d+): `).FindStringSubmatch(text); m != nil {
 					var at place
 					at.line, _ = strconv.Atoi(m[1])

@@ -91,12 +91,12 @@ type generator struct {
 	// review sets these while Helm works on a chart; module takes them out after each chart, so
 	// that nothing is attributed to the next one.
 	record  string              // the last release record; "": none
-	lookups []apiserver.Request // objects that the last chart asked for
+	lookups []apiserver.Request // lookups of the templates of the last chart
 }
 
-// generateRBAC prints the roles for all modules and global hooks. When one of them fails it prints
-// none, unless --partial is given, and always returns an error: the output is often piped to
-// kubectl, and fewer rules would take rights from a running operator.
+// generateRBAC prints the roles for all modules and global hooks. When one of them fails, it returns
+// an error, and prints none unless --partial is given: the output is often piped to kubectl, and
+// fewer rules would take rights from a running operator.
 func generateRBAC(ctx context.Context, out, warnings io.Writer, c *cli.Config, o rbacOptions) error {
 	if o.output != "yaml" {
 		return cli.Usagef("output: %q is not yaml", o.output)
@@ -131,7 +131,7 @@ func generateRBAC(ctx context.Context, out, warnings io.Writer, c *cli.Config, o
 		return context.Cause(ctx)
 	}
 	err = errors.Join(errs...)
-	if err != nil && !o.partial { // what stands behind a pipe would apply them
+	if err != nil && !o.partial { // kubectl behind a pipe would apply them
 		return fmt.Errorf("the rules are incomplete, so none are printed; --partial prints those of all others: %w", err)
 	}
 	if err := (manifest{o.name, c.Namespace, o.account, texts(err)}).write(out, roles(g.demands)); err != nil {

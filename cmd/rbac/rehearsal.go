@@ -143,7 +143,7 @@ func (g *generator) addKinds(o map[string]any) (added bool) {
 func (g *generator) review(r apiserver.Request) error {
 	switch {
 	case r.Verb == "get" || r.Verb == "list":
-		if !strings.Contains(r.Labels, "owner=") { // the records of releases, and where they lie: there are none
+		if !strings.Contains(r.Labels, "owner=") { // of the records of releases, and of pointers to them
 			g.lookups = append(g.lookups, r)
 		}
 		return nil

@@ -341,6 +341,7 @@ func (w *lines) rule(r rule) {
 	w.line("  verbs: %s", sequence(r.verbs))
 }
 
+// sequence writes texts as a YAML list on one line.
 func sequence(texts []string) string {
 	quoted := make([]string, len(texts))
 	for i, text := range texts {

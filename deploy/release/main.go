@@ -39,7 +39,7 @@ type release struct {
 	out       string
 	platforms []platform
 	image     string // repository of the image
-	downloads string // URL below which a version's directory with its archives lies
+	downloads string // URL that has a directory with the archives for each version
 }
 
 // run is the program without the process, for tests.
