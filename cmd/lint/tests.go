@@ -80,6 +80,10 @@ func (c *checks) scenarios(ctx context.Context, dir, module string) {
 	if !slices.ContainsFunc(results, func(r scenario.Result) bool { return !r.Passed() }) { // else not all steps were played
 		c.unexercised(dir, module, results)
 	}
+	root := filepath.Dir(dir) // names of hooks are paths below it (A16)
+	if module == "" {
+		root = c.tree.Global.HooksDir
+	}
 	for _, r := range results {
 		for _, problem := range r.Problems {
 			if text, own := strings.CutPrefix(problem, r.Scenario.Path()+":"); own { // the file itself is wrong, here
@@ -94,16 +98,12 @@ func (c *checks) scenarios(ctx context.Context, dir, module string) {
 			}
 			// A step that never ends: the dump of the actors names the hook that still runs.
 			if m := regexp.MustCompile(`^the operator is not idle after (\S+):\n\s*\S+/run/\d+: (\S+): (.+)`).FindStringSubmatch(problem); m != nil {
-				file := filepath.Join(filepath.Dir(dir), filepath.FromSlash(m[2]))
-				if module == "" {
-					file = filepath.Join(c.tree.Global.HooksDir, filepath.FromSlash(m[2]))
-				}
-				if isFile(file) {
+				if file := filepath.Join(root, filepath.FromSlash(m[2])); isFile(file) {
 					c.found.add(Error, file, place{}, fmt.Sprintf("in the test %s: it still runs after %s (%s); let it end, or limit it by settings.timeout", filepath.Base(r.Scenario.Path()), m[1], m[3]))
 					continue
 				}
 			}
-			file, at := c.blamed(r.Scenario.Path(), dir, problem)
+			file, at := c.blamed(r.Scenario.Path(), root, problem)
 			if file != r.Scenario.Path() {
 				_, said, _ := strings.Cut(problem, "hook ")
 				_, said, _ = strings.Cut(said, ": ")
@@ -114,11 +114,11 @@ func (c *checks) scenarios(ctx context.Context, dir, module string) {
 	}
 }
 
-// blamed returns the file and place that a failure of a test is about. A message that names a hook
-// is about the script: at the path of the value that does not fit, or else at the variable of the
-// result file that was refused, or else anywhere. Other messages begin with a path in the test
-// file, which has the place.
-func (c *checks) blamed(test, dir, problem string) (string, place) {
+// blamed returns the file and place that a failure of a test is about; root is where names of hooks
+// begin. A message that names a hook is about the script: at the path of the value that does not fit,
+// or else at the variable of the result file that was refused, or else anywhere. Other messages begin
+// with a path in the test file, which has the place.
+func (c *checks) blamed(test, root, problem string) (string, place) {
 	named := regexp.MustCompile(`hook (\S+?)(?::\S+)?: `).FindStringSubmatch(problem)
 	if named == nil {
 		part, _, _ := strings.Cut(problem, ": ")
@@ -129,7 +129,7 @@ func (c *checks) blamed(test, dir, problem string) (string, place) {
 		at, _ := c.found.src.of(test).at(steps, true)
 		return test, at
 	}
-	file := filepath.Join(filepath.Dir(dir), filepath.FromSlash(named[1]))
+	file := filepath.Join(root, filepath.FromSlash(named[1]))
 	if !c.found.inside(file) {
 		return test, place{}
 	}
