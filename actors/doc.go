@@ -18,7 +18,7 @@
 //	                               owners, queues and schedule: loads hooks ahead
 //
 // A task goes from a queue to its owner and from there to a run, which may block. The
-// owner hands over what the run may know, with the values (known.go); the run starts a
+// owner hands over what the run may know, with the values (work/known.go); the run starts a
 // process or Helm, and asks the owner to apply the result. The owner is the single writer
 // of its values and the supervision strategy of its runs. It notifies the queue once: when
 // the run is gone, or when the queue is not to wait for its retries (parked).

@@ -84,13 +84,14 @@ func eventTrigger(mon *monitor, msg messages.ObjectChanged) messages.Trigger {
 func kindOf(mon *monitor) string { return cmp.Or(mon.watch.State().Kind, mon.binding.Kind) }
 
 // unlock ends the Synchronization of a binding: each held event becomes a task, unless the run saw
-// it (C40). A binding that is open already, or whose watch is being filled again, holds nothing.
+// it (C40). Not so when the binding is open already, or when the run has shown an earlier instance of
+// its watch: the number of a change means nothing to another instance, and would hide its events.
 func (m *monitors) unlock(ctx actor.Context, msg messages.UnlockBinding) {
 	mon := m.watches[msg.Watch]
-	if mon == nil || !mon.isShowing() {
+	if mon == nil || mon.instance != msg.Instance || !mon.isShowing() {
 		return
 	}
-	events, dropped := mon.unlock(msg.Seen)
+	events, dropped := mon.open(msg.Seen)
 	for _, change := range events {
 		m.queueEvent(ctx, mon, change)
 	}

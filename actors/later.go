@@ -157,7 +157,7 @@ func (s *snapshotWaiters) answer(ctx actor.Context) {
 		snapshots, complete := s.watches.snapshots(r.msg)
 		if complete {
 			for mon := range s.watches.shownBy(r.msg.Owner, r.msg.Synchronization) {
-				mon.show(r.msg.Synchronization.Run)
+				mon.runBegan(r.msg.Synchronization.Run)
 			}
 			ctx.Send(r.from, snapshots)
 		}

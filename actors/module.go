@@ -178,7 +178,8 @@ func (m *module) known() work.Known {
 	return k
 }
 
-// execute begins a task. Tasks of a module that is switched off are ended as done (E12), except a
+// execute begins a task: steps 2 and 4 of the way of a task (docs/architecture.md), for a hook and
+// for a module run. Tasks of a module that is switched off are ended as done (E12), except a
 // delete.
 func (m *module) execute(ctx actor.Context, t messages.Task) {
 	t = m.owner.hooks.current(t)

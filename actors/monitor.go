@@ -11,28 +11,39 @@ import (
 // monitor is one binding of one hook: its watch, and which of its events become tasks.
 type monitor struct {
 	monitorLife
+	watched
 	hook      hooks.Hook
 	binding   hooks.KubernetesBinding
-	watch     Watch
-	instance  uint64 // the number of the watch: messages of a stopped one may still arrive
 	ahead     bool   // filled by a follower; the hook has not asked for it yet
 	overflow  string // why the snapshot is not kept; stays while the watch is filled again
 	overflows int    // how often it was too large; makes the delays
 
-	runs map[int64]bool // Synchronization runs that show it to the hook now
-	seen uint64         // the change (Seq) that the Synchronization run saw last, or that became an event last
-	held heldEvents     // what came while a Synchronization runs
-
-	slowed slowedEvents       // those that are part of a loop, until they are due
 	paces  map[objectID]pace  // of objects that are part of a loop
 	echoes map[objectID]*echo // of objects that the hook seems to write itself
 	resync *time.Timer        // nil without resynchronizationPeriod, or before the first Synchronization
 }
 
+// watched is one instance of the watch, with all that counts its changes or keeps them. It is
+// replaced as a whole: a change that another instance has counted is compared with nothing of this
+// one, or new events would count as seen, and old ones as new.
+type watched struct {
+	watch    Watch
+	instance uint64 // its number: messages of a stopped one may still arrive
+
+	runs   map[int64]bool // Synchronization runs that show it to the hook now
+	seen   uint64         // the change (Seq) that the Synchronization run saw last, or that became an event last
+	held   heldEvents     // what came while a Synchronization runs
+	slowed slowedEvents   // those that are part of a loop, until they are due
+}
+
+func newWatched(watch Watch, instance uint64) watched {
+	return watched{watch: watch, instance: instance, runs: map[int64]bool{}}
+}
+
 func newMonitor(log *slog.Logger, hook hooks.Hook, b hooks.KubernetesBinding) *monitor {
 	return &monitor{
 		monitorLife: monitorLife{log: log.With("hook", hook.Name, "binding", b.Name), phase: filling},
-		hook:        hook, binding: b, runs: map[int64]bool{}, paces: map[objectID]pace{}, echoes: map[objectID]*echo{},
+		hook:        hook, binding: b, paces: map[objectID]pace{}, echoes: map[objectID]*echo{},
 	}
 }
 
@@ -40,9 +51,9 @@ func newMonitor(log *slog.Logger, hook hooks.Hook, b hooks.KubernetesBinding) *m
 // permission is lost, or another namespace begins to match (C17).
 func (mon *monitor) complete() bool { return mon.isFilled() && mon.watch.State().Whole() }
 
-// show is called when a Synchronization run gets its snapshots: what changes from now on it does
-// not see, so it is held (C40). A repetition (C15) of an open binding holds nothing.
-func (mon *monitor) show(run int64) {
+// runBegan is called when a Synchronization run gets its snapshots: what changes from now on it
+// does not see, so it is held (C40). A repetition (C15) of an open binding holds nothing.
+func (mon *monitor) runBegan(run int64) {
 	if mon.phase == open {
 		return // one on top of the events, which go on
 	}
@@ -52,9 +63,9 @@ func (mon *monitor) show(run int64) {
 	}
 }
 
-// shown drops the events that were held for a run that has failed: the next run gets newer
+// runEnded drops the events that were held for a run that has failed: the next run gets newer
 // snapshots, which contain them.
-func (mon *monitor) shown(run int64) {
+func (mon *monitor) runEnded(run int64) {
 	delete(mon.runs, run)
 	if mon.isShowing() && len(mon.runs) == 0 {
 		mon.held = heldEvents{}
@@ -69,9 +80,9 @@ func (mon *monitor) hold(msg messages.ObjectChanged) {
 	}
 }
 
-// unlock ends the Synchronization. It returns the held events that the run did not see (C40). If
-// too many came to be held, it returns their number instead.
-func (mon *monitor) unlock(seen uint64) (events []messages.ObjectChanged, dropped int) {
+// open ends the Synchronization. It returns the held events that the run did not see (C40). If too
+// many came to be held, it returns their number instead.
+func (mon *monitor) open(seen uint64) (events []messages.ObjectChanged, dropped int) {
 	mon.seen = max(mon.seen, seen)
 	for _, change := range mon.held.events {
 		if change.Seq > mon.seen {
@@ -86,14 +97,13 @@ func (mon *monitor) unlock(seen uint64) (events []messages.ObjectChanged, droppe
 	return events, dropped
 }
 
-// overflowed stops a watch whose snapshot is too large. When it is filled again it begins like a
-// new one.
-func (mon *monitor) overflowed() {
+// giveUp stops a watch whose snapshot is too large, with all that it has held. When it is filled
+// again it begins like a new one.
+func (mon *monitor) giveUp() {
 	mon.watch.Stop()
 	mon.overflow = mon.watch.State().Message
 	mon.overflows++
-	mon.seen, mon.slowed, mon.held = 0, slowedEvents{}, heldEvents{}
-	clear(mon.runs)
+	mon.watched = newWatched(mon.watch, mon.instance)
 	mon.become(tooLarge)
 }
 

@@ -66,7 +66,7 @@ func (m *monitors) Receive(ctx actor.Context) {
 	case messages.SynchronizationEnded: // also after a success: UnlockBinding came before it
 		m.waiters.cancel(msg.Run)
 		for mon := range m.watches.shownBy(msg.Owner, msg.Synchronization) {
-			mon.shown(msg.Run)
+			mon.runEnded(msg.Run)
 		}
 	case messages.ObjectsPatched:
 		m.loops.writes.begin(msg)
@@ -200,7 +200,7 @@ func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) 
 	if err != nil {
 		return err
 	}
-	mon.watch, mon.instance = watch, instance
+	mon.watched = newWatched(watch, instance)
 	return nil
 }
 

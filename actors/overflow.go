@@ -38,14 +38,14 @@ func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
 	}
 	// An owner whose Synchronization has not shown the snapshot yet is notified by its refusal
 	// (postpone); the others get another Synchronization.
-	shown := mon.isFilled()
-	mon.overflowed()
+	wasFilled := mon.isFilled()
+	mon.giveUp()
 	delay := againAfter(mon.overflows)
 	mon.overflow += "; narrow the binding by selectors, keep less by jqFilter and keepFullObjectsInMemory: false, or raise ADDON_OPERATOR_SNAPSHOT_LIMIT"
 	m.log.Error("the snapshot of a binding is too large: its hook does not run", "owner", msg.watch.Owner, "hook", mon.hook.Name, "binding", mon.binding.Name, "kind", mon.binding.Kind, "err", mon.overflow, "again", delay)
 	m.program.notify(kube.Notice{Warning: true, Reason: "SnapshotTooLarge", Message: fmt.Sprintf("hook %s does not run, the snapshot of its binding %s is too large: %s", mon.hook.Name, mon.binding.Name, mon.overflow)})
 	m.waiters.missed(msg.watch.Owner, mon.hook.Name)
-	if shown && !m.standby {
+	if wasFilled && !m.standby {
 		for _, w := range work.Synchronizations(mon.hook) {
 			w.Late, w.Again, w.Instead = true, true, mon.hook.Config.Version != hooks.V0 // which knows no Synchronization
 			m.waiters.synchronize(ctx, messages.SynchronizeLater{

@@ -76,7 +76,7 @@ func (w watches) snapshots(msg messages.GetSnapshots) (out messages.Snapshots, c
 		if mon.watch.State().Phase == kube.TooLarge { // a message about that follows: it is empty, not complete
 			return out, false
 		}
-		out.Bindings = append(out.Bindings, messages.BindingSnapshot{Name: b.Name, Objects: shownObjects(objects), Seq: seq})
+		out.Bindings = append(out.Bindings, messages.BindingSnapshot{Name: b.Name, Objects: shownObjects(objects), Seq: seq, Instance: mon.instance})
 	}
 	return out, true
 }

@@ -104,15 +104,18 @@ type Snapshots struct {
 type BindingSnapshot struct {
 	Name    string
 	Objects []hooks.Object
-	// Seq is the last change that Objects contains.
-	Seq uint64
+	// Seq is the last change that Objects contains. Each instance of a watch counts its own changes.
+	Seq, Instance uint64
 }
 
 // UnlockBinding lets the events of a binding through after its Synchronization; those
 // up to Seen were part of it (C40).
 type UnlockBinding struct {
 	Watch WatchKey
-	Seen  uint64
+	// Instance is that of the watch whose snapshot the hook was shown, as in [ObjectChanged]. A
+	// watch that was filled again meanwhile has to be shown first.
+	Instance uint64
+	Seen     uint64
 }
 
 // Unwatch stops the watches of an owner.

@@ -237,7 +237,9 @@ func (h HookJob) Synchronize(w messages.SynchronizeHook) error {
 		return err
 	}
 	for _, i := range w.Bindings {
-		e.seen = append(e.seen, snapshots.Bindings[i].Seq)
+		shown := snapshots.Bindings[i]
+		watch := messages.WatchKey{Owner: h.job.Owner, Binding: BindingKey(h.hook, i)}
+		e.unlocks = append(e.unlocks, messages.UnlockBinding{Watch: watch, Instance: shown.Instance, Seen: shown.Seq})
 	}
 	first := h.hook.Config.Kubernetes[w.Bindings[0]]
 	e.allowFailure = first.AllowFailure
@@ -272,12 +274,11 @@ func (h HookJob) synchronized(w messages.SynchronizeHook, e effects) {
 	h.run.Tell(MonitorsPath, messages.SynchronizationEnded{Owner: h.job.Owner, Synchronization: e.synchronization})
 }
 
-// openBindings lets the events through that the hook has not seen at its Synchronization: e.seen
-// has for each binding the number of the last change that its snapshot contained.
+// openBindings lets the events through that the hook has not seen at its Synchronization.
 func (h HookJob) openBindings(w messages.SynchronizeHook, e effects) {
-	for i, key := range e.synchronization.Bindings {
-		h.run.Tell(MonitorsPath, messages.UnlockBinding{Watch: messages.WatchKey{Owner: h.job.Owner, Binding: key}, Seen: e.seen[i]})
-		h.run.Tell(OwnerPath(h.job.Owner), messages.BindingSynchronized{Binding: key, Late: w.Late, Task: h.job.Task.ID, Config: e.hook.Config})
+	for _, unlock := range e.unlocks {
+		h.run.Tell(MonitorsPath, unlock)
+		h.run.Tell(OwnerPath(h.job.Owner), messages.BindingSynchronized{Binding: unlock.Watch.Binding, Late: w.Late, Task: h.job.Task.ID, Config: e.hook.Config})
 	}
 }
 

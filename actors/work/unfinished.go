@@ -21,10 +21,10 @@ type effects struct {
 	metrics []hooks.Metric
 	// allowFailure: operations that fail are given up (F12).
 	allowFailure bool
-	// synchronization is what the run was for; its events are held until it has ended. seen is
-	// the last change of each of its bindings that the hook was shown.
+	// synchronization is what the run was for; its events are held until it has ended. unlocks opens
+	// its bindings then.
 	synchronization messages.Synchronization
-	seen            []uint64
+	unlocks         []messages.UnlockBinding
 
 	committed bool // the values are in force; before that a retry runs the hook again
 }
