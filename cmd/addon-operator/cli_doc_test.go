@@ -136,7 +136,7 @@ func TestHelpOfEveryCommand(t *testing.T) {
 			t.Errorf("help of %s: %v\n%s", name, err, out)
 		}
 	}
-	if out, err := commanded(nil, "--help"); err != nil || !strings.Contains(out, "--kube-client-qps") || !strings.Contains(out, "Look into a running operator:") {
+	if out, err := commanded(nil, "--help"); err != nil || !strings.Contains(out, "--kube-client-qps") || !strings.Contains(out, "Inspect a running operator:") {
 		t.Errorf("help of the program: %v\n%s", err, out)
 	}
 }

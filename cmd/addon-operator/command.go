@@ -65,7 +65,7 @@ and schemas. Without a command it starts the operator.`
 // debugOptions prints the options that help to find a fault. Installations of the existing operator
 // have the command under this name, so it exists, hidden.
 func debugOptions() *cobra.Command {
-	return &cobra.Command{Use: "debug-options", Short: "Print the options that help to find a fault", Args: cli.NoArgs, Hidden: true, Run: func(cmd *cobra.Command, _ []string) {
+	return &cobra.Command{Use: "debug-options", Short: "Print the options for debugging the operator", Args: cli.NoArgs, Hidden: true, Run: func(cmd *cobra.Command, _ []string) {
 		shown := pflag.NewFlagSet("", pflag.ContinueOnError)
 		cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) {
 			if strings.HasPrefix(f.Name, "debug-") || strings.HasPrefix(f.Name, "log-") {
@@ -82,5 +82,5 @@ func debugOptions() *cobra.Command {
 const globalFlags = `Global Flags:
 {{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}`
 
-const shortGlobalFlags = `Options of the operator, as --debug-address and --modules-dir, hold for every command:
+const shortGlobalFlags = `Options of the operator, such as --debug-address and --modules-dir, apply to every command:
   {{.Root.Name}} --help`

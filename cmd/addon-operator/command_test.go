@@ -66,7 +66,7 @@ func TestExitCodes(t *testing.T) {
 		"no namespace for start":       {nil, []string{"start"}, exitRefused, "namespace"},
 		"nobody to ask":                {nil, []string{"--dump-actors", "--debug-address=", "--debug-unix-socket=" + none}, exitRefused, none},
 		"nobody to ask on a socket":    {nil, []string{"queue", "list", "--debug-unix-socket=" + none}, exitRefused, "is --debug-unix-socket ("},
-		"nobody to ask, all is off":    {nil, []string{"--dump-actors", "--debug-address=", "--debug-unix-socket="}, exitRefused, "switched off"},
+		"nobody to ask, all is off":    {nil, []string{"--dump-actors", "--debug-address=", "--debug-unix-socket="}, exitRefused, "are disabled"},
 		"an address that is no such":   {nil, []string{"--dump-actors", "--debug-address=a b"}, exitUsage, "debug-address"},
 		"kubeconfig that is not there": {nil, []string{"--namespace=a", "--log-level=error", "--kube-config=" + none}, exitRefused, none},
 	} {

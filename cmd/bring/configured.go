@@ -61,7 +61,7 @@ func (u *upgrading) configured(ctx context.Context) (known configured, err error
 func (u *upgrading) ask(ctx context.Context) (doc values.Document, note string, err error) {
 	c := u.config
 	if c.Namespace == "" {
-		return doc, "", cli.Usagef("no namespace is given; --namespace or $ADDON_OPERATOR_NAMESPACE is that of the operator")
+		return doc, "", cli.Usagef("no namespace is given; set --namespace or $ADDON_OPERATOR_NAMESPACE to that of the operator")
 	}
 	ctx, cancel := context.WithTimeout(ctx, configLimit)
 	defer cancel()

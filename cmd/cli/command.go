@@ -26,8 +26,8 @@ func Root(version string, lookup func(string) (string, bool)) (*cobra.Command, *
 	c := New(version, root.PersistentFlags(), lookup)
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return c.Read() }
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError{err} })
-	root.AddGroup(&cobra.Group{ID: GroupRun, Title: "Run the operator:"}, &cobra.Group{ID: GroupLook, Title: "Look into a running operator:"},
-		&cobra.Group{ID: GroupChange, Title: "Change what it installs, and when:"},
+	root.AddGroup(&cobra.Group{ID: GroupRun, Title: "Run the operator:"}, &cobra.Group{ID: GroupLook, Title: "Inspect a running operator:"},
+		&cobra.Group{ID: GroupChange, Title: "Change modules and values:"},
 		&cobra.Group{ID: GroupMake, Title: "Write and check modules:"})
 	return root, c
 }

@@ -79,7 +79,7 @@ func (c *Config) CheckDebugAddress() error {
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("debug-address %s is not on loopback: whoever reaches it reads values with their secrets and changes the operator; use 127.0.0.1, the unix socket and kubectl exec or port-forward, or say DEBUG_HTTP_SERVER_ADDR_NOT_LOOPBACK=true", c.DebugAddress)
+	return fmt.Errorf("debug-address %s is not on loopback: every client that reaches it can read values with their secrets and change the operator; use 127.0.0.1, the unix socket and kubectl exec or port-forward, or set DEBUG_HTTP_SERVER_ADDR_NOT_LOOPBACK=true", c.DebugAddress)
 }
 
 // completeDirs derives the directories. A directory that is given itself wins over working-dir.
@@ -109,7 +109,7 @@ func (c *Config) checkChroot() error {
 	for _, option := range slices.Sorted(maps.Keys(below)) {
 		for _, dir := range below[option] {
 			if path, err := filepath.Abs(dir); err != nil || !hooks.Below(root, path) {
-				errs = append(errs, fmt.Errorf("%s %s must lie below shell-chroot-dir %s, which hooks cannot leave", option, dir, root))
+				errs = append(errs, fmt.Errorf("%s %s must be below shell-chroot-dir %s, which hooks cannot leave", option, dir, root))
 			}
 		}
 	}

@@ -19,7 +19,7 @@ func Directories(dir string, given addons.Dirs) (dirs addons.Dirs, only string, 
 	if info, err := os.Stat(dir); err != nil {
 		return given, "", err
 	} else if !info.IsDir() {
-		return given, "", Usagef("%s is no directory", dir)
+		return given, "", Usagef("%s is not a directory", dir)
 	}
 	modules := dir
 	switch {

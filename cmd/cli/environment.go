@@ -24,25 +24,25 @@ type unserved struct {
 func unservedVariables() map[string]unserved {
 	off := func(value string) bool { return isBoolean(value, false) }
 	helm2 := unserved{advice: "it belongs to Helm 2, which is not supported; remove it", refused: true} // B7
-	watched := unserved{advice: "it is not needed: deleted objects are seen by watches; remove it"}
+	watched := unserved{advice: "it is not needed: watches report deleted objects; remove it"}
 	return map[string]unserved{
 		"TILLER_NAMESPACE": helm2, "TILLER_LISTEN_PORT": helm2, "TILLER_PROBE_LISTEN_PORT": helm2, "TILLER_MAX_HISTORY": helm2, "HELM2": helm2,
 		"HELM_MONITOR_KUBE_CLIENT_QPS": watched, "HELM_MONITOR_KUBE_CLIENT_BURST": watched,
 		"ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS": {
-			advice:  "other rules than Static, DynamicallyEnabled, KubeConfig and ScriptEnabled, all of them, cannot be chosen; with this list other modules would run; remove it when that is what you want",
+			advice:  "only the complete list of Static, DynamicallyEnabled, KubeConfig and ScriptEnabled is supported; without the variable, other modules would be enabled than with this list; remove it if that is what you want",
 			refused: true, same: everyExtender,
 		},
 		"STRICT_CHECK_VALUES_MODE_ENABLED": {
-			advice: "values are checked against their schemas before each run, and addon-operator values check does it before a roll-out; remove it", same: off,
+			advice: "values are checked against their schemas before each run, and addon-operator values check does so before a rollout; remove it", same: off,
 		},
 		"ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED": {
-			advice: "values are checked against their schemas before each run, and addon-operator values check does it before a roll-out; remove it", same: off,
+			advice: "values are checked against their schemas before each run, and addon-operator values check does so before a rollout; remove it", same: off,
 		},
 		"USE_NELM": {advice: "the Helm library is the only engine; remove it", same: off},
 		"ADDON_OPERATOR_ADMISSION_SERVER_ENABLED": {
 			advice: "webhooks are not served (docs/rules.md, chapter O); remove it", same: off,
 		},
-		"DEBUG_KUBERNETES_API": {advice: "set LOG_LEVEL=debug to see what is asked of the API server; remove it", same: off},
+		"DEBUG_KUBERNETES_API": {advice: "set LOG_LEVEL=debug to log requests to the API server; remove it", same: off},
 		"QUEUE_ACTIONS_METRICS": {
 			advice: "the metrics of queues are always served; drop them in Prometheus if they are too many; remove it",
 			same:   func(value string) bool { return isBoolean(value, true) },
@@ -98,7 +98,7 @@ func (c *Config) Unserved(name, value string) (advice string, refused bool) {
 	if near := values.Nearest(name, slices.Concat(served, slices.Sorted(maps.Keys(known)))); near != "" {
 		return "did you mean " + near + "?", false
 	}
-	return "it is no option of the operator; remove it, unless hooks read it", false
+	return "it is not an option of the operator; remove it, unless hooks read it", false
 }
 
 // asksFor reports whether a value asks for something that does not happen.
@@ -119,16 +119,16 @@ func (c *Config) WarnOfVariables(log *slog.Logger, environ []string) {
 		switch u, unserved := known[name]; {
 		case value == "" || slices.Contains(served, name):
 		case unserved && u.asksFor(value):
-			log.Warn("an environment variable is not served", "variable", name, "advice", u.advice)
+			log.Warn("environment variable is not supported", "variable", name, "advice", u.advice)
 		case unserved:
 		case looksLikeOurs(name):
-			hint := "it is not an option of the operator; hooks see it"
+			hint := "it is not an option of the operator; hooks inherit it"
 			if near := values.Nearest(name, meant); near != "" {
 				hint = "did you mean " + near + "?"
 			}
-			log.Warn("an environment variable is not read", "variable", name, "hint", hint)
+			log.Warn("environment variable is ignored", "variable", name, "hint", hint)
 		case nearOption(name, served) != "":
-			log.Warn("an environment variable is not read", "variable", name, "hint", "did you mean "+nearOption(name, served)+"?")
+			log.Warn("environment variable is ignored", "variable", name, "hint", "did you mean "+nearOption(name, served)+"?")
 		}
 	}
 }

@@ -31,7 +31,7 @@ func text(p *string, name, variables, def, help string) option {
 
 // textOrNone is an option that is switched off by an empty text.
 func textOrNone(p *string, name, variables, def, help string) option {
-	o := text(p, name, variables, def, help+"; empty switches it off")
+	o := text(p, name, variables, def, help+"; empty disables it")
 	o.orNone = true
 	return o
 }

@@ -234,7 +234,7 @@ func TestAggregatedAPIIsDown(t *testing.T) {
 	h.awaitConfigMap("plain", "size", "huge")
 	o.ready()
 	plan := o.command("plan")
-	expectAll(t, plan, "cannot be foretold", sideService)
+	expectAll(t, plan, "cannot be predicted", sideService)
 	if strings.Contains(plan, "delete") && !strings.Contains(plan, "0 to delete") {
 		t.Errorf("the plan deletes:\n%s", plan)
 	}

@@ -20,7 +20,7 @@ func TestBringAChartIsTrue(t *testing.T) {
 	script = regexp.MustCompile(`(?m)^.* --version .*$`).ReplaceAllString(script, "$0 --plain-http")
 	home := t.TempDir()
 	dir, out := typed(t, script, "HELM_CONFIG_HOME="+home, "HELM_CACHE_HOME="+home, "HELM_DATA_HOME="+home, "DOCKER_CONFIG="+home)
-	want := []string{"modules/010-podinfo/chart/", "The values are valid: global ones, and those of 1 module.", "replicas: 2", "ok    010-podinfo/objects", "Nothing is written."}
+	want := []string{"modules/010-podinfo/chart/", "The global values and the values of 1 module are valid.", "replicas: 2", "ok    010-podinfo/objects", "Nothing is written."}
 	for _, w := range append(want, blocks(section, "text")...) {
 		if !strings.Contains(out, w) {
 			t.Errorf("the output has no %q:\n%s", w, out)

@@ -98,7 +98,7 @@ fi
 	o.ask("why well", "module well: ", "because of ConfigMap")
 	o.ask("history well", "REVISION  UPDATED", "deployed", "superseded", "1.0.0", "Upgrade complete", "Install complete")
 	o.ask("history well --max 1", "1 older revision left out; --max shows more.")
-	if out := o.ask("diff well", "What revision 2 of well has changed since revision 1:", "~ Secret well", "password: '*** (changed)'"); strings.Contains(out, "s3cret") {
+	if out := o.ask("diff well", "Changes in revision 2 of well since revision 1:", "~ Secret well", "password: '*** (changed)'"); strings.Contains(out, "s3cret") {
 		t.Errorf("the difference shows a secret:\n%s", out)
 	}
 	o.ask("diff well --show-secrets", "-  password: s3cret", "+  password: other")

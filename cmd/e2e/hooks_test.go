@@ -420,7 +420,7 @@ func TestOptionsOfHooks(t *testing.T) {
 	if code := o.exit(); code != 1 {
 		t.Errorf("exit code %d", code)
 	}
-	expectAll(t, strings.Join(o.output.lines(), "\n"), "must lie below shell-chroot-dir", "tmp-dir", "modules-dir", "global-hooks-dir")
+	expectAll(t, strings.Join(o.output.lines(), "\n"), "must be below shell-chroot-dir", "tmp-dir", "modules-dir", "global-hooks-dir")
 	h.write("tmp/run-killed-123/values.json", `{"secret": true}`)
 	o = h.start().ready()
 	o.expect("files of a run that an earlier operator could not finish are removed")

@@ -103,7 +103,7 @@ func (c chartCheck) render(ctx context.Context) ([]helm.Document, error) {
 			return documents, nil
 		}
 	}
-	return nil, fmt.Errorf("%w; values that hooks find out can be given with --values, and are taken from what tests of the module expect", err)
+	return nil, fmt.Errorf("%w; pass values that hooks set with --values, and are taken from what tests of the module expect", err)
 }
 
 // incomplete reports whether hooks may add values to those on disk.

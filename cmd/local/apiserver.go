@@ -32,14 +32,14 @@ type memoryCluster struct {
 func APIServer() *cobra.Command {
 	m := &memoryCluster{}
 	cmd := &cobra.Command{
-		Use: "apiserver", Short: "Serve a Kubernetes API in memory, to try modules out", Args: cli.NoArgs,
-		Long: `Serves the Kubernetes API on loopback from memory and writes DIR/kubeconfig. It is up
+		Use: "apiserver", Short: "Serve a Kubernetes API from memory, to try out modules", Args: cli.NoArgs,
+		Long: `Serves the Kubernetes API on loopback from memory and writes DIR/kubeconfig. It starts
 in milliseconds and needs no cluster. Objects are saved in DIR/objects.json at the end and
 loaded at the next start.
 
 It stores, lists, watches and patches every kind, CustomResourceDefinitions included. It
 has no admission, no defaults, no validation by schema, no access control and no
-controllers: a Deployment gets no Pods, and counts as running. 'make run CLUSTER=real' has a real API server.`,
+controllers: a Deployment gets no Pods, but counts as running. 'make run CLUSTER=real' starts a real API server.`,
 		Example:           "  addon-operator apiserver --dir /tmp/cluster",
 		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // no option of the operator applies
 		RunE:              func(cmd *cobra.Command, _ []string) error { return m.serve(cmd) },
@@ -47,7 +47,7 @@ controllers: a Deployment gets no Pods, and counts as running. 'make run CLUSTER
 	f := cmd.Flags()
 	f.StringVar(&m.dir, "dir", "", "directory for the kubeconfig and the saved objects (required)")
 	f.StringVar(&m.address, "address", "127.0.0.1:0", "loopback address and port; port 0: any free port")
-	f.IntVar(&m.parent, "parent-pid", 0, "end when this process is gone; 0: run until SIGTERM or SIGINT")
+	f.IntVar(&m.parent, "parent-pid", 0, "exit when the process with this ID ends; 0: run until SIGTERM or SIGINT")
 	return cmd
 }
 

@@ -30,8 +30,8 @@ type trial struct {
 
 // flags declares what both commands have: one path, and where the hook runs.
 func (t *trial) flags(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&t.global, "global", false, "it is a global hook, not one of a module")
-	cmd.Flags().StringVar(&t.workingDir, "hook-working-dir", "", "WORKING_DIR of the hook (default: the directory that holds hooks/, or for a module the one above)")
+	cmd.Flags().BoolVar(&t.global, "global", false, "PATH is a global hook, not a hook of a module")
+	cmd.Flags().StringVar(&t.workingDir, "hook-working-dir", "", "WORKING_DIR of the hook (default: the directory that contains hooks/, or for a module the directory above it)")
 	cmd.Args = cli.OneArg("the path of one hook")
 }
 
@@ -40,7 +40,7 @@ func (t *trial) flags(cmd *cobra.Command) {
 func HookConfig(c *cli.Config) *cobra.Command {
 	t := &trial{}
 	cmd := &cobra.Command{
-		Use: "config PATH", Short: "Ask a hook for its configuration, check it and print its bindings",
+		Use: "config PATH", Short: "Run a hook with --config, check its configuration and print its bindings",
 		Example: "  addon-operator hook config modules/010-dns/hooks/nodes.sh",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.withRunner(c, cmd, func(runner *hooks.Runner) error {
@@ -65,8 +65,8 @@ func HookRun(c *cli.Config) *cobra.Command {
 	t := &trial{}
 	cmd := &cobra.Command{
 		Use: "run PATH", Short: "Run a hook once, with the files it would get, and print what it writes",
-		Long: `Runs a hook once with files as the operator makes them and prints what it wrote. Nothing
-is applied to values or objects; a hook that calls kubectl talks to the cluster of your
+		Long: `Runs a hook once with the files that the operator would pass to it, and prints what it wrote. Nothing
+is applied to values or objects, but a hook that calls kubectl connects to the cluster of your
 KUBECONFIG. Without --context the hook gets one context of the binding.`,
 		Example: "  addon-operator hook run modules/010-dns/hooks/nodes.sh --binding beforeHelm --values values.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -75,9 +75,9 @@ KUBECONFIG. Without --context the hook gets one context of the binding.`,
 	}
 	t.flags(cmd)
 	cmd.Flags().StringVar(&t.binding, "binding", "", "binding it runs for: onStartup, beforeHelm …, or the name of a schedule or kubernetes binding")
-	cmd.Flags().StringVar(&t.hook, "hook", "", "the hook to run, when the file has several: its number, or the end of its name")
+	cmd.Flags().StringVar(&t.hook, "hook", "", "the hook to run, if the file contains several: its number, or the end of its name")
 	cmd.Flags().StringVar(&t.context, "context", "", "file with binding contexts: JSON or YAML, one or a list")
-	cmd.Flags().StringVar(&t.values, "values", "", "file with merged values: JSON or YAML, with the keys global and that of the module")
+	cmd.Flags().StringVar(&t.values, "values", "", "file with merged values: JSON or YAML, with the key global and the key of the module")
 	cmd.Flags().StringVar(&t.conf, "config-values", "", "file with the values of the ConfigMap, in the same form")
 	return cmd
 }
@@ -110,7 +110,7 @@ func (t *trial) load(ctx context.Context, runner *hooks.Runner, path string) ([]
 		return nil, err
 	}
 	if info.IsDir() || info.Mode()&0o111 == 0 {
-		return nil, fmt.Errorf("%s is not executable, so the operator would not take it for a hook; chmod +x it", path)
+		return nil, fmt.Errorf("%s is not executable, so the operator would not load it as a hook; run chmod +x", path)
 	}
 	scope := hooks.Module
 	if t.global {
@@ -139,7 +139,7 @@ func (t *trial) chosen(found []hooks.Hook) (hooks.Hook, error) {
 	if t.hook == "" && len(found) == 1 {
 		return found[0], nil
 	}
-	return hooks.Hook{}, cli.Usagef("choose one hook of the file by --hook: %s", strings.Join(names, ", "))
+	return hooks.Hook{}, cli.Usagef("choose one hook of the file with --hook: %s", strings.Join(names, ", "))
 }
 
 // workingDirOf guesses the directory in which the operator would run a hook, from its path: MODULES
@@ -305,7 +305,7 @@ func (t *trial) madeUp(c *hooks.Config) ([]hooks.Context, error) {
 	case isSchedule && c.Version == hooks.V1:
 		made.Type = hooks.TypeSchedule
 	case !isOrder && !isSchedule:
-		return nil, cli.Usagef("binding %s is about objects: give the hook some, in a file for --context", t.binding)
+		return nil, cli.Usagef("binding %s needs objects: pass them in a file with --context", t.binding)
 	}
 	return []hooks.Context{made}, nil
 }

@@ -32,24 +32,24 @@ type playing struct {
 func Test(c *cli.Config) *cobra.Command {
 	t := &playing{}
 	cmd := &cobra.Command{
-		Use: "test [PATH…]", Short: "Play the tests of modules, without a cluster",
-		Long: `Plays the scenarios in MODULE/tests/*.yaml below the paths (default: the current
-directory), each with a cluster in memory: real hooks, charts and values. The exit code
-is 1 when one fails. docs/testing-modules.md shows how to write them.`,
+		Use: "test [PATH…]", Short: "Run the tests of modules without a cluster",
+		Long: `Runs the scenarios in MODULE/tests/*.yaml below the paths (default: the current
+directory), each against a cluster in memory, with the real hooks, charts and values. The exit
+code is 1 if a scenario fails. docs/testing-modules.md shows how to write scenarios.`,
 		Example: "  addon-operator test modules/010-dns --run copies --verbose",
 		RunE:    func(cmd *cobra.Command, args []string) error { return t.play(cmd, c, args) },
 	}
 	f := cmd.Flags()
-	f.StringVarP(&t.run, "run", "r", "", "play only scenarios whose name, MODULE/FILE, matches this regular expression")
-	f.BoolVarP(&t.Update, "update", "u", false, "rewrite golden files in place of comparing with them")
+	f.StringVarP(&t.run, "run", "r", "", "run only scenarios whose name, MODULE/FILE, matches this regular expression")
+	f.BoolVarP(&t.Update, "update", "u", false, "rewrite golden files instead of comparing with them")
 	f.BoolVarP(&t.verbose, "verbose", "v", false, "show the runs of hooks and the log of each scenario")
 	f.StringVarP(&t.output, "output", "o", "text", "format: text, json")
-	f.BoolVar(&t.Keep, "keep", false, "leave the work directory of a test that fails behind, with what each hook got and wrote")
-	f.BoolVar(&t.watch, "watch", false, "play the tests of a module again when its files change, until Ctrl-C")
+	f.BoolVar(&t.Keep, "keep", false, "keep the work directory of a failed test, with the input and output of each hook")
+	f.BoolVar(&t.watch, "watch", false, "run the tests of a module again when its files change, until Ctrl-C")
 	f.BoolVar(&t.Coverage, "coverage", false, "show which hooks, bindings and templates of each module the tests exercise")
 	f.StringVar(&t.junit, "junit", "", "write the results to this file, as JUnit XML")
-	f.IntVarP(&t.Parallel, "parallel", "p", 0, "scenarios played at the same time; 0: one for each processor")
-	f.DurationVar(&t.StepTimeout, "step-timeout", time.Minute, "time until the operator must be idle after a step")
+	f.IntVarP(&t.Parallel, "parallel", "p", 0, "number of scenarios that run in parallel; 0: one for each processor")
+	f.DurationVar(&t.StepTimeout, "step-timeout", time.Minute, "time limit for the operator to become idle after a step")
 	return cmd
 }
 
@@ -111,9 +111,9 @@ func (t *playing) find(paths []string) ([]*scenario.Scenario, error) {
 	case t.output != "text" && t.output != "json":
 		return nil, cli.Usagef("--output must be text or json, not %q", t.output)
 	case t.watch && t.output == "json":
-		return nil, cli.Usagef("--watch and -o json exclude each other: each round would be a document of its own")
+		return nil, cli.Usagef("--watch and -o json cannot be combined: each round would print a separate document")
 	case t.watch && t.Update:
-		return nil, cli.Usagef("--watch and --update exclude each other: golden files are files of the module, too")
+		return nil, cli.Usagef("--watch and --update cannot be combined: golden files are watched, too")
 	}
 	scenarios, err := scenario.Find(t.roots(paths)...)
 	if err != nil {
@@ -121,7 +121,7 @@ func (t *playing) find(paths []string) ([]*scenario.Scenario, error) {
 	}
 	scenarios = slices.DeleteFunc(scenarios, func(s *scenario.Scenario) bool { return !pattern.MatchString(s.Name()) })
 	if len(scenarios) == 0 {
-		return nil, cli.Usagef("--run: no scenario is called like %s", t.run)
+		return nil, cli.Usagef("--run: no scenario matches %s", t.run)
 	}
 	return scenarios, nil
 }

@@ -47,7 +47,7 @@ func (t *playing) playOnSave(cmd *cobra.Command, paths []string, scenarios []*sc
 		if err != nil && cmd.Context().Err() == nil {
 			fmt.Fprintln(out, err)
 		}
-		fmt.Fprintf(out, "--- %s; waiting for changes, Ctrl-C ends\n", view.Count(len(scenarios), "scenario"))
+		fmt.Fprintf(out, "--- %s; waiting for changes, Ctrl-C to stop\n", view.Count(len(scenarios), "scenario"))
 		select {
 		case <-cmd.Context().Done():
 			return nil

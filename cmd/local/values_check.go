@@ -27,10 +27,10 @@ func CheckValues(c *cli.Config) *cobra.Command {
 		Use: "check", Short: "Validate values.yaml files, schemas and a proposed ConfigMap, without a cluster",
 		Long: `Validates values.yaml files and schemas below the modules and global hooks directories
 and, when they are given, a proposed ConfigMap and the Secret with values above it: manifests,
-or only their data (texts, for the Secret not in base64). What a schema requires may lie in the
-Secret, so give that, too, when there is one. Charts are checked as well: their dependencies,
-and values.schema.json of charts and subcharts. Every violation is printed; the exit code is 1
-when there is one. A value that no template reads is a warning.`,
+or only their data (strings, for the Secret not in base64). A value that a schema requires may be
+in the Secret, so pass the Secret, too, if there is one. Charts are also checked: their dependencies,
+and values.schema.json of charts and subcharts. The command prints every violation and exits with
+code 1 if there is one. A value that no template reads is a warning.`,
 		Example: "  addon-operator values check --modules-dir ./modules --global-hooks-dir ./global-hooks --config-map cm.yaml",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,7 +51,7 @@ when there is one. A value that no template reads is a warning.`,
 			if err := errors.Join(loadErr, err, check.ConfigMap(tree, data, secret, warn, nil), check.Tree(tree, nil)); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The values are valid: global ones, and those of %s.\n", view.Count(len(tree.Modules), "module"))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The global values and the values of %s are valid.\n", view.Count(len(tree.Modules), "module"))
 			return err
 		},
 	}
@@ -77,7 +77,7 @@ func readSecret(path string) (map[string]string, error) {
 	}
 	content, ok := tree.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%s: it must be the manifest of a Secret, or its data: a map of keys to texts", path)
+		return nil, fmt.Errorf("%s: it must be the manifest of a Secret, or its data: a map of keys to strings", path)
 	}
 	kind, isManifest := content["kind"]
 	if !isManifest {
@@ -89,7 +89,7 @@ func readSecret(path string) (map[string]string, error) {
 	// The error of the conversion is not passed on, because it quotes what it cannot convert.
 	var secret corev1.Secret
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &secret); err != nil {
-		return nil, fmt.Errorf("%s: it is no manifest of a Secret: its data must be texts in base64, its stringData texts", path)
+		return nil, fmt.Errorf("%s: it is not the manifest of a Secret: its data must be base64 strings, its stringData plain strings", path)
 	}
 	if secret.StringData == nil {
 		secret.StringData = map[string]string{}

@@ -52,7 +52,7 @@ func TestCheckAccepts(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if out, err := checked(t, files); out != "The values are valid: global ones, and those of 1 module.\n" || err != nil {
+			if out, err := checked(t, files); out != "The global values and the values of 1 module are valid.\n" || err != nil {
 				t.Errorf("%q, %v", out, err)
 			}
 		})
@@ -82,7 +82,7 @@ func TestCheckRefuses(t *testing.T) {
 		"no schema":              {map[string]string{"modules/010-dns/openapi/values.yaml": "type: objekt"}, []string{"modules/010-dns/openapi/values.yaml: /type"}},
 		"a loop of $ref":         {map[string]string{"modules/010-dns/openapi/values.yaml": "definitions: {a: {$ref: '#/definitions/b'}, b: {$ref: '#/definitions/a'}}\nproperties: {x: {$ref: '#/definitions/a'}}"}, []string{"modules/010-dns/openapi/values.yaml", "refers to itself"}},
 		"two modules of one key": {map[string]string{"modules/010-my-dns/x": "", "modules/020-myDns/x": ""}, []string{"020-myDns", `rename the module to "my-dns"`}},
-		"no text in data":        {map[string]string{"modules/010-dns/x": "", "cm.yaml": "dns: {a: 1}\nother: 5"}, []string{"data.dns is no text", "data.other is no text", "vertical bar"}},
+		"no text in data":        {map[string]string{"modules/010-dns/x": "", "cm.yaml": "dns: {a: 1}\nother: 5"}, []string{"data.dns is not a string", "data.other is not a string", "vertical bar"}},
 		"another kind":           {map[string]string{"modules/010-dns/x": "", "cm.yaml": "kind: Secret"}, []string{"kind is Secret, not ConfigMap"}},
 		"no map":                 {map[string]string{"modules/010-dns/x": "", "cm.yaml": "[]"}, []string{"it must be the manifest of a ConfigMap"}},
 		"violations of several modules": {
@@ -157,7 +157,7 @@ func TestCheckWithSecret(t *testing.T) {
 		"not valid":           {"dns: 'password: hunter2hunter2'\n", "dns.password: must have at most 9"},
 		"a flag":              {"dnsEnabled: 'true'\n", "key dnsEnabled of the Secret: flags and maintenance modes belong in the ConfigMap"},
 		"another kind":        {"kind: ConfigMap\ndata: {dns: 'password: hunter2'}\n", "secret.yaml: kind is ConfigMap, not Secret"},
-		"no base64":           {"kind: Secret\ndata: {dns: '!hunter2'}\n", "secret.yaml: it is no manifest of a Secret"},
+		"no base64":           {"kind: Secret\ndata: {dns: '!hunter2'}\n", "secret.yaml: it is not the manifest of a Secret"},
 		"the list of another": {"- hunter2\n", "secret.yaml: it must be the manifest of a Secret"},
 	} {
 		t.Run(name, func(t *testing.T) {

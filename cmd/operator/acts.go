@@ -33,12 +33,12 @@ func actsOf(store any, log *slog.Logger) server.Act {
 		}
 		object, err := objects.Request(ctx, module, time.Now().UTC().Format(time.RFC3339Nano), request)
 		if kube.IsDenied(err) {
-			return false, &server.MayNotError{Err: fmt.Errorf("the operator may not write this request: %w; grant it to patch modules.addon-operator.io, as the chart and rbac generate do, or use addon-operator %s %s, which has your rights", err, act, module)}
+			return false, &server.MayNotError{Err: fmt.Errorf("the operator is not allowed to write this request: %w; allow it to patch modules.addon-operator.io, as the chart and rbac generate do, or use addon-operator %s %s, which has your permissions", err, act, module)}
 		}
 		if err != nil {
 			return false, err
 		}
-		log.Info("a person has requested something of a module on the live page", "module", module, "request", act)
+		log.Info("request for a module received from the live page", "module", module, "request", act)
 		return object.Suspend, nil
 	}
 }

@@ -45,7 +45,7 @@ func TestActOn(t *testing.T) {
 	objects.err = apierrors.NewForbidden(schema.GroupResource{Group: kube.ModuleGroup, Resource: "modules"}, "web", errors.New("no"))
 	_, err := act(t.Context(), "web", server.ActRetry)
 	var mayNot *server.MayNotError
-	if !errors.As(err, &mayNot) || !strings.Contains(err.Error(), "grant it to patch modules.addon-operator.io") || !strings.Contains(err.Error(), "addon-operator retry web") {
+	if !errors.As(err, &mayNot) || !strings.Contains(err.Error(), "allow it to patch modules.addon-operator.io") || !strings.Contains(err.Error(), "addon-operator retry web") {
 		t.Errorf("denied: %v", err)
 	}
 	objects.err = errors.New("the API server does not know objects of kind Module")

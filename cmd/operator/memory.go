@@ -19,7 +19,7 @@ func limitMemory(log *slog.Logger) {
 	}
 	if limit := goMemoryLimit(os.DirFS("/")); limit > 0 {
 		debug.SetMemoryLimit(limit)
-		log.Debug("the memory limit of the container counts", "goMemoryLimit", limit)
+		log.Debug("memory limit taken from the container", "goMemoryLimit", limit)
 	}
 }
 

@@ -77,7 +77,7 @@ func TestFormatsAsKubectlHasThem(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"get modules -o jsonpath=":           "needs a template",
-		"get modules -o jsonpath={.modules[": "cannot be read",
+		"get modules -o jsonpath={.modules[": "cannot be parsed",
 		"module values ingress -o name":      "is none of",
 		"get modules -o xml":                 "is none of table, json, yaml, name",
 		"module render ingress -o wide":      "",

@@ -215,7 +215,7 @@ func TestParametersAreChanged(t *testing.T) {
 	r.want("log level", "log.level is info")
 	r.want("log level debug", "log.level is debug")
 	r.want("config set log.level WARN 10m", "log.level is warn until TIME, then info again")
-	r.want("config list", "NAME VALUE DEFAULT UNTIL CHOICES MEANING\nlog.level warn info TIME debug|info|warn|error what is logged")
+	r.want("config list", "NAME VALUE DEFAULT UNTIL CHOICES MEANING\nlog.level warn info TIME debug|info|warn|error log level")
 	r.want("log level info", "log.level is info")
 	for _, args := range []string{"log level loud", "config set log.levle debug"} {
 		if _, err := r.run(strings.Fields(args)...); err == nil || errors.As(err, new(cli.UsageError)) {
@@ -245,7 +245,7 @@ global   g.sh                    schedule    0 3 * * *  -       main   -
 ingress  010-ingress/hooks/h.sh  onStartup   1          -       -      -
                                  schedule    0 3 * * *  tick    slow
                                  kubernetes  Secret     tokens  main`)
-	r.want("hook list --module dns-server", "No hooks are loaded. Those of a module are once it is enabled.")
+	r.want("hook list --module dns-server", "No hooks are loaded. The hooks of a module are loaded when it is enabled.")
 	r.want("global list", "MODULE HOOK BINDING ON NAME QUEUE PROBLEM\nglobal g.sh schedule 0 3 * * * - main -")
 	r.want("raw /global/list.text", "g.sh")
 	r.want("module snapshots ingress", `
@@ -260,7 +260,7 @@ HOOK                    BINDING  KIND    STATE     OBJECTS
         a: '***'
     state: complete`)
 	r.want("hook snapshots 010-ingress/hooks/h.sh -o json --show-secrets", `{"010-ingress/hooks/h.sh": {"tokens": {"kind": "Secret", "state": "complete", "objects": [{"filterResult": {"a": "s3cret"}}]}}}`)
-	r.want("global snapshots", "No hook watches anything.")
+	r.want("global snapshots", "No hook watches objects.")
 	r.want("module values dns-server -o table", "PATH VALUE\nzone \"cluster.local\"")
 	r.want("module patches ingress -o table", `
 OP   PATH            VALUE          HOOK                    TASK  SINCE

@@ -39,7 +39,7 @@ func (p *parameters) add(declared view.Parameter, set func(value string)) {
 // addLogLevel declares the level of the log.
 func (p *parameters) addLogLevel(level *slog.LevelVar) {
 	p.add(view.Parameter{
-		Name: "log.level", Default: strings.ToLower(level.Level().String()), Help: "what is logged", Choices: []string{"debug", "info", "warn", "error"},
+		Name: "log.level", Default: strings.ToLower(level.Level().String()), Help: "log level", Choices: []string{"debug", "info", "warn", "error"},
 	}, func(value string) {
 		_ = level.UnmarshalText([]byte(value)) // one of the choices
 	})
@@ -48,7 +48,7 @@ func (p *parameters) addLogLevel(level *slog.LevelVar) {
 // addKeepFiles declares whether the files of hook runs are kept. They hold values with secrets.
 func (p *parameters) addKeepFiles(c *cli.Config, runner *hooks.Runner) {
 	p.add(view.Parameter{
-		Name: "debug.keep-tmp-files", Default: fmt.Sprint(c.KeepTmpFiles), Help: "keep the files that hooks read and write; they hold values", Choices: []string{"true", "false"},
+		Name: "debug.keep-tmp-files", Default: fmt.Sprint(c.KeepTmpFiles), Help: "keep the files that hooks read and write; they contain values", Choices: []string{"true", "false"},
 	}, func(value string) { runner.KeepFiles(value == "true") })
 }
 
@@ -105,7 +105,7 @@ func (p *parameters) change(one *parameter, value string) {
 	if one.Value == value {
 		return
 	}
-	p.log.Info("parameter is changed", "parameter", one.Name, "from", one.Value, "to", value)
+	p.log.Info("parameter changed", "parameter", one.Name, "from", one.Value, "to", value)
 	one.set(value)
 	one.Value = value
 }

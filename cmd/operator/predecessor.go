@@ -50,7 +50,7 @@ func newPredecessor(log *slog.Logger, dir, name string) *predecessor {
 		file, err = os.OpenFile(filepath.Join(dir, "lease-"+filepath.Base(name)), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	}
 	if err != nil {
-		log.Warn("after a crash this replica waits until its own lease expires: whose it was cannot be remembered", "err", err)
+		log.Warn("last leader is not recorded: after a crash this replica waits until its own Lease expires", "err", err)
 		return nil
 	}
 	return &predecessor{log: log, file: file, boot: boot}
@@ -146,6 +146,6 @@ func (p *predecessor) write() {
 		err = p.file.Truncate(int64(len(text)))
 	}
 	if err != nil {
-		p.log.Warn("after a crash this replica waits until its own lease expires: whose it is cannot be written down", "err", err)
+		p.log.Warn("leader is not recorded: after a crash this replica waits until its own Lease expires", "err", err)
 	}
 }

@@ -349,8 +349,8 @@ func serveSecurely(ctx context.Context, c *cli.Config, address string, source se
 		case errors.Is(err, kube.ErrBusy):
 			return http.StatusTooManyRequests, err
 		case err != nil:
-			log.Warn("a page is refused: the token cannot be checked now", "page", path, "err", err)
-			return http.StatusServiceUnavailable, errors.New("the API server cannot check the token; the log of the operator says why")
+			log.Warn("request for a page refused: the token could not be checked", "page", path, "err", err)
+			return http.StatusServiceUnavailable, errors.New("the API server cannot check the token; the log of the operator contains the reason")
 		case verdict == kube.Allowed:
 			return http.StatusOK, nil
 		case verdict == kube.Refused:

@@ -95,11 +95,11 @@ func (g *generator) object(ctx context.Context, o object, home, why string) (nam
 	g.demands = append(g.demands, demand{namespace, found.GroupResource(), "", allVerbs(), why})
 	// Without these rights the operator looks for deleted objects once a minute (H13).
 	if g.options.watch {
-		g.demands = append(g.demands, demand{"", found.GroupResource(), "", []string{"list", "watch"}, why + ", to see deleted objects at once"})
+		g.demands = append(g.demands, demand{"", found.GroupResource(), "", []string{"list", "watch"}, why + ", to detect deleted objects at once"})
 	}
 	// The operator reports why the Pod of a Job that is a Helm hook does not start (F19).
 	if o.Metadata.Annotations["helm.sh/hook"] != "" && o.Kind == "Job" {
-		g.demands = append(g.demands, demand{namespace, schema.GroupResource{Resource: "pods"}, "", []string{"list"}, why + ", to say what it waits for"})
+		g.demands = append(g.demands, demand{namespace, schema.GroupResource{Resource: "pods"}, "", []string{"list"}, why + ", to report what it waits for"})
 	}
 	if o.Metadata.Annotations["helm.sh/hook-output-log-policy"] != "" {
 		g.demands = append(g.demands, demand{namespace, schema.GroupResource{Resource: "pods/log"}, "", []string{"get"}, why + ", the output of its hooks"})

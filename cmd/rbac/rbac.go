@@ -37,18 +37,18 @@ type rbacOptions struct {
 
 // Command returns the command rbac, for questions about permissions.
 func Command(c *cli.Config) *cobra.Command {
-	cmd := cli.Group("rbac", "Find out which permissions the operator needs")
+	cmd := cli.Group("rbac", "Determine which permissions the operator needs")
 	var o rbacOptions
 	generate := &cobra.Command{
-		Use: "generate", Short: "Print the least roles for the modules and global hooks on disk",
+		Use: "generate", Short: "Print minimal roles for the modules and global hooks on disk",
 		Long: `Prints roles and bindings for the ServiceAccount of the operator: what it needs itself,
-what the kubernetes bindings of hooks watch (each hook is asked with --config), and what
-the charts of modules create (each is rendered, with the values that lie on disk and once
-more with each file of --values). Definitions of kinds may lie in any module, also in
-templates. Comments say for whom each rule is; rules with a * are listed on top. When a hook or
-a chart fails, the command fails and prints no rules, because fewer rules in the place of those
-in force take rights from the operator; --partial prints those of all others, with what is missing
-on top. Nothing is written to a cluster; with a kubeconfig its kinds are known, too.`,
+what the kubernetes bindings of hooks watch (each hook runs with --config), and what
+the charts of modules create (each is rendered with the values on disk, and again with each
+file of --values). CRDs may be in any module, also in templates. Comments state what needs
+each rule; rules that contain a * are listed at the top. If a hook or a chart fails, the command
+fails and prints no rules, because applying an incomplete set would remove permissions from the
+operator; --partial prints the rules of all others, and lists what is missing at the top. Nothing
+is written to a cluster. With a kubeconfig, the command also uses the kinds of its cluster.`,
 		Example: "  addon-operator rbac generate --modules-dir ./modules --global-hooks-dir ./global-hooks | kubectl apply -f -",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,10 +59,10 @@ on top. Nothing is written to a cluster; with a kubeconfig its kinds are known, 
 	flags.StringVar(&o.account, "service-account", "addon-operator", "ServiceAccount of the operator")
 	flags.StringVar(&o.name, "name", "addon-operator-modules", "name of the roles")
 	flags.StringVarP(&o.output, "output", "o", "yaml", "format: yaml")
-	flags.StringArrayVar(&o.values, "values", nil, "file with values that hooks would find out, such as {global: {…}}; can be given several times")
-	flags.BoolVar(&o.offline, "offline", false, "know the kinds of Kubernetes only, although there is a kubeconfig")
-	flags.BoolVar(&o.watch, "watch-charts", false, "also let the operator watch the kinds of charts in the whole cluster, to see deleted objects at once and not within a minute")
-	flags.BoolVar(&o.partial, "partial", false, "when hooks or charts fail, print the rules of all others, to read them; the command fails nevertheless")
+	flags.StringArrayVar(&o.values, "values", nil, "file with values that hooks would set, such as {global: {…}}; can be given several times")
+	flags.BoolVar(&o.offline, "offline", false, "use only the built-in kinds of Kubernetes, even if there is a kubeconfig")
+	flags.BoolVar(&o.watch, "watch-charts", false, "also allow the operator to watch the kinds of charts in the whole cluster, to detect deleted objects at once instead of within a minute")
+	flags.BoolVar(&o.partial, "partial", false, "if hooks or charts fail, print the rules of all others for review; the command still fails")
 	cmd.AddCommand(generate)
 	return cmd
 }
@@ -132,7 +132,7 @@ func generateRBAC(ctx context.Context, out, warnings io.Writer, c *cli.Config, o
 	}
 	err = errors.Join(errs...)
 	if err != nil && !o.partial { // kubectl behind a pipe would apply them
-		return fmt.Errorf("the rules are incomplete, so none are printed; --partial prints those of all others: %w", err)
+		return fmt.Errorf("the rules are incomplete, so none are printed; --partial prints the rules of all others: %w", err)
 	}
 	if err := (manifest{o.name, c.Namespace, o.account, texts(err)}).write(out, roles(g.demands)); err != nil {
 		return err
@@ -234,17 +234,17 @@ func (g *generator) unknown(apiVersion, kind string) error {
 	name := strings.TrimPrefix(apiVersion+"/"+kind, "/")
 	// Groups without a dot are those of Kubernetes itself; all others have a domain.
 	if group, _, grouped := strings.Cut(apiVersion, "/"); apiVersion != "" && (!grouped || !strings.Contains(group, ".")) {
-		return fmt.Errorf("%s is no kind of this version of Kubernetes; correct its apiVersion or kind", name)
+		return fmt.Errorf("%s is not a kind of this version of Kubernetes; correct its apiVersion or kind", name)
 	}
 	if g.withoutCluster() {
-		return fmt.Errorf("%s is no kind of Kubernetes itself, and no module brings its definition; add the module that does, or give --kube-config of a cluster that has it", name)
+		return fmt.Errorf("%s is not a built-in kind of Kubernetes, and no module contains its CRD; add the module that does, or set --kube-config to that of a cluster that has the kind", name)
 	}
 	for _, gv := range g.cluster.Away {
 		if apiVersion == "" || strings.HasPrefix(apiVersion, gv.Group+"/") {
-			return fmt.Errorf("it is unknown now whether the cluster has %s: APIService %s.%s is not available; try again when it is", name, gv.Version, gv.Group)
+			return fmt.Errorf("it is unknown whether the cluster has %s: APIService %s.%s is not available; try again when it is", name, gv.Version, gv.Group)
 		}
 	}
-	return fmt.Errorf("the cluster has no %s; install its definition first, or put it into crds/ of a module", name)
+	return fmt.Errorf("the cluster has no %s; install its CRD first, or add it to crds/ of a module", name)
 }
 
 // module adds what the release of a module needs: its records and namespace, the objects of its
@@ -269,7 +269,7 @@ func (g *generator) module(ctx context.Context, m addons.Module) error {
 		// Helm always fails here, since writes are refused. Without a record it failed before, and
 		// err says why.
 		if record == "" {
-			return fmt.Errorf("module %s: render its chart with the values on disk: %w; values that hooks find out can be given with --values", m.Name, err)
+			return fmt.Errorf("module %s: render its chart with the values on disk: %w; pass values that hooks set with --values", m.Name, err)
 		}
 		if err := g.objects(ctx, m, record); err != nil {
 			return err

@@ -219,7 +219,7 @@ func TestRulesAreRefused(t *testing.T) {
 		usage   bool
 		says    string
 	}{
-		"an unknown kind of a binding": {"-- modules/a/hooks/h.sh --\n" + strings.Replace(hookOf, "BINDING", `{"kind":"Wigdet"}`, 1), nil, false, "a/hooks/h.sh watches (binding kubernetes): Wigdet is no kind of Kubernetes itself, and no module brings its definition; add the module that does, or give --kube-config"},
+		"an unknown kind of a binding": {"-- modules/a/hooks/h.sh --\n" + strings.Replace(hookOf, "BINDING", `{"kind":"Wigdet"}`, 1), nil, false, "a/hooks/h.sh watches (binding kubernetes): Wigdet is not a built-in kind of Kubernetes, and no module contains its CRD; add the module that does, or set --kube-config"},
 		"an unknown kind of a chart":   {"-- modules/a/templates/a.yaml --\napiVersion: acme.io/v1\nkind: Widget\nmetadata: {name: a}", nil, false, "Widget"},
 		"a chart that cannot render":   {"-- modules/a/templates/a.yaml --\n{{ fail \"no zone\" }}", nil, false, "no zone"},
 		"a definition that is none":    {"-- modules/a/crds/a.yaml --\nkind: [", nil, false, "a/crds/a.yaml"},

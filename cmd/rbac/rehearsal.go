@@ -43,7 +43,7 @@ func (g *generator) serveHelm(ctx context.Context) error {
 	}
 	// The only requests to a real cluster.
 	if g.cluster, err = client.Discover(ctx); err != nil {
-		return fmt.Errorf("ask the cluster of %s for its kinds: %w; --offline does without", c.Kubeconfig, err)
+		return fmt.Errorf("get the kinds of the cluster of %s: %w; --offline works without them", c.Kubeconfig, err)
 	}
 	g.unread = g.ownKinds()
 	for range maxRounds {

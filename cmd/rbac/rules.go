@@ -63,21 +63,21 @@ func baseDemands(c *cli.Config) []demand {
 	}
 	return []demand{
 		named(c.ConfigMap, own("", "configmaps", "the ConfigMap with values", "get", "list", "watch", "update", "patch")),
-		unnamed("configmaps", "the ConfigMap with values, when there is none"),
-		unnamed("secrets", "the Secret with the last valid content of the ConfigMap, when there is none"),
+		unnamed("configmaps", "the ConfigMap with values, if it does not exist"),
+		unnamed("secrets", "the Secret with the last valid content of the ConfigMap, if it does not exist"),
 		named(kube.LastValidName(c.ConfigMap), own("", "secrets", "the last valid content of the ConfigMap", "get", "update")),
 		// The rule for the records of releases, which have no fixed names, grants this, too. It
 		// stands alone so that it stays when a person narrows that rule, because the records are
 		// elsewhere.
 		named(c.SecretName(), own("", "secrets", "the Secret with values", "get", "list", "watch", "update")),
-		own("", "events", "what a person must know, on the ConfigMap and on the Pod of the operator", "get", "create", "update", "patch"),
-		own("", "pods", "the Pod of the operator, to show events on it", "get"),
-		named(c.LeaseName, own("coordination.k8s.io", "leases", "the lease of the one that acts", "get", "list", "watch", "update", "patch")),
-		own("coordination.k8s.io", "leases", "the lease of the one that acts, when there is none", "create"),
-		own(kube.ModuleGroup, "modules", "objects that show how modules are doing, and requests that people make on the live page", "get", "list", "watch", "create", "patch", "delete"),
-		own(kube.ModuleGroup, "modules/status", "objects that show how modules are doing", "patch"),
-		{"", schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, "", readVerbs(), "to hear of new kinds"},
-		{"", schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}, "", readVerbs(), "to hear of new kinds"},
+		own("", "events", "Events on the ConfigMap and on the Pod of the operator", "get", "create", "update", "patch"),
+		own("", "pods", "the Pod of the operator, to record Events on it", "get"),
+		named(c.LeaseName, own("coordination.k8s.io", "leases", "the Lease of the leader", "get", "list", "watch", "update", "patch")),
+		own("coordination.k8s.io", "leases", "the Lease of the leader, if it does not exist", "create"),
+		own(kube.ModuleGroup, "modules", "objects that show the state of modules, and requests from the live page", "get", "list", "watch", "create", "patch", "delete"),
+		own(kube.ModuleGroup, "modules/status", "objects that show the state of modules", "patch"),
+		{"", schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, "", readVerbs(), "to detect new kinds"},
+		{"", schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}, "", readVerbs(), "to detect new kinds"},
 	}
 }
 
@@ -92,13 +92,13 @@ func namespaceDemands(c *cli.Config, m addons.Module) []demand {
 	return []demand{
 		{namespace, c.HelmDriver.Resource().GroupResource(), "", allVerbs(), "the records of the release of module " + m.Name},
 		{"", all, namespace, []string{"get"}, "the namespace of module " + m.Name},
-		{"", all, "", []string{"create"}, "the namespace of module " + m.Name + ", when there is none"},
+		{"", all, "", []string{"create"}, "the namespace of module " + m.Name + ", if it does not exist"},
 	}
 }
 
 // reviewDemands is what secure metrics need in addition (J11).
 func reviewDemands() []demand {
-	const why = "secure metrics: who asks, and what he may"
+	const why = "secure metrics: authentication and authorization of requests"
 	return []demand{
 		{"", schema.GroupResource{Group: "authentication.k8s.io", Resource: "tokenreviews"}, "", []string{"create"}, why},
 		{"", schema.GroupResource{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}, "", []string{"create"}, why},
@@ -241,8 +241,8 @@ type manifest struct {
 func (m manifest) write(out io.Writer, all []role) error {
 	w := &lines{out: bufio.NewWriter(out)}
 	w.line("# Rules for ServiceAccount %s in namespace %s, made by 'addon-operator rbac generate'.", m.account, m.namespace)
-	w.line("# What hooks do by themselves, with kubectl or KUBERNETES_PATCH_PATH, cannot be read from them:")
-	w.line("# add it by hand, in the chart of the operator under rbac.extraRules.")
+	w.line("# The permissions that hooks need for kubectl or KUBERNETES_PATCH_PATH cannot be determined:")
+	w.line("# add them manually, in the chart of the operator under rbac.extraRules.")
 	if len(m.missing) > 0 {
 		w.line("#\n# These rules are INCOMPLETE:")
 		for _, text := range m.missing {
@@ -295,9 +295,9 @@ func (w *lines) needed(operator string, all []role) {
 		}
 	}
 	if names = unique(names); len(names) == 1 {
-		w.line("# The namespace %s must be there before these rules are applied.", names[0])
+		w.line("# The namespace %s must exist before these rules are applied.", names[0])
 	} else if len(names) > 1 {
-		w.line("# The namespaces %s must be there before these rules are applied.", strings.Join(names, ", "))
+		w.line("# The namespaces %s must exist before these rules are applied.", strings.Join(names, ", "))
 	}
 }
 
@@ -310,7 +310,7 @@ func (w *lines) wide(all []role) {
 				continue
 			}
 			if first {
-				w.line("#\n# These rules have a *; look at them first:")
+				w.line("#\n# These rules contain a *; review them first:")
 			}
 			first = false
 			where := "the whole cluster"

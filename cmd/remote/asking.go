@@ -40,7 +40,7 @@ type asking struct {
 // for pages without values, and so without --show-secrets.
 func (a *asking) flags(cmd *cobra.Command, formats ...string) {
 	a.format(cmd, formats...)
-	cmd.Flags().BoolVar(&a.secrets, "show-secrets", false, "show what is, or looks like, a secret")
+	cmd.Flags().BoolVar(&a.secrets, "show-secrets", false, "show secrets in full")
 }
 
 // format declares the flag for the format. A table can also be wide and without headers, JSON can
@@ -65,8 +65,8 @@ func (a *asking) format(cmd *cobra.Command, formats ...string) {
 
 // watching declares the flags for printing again and again.
 func (a *asking) watching(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&a.watch, "watch", "w", false, "look again and again, until Ctrl-C")
-	cmd.Flags().DurationVarP(&a.every, "every", "t", time.Second, "with --watch: how often")
+	cmd.Flags().BoolVarP(&a.watch, "watch", "w", false, "refresh the output until Ctrl-C")
+	cmd.Flags().DurationVarP(&a.every, "every", "t", time.Second, "how often to refresh, with --watch")
 	// The name that existing installations know is accepted, and is not in the help.
 	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "watchInterval" {

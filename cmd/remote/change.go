@@ -18,11 +18,11 @@ func Log(c *cli.Config) *cobra.Command {
 	cmd := cli.Group("log", "Show or change how much the running operator logs")
 	a := &asking{config: c}
 	level := &cobra.Command{
-		Use: "level [LEVEL [DURATION]]", Short: "Print the level of the log, or change it at once",
-		Long: `Prints the level of the log of the running operator, or changes it at once: to debug,
-info, warn or error. With a duration it goes back by itself.`,
+		Use: "level [LEVEL [DURATION]]", Short: "Print the log level, or change it at once",
+		Long: `Prints the log level of the running operator, or changes it at once to debug, info, warn
+or error. After a duration, if one is given, it reverts to the default.`,
 		Example: "  addon-operator log level\n  addon-operator log level debug 10m",
-		Args:    cli.AtMost(2, "a level and a duration, as 'log level debug 10m'"),
+		Args:    cli.AtMost(2, "a level and a duration, such as 'log level debug 10m'"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return a.setParameter(cmd, append([]string{"log.level"}, args...))
@@ -45,17 +45,17 @@ func Config(c *cli.Config) *cobra.Command {
 	cmd := cli.Group("config", "Show or change parameters of the running operator")
 	a := &asking{config: c}
 	list := &cobra.Command{
-		Use: "list", Short: "Print what can be changed while the operator runs", Args: cli.NoArgs, Example: "  addon-operator config list",
+		Use: "list", Short: "Print the parameters that can be changed while the operator runs", Args: cli.NoArgs, Example: "  addon-operator config list",
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.show(cmd, "/config/list", nil, parameterTable) },
 	}
 	a.format(list, "table", "json", "yaml")
 	change := &asking{config: c}
 	set := &cobra.Command{
-		Use: "set NAME VALUE [DURATION]", Short: "Change a parameter at once; with a duration it goes back by itself",
+		Use: "set NAME VALUE [DURATION]", Short: "Change a parameter at once, until the operator ends or for a duration",
 		Example: "  addon-operator config set log.level debug\n  addon-operator config set debug.keep-tmp-files true 10m",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 || len(args) > 3 {
-				return cli.Usagef("config set needs a name and a value, and takes a duration, as 'config set log.level debug 10m'")
+				return cli.Usagef("config set needs a name and a value, and optionally a duration, such as 'config set log.level debug 10m'")
 			}
 			return nil
 		},
@@ -98,7 +98,7 @@ func (a *asking) parameter(cmd *cobra.Command, name string, answer func() ([]byt
 	i := slices.IndexFunc(list, func(p view.Parameter) bool { return p.Name == name })
 	switch {
 	case i < 0:
-		return fmt.Errorf("the operator knows no parameter %s", name)
+		return fmt.Errorf("the operator has no parameter %s", name)
 	case a.output != "text":
 		return writeData(cmd.OutOrStdout(), a.output, list[i])
 	}

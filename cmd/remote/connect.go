@@ -42,7 +42,7 @@ func endpointOf(c *cli.Config) (endpoint, error) {
 		return endpoint{http.DefaultClient, c.DebugAddress, c.DebugAddress, "--debug-address ($ADDON_OPERATOR_DEBUG_ADDRESS)"}, nil
 	}
 	if socket == "" {
-		return endpoint{}, errors.New("both debug-address and debug-unix-socket are switched off: the operator cannot be asked")
+		return endpoint{}, errors.New("both debug-address and debug-unix-socket are disabled, so commands cannot connect to the operator")
 	}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
@@ -114,7 +114,7 @@ type identity struct {
 func (e endpoint) identity(ctx context.Context) (identity, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.host+"/healthz", http.NoBody)
 	if err != nil {
-		return identity{}, cli.Usagef("ask %s: %w; check --debug-address", e.where, err)
+		return identity{}, cli.Usagef("connect to %s: %w; check --debug-address", e.where, err)
 	}
 	resp, err := e.client.Do(req)
 	if err != nil {
@@ -131,7 +131,7 @@ type question struct{ method, path, contentType, content string }
 func (q question) send(ctx context.Context, to endpoint) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, q.method, "http://"+to.host+q.path, strings.NewReader(q.content))
 	if err != nil {
-		return nil, cli.Usagef("ask %s for %s: %w; check --debug-address", to.where, q.path, err)
+		return nil, cli.Usagef("request %s from %s: %w; check --debug-address", q.path, to.where, err)
 	}
 	if q.contentType != "" {
 		req.Header.Set("Content-Type", q.contentType)
@@ -159,11 +159,11 @@ func (e endpoint) unreachable(err error) error {
 	// Something may well listen on a socket that this user must not open, so this is no
 	// errUnreachable.
 	if errors.Is(err, syscall.EACCES) {
-		return fmt.Errorf("no operator can be asked on %s: %w; the socket is for the user that the operator runs as: use its user, or --debug-address", e.where, err)
+		return fmt.Errorf("no access to the operator on %s: %w; only the user that the operator runs as may open the socket: run the command as that user, or use --debug-address", e.where, err)
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
-		return errUnreachable{fmt.Errorf("no operator answers on %s: %w; is it running, and is %s the one it was started with? "+
-			"One in a cluster is asked with --namespace, and --context", e.where, err, e.option)}
+		return errUnreachable{fmt.Errorf("no operator answers on %s: %w; is it running, and is %s the one that it was started with? "+
+			"To reach an operator in a cluster, use --namespace and --context", e.where, err, e.option)}
 	}
 	return fmt.Errorf("no operator answers on %s: %w", e.where, err)
 }
@@ -183,5 +183,5 @@ func (e endpoint) refused(resp *http.Response, body []byte) error {
 			return errors.New(sentence)
 		}
 	}
-	return fmt.Errorf("%s answered %s; is that the debug address of an operator? It said: %.200q", e.where, resp.Status, sentence)
+	return fmt.Errorf("%s answered %s; is that the debug address of an operator? The answer was: %.200q", e.where, resp.Status, sentence)
 }

@@ -17,10 +17,10 @@ func moduleDrift(c *cli.Config, names *completer) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
 		Use: "drift NAME", Short: "Print which fields of a module's objects others have changed",
-		Long: `Prints what the last look for drift has found: fields that the chart sets and that have
-another value in the cluster. The option --drift says whether anybody looks.`,
+		Long: `Prints the result of the last drift check: fields that the chart sets and that have
+another value in the cluster. The option --drift determines whether the operator checks for drift.`,
 		Example:           "  addon-operator module drift ingress-nginx",
-		Args:              cli.OneArg("the name of one module, as 'dns' of 010-dns"),
+		Args:              cli.OneArg("the name of one module, such as 'dns' for 010-dns"),
 		ValidArgsFunction: first(names.modules),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.show(cmd, "/module/"+url.PathEscape(args[0])+"/drift", nil, driftTable)
@@ -44,9 +44,9 @@ func driftTable(w io.Writer, body []byte) error {
 	case drift.Mode == messages.DriftOff:
 		nothing = "Drift is not checked: the option --drift is off."
 	case drift.Error != "":
-		return fmt.Errorf("the last look for drift failed: %s", drift.Error)
+		return fmt.Errorf("the last drift check failed: %s", drift.Error)
 	case drift.Checked.IsZero():
-		nothing = "Not checked yet: the module must have run, and not be under maintenance."
+		nothing = "Not checked yet: the module must have run, and must not be in maintenance."
 	}
 	var rows [][]string
 	for _, object := range drift.Objects {

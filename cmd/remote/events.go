@@ -19,11 +19,11 @@ func Events(c *cli.Config) *cobra.Command {
 	a := &asking{config: c}
 	var follow bool
 	cmd := &cobra.Command{
-		Use: "events", Short: "Print what the operator has said: modules that keep failing, refused values, held purges",
-		Long: `Prints what the operator has said by Kubernetes Events in its namespace, the oldest first: modules and hooks that keep
-failing and that recover, values that are refused, purges that are held, Helm hooks that wait. The API server keeps Events
-for an hour, unless it is configured otherwise; they are there when the operator is not. The command reads them with your
-kubeconfig, and you need the rights to list and watch events in that namespace.`,
+		Use: "events", Short: "Print the Events of the operator: modules that keep failing, refused values, held purges",
+		Long: `Prints the Kubernetes Events of the operator in its namespace, the oldest first: modules and hooks that keep failing
+or have recovered, refused values, held purges, Helm hooks that wait. The API server keeps Events for an hour, unless it
+is configured otherwise; they are available even when the operator is not. The command reads them with your kubeconfig,
+and you need permission to list and watch events in that namespace.`,
 		Example: "  addon-operator events\n  addon-operator events --follow --namespace addon-operator --context production\n  addon-operator events -o jsonpath='{.events[?(@.type==\"Warning\")].message}'",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -49,7 +49,7 @@ kubeconfig, and you need the rights to list and watch events in that namespace.`
 		},
 	}
 	a.format(cmd, "table", "json", "yaml")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what it says, until Ctrl-C")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print new Events until Ctrl-C")
 	return cmd
 }
 
@@ -63,7 +63,7 @@ func eventTable(w io.Writer, body []byte) error {
 	for _, e := range list.Events {
 		rows = append(rows, []string{ago(e.Last), fmt.Sprint(e.Count), e.Type, e.Reason, cell(w, e.Message, 160)})
 	}
-	return table(w, "No events of an operator are there; the API server forgets them after a while.", "LAST COUNT TYPE REASON MESSAGE", rows)
+	return table(w, "There are no Events of an operator; the API server deletes Events after a while.", "LAST COUNT TYPE REASON MESSAGE", rows)
 }
 
 // followEvents prints a line for each Event, those that exist and then new ones, until Ctrl-C. A

@@ -26,14 +26,14 @@ func explainCommand(c *cli.Config, names *completer) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
 		Use: "explain [MODULE] PATH", Short: "Print where values come from, and what they override",
-		Long: `Prints for each value at a path of the running operator which layer it comes from: a
-file, the ConfigMap, a default of a schema or a hook; for hooks the task and the time;
-and below it what it overrides. A path to a map explains everything in it, "*" stands
+		Long: `Prints the layer that each value at a path of the running operator comes from: a file,
+the ConfigMap, a default of a schema or a hook; for hooks the task and the time; and below
+it the values that it overrides. A path to a map explains every value in it; "*" stands
 for any key. The path begins with global or with the module, unless MODULE is given.`,
 		Example: "  addon-operator values explain global.clusterName\n  addon-operator values explain ingress-nginx controller.replicas",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return cli.Usagef("explain needs a path, as global.a.b, or a module and a path")
+				return cli.Usagef("explain needs a path, such as global.a.b, or a module and a path")
 			}
 			return nil
 		},

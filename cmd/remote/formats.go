@@ -20,10 +20,10 @@ const (
 // checkPath refuses a template that cannot be parsed, before the operator is asked.
 func checkPath(template string) error {
 	if template == "" {
-		return cli.Usagef("output: jsonpath= needs a template, as jsonpath='{.modules[*].name}'")
+		return cli.Usagef("output: jsonpath= needs a template, such as jsonpath='{.modules[*].name}'")
 	}
 	if _, err := printers.NewJSONPathPrinter(template); err != nil {
-		return cli.Usagef("output: the template %q cannot be read: %w", template, err)
+		return cli.Usagef("output: the template %q cannot be parsed: %w", template, err)
 	}
 	return nil
 }

@@ -20,13 +20,13 @@ func Logs(c *cli.Config) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "logs MODULE [HOOK]", Short: "Print the last runs of the hooks of a module, with their last lines",
 		Long: `Prints the last runs of the hooks of a module, or of the global hooks with the name global: when, why, how long,
-and the last lines that each printed. The operator keeps the last five runs of each hook since its start. Its own log has
-all lines.`,
+and the last lines that each printed. The operator keeps the last five runs of each hook since its start. Its log
+contains all lines.`,
 		Example: "  addon-operator logs dns\n  addon-operator logs dns nodes.sh --follow\n  addon-operator logs global",
 		Args: func(_ *cobra.Command, args []string) error {
 			const most = 2
 			if len(args) == 0 || len(args) > most {
-				return cli.Usagef("logs needs the name of one module, as 'dns' of 010-dns, or global, and perhaps of one of its hooks")
+				return cli.Usagef("logs needs the name of one module, such as 'dns' for 010-dns, or global, and optionally the name of one of its hooks")
 			}
 			return nil
 		},

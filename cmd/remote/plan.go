@@ -48,10 +48,10 @@ func Plan(c *cli.Config, withoutOperator Planner) *cobra.Command {
 the reason, and how their objects would change. Nothing is written to the cluster: charts
 are applied as dry runs of the API server.
 
-The running operator is asked when it answers on its debug address, because it knows the
-values that hooks have set. Without it the plan is made from the modules directory and the
-cluster; then values that hooks would set are unknown, and modules which have hooks are
-marked. Hooks are never run; enabled scripts are: they decide which modules are enabled.`,
+The running operator makes the plan if it answers on its debug address, because it has the
+values that hooks have set. Otherwise the plan is made from the modules directory and the
+cluster. The values that hooks would set are then unknown, and modules that have hooks are
+marked. Hooks are never run, but enabled scripts are: they decide which modules are enabled.`,
 		Example: "  addon-operator plan\n  addon-operator plan -f configmap.yaml --detailed-exitcode",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -63,11 +63,11 @@ marked. Hooks are never run; enabled scripts are: they decide which modules are 
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&p.file, "file", "f", "", "file with a ConfigMap that would replace the one in the cluster: a manifest, or only its data")
-	flags.StringVar(&p.from, "from", "auto", "who makes the plan: operator (the running one), files (no operator is asked), auto (the operator if it answers)")
+	flags.StringVar(&p.from, "from", "auto", "source of the plan: operator (the running one), files (without an operator), auto (the operator if it answers)")
 	flags.StringVarP(&p.output, "output", "o", "text", "format: text, json, yaml")
 	flags.StringVar(&p.color, "color", "auto", "colors: always, never, auto (on a terminal, unless $NO_COLOR is set)")
 	flags.BoolVar(&p.secrets, "show-secrets", false, "show the values of Secrets")
-	flags.BoolVar(&p.detailed, "detailed-exitcode", false, "exit with 0 when nothing would be done, with 2 when something would")
+	flags.BoolVar(&p.detailed, "detailed-exitcode", false, "exit with code 0 if nothing would be done, and with 2 otherwise")
 	return cmd
 }
 

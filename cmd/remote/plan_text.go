@@ -117,7 +117,7 @@ func (t *planText) module(m view.ModulePlan) {
 		t.object(o)
 	}
 	if m.Unknown != "" {
-		t.line(yellow, "    its release cannot be foretold: %s", strings.ReplaceAll(m.Unknown, "\n", "\n      "))
+		t.line(yellow, "    its release cannot be predicted: %s", strings.ReplaceAll(m.Unknown, "\n", "\n      "))
 	}
 	if m.Error != "" {
 		t.line(red, "    it would fail: %s", strings.ReplaceAll(m.Error, "\n", "\n      "))
@@ -165,11 +165,11 @@ func (t *planText) summary(f view.Plan) {
 	}
 	t.line("", "Modules: %d to start, %d to upgrade, %d to stop, %d to purge, %d kept, %d unchanged.", s.Start, s.Upgrade, s.Stop, s.Purge, s.Keep, s.Unchanged)
 	if s.Adopt > 0 {
-		t.line("", "Modules whose release would be taken over as it is: %d.", s.Adopt)
+		t.line("", "Modules whose release would be adopted unchanged: %d.", s.Adopt)
 	}
 	t.line("", "Objects: %d to create, %d to change, %d to delete.", s.Create, s.Change, s.Delete)
 	if s.Unknown > 0 {
-		t.line(yellow, "Modules whose release cannot be foretold: %d.", s.Unknown)
+		t.line(yellow, "Modules whose release cannot be predicted: %d.", s.Unknown)
 	}
 	if s.Failing > 0 {
 		t.line(red, "Modules that would fail: %d.", s.Failing)

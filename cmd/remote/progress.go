@@ -30,16 +30,16 @@ func Progress(c *cli.Config) *cobra.Command {
 	a, log := &asking{config: c}, ""
 	cmd := &cobra.Command{
 		Use: "progress", Short: "Show how far the reload of all modules is, until it is over",
-		Long: `Shows how many modules are ready, what runs now and since when: on a terminal in one line, which
-is rewritten, elsewhere in a line whenever a module is done or fails. It ends when all modules have
-converged; an operator that does not answer yet is waited for.`,
+		Long: `Shows how many modules are ready, what runs now and for how long. On a terminal it updates one line;
+elsewhere it prints a line whenever a module is done or fails. It ends when all modules have converged.
+It also waits for an operator that does not answer yet.`,
 		Example: "  addon-operator progress\n  addon-operator progress --log operator.log",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.progress(cmd.Context(), cmd.OutOrStdout(), log)
 		},
 	}
-	cmd.Flags().StringVar(&log, "log", "", "show this file above the line as it grows, and go on until Ctrl-C")
+	cmd.Flags().StringVar(&log, "log", "", "show this file above the line as it grows, and continue until Ctrl-C")
 	return cmd
 }
 

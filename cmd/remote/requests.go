@@ -26,10 +26,10 @@ type request struct {
 func Requests(c *cli.Config) []*cobra.Command {
 	yes, no := true, false
 	return []*cobra.Command{
-		requestCommand(&request{config: c, what: kube.ModuleRequest{Run: true}, done: "runs"}, "run", "Run modules now, although nothing has changed"),
-		requestCommand(&request{config: c, what: kube.ModuleRequest{Retry: true}, done: "is retried"}, "retry", "Retry now what fails in modules, in place of waiting for the next attempt"),
+		requestCommand(&request{config: c, what: kube.ModuleRequest{Run: true}, done: "runs"}, "run", "Run modules now, even if nothing has changed"),
+		requestCommand(&request{config: c, what: kube.ModuleRequest{Retry: true}, done: "is retried"}, "retry", "Retry what fails in modules now, without waiting for the next attempt"),
 		requestCommand(&request{config: c, what: kube.ModuleRequest{Suspend: &yes}, done: "is suspended"}, "suspend", "Suspend modules: their hooks wait, and their releases are left alone"),
-		requestCommand(&request{config: c, what: kube.ModuleRequest{Suspend: &no}, done: "goes on"}, "resume", "Let suspended modules go on"),
+		requestCommand(&request{config: c, what: kube.ModuleRequest{Suspend: &no}, done: "is resumed"}, "resume", "Resume suspended modules"),
 	}
 }
 
@@ -41,13 +41,13 @@ func requestCommand(r *request, name, short string) *cobra.Command {
 		Long: short + `.
 
 The command writes to the objects of kind Module in the namespace of the operator, with your kubeconfig, and waits until
-the operator has taken the request. You need the rights to get and patch modules.addon-operator.io there.`,
+the operator has accepted the request. You need permission to get and patch modules.addon-operator.io there.`,
 		Example:           "  addon-operator " + name + " ingress-nginx\n  addon-operator " + name + " grafana loki --namespace addon-operator --context production",
-		Args:              cli.SomeArgs("the names of modules, as 'dns' of 010-dns"),
+		Args:              cli.SomeArgs("the names of modules, such as 'dns' for 010-dns"),
 		RunE:              r.run,
 		ValidArgsFunction: each(names.modules),
 	}
-	cmd.Flags().DurationVar(&r.timeout, "timeout", time.Minute, "how long to wait until the operator has taken the request; 0 does not wait")
+	cmd.Flags().DurationVar(&r.timeout, "timeout", time.Minute, "how long to wait until the operator has accepted the request; 0 does not wait")
 	return cmd
 }
 
@@ -75,7 +75,7 @@ func (r *request) run(cmd *cobra.Command, modules []string) error {
 			// Without waiting nothing is known of what the operator does with it.
 			done := r.done
 			if r.timeout <= 0 {
-				done = "has the request, which the operator takes within seconds"
+				done = "has the request, which the operator accepts within seconds"
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "module %s in namespace %s %s\n", name, r.config.Namespace, done)
 		}
@@ -92,7 +92,7 @@ func operatorNamespace(ctx context.Context, c *cli.Config) (*kube.Client, error)
 		return nil, err
 	}
 	if c.Namespace == "" {
-		return nil, cli.Usagef("no namespace is given; --namespace or $ADDON_OPERATOR_NAMESPACE is that of the operator")
+		return nil, cli.Usagef("no namespace is given; set --namespace or $ADDON_OPERATOR_NAMESPACE to that of the operator")
 	}
 	return c.Connect()
 }
@@ -107,7 +107,7 @@ func (r *request) await(ctx context.Context, objects *kube.ModuleObjects, asked 
 	defer cancel()
 	err := objects.AwaitHandled(waiting, asked, at, r.what)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return fmt.Errorf("module %s: the operator has not taken the request within %s; it is kept, and addon-operator status says what the operator does", asked.Name, r.timeout)
+		return fmt.Errorf("module %s: the operator has not accepted the request within %s; the request is kept, and addon-operator status shows what the operator does", asked.Name, r.timeout)
 	}
 	return err
 }

@@ -20,9 +20,9 @@ func History(c *cli.Config) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "history MODULE", Short: "Print the recorded revisions of a module's release, the newest first",
 		Long: `Prints the recorded revisions of a module's release, the newest first: when each was installed, its status, the version
-of the chart and of the application, and what Helm says about it. How many are kept is the option --helm-history-max.`,
+of the chart and of the application, and Helm's description. The option --helm-history-max sets how many are kept.`,
 		Example:           "  addon-operator history ingress-nginx\n  addon-operator history ingress-nginx --max 3 -o yaml",
-		Args:              cli.OneArg("the name of one module, as 'dns' of 010-dns"),
+		Args:              cli.OneArg("the name of one module, such as 'dns' for 010-dns"),
 		ValidArgsFunction: first(names.modules),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := url.Values{}
@@ -34,7 +34,7 @@ of the chart and of the application, and what Helm says about it. How many are k
 		},
 	}
 	a.format(cmd, "table", "json", "yaml")
-	cmd.Flags().IntVar(&most, "max", 20, "how many revisions, at most 100")
+	cmd.Flags().IntVar(&most, "max", 20, "number of revisions, at most 100")
 	return cmd
 }
 
@@ -69,12 +69,12 @@ func Diff(c *cli.Config) *cobra.Command {
 	a, names := &asking{config: c}, &completer{c}
 	var from, to int
 	cmd := &cobra.Command{
-		Use: "diff MODULE", Short: "Print what differs between two revisions of a module's release",
-		Long: `Prints what differs between the manifests of two revisions of a module's release, object by object, without Helm hooks:
-by default between the two newest ones. history MODULE lists them. What the next run would change shows module
-render MODULE --diff, and what others have changed module drift MODULE.`,
+		Use: "diff MODULE", Short: "Print the differences between two revisions of a module's release",
+		Long: `Prints the differences between the manifests of two revisions of a module's release, object by object, without Helm
+hooks. The default is to compare the two newest revisions; history MODULE lists them. module render MODULE --diff shows
+what the next run would change, and module drift MODULE shows what others have changed.`,
 		Example:           "  addon-operator diff ingress-nginx\n  addon-operator diff ingress-nginx --from 3 --to 7",
-		Args:              cli.OneArg("the name of one module, as 'dns' of 010-dns"),
+		Args:              cli.OneArg("the name of one module, such as 'dns' for 010-dns"),
 		ValidArgsFunction: first(names.modules),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := url.Values{}
@@ -100,11 +100,11 @@ func diffText(w io.Writer, body []byte) error {
 		return err
 	}
 	if len(diff.Changes) == 0 {
-		_, err := fmt.Fprintf(w, "No object differs between the revisions %d and %d of %s.\n", diff.From, diff.To, diff.Module)
+		_, err := fmt.Fprintf(w, "No object differs between revisions %d and %d of %s.\n", diff.From, diff.To, diff.Module)
 		return err
 	}
 	t := &planText{colored: colored(w)}
-	t.line("", "What revision %d of %s has changed since revision %d:", diff.To, diff.Module, diff.From)
+	t.line("", "Changes in revision %d of %s since revision %d:", diff.To, diff.Module, diff.From)
 	// Actions of a difference, as verbs of a plan; one that is not named is a change (mark).
 	verbs := map[string]string{"added": "create", "removed": "delete"}
 	for _, c := range diff.Changes {

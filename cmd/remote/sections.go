@@ -22,9 +22,9 @@ func Module(c *cli.Config) *cobra.Command {
 	cmd.AddCommand(moduleList(c), moduleRender(c, names), moduleDrift(c, names), monitorCommand(c, names), graphCommand(c))
 	for _, s := range []part{
 		{page: "values", short: "Print the merged values of a module", table: valueTable},
-		{page: "config", short: "Print what the ConfigMap says about a module", table: valueTable},
+		{page: "config", short: "Print the values of a module in the ConfigMap", table: valueTable},
 		{page: "patches", short: "Print the saved patches of the hooks of a module", table: patchTable},
-		{page: "snapshots", short: "Print what the kubernetes bindings of the hooks of a module see", table: snapshotTable, tableFirst: true},
+		{page: "snapshots", short: "Print the snapshots of the kubernetes bindings of a module's hooks", table: snapshotTable, tableFirst: true},
 	} {
 		cmd.AddCommand(s.ofModule(c, names))
 	}
@@ -35,24 +35,24 @@ func Module(c *cli.Config) *cobra.Command {
 func moduleList(c *cli.Config) *cobra.Command {
 	a := &asking{config: c, names: namesIn("name", "modules")}
 	cmd := &cobra.Command{
-		Use: "list", Short: "Print all modules and how they are", Args: cli.NoArgs,
+		Use: "list", Short: "Print all modules and their state", Args: cli.NoArgs,
 		Long: `Prints all modules in the order they run, also those that are disabled.
 
 STATE is one of
 
-    disabled     it is off
-    waiting      it is on, and its first run has not begun
-    starting     in its first run, or waits to try that again
-    running      in a later run, or waits to try that again
-    ready        its last run has succeeded, and the objects of its release are as they should be
-    progressing  objects of its release are on their way
-    unhealthy    objects of its release have failed, or are on their way for too long
-    suspended    a person has suspended it, or it was switched off and is about to be deleted
-    deleting     its release is being removed
+    disabled     it is disabled
+    waiting      it is enabled, and its first run has not begun
+    starting     it is in its first run, or waits to retry it
+    running      it is in a later run, or waits to retry it
+    ready        its last run has succeeded, and the objects of its release match their specs
+    progressing  objects of its release are in progress
+    unhealthy    objects of its release have failed, or have been in progress for too long
+    suspended    a person has suspended it, or it was disabled and is about to be deleted
+    deleting     its release is being deleted
 
-Behind it may stand parked (it fails or waits, and others go on without it), maintenance and drift.
-A purge of releases without a module directory that waits for a confirmation is shown below the table,
-and with a Lease which replica leads.`,
+The state may be followed by parked (the module fails or waits, and others continue without it),
+maintenance and drift. Below the table, the command shows purges of releases without a module
+directory that wait for a confirmation and, with a Lease, which replica leads.`,
 		Example: "  addon-operator module list\n  addon-operator module list --watch\n  addon-operator module list -o json | jq -r '.enabledModules[]'",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.show(cmd, "/module/list", nil, moduleTable) },
 	}
@@ -84,7 +84,7 @@ func (s part) ofModule(c *cli.Config, names *completer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: s.page + " NAME", Short: s.short,
 		Example: "  addon-operator module " + s.page + " ingress-nginx\n  addon-operator module " + s.page + " ingress-nginx -o json",
-		Args:    cli.OneArg("the name of one module, as 'dns' of 010-dns"),
+		Args:    cli.OneArg("the name of one module, such as 'dns' for 010-dns"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := url.Values{}
 			if global {
@@ -98,7 +98,7 @@ func (s part) ofModule(c *cli.Config, names *completer) *cobra.Command {
 	a.flags(cmd, s.formats()...)
 	// The part that is shown stays the same; global comes next to it, each below its key.
 	if s.page == "values" || s.page == "config" {
-		cmd.Flags().BoolVarP(&global, "global", "g", false, "with the global values, each below its key")
+		cmd.Flags().BoolVarP(&global, "global", "g", false, "include the global values, each below its key")
 	}
 	return cmd
 }
@@ -110,12 +110,12 @@ func moduleRender(c *cli.Config, names *completer) *cobra.Command {
 	a := &asking{config: c}
 	var diff, broken bool
 	cmd := &cobra.Command{
-		Use: "render NAME", Short: "Print what the chart of a module makes of its values now",
-		Long: `Prints the manifest that Helm would get now, without applying it. With --diff it prints
-instead what differs from the deployed release: what the next run of the module would
-bring.`,
+		Use: "render NAME", Short: "Print the manifest that the chart of a module renders now",
+		Long: `Prints the manifest that a run of the module would apply now. With --diff it prints the
+differences from the deployed release instead, which are the changes that the next run of
+the module would make. Nothing is applied.`,
 		Example: "  addon-operator module render ingress-nginx\n  addon-operator module render ingress-nginx --diff",
-		Args:    cli.OneArg("the name of one module, as 'dns' of 010-dns"),
+		Args:    cli.OneArg("the name of one module, such as 'dns' for 010-dns"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := url.Values{}
 			if diff {
@@ -132,8 +132,8 @@ bring.`,
 		ValidArgsFunction: first(names.modules),
 	}
 	a.flags(cmd, "text", "json", "yaml")
-	cmd.Flags().BoolVar(&diff, "diff", false, "print what differs from the deployed release")
-	cmd.Flags().BoolVar(&broken, "debug-text", false, "print also what templates make that is no YAML; with --show-secrets")
+	cmd.Flags().BoolVar(&diff, "diff", false, "print the differences from the deployed release")
+	cmd.Flags().BoolVar(&broken, "debug-text", false, "also print output of templates that is not YAML; needs --show-secrets")
 	cmd.Flags().BoolVar(&broken, "debug", false, "the same as --debug-text")
 	_ = cmd.Flags().MarkHidden("debug") // it was declared a line above
 	return cmd
@@ -201,11 +201,11 @@ func Global(c *cli.Config) *cobra.Command {
 	cmd := cli.Group("global", "Show the global values and hooks of the running operator")
 	for _, s := range []part{
 		// Of a module, hook list --module shows them.
-		{page: "list", short: "Print the global hooks and what they run on", table: hookTable, tableFirst: true},
+		{page: "list", short: "Print the global hooks and their bindings", table: hookTable, tableFirst: true},
 		{page: "values", short: "Print the merged global values", table: valueTable},
-		{page: "config", short: "Print what the ConfigMap says about global values", table: valueTable},
+		{page: "config", short: "Print the global values in the ConfigMap", table: valueTable},
 		{page: "patches", short: "Print the saved patches of global hooks", table: patchTable},
-		{page: "snapshots", short: "Print what the kubernetes bindings of global hooks see", table: snapshotTable, tableFirst: true},
+		{page: "snapshots", short: "Print the snapshots of the kubernetes bindings of global hooks", table: snapshotTable, tableFirst: true},
 	} {
 		a := &asking{config: c}
 		sub := &cobra.Command{
@@ -242,7 +242,7 @@ func Queue(c *cli.Config) *cobra.Command {
 		},
 		ValidArgsFunction: first(names.queues),
 	}
-	list.Flags().BoolVarP(&empty, "show-empty", "e", false, "as JSON and YAML: with queues that are empty")
+	list.Flags().BoolVarP(&empty, "show-empty", "e", false, "include empty queues in JSON and YAML")
 	b := &asking{config: c}
 	main := &cobra.Command{
 		Use: "main", Short: "Print the tasks of the main queue", Args: cli.NoArgs, Example: "  addon-operator queue main",
@@ -271,10 +271,10 @@ func (a *asking) queue(cmd *cobra.Command, name string, query url.Values) error 
 func Raw(c *cli.Config) *cobra.Command {
 	names := &completer{c}
 	return &cobra.Command{
-		Use: "raw [PATH]", Short: "Print a page of the debug address as it is",
-		Long:    "Prints a page of the debug address as it is, without PATH the list of all. Without this command: curl on the debug address.",
+		Use: "raw [PATH]", Short: "Print a page of the debug address unchanged",
+		Long:    "Prints a page of the debug address unchanged, or without PATH the list of all pages. curl on the debug address prints the same.",
 		Example: "  addon-operator raw /discovery\n  addon-operator raw '/readyz?verbose'\n  addon-operator raw /module/dns/values.yaml",
-		Args:    cli.AtMost(1, "the path of one page, as /discovery, which lists all"),
+		Args:    cli.AtMost(1, "the path of one page, such as /discovery, which lists all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path := "/discovery"
 			if len(args) == 1 {
@@ -301,7 +301,7 @@ func Hook(c *cli.Config) *cobra.Command {
 	a, b := &asking{config: c, names: namesIn("hook", "hooks")}, &asking{config: c}
 	var module string
 	list := &cobra.Command{
-		Use: "list", Short: "Print the hooks of the running operator and what they run on", Args: cli.NoArgs,
+		Use: "list", Short: "Print the hooks of the running operator and their bindings", Args: cli.NoArgs,
 		Example: "  addon-operator hook list\n  addon-operator hook list --module dns",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			query := url.Values{}
@@ -312,12 +312,12 @@ func Hook(c *cli.Config) *cobra.Command {
 		},
 	}
 	a.format(list, "table", "json", "yaml")
-	list.Flags().StringVar(&module, "module", "", "only those of this module, or of 'global'")
+	list.Flags().StringVar(&module, "module", "", "print only the hooks of this module, or of 'global'")
 	_ = list.RegisterFlagCompletionFunc("module", each(names.owners)) // it was declared a line above
 	snapshots := &cobra.Command{
-		Use: "snapshots NAME", Short: "Print what the kubernetes bindings of a hook of the running operator see", Aliases: []string{"snapshot"},
+		Use: "snapshots NAME", Short: "Print the snapshots of the kubernetes bindings of a hook", Aliases: []string{"snapshot"},
 		Example: "  addon-operator hook snapshots 010-dns/hooks/nodes.sh -o yaml",
-		Args:    cli.OneArg("the name of one hook, as 'hook list' prints it"),
+		Args:    cli.OneArg("the name of one hook, as printed by 'hook list'"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// Slashes of the name stay: the route has the whole rest of the path.
 			return b.show(cmd, fmt.Sprintf("/hook/%s/snapshots", (&url.URL{Path: args[0]}).EscapedPath()), nil, snapshotTable)
@@ -325,7 +325,7 @@ func Hook(c *cli.Config) *cobra.Command {
 		ValidArgsFunction: first(names.hooks),
 	}
 	b.flags(snapshots, "table", "yaml", "json")
-	cmd := cli.Group("hook", "Try a hook by hand, or list those of the running operator")
+	cmd := cli.Group("hook", "Run a hook manually, or list the hooks of the running operator")
 	cmd.AddCommand(list, snapshots)
 	return cmd
 }

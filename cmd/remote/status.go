@@ -50,8 +50,8 @@ func (q listedQueue) doing(w io.Writer) string {
 func Status(c *cli.Config) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
-		Use: "status", Short: "Print how the modules are: what fails and why, what is done now, what to try next",
-		Long: `Prints how the modules are: how many fail, wait and are ready, the worst first; what is wrong, with its error
+		Use: "status", Short: "Print the state of the modules: what fails and why, what runs now, what to try next",
+		Long: `Prints the state of the modules: how many fail, wait and are ready, the worst first; each problem with its error
 and what to do next; and what the queues do now.`,
 		Example: "  addon-operator status\n  addon-operator status --namespace addons --context production --watch",
 		Args:    cli.NoArgs,

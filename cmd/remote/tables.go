@@ -51,7 +51,7 @@ type listedModule struct{ view.Module }
 func (m listedModule) problem(w io.Writer, held *view.HeldPurge) string {
 	switch {
 	case held != nil && slices.Contains(held.Releases, m.Name):
-		return "its directory is gone; its purge is held back"
+		return "its directory is missing; its purge is held"
 	case len(m.Hanging) > 0:
 		return cell(w, m.Hanging[0].String(), 100)
 	case m.Waiting != nil:
@@ -169,7 +169,7 @@ func hookTable(w io.Writer, body []byte) error {
 			rows = append(rows, []string{owner, hook, b.Type, b.On, name, b.Queue, problem})
 		}
 	}
-	return table(w, "No hooks are loaded. Those of a module are once it is enabled.", "MODULE HOOK BINDING ON NAME QUEUE PROBLEM", rows)
+	return table(w, "No hooks are loaded. The hooks of a module are loaded when it is enabled.", "MODULE HOOK BINDING ON NAME QUEUE PROBLEM", rows)
 }
 
 // snapshotTable has a line for each binding; the objects themselves are in the other formats.
@@ -189,7 +189,7 @@ func snapshotTable(w io.Writer, body []byte) error {
 			rows = append(rows, []string{hook, binding, b.Kind, strings.TrimSuffix(b.State+": "+b.Message, ": "), fmt.Sprint(len(b.Objects))})
 		}
 	}
-	return table(w, "No hook watches anything.", "HOOK BINDING KIND STATE OBJECTS", rows)
+	return table(w, "No hook watches objects.", "HOOK BINDING KIND STATE OBJECTS", rows)
 }
 
 // patchTable has a line for each saved operation. Value is a pointer: an operation may set null, or

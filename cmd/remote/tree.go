@@ -55,14 +55,14 @@ type objectTree struct {
 func Tree(c *cli.Config) *cobra.Command {
 	a, names := &asking{config: c}, &completer{c}
 	cmd := &cobra.Command{
-		Use: "tree MODULE", Short: "Print the objects of a module's release and what they own, and how each is doing",
+		Use: "tree MODULE", Short: "Print the objects of a module's release, what they own, and the state of each",
 		Long: `Prints the objects of a module's release and, below each, the objects in the same namespace that name it
-as their owner, as a Deployment has ReplicaSets and those have Pods; and how each is doing, by the rules of
-kstatus. The operator says which objects the release has. The others are read with your kubeconfig, since the
-operator needs, and has, no permission to read what the charts do not contain: kinds that you may not list are
+as their owner, such as the ReplicaSets of a Deployment and their Pods; with the state of each, by the rules of
+kstatus. The operator reports the objects of the release. The others are read with your kubeconfig, because the
+operator has no permission to read objects that the charts do not contain; kinds that you may not list are
 named. At most 500 owned objects are shown.`,
 		Example:           "  addon-operator tree ingress-nginx\n  addon-operator tree ingress-nginx -o json",
-		Args:              cli.OneArg("the name of one module, as 'dns' of 010-dns"),
+		Args:              cli.OneArg("the name of one module, such as 'dns' for 010-dns"),
 		ValidArgsFunction: first(names.modules),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.repeat(cmd, func(w io.Writer) error {
@@ -185,7 +185,7 @@ func treeTable(w io.Writer, body []byte) error {
 		fmt.Fprintf(notes(w), "\n%s%s left out.\n", least, view.Count(tree.Cut, "more object"))
 	}
 	if len(tree.Unlisted) > 0 {
-		fmt.Fprintln(notes(w), "\nWhat is owned of these kinds is not known:")
+		fmt.Fprintln(notes(w), "\nOwned objects of these kinds are unknown:")
 		for _, kind := range tree.Unlisted {
 			fmt.Fprintln(notes(w), "  "+kind)
 		}

@@ -45,7 +45,7 @@ type valueEdit struct {
 }
 
 // special is what is known of the value that is edited: a schema marks it as a secret (D41); the
-// Secret has a value there, which wins (D40).
+// Secret has a value there, which overrides it (D40).
 type special struct{ marked, inSecret bool }
 
 // editAttempts is how often an edit begins again because another writer was faster.
@@ -53,17 +53,17 @@ const editAttempts = 10
 
 const aboutEdits = `
 
-Of the section only this value changes: other keys, comments, order and line ends stay as
-they are, to the byte. What comes of it is validated before it is written: by the running
-operator if it answers on its debug address, else by the schemas in the modules directory.
-The ConfigMap is written through the kubeconfig, or from within the operator's Pod.
+Only this value changes in the section: other keys, comments, order and line endings stay the
+same, byte for byte. The result is validated before it is written: by the running operator if
+it answers on its debug address, otherwise by the schemas in the modules directory. The
+ConfigMap is written with the kubeconfig, or with the permissions of the operator in its Pod.
 
-When the ConfigMap was deleted, it is created again with its last valid content and the
-change: with the change alone it would take all other overrides away.
+A deleted ConfigMap is created again with its last valid content and the change, because the
+change alone would remove all other overrides.
 
 PATH begins with global or with the module: ingress-nginx.controller.replicas,
-a["odd.key"][0], or a JSON pointer, /global/a; "-" is the place behind the last element of a
-list. ingressNginxEnabled switches a module on or off.`
+a["odd.key"][0], or a JSON pointer, /global/a; "-" is the position after the last element of
+a list. ingressNginxEnabled enables or disables a module.`
 
 // setCommand is values set, and set.
 func setCommand(c *cli.Config, names *completer) *cobra.Command {
@@ -76,7 +76,7 @@ func setCommand(c *cli.Config, names *completer) *cobra.Command {
 		Args: func(_ *cobra.Command, args []string) error {
 			// --file stands in place of the second argument.
 			if want := 2; v.file == "" && len(args) != want || v.file != "" && len(args) != want-1 {
-				return cli.Usagef("values set needs a path and a value, as 'values set global.a 1', or a path and --file")
+				return cli.Usagef("values set needs a path and a value, such as 'values set global.a 1', or a path and --file")
 			}
 			return nil
 		},
@@ -92,7 +92,7 @@ func setCommand(c *cli.Config, names *completer) *cobra.Command {
 	}
 	v.flags(cmd)
 	cmd.Flags().BoolVar(&v.text, "string", false, "VALUE is a text, also when it looks like a number")
-	cmd.Flags().StringVarP(&v.file, "file", "f", "", "read VALUE from a file, - for the standard input, so that no secret is in the history of the shell")
+	cmd.Flags().StringVarP(&v.file, "file", "f", "", "read VALUE from a file, or with - from standard input; this keeps secrets out of the shell history")
 	return cmd
 }
 
@@ -102,9 +102,9 @@ func unsetCommand(c *cli.Config, names *completer) *cobra.Command {
 	v := &valueEdit{config: c, edit: values.Edit{Remove: true}}
 	cmd := &cobra.Command{
 		Use: "unset PATH", Short: "Remove one value from the ConfigMap",
-		Long:              "Removes one value from the ConfigMap: the value of the files and schemas is in force again." + aboutEdits,
+		Long:              "Removes one value from the ConfigMap, so that the value of the files and schemas applies again." + aboutEdits,
 		Example:           "  addon-operator values unset ingress-nginx.controller.replicas\n  addon-operator values unset ingressNginxEnabled",
-		Args:              cli.OneArg("the path of one value, as global.a.b"),
+		Args:              cli.OneArg("the path of one value, such as global.a.b"),
 		RunE:              func(cmd *cobra.Command, args []string) error { return v.run(cmd, args[0]) },
 		ValidArgsFunction: first(names.modules),
 	}
@@ -115,8 +115,8 @@ func unsetCommand(c *cli.Config, names *completer) *cobra.Command {
 // flags declares what all edits have.
 func (v *valueEdit) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&v.dryRun, "dry-run", false, "validate and print what would change, and write nothing")
-	cmd.Flags().BoolVar(&v.create, "create", false, "create the ConfigMap although it is unknown what it held; everything that it held is then removed")
-	cmd.Flags().BoolVar(&v.secrets, "show-secrets", false, "show what looks like a secret")
+	cmd.Flags().BoolVar(&v.create, "create", false, "create the ConfigMap even if its former content is unknown; that content is then lost")
+	cmd.Flags().BoolVar(&v.secrets, "show-secrets", false, "show secrets in full")
 }
 
 // value reads VALUE from the argument, a file or stdin. As text it is what the file has, without
@@ -145,7 +145,7 @@ func (v *valueEdit) value(stdin io.Reader, args []string) (any, error) {
 	}
 	value, err := values.ParseYAML(data)
 	if err != nil {
-		return nil, cli.Usagef("the value is no YAML: %w; --string takes it as a text", err)
+		return nil, cli.Usagef("the value is not valid YAML: %w; with --string it is a string", err)
 	}
 	return value, nil
 }
@@ -239,7 +239,7 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 		notes = append(notes, "it is marked as a secret: in the "+secret+" fewer people can read it")
 	}
 	if v.special.inSecret {
-		notes = append(notes, "it has NO effect: the "+secret+" has a value there, which wins")
+		notes = append(notes, "it has NO effect: the "+secret+" has a value there, which overrides it")
 	}
 	done := "would be written (dry run)"
 	if !v.dryRun {
@@ -277,7 +277,7 @@ func (v *valueEdit) lastValid(ctx context.Context, client *kube.Client) (map[str
 	answer, err := v.ask(ctx, map[string]string{})
 	switch {
 	case err == nil && len(answer.LastValid) > 0: // also when the operator has not seen the deletion yet
-		return answer.LastValid, "it was deleted, and is created again with its last valid content, as the operator has it in force", nil
+		return answer.LastValid, "it was deleted, and is created again with its last valid content, which the operator uses", nil
 	case err == nil:
 		return nil, "it is new", nil
 	}
@@ -290,8 +290,8 @@ func (v *valueEdit) lastValid(ctx context.Context, client *kube.Client) (map[str
 	case kept != nil || v.create:
 		return nil, "it is new", nil
 	}
-	return nil, "", fmt.Errorf("ConfigMap %s/%s does not exist, and it is unknown whether the operator has values in force that it held: %w; "+
-		"ask where the operator answers, or write it all the same with --create, which removes what it held", c.Namespace, c.ConfigMap, errors.Join(err, errKept))
+	return nil, "", fmt.Errorf("ConfigMap %s/%s does not exist, and it is unknown whether the operator still uses values from it: %w; "+
+		"run the command where the operator answers, or create the ConfigMap with --create, which removes those values", c.Namespace, c.ConfigMap, errors.Join(err, errKept))
 }
 
 // meet finds out whether the operator that answers is the one whose ConfigMap is written; its error
@@ -315,7 +315,7 @@ func (v *valueEdit) meet(ctx context.Context, client *kube.Client) error {
 	// In its cluster the operator has another address of the same API server than a kubeconfig has,
 	// so what was found through that needs no comparison.
 	if its.cluster != "" && !asksCluster(c) && strings.TrimSuffix(its.cluster, "/") != strings.TrimSuffix(mine, "/") {
-		return fmt.Errorf("the one on %s serves another cluster, %s, not %s", to.where, its.cluster, mine)
+		return fmt.Errorf("the operator on %s serves another cluster, %s, not %s", to.where, its.cluster, mine)
 	}
 	// An older version does not say where its values are; then the options count.
 	namespace, name, said := strings.Cut(its.configMap, "/")
@@ -323,7 +323,7 @@ func (v *valueEdit) meet(ctx context.Context, client *kube.Client) error {
 		c.ConfigMap = name
 	}
 	if said && its.configMap != c.Namespace+"/"+c.ConfigMap {
-		return fmt.Errorf("the one on %s has its values in the ConfigMap %s, not in %s/%s", to.where, its.configMap, c.Namespace, c.ConfigMap)
+		return fmt.Errorf("the operator on %s has its values in the ConfigMap %s, not in %s/%s", to.where, its.configMap, c.Namespace, c.ConfigMap)
 	}
 	return nil
 }
@@ -379,7 +379,7 @@ func (v *valueEdit) validate(refuses func(map[string]string) (string, error), be
 	}
 	problems := strings.TrimSpace(unread + "\n" + refused)
 	if !within(problems, unreadable(before)+"\n"+was) {
-		return "", fmt.Errorf("nothing is written, the ConfigMap would be refused: %s", problems)
+		return "", fmt.Errorf("nothing was written: the ConfigMap would be refused: %s", problems)
 	}
 	return "it is still refused: " + problems, nil
 }
@@ -435,7 +435,7 @@ func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (refuses
 	if err != nil {
 		why = err.Error()
 	}
-	return nil, fmt.Sprintf("NOT validated by any schema: no operator answers (%s), and %s; 'kubectl -n %s describe configmap %s' shows whether it is in force", errAsk, why, v.config.Namespace, v.config.ConfigMap)
+	return nil, fmt.Sprintf("NOT validated by any schema: no operator answers (%s), and %s; 'kubectl -n %s describe configmap %s' shows whether the operator has accepted it", errAsk, why, v.config.Namespace, v.config.ConfigMap)
 }
 
 // within reports whether each line of a refusal was in the one before. A refusal has a line for

@@ -14,11 +14,11 @@ import (
 // Get has the lists of a running operator under the names that people know from kubectl. Its
 // commands are those of the other groups, so that they have the same flags and answers.
 func Get(c *cli.Config) *cobra.Command {
-	cmd := cli.Group("get", "Print modules, hooks, queues, tasks or values, as the commands of each do")
+	cmd := cli.Group("get", "Print modules, hooks, queues, tasks or values")
 	cmd.AddCommand(
 		under("modules", "module", child(Module(c), "list")),
 		under("hooks", "hook", child(Hook(c), "list")),
-		getQueues(c, "queues [NAME]", "queue", "Print the queues and what they do", queueTable, namesOfQueues),
+		getQueues(c, "queues [NAME]", "queue", "Print the queues and what they do now", queueTable, namesOfQueues),
 		getQueues(c, "tasks [QUEUE]", "task", "Print the tasks of the queues: up to 100 of each", taskTable, namesOfTasks),
 		// No alias: the singular of values would mean one value.
 		under("values MODULE", "", child(Module(c), "values")),
@@ -58,20 +58,20 @@ func Edits(c *cli.Config) []*cobra.Command {
 		cmd.Short += ", as values " + cmd.Name()
 		cmd.Example = strings.ReplaceAll(cmd.Example, "addon-operator values ", "addon-operator ")
 	}
-	return []*cobra.Command{set, unset, switchCommand(c, "enable", "on", true), switchCommand(c, "disable", "off", false)}
+	return []*cobra.Command{set, unset, switchCommand(c, "enable", "Enable", true), switchCommand(c, "disable", "Disable", false)}
 }
 
 // switchCommand switches modules on or off by their flags in the ConfigMap. Each flag is an edit of
 // its own, with its own write: one that fails does not keep the others from being written.
-func switchCommand(c *cli.Config, name, way string, on bool) *cobra.Command {
+func switchCommand(c *cli.Config, name, verb string, on bool) *cobra.Command {
 	v := &valueEdit{config: c, edit: values.Edit{Value: on}}
 	names := &completer{c}
 	cmd := &cobra.Command{
-		Use: name + " MODULE...", Short: "Switch modules " + way + " in the ConfigMap",
-		Long: "Switches modules " + way + ` by their flags in the ConfigMap, as values set NAMEEnabled does. The flag wins over
-the files; an enabled script of the module still has a say. values unset NAMEEnabled takes the flag back.`,
+		Use: name + " MODULE...", Short: verb + " modules in the ConfigMap",
+		Long: verb + `s modules by their flags in the ConfigMap, as values set NAMEEnabled does. The flag overrides
+the files, but an enabled script of the module may still disable it. values unset NAMEEnabled removes the flag.`,
 		Example: "  addon-operator " + name + " ingress-nginx\n  addon-operator " + name + " grafana prometheus --dry-run",
-		Args:    cli.SomeArgs("the names of modules, as 'dns' of 010-dns"),
+		Args:    cli.SomeArgs("the names of modules, such as 'dns' for 010-dns"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var errs []error
 			for _, module := range args {

@@ -27,10 +27,10 @@ func Wait(c *cli.Config) *cobra.Command {
 	names, a, timeout := &completer{c}, &asking{config: c}, time.Duration(0)
 	cmd := &cobra.Command{
 		Use: "wait [MODULE...]", Short: "Wait until modules are ready, with all objects of their releases",
-		Long: `Waits until the modules, or else all enabled ones, are ready: the first reload is over, their
-last runs succeeded, and the objects of their releases are as their specs ask for. What is not
-ready is printed whenever that changes. The exit code is 0 when all are ready, and 1 when the
-time is over. An operator that does not answer yet is waited for, too.`,
+		Long: `Waits until the given modules, or all enabled ones, are ready: the first reload is over, their
+last runs have succeeded, and the objects of their releases match their specs. It prints what is
+not ready whenever that changes. The exit code is 0 when all are ready, and 1 when the timeout
+expires. The command also waits for an operator that does not answer yet.`,
 		Example: "  addon-operator wait --timeout 10m\n  addon-operator wait cert-manager ingress-nginx",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if timeout <= 0 {
@@ -40,7 +40,7 @@ time is over. An operator that does not answer yet is waited for, too.`,
 		},
 		ValidArgsFunction: each(names.modules),
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long at most")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait")
 	return cmd
 }
 
@@ -128,12 +128,12 @@ func (a *asking) notReady(ctx context.Context, modules []string, observed bool) 
 	}
 	for _, name := range modules {
 		if !found[name] {
-			missing = append(missing, fmt.Sprintf("%s: there is no such module", name))
+			missing = append(missing, fmt.Sprintf("%s: no such module", name))
 		}
 	}
 	// An operator of an older version does not say; then it counts as seen.
 	if list.Observed != nil && !*list.Observed {
-		missing = append(missing, "the ConfigMap has changed, and the operator has not seen that yet")
+		missing = append(missing, "the ConfigMap has changed, and the operator has not received the change yet")
 	}
 	// Named modules may be ready while a reload of others goes on.
 	if len(modules) == 0 && (!list.Converge.Ready || list.Converge.Phase != "idle") {

@@ -32,7 +32,7 @@ func TestWaitObservesTheConfigMap(t *testing.T) {
 	if err := a.wait(t.Context(), &out, nil, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	const want = "the ConfigMap has changed, and the operator has not seen that yet\nweb is running\nready\n"
+	const want = "the ConfigMap has changed, and the operator has not received the change yet\nweb is running\nready\n"
 	if out.String() != want {
 		t.Errorf("said\n%s\nwant\n%s", out.String(), want)
 	}

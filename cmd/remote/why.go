@@ -21,14 +21,14 @@ func Why(c *cli.Config) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
 		Use: "why MODULE", Short: "Print what led to the last run of a module, or why it is off",
-		Long: `Prints of a module that is off which rule decided it: no flag anywhere, a flag that is false
-and where, what its enabled script says, or what the discovery fails at. Then prints the chain of
-causes of the module's last run, the latest first: the release, the change of values, the hook, the
-binding, and the object, tick or edit that began it; what fails in it now, or what it waits for:
-another module, or a Helm hook with the state of its Pod; and the problems of its files and of what
-its hooks watch.`,
+		Long: `Prints why a module is disabled: no flag anywhere, a flag that is false and where it is, the
+result of its enabled script, or the error of the discovery. Then it prints the chain of causes of
+the module's last run, the latest first: the release, the change of values, the hook, the binding,
+and the object, tick or edit that started it; what fails in the run now, or what it waits for:
+another module, or a Helm hook with the state of its Pod; and the problems of the module's files
+and of the objects that its hooks watch.`,
 		Example: "  addon-operator why ingress-nginx",
-		Args:    cli.OneArg("the name of one module, as 'dns' of 010-dns"),
+		Args:    cli.OneArg("the name of one module, such as 'dns' for 010-dns"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.show(cmd, "/module/"+url.PathEscape(args[0])+"/status", nil, whyText)
 		},
@@ -78,7 +78,7 @@ func describeRun(out *strings.Builder, m view.Module) {
 	if w := m.Waiting; w != nil {
 		fmt.Fprintf(out, "waits: %s\n  since %s (%s)", w, w.Since.Format(time.RFC3339), ago(w.Since))
 		if !w.Until.IsZero() {
-			fmt.Fprintf(out, ", until %s; then the next attempt goes on waiting", w.Until.Format(time.RFC3339))
+			fmt.Fprintf(out, ", until %s; then the next attempt continues to wait", w.Until.Format(time.RFC3339))
 		}
 		out.WriteString("\n")
 	}

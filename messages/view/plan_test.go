@@ -26,6 +26,6 @@ func TestPlanCounts(t *testing.T) {
 	}
 	p.Modules = p.Modules[len(p.Modules)-1:]
 	if p.Count(); !p.Changes() || p.Summary != (view.PlanSummary{Unknown: 1}) {
-		t.Errorf("what cannot be foretold is no promise that nothing happens: %+v", p.Summary)
+		t.Errorf("what cannot be predicted is no promise that nothing happens: %+v", p.Summary)
 	}
 }
