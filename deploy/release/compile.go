@@ -37,7 +37,7 @@ func parsePlatforms(text string) (all []platform, err error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("no platform: write them as linux/amd64, separated by spaces")
+		return nil, fmt.Errorf("no platforms: write them as linux/amd64, separated by spaces")
 	}
 	return all, nil
 }
