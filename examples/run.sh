@@ -83,7 +83,7 @@ cleanup() {
   trap - EXIT
   trap 'kill -KILL -- "-$operator" "-$cluster" 2>/dev/null' INT TERM HUP
   if alive "$builder"; then
-    say "stopping the build; the next make run goes on where this one stopped"
+    say "stopping the build; the next make run continues where this one stopped"
     stop "$builder"
   fi
   stop "$guard"
@@ -192,8 +192,8 @@ The operator runs on this machine, with your permissions. It writes its ConfigMa
 the namespace $namespace, and whatever the modules of $MODULES_DIR write elsewhere.
 EOF
   if [[ ${YES:-} != 1 ]]; then
-    [[ -t 0 ]] || die "CLUSTER=mine asks before it writes, and there is no terminal: set YES=1 to agree"
-    read -r -p "Go on? [y/N] " answer
+    [[ -t 0 ]] || die "CLUSTER=mine asks for confirmation, and there is no terminal: set YES=1 to confirm"
+    read -r -p "Continue? [y/N] " answer
     [[ $answer == [yY]* ]] || die "nothing was written"
   fi
 }
@@ -251,7 +251,7 @@ unfollow() {
 # VIEW=1: the command dev is the operator, in the foreground: its keys are read from this terminal.
 view() {
   export ADDON_OPERATOR_TMP_DIR="$run/tmp"
-  say "q ends the view, the operator and the cluster"
+  say "q stops the view, the operator and the cluster"
   bin/addon-operator dev --cluster --yes --namespace "$namespace"
 }
 
@@ -261,11 +261,11 @@ check_programs() {
   if ! alive "$operator"; then
     wait "$operator" || code=$?
     unfollow
-    printf '\nmake run: the operator has ended with exit code %s. The end of its log, %s:\n' "$code" "$run/operator.log" >&2
+    printf '\nmake run: the operator exited with code %s. The end of its log, %s:\n' "$code" "$run/operator.log" >&2
     tail -n 20 "$run/operator.log" >&2
     exit "$code"
   fi
-  [[ $kind == mine ]] || alive "$cluster" || die "the cluster has ended by itself: $run/cluster.err has its messages"
+  [[ $kind == mine ]] || alive "$cluster" || die "the cluster has ended unexpectedly: $run/cluster.err has its messages"
 }
 
 # Says after half a minute how to find out what the first converge waits for.
@@ -276,7 +276,7 @@ wait_until_ready() {
     alive "$parent" || exit 0
     if [[ -z $told ]] && ((SECONDS - started > 30)); then
       told=1
-      say "not converged after 30 s: \`addon-operator module list\` in a second terminal says what it waits for"
+      say "not converged after 30 s: \`addon-operator module list\` in a second terminal shows what it waits for"
     fi
     sleep 0.2
   done
@@ -288,7 +288,7 @@ await_modules() {
   if ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:$debug_port addon-operator wait --timeout 30s >"$run/wait.out" 2>&1; then
     say "all modules are ready, with all objects of their releases"
   else
-    say "not all modules are ready yet: \`addon-operator wait\` in a second terminal says which, and why"
+    say "not all modules are ready yet: \`addon-operator wait\` in a second terminal shows which, and why"
   fi
 }
 
@@ -325,7 +325,7 @@ next_steps() {
    addon-operator values set prometheus.retention 30d
    sleep 1; kubectl -n $namespace get deployment prometheus -o yaml | grep retention
 
-2. A hook of the module backup fails and backs off, and delays no other module. Look, help it, look again:
+2. A hook of the module backup fails and is retried, without delaying other modules. Inspect it, fix it, inspect it again:
    addon-operator module list; kubectl -n $namespace get modules
    kubectl -n $namespace create secret generic backup-s3-credentials --from-literal=AWS_ACCESS_KEY_ID=me
    kubectl -n $namespace wait --for=create configmap/backup-status --timeout=60s
@@ -337,7 +337,7 @@ next_steps() {
    kubectl create namespace team-a
    kubectl -n team-a wait --for=create secret/ca-bundle --timeout=60s
 
-4. Disable prometheus, and grafana, which needs it, goes too. Without the flag both come back:
+4. Disable prometheus: grafana, which needs it, is disabled, too. Without the flag both are installed again:
    addon-operator values set prometheusEnabled false
    kubectl -n $namespace wait --for=delete deployment/grafana deployment/prometheus --timeout=60s
    addon-operator values unset prometheusEnabled
@@ -378,9 +378,9 @@ second_terminal
 [[ "${RUN_ONCE:-}" != 1 ]] || exit 0
 
 if [[ $kind == mine ]]; then
-  say "Ctrl-C ends the operator; what it installed stays: kubectl delete namespace $namespace removes it. The operator's log goes on:"
+  say "Ctrl-C ends the operator; what it installed stays: kubectl delete namespace $namespace removes it. The operator's log continues:"
 else
-  say "Ctrl-C ends the operator and the cluster; their data stay in $run. The operator's log goes on:"
+  say "Ctrl-C ends the operator and the cluster; their data stay in $run. The operator's log continues:"
 fi
 resume
 while alive "$parent"; do
