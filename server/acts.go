@@ -51,13 +51,13 @@ type actPages struct{ owners }
 // of the origin and of the host name come before, in Debug.
 func (s actPages) request(r *http.Request) (any, error) {
 	if s.Act == nil {
-		return nil, notFound("this operator takes no requests")
+		return nil, notFound("this operator accepts no requests")
 	}
 	if subtle.ConstantTimeCompare([]byte(r.Header.Get(PageTokenHeader)), []byte(s.pageToken)) != 1 {
-		return nil, &pageError{http.StatusForbidden, errors.New("only the live page of this operator makes requests here, and it has not: load it again. In scripts use addon-operator run, retry, suspend and resume, or kubectl")}
+		return nil, &pageError{http.StatusForbidden, errors.New("only the live page of this operator may send requests here: reload the page. In scripts use addon-operator run, retry, suspend and resume, or kubectl")}
 	}
 	if local, tcp := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); tcp && !local.IP.IsLoopback() {
-		return nil, &pageError{http.StatusForbidden, errors.New("requests are taken on loopback only, as through kubectl port-forward: who reaches this address need not have the right to make them")}
+		return nil, &pageError{http.StatusForbidden, errors.New("requests are accepted on loopback only, for example through kubectl port-forward: clients of this address may not be authorized to send them")}
 	}
 	asked, name := r.URL.Query().Get("do"), r.PathValue("name")
 	if !slices.Contains(acts(), asked) {
@@ -106,7 +106,7 @@ func saidOf(module, act string, kept bool) string {
 	case kept && act != ActResume && act != ActSuspend:
 		return fmt.Sprintf("module %s is suspended: the request is kept until it is resumed", module)
 	case act == ActSuspend, act == ActResume:
-		return fmt.Sprintf("module %s: the request is written; it is in force within seconds", module)
+		return fmt.Sprintf("module %s: the request is written; it takes effect within seconds", module)
 	}
-	return fmt.Sprintf("module %s: the request is written; the operator takes it within seconds", module)
+	return fmt.Sprintf("module %s: the request is written; the operator accepts it within seconds", module)
 }

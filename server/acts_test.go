@@ -63,10 +63,10 @@ func TestRequestsOfThePage(t *testing.T) {
 			written      string
 		}{
 			"run":                  {path: "/module/web/request?do=run", status: 200, want: "module web is suspended: the request is kept until it is resumed\n", written: "run web"},
-			"retry":                {path: "/module/web/request?do=retry", status: 200, want: "the operator takes it within seconds", written: "retry web"},
-			"suspend":              {path: "/module/web/request?do=suspend", status: 200, want: "in force within seconds", written: "suspend web"},
-			"resume":               {path: "/module/web/request?do=resume", status: 200, want: "in force within seconds", written: "resume web"},
-			"GET":                  {method: "GET", path: "/module/web/request?do=run", status: 404, want: `there is no page "request"`},
+			"retry":                {path: "/module/web/request?do=retry", status: 200, want: "the operator accepts it within seconds", written: "retry web"},
+			"suspend":              {path: "/module/web/request?do=suspend", status: 200, want: "takes effect within seconds", written: "suspend web"},
+			"resume":               {path: "/module/web/request?do=resume", status: 200, want: "takes effect within seconds", written: "resume web"},
+			"GET":                  {method: "GET", path: "/module/web/request?do=run", status: 404, want: `page "request" not found`},
 			"another word":         {path: "/module/web/request?do=delete", status: 400, want: "do is one of"},
 			"another module":       {path: "/module/wep/request?do=run", status: 404, want: "did you mean web"},
 			"no token":             {path: "/module/web/request?do=run", headers: map[string]string{}, status: 403, want: "only the live page"},
@@ -77,7 +77,7 @@ func TestRequestsOfThePage(t *testing.T) {
 			"not by loopback":      {path: "/module/web/request?do=run", local: "10.0.0.7", status: 403, want: "on loopback only"},
 			"by loopback":          {path: "/module/web/request?do=run", local: "127.0.0.1", status: 200, want: "request is kept", written: "run web"},
 			"the public address":   {handler: server.Public(source), path: "/module/web/request?do=run", status: 405, want: ""},
-			"a follower":           {path: "/module/web/request?do=run", follows: true, status: 503, want: "ask the leader"},
+			"a follower":           {path: "/module/web/request?do=run", follows: true, status: 503, want: "send the request to the leader"},
 			"no rights":            {path: "/module/web/request?do=run", problem: may, status: 403, want: "modules is forbidden", written: "run web"},
 			"no kind":              {path: "/module/web/request?do=run", problem: errors.New("the API server does not know objects of kind Module"), status: 503, want: "does not know objects of kind Module", written: "run web"},
 		} {

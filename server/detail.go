@@ -162,7 +162,7 @@ func modulePageLinks(name string) []pageLink {
 	return []pageLink{
 		{base + "values.yaml", "values"}, {base + "config.yaml", "ConfigMap"}, {base + "patches.yaml", "patches of hooks"},
 		{base + "snapshots.yaml", "snapshots"}, {base + "render", "manifest"},
-		{base + "render?diff=true", "what the next run would change"}, {base + "drift.yaml", "drift"}, {base + "status.yaml", "status"},
+		{base + "render?diff=true", "changes of the next run"}, {base + "drift.yaml", "drift"}, {base + "status.yaml", "status"},
 	}
 }
 
@@ -196,7 +196,7 @@ func driftWords(drifted []view.DriftedObject) []string {
 func diffLink(module string, from, to int) pageLink {
 	path := fmt.Sprintf("live/diff?module=%s&to=%d", url.QueryEscape(module), to)
 	if from == 0 {
-		return pageLink{path, "what it has changed"}
+		return pageLink{path, "its changes"}
 	}
-	return pageLink{fmt.Sprintf("%s&from=%d", path, from), "what has changed since"}
+	return pageLink{fmt.Sprintf("%s&from=%d", path, from), "changes since"}
 }

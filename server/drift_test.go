@@ -35,7 +35,7 @@ func TestDriftPage(t *testing.T) {
 		}{
 			{"/module/web/drift", http.StatusOK, `"path": "data.size"`, []any{"module/web", messages.GetDrift{}}},
 			{"/module/web/drift?show-secrets=true&output=yaml", http.StatusOK, "found: huge", []any{"module/web", messages.GetDrift{Secrets: true}}},
-			{"/module/nobody/drift", http.StatusNotFound, "there is no module", nil},
+			{"/module/nobody/drift", http.StatusNotFound, "not found", nil},
 		} {
 			asked = nil
 			answer := httptest.NewRecorder()

@@ -79,7 +79,7 @@ func (p page) format(r *http.Request) (string, error) {
 	for _, parameter := range []string{"output", "format"} {
 		format := r.URL.Query().Get(parameter)
 		if format != "" && !slices.Contains(formats(), format) {
-			return asText, badRequest("the format %q is none of %s", format, strings.Join(formats(), ", "))
+			return asText, badRequest("the format %q is not one of %s", format, strings.Join(formats(), ", "))
 		}
 		if format != "" {
 			return format, nil

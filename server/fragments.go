@@ -71,14 +71,14 @@ func (s fragments) routes() []Route {
 		return get("/live/"+name, query, help, fragment{name, look})
 	}
 	return []Route{
-		part("values", "the values of a module on the live page, and where they come from, as HTML", s.valuesFragment),
-		part("snapshots", "the snapshots of the hooks of a module there, with their first objects", s.snapshotsFragment),
-		part("drift", "what others have changed in the objects of a module there", s.driftFragment),
-		part("history", "the recorded revisions of a module's release there", s.historyFragment),
-		part("diff", "what differs between two of them there", s.diffFragment),
-		get("/live/converges", "", "the last reloads there", fragment{"converges", s.convergesFragment}),
-		get("/live/queue", "name=QUEUE", "the tasks of a queue there", fragment{"tasks", s.tasksFragment}),
-		part("actors", "the actors and queues behind a module there", s.actorsFragment),
+		part("values", "for the live page, as HTML: the values of a module, and where they come from", s.valuesFragment),
+		part("snapshots", "for the live page: the snapshots of the hooks of a module, with their first objects", s.snapshotsFragment),
+		part("drift", "for the live page: the fields that others have changed in the objects of a module", s.driftFragment),
+		part("history", "for the live page: the recorded revisions of a module's release", s.historyFragment),
+		part("diff", "for the live page: the differences between two revisions", s.diffFragment),
+		get("/live/converges", "", "for the live page: the last reloads", fragment{"converges", s.convergesFragment}),
+		get("/live/queue", "name=QUEUE", "for the live page: the tasks of a queue", fragment{"tasks", s.tasksFragment}),
+		part("actors", "for the live page: the actors and queues of a module", s.actorsFragment),
 	}
 }
 

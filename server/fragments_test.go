@@ -66,10 +66,10 @@ func TestFragments(t *testing.T) {
 		debug := server.Debug(source)
 		for path, want := range map[string][]string{
 			"/live/snapshots?module=web":       {"<h3>web/hooks/a.sh pods: Pod, 60 objects</h3>", "1. {&#34;n&#34;:1}", "<summary>a/pod</summary>", "10 more objects are not shown here", "***"},
-			"/live/drift?module=web":           {"data.size", "&lt;huge&gt;", "***", "The last look was <time"},
+			"/live/drift?module=web":           {"data.size", "&lt;huge&gt;", "***", "The last check was <time"},
 			"/live/actors?module=web":          {"module/web</th>", "queue/main</th>"},
 			"/live/queue?name=main&module=web": {"<li>RunModule web , queued <time", "because of Kubernetes: Pod a/b"},
-			"/live/values?module=web":          {"Nothing has set a value of this module."},
+			"/live/values?module=web":          {"No value of this module is set."},
 		} {
 			status, body := h.get(debug, path)
 			if status != http.StatusOK {
@@ -90,7 +90,7 @@ func TestFragments(t *testing.T) {
 			}
 			unknown, want := strings.Replace(path, "web", "wep", 1), "did you mean web"
 			if strings.HasPrefix(path, "/live/queue") {
-				unknown, want = "/live/queue?name=slow", `there is no queue "slow"; there are: main`
+				unknown, want = "/live/queue?name=slow", `queue "slow" not found; available: main`
 			}
 			if status, body := h.get(debug, unknown); status != http.StatusNotFound || !strings.Contains(body, want) {
 				t.Errorf("%s: %d %s", unknown, status, body)

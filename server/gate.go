@@ -47,7 +47,7 @@ func (g gate) handler(next http.Handler) http.Handler {
 		select {
 		case g <- struct{}{}:
 		case <-ctx.Done():
-			text(w, http.StatusServiceUnavailable, fmt.Sprintf("%d requests for pages like this one are being answered, and more wait; ask again later\n", maxHeavy))
+			text(w, http.StatusServiceUnavailable, fmt.Sprintf("%d requests for pages like this one are in progress, and more are waiting; try again later\n", maxHeavy))
 			return
 		}
 		defer func() { <-g }()

@@ -45,7 +45,7 @@ func TestHeavyPagesWait(t *testing.T) {
 		if w := <-ask("GET", "/queue/list"); w.Code != http.StatusOK {
 			t.Errorf("a light page is answered by %d", w.Code)
 		}
-		if w := <-third; w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "ask again later") { // after 30 s
+		if w := <-third; w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "try again later") { // after 30 s
 			t.Errorf("the third is answered by %d %s", w.Code, w.Body)
 		}
 		fourth := ask("GET", "/plan")

@@ -146,7 +146,7 @@ func (s modulePages) modulePage(r *http.Request) (any, error) {
 		all := s.allModules(s.Inspector.Tree(), s.notInForce())
 		i := slices.IndexFunc(all, func(m view.Module) bool { return m.Name == s.nameOf(name, own) })
 		if i < 0 { // its owner has answered, so it existed a moment ago
-			return nil, errors.New("the module is being restarted; ask again")
+			return nil, errors.New("the module is being restarted; try again")
 		}
 		return all[i], nil
 	}
@@ -286,7 +286,7 @@ func (s hookPages) hookPage(r *http.Request) (any, error) {
 	asked := r.PathValue("name")
 	name, ok := strings.CutSuffix(asked, "/snapshots")
 	if !ok {
-		return nil, notFound("there is no page /hook/%s; there are /hook/list and /hook/NAME/snapshots", asked)
+		return nil, notFound("page /hook/%s not found; available: /hook/list and /hook/NAME/snapshots", asked)
 	}
 	all, err := s.allHooks(r.Context(), "")
 	if err != nil {

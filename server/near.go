@@ -13,16 +13,16 @@ const manyNames = 30
 // unknown is the error, with 404, for a name that does not exist. It proposes the name that was
 // probably meant, else it lists those that exist.
 func unknown(what, name string, known []string) error {
-	text := fmt.Sprintf("there is no %s %q", what, name)
+	text := fmt.Sprintf("%s %q not found", what, name)
 	switch meant := values.Near(name, known); {
 	case meant != "":
 		text += "; did you mean " + meant + "?"
 	case len(known) == 0:
 		text += "; there are none yet"
 	case len(known) > manyNames:
-		text += fmt.Sprintf("; there are %d: %s …", len(known), strings.Join(known[:manyNames], ", "))
+		text += fmt.Sprintf("; %d are available: %s …", len(known), strings.Join(known[:manyNames], ", "))
 	default:
-		text += "; there are: " + strings.Join(known, ", ")
+		text += "; available: " + strings.Join(known, ", ")
 	}
 	return notFound("%s", text)
 }

@@ -260,7 +260,7 @@ func notices(tree []*supervisor.Node) []string {
 			}
 		case view.MonitorsReporter:
 			for _, b := range status.Monitors().Incomplete() {
-				all = append(all, "The snapshot of a binding is not what the cluster has: "+b.String())
+				all = append(all, "The snapshot of a binding differs from the cluster: "+b.String())
 			}
 		case view.GlobalStatus:
 			for _, f := range status.Failing {

@@ -34,7 +34,7 @@ function connect() {
 
 function lost() {
   if (!stale.hidden) return;
-  stale.textContent = "Stale since " + new Date(heard).toLocaleTimeString() + ": the operator does not answer. This page tries again by itself.";
+  stale.textContent = "Stale since " + new Date(heard).toLocaleTimeString() + ": the operator does not answer. This page reconnects automatically.";
   stale.hidden = false;
 }
 

@@ -82,7 +82,7 @@ func hideErrors(tasks []view.FailingTask) []view.FailingTask {
 func hideProblems(problems map[string][]string) map[string][]string {
 	out := make(map[string][]string, len(problems))
 	for owner, list := range problems {
-		out[owner] = []string{fmt.Sprintf("its files have %d problems; ", len(list)) + hidden("why")}
+		out[owner] = []string{"its files have " + view.Count(len(list), "problem") + "; " + hidden("why")}
 	}
 	return out
 }

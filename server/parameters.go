@@ -26,7 +26,7 @@ type parameterPages struct{ Parameters }
 // list answers /config/list.
 func (s parameterPages) list(*http.Request) (any, error) {
 	if s.Parameters == nil {
-		return nil, notFound("nothing can be changed while this operator runs")
+		return nil, notFound("this operator has no parameters")
 	}
 	return parameterView(s.List()), nil
 }
@@ -50,17 +50,17 @@ func parameterView(list []view.Parameter) display {
 // is the parameter as it is then.
 func (s parameterPages) set(r *http.Request) (any, error) {
 	if s.Parameters == nil {
-		return nil, notFound("nothing can be changed while this operator runs")
+		return nil, notFound("this operator has no parameters")
 	}
 	name, value := r.FormValue("name"), r.FormValue("value")
 	if name == "" || value == "" {
-		return nil, badRequest("say what to set: name=NAME&value=VALUE, and duration=10m for a time")
+		return nil, badRequest("name=NAME and value=VALUE are required, and duration=10m is optional")
 	}
 	var back time.Duration
 	if text := r.FormValue("duration"); text != "" {
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 {
-			return nil, badRequest("the duration must be above 0 and have units, as 90s or 10m, not %q", text)
+			return nil, badRequest("the duration must be above 0 and have units, such as 90s or 10m, not %q", text)
 		}
 		back = d
 	}

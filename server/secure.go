@@ -49,9 +49,9 @@ func authorized(next http.Handler, authorize Authorize) http.Handler {
 			next.ServeHTTP(w, r)
 		case status == http.StatusUnauthorized:
 			w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-			text(w, status, "the API server does not know this token\n")
+			text(w, status, "the API server rejects this token\n")
 		default:
-			text(w, status, fmt.Sprintf("who has this token may not %s the nonResourceURL %s\n", strings.ToLower(r.Method), r.URL.Path))
+			text(w, status, fmt.Sprintf("the user of this token is not allowed to %s the nonResourceURL %s\n", strings.ToLower(r.Method), r.URL.Path))
 		}
 	})
 }
@@ -72,12 +72,12 @@ func SelfSigned() (Certificate, error) {
 	const years = 10 // more than a process lives
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
+		return nil, fmt.Errorf("create a certificate: %w", err)
 	}
 	const bits = 128
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), bits))
 	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
+		return nil, fmt.Errorf("create a certificate: %w", err)
 	}
 	template := x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "addon-operator"}, DNSNames: []string{"addon-operator"},
@@ -87,7 +87,7 @@ func SelfSigned() (Certificate, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
 	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
+		return nil, fmt.Errorf("create a certificate: %w", err)
 	}
 	certificate := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 	return func() (*tls.Certificate, error) { return certificate, nil }, nil
@@ -122,9 +122,9 @@ func (f *certificateFiles) get() (*tls.Certificate, error) {
 	defer f.mu.Unlock()
 	if now := f.stamp(); now != f.as {
 		if err := f.load(now); err != nil {
-			f.log.Error("the certificate cannot be read again, the last one stays", "err", err)
+			f.log.Error("certificate could not be reloaded; the previous one stays in use", "err", err)
 		} else {
-			f.log.Info("the certificate is read again", "path", f.cert)
+			f.log.Info("certificate reloaded", "path", f.cert)
 		}
 	}
 	return f.loaded, nil

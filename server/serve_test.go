@@ -103,7 +103,7 @@ func TestUnixSocketSparesFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := server.Serve(t.Context(), "unix:"+path, http.HandlerFunc(hello), quiet())
-	if err == nil || !strings.Contains(err.Error(), path+" exists and is no socket") {
+	if err == nil || !strings.Contains(err.Error(), path+" exists and is not a socket") {
 		t.Errorf("got %v", err)
 	}
 	if data, err := os.ReadFile(path); string(data) != "precious" || err != nil {

@@ -129,7 +129,7 @@ func byItsOwnName(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 		if host := hostOf(r.Host); ok && local.IP.IsLoopback() && host != "localhost" && net.ParseIP(host) == nil {
-			text(w, http.StatusForbidden, fmt.Sprintf("asked as %q; on loopback this address is asked as localhost or by its number, as http://%s\n", host, local))
+			text(w, http.StatusForbidden, fmt.Sprintf("request for the host %q refused; on loopback use localhost or the address, such as http://%s\n", host, local))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -308,7 +308,7 @@ func removeSocket(path string) error {
 	case err != nil:
 		return fmt.Errorf("debug socket: %w", err)
 	case info.Mode()&os.ModeSocket == 0:
-		return fmt.Errorf("debug socket: %s exists and is no socket; remove it or choose another path", path)
+		return fmt.Errorf("debug socket: %s exists and is not a socket; remove it or choose another path", path)
 	}
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("debug socket: remove the old one: %w", err)

@@ -90,7 +90,7 @@ func TestPagesOfAFollower(t *testing.T) {
 	for _, path := range []string{"/queue", "/queue/list.json", "/module/list.json", "/module/dns/values.yaml", "/global/values.yaml", "/values/explain", "/graph.text", "/plan.json"} {
 		expectPage(t, debug.URL+path, http.StatusServiceUnavailable, "this replica is stand-by; a (10.0.0.1:9650) leads")
 	}
-	expectPage(t, public.URL+"/queue", http.StatusServiceUnavailable, "ask the leader")
+	expectPage(t, public.URL+"/queue", http.StatusServiceUnavailable, "send the request to the leader")
 	expectPage(t, public.URL+"/", http.StatusOK, "stand-by; a (10.0.0.1:9650) leads")
 	expectPage(t, debug.URL+"/actors", http.StatusOK, "")
 	expectPage(t, public.URL+"/metrics", http.StatusOK, "")

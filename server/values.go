@@ -99,7 +99,7 @@ func (s owners) owner(ctx context.Context, name string) (messages.Values, error)
 // of its purge, the operator may not have started, or the name is unknown.
 func (s owners) noModule(name string, modules []string) error {
 	if held := s.Converge().HeldPurge; held != nil && slices.Contains(held.Releases, name) {
-		return notFound("%s has no directory any more; %s", name, held)
+		return notFound("%s no longer has a directory; %s", name, held)
 	}
 	if err := s.notStarted(); err != nil && len(modules) == 0 {
 		return err
@@ -159,7 +159,7 @@ func (s valuePages) explainPage(r *http.Request) (any, error) {
 	module, path := r.URL.Query().Get("module"), r.URL.Query().Get("path")
 	if module == "" {
 		if module, path = firstElement(path); module == "" {
-			return nil, badRequest("say what to explain: ?path=global.a.b or ?module=NAME&path=a.b")
+			return nil, badRequest("a path is required: ?path=global.a.b or ?module=NAME&path=a.b")
 		}
 	}
 	return s.explain(r.Context(), module, path, showSecrets(r))

@@ -89,7 +89,7 @@ func describeCommand(w *strings.Builder, cmd *cobra.Command) {
 
 func pageTable() string {
 	var rows strings.Builder
-	rows.WriteString("| page | can be asked for | answer |\n|---|---|---|\n")
+	rows.WriteString("| page | parameters | answer |\n|---|---|---|\n")
 	for _, r := range server.Routes() {
 		if r.Help == "" {
 			continue

@@ -153,13 +153,13 @@ func TestBringAndUpgrade(t *testing.T) {
 	expectAll(t, read(t, "modules/010-web/tests/objects.golden.yaml"), `replicas: "2"`, `size: "7"`, "kind: Shop", "app.kubernetes.io/managed-by: Helm")
 	expectAll(t, read(t, "modules/010-web/README.md"), "A shop", registry)
 	expectAll(t, must(t, "test", "modules"), "1 scenario passed")
-	expectAll(t, must(t, "values", "check"), "The values are valid")
+	expectAll(t, must(t, "values", "check"), "The global values and the values of")
 	nothingLeft(t, "010-web")
 
 	before := read(t, "modules/010-web/chart/Chart.yaml")
 	changes := []string{
 		"web: web 1.0.0 -> 1.1.0", "    - replicas: 1\n", "    + count: 1\n", "~ shops.web.example.com: v1 -> v1, v2",
-		"~ ConfigMap web", "-    chart: 1.0.0", "+    chart: 1.1.0", `-  replicas: "2"`, "web.replicas in ", "modules/010-web/values.yaml", "is made again",
+		"~ ConfigMap web", "-    chart: 1.0.0", "+    chart: 1.1.0", `-  replicas: "2"`, "web.replicas in ", "modules/010-web/values.yaml", "is generated again",
 	}
 	out = must(t, "module", "upgrade-chart", "web", "--version", "1.1.0", "--plain-http", "--dry-run")
 	expectAll(t, out, append(changes, "Nothing is written.")...)
@@ -170,7 +170,7 @@ func TestBringAndUpgrade(t *testing.T) {
 		t.Error("a dry run wrote")
 	}
 	out = must(t, "module", "upgrade-chart", "web", "--plain-http")
-	expectAll(t, out, append(changes, "chart holds web 1.1.0 now")...)
+	expectAll(t, out, append(changes, "chart now contains web 1.1.0")...)
 	expectAll(t, read(t, "modules/010-web/module.yaml"), "# Where chart/ is from.", "repository: "+registry, "version: 1.1.0")
 	expectAll(t, read(t, "modules/010-web/values.yaml"), "# as many as there are doors\n  replicas: 2\n")
 	expectAll(t, read(t, "modules/010-web/openapi/config-values.yaml"), "count:")
@@ -242,7 +242,7 @@ func TestNothingHalfWritten(t *testing.T) {
 		want string
 	}{
 		"library":            {"--from-chart " + library, "is a library"},
-		"strange name":       {"--from-chart " + strange, "give one before --from-chart"},
+		"strange name":       {"--from-chart " + strange, "specify one before --from-chart"},
 		"missing dependency": {"--from-chart " + lacking, "no chart none"},
 		"wrong name":         {"Web --from-chart " + strange, "web"},
 		"a path":             {"../010-web --from-chart " + strange, "010-web"},
@@ -284,7 +284,7 @@ func TestUpgradeRefused(t *testing.T) {
 	other := fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: else, version: 2.0.0}\n")
 	for name, c := range map[string]struct{ args, want string }{
 		"no such module":  {"wep", "did you mean web?"},
-		"no chart/":       {"own", "has no chart of others"},
+		"no chart/":       {"own", "has no third-party chart"},
 		"no such version": {"web --version 9.0.0", "version 9.0.0"},
 		"another chart":   {"web --from-chart " + other, "is another chart than web"},
 		"does not render": {"web --from-chart " + broken, "color is wanted"},
@@ -296,7 +296,7 @@ func TestUpgradeRefused(t *testing.T) {
 				t.Errorf("got %v, want %q\n%s", err, c.want, out)
 			}
 			if name == "stricter schema" {
-				expectAll(t, out, "Values of yours that the chart no longer has:\n    web.color in ")
+				expectAll(t, out, "Your values that the chart no longer has:\n    web.color in ")
 			}
 			expectAll(t, read(t, "modules/010-web/module.yaml"), "version: 1.0.0", "repository: "+repository)
 			expectAll(t, read(t, "modules/010-web/chart/Chart.yaml"), "version: 1.0.0")
@@ -307,7 +307,7 @@ func TestUpgradeRefused(t *testing.T) {
 	if err := os.MkdirAll(left, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := commanded("module", "upgrade-chart", "web"); err == nil || !strings.Contains(err.Error(), left+" has what was there before") {
+	if _, err := commanded("module", "upgrade-chart", "web"); err == nil || !strings.Contains(err.Error(), left+" has the previous files") {
 		t.Errorf("after an upgrade that was interrupted: %v", err)
 	}
 	if err := os.RemoveAll("modules/.addon-operator-1"); err != nil {
@@ -325,7 +325,7 @@ func TestUpgradeRefused(t *testing.T) {
 		t.Errorf("got %v\n%s", err, out)
 	}
 	expectAll(t, must(t, "module", "upgrade-chart", "web", "--from-chart", broken, "-f", "cm.yaml", "--dry-run"), "Objects, with the values on disk and in cm.yaml:", "Nothing is written.")
-	expectAll(t, must(t, "module", "upgrade-chart", "web", "--from-chart", broken, "--force"), "color is wanted", "holds web 2.0.0")
+	expectAll(t, must(t, "module", "upgrade-chart", "web", "--from-chart", broken, "--force"), "color is wanted", "now contains web 2.0.0")
 	expectAll(t, read(t, "modules/010-web/module.yaml"), "version: 2.0.0", "repository: "+repository)
 	if strings.Contains(read(t, "modules/010-web/module.yaml"), "digest") {
 		t.Error("the digest of another archive stays")

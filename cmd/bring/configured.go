@@ -51,7 +51,7 @@ func (u *upgrading) configured(ctx context.Context) (known configured, err error
 	case u.from == "cluster":
 		return known, err
 	default:
-		known.note = "Values of a ConfigMap are not part of this, because no cluster was read: " + err.Error()
+		known.note = "Values of a ConfigMap are not included, because no cluster was read: " + err.Error()
 	}
 	return known, nil
 }
@@ -76,7 +76,7 @@ func (u *upgrading) ask(ctx context.Context) (doc values.Document, note string, 
 	secret, err := client.Secret(c.Namespace, c.SecretName()).Read(ctx)
 	switch {
 	case apierrors.IsForbidden(err): // who may not read it sees the rest
-		note = fmt.Sprintf("Values of Secret %s/%s are not part of this, because it may not be read.", c.Namespace, c.SecretName())
+		note = fmt.Sprintf("Values of Secret %s/%s are not included, because you have no permission to read it.", c.Namespace, c.SecretName())
 	case err != nil:
 		return doc, "", err
 	}

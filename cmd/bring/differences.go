@@ -67,7 +67,7 @@ func (u *upgrade) showObjects(ctx context.Context) error {
 	after, newErr := u.render(ctx, true)
 	switch {
 	case newErr != nil && oldErr == nil && !u.force:
-		return errors.New(u.words("upgrade-chart: nothing is written: the new chart does not render with the values WHERE: %v; change them first, or give --force", newErr))
+		return errors.New(u.words("upgrade-chart: nothing is written: the new chart does not render with the values WHERE: %v; change them first, or use --force", newErr))
 	// With --force, or when the upgrade may be the repair, objects are unknown and the rest goes
 	// on.
 	case newErr != nil || oldErr != nil:
@@ -75,7 +75,7 @@ func (u *upgrade) showObjects(ctx context.Context) error {
 		return err
 	}
 	if lines := definitionChanges(before.crds, after.crds); len(lines) > 0 {
-		fmt.Fprintln(u.out, "\nDefinitions in crds/:")
+		fmt.Fprintln(u.out, "\nCRDs in crds/:")
 		for _, line := range lines {
 			fmt.Fprintln(u.out, "    "+line)
 		}
@@ -293,7 +293,7 @@ func (u *upgrade) showGone() {
 		})
 	}
 	if len(lines) > 0 {
-		fmt.Fprintln(u.out, "\nValues of yours that the chart no longer has:")
+		fmt.Fprintln(u.out, "\nYour values that the chart no longer has:")
 	}
 	slices.Sort(lines)
 	for _, line := range slices.Compact(lines) {

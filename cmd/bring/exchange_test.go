@@ -91,10 +91,10 @@ func TestExchangeKeepsTheOnlyCopy(t *testing.T) {
 	if !exists(filepath.Join(aside, "chart", "templates")) {
 		t.Error("the only copy of the chart is removed")
 	}
-	if err == nil || !strings.Contains(err.Error(), "move what is in "+aside+" to its place there, then remove "+s.root) {
+	if err == nil || !strings.Contains(err.Error(), "move what is in "+aside+" back to its place there, then remove "+s.root) {
 		t.Errorf("got %v", err)
 	}
-	if err := interrupted(root, "a"); err == nil || !strings.Contains(err.Error(), aside+" has what was there before") {
+	if err := interrupted(root, "a"); err == nil || !strings.Contains(err.Error(), aside+" has the previous files") {
 		t.Errorf("the next upgrade: %v", err)
 	}
 	if err := interrupted(root, "b"); err != nil {

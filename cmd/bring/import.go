@@ -53,39 +53,39 @@ type Planner func(context.Context, *cli.Config, *slog.Logger, view.PlanRequest) 
 // Import returns the command import, for modules of what is in the cluster. planText is what a plan
 // prints of one module.
 func Import(c *cli.Config, planner Planner, planText func(view.ModulePlan) string) *cobra.Command {
-	cmd := cli.Group("import", "Make modules of what is in the cluster")
+	cmd := cli.Group("import", "Create modules from what is in the cluster")
 	i := &importing{config: c, planner: planner, planText: planText}
 	release := &cobra.Command{
-		Use: "release NAME", Short: "Make a module of a release that 'helm install' has made",
-		Long: `Reads the newest record of a Helm release and writes a module that has its chart in chart/, the
-values that were given to Helm in values.yaml, and its namespace in module.yaml. Nothing is written
-to the cluster. What the first run of the module would do is planned and printed: as a rule nothing,
-because it renders what Helm has installed. The operator then puts its labels on the record.
+		Use: "release NAME", Short: "Create a module from a release that 'helm install' has created",
+		Long: `Reads the newest record of a Helm release and writes a module with the chart in chart/, the values
+that were passed to Helm in values.yaml, and the namespace in module.yaml. Nothing is written to the
+cluster. The command plans the first run of the module and prints what it would do: usually nothing,
+because the module renders what Helm has installed. The operator then adds its labels to the record.
 
-Helm puts no subcharts into a record. A chart that has some must be given with --chart, in the same
-version, or with --repo. It is fetched as by init module. Comments of Chart.yaml and values.yaml are
-in the chart only, too.`,
+Records of releases contain no subcharts. If the chart has subcharts, specify it with --chart, in the
+same version, or with --repo; it is then fetched as by init module. Only that chart has the comments of
+Chart.yaml and values.yaml, too.`,
 		Example: "  addon-operator import release podinfo --namespace web --modules-dir ./modules\n" +
 			"  addon-operator import release loki --namespace logs --chart grafana/loki --dry-run\n" +
 			"  addon-operator import release loki --namespace logs --repo https://charts.example.com --username me",
-		Args: cli.OneArg("the name of one release, as 'helm list' shows it"),
+		Args: cli.OneArg("the name of one release, as shown by 'helm list'"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i.name = args[0]
 			if alone := i.alone(cmd.LocalNonPersistentFlags()); alone != "" {
-				return cli.Usagef("--%s says how a chart is fetched, and needs --chart or --repo", alone)
+				return cli.Usagef("--%s sets how a chart is fetched, and needs --chart or --repo", alone)
 			}
 			return i.run(cmd)
 		},
 	}
 	flags := release.Flags()
 	flags.StringVarP(&i.namespace, "namespace", "n", "", "namespace of the release; without one, that of the operator (ADDON_OPERATOR_NAMESPACE)")
-	flags.StringVar(&i.source.Ref, "chart", "", "the chart of the release, for one with subcharts: a directory, an archive, oci://…, or REPO/CHART; with --repo its name, which need not be given")
+	flags.StringVar(&i.source.Ref, "chart", "", "the chart of the release, for one with subcharts: a directory, an archive, oci://…, or REPO/CHART; with --repo its name, which is optional")
 	chartFlags(flags, &i.source)
 	// These flags mean something else here than for a new module.
 	flags.Lookup("version").Usage = "version of the chart, which must be that of the release (default: that of the release)"
 	flags.Lookup("devel").Hidden = true // the version is known
-	flags.IntVar(&i.order, "order", 0, "number of the module, by which modules run in order; without one, behind all others")
-	flags.BoolVar(&i.dryRun, "dry-run", false, "write no module: only print what would be written, and what its first run would do")
+	flags.IntVar(&i.order, "order", 0, "order number of the module (default: after all others)")
+	flags.BoolVar(&i.dryRun, "dry-run", false, "do not write the module; print what would be written, and what its first run would do")
 	cmd.AddCommand(release)
 	return cmd
 }
@@ -152,7 +152,7 @@ func (i *importing) place() (err error) {
 		return cli.Usagef("order must be 0 or more, not %d", i.order)
 	}
 	if len(i.config.Dirs.Modules) == 0 {
-		return cli.Usagef("import release needs a directory to write to: --modules-dir")
+		return cli.Usagef("import release needs a directory for the module: --modules-dir")
 	}
 	i.root = i.config.Dirs.Modules[0]
 	tree, err := addons.Load(i.config.Dirs)
@@ -163,7 +163,7 @@ func (i *importing) place() (err error) {
 	highest := 0
 	for _, m := range slices.Concat(tree.Modules, tree.Broken) { // what is wrong in others is theirs
 		if m.Name == i.name {
-			return fmt.Errorf("there is a module %s already, in %s; remove it, or leave the release to it", i.name, m.Dir)
+			return fmt.Errorf("the module %s exists already, in %s; remove it, or keep using it for the release", i.name, m.Dir)
 		}
 		highest = max(highest, m.Order)
 	}
@@ -193,17 +193,17 @@ func (i *importing) read(ctx context.Context) error {
 	var missing *helm.NoReleaseError
 	switch {
 	case errors.As(err, &missing):
-		return fmt.Errorf("%w; --namespace and HELM_DRIVER say where records are", err)
+		return fmt.Errorf("%w; --namespace and HELM_DRIVER determine where records are read", err)
 	// The operator needs the same right later, so the error names it.
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w; who imports a release must be allowed to list and get %s in its namespace, and so must the operator later", err, c.HelmDriver.Resource().Resource)
+		return fmt.Errorf("%w; to import a release you need permission to list and get %s in its namespace; the operator will need it, too", err, c.HelmDriver.Resource().Resource)
 	case err != nil:
 		return err
 	// Two operators would undo each other's work.
 	case i.record.Ours:
-		return fmt.Errorf("release %s in namespace %s is managed by an addon-operator already, as its labels say; its module is where that operator has it from", i.name, i.namespace)
+		return fmt.Errorf("release %s in namespace %s has the labels of an addon-operator, which manages it already; its module is in the modules directory of that operator", i.name, i.namespace)
 	case i.name == c.HelmIgnoreRelease && i.namespace == c.Namespace:
-		return fmt.Errorf("release %s is that of the operator itself (HELM_IGNORE_RELEASE); it cannot be a module of its own", i.name)
+		return fmt.Errorf("release %s is that of the operator itself (HELM_IGNORE_RELEASE), which cannot become a module", i.name)
 	}
 	return i.checkStatus()
 }
@@ -212,16 +212,16 @@ func (i *importing) read(ctx context.Context) error {
 // first run (H5.2), so a module that is meant to change nothing would write.
 func (i *importing) checkStatus() error {
 	r := i.record
-	hint := "bring it to an end with Helm first"
+	hint := "finish the operation with Helm first"
 	switch {
 	case r.Status == "deployed":
 		return nil
 	case strings.HasPrefix(r.Status, "pending"), r.Status == "uninstalling":
-		hint = "either Helm works on it now, then wait; or Helm was interrupted, then bring it to an end with 'helm rollback', 'helm upgrade' or 'helm uninstall' first"
+		hint = "wait if Helm is working on it now; if Helm was interrupted, run 'helm rollback', 'helm upgrade' or 'helm uninstall' first"
 	case r.Status == "failed":
-		hint = "its newest revision has failed; repair it with 'helm rollback' or 'helm upgrade' first, so that it is known what is deployed"
+		hint = "its newest revision has failed, so it is unknown what is deployed; repair it with 'helm rollback' or 'helm upgrade' first"
 	case r.Status == "uninstalled":
-		hint = "it was uninstalled, and only its history was kept: there is nothing to take over"
+		hint = "it was uninstalled, and only its history was kept: there is nothing to import"
 	}
 	return fmt.Errorf("release %s in namespace %s, revision %d, has the status %s: %s", i.name, i.namespace, r.Revision, r.Status, hint)
 }
@@ -243,7 +243,7 @@ func (i *importing) write(ctx context.Context, dir string) (files []string, err 
 	if err != nil {
 		return nil, err
 	}
-	text := fmt.Sprintf("# The values that were given to Helm for release %s, revision %d.\n%s: true\n%s", i.name, i.record.Revision, values.FlagKey(i.key), given)
+	text := fmt.Sprintf("# The values that were passed to Helm for release %s, revision %d.\n%s: true\n%s", i.name, i.record.Revision, values.FlagKey(i.key), given)
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "module.yaml"), []byte(module), 0o644), os.WriteFile(filepath.Join(dir, "values.yaml"), []byte(text), 0o644)); err != nil {
 		return nil, err
 	}
@@ -270,7 +270,7 @@ func (i *importing) writeChart(ctx context.Context, dir string) (source fetch.Or
 	}
 	from.Version = cmp.Or(from.Version, r.Version)
 	if from.Ref == "" && len(r.Absent) > 0 {
-		return source, fmt.Errorf("the chart %s %s has subcharts (%s), and Helm puts none into the record of a release; say where the chart is: --chart DIRECTORY, ARCHIVE, oci://… or REPO/CHART, or --repo URL",
+		return source, fmt.Errorf("the chart %s %s has subcharts (%s), which the record of a release does not contain; specify the chart: --chart DIRECTORY, ARCHIVE, oci://… or REPO/CHART, or --repo URL",
 			r.Chart, r.Version, strings.Join(r.Absent, ", "))
 	}
 	if from.Ref == "" {
@@ -278,10 +278,10 @@ func (i *importing) writeChart(ctx context.Context, dir string) (source fetch.Or
 	}
 	got, err := fetch.Get(ctx, from, dir)
 	if err != nil {
-		return source, fmt.Errorf("release %s was made with the chart %s %s: %w", i.name, r.Chart, r.Version, err)
+		return source, fmt.Errorf("release %s was installed from the chart %s %s: %w", i.name, r.Chart, r.Version, err)
 	}
 	if got.Name != r.Chart || got.Version != r.Version {
-		return source, fmt.Errorf("the release was made with the chart %s %s, and %s is %s; take over what is deployed first, and upgrade it then", r.Chart, r.Version, from.Ref, got.Origin)
+		return source, fmt.Errorf("the release was installed from the chart %s %s, but %s is %s; import the deployed version first, then upgrade it", r.Chart, r.Version, from.Ref, got.Origin)
 	}
 	i.from = cmp.Or(got.Repository, from.Ref)
 	return got.Origin, nil
@@ -295,7 +295,7 @@ func (i *importing) plan(cmd *cobra.Command, root string) (found *view.ModulePla
 	c := *i.config
 	c.Dirs.Modules = append(slices.Clone(c.Dirs.Modules), root)
 	if c.Namespace == "" {
-		return nil, "the namespace of the operator is not known; set ADDON_OPERATOR_NAMESPACE"
+		return nil, "the namespace of the operator is unknown; set ADDON_OPERATOR_NAMESPACE"
 	}
 	if _, err := os.Stat(c.Dirs.Global); err != nil && !c.Given("global-hooks-dir") {
 		c.Dirs.Global = root // without hooks
@@ -314,5 +314,5 @@ func (i *importing) plan(cmd *cobra.Command, root string) (found *view.ModulePla
 			return &m, ""
 		}
 	}
-	return nil, fmt.Sprintf("the module would be off: something above its values.yaml says %s: false, or an enabled script does", values.FlagKey(i.key))
+	return nil, fmt.Sprintf("the module would be disabled: a layer above its values.yaml sets %s: false, or an enabled script disables it", values.FlagKey(i.key))
 }

@@ -31,7 +31,7 @@ func (i *importing) report(files []string, first *view.ModulePlan, why string) s
 	definitions := slices.ContainsFunc(files, func(file string) bool { return inChart(file) && strings.Contains(file, "/crds/") })
 	count := len(files)
 	files = slices.DeleteFunc(files, inChart)
-	source := "as the record of the release has it"
+	source := "from the record of the release"
 	if i.from != "" {
 		source = "from " + i.from
 	}
@@ -41,13 +41,13 @@ func (i *importing) report(files []string, first *view.ModulePlan, why string) s
 	}
 	// Masking finds what looks secret by its name, as on all pages; only the paths are printed.
 	if secrets := hiddenPaths(nil, i.given, values.Mask(i.given, false)); len(secrets) > 0 {
-		line("\nSecrets: values.yaml now has in plain text what looks like secrets, and was only in the record of the release:\n  %s", strings.Join(secrets, "\n  "))
-		line("Move what is secret to the Secret with values before others can read the file.")
+		line("\nSecrets: values.yaml now contains possible secrets in plain text that were only in the record of the release:\n  %s", strings.Join(secrets, "\n  "))
+		line("Move secrets to the Secret with values before others can read the file.")
 	}
 	line("")
 	i.firstRun(line, first, why)
 	if definitions {
-		line("Definitions in crds/ get the labels of the operator, and what the chart says where they say something else.")
+		line("CRDs in crds/ get the labels of the operator, and are updated where they differ from the chart.")
 	}
 	i.next(line)
 	return out.String()
@@ -84,17 +84,17 @@ func hiddenPaths(path []string, tree, masked any) (found []string) {
 func (i *importing) firstRun(line func(string, ...any), first *view.ModulePlan, why string) {
 	switch {
 	case first == nil:
-		line("The first run cannot be shown now: %s. 'addon-operator plan' shows it.", strings.TrimSuffix(why, "."))
+		line("The first run cannot be planned now: %s. 'addon-operator plan' shows it later.", strings.TrimSuffix(why, "."))
 	// The chart does not render, or values are missing: the details say which.
 	case first.Error != "" || first.Unknown != "":
-		line("The first run would not take the release over as it is:")
+		line("The first run would not adopt the release unchanged:")
 		i.details(line, first)
 	// The record gets labels and no new revision.
 	case first.Release == view.Adopted && len(first.Objects) == 0:
 		line("The first run changes nothing: %s.", first.Reason)
-		line("There is no new revision, no object is written, no Helm hook runs; the record of revision %d gets labels of the operator.", i.record.Revision)
+		line("It creates no revision, writes no object and runs no Helm hook; it adds labels of the operator to the record of revision %d.", i.record.Revision)
 	default:
-		line("The first run UPGRADES the release, because the module does not render what is deployed:")
+		line("The first run UPGRADES the release, because the module renders something else than what is deployed:")
 		i.details(line, first)
 	}
 }
@@ -110,9 +110,9 @@ func (i *importing) details(line func(string, ...any), first *view.ModulePlan) {
 func (i *importing) next(line func(string, ...any)) {
 	flag := values.FlagKey(i.key)
 	line("\nWhat happens next:")
-	line("  1. The operator reads the directory when it lies below its MODULES_DIR. What it must be allowed")
-	line("     to do is printed by 'addon-operator rbac generate'.")
-	line("  2. From its first run on the release is the operator's. Change values.yaml, or the section %s", i.key)
-	line("     of the ConfigMap, and do not use 'helm upgrade' for it any more: the next run undoes it.")
-	line("  3. %s: false, or a removed directory, then DELETES the release with its objects.", flag)
+	line("  1. The operator reads the directory if it is below its MODULES_DIR. 'addon-operator rbac generate'")
+	line("     prints the permissions that the operator needs.")
+	line("  2. From the first run on, the operator manages the release. Change values.yaml, or the section %s", i.key)
+	line("     of the ConfigMap, and do not use 'helm upgrade' any more: the next run would revert it.")
+	line("  3. Setting %s: false, or removing the directory, then DELETES the release with its objects.", flag)
 }

@@ -22,16 +22,16 @@ import (
 // gives them.
 func chartFlags(f *pflag.FlagSet, r *fetch.Request) {
 	f.StringVar(&r.Version, "version", "", "version of the chart, or a range such as ^1.2 (default: the newest)")
-	f.StringVar(&r.Repo, "repo", "", "URL of the chart repository in which the chart is")
-	f.BoolVar(&r.Devel, "devel", false, "count pre-releases when the newest version is chosen")
+	f.StringVar(&r.Repo, "repo", "", "URL of the chart repository that contains the chart")
+	f.BoolVar(&r.Devel, "devel", false, "include pre-releases when choosing the newest version")
 	f.StringVar(&r.Username, "username", "", "user of the repository or registry")
 	f.StringVar(&r.Password, "password", "", "password of the repository or registry")
-	f.BoolVar(&r.PassCredentials, "pass-credentials", false, "pass user and password to all hosts")
-	f.StringVar(&r.CAFile, "ca-file", "", "CA of the server")
-	f.StringVar(&r.CertFile, "cert-file", "", "client certificate")
-	f.StringVar(&r.KeyFile, "key-file", "", "key of the client certificate")
+	f.BoolVar(&r.PassCredentials, "pass-credentials", false, "send user and password to all hosts")
+	f.StringVar(&r.CAFile, "ca-file", "", "file with the CA certificate of the server")
+	f.StringVar(&r.CertFile, "cert-file", "", "file with the client certificate")
+	f.StringVar(&r.KeyFile, "key-file", "", "file with the key of the client certificate")
 	f.BoolVar(&r.InsecureSkipTLS, "insecure-skip-tls-verify", false, "do not verify the certificate of the server")
-	f.BoolVar(&r.PlainHTTP, "plain-http", false, "reach the registry without TLS")
+	f.BoolVar(&r.PlainHTTP, "plain-http", false, "connect to the registry without TLS")
 	f.BoolVar(&r.Verify, "verify", false, "verify the signature of the archive")
 	f.StringVar(&r.Keyring, "keyring", "", "file with public keys for --verify (default: pubring.gpg of GnuPG)")
 }
@@ -100,7 +100,7 @@ func (o fromChart) make(ctx context.Context, w io.Writer, given string) (root st
 	}
 	// Charts may have names that modules cannot have, such as Web-2.
 	if n.name, n.key, err = names(n.base); err != nil {
-		return "", fmt.Errorf("the name of the chart, %s, cannot be that of a module; give one before --from-chart: %w", c.Name, err)
+		return "", fmt.Errorf("the name of the chart, %s, cannot be that of a module; specify one before --from-chart: %w", c.Name, err)
 	}
 	// Before the module is rendered and its test is played, which takes a while.
 	if err := o.free(n); err != nil {

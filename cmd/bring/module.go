@@ -121,7 +121,7 @@ func (s *stage) exchange(base, to string, names ...string) (err error) {
 			}
 		}
 		if s.keep {
-			err = fmt.Errorf("%w; not all of %s could be put back: move what is in %s to its place there, then remove %s", err, to, aside, s.root)
+			err = fmt.Errorf("%w; not all of %s could be restored: move what is in %s back to its place there, then remove %s", err, to, aside, s.root)
 		}
 	}()
 	for _, name := range names {
@@ -152,7 +152,7 @@ func interrupted(dir, base string) error {
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	return fmt.Errorf("an earlier upgrade of %s was interrupted, or runs now: %s has what was there before; when none runs, move what is missing back to its place, then remove %s",
+	return fmt.Errorf("an earlier upgrade of %s was interrupted, or is running: %s has the previous files; if none is running, move the missing files back to their place, then remove %s",
 		filepath.Join(dir, base), left[0], filepath.Dir(filepath.Dir(left[0])))
 }
 
@@ -167,7 +167,7 @@ func (s *stage) load(base string) (addons.Module, addons.Global, error) {
 			return m, tree.Global, nil
 		}
 	}
-	return addons.Module{}, addons.Global{}, fmt.Errorf("%s is no module", base)
+	return addons.Module{}, addons.Global{}, fmt.Errorf("%s is not a module", base)
 }
 
 // newModule is a module that is being made of a chart on a stage. notes are what the author should
@@ -257,7 +257,7 @@ func readme(name, key string, c *fetch.Chart) string {
 	if c.Repository != "" {
 		from = " of " + c.Repository
 	}
-	fmt.Fprintf(&out, "`chart/` is the chart %s%s, unchanged; `module.yaml` has its version. Its values stand under `%s` in `values.yaml`\n"+
+	fmt.Fprintf(&out, "`chart/` is the chart %s%s, unchanged; `module.yaml` has its version. Its values are below `%s` in `values.yaml`\n"+
 		"here and in the ConfigMap; `chart/values.yaml` lists them.\n\n", c.Name, from, key)
 	fmt.Fprintf(&out, "    addon-operator values set %s true\n    addon-operator test .\n    addon-operator module upgrade-chart %s --version VERSION\n", values.FlagKey(key), name)
 	return out.String()
@@ -357,16 +357,16 @@ func (n *newModule) plan(ctx context.Context) (string, error) {
 	var out strings.Builder
 	out.WriteString(testHead)
 	if same {
-		fmt.Fprintf(&out, "description: The chart makes the objects of %s\n", goldenFile)
+		fmt.Fprintf(&out, "description: The chart renders the objects of %s\n", goldenFile)
 	} else {
-		out.WriteString("description: The chart makes these objects; what is in them is random in part\n")
+		out.WriteString("description: The chart renders these objects; part of their content is random\n")
 	}
 	if len(stubs) > 0 {
 		text, err := values.YAML(map[string]any{"objects": anys(stubs)})
 		if err != nil {
 			return "", err
 		}
-		out.WriteString("given: # what others bring\n" + indented(string(text)))
+		out.WriteString("given: # what others install\n" + indented(string(text)))
 	}
 	fmt.Fprintf(&out, "expect:\n  modules: {%s: ready}\n", n.name)
 	if same {

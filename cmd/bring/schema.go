@@ -42,7 +42,7 @@ func configSchema(c *fetch.Chart, key string) (string, error) {
 	text, ok := taking(ofDefaults(c.Values, c.Subcharts), c.Values)
 	if !ok {
 		if text, ok = taking(open(), nil); !ok {
-			return "", errors.New("no schema can be made")
+			return "", errors.New("no schema can be generated")
 		}
 	}
 	return fmt.Sprintf(head, key, "the default values of the chart") + text, nil

@@ -25,24 +25,24 @@ var skeleton embed.FS
 
 // Init returns the command init, which writes modules to begin with.
 func Init() *cobra.Command {
-	cmd := cli.Group("init", "Write the beginning of something")
+	cmd := cli.Group("init", "Scaffold a module")
 	dir := "modules"
 	// These are set by flags, so the commands that read them are closures.
 	var from fromChart
 	module := &cobra.Command{
-		Use: "module [NAME]", Short: "Write a module, with a chart of your own or a chart of others, that has a test that passes",
-		Long: `Writes a module with a chart, a hook, schemas and a test. With --from-chart it gets a chart
-of others, as 'helm pull' does, unchanged and with its dependencies, and writes module.yaml,
-which says where it is from, values.yaml with what people change first, a schema, a test
-of all objects, and a README.md. NAME is then that of the chart, with the next number, unless
-it is given. Repositories, logins, plugins and HELM_* variables are those of Helm.`,
+		Use: "module [NAME]", Short: "Scaffold a module with a passing test, from a new chart or a third-party chart",
+		Long: `Writes a module with a chart, a hook, schemas and a test. With --from-chart it fetches a third-party
+chart as 'helm pull' does, unchanged and with its dependencies, and writes module.yaml with the source
+of the chart, values.yaml with the values that people usually change first, a schema, a test of all
+objects, and a README.md. The default of NAME is then the name of the chart, with the next number.
+Repositories, logins, plugins and HELM_* variables are those of Helm.`,
 		Example: `  addon-operator init module 010-dns
   addon-operator init module --from-chart oci://registry.example.com/charts/podinfo --version 6.9.0
   addon-operator init module 020-web --from-chart nginx --repo https://charts.example.com --values values.yaml
   addon-operator test modules`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 0 && from.Ref == "" {
-				return cli.Usagef("init module needs one name, as 010-dns: the number is the order in which modules run")
+				return cli.Usagef("init module needs one name, such as 010-dns: the number is the order in which modules run")
 			}
 			return nil
 		},
@@ -70,8 +70,8 @@ it is given. Repositories, logins, plugins and HELM_* variables are those of Hel
 	}
 	f := module.Flags()
 	f.StringVar(&dir, "dir", dir, "directory of modules")
-	f.StringVar(&from.Ref, "from-chart", "", "chart of others: a directory, an archive, oci://HOST/PATH/CHART, REPO/CHART, the URL of an archive, or a name with --repo")
-	f.StringVar(&from.ValuesFile, "values", "", "file with values of the chart, as for helm install -f, which become those of the module")
+	f.StringVar(&from.Ref, "from-chart", "", "third-party chart: a directory, an archive, oci://HOST/PATH/CHART, REPO/CHART, the URL of an archive, or a name with --repo")
+	f.StringVar(&from.ValuesFile, "values", "", "file with values of the chart, as for helm install -f, which become values of the module")
 	chartFlags(f, &from.Request)
 	cmd.AddCommand(module)
 	return cmd

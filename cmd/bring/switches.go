@@ -112,7 +112,7 @@ func valuesFile(chart, key string, defaults map[string]any, given string) (strin
 	if err != nil {
 		return "", err
 	}
-	out.WriteString("  # People often change these; here are the defaults. Uncomment a line together with those that it stands below.\n")
+	out.WriteString("  # Values that are often changed, with their defaults. Uncomment a line together with its parents.\n")
 	for line := range strings.Lines(string(text)) {
 		out.WriteString("  # " + line)
 	}

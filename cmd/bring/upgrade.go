@@ -42,14 +42,13 @@ type Printer func(io.Writer, []view.ObjectPlan) error
 func UpgradeChart(c *cli.Config, printer Printer) *cobra.Command {
 	u := &upgrading{config: c, print: printer}
 	cmd := &cobra.Command{
-		Use: "upgrade-chart NAME", Short: "Replace the chart in chart/ of a module on disk by another version, and show what changes",
-		Long: `Fetches another version of the chart from where module.yaml says it is from, and replaces
-chart/ below the modules directory. It shows which defaults, definitions and objects change
-with your values, and which values of yours the chart no longer has. Yours are those on disk and,
-when a cluster can be reached, those in the ConfigMap of the operator there, or in --file. values.yaml,
-hooks, tests and a schema that was edited stay as they are. Nothing is written when the chart does
-not render with these values, or its schema refuses them, and it was not so before, unless --force
-is given. Nothing is written to the cluster; values that hooks set are not known.`,
+		Use: "upgrade-chart NAME", Short: "Replace the chart of a module on disk with another version, and show what changes",
+		Long: `Fetches another version of the chart from the source in module.yaml, and replaces chart/ in the module
+directory. It shows which defaults, CRDs and objects change with your values, and which of your values
+the chart no longer has. Your values are those on disk and those in the ConfigMap of the operator, if its
+cluster can be reached, or in --file. values.yaml, hooks, tests and an edited schema stay unchanged. If the
+old chart rendered with these values, and the new one does not, or its schema refuses them, nothing is
+written, unless --force is given. Nothing is written to the cluster. Values that hooks set are unknown.`,
 		Example: "  addon-operator module upgrade-chart ingress-nginx --version 4.15.1 --dry-run\n  addon-operator module upgrade-chart ingress-nginx --version 4.15.1 --update-tests",
 		Args:    cli.OneArg("the name of a module"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,11 +59,11 @@ is given. Nothing is written to the cluster; values that hooks set are not known
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&u.Ref, "from-chart", "", "where the new version is, as for init module, when module.yaml does not say it or it has moved")
+	f.StringVar(&u.Ref, "from-chart", "", "source of the new version, as for init module, if module.yaml has none or the chart has moved")
 	f.BoolVar(&u.dryRun, "dry-run", false, "show what changes, and write nothing")
-	f.BoolVar(&u.force, "force", false, "write the new chart although it does not render with your values")
-	f.StringVarP(&u.file, "file", "f", "", "file with a ConfigMap in place of the one in the cluster: a manifest, or only its data")
-	f.StringVar(&u.from, "from", "auto", "where values are read: files (not in the cluster), cluster (its ConfigMap, too), auto (the cluster if it can be reached)")
+	f.BoolVar(&u.force, "force", false, "write the new chart even if it does not render with your values")
+	f.StringVarP(&u.file, "file", "f", "", "file with a ConfigMap to use instead of the one in the cluster: a manifest, or only its data")
+	f.StringVar(&u.from, "from", "auto", "source of values: files (without the cluster), cluster (also its ConfigMap), auto (the cluster if it can be reached)")
 	f.BoolVarP(&u.updateTests, "update-tests", "u", false, "rewrite the golden files of the tests of the module")
 	f.BoolVar(&u.secrets, "show-secrets", false, "show the values of Secrets")
 	chartFlags(f, &u.Request)
@@ -93,7 +92,7 @@ type upgrade struct {
 // anything is written.
 func (u *upgrading) run(ctx context.Context, out io.Writer, name string) error {
 	if !slices.Contains([]string{"auto", "cluster", "files"}, u.from) {
-		return cli.Usagef("from: %q is none of auto, cluster, files", u.from)
+		return cli.Usagef("from: %q is not one of auto, cluster, files", u.from)
 	}
 	m, global, err := u.find(name)
 	if err != nil {
@@ -123,7 +122,7 @@ func (u *upgrading) run(ctx context.Context, out io.Writer, name string) error {
 	}
 	// Most likely a mistake in --from-chart: no value of the module would fit.
 	if up.fresh.Name != up.old.Name {
-		return fmt.Errorf("upgrade-chart: %s is another chart than %s; bring it to a module of its own", up.fresh.Origin, up.old.Name)
+		return fmt.Errorf("upgrade-chart: %s is another chart than %s; create a separate module for it", up.fresh.Origin, up.old.Name)
 	}
 	return up.run(ctx)
 }
@@ -142,7 +141,7 @@ func (u *upgrading) find(name string) (addons.Module, addons.Global, error) {
 				return m, tree.Global, fmt.Errorf("upgrade-chart: %w", err)
 			}
 			if _, err := os.Stat(filepath.Join(m.Dir, chartDir, "Chart.yaml")); err != nil {
-				return m, tree.Global, fmt.Errorf("module %s has no chart of others: there is no %s", m.Name, filepath.Join(m.Dir, chartDir, "Chart.yaml"))
+				return m, tree.Global, fmt.Errorf("module %s has no third-party chart: there is no %s", m.Name, filepath.Join(m.Dir, chartDir, "Chart.yaml"))
 			}
 			return m, tree.Global, nil
 		}
@@ -155,7 +154,7 @@ func (u *upgrading) find(name string) (addons.Module, addons.Global, error) {
 	if near := values.Near(name, known); near != "" {
 		hint = "; did you mean " + near + "?"
 	}
-	return addons.Module{}, tree.Global, fmt.Errorf("there is no module %s in %s%s", name, u.config.ModulesDir, hint)
+	return addons.Module{}, tree.Global, fmt.Errorf("module %s not found in %s%s", name, u.config.ModulesDir, hint)
 }
 
 // request returns where the new version is fetched from: the flags, or else module.yaml (A21).
@@ -170,10 +169,10 @@ func (u *upgrading) request(m addons.Module) (fetch.Request, error) {
 	case err != nil:
 		return r, err
 	case r.Repo == "" && (from.Repository == "" || from.Name == ""):
-		return r, cli.Usagef("%s does not say where the chart is from; give --from-chart, or write chart.repository and chart.name there", filepath.Join(m.Dir, "module.yaml"))
+		return r, cli.Usagef("%s does not contain the source of the chart; use --from-chart, or set chart.repository and chart.name there", filepath.Join(m.Dir, "module.yaml"))
 	// The URL of one archive says nothing about where others are.
 	case r.Repo == "" && strings.HasSuffix(from.Repository, ".tgz"):
-		return r, cli.Usagef("the chart is from one archive, %s; give the one of the new version with --from-chart", from.Repository)
+		return r, cli.Usagef("the chart is from a single archive, %s; pass the archive of the new version with --from-chart", from.Repository)
 	}
 	r.Repo = cmp.Or(r.Repo, from.Repository)
 	// --repo was given, and module.yaml names no chart.
@@ -297,7 +296,7 @@ func (u *upgrade) replace() error {
 	if err := u.stage.exchange(u.module.Base, u.module.Dir, names...); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(u.out, "\n%s holds %s now.\n", filepath.Join(u.module.Dir, chartDir), u.fresh.Origin)
+	_, err := fmt.Fprintf(u.out, "\n%s now contains %s.\n", filepath.Join(u.module.Dir, chartDir), u.fresh.Origin)
 	return err
 }
 
@@ -324,7 +323,7 @@ func (u *upgrade) tests(ctx context.Context) error {
 		}
 	})
 	if failed > 0 {
-		return fmt.Errorf("the chart is replaced, but tests of the module fail: %d", failed)
+		return fmt.Errorf("the chart was replaced, but tests of the module fail: %d", failed)
 	}
 	return nil
 }
@@ -341,8 +340,8 @@ func (u *upgrade) show(ctx context.Context) error {
 func (u *upgrade) showSchema() {
 	switch {
 	case u.schema != "":
-		fmt.Fprintf(u.out, "\nSchema: %s is made again.\n", schemaFile)
+		fmt.Fprintf(u.out, "\nSchema: %s is generated again.\n", schemaFile)
 	case u.edited:
-		fmt.Fprintf(u.out, "\nSchema: %s was edited and stays as it is.\n", schemaFile)
+		fmt.Fprintf(u.out, "\nSchema: %s was edited and stays unchanged.\n", schemaFile)
 	}
 }

@@ -18,7 +18,7 @@ import (
 func (o *ProcessOptions) Logger(w io.Writer, hide func(string) string) (*slog.Logger, *slog.LevelVar, error) {
 	level := &slog.LevelVar{}
 	if err := level.UnmarshalText([]byte(strings.ToUpper(o.LogLevel))); err != nil {
-		return nil, nil, Usagef("log-level: %q is none of debug, info, warn, error", o.LogLevel)
+		return nil, nil, Usagef("log-level: %q is not one of debug, info, warn, error", o.LogLevel)
 	}
 	kind := o.LogType
 	if kind == "auto" {
@@ -44,7 +44,7 @@ func (o *ProcessOptions) Logger(w io.Writer, hide func(string) string) (*slog.Lo
 	case "text", "color":
 		return discreet(tint.NewHandler(w, &tint.Options{Level: level, ReplaceAttr: noTime, NoColor: kind == "text", TimeFormat: "15:04:05.000"})), level, nil
 	}
-	return nil, nil, Usagef("log-type: %q is none of auto, text, color, json", o.LogType)
+	return nil, nil, Usagef("log-type: %q is not one of auto, text, color, json", o.LogType)
 }
 
 // readable writes durations as people read them, and empty lists as lists, not as null.

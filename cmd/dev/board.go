@@ -200,7 +200,7 @@ func (b *board) answered(a answers) (facts []fact) {
 	}
 	for name := range before {
 		if _, there := b.modules[name]; !there {
-			facts = append(facts, newFact(aboutState, name, "is gone"))
+			facts = append(facts, newFact(aboutState, name, "was removed"))
 		}
 	}
 	return facts
@@ -242,9 +242,9 @@ func (b *board) rendered(d difference) (facts []fact) {
 		facts = append(facts, newFact(aboutDiff, d.module, c.Object+" is "+c.Action, strings.Split(strings.TrimRight(c.Diff, "\n"), "\n")...))
 	}
 	if d.err != nil {
-		facts = append(facts, newFact(aboutDiff, d.module, "what has changed is not known: "+d.err.Error()).bad())
+		facts = append(facts, newFact(aboutDiff, d.module, "changes are unknown: "+d.err.Error()).bad())
 	} else if len(facts) == 0 {
-		facts = append(facts, newFact(aboutDiff, d.module, "the rendered objects are the same"))
+		facts = append(facts, newFact(aboutDiff, d.module, "the rendered objects have not changed"))
 	}
 	return facts
 }
@@ -272,13 +272,13 @@ func (b *board) linted(l linted) (facts []fact) {
 	}
 	for _, f := range was {
 		if !has(l.found, f) {
-			facts = append(facts, newFact(aboutLint, l.module, "gone: "+f.line))
+			facts = append(facts, newFact(aboutLint, l.module, "fixed: "+f.line))
 		}
 	}
 	switch {
 	case len(facts) > 0 || l.first:
 	case same > 0:
-		facts = append(facts, newFact(aboutLint, l.module, view.Count(same, "finding")+", as before"))
+		facts = append(facts, newFact(aboutLint, l.module, view.Count(same, "finding")+", unchanged"))
 	default:
 		facts = append(facts, newFact(aboutLint, l.module, "no findings"))
 	}

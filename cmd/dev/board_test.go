@@ -131,8 +131,8 @@ func TestStatesBecomeFacts(t *testing.T) {
 	if s := b.state().Modules[0]; s.State != "failing" || s.Queue != "main 1/1" || len(s.Excerpt) != 3 {
 		t.Errorf("state %+v", s)
 	}
-	want(t, "ready again", texts(b.answered(page(t, `{"name":"dns","state":"ready","phase":"ready"}`))), "state dns: ready\nstate dns: its problem is gone")
-	want(t, "gone", texts(b.answered(page(t, ``))), "state dns: is gone")
+	want(t, "ready again", texts(b.answered(page(t, `{"name":"dns","state":"ready","phase":"ready"}`))), "state dns: ready\nstate dns: its problem is solved")
+	want(t, "gone", texts(b.answered(page(t, ``))), "state dns: was removed")
 }
 
 func TestFindingsComeAndGo(t *testing.T) {
@@ -141,18 +141,18 @@ func TestFindingsComeAndGo(t *testing.T) {
 	two := finding{false, "b.yaml: odd", lint.Finding{Severity: lint.Warning, File: "b.yaml", Message: "odd"}.String()}
 	want(t, "first", texts(b.linted(linted{"dns", []finding{two}, true, nil})), "lint dns: b.yaml: warning: odd")
 	want(t, "new", texts(b.linted(linted{"dns", []finding{one, two}, false, nil})), "!lint dns: a.yaml:3:2: error: wrong")
-	want(t, "same", texts(b.linted(linted{"dns", []finding{one, two}, false, nil})), "lint dns: 2 findings, as before")
+	want(t, "same", texts(b.linted(linted{"dns", []finding{one, two}, false, nil})), "lint dns: 2 findings, unchanged")
 	want(t, "could not look", texts(b.linted(linted{"dns", nil, false, errors.New("no space left")})), "!lint dns: no space left")
-	want(t, "looked again", texts(b.linted(linted{"dns", []finding{one, two}, false, nil})), "lint dns: 2 findings, as before")
-	want(t, "gone", texts(b.linted(linted{"dns", nil, false, nil})), "lint dns: gone: a.yaml: wrong\nlint dns: gone: b.yaml: odd")
+	want(t, "looked again", texts(b.linted(linted{"dns", []finding{one, two}, false, nil})), "lint dns: 2 findings, unchanged")
+	want(t, "gone", texts(b.linted(linted{"dns", nil, false, nil})), "lint dns: fixed: a.yaml: wrong\nlint dns: fixed: b.yaml: odd")
 	want(t, "none", texts(b.linted(linted{"dns", nil, false, nil})), "lint dns: no findings")
 }
 
 func TestDifferences(t *testing.T) {
 	b := newBoard()
 	want(t, "changed", texts(b.rendered(difference{"dns", []view.ObjectDiff{{Object: "ConfigMap a", Action: "changed", Diff: "-a\n+b\n"}}, nil})), "diff dns: ConfigMap a is changed | -a | +b")
-	want(t, "same", texts(b.rendered(difference{"dns", nil, nil})), "diff dns: the rendered objects are the same")
-	want(t, "unknown", texts(b.rendered(difference{"dns", nil, errors.New("no")})), "!diff dns: what has changed is not known: no")
+	want(t, "same", texts(b.rendered(difference{"dns", nil, nil})), "diff dns: the rendered objects have not changed")
+	want(t, "unknown", texts(b.rendered(difference{"dns", nil, errors.New("no")})), "!diff dns: changes are unknown: no")
 }
 
 // What was saved, by module. The hooks of all, and the values of all, have names of their own.

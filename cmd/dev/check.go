@@ -227,7 +227,7 @@ func (k *checker) lintAll(ctx context.Context, first, sum bool) {
 	}
 	switch text := view.Count(n, "finding") + " in all modules"; {
 	case first:
-		k.post(newFact(aboutLint, "", text+"; a save plays the tests of its module, too"))
+		k.post(newFact(aboutLint, "", text+"; a save also runs the tests of its module"))
 	case sum:
 		k.post(newFact(aboutLint, "", text))
 	}

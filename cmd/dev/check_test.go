@@ -72,7 +72,7 @@ func TestChecksWhatDependsOnASave(t *testing.T) {
 	})
 	go k.run(t.Context())
 	k.check(saved{"": nil})
-	awaits(t, posted, "0 findings in all modules; a save plays")
+	awaits(t, posted, "0 findings in all modules; a save also runs")
 	f.write("modules/010-web/templates/a.yaml", strings.Replace(template, "data", "dta", 1))
 	k.check(saved{"web": {"a"}})
 	if before := awaits(t, posted, `lint "web": 1`, "test web"); len(before) > 0 {

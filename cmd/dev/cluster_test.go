@@ -37,12 +37,12 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 		refuses       string
 		hidden        string // resource that the person may not list
 	}{
-		{name: "nothing", says: []string{"!There are already"}},
-		{name: "lease", objects: lease(time.Second), refuses: "another operator runs in the namespace addon-operator-dev: pod-1_a holds the Lease addon-operator-leader-election, and has renewed it 1s ago; stop it"},
-		{name: "lease of this machine", objects: strings.ReplaceAll(lease(time.Second), "pod-1_a", cli.NewIdentity(host, "127.0.0.1:9650")), refuses: "an operator of this machine holds the Lease addon-operator-leader-election, and has renewed it 1s ago; end it, or, if it was killed, wait 14s; nothing was written"},
+		{name: "nothing", says: []string{"!These exist already"}},
+		{name: "lease", objects: lease(time.Second), refuses: "another operator runs in the namespace addon-operator-dev: pod-1_a holds the Lease addon-operator-leader-election, and renewed it 1s ago; stop it"},
+		{name: "lease of this machine", objects: strings.ReplaceAll(lease(time.Second), "pod-1_a", cli.NewIdentity(host, "127.0.0.1:9650")), refuses: "an operator of this machine holds the Lease addon-operator-leader-election, and renewed it 1s ago; stop it or, if it was killed, wait 14s; nothing was written"},
 		{name: "expired lease", objects: lease(time.Hour)},
-		{name: "hidden lease", hidden: "leases", refuses: "your permissions do not show leases in the namespace addon-operator-dev, so another operator may run there"},
-		{name: "hidden workloads", hidden: "statefulsets", refuses: "your permissions do not show statefulsets"},
+		{name: "hidden lease", hidden: "leases", refuses: "you have no permission to list leases in the namespace addon-operator-dev, so another operator may run there"},
+		{name: "hidden workloads", hidden: "statefulsets", refuses: "you have no permission to list statefulsets"},
 		{name: "lease elsewhere", objects: strings.ReplaceAll(lease(0), "namespace: addon-operator-dev", "namespace: other")},
 		{name: "deployment by its image", objects: fmt.Sprintf(workload, "Deployment", "ours", 2, `{image: "example.com/team/addon-operator:v1"}`), refuses: "the Deployment ours runs an operator"},
 		{name: "by its variables", objects: fmt.Sprintf(workload, "StatefulSet", "own", 1, `{image: web}, {env: [{name: ADDON_OPERATOR_NAMESPACE}]}`), refuses: "the StatefulSet own runs an operator"},
@@ -52,7 +52,7 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 		{
 			name: "left behind", objects: "{apiVersion: v1, kind: ConfigMap, metadata: {name: addon-operator, namespace: addon-operator-dev}}\n" +
 				"{apiVersion: v1, kind: Secret, metadata: {name: sh.helm.release.v1.web.v1, namespace: addon-operator-dev, labels: {owner: helm, name: web}}}",
-			says: []string{"There are already, and the operator goes on with them as its own: the ConfigMap addon-operator; the releases web."},
+			says: []string{"These exist already, and the operator will take them over: the ConfigMap addon-operator; the releases web."},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

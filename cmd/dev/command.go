@@ -35,17 +35,17 @@ type Others struct {
 func Command(c *cli.Config, o Others) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
-		Use: "dev [DIR]", Short: "Run modules while you write them, and show what each save does",
-		Long: `Starts the operator in this process on DIR, against a cluster in memory that is gone at the end, or with
---cluster against that of your kubeconfig, in a namespace of its own. DIR holds modules/ and
-global-hooks/, or modules, or is one module, which is enabled then. Without DIR the directories of the
-options count, or else the current one. Nothing is written into it. --cluster refuses a namespace in
-which another operator runs.
+		Use: "dev [DIR]", Short: "Run modules while you edit them, and show the effect of each save",
+		Long: `Starts the operator in this process on the modules in DIR, against a cluster in memory that is removed at
+the end, or with --cluster against the cluster of your kubeconfig, in a separate namespace. DIR contains
+modules/ and global-hooks/, or modules, or is one module, which is then enabled. Without DIR the command
+uses the directories of the options, or else the current one. It writes nothing to DIR. --cluster refuses
+a namespace in which another operator runs.
 
-On each save it shows which files were saved, what lint finds in the module, how its tests end, how the
-rendered objects differ from those before, and the hooks that ran with what they printed. On a
-terminal there is a view with the modules on top: ? lists its keys. Elsewhere, and with --plain, each
-fact is a line. Ctrl-C ends it; with --cluster, what was installed stays.`,
+On each save it shows the saved files, the findings of lint in the module, the results of its tests, the
+changes of the rendered objects, and the hooks that ran, with their output. On a terminal it shows a view
+with the modules at the top: ? lists its keys. Elsewhere, and with --plain, it prints one line for each
+event. Ctrl-C ends it; with --cluster, the installed objects stay.`,
 		Example: "  addon-operator dev\n  addon-operator dev modules/010-dns\n  addon-operator dev --cluster --namespace dns-dev",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -63,8 +63,8 @@ fact is a line. Ctrl-C ends it; with --cluster, what was installed stays.`,
 	}
 	set := cmd.Flags()
 	set.BoolVar(&f.cluster, "cluster", false, "use the cluster of the kubeconfig, in the namespace of --namespace (addon-operator-dev); asks first")
-	set.BoolVar(&f.yes, "yes", false, "agree to the use of that cluster, for scripts")
-	set.BoolVar(&f.plain, "plain", false, "print lines, also on a terminal")
+	set.BoolVar(&f.yes, "yes", false, "use that cluster without asking, for scripts")
+	set.BoolVar(&f.plain, "plain", false, "print lines, even on a terminal")
 	return cmd
 }
 
@@ -72,7 +72,7 @@ fact is a line. Ctrl-C ends it; with --cluster, what was installed stays.`,
 // temporary is removed last, after hooks that may use it have ended or were killed.
 func (f *flags) run(cmd *cobra.Command, c *cli.Config, o Others, dir string) (err error) {
 	if f.yes && !f.cluster {
-		return cli.Usagef("--yes belongs to --cluster")
+		return cli.Usagef("--yes needs --cluster")
 	}
 	// A terminal that is closed, and a pipe that no one reads, end it in good order, too. SIGPIPE
 	// alone says nothing: it comes for connections that a client has closed as well. The write to
@@ -183,7 +183,7 @@ func (p *place) welcome(c *cli.Config) []fact {
 	return []fact{
 		newFact(aboutStart, "", "modules of "+p.what+", against "+p.cluster),
 		newFact(aboutStart, "", "for a second terminal: "+p.secondTerminal(c)),
-		newFact(aboutStart, "", "the page: "+pageOf(c)),
+		newFact(aboutStart, "", "live page: "+pageOf(c)),
 	}
 }
 

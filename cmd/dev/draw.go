@@ -62,7 +62,7 @@ func (m model) screen() string {
 		m.styled(dim, m.cut(fmt.Sprintf("  %-20s %-12s %-14s %s", "MODULE", "STATE", "QUEUE", "RAN"))),
 	}
 	out = append(out, m.pane(moduleList, modules, upper)...)
-	out = append(out, m.styled(dim, m.cut("── what has happened "+strings.Repeat("─", max(m.width, 0)))))
+	out = append(out, m.styled(dim, m.cut("── events "+strings.Repeat("─", max(m.width, 0)))))
 	out = append(out, m.pane(factList, m.lines(factList), room-upper)...)
 	for len(out) < m.height-1 {
 		out = append(out, "")
@@ -106,7 +106,7 @@ func (m model) summary() string {
 	text := "starting"
 	switch {
 	case m.ending:
-		text = "stopping; Ctrl-C again does not wait"
+		text = "stopping; press Ctrl-C again to stop at once"
 	case m.state.Ready && bad > 0:
 		text = fmt.Sprintf("running, %s with a problem", view.Count(bad, "module"))
 	case m.state.Ready:
@@ -256,19 +256,19 @@ func (m model) isOpen(name string, f fact) bool {
 	return (f.About == aboutDiff || f.About == aboutLint || f.About == aboutTest) && len(f.Detail) <= autoOpen
 }
 
-const keyText = "r run  h hook  t retry  o page  enter unfold  tab switch  ? help  q quit"
+const keyText = "r run  h hook  t retry  o page  enter expand  tab switch  ? help  q quit"
 
 const helpText = `addon-operator dev: the keys
 
   up, down, k, j   select a line
-  tab              go from the modules to what has happened, and back
-  enter, space     unfold the selected line, or fold it: all of a problem and the hooks of a module,
-                   what a hook has printed, a difference
+  tab              switch between the modules and the events
+  enter, space     expand or collapse the selected line: the full text of a problem and the hooks
+                   of a module, the output of a hook, a diff
   r                run the selected module
-  h                run the selected hook again, with the context of its last run; of a module that
-                   has several, unfold it and select one
-  t                try again now what has failed in the selected module
-  o                open the page of the operator
-  q, Ctrl-C        end the operator, and a cluster in memory with it; Ctrl-C again does not wait
+  h                run the selected hook again, with the context of its last run; if a module has
+                   several hooks, expand it and select one
+  t                retry now what has failed in the selected module
+  o                open the live page of the operator
+  q, Ctrl-C        stop the operator and a cluster in memory; press Ctrl-C again to stop at once
 
-Any key leaves this help.`
+Any key closes this help.`

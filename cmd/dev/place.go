@@ -200,7 +200,7 @@ func (p *place) inMemory(c *cli.Config) error {
 	}
 	c.Kubeconfig, c.KubeContext, c.KubeServer = filepath.Join(p.tmp, "kubeconfig"), "", ""
 	p.kubeconfig = c.Kubeconfig
-	p.cluster = "a cluster in memory, without admission and defaults; workloads count as running"
+	p.cluster = "a cluster in memory, without admission or defaults; workloads count as running"
 	return p.memory.WriteKubeconfig(c.Kubeconfig, c.Namespace)
 }
 
@@ -232,7 +232,7 @@ func (p *place) current(ctx context.Context, c *cli.Config, a asking) error {
 	}
 	fmt.Fprintf(a.out, `Your cluster: %s
 The operator runs on this machine, with your permissions. It writes its ConfigMap and releases into the
-namespace %s, and what the modules of %s write elsewhere.
+namespace %s, and whatever the modules of %s write elsewhere.
 `, p.cluster, c.Namespace, p.what)
 	if err := look(ctx, c, a); err != nil {
 		return err
@@ -241,9 +241,9 @@ namespace %s, and what the modules of %s write elsewhere.
 		return nil
 	}
 	if file, ok := a.in.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
-		return errors.New("--cluster asks before anything is written, and there is no terminal: --yes agrees; nothing was written")
+		return errors.New("--cluster asks for confirmation, and there is no terminal: confirm with --yes; nothing was written")
 	}
-	fmt.Fprint(a.out, "Go on? [y/N] ")
+	fmt.Fprint(a.out, "Continue? [y/N] ")
 	answers := make(chan string, 1)
 	// A read of a terminal cannot be cancelled, so it gets a goroutine, which ends with the
 	// process.
@@ -295,21 +295,21 @@ func look(ctx context.Context, c *cli.Config, a asking) error {
 	if held := found.Lease; held.Holder != "" {
 		// Most likely a session that was killed a moment ago: its Lease expires by itself.
 		if name, _ := cli.ParseIdentity(held.Holder); name == thisMachine() {
-			return fmt.Errorf("--cluster: an operator of this machine holds the Lease %s, and has renewed it %s ago; end it, or, if it was killed, wait %s; nothing was written", c.LeaseName, held.Renewed.Round(time.Second), held.Left.Round(time.Second))
+			return fmt.Errorf("--cluster: an operator of this machine holds the Lease %s, and renewed it %s ago; stop it or, if it was killed, wait %s; nothing was written", c.LeaseName, held.Renewed.Round(time.Second), held.Left.Round(time.Second))
 		}
-		found.Running = append([]string{fmt.Sprintf("%s holds the Lease %s, and has renewed it %s ago", held.Holder, c.LeaseName, held.Renewed.Round(time.Second))}, found.Running...)
+		found.Running = append([]string{fmt.Sprintf("%s holds the Lease %s, and renewed it %s ago", held.Holder, c.LeaseName, held.Renewed.Round(time.Second))}, found.Running...)
 	}
 	if len(found.Running) > 0 {
 		return fmt.Errorf("--cluster: another operator runs in the namespace %s: %s; stop it, or name another namespace with --namespace; nothing was written", c.Namespace, strings.Join(found.Running, "; "))
 	}
 	if unknown := strings.Join(found.Unknown, ", "); unknown != "" {
 		if a.yes {
-			return fmt.Errorf("--cluster: your permissions do not show %s in the namespace %s, so another operator may run there; ask for list, or answer without --yes; nothing was written", unknown, c.Namespace)
+			return fmt.Errorf("--cluster: you have no permission to list %s in the namespace %s, so another operator may run there; get the permission to list them, or answer without --yes; nothing was written", unknown, c.Namespace)
 		}
-		fmt.Fprintf(a.out, "Your permissions do not show %s there, so another operator may run.\n", unknown)
+		fmt.Fprintf(a.out, "You have no permission to list %s there, so another operator may run.\n", unknown)
 	}
 	if len(found.Left) > 0 {
-		fmt.Fprintf(a.out, "There are already, and the operator goes on with them as its own: %s. Releases without a module here may be purged.\n", strings.Join(found.Left, "; "))
+		fmt.Fprintf(a.out, "These exist already, and the operator will take them over: %s. Releases without a module here may be purged.\n", strings.Join(found.Left, "; "))
 	}
 	return nil
 }
@@ -332,7 +332,7 @@ func (p *place) setUp(ctx context.Context, c *cli.Config) error {
 		_, err = kube.NewPatcher(client).ApplyObjectPatches(ctx, patches)
 	}
 	if err != nil {
-		return fmt.Errorf("make the namespace %s: %w", c.Namespace, err)
+		return fmt.Errorf("create the namespace %s: %w", c.Namespace, err)
 	}
 	// Without flags the write below only makes sure that the ConfigMap exists and may be written.
 	flags := map[string]*string{}

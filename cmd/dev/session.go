@@ -139,7 +139,7 @@ func (s *session) run(ctx context.Context) error {
 		}
 		var exit cli.ExitError
 		if errors.As(err, &exit) { // what ran here has not stopped in good order; wrapped, the code would come without a text
-			return fmt.Errorf("the Lease %s is lost, so another operator may act now; start it again: %s", s.config.LeaseName, err.Error())
+			return fmt.Errorf("the Lease %s is lost, so another operator may act now; start the command again: %s", s.config.LeaseName, err.Error())
 		}
 		if errors.Is(err, syscall.EADDRINUSE) && taken < portTries { // since a moment ago, or still by the last start
 			taken++
@@ -147,7 +147,7 @@ func (s *session) run(ctx context.Context) error {
 			continue
 		}
 		taken = 0
-		s.post(newFact(aboutStart, "", fmt.Sprintf("the operator does not start, it tries again when a file changes: %v", err)).bad())
+		s.post(newFact(aboutStart, "", fmt.Sprintf("the operator does not start, and is started again when a file changes: %v", err)).bad())
 		// lint shows the mistake that stops it in its place, with an excerpt.
 		s.checker.check(saved{"": nil})
 		select {
@@ -185,7 +185,7 @@ func (s *session) crashed(code int) {
 	}
 	s.leave()
 	_ = s.place.close() // it ends anyway
-	fmt.Fprintln(os.Stderr, "addon-operator dev: the operator has crashed, which is a bug; --plain shows its log")
+	fmt.Fprintln(os.Stderr, "addon-operator dev: the operator crashed because of a bug; --plain shows its log")
 	os.Exit(code)
 }
 
@@ -244,7 +244,7 @@ func (s *session) takeAll(ctx context.Context) {
 	}
 	s.screen.update(now)
 	if dropped > 0 {
-		s.screen.show(newFact(aboutStart, "", view.Count(dropped, "event")+" are not shown: more happened than the terminal has read").bad())
+		s.screen.show(newFact(aboutStart, "", view.Count(dropped, "event")+" are not shown: the terminal was too slow").bad())
 	}
 }
 
@@ -322,28 +322,28 @@ func (s *session) answered(a answers) []fact {
 func (s *session) fulfil(w wish) []fact {
 	o := s.now()
 	if o == nil {
-		return []fact{newFact(aboutStart, "", "no operator runs yet").bad()}
+		return []fact{newFact(aboutStart, "", "the operator has not started yet").bad()}
 	}
 	var err error
-	text := "runs again, by hand"
+	text := "runs again, on request"
 	switch w.what {
 	case runModule:
 		if w.owner == messages.GlobalHooks {
-			err = errors.New("global hooks run one by one: unfold them, and choose one")
+			err = errors.New("global hooks run separately: expand them, and select one")
 		} else {
 			err = o.ByHand().RunModule(w.owner)
 		}
 	case runHook:
 		run, known := s.board.lastRun(w.owner, w.hook)
 		if !known {
-			err = fmt.Errorf("hook %s has not run yet, so there is no context", w.hook)
+			err = fmt.Errorf("hook %s has not run yet, so there is no context to repeat", w.hook)
 			break
 		}
 		err = o.ByHand().RunHookAgain(run)
-		text = fmt.Sprintf("hook %s runs again, by hand, with the context of its last run (%s)", w.hook, contextsText(run))
+		text = fmt.Sprintf("hook %s runs again, on request, with the context of its last run (%s)", w.hook, contextsText(run))
 	case retry:
 		o.ByHand().RetryNow(w.owner)
-		text = "what failed is tried again now, by hand"
+		text = "failed tasks are retried now, on request"
 	}
 	if err != nil {
 		return []fact{newFact(aboutRun, messages.ModuleOf(w.owner), err.Error()).bad()}

@@ -334,10 +334,10 @@ func openPage(url string) fact {
 		browser := exec.Command(path, url)
 		if err := browser.Start(); err == nil {
 			go func() { _ = browser.Wait() }() // what it says is not shown
-			return newFact(aboutStart, "", "the page is opened: "+url)
+			return newFact(aboutStart, "", "opened the live page: "+url)
 		}
 	}
-	return newFact(aboutStart, "", "the page: "+url)
+	return newFact(aboutStart, "", "live page: "+url)
 }
 
 // elapsed is the column with times: until the next attempt, since the run in progress began, or

@@ -175,7 +175,7 @@ podinfo: '{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}'
 	if out, _, code := h.plan(o.env); code != 0 || !containsAll(out, says) {
 		t.Errorf("plan: exit code %d\n%s", code, out)
 	}
-	if out := o.command("values", "check", "--config-map", h.path("cm.yaml")); !containsAll(out, append(says, "The values are valid")) {
+	if out := o.command("values", "check", "--config-map", h.path("cm.yaml")); !containsAll(out, append(says, "The global values and the values of")) {
 		t.Errorf("values check:\n%s", out)
 	}
 	for _, text := range []string{"hooked.url", "value obscure"} {

@@ -211,15 +211,15 @@ func TestDevInATerminal(t *testing.T) {
 	d.write("modules/010-hello/templates/configmap.yaml", strings.Replace(greeting, ".Values.", ".Valuess.", 1))
 	s.see("failing", "1 module with a problem", "010-hello/templates/configmap.yaml:4:24: error", "4 | data: {text: \"hello {{ .Valuess.global", "1 of 1 test failed")
 	s.press("t")
-	s.see("what failed is tried again now, by hand")
+	s.see("failed tasks are retried now, on request")
 	d.write("modules/010-hello/templates/configmap.yaml", greeting)
-	s.see("its problem is gone", "!with a problem", "1 test passed")
+	s.see("its problem is solved", "!with a problem", "1 test passed")
 
 	runs := d.runs()
 	s.press("r")
-	s.see("hello: runs again, by hand")
+	s.see("hello: runs again, on request")
 	s.press("h")
-	s.see("010-hello/hooks/say.sh runs again, by hand")
+	s.see("010-hello/hooks/say.sh runs again, on request")
 	s.await("two more runs of the hook", func() error {
 		if n := d.runs(); n != runs+2 {
 			return fmt.Errorf("%d, before %d", n, runs)
@@ -230,7 +230,7 @@ func TestDevInATerminal(t *testing.T) {
 	s.press("\r")
 	s.see("hook 010-hello/hooks/say.sh")
 	s.press("?")
-	s.see("the keys", "Any key leaves this help.")
+	s.see("the keys", "Any key closes this help.")
 	s.press("x")
 	s.see("!Any key")
 	s.screen.Resize(120, 40)
@@ -445,10 +445,10 @@ func TestDevAsksBeforeItUsesACluster(t *testing.T) {
 	if err == nil {
 		t.Error("it does not refuse without a terminal")
 	}
-	expectAll(t, string(out), "Your cluster: context memory, https://127.0.0.1:", "namespace addon-operator-dev", "--yes agrees; nothing was written")
+	expectAll(t, string(out), "Your cluster: context memory, https://127.0.0.1:", "namespace addon-operator-dev", "confirm with --yes; nothing was written")
 
 	s := d.inTerminal("--cluster", "--kube-config", kubeconfig, "--namespace", "mine")
-	s.see("context memory", "namespace mine", "Go on? [y/N]")
+	s.see("context memory", "namespace mine", "Continue? [y/N]")
 	s.press("n\r")
 	if code := s.exit(); code != 1 {
 		t.Errorf("exit code %d after no", code)

@@ -136,7 +136,7 @@ func BenchmarkDev(b *testing.B) {
 			reportTimes(b, all)
 		})
 		await, end := run()
-		await("a save plays the tests of its module")
+		await("a save also runs the tests of its module")
 		n := 0
 		for what, row := range map[string]struct{ text, shown string }{
 			"difference": {strings.Replace(greeting, "hello {{", "hi%d {{", 1), "+  text: hi%d"},

@@ -218,7 +218,7 @@ func TestImportRelease(t *testing.T) {
 	for _, from := range [][]string{{"--repo", fetchtest.Repository(t, true, packed)}, {"--chart", registry + "/parent", "--plain-http"}, {"--repo", registry, "--plain-http"}} {
 		args := append([]string{"parent", "--dry-run"}, from...)
 		out, failed := p.importRelease(args...)
-		if expectAll(t, out, "was made with the chart parent 1.0.0: "); !failed {
+		if expectAll(t, out, "was installed from the chart parent 1.0.0: "); !failed {
 			t.Errorf("%q let in without a password", args)
 		}
 		out, failed = p.importRelease(append(args, login...)...)
@@ -228,7 +228,7 @@ func TestImportRelease(t *testing.T) {
 	}
 	for _, args := range [][]string{{"parent", "--chart", parent}, {"leaves", "--order", "5"}} {
 		out, failed := p.importRelease(args...)
-		if failed || !strings.Contains(out, "The first run changes nothing") || strings.Contains(out, "Definitions in crds/") != (args[0] == "leaves") {
+		if failed || !strings.Contains(out, "The first run changes nothing") || strings.Contains(out, "CRDs in crds/") != (args[0] == "leaves") {
 			t.Fatalf("import %q:\n%s", args, out)
 		}
 	}
@@ -271,7 +271,7 @@ func TestImportRelease(t *testing.T) {
 		t.Errorf("exit code %d, want 0", code)
 	}
 	h.remove("modules/010-plain")
-	if out, failed := p.importRelease("plain"); !failed || !strings.Contains(out, "managed by an addon-operator already") {
+	if out, failed := p.importRelease("plain"); !failed || !strings.Contains(out, "labels of an addon-operator, which manages it already") {
 		t.Errorf("it is the release of a module:\n%s", out)
 	}
 }
@@ -332,9 +332,9 @@ func TestImportRefuses(t *testing.T) {
 	}{
 		{p, []string{"with.dots"}, []string{"release with.dots cannot become a module", "no command of Helm renames one"}},
 		{p, []string{"taken"}, []string{"there is a module taken already"}},
-		{p, []string{"pending"}, []string{"revision 1, has the status pending-upgrade", "either Helm works on it now"}},
+		{p, []string{"pending"}, []string{"revision 1, has the status pending-upgrade", "wait if Helm is working on it now"}},
 		{p, []string{"failed"}, []string{"has the status failed", "repair it"}},
-		{p, []string{"plain", "--chart", other}, []string{"was made with the chart plain 1.2.3: ", "has the version 2.0.0"}},
+		{p, []string{"plain", "--chart", other}, []string{"was installed from the chart plain 1.2.3: ", "has the version 2.0.0"}},
 		{p, []string{"plain", "--chart", "./no-such-chart"}, []string{"no-such-chart"}},
 		{p, []string{"plain", "--password", "secret"}, []string{"--password says how a chart is fetched, and needs --chart or --repo"}},
 		{p, []string{"plain", "--order=-1"}, []string{"order must be 0 or more"}},

@@ -169,7 +169,7 @@ func TestRequestsOnLivePage(t *testing.T) {
 	h.awaitModule("web", "ready", "True")
 	runs := strings.Count(h.journal(), "ran")
 	press("run")
-	b.await(`said.textContent.includes("the operator takes it within seconds")`)
+	b.await(`said.textContent.includes("the operator accepts it within seconds")`)
 	h.eventually("another run", func() error {
 		if strings.Count(h.journal(), "ran") <= runs {
 			return errNotYet

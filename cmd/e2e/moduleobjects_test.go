@@ -123,7 +123,7 @@ func TestModuleObjects(t *testing.T) {
 	if now := h.module("web"); now.GetResourceVersion() != version {
 		t.Logf("the new leader has written what it knows of it: %v", now.Object["status"])
 	}
-	second.ask("resume web", "module web in namespace "+h.namespace+" goes on")
+	second.ask("resume web", "module web in namespace "+h.namespace+" is resumed")
 	h.awaitConfigMap("web", "size", "big")
 	h.awaitModule("web", "ready", "True")
 

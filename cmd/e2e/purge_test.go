@@ -35,7 +35,7 @@ func TestEmptyModulesDirectoryPurgesNothing(t *testing.T) {
 	expectAll(t, o.command("module", "list"), "There are no modules.", held)
 	expectAll(t, o.command("module", "list", "-o", "json"), `"heldPurge"`, why)
 	expectAll(t, o.command("plan"), "! keep self", "! keep web", why)
-	expectAll(t, o.command("why", "web"), "web has no directory any more", held)
+	expectAll(t, o.command("why", "web"), "web no longer has a directory", held)
 	_, ready := get(o.public + "/readyz?verbose")
 	expectAll(t, ready, "converge: idle, reload 1, ready; "+held)
 	if got := o.metric("addon_operator_purges_held"); got != "2" {

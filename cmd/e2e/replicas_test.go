@@ -170,7 +170,7 @@ func TestFollowerTakesOverAtOnce(t *testing.T) {
 		expectAll(t, page, "addon_operator_leader "+want+"\n", "addon_operator_leader_transitions_total 0\n")
 	}
 	status, body := get("http://" + follower.debug + "/module/work/values.yaml")
-	if status != 503 || !strings.Contains(body, "ask the leader") {
+	if status != 503 || !strings.Contains(body, "send the request to the leader") {
 		t.Errorf("values of a follower: %d %s", status, body)
 	}
 	expectAll(t, follower.command("why", "work"), "this replica is stand-by; replica-1")

@@ -98,10 +98,10 @@ func TestSecureMetrics(t *testing.T) {
 		{"/healthz", "", 200, "ok"},
 		{"/readyz?verbose", "", 401, "Authorization: Bearer"},
 		{"/metrics", "", 401, "Authorization: Bearer"},
-		{"/metrics", "no.real.token", 401, "does not know this token"},
-		{"/metrics", stranger, 403, "may not get the nonResourceURL /metrics"},
+		{"/metrics", "no.real.token", 401, "rejects this token"},
+		{"/metrics", stranger, 403, "is not allowed to get the nonResourceURL /metrics"},
 		{"/metrics", reader, 200, "addon_operator_live_ticks"},
-		{"/queue", reader, 403, "may not get the nonResourceURL /queue"},
+		{"/queue", reader, 403, "is not allowed to get the nonResourceURL /queue"},
 		{"/", "", 401, "Authorization: Bearer"},
 	} {
 		if status, body := ask(c.path, c.token); status != c.status || !strings.Contains(body, c.says) {

@@ -185,5 +185,5 @@ func TestUnsetValuesAreBounded(t *testing.T) {
 	if named != 20 {
 		t.Errorf("%d values are named", named)
 	}
-	says(t, found, "010-web: warning: and 4 more values are printed that nothing sets")
+	says(t, found, "010-web: warning: and 4 more values are used that nothing sets")
 }

@@ -103,7 +103,7 @@ func (c chartCheck) render(ctx context.Context) ([]helm.Document, error) {
 			return documents, nil
 		}
 	}
-	return nil, fmt.Errorf("%w; pass values that hooks set with --values, and are taken from what tests of the module expect", err)
+	return nil, fmt.Errorf("%w; pass values that hooks set with --values; those that tests of the module expect are also used", err)
 }
 
 // incomplete reports whether hooks may add values to those on disk.
@@ -133,7 +133,7 @@ func (c chartCheck) show(ctx context.Context, merged any) (_ []helm.Document, er
 		documents, err := client.Show(ctx, plan.HelmModule(c.m, module))
 		done <- result{documents, err}
 	}()
-	limited, cancel := context.WithTimeoutCause(ctx, renderLimit, fmt.Errorf("the templates took more than %s; look for a range over a large number", renderLimit))
+	limited, cancel := context.WithTimeoutCause(ctx, renderLimit, fmt.Errorf("rendering took more than %s; look for a range over a large number", renderLimit))
 	defer cancel()
 	select {
 	case r := <-done:
@@ -173,7 +173,7 @@ func (c chartCheck) refused(err error) {
 			n, _ := strconv.Atoi(found[1])
 			at = c.found.back(file, newSource([]byte(document.document.Text)), place{line: n})
 		}
-		c.found.add(Error, file, at, "it prints no object: "+text)
+		c.found.add(Error, file, at, "the output is not an object: "+text)
 		return
 	}
 	text := err.Error()
@@ -201,7 +201,7 @@ func (c chartCheck) refused(err error) {
 	}
 	if name := regexp.MustCompile(`^function "(\w+)" not defined`).FindStringSubmatch(message); name != nil {
 		at = src.word(line, name[1])
-		fix := "docs of Helm list the functions of templates"
+		fix := "the documentation of Helm lists the functions of templates"
 		if meant := values.Nearest(name[1], charts.Functions()); meant != "" {
 			fix = "did you mean " + meant + "?"
 		}
@@ -261,7 +261,7 @@ func (c chartCheck) unset() {
 		c.found.add(Warning, filepath.Join(charts.Root(c.m.Dir), filepath.FromSlash(u.File)), place{u.Line, u.Column}, fmt.Sprintf("nothing sets .Values.%s, so nothing is printed; %s", strings.Join(u.Path, "."), fix))
 	}
 	if more := len(found) - maxUnset; more > 0 {
-		c.found.add(Warning, c.m.Dir, place{}, fmt.Sprintf("and %d more values are printed that nothing sets", more))
+		c.found.add(Warning, c.m.Dir, place{}, fmt.Sprintf("and %d more values are used that nothing sets", more))
 	}
 }
 
@@ -319,7 +319,7 @@ func (c chartCheck) unstable(once, again []helm.Document) {
 		for n < len(first.lines) && first.line(n) == second.line(n) {
 			n++
 		}
-		c.found.add(Warning, file, c.found.back(file, first, place{line: n}), "it prints something else at each render, so each run would upgrade the release; make the value once in a hook, as docs/modules.md shows")
+		c.found.add(Warning, file, c.found.back(file, first, place{line: n}), "its output differs at each render, so each run would upgrade the release; create the value once in a hook, as docs/modules.md shows")
 	}
 }
 

@@ -33,19 +33,19 @@ func Command(c *cli.Config) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
 		Use: "lint [DIR]", Short: "Find mistakes in modules without a cluster, each with its file and line",
-		Long: `Finds what can be known without a cluster: all that loading, 'values check', --config of hooks,
-rendering and the tests of modules find, and kinds, versions and fields that Kubernetes does not have.
-Each finding has its place, an excerpt, and what to write instead.
+		Long: `Finds mistakes that can be found without a cluster: the errors of loading, of 'values check', of --config
+of hooks, of rendering and of the tests of modules, and kinds, versions and fields that Kubernetes does not have.
+Each finding has its position, an excerpt, and a fix.
 
-DIR holds modules/ and global-hooks/, or modules, or is one module. Without DIR the directories of
-the options are checked, or else the current one. Hooks are asked with --config, enabled scripts run with the values on disk,
-and tests are played; none of them reaches a cluster.
+DIR contains modules/ and global-hooks/, or modules, or is one module. Without DIR the directories of the options
+are checked, or else the current one. Hooks run with --config, enabled scripts run with the values on disk, and
+tests run; none of them can reach a cluster.
 
-With --from-addon-operator it finds what needs a hand before a tree that was written for the existing addon-operator runs here:
-what is an error here, and what means something else. --configmap, --deployment and --queries name files of that
-installation, and a Dockerfile next to the modules is looked at, too.
+With --from-addon-operator it finds what must be changed before modules for the existing addon-operator run here:
+what is an error here, and what has another meaning. --configmap, --deployment and --queries name files of that
+installation, and a Dockerfile next to the modules is checked, too.
 
-The exit code is 1 when there is an error, or with --strict a warning; else it is 0.`,
+The exit code is 1 if there is an error, or with --strict a warning, and 0 otherwise.`,
 		Example: "  addon-operator lint\n  addon-operator lint --from-addon-operator --configmap cm.yaml --deployment deployment.yaml\n  addon-operator lint modules/010-dns --kube-version v1.31\n  addon-operator lint -o github",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -59,11 +59,11 @@ The exit code is 1 when there is an error, or with --strict a warning; else it i
 	set.StringVarP(&f.output, "output", "o", "text", "format: text, json or github (annotations of a workflow)")
 	set.StringVar(&f.release, "kube-version", builtin.Newest, "version of Kubernetes that the modules are for")
 	set.StringArrayVar(&f.values, "values", nil, "file with values that hooks would set, such as {global: {…}}; can be given several times")
-	set.BoolVar(&f.strict, "strict", false, "fail on warnings, too")
-	set.BoolVar(&f.tests, "tests", true, "play the tests of modules, too")
-	set.DurationVar(&f.limit, "hook-limit", 30*time.Second, "time until a hook must have answered --config, and an enabled script its question")
+	set.BoolVar(&f.strict, "strict", false, "also fail on warnings")
+	set.BoolVar(&f.tests, "tests", true, "also run the tests of modules")
+	set.DurationVar(&f.limit, "hook-limit", 30*time.Second, "time limit for a hook to answer --config, and for an enabled script")
 	set.DurationVar(&f.stepLimit, "step-timeout", time.Minute, "time limit for the operator to become idle after a step of a test")
-	set.BoolVar(&f.from, "from-addon-operator", false, "find what needs a hand before a tree of the existing addon-operator runs here")
+	set.BoolVar(&f.from, "from-addon-operator", false, "find what must be changed before modules of the existing addon-operator run here")
 	set.StringVar(&f.migration.ConfigMap, "configmap", "", "with --from-addon-operator: file with its ConfigMap")
 	set.StringVar(&f.migration.Deployment, "deployment", "", "with --from-addon-operator: file with the manifest of its Deployment or Pod")
 	set.StringArrayVar(&f.migration.Queries, "queries", nil, "with --from-addon-operator: file with queries of its metrics, such as alerts or a dashboard; can be given several times")
@@ -171,7 +171,7 @@ func (f *flags) existing() error {
 	}
 	if !f.from {
 		if len(files) > 0 {
-			return cli.Usagef("--configmap, --deployment and --queries belong to --from-addon-operator")
+			return cli.Usagef("--configmap, --deployment and --queries need --from-addon-operator")
 		}
 		return nil
 	}

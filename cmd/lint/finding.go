@@ -138,7 +138,7 @@ func summary(all []Finding, modules int, migration bool) string {
 		return fmt.Sprintf("%d %ss", n, word)
 	}
 	if len(all) == 0 && migration {
-		return fmt.Sprintf("Nothing needs a hand in %s and the global hooks.", number(modules, "module"))
+		return fmt.Sprintf("Nothing must be changed in %s and the global hooks.", number(modules, "module"))
 	}
 	if len(all) == 0 {
 		return fmt.Sprintf("No findings in %s and the global hooks.", number(modules, "module"))

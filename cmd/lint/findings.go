@@ -257,7 +257,7 @@ func (f *findings) links() {
 				return nil // what cannot be read is found by who needs it
 			}
 			if target, err := filepath.EvalSymlinks(path); err == nil && !f.inside(path) {
-				f.add(Warning, path, place{}, "is a link to "+target+", outside of the modules and global hooks: what delivers them must bring it, too; copy it to here")
+				f.add(Warning, path, place{}, "is a link to "+target+", outside of the modules and global hooks: it must be delivered together with them; copy it here")
 			}
 			return nil
 		})

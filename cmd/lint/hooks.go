@@ -66,7 +66,7 @@ func (c *checks) misconfigured(path string, err error) {
 	// The cause that the context carries follows its text.
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 		_, why, _ := strings.Cut(err.Error(), "context deadline exceeded: ")
-		c.found.add(Error, path, place{}, strings.TrimSpace(why)+"; answer it before everything else, and exit")
+		c.found.add(Error, path, place{}, strings.TrimSpace(why)+"; handle --config first, and exit")
 	case !errors.As(err, &printed):
 		c.found.add(Error, path, place{}, err.Error())
 	case errors.As(err, &config):
@@ -85,7 +85,7 @@ func (c *checks) misconfigured(path string, err error) {
 			text = "it printed neither JSON nor YAML for --config: " + m[2]
 			at.line = badLine(printed.Printed, at.line)
 		}
-		c.found.add(Error, path, c.found.back(path, newSource(printed.Printed), at), text+"; correct the indent, or what else is wrong in or above this line")
+		c.found.add(Error, path, c.found.back(path, newSource(printed.Printed), at), text+"; correct the indentation, or another mistake in or above this line")
 	}
 }
 
@@ -134,9 +134,9 @@ func (c *checks) enabled(ctx context.Context, m addons.Module, own *values.Secti
 	case err == nil:
 	case errors.As(err, &failed):
 		// It may look for what hooks find out, or into the cluster.
-		c.found.add(Warning, m.EnabledScript, place{}, fmt.Sprintf("it fails with the values on disk, without a cluster: %s; let it answer false when something is missing", strings.TrimPrefix(err.Error(), "hook "+m.Name+"/enabled: ")))
+		c.found.add(Warning, m.EnabledScript, place{}, fmt.Sprintf("it fails with the values on disk, without a cluster: %s; make it write false when something is missing", strings.TrimPrefix(err.Error(), "hook "+m.Name+"/enabled: ")))
 	case errors.As(err, &slow):
-		c.found.add(Error, m.EnabledScript, place{}, fmt.Sprintf("it did not answer within %s; let it write true or false, and exit", slow.Limit))
+		c.found.add(Error, m.EnabledScript, place{}, fmt.Sprintf("it did not answer within %s; it must write true or false, and exit", slow.Limit))
 	default:
 		at, _ := c.found.src.of(m.EnabledScript).find("MODULE_ENABLED_RESULT")
 		c.found.add(Error, m.EnabledScript, at, "it "+strings.TrimPrefix(err.Error(), "hook "+m.Name+"/enabled: "))

@@ -80,11 +80,11 @@ func (k *kinds) unknown(apiVersion, kind string) (problem, severity string) {
 	case len(verdict.Instead) > 0 && (k.builtin.Owns(apiVersion) || verdict.Reason != ""):
 		return k.served(name, verdict.Reason, verdict.Instead), Error
 	case len(brought) > 0 && ofGroup(apiVersion, brought):
-		return fmt.Sprintf("the definition in this tree has no %s; it is served as %s", name, strings.Join(brought, ", ")), Error
+		return fmt.Sprintf("the CRD in this tree has no %s; it is served as %s", name, strings.Join(brought, ", ")), Error
 	case verdict.Reason == "" && k.isWord(apiVersion, kind):
 		return "", "" // a plural, a short name, or the kind in another case
 	case meant != "" && k.ofTree(apiVersion):
-		return fmt.Sprintf("no definition in this tree has %s; did you mean %s?", name, meant), Error
+		return fmt.Sprintf("no CRD in this tree has %s; did you mean %s?", name, meant), Error
 	case k.builtin.Owns(apiVersion):
 		return k.unknownHere(apiVersion, name, meant)
 	}
@@ -105,7 +105,7 @@ func (k *kinds) unknownHere(apiVersion, name, meant string) (problem, severity s
 
 // unknownThere is about a kind that something outside of the tree may bring.
 func (k *kinds) unknownThere(name string) (problem, severity string) {
-	return fmt.Sprintf("neither Kubernetes %s nor a definition in this tree has %s, so the hook sees nothing until something else brings it; put the definition into crds/ of a module, or correct the name", k.release, name), Warning
+	return fmt.Sprintf("neither Kubernetes %s nor a CRD in this tree has %s, so the hook receives nothing until something else installs it; add the CRD to crds/ of a module, or correct the name", k.release, name), Warning
 }
 
 // isWord reports whether hooks may write a kind so: as a plural, a short name, or in another case.

@@ -90,9 +90,9 @@ func (m *migration) explain(f *Finding) {
 	base := filepath.Base(f.File)
 	switch {
 	case base == "module.yaml" && strings.HasSuffix(f.Message, " is unknown"):
-		f.Fix = "the existing operator does not read module.yaml, and here it holds " + strings.TrimPrefix(f.Fix, "the known ones are ") + "; remove the key, or rename the file if another tool reads it"
+		f.Fix = "the existing operator does not read module.yaml; here its keys are " + strings.TrimPrefix(f.Fix, "the known ones are ") + "; remove the key, or rename the file if another tool reads it"
 	case base == "values.yaml" && strings.Contains(f.Fix, "or the schema "):
-		f.Fix += "; the existing operator checks only the ConfigMap against config-values.yaml, here the files are checked, too"
+		f.Fix += "; the existing operator checks only the ConfigMap against config-values.yaml, and this one also checks the files"
 	case filepath.Ext(base) == ".go" && strings.HasPrefix(f.Message, notExecutable),
 		strings.Contains(f.Message, shellLib) && strings.HasPrefix(f.Message, "--config: "):
 		f.Message = "" // goHook and library say more
@@ -121,7 +121,7 @@ func (m *migration) flag(module addons.Module) {
 	}
 	state := map[string]string{"true": "enables", "false": "disables"}[own]
 	m.found.add(Warning, filepath.Join(module.Dir, "values.yaml"), at,
-		fmt.Sprintf("%s %s the module here, and the existing operator ignores it in this file; move it to the values.yaml next to the modules, or remove it", key, state))
+		fmt.Sprintf("%s %s the module here, but the existing operator ignores it in this file; move it to the values.yaml next to the modules, or remove it", key, state))
 }
 
 // boolean is the text true or false that a YAML file has for a key, with its place; "" for anything
@@ -216,9 +216,9 @@ func (m *migration) library(path string) {
 	switch {
 	case !ok || len(readSource("/"+shellLib)) > 0: // this is the image
 	case strings.Contains(string(readSource(m.dockerfile)), shellLib):
-		m.found.add(Warning, path, at, "could not be asked for its configuration, because /"+shellLib+" is not on this machine; run the check in the image that the Dockerfile builds")
+		m.found.add(Warning, path, at, "cannot run with --config, because /"+shellLib+" is not on this machine; run the check in the image that the Dockerfile builds")
 	default:
-		m.found.add(Error, path, at, "needs /"+shellLib+", which the image of this operator does not have; copy it, and the directory with its functions, from your present image into yours")
+		m.found.add(Error, path, at, "needs /"+shellLib+", which the image of this operator does not have; copy it, and the directory with its functions, from your present image into the new one")
 	}
 }
 
@@ -227,7 +227,7 @@ func (m *migration) library(path string) {
 func (m *migration) workingDir(path string) {
 	at, ok := m.match(path, regexp.MustCompile(`(^|\s)(source|\.|bash|sh|cat)\s+"?(\./)?(modules|global-hooks)/`))
 	if ok {
-		m.found.add(Warning, path, at, "has a path relative to the working directory of the existing operator, and hooks start in their own directory here, enabled scripts in that of the module; begin the path with $WORKING_DIR in a hook, or make it absolute")
+		m.found.add(Warning, path, at, "has a path relative to the working directory of the existing operator; here hooks start in their own directory, and enabled scripts in that of the module; begin the path with $WORKING_DIR in a hook, or make it absolute")
 	}
 }
 
@@ -235,7 +235,7 @@ func (m *migration) workingDir(path string) {
 func (m *migration) crdInstall(path string) {
 	at, ok := m.match(path, regexp.MustCompile(`helm\.sh/hook"?:\s*"?crd-install`))
 	if ok {
-		m.found.add(Error, path, at, "is a Helm hook of Helm 2, and Helm 3 leaves the object out; move the definition to crds/ of the module, without the annotation")
+		m.found.add(Error, path, at, "is a Helm hook of Helm 2, and Helm 3 ignores the object; move the CRD to crds/ of the module, without the annotation")
 	}
 }
 
@@ -298,9 +298,9 @@ func (m *migration) metrics(path string) (all []Finding) {
 				continue
 			}
 			seen[prefix+name] = true
-			text := "asks for the metric " + prefix + name + ", which is not served; "
+			text := "queries the metric " + prefix + name + ", which is not served; "
 			if other == "" {
-				text += "there is none in its place (docs/metrics.md)"
+				text += "there is no replacement (docs/metrics.md)"
 			} else {
 				text += "it is addon_operator_" + other + " here"
 			}

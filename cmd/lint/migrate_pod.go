@@ -92,7 +92,7 @@ func (m *migration) deployment() (all []Finding) {
 		all = append(all, m.container(container)...)
 	}
 	if len(containers) == 0 {
-		all = append(all, m.at(Error, m.Deployment, place{}, "has no container of an operator; give the manifest of its Deployment or Pod"))
+		all = append(all, m.at(Error, m.Deployment, place{}, "has no container of an operator; pass the manifest of its Deployment or Pod"))
 	}
 	return all
 }
@@ -230,7 +230,7 @@ func (m *migration) words(flags *pflag.FlagSet, words []*yaml.Node) (all []Findi
 		}
 		// The image of the existing operators has its program there.
 		if word.Value == "/addon-operator" || word.Value == "/shell-operator" {
-			say("the image has no program " + word.Value + "; leave command out, or write /bin/addon-operator")
+			say("the image has no program " + word.Value + "; omit command, or write /bin/addon-operator")
 		}
 		flag, value, hasValue := strings.Cut(word.Value, "=")
 		name, isFlag := strings.CutPrefix(flag, "--")
@@ -239,7 +239,7 @@ func (m *migration) words(flags *pflag.FlagSet, words []*yaml.Node) (all []Findi
 		}
 		known := flags.Lookup(name)
 		if known == nil {
-			say("there is no flag --" + name + ", and the operator does not start with it; " + cmp.Or(otherFlags()[name], "addon-operator --help lists all"))
+			say("there is no flag --" + name + ", so the operator does not start; " + cmp.Or(otherFlags()[name], "addon-operator --help lists all"))
 			continue
 		}
 		// A flag that may stand alone, such as a boolean, does not take the next word.

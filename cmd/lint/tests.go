@@ -99,7 +99,7 @@ func (c *checks) scenarios(ctx context.Context, dir, module string) {
 			// A step that never ends: the dump of the actors names the hook that still runs.
 			if m := regexp.MustCompile(`^the operator is not idle after (\S+):\n\s*\S+/run/\d+: (\S+): (.+)`).FindStringSubmatch(problem); m != nil {
 				if file := filepath.Join(root, filepath.FromSlash(m[2])); isFile(file) {
-					c.found.add(Error, file, place{}, fmt.Sprintf("in the test %s: it still runs after %s (%s); let it end, or limit it by settings.timeout", filepath.Base(r.Scenario.Path()), m[1], m[3]))
+					c.found.add(Error, file, place{}, fmt.Sprintf("in the test %s: it still runs after %s (%s); make it end, or limit it with settings.timeout", filepath.Base(r.Scenario.Path()), m[1], m[3]))
 					continue
 				}
 			}
@@ -177,7 +177,7 @@ func (c *checks) unexercised(dir, module string, results []scenario.Result) {
 				file := filepath.Join(root, filepath.FromSlash(name))
 				for ; file != root && !isFile(file); file = filepath.Dir(file) { // of a batch
 				}
-				c.found.add(Warning, file, place{}, fmt.Sprintf("no test runs the hook %s; add a step to one of %s that makes it run, as docs/testing-modules.md shows", name, c.found.relative(filepath.Join(dir, "tests"))))
+				c.found.add(Warning, file, place{}, fmt.Sprintf("no test runs the hook %s; add a step that triggers it to one of %s, as docs/testing-modules.md shows", name, c.found.relative(filepath.Join(dir, "tests"))))
 			}
 		}
 	}

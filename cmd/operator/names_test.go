@@ -78,8 +78,8 @@ func TestFormatsAsKubectlHasThem(t *testing.T) {
 	for line, want := range map[string]string{
 		"get modules -o jsonpath=":           "needs a template",
 		"get modules -o jsonpath={.modules[": "cannot be parsed",
-		"module values ingress -o name":      "is none of",
-		"get modules -o xml":                 "is none of table, json, yaml, name",
+		"module values ingress -o name":      "is not one of",
+		"get modules -o xml":                 "is not one of table, json, yaml, name",
 		"module render ingress -o wide":      "",
 	} {
 		if out, err := r.run(strings.Fields(line)...); want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

@@ -150,25 +150,25 @@ func (r *running) fetch(method, path string, form url.Values) (status int, heade
 func TestUnknownNames(t *testing.T) {
 	r := startRunning(t)
 	for path, want := range map[string]string{
-		"/module/ingres/values":                  `404 there is no module "ingres"; did you mean ingress?`,
-		"/module/ingres/render":                  `404 there is no module "ingres"; did you mean ingress?`,
-		"/module/nothing/snapshots":              `404 there is no module "nothing"; there are: dns-server, ingress`,
-		"/module/ingress/valeus":                 `404 there is no page "valeus"; did you mean values?`,
-		"/module/ingress/values.xml":             `404 the format "xml" is none of json, yaml, text`,
-		"/module/list.xml":                       `404 the format "xml" is none of json, yaml, text`,
-		"/module/list?output=xml":                `400 the format "xml" is none of json, yaml, text`,
-		"/graph?format=png":                      `400 the format "png" is none of json, yaml, text`,
-		"/modul/list":                            `404 there is no page /modul/list; did you mean /module/list?; /discovery lists all`,
-		"/favicon":                               `404 there is no page /favicon; /discovery lists all`,
-		"/global/nothing":                        `404 there is no page "nothing"; there are: values, config, patches, snapshots, list`,
-		"/queue/mian":                            `404 there is no queue "mian"; did you mean main?`,
-		"/hook/010-ingress/hooks/g.sh/snapshots": `404 there is no hook "010-ingress/hooks/g.sh"; did you mean 010-ingress/hooks/h.sh?`,
-		"/hook/h.sh/snapshots":                   `404 there is no hook "h.sh"; did you mean 010-ingress/hooks/h.sh?`,
-		"/hook/h.sh":                             `404 there is no page /hook/h.sh; there are /hook/list and /hook/NAME/snapshots`,
-		"/hook/list?module=ingres":               `404 there is no module "ingres"; did you mean ingress?`,
+		"/module/ingres/values":                  `404 module "ingres" not found; did you mean ingress?`,
+		"/module/ingres/render":                  `404 module "ingres" not found; did you mean ingress?`,
+		"/module/nothing/snapshots":              `404 module "nothing" not found; available: dns-server, ingress`,
+		"/module/ingress/valeus":                 `404 page "valeus" not found; did you mean values?`,
+		"/module/ingress/values.xml":             `404 the format "xml" is not one of json, yaml, text`,
+		"/module/list.xml":                       `404 the format "xml" is not one of json, yaml, text`,
+		"/module/list?output=xml":                `400 the format "xml" is not one of json, yaml, text`,
+		"/graph?format=png":                      `400 the format "png" is not one of json, yaml, text`,
+		"/modul/list":                            `404 page /modul/list not found; did you mean /module/list?; /discovery lists all`,
+		"/favicon":                               `404 page /favicon not found; /discovery lists all`,
+		"/global/nothing":                        `404 page "nothing" not found; available: values, config, patches, snapshots, list`,
+		"/queue/mian":                            `404 queue "mian" not found; did you mean main?`,
+		"/hook/010-ingress/hooks/g.sh/snapshots": `404 hook "010-ingress/hooks/g.sh" not found; did you mean 010-ingress/hooks/h.sh?`,
+		"/hook/h.sh/snapshots":                   `404 hook "h.sh" not found; did you mean 010-ingress/hooks/h.sh?`,
+		"/hook/h.sh":                             `404 page /hook/h.sh not found; available: /hook/list and /hook/NAME/snapshots`,
+		"/hook/list?module=ingres":               `404 module "ingres" not found; did you mean ingress?`,
 		"/module/dns-server/render":              `422 module dns-server has no chart, so there is nothing to render`,
 		"/module/global/render":                  `404 there is nothing to render`,
-		"/config/set":                            `405 /config/set is asked by POST only`,
+		"/config/set":                            `405 /config/set accepts only POST`,
 	} {
 		status, header, body := r.fetch(http.MethodGet, path, nil)
 		if got := fmt.Sprint(status, " ", strings.TrimSpace(body)); got != want || header.Get("Content-Type") != "text/plain; charset=utf-8" {
@@ -176,10 +176,10 @@ func TestUnknownNames(t *testing.T) {
 		}
 	}
 	for command, want := range map[string]string{
-		"why ingres":           `there is no module "ingres"; did you mean ingress?`,
-		"module values ingres": `there is no module "ingres"; did you mean ingress?`,
-		"queue list mian":      `there is no queue "mian"; did you mean main?`,
-		"raw modul/list":       `there is no page /modul/list; did you mean /module/list?; /discovery lists all`,
+		"why ingres":           `module "ingres" not found; did you mean ingress?`,
+		"module values ingres": `module "ingres" not found; did you mean ingress?`,
+		"queue list mian":      `queue "mian" not found; did you mean main?`,
+		"raw modul/list":       `page /modul/list not found; did you mean /module/list?; /discovery lists all`,
 	} {
 		_, err := r.run(strings.Fields(command)...)
 		if err == nil || err.Error() != want || errors.As(err, new(cli.UsageError)) { // J6
@@ -192,11 +192,11 @@ func TestUnknownNames(t *testing.T) {
 func TestParametersAreChanged(t *testing.T) {
 	r := startRunning(t)
 	for query, want := range map[string]string{
-		"":                           `400 say what to set: name=NAME&value=VALUE, and duration=10m for a time`,
-		"name=log.level&value=loud":  `400 log.level: "loud" is none of debug, info, warn, error`,
-		"name=log.levle&value=debug": `404 there is no parameter "log.levle"; did you mean log.level?`,
-		"name=log.level&value=debug&duration=ten": `400 the duration must be above 0 and have units, as 90s or 10m, not "ten"`,
-		"name=log.level&value=debug&duration=-1s": `400 the duration must be above 0 and have units, as 90s or 10m, not "-1s"`,
+		"":                           `400 name=NAME and value=VALUE are required, and duration=10m is optional`,
+		"name=log.level&value=loud":  `400 log.level: "loud" is not one of debug, info, warn, error`,
+		"name=log.levle&value=debug": `404 parameter "log.levle" not found; did you mean log.level?`,
+		"name=log.level&value=debug&duration=ten": `400 the duration must be above 0 and have units, such as 90s or 10m, not "ten"`,
+		"name=log.level&value=debug&duration=-1s": `400 the duration must be above 0 and have units, such as 90s or 10m, not "-1s"`,
 	} {
 		form, err := url.ParseQuery(query)
 		if err != nil {

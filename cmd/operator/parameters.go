@@ -69,12 +69,12 @@ func (p *parameters) Set(name, value string, back time.Duration) error {
 	defer p.mu.Unlock()
 	i := slices.IndexFunc(p.all, func(one *parameter) bool { return one.Name == name })
 	if i < 0 {
-		return fmt.Errorf("there is no parameter %s", name)
+		return fmt.Errorf("parameter %s not found", name)
 	}
 	one := p.all[i]
 	value = strings.ToLower(value)
 	if !slices.Contains(one.Choices, value) {
-		return fmt.Errorf("%s: %q is none of %s", name, value, strings.Join(one.Choices, ", "))
+		return fmt.Errorf("%s: %q is not one of %s", name, value, strings.Join(one.Choices, ", "))
 	}
 	if one.back != nil {
 		one.back.Stop()

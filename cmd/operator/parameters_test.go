@@ -73,8 +73,8 @@ func TestParametersRefuse(t *testing.T) {
 	p := &parameters{log: slog.New(slog.DiscardHandler)}
 	p.addLogLevel(&slog.LevelVar{})
 	for _, c := range []struct{ name, value, want string }{
-		{"log.level", "loud", `log.level: "loud" is none of debug, info, warn, error`},
-		{"log.colour", "red", "there is no parameter log.colour"},
+		{"log.level", "loud", `log.level: "loud" is not one of debug, info, warn, error`},
+		{"log.colour", "red", "parameter log.colour not found"},
 	} {
 		if err := p.Set(c.name, c.value, 0); err == nil || err.Error() != c.want {
 			t.Errorf("got %v, want %s", err, c.want)

@@ -224,12 +224,12 @@ func TestSectionsOfTheRunningOperator(t *testing.T) {
 		"/module/ingress/config.yaml":     "adminPassword: '***'\nreplicas: 2",
 		"/global/values.json":             `{"clusterName": "dev"}`,
 		"/global/values?global=true":      `{"clusterName": "dev"}`,
-		"/module/ingress/values.toml":     `the format "toml" is none of json, yaml, text`,
-		"/module/ingress/secrets":         `there is no page "secrets"; there are: values, config, patches, snapshots, render, status`,
-		"/module/nothing/values":          `there is no module "nothing"; there are: dns-server, ingress`,
-		"/module/something":               "there is no page /module/something; /discovery lists all",
-		"/values/explain":                 "say what to explain: ?path=global.a.b or ?module=NAME&path=a.b",
-		"/values/explain?path=x":          `there is no module "x"; there are: dns-server, ingress`,
+		"/module/ingress/values.toml":     `the format "toml" is not one of json, yaml, text`,
+		"/module/ingress/secrets":         `page "secrets" not found; available: values, config, patches, snapshots, render, status`,
+		"/module/nothing/values":          `module "nothing" not found; available: dns-server, ingress`,
+		"/module/something":               "page /module/something not found; /discovery lists all",
+		"/values/explain":                 "a path is required: ?path=global.a.b or ?module=NAME&path=a.b",
+		"/values/explain?path=x":          `module "x" not found; available: dns-server, ingress`,
 		"/values/explain?path=ingress.no": "there is no ingress.no; ingress has adminPassword, image, logLevel, nodes, replicas, service",
 	} {
 		if _, body := fetch(t, r.pages.URL+path); squeeze(body) != squeeze(want) {

@@ -186,7 +186,7 @@ func (a *asking) checked() error {
 	return nil
 }
 
-// checkFormat reports a format that is none of the command, or a template that cannot be parsed.
+// checkFormat reports a format that is not one of the command, or a template that cannot be parsed.
 func (a *asking) checkFormat() error {
 	known := a.formats
 	if a.names != nil {
@@ -196,7 +196,7 @@ func (a *asking) checkFormat() error {
 		return checkPath(template)
 	}
 	if !slices.Contains(known, a.output) {
-		return cli.Usagef("output: %q is none of %s", a.output, strings.Join(known, ", "))
+		return cli.Usagef("output: %q is not one of %s", a.output, strings.Join(known, ", "))
 	}
 	return nil
 }

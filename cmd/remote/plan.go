@@ -79,7 +79,7 @@ func (p *planning) check() error {
 		{"from", p.from, "auto operator files"}, {"output", p.output, "text table json yaml"}, {"color", p.color, "auto always never"},
 	} {
 		if allowed := strings.Fields(f.allowed); !slices.Contains(allowed, f.value) {
-			errs = append(errs, fmt.Errorf("%s: %q is none of %s", f.flag, f.value, strings.Join(allowed, ", ")))
+			errs = append(errs, fmt.Errorf("%s: %q is not one of %s", f.flag, f.value, strings.Join(allowed, ", ")))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

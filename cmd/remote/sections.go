@@ -148,7 +148,7 @@ func onlyKey(body []byte, key string) ([]byte, error) {
 	}
 	one, there := all[key]
 	if !there {
-		return nil, fmt.Errorf("there is no module %q; there are: %s", key, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+		return nil, fmt.Errorf("module %q not found; available: %s", key, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 	}
 	return json.MarshalIndent(map[string]json.RawMessage{key: one}, "", "  ")
 }
