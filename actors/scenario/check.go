@@ -58,8 +58,8 @@ func (f *fieldNotes) note(object map[string]any, wrong apiserver.FieldProblem) {
 	if release := releaseOf(object); release != "" {
 		text += ", of the release " + release
 	}
-	text += ": " + wrong.Place() + ": " + wrong.Message
-	if wrong.Known != nil {
+	text += ": " + wrong.String()
+	if wrong.Unknown {
 		text += "; " + nearest(wrong.Path[len(wrong.Path)-1], wrong.Known)
 	}
 	f.noted.Change(func(noted []string) []string {

@@ -239,9 +239,9 @@ tests:
   given: {strictFields: false}
 `,
 	})
-	want := `expect: v1 ConfigMap default/made: imutable: there is no such field; did you mean immutable?
-expect: v1 ConfigMap addon-operator/a, of the release a: dta: there is no such field; did you mean data?
-expect: example.org/v1 String addon-operator/b, of the release a: spec.sise: there is no such field; did you mean size?`
+	want := `expect: v1 ConfigMap default/made: unknown field "imutable"; did you mean immutable?
+expect: v1 ConfigMap addon-operator/a, of the release a: unknown field "dta"; did you mean data?
+expect: example.org/v1 String addon-operator/b, of the release a: unknown field "spec.sise"; did you mean size?`
 	if got := strings.ReplaceAll(strings.Join(results[0].Problems, "\n"), "steps[0].", ""); got != want {
 		t.Errorf("got\n%s", got)
 	}
@@ -252,7 +252,7 @@ expect: example.org/v1 String addon-operator/b, of the release a: spec.sise: the
 		"010-a/templates/a.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {a: 1}}",
 		"010-a/tests/a.yaml":     "description: d\ngiven: {strictFields: false}",
 	})
-	if got := strings.Join(results[0].Problems, ""); !strings.Contains(got, "cannot be handled as a ConfigMap: data.a: must be a text; write it in quotes, is a number") {
+	if got := strings.Join(results[0].Problems, ""); !strings.Contains(got, "cannot be handled as a ConfigMap: data.a: must be a string, is a number; put it in quotes") {
 		t.Errorf("got %s", got)
 	}
 }

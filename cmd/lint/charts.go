@@ -20,6 +20,7 @@ import (
 	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/kube"
+	"addon-operator/kube/fields"
 	"addon-operator/values"
 )
 
@@ -323,12 +324,13 @@ func (c chartCheck) unstable(once, again []helm.Document) {
 	}
 }
 
-// objects compares the objects of a document with the kinds and fields of Kubernetes. Kinds that
-// only might be missing are no finding here, unlike in bindings: a chart may need what its users
-// install.
+// objects compares the objects of a document with the kinds and fields of Kubernetes, and of the
+// definitions in the tree. Kinds that only might be missing are no finding here, unlike in
+// bindings: a chart may need what its users install.
 func (c chartCheck) objects(d helm.Document) {
 	file := templateOf(c.m, d.Source)
 	output := newSource([]byte(d.Text))
+	checker := fields.New(c.kinds.crds...)
 	for _, o := range d.Objects {
 		apiVersion, _ := o["apiVersion"].(string)
 		kind, _ := o["kind"].(string)
@@ -343,13 +345,13 @@ func (c chartCheck) objects(d helm.Document) {
 			c.found.add(Error, file, c.found.back(file, output, at), name+": "+problem)
 			continue
 		}
-		for _, misfit := range c.kinds.builtin.Misfits(o) {
-			at, _ := output.at(misfit.Path, misfit.Known != nil)
-			problem := misfit.Problem
-			if misfit.Known != nil {
-				problem += "; " + known(misfit.Path, misfit.Known)
+		for _, wrong := range checker.Check(o) {
+			at, _ := output.at(wrong.Path, wrong.Unknown)
+			text := name + ": " + wrong.String()
+			if wrong.Unknown {
+				text += "; " + known(wrong.Path, wrong.Known)
 			}
-			c.found.add(Error, file, c.found.back(file, output, at), fmt.Sprintf("%s: %s %s", name, strings.Join(misfit.Path, "."), problem))
+			c.found.add(Error, file, c.found.back(file, output, at), text)
 		}
 	}
 }

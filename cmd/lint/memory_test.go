@@ -112,7 +112,7 @@ func TestMemoryOfWhatPasses(t *testing.T) {
 		missing = "#!/usr/bin/env of-this-test\n"
 	)
 	for _, c := range []struct{ name, file, text, says string }{
-		{"edited after it was rendered", "global-hooks/hooks/edit.sh", edits, "nam is no field"},
+		{"edited after it was rendered", "global-hooks/hooks/edit.sh", edits, `unknown field "metadata.nam"`},
 		{"a hook that failed", "modules/010-web/hooks/a.sh", fails, "exit"},
 		{"a slow hook", "modules/010-web/hooks/a.sh", hangs, "did not answer --config"},
 		{"a slow enabled script", "modules/010-web/enabled", answers, "did not answer within"},

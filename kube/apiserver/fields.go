@@ -33,8 +33,8 @@ func (s *store) checkFields(k *kind, u *unstructured.Unstructured) error {
 			switch {
 			case k.custom:
 				s.unknown(u.Object, p)
-			case p.Known == nil:
-				return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %s: %s", k.name, k.Version, k.name, p.Place(), p.Message))
+			case !p.Unknown:
+				return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %s", k.name, k.Version, k.name, p))
 			default:
 				s.unknown(u.Object, p)
 				drop(u.Object, p.Path)

@@ -2,7 +2,6 @@ package builtin_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"addon-operator/kube/builtin"
@@ -44,40 +43,5 @@ func TestReleases(t *testing.T) {
 		if r, err := builtin.ParseRelease(text); err == nil {
 			t.Errorf("%q is taken as %s", text, r)
 		}
-	}
-}
-
-func TestMisfits(t *testing.T) {
-	release, _ := builtin.ParseRelease(builtin.Newest)
-	kinds := builtin.New(release)
-	container := func(field string, value any) map[string]any {
-		return map[string]any{"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{
-			"containers": []any{map[string]any{"name": "a"}, map[string]any{"name": "b", field: value}},
-		}}
-	}
-	for _, c := range []struct {
-		object map[string]any
-		want   string
-	}{
-		{container("image", "b"), ""},
-		{container("imge", "b"), "spec/containers/1/imge: is no field of Pod"},
-		{container("command", "sleep"), "spec/containers/1/command: must be a list, is a text; begin each element with a dash"},
-		{container("tty", "yes"), "spec/containers/1/tty: must be true or false without quotes, is a string"},
-		{container("ports", []any{map[string]any{"containerPort": "80"}}), "spec/containers/1/ports/0/containerPort: must be a number without quotes, is a text"},
-		{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "1", "b.c": int64(2)}}, "data/b.c: must be a text, is a number; put it in quotes, in a template with | quote"},
-		{map[string]any{"apiVersion": "example.com/v1", "kind": "Thing", "dta": 1}, ""},
-		{map[string]any{"apiVersion": "extensions/v1beta1", "kind": "Deployment", "dta": 1}, ""},
-	} {
-		var got []string
-		for _, m := range kinds.Misfits(c.object) {
-			got = append(got, strings.Join(m.Path, "/")+": "+m.Problem)
-		}
-		if strings.Join(got, "; ") != c.want {
-			t.Errorf("%v: %q, want %q", c.object, got, c.want)
-		}
-	}
-	found := kinds.Misfits(container("imge", "b"))
-	if known := strings.Join(found[0].Known, " "); !strings.Contains(known, "image imagePullPolicy") {
-		t.Errorf("known next to it: %s", known)
 	}
 }

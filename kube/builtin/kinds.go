@@ -59,7 +59,7 @@ func ParseRelease(text string) (Release, error) {
 // Kinds are those of one release of Kubernetes. They do not change after New.
 type Kinds struct {
 	release Release
-	types   map[schema.GroupVersionKind]reflect.Type // of all releases; nil: the fields are not known
+	types   map[schema.GroupVersionKind]reflect.Type // of all releases; nil: no type, so in every release
 }
 
 // New returns the kinds of a release. Lists, options and internal types are in the scheme of the
@@ -78,8 +78,7 @@ func New(release Release) *Kinds {
 	return k
 }
 
-// removedDefinition stands for a type that has no lifecycle in its library. Its fields are not
-// looked at, because it is not served.
+// removedDefinition stands for a type that has no lifecycle in its library.
 type removedDefinition struct{ metav1.ObjectMeta }
 
 // APILifecycleIntroduced and APILifecycleRemoved are as in the types of k8s.io/api.
@@ -116,7 +115,7 @@ func (k *Kinds) Find(apiVersion, kind string) Verdict {
 }
 
 // serves reports whether the release has a type, or why not. A type without a lifecycle is in every
-// release, as is one whose fields are not known.
+// release.
 func (k *Kinds) serves(t reflect.Type) (served bool, reason string) {
 	if t == nil {
 		return true, ""

@@ -2,6 +2,8 @@ package fields
 
 import (
 	"encoding/json"
+	"fmt"
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -16,71 +18,55 @@ type goType struct{ reflect.Type }
 
 func shapeOfType(object runtime.Object) shape { return goType{reflect.TypeOf(object).Elem()} }
 
-// check implements shape. A type that decodes itself is a leaf, whatever its kind: whether a text
-// is a quantity or a time, only its own method knows.
+// check implements shape. What has no fields is decoded into the type, as the API server does it:
+// only the types themselves can read quantities, times and base64, and know how large a number may
+// be.
 func (t goType) check(value any) (wrong string, inside bool) {
-	if reflect.PointerTo(t.Type).Implements(reflect.TypeFor[json.Unmarshaler]()) { // quantities, times, numbers or texts
-		data, err := json.Marshal(value)
-		if err == nil {
-			err = json.Unmarshal(data, reflect.New(t.Type).Interface())
-		}
-		if err != nil {
-			return "is not valid: " + err.Error(), false
-		}
-		return "", false
-	}
-	list, isList := value.([]any)
-	_, isMap := value.(map[string]any)
-	_, isText := value.(string)
-	_, isBool := value.(bool)
-	switch t.Kind() {
-	case reflect.Struct, reflect.Map:
-		if !isMap {
-			return mustBe("a map", value), false
-		}
-	case reflect.Slice:
-		if t.Elem().Kind() == reflect.Uint8 { // in base64
-			if isText {
-				return "", false
-			}
-			return mustBe("a text in base64", value), false
-		}
-		if !isList {
-			return mustBe("a list", value), false
-		}
-		return "", len(list) > 0
-	case reflect.String:
-		if !isText {
-			return mustBe("a text; write it in quotes", value), false
-		}
-	case reflect.Bool:
-		if !isBool {
-			return mustBe("true or false", value), false
-		}
+	want := t.want()
+	switch want {
+	case typeOf(value), "":
 	default:
-		return t.checkNumber(value), false
+		return mustBe(want, value), false
 	}
-	return "", isMap
-}
-
-// checkNumber decodes the value into the type, which finds fractions and numbers that are too
-// large, as the API server does. A type that is an interface takes any value.
-func (t goType) checkNumber(value any) string {
-	if t.Kind() == reflect.Interface {
-		return ""
-	}
-	want := "a number"
-	if t.Kind() != reflect.Float64 && t.Kind() != reflect.Float32 {
-		want = "a whole number"
+	if want == "a map" || want == "a list" {
+		return "", true
 	}
 	data, err := json.Marshal(value)
-	if err != nil || !isNumber(value) {
-		return mustBe(want+", without quotes", value)
+	if err == nil {
+		err = json.Unmarshal(data, reflect.New(t.Type).Interface())
 	}
-	if err := json.Unmarshal(data, reflect.New(t.Type).Interface()); err != nil {
-		return "must be " + want + ", is " + string(data)
+	switch {
+	case err == nil:
+		return "", false
+	case want == "a number":
+		return fmt.Sprintf("must be of type %s, is %s", t.Kind(), data), false
 	}
-	return ""
+	return "is not valid: " + err.Error(), false
+}
+
+// want is what the type is in JSON, as typeOf names it. It is empty for a type that decodes itself,
+// whatever its kind, and for one that takes any value.
+func (t goType) want() string {
+	if reflect.PointerTo(t.Type).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return ""
+	}
+	switch t.Kind() {
+	case reflect.Interface:
+		return ""
+	case reflect.Struct, reflect.Map:
+		return "a map"
+	case reflect.Slice:
+		if t.Elem().Kind() != reflect.Uint8 { // in base64
+			return "a list"
+		}
+		return "a string"
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "a boolean"
+	default:
+		return "a number"
+	}
 }
 
 // field implements shape.
@@ -88,42 +74,44 @@ func (t goType) field(name string) shape {
 	if t.Kind() == reflect.Map {
 		return pointed(t.Elem())
 	}
-	if found, ok := fieldsOf(t.Type)[name]; ok {
-		return pointed(found)
+	for known, found := range fieldsOf(t.Type) {
+		if known == name {
+			return pointed(found)
+		}
 	}
 	return nil
 }
 
 // names implements shape.
-func (t goType) names() []string { return slices.Sorted(maps.Keys(fieldsOf(t.Type))) }
+func (t goType) names() []string { return slices.Sorted(maps.Keys(maps.Collect(fieldsOf(t.Type)))) }
 
 // element implements shape.
 func (t goType) element() shape { return pointed(t.Elem()) }
 
 // pointed is the shape of a type, or of what it points to.
-func pointed(t reflect.Type) shape {
+func pointed(t reflect.Type) goType {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	return goType{t}
 }
 
-// fieldsOf are the fields of a struct by their names in JSON, with those of embedded structs.
-func fieldsOf(t reflect.Type) map[string]reflect.Type {
-	all := map[string]reflect.Type{}
-	for f := range t.Fields() {
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
-		case name == "-" || !f.IsExported() && !f.Anonymous:
-		case name == "" && (f.Anonymous || strings.Contains(options, "inline")):
-			embedded := f.Type
-			if embedded.Kind() == reflect.Pointer {
-				embedded = embedded.Elem()
+// fieldsOf are the fields of a struct by their names in JSON, with those of embedded structs. It
+// makes no map, because the walk looks for one name: schemas of definitions have many thousand.
+func fieldsOf(t reflect.Type) iter.Seq2[string, reflect.Type] {
+	return func(yield func(string, reflect.Type) bool) {
+		for f := range t.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			switch {
+			case name == "" && f.Anonymous:
+				for below, found := range fieldsOf(pointed(f.Type).Type) {
+					if !yield(below, found) {
+						return
+					}
+				}
+			case name != "" && name != "-" && !yield(name, f.Type):
+				return
 			}
-			maps.Copy(all, fieldsOf(embedded))
-		case name != "":
-			all[name] = f.Type
 		}
 	}
-	return all
 }

@@ -2,19 +2,21 @@
 // fields that the kind does not have, and values of another type. It knows the built-in kinds of
 // the Kubernetes version that the client library is of, and the kinds of given
 // CustomResourceDefinitions. Other rules of an API server, such as required fields and patterns,
-// are not checked.
+// are not checked. Which release of Kubernetes serves a kind is the subject of kube/builtin.
 //
 // A kind has a shape, which is either a Go type of the library (builtin.go) or a schema of a
 // definition (custom.go). walk goes through object and shape together.
 package fields
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 )
@@ -22,8 +24,17 @@ import (
 // Problem is a field that an object cannot have as it is.
 type Problem struct {
 	Path    []string // keys and indices that lead to it
-	Known   []string // the fields that exist in its place; nil when its value is what is wrong
-	Message string   // what is wrong, without the path
+	Unknown bool     // the kind has no such field; otherwise its value is what is wrong
+	Known   []string // of an unknown field: the fields that exist in its place, sorted
+	message string   // of a wrong value: what it must be, what it is, and what to write
+}
+
+// String is what is wrong, in the words of an API server for unknown fields.
+func (p Problem) String() string {
+	if p.Unknown {
+		return `unknown field "` + p.Place() + `"`
+	}
+	return p.Place() + ": " + p.message
 }
 
 // Place is the path as people write it: spec.containers[0].image. A step of digits counts as an
@@ -78,9 +89,6 @@ func New(definitions ...map[string]any) *Checker {
 	return c
 }
 
-// Knows reports whether objects of a kind can be checked.
-func (c *Checker) Knows(apiVersion, kind string) bool { return c.shapeOf(apiVersion, kind) != nil }
-
 // Check lists what is wrong with an object, up to 20 problems, in the order of the fields' names.
 // Nothing is known to be wrong with objects of kinds that it does not know.
 func (c *Checker) Check(object map[string]any) (problems []Problem) {
@@ -103,6 +111,9 @@ func (c *Checker) shapeOf(apiVersion, kind string) shape {
 	if s, ok := c.custom[gvk]; ok {
 		return s
 	}
+	if gvk == apiextensions.SchemeGroupVersion.WithKind("CustomResourceDefinition") {
+		return shapeOfType(&apiextensions.CustomResourceDefinition{}) // not in the scheme of client-go
+	}
 	if typed, err := scheme.Scheme.New(gvk); err == nil {
 		return shapeOfType(typed)
 	}
@@ -118,7 +129,7 @@ func walk(s shape, path []string, value any, problems *[]Problem) {
 	}
 	wrong, inside := s.check(value)
 	if wrong != "" {
-		*problems = append(*problems, Problem{Path: path, Message: wrong})
+		*problems = append(*problems, Problem{Path: path, message: wrong})
 	}
 	if !inside {
 		return
@@ -129,7 +140,7 @@ func walk(s shape, path []string, value any, problems *[]Problem) {
 			at := append(slices.Clone(path), key)
 			below := s.field(key)
 			if below == nil {
-				*problems = append(*problems, Problem{Path: at, Known: s.names(), Message: "there is no such field"})
+				*problems = append(*problems, Problem{Path: at, Unknown: true, Known: s.names()})
 				continue
 			}
 			walk(below, at, v[key], problems)
@@ -141,9 +152,19 @@ func walk(s shape, path []string, value any, problems *[]Problem) {
 	}
 }
 
-// mustBe says that a value has another type than it must.
+// mustBe says that a value has another type than it must, and what people usually forget then.
 func mustBe(want string, value any) string {
-	return fmt.Sprintf("must be %s, is %s", want, typeOf(value))
+	text := fmt.Sprintf("must be %s, is %s", want, typeOf(value))
+	written, isText := value.(string)
+	switch {
+	case want == "a string":
+		text += "; put it in quotes, in a template with | quote"
+	case want == "a list":
+		text += "; begin each element with a dash"
+	case isText && want != "a map" && json.Valid([]byte(written)): // true, or a number
+		text += "; remove the quotes"
+	}
+	return text
 }
 
 // typeOf names the type of a value for people. What is none of the other types of JSON is a number,
@@ -151,7 +172,7 @@ func mustBe(want string, value any) string {
 func typeOf(value any) string {
 	switch value.(type) {
 	case string:
-		return "a text"
+		return "a string"
 	case bool:
 		return "a boolean"
 	case map[string]any:

@@ -41,34 +41,36 @@ func read(t *testing.T, text string) (object map[string]any) {
 func TestCheck(t *testing.T) {
 	c := New(read(t, things))
 	for name, tc := range map[string]struct{ object, want string }{
-		"fine":               {"{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {a: b}}, data: {a: b}, binaryData: {a: YQ==}}", ""},
-		"dta":                {"{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, dta: {}}", "dta: there is no such field [apiVersion binaryData data immutable kind metadata]"},
-		"number in data":     {"{apiVersion: v1, kind: ConfigMap, data: {a: 1}}", "data.a: must be a text; write it in quotes, is a number []"},
-		"deep":               {"{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: {containers: [{name: a, imge: b}]}}}}", "spec.template.spec.containers[0].imge: there is no such field"},
-		"text for a number":  {`{apiVersion: apps/v1, kind: Deployment, spec: {replicas: "3"}}`, "spec.replicas: must be a whole number, without quotes, is a text []"},
-		"fraction":           {`{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1.5}}`, "spec.replicas: must be a whole number, is 1.5 []"},
-		"int or text":        {"{apiVersion: v1, kind: Service, spec: {ports: [{port: 80, targetPort: http}, {port: 81, targetPort: 8080}]}}", ""},
-		"neither":            {"{apiVersion: v1, kind: Service, spec: {ports: [{port: 80, targetPort: {}}]}}", "spec.ports[0].targetPort: is not valid"},
-		"quantity":           {"{apiVersion: v1, kind: Pod, spec: {containers: [{resources: {limits: {memory: 1Gi, cpu: 1, x: 1 GB}}}]}}", "spec.containers[0].resources.limits.x: is not valid"},
-		"embedded":           {"{apiVersion: v1, kind: Pod, spec: {volumes: [{name: a, emptyDir: {}}, {name: b, configMap: {name: c}}, {emptydir: {}}]}}", "spec.volumes[2].emptydir: there is no such field"},
-		"list for a map":     {"{apiVersion: v1, kind: ConfigMap, data: []}", "data: must be a map, is a list []"},
-		"map for a list":     {"{apiVersion: v1, kind: Pod, spec: {containers: {}}}", "spec.containers: must be a list, is a map []"},
-		"boolean":            {"{apiVersion: v1, kind: ConfigMap, immutable: 'yes'}", "immutable: must be true or false, is a text []"},
-		"null":               {"{apiVersion: v1, kind: ConfigMap, data: null, dta: null}", "dta: there is no such field"},
-		"time":               {"{apiVersion: v1, kind: ConfigMap, metadata: {creationTimestamp: soon}}", "metadata.creationTimestamp: is not valid"},
-		"annotation":         {`{apiVersion: v1, kind: ConfigMap, metadata: {annotations: {a.b/c: true}}}`, `metadata.annotations["a.b/c"]: must be a text`},
-		"unknown kind":       {"{apiVersion: example.org/v3, kind: Thing, spec: {sise: 1}}", ""},
-		"no schema":          {"{apiVersion: example.org/v2, kind: Thing, spec: {sise: 1}}", ""},
-		"thing":              {"{apiVersion: example.org/v1, kind: Thing, metadata: {name: a}, spec: {size: 1, port: http, labels: {a: b}, free: {a: {b: 1}}, list: [{a: b}], pod: {kind: A, metadata: {name: x}}}}", ""},
-		"unknown in a thing": {"{apiVersion: example.org/v1, kind: Thing, metadata: {nme: a}, spec: {sise: 1}}", "metadata.nme: there is no such field [annotations"},
-		"in a list":          {"{apiVersion: example.org/v1, kind: Thing, spec: {list: [{b: 1}]}}", "spec.list[0].b: there is no such field [a]"},
-		"wrong type":         {"{apiVersion: example.org/v1, kind: Thing, spec: {size: many}}", "spec.size: must be a number, is a text []"},
-		"wrong label":        {"{apiVersion: example.org/v1, kind: Thing, spec: {labels: {a: 1}}}", "spec.labels.a: must be a text, is a number []"},
-		"wrong port":         {"{apiVersion: example.org/v1, kind: Thing, spec: {port: []}}", "spec.port: must be a number or a text, is a list []"},
+		"fine":                {"{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {a: b}}, data: {a: b}, binaryData: {a: YQ==}}", ""},
+		"dta":                 {"{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, dta: {}}", `unknown field "dta" [apiVersion binaryData data immutable kind metadata]`},
+		"number in data":      {"{apiVersion: v1, kind: ConfigMap, data: {a: 1}}", "data.a: must be a string, is a number; put it in quotes, in a template with | quote []"},
+		"deep":                {"{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: {containers: [{name: a, imge: b}]}}}}", `unknown field "spec.template.spec.containers[0].imge"`},
+		"string for a number": {`{apiVersion: apps/v1, kind: Deployment, spec: {replicas: "3"}}`, "spec.replicas: must be a number, is a string; remove the quotes []"},
+		"fraction":            {`{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1.5}}`, "spec.replicas: must be of type int32, is 1.5 []"},
+		"int or string":       {"{apiVersion: v1, kind: Service, spec: {ports: [{port: 80, targetPort: http}, {port: 81, targetPort: 8080}]}}", ""},
+		"neither":             {"{apiVersion: v1, kind: Service, spec: {ports: [{port: 80, targetPort: {}}]}}", "spec.ports[0].targetPort: is not valid"},
+		"quantity":            {"{apiVersion: v1, kind: Pod, spec: {containers: [{resources: {limits: {memory: 1Gi, cpu: 1, x: 1 GB}}}]}}", "spec.containers[0].resources.limits.x: is not valid"},
+		"embedded":            {"{apiVersion: v1, kind: Pod, spec: {volumes: [{name: a, emptyDir: {}}, {name: b, configMap: {name: c}}, {emptydir: {}}]}}", `unknown field "spec.volumes[2].emptydir"`},
+		"list for a map":      {"{apiVersion: v1, kind: ConfigMap, data: []}", "data: must be a map, is a list []"},
+		"map for a list":      {"{apiVersion: v1, kind: Pod, spec: {containers: {}}}", "spec.containers: must be a list, is a map; begin each element with a dash []"},
+		"boolean":             {"{apiVersion: v1, kind: ConfigMap, immutable: 'yes'}", "immutable: must be a boolean, is a string []"},
+		"null":                {"{apiVersion: v1, kind: ConfigMap, data: null, dta: null}", `unknown field "dta"`},
+		"time":                {"{apiVersion: v1, kind: ConfigMap, metadata: {creationTimestamp: soon}}", "metadata.creationTimestamp: is not valid"},
+		"base64":              {`{apiVersion: v1, kind: Secret, data: {a: "1 2"}}`, "data.a: is not valid: illegal base64"},
+		"definition":          {"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, spec: {versions: [{schema: {openAPIV3Schema: {properties: {a: {type: string, default: 1, minium: 1}}}}}]}}", `unknown field "spec.versions[0].schema.openAPIV3Schema.properties.a.minium"`},
+		"annotation":          {`{apiVersion: v1, kind: ConfigMap, metadata: {annotations: {a.b/c: true}}}`, `metadata.annotations["a.b/c"]: must be a string`},
+		"unknown kind":        {"{apiVersion: example.org/v3, kind: Thing, spec: {sise: 1}}", ""},
+		"no schema":           {"{apiVersion: example.org/v2, kind: Thing, spec: {sise: 1}}", ""},
+		"thing":               {"{apiVersion: example.org/v1, kind: Thing, metadata: {name: a}, spec: {size: 1, port: http, labels: {a: b}, free: {a: {b: 1}}, list: [{a: b}], pod: {kind: A, metadata: {name: x}}}}", ""},
+		"unknown in a thing":  {"{apiVersion: example.org/v1, kind: Thing, metadata: {nme: a}, spec: {sise: 1}}", `unknown field "metadata.nme" [annotations`},
+		"in a list":           {"{apiVersion: example.org/v1, kind: Thing, spec: {list: [{b: 1}]}}", `unknown field "spec.list[0].b" [a]`},
+		"wrong type":          {"{apiVersion: example.org/v1, kind: Thing, spec: {size: many}}", "spec.size: must be a number, is a string []"},
+		"wrong label":         {"{apiVersion: example.org/v1, kind: Thing, spec: {labels: {a: 1}}}", "spec.labels.a: must be a string, is a number"},
+		"wrong port":          {"{apiVersion: example.org/v1, kind: Thing, spec: {port: []}}", "spec.port: must be a number or a string, is a list []"},
 	} {
 		var got []string
 		for _, p := range c.Check(read(t, tc.object)) {
-			got = append(got, p.Place()+": "+p.Message+" ["+strings.Join(p.Known, " ")+"]")
+			got = append(got, p.String()+" ["+strings.Join(p.Known, " ")+"]")
 		}
 		text := strings.Join(got, "\n")
 		if (tc.want == "") != (text == "") || !strings.HasPrefix(text, tc.want) {
