@@ -196,6 +196,19 @@ func (v *ownValues) refuse(a application, err error) {
 	v.program.Send(a.from, work.Handed{Known: v.self.known(), Err: err})
 }
 
+// onFiles takes over static values and schemas that have changed on disk; nil: they are the same.
+func (v *ownValues) onFiles(files *values.Section) {
+	if files == nil {
+		return
+	}
+	next, err := v.section.OnFiles(files)
+	if err != nil { // config has checked it, but not what hooks have set
+		v.log.Error("new static values are refused", "err", err)
+		return
+	}
+	v.set(next)
+}
+
 // setConfig replaces the ConfigMap and Secret layers; saved patches are replayed over them (D22).
 // config has checked the sections of enabled modules, but not those of disabled ones (D37): these
 // keep their old values until the new ones are fixed.

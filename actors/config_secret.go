@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
-	"github.com/cenkalti/backoff/v4"
 
 	"addon-operator/kube"
-	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
@@ -42,27 +38,19 @@ func readSecret(ctx context.Context, w World, waits func(string)) (initialSecret
 		return initialSecret{off: true}, nil
 	}
 	var content kube.ConfigMap
-	read := func() (err error) {
-		content, err = w.Secret.Read(ctx)
-		if errors.Is(err, kube.ErrForbidden) {
-			return backoff.Permanent(err)
+	var forbidden error
+	err := waitFor(ctx, w, "the Secret with values", waits, func() (err error) {
+		if content, err = w.Secret.Read(ctx); errors.Is(err, kube.ErrForbidden) {
+			forbidden = err
+			return nil
 		}
 		return err
-	}
-	tell := func(err error, in time.Duration) {
-		w.Log.Error("the Secret with values cannot be read, will retry; check that the API server is up", "in", in, "err", err)
-		waits(fmt.Sprintf("the Secret with values cannot be read: %v", err))
-	}
-	err := backoff.RetryNotify(read, backoff.WithContext(supervisor.Backoff(), ctx), tell)
-	if errors.Is(err, kube.ErrForbidden) {
-		w.Log.Warn("there are no values from a Secret: the operator may not read it; config values that schemas mark with x-secret are written to the ConfigMap; let the role get, list, watch, create and update it, and restart", "err", err)
+	})
+	if forbidden != nil {
+		w.Log.Warn("there are no values from a Secret: the operator may not read it; config values that schemas mark with x-secret are written to the ConfigMap; let the role get, list, watch, create and update it, and restart", "err", forbidden)
 		return initialSecret{off: true}, nil
 	}
-	if err != nil {
-		return initialSecret{}, fmt.Errorf("read the Secret with values: %w", err)
-	}
-	waits("")
-	return initialSecret{data: content.Data, revision: content.ResourceVersion}, nil
+	return initialSecret{data: content.Data, revision: content.ResourceVersion}, err
 }
 
 // layerSecret gives all sections their parts of the Secret as it is now, for a plan without an

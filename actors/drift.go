@@ -182,17 +182,7 @@ func (d *drift) correct(ctx actor.Context) {
 
 // fightDelay is how long a correction waits that was needed again and again.
 func fightDelay(c messages.Cause, longest time.Duration) time.Duration {
-	over := turns(c) - allowedTurns
-	if over <= 0 {
-		return 0
-	}
-	d := driftFirstDelay
-	for range over - 1 {
-		if d *= 2; d >= longest {
-			return longest
-		}
-	}
-	return min(d, longest)
+	return slowedDown(turns(c), driftFirstDelay, longest)
 }
 
 func describeDrift(told []view.DriftedObject) string {

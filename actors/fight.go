@@ -37,17 +37,23 @@ const (
 
 // delay is how long the next heal waits after the last one.
 func (f fight) delay() time.Duration {
-	over := f.times - allowedTurns
+	return slowedDown(f.times, fightFirstDelay, fightLongestDelay)
+}
+
+// slowedDown is the delay of what was done a number of times: none for allowedTurns, then first,
+// and twice as long each time, up to longest.
+func slowedDown(times int, first, longest time.Duration) time.Duration {
+	over := times - allowedTurns
 	if over <= 0 {
 		return 0
 	}
-	d := fightFirstDelay
+	d := first
 	for range over - 1 {
-		if d *= 2; d >= fightLongestDelay {
-			return fightLongestDelay
+		if d *= 2; d >= longest {
+			return longest
 		}
 	}
-	return d
+	return min(d, longest)
 }
 
 // truce is the earliest time of the next heal: the time of the object that waits least. The others

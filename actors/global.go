@@ -128,14 +128,7 @@ type updateGlobal struct {
 // update takes over in place what has changed on disk. Converge has queued the start-up of new
 // hooks before this message (exchangeGlobal).
 func (g *globalHooks) update(ctx actor.Context, msg updateGlobal) {
-	if msg.section != nil {
-		next, err := g.owner.values.section.OnFiles(msg.section)
-		if err != nil { // config has checked it, but not what hooks have set
-			g.log.Error("new static global values are refused", "err", err)
-		} else {
-			g.owner.values.set(next)
-		}
-	}
+	g.owner.values.onFiles(msg.section)
 	if msg.asked {
 		g.owner.hooks.exchange(ctx, msg.hooks, g.started)
 	}

@@ -143,14 +143,7 @@ var errNotLoaded = errors.New("the module stops, or is switched off, before its 
 func (m *module) update(ctx actor.Context, msg updateModule) {
 	m.crds.want(!msg.module.SameCRDs(m.module))
 	m.module = msg.module
-	if msg.section != nil {
-		next, err := m.owner.values.section.OnFiles(msg.section)
-		if err != nil { // config has checked it, but not what hooks have set
-			m.log.Error("new static values are refused", "err", err)
-		} else {
-			m.owner.values.set(next)
-		}
-	}
+	m.owner.values.onFiles(msg.section)
 	if msg.asked {
 		m.loading.exchange(ctx, msg.hooks)
 	}
