@@ -12,6 +12,12 @@ import (
 	"addon-operator/supervisor"
 )
 
+// IsTerminal reports whether a reader or writer is a terminal. In tests it is a buffer.
+func IsTerminal(file any) bool {
+	f, ok := file.(interface{ Fd() uintptr })
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
 // Logger makes the log of the operator: readable text on a terminal, JSON elsewhere. The level can
 // be changed while it runs, through the LevelVar. All texts go through hide. A failure that repeats
 // is logged at growing intervals, except at level debug. An error is a UsageError.
@@ -23,7 +29,7 @@ func (o *ProcessOptions) Logger(w io.Writer, hide func(string) string) (*slog.Lo
 	kind := o.LogType
 	if kind == "auto" {
 		kind = "json"
-		if f, ok := w.(interface{ Fd() uintptr }); ok && term.IsTerminal(int(f.Fd())) {
+		if IsTerminal(w) {
 			kind = "color"
 		}
 	}

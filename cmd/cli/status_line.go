@@ -31,7 +31,7 @@ type StatusLine struct {
 // NewStatusLine returns nil when w is no terminal, or one that cannot rewrite a line.
 func NewStatusLine(w io.Writer) *StatusLine {
 	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+	if !ok || !IsTerminal(f) || os.Getenv("TERM") == "dumb" {
 		return nil
 	}
 	return &StatusLine{out: f, fd: f.Fd(), width: func() int {

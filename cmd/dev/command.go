@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"addon-operator/cmd/cli"
 	"addon-operator/kube"
@@ -116,7 +114,7 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, o Others, dir string) (er
 		return err
 	}
 	out := cmd.OutOrStdout()
-	if f.plain || !isTerminal(out) {
+	if f.plain || !cli.IsTerminal(out) {
 		s.screen = lines{plain{out, end}}
 		err = s.runLines(ctx, hurry)
 	} else {
@@ -171,12 +169,6 @@ func (s *session) runLines(ctx context.Context, hurry <-chan struct{}) error {
 type lines struct{ plain }
 
 func (lines) update(state) {}
-
-// isTerminal reports whether an output is a terminal. In tests it is a buffer.
-func isTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
-}
 
 // welcome returns where the operator runs, once its addresses are known.
 func (p *place) welcome(c *cli.Config) []fact {

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/term"
-
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/kube"
@@ -240,7 +238,7 @@ namespace %s, and whatever the modules of %s write elsewhere.
 	if a.yes {
 		return nil
 	}
-	if file, ok := a.in.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
+	if !cli.IsTerminal(a.in) {
 		return errors.New("--cluster asks for confirmation, and there is no terminal: confirm with --yes; nothing was written")
 	}
 	fmt.Fprint(a.out, "Continue? [y/N] ")

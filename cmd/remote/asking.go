@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/cmd/cli"
@@ -249,8 +247,7 @@ func isTerminal(w io.Writer) bool {
 	if p, ok := w.(printable); ok {
 		w = p.Writer
 	}
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	return cli.IsTerminal(w)
 }
 
 // asIs is the table of commands whose text the operator makes.
