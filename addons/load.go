@@ -87,10 +87,7 @@ func (t *Tree) warnUnknownFlags() {
 			if key == values.GlobalKey || slices.Contains(keys, key) {
 				continue
 			}
-			fix := "name a module, or remove them"
-			if meant := values.Nearest(key, keys); meant != "" {
-				fix = "did you mean " + meant + "?"
-			}
+			fix := values.DidYouMean(key, keys, "name a module, or remove them")
 			t.warn("%s has values for %s, but no such module exists; they are ignored; %s", t.common.paths[i], key, fix)
 		}
 		for _, flag := range slices.Sorted(maps.Keys(doc.Flags)) {

@@ -15,10 +15,7 @@ func (t *Tree) resolveWaits() {
 		for _, name := range m.File.WaitFor {
 			switch other := t.Module(name); {
 			case other == nil:
-				fix := "correct the name, or remove it"
-				if meant := values.Nearest(name, names); meant != "" {
-					fix = "did you mean " + meant + "?"
-				}
+				fix := values.DidYouMean(name, names, "correct the name, or remove it")
 				t.problem(&m.vain, "%s/%s: waitFor names %s, but no such module is loaded, so it is not waited for; %s", m.Dir, moduleFile, name, fix)
 			case other.Order >= m.Order:
 				t.problem(&m.vain, "%s/%s: waitFor names %s, which does not run before %s, so it is not waited for; give its directory a number below %d",

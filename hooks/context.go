@@ -8,6 +8,8 @@ import (
 	"io"
 	"maps"
 	"slices"
+
+	"addon-operator/values"
 )
 
 // ContextType is what happened, for a hook of protocol v1; order bindings and protocol v0 have
@@ -70,7 +72,7 @@ type wireContext struct {
 // MarshalJSON writes the context as the hook reads it. Empty lists are written as [], never as
 // null.
 func (c Context) MarshalJSON() ([]byte, error) {
-	return encode(c.wire())
+	return values.Encode(c.wire())
 }
 
 // writeContexts writes the array of BINDING_CONTEXT_PATH; it is never null (X18). It writes object
@@ -131,7 +133,7 @@ func (w *contextWriter) list(n int, element func(i int)) {
 
 // value writes a value as JSON without the given ending.
 func (w *contextWriter) value(v any, without string) {
-	text, err := encode(v)
+	text, err := values.Encode(v)
 	if w.err == nil {
 		w.err = err
 	}
@@ -207,15 +209,4 @@ func notNil(objects []Object) []Object {
 		return []Object{}
 	}
 	return objects
-}
-
-// encode is json.Marshal without the escaping of <, > and &, which only makes sense inside HTML.
-func encode(v any) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"addon-operator/values"
 )
 
 // FuzzParseConfig looks for panics, and for accepted configurations that break a promise of Config.
@@ -137,7 +139,7 @@ func FuzzFilter(f *testing.F) {
 
 func mustEncode(t *testing.T, v any) []byte {
 	t.Helper()
-	data, err := encode(v)
+	data, err := values.Encode(v)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"addon-operator/values"
 )
 
 // maxProblems bounds how many mistakes in one output of a hook are reported: it may contain nothing
@@ -15,13 +17,6 @@ const maxProblems = 100
 // longestPath and longestProblem bound a reported mistake, in bytes. Keys and names in a
 // configuration may be as long as all of it, and mistakes quote them.
 const longestPath, longestProblem = 300, 1000 // bytes
-
-func shortened(text string, longest int) string {
-	if len(text) <= longest {
-		return text
-	}
-	return strings.ToValidUTF8(text[:longest], "") + "…"
-}
 
 var errTooManyProblems = errors.New("there are more problems; solve these first")
 
@@ -70,7 +65,7 @@ func (r *report) fail(path, format string, args ...any) {
 	if len(r.violations) > maxProblems {
 		return
 	}
-	violation := Violation{Path: shortened(path, longestPath), Problem: shortened(fmt.Sprintf(format, args...), longestProblem)}
+	violation := Violation{Path: values.Shorten(path, longestPath), Problem: values.Shorten(fmt.Sprintf(format, args...), longestProblem)}
 	if len(r.violations) == maxProblems {
 		violation = Violation{Problem: errTooManyProblems.Error()}
 	}

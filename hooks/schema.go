@@ -87,11 +87,7 @@ func explainUnknown(at place, rule map[string]any) {
 		if _, ok := properties[key]; ok {
 			continue
 		}
-		if near := values.Nearest(key, known); near != "" {
-			at.at(key).fail("is unknown; did you mean %s?", near)
-		} else {
-			at.at(key).fail("is unknown; known are %s", strings.Join(known, ", "))
-		}
+		at.at(key).fail("is unknown; %s", values.DidYouMean(key, known, "known are "+strings.Join(known, ", ")))
 	}
 }
 
@@ -155,7 +151,7 @@ func show(value any) string {
 	if value == nil {
 		return "null"
 	}
-	text, err := encode(value)
+	text, err := values.Encode(value)
 	if err != nil {
 		return typeName(value)
 	}

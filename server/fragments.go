@@ -88,10 +88,7 @@ func (s Source) short(text string) string {
 	if s.Hide != nil {
 		text = s.Hide(text)
 	}
-	if len(text) > mostText {
-		text = strings.ToValidUTF8(text[:mostText], "") + " …"
-	}
-	return text
+	return values.Shorten(text, mostText)
 }
 
 // inJSON is a value as a person reads it: without escapes of HTML, which the template makes.

@@ -145,7 +145,7 @@ func (r *report) wording(s *jsonschema.Schema, keyword string) string {
 	name := s.Location + "/" + keyword
 	text, known := r.worded[name]
 	if !known {
-		text = shorten(sentence(keyword, r.keyword(s, keyword)), maxMessage)
+		text = Shorten(sentence(keyword, r.keyword(s, keyword)), maxMessage)
 		r.worded[name] = text
 	}
 	return text
@@ -272,7 +272,7 @@ func (r *report) dependent(s *jsonschema.Schema, m map[string]any, keys []string
 	for _, key := range keys {
 		for _, name := range s.DependentRequired[key] {
 			if _, ok := m[name]; !ok && !r.partial && !r.full() {
-				r.wrong(at, m, fmt.Sprintf("property '%s' is required, if '%s' property exists", shorten(name, maxElement), shorten(key, maxElement)))
+				r.wrong(at, m, fmt.Sprintf("property '%s' is required, if '%s' property exists", Shorten(name, maxElement), Shorten(key, maxElement)))
 			}
 		}
 		if schema := s.DependentSchemas[key]; schema != nil {
@@ -469,7 +469,7 @@ func (f *findings) explained(key finding) bool {
 }
 
 func (f *findings) add(at pointer, message string) {
-	v := Violation{Path: f.path(at), Message: shorten(message, maxMessage)}
+	v := Violation{Path: f.path(at), Message: Shorten(message, maxMessage)}
 	*f.left -= len(v.Path) + len(v.Message)
 	f.found = append(f.found, finding{Violation: v, at: at})
 }

@@ -75,11 +75,8 @@ func passwordLike(line string) bool {
 // same are harmless.
 func formsOf(text string) []string {
 	forms := []string{text, base64.StdEncoding.EncodeToString([]byte(text)), url.QueryEscape(text), url.PathEscape(text), strings.ReplaceAll(text, "'", "''"), inHTML(text)}
-	var plain strings.Builder
-	encoder := json.NewEncoder(&plain)
-	encoder.SetEscapeHTML(false)
-	if encoder.Encode(text) == nil {
-		forms = append(forms, strings.TrimSuffix(strings.TrimSpace(plain.String())[1:], `"`))
+	if quoted, err := Encode(text); err == nil {
+		forms = append(forms, string(quoted[1:len(quoted)-1]))
 	}
 	if quoted, err := json.Marshal(text); err == nil {
 		forms = append(forms, string(quoted[1:len(quoted)-1]))

@@ -146,6 +146,15 @@ func isIntegral(f float64) bool {
 	return f == math.Trunc(f) && math.Abs(f) <= 1<<53
 }
 
+// Encode is json.Marshal without the escaping of <, > and &, which only makes sense inside HTML.
+func Encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(v)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
+}
+
 // JSON writes a tree in canonical form: keys sorted, no white space, no HTML escaping, integers
 // without exponent. Equal trees give equal bytes.
 func JSON(tree any) ([]byte, error) {

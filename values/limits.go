@@ -94,10 +94,10 @@ func measure(tree any) (size, depth int) {
 }
 
 // brief shortens a text for a message.
-func brief(text string) string { return shorten(text, maxWord) }
+func brief(text string) string { return Shorten(text, maxWord) }
 
-// shorten cuts a text after a number of bytes, not in the middle of a character.
-func shorten(text string, limit int) string {
+// Shorten cuts a text after a number of bytes, not in the middle of a character.
+func Shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}

@@ -52,25 +52,12 @@ func maskMetadata(metadata any) any {
 }
 
 // maskParts is hide for parts of objects. It understands lists of names and values, such as
-// environment variables, and arguments of commands, and keeps references.
+// environment variables, and keeps references.
 func maskParts(tree any, secret bool) any {
-	switch v := tree.(type) {
-	case map[string]any:
-		name, _ := v["name"].(string)
-		out := make(map[string]any, len(v))
-		for key, child := range v {
-			hidden := looksSecret(key) && !refers(key, child) || key == "value" && looksSecret(name)
-			out[key] = maskParts(child, secret || hidden)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, child := range v {
-			out[i] = maskParts(child, secret || i > 0 && asksForCredential(v[i-1]))
-		}
-		return out
-	}
-	return hide(tree, secret)
+	return hideWhere(tree, secret, func(m map[string]any, key string) bool {
+		name, _ := m["name"].(string)
+		return looksSecret(key) && !refers(key, m[key]) || key == "value" && looksSecret(name)
+	})
 }
 
 // refers recognizes keys that only reference a secret, or merely look like it.

@@ -59,6 +59,14 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
+// DidYouMean proposes the word that Nearest finds, or else returns what the caller says then.
+func DidYouMean(word string, known []string, otherwise string) string {
+	if meant := Nearest(word, known); meant != "" {
+		return "did you mean " + meant + "?"
+	}
+	return otherwise
+}
+
 // distance returns how many letters must be inserted, removed or replaced (Levenshtein). Long words
 // are not compared, because the cost is quadratic and the author of a ConfigMap decides how long
 // its keys are.

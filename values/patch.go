@@ -44,11 +44,7 @@ func (o Operation) MarshalJSON() ([]byte, error) {
 		}
 		out.Value = value
 	}
-	var buffer bytes.Buffer
-	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(out)
-	return bytes.TrimSpace(buffer.Bytes()), err
+	return Encode(out)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote, and everything that RFC 6902 allows.

@@ -68,9 +68,12 @@ func escape(element string) string {
 }
 
 // String writes the pointer in its canonical form: equal pointers have equal texts.
-func (p pointer) String() string {
+func (p pointer) String() string { return JSONPointer(p...) }
+
+// JSONPointer writes keys and indices as the path of a patch.
+func JSONPointer(path ...string) string {
 	var out strings.Builder
-	for _, element := range p {
+	for _, element := range path {
 		out.WriteByte('/')
 		out.WriteString(escape(element))
 	}
@@ -147,7 +150,7 @@ func dottedUpTo(tree any, path pointer, limit int) string {
 	for i, element := range path {
 		_, inList := tree.([]any)
 		tree, _ = lookup(tree, pointer{element})
-		element = shorten(element, limit)
+		element = Shorten(element, limit)
 		switch {
 		case inList:
 			out.WriteString("[" + element + "]")

@@ -69,7 +69,7 @@ type idleRule struct{ at, key, meant string }
 
 // String implements fmt.Stringer.
 func (r idleRule) String() string {
-	text := fmt.Sprintf("%s at %s", shorten(r.key, maxElement), shorten(orRoot(r.at), maxElement))
+	text := fmt.Sprintf("%s at %s", Shorten(r.key, maxElement), Shorten(orRoot(r.at), maxElement))
 	if r.meant != "" {
 		text += ", did you mean " + r.meant + "?"
 	}
@@ -190,7 +190,7 @@ func (c *defaultCheck) compare(d *defaults, about []*jsonschema.Schema) {
 		r.explain(s, d.written, nil, "")
 	}
 	for _, v := range r.findings.finish() {
-		problem := shorten(d.from, maxElement) + "/default: "
+		problem := Shorten(d.from, maxElement) + "/default: "
 		if below := strings.TrimPrefix(strings.TrimPrefix(v.Path, key), "."); below != "" {
 			problem += below + ": "
 		}

@@ -103,7 +103,7 @@ func alternatives(enum any) string {
 	var out []byte
 	for i, item := range list {
 		if len(out) > maxMessage/2 {
-			return fmt.Sprintf("%s and %d others", shorten(string(out), maxMessage/2), len(list)-i)
+			return fmt.Sprintf("%s and %d others", Shorten(string(out), maxMessage/2), len(list)-i)
 		}
 		if i > 0 {
 			out = append(out, ", "...)
@@ -147,7 +147,7 @@ func show(value any) (string, bool) {
 	switch v := value.(type) {
 	case int64, float64, bool, json.Number:
 		text, err := JSON(v)
-		return shorten(string(text), maxShown), err == nil
+		return Shorten(string(text), maxShown), err == nil
 	case string:
 		if len(v) <= maxShown && utf8.ValidString(v) && !strings.Contains(v, "-----BEGIN") {
 			return fmt.Sprintf("%q", hideCredentials(v)), true

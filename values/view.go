@@ -132,17 +132,22 @@ func (s *Section) Diff(before *Section) []Change {
 // secret, keys in PEM, and inside of texts what hideCredentials finds. Booleans, nulls and empty
 // texts stay.
 func hide(tree any, secret bool) any {
+	return hideWhere(tree, secret, func(_ map[string]any, key string) bool { return looksSecret(key) })
+}
+
+// hideWhere is hide with another judge of keys.
+func hideWhere(tree any, secret bool, isSecret func(m map[string]any, key string) bool) any {
 	switch v := tree.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, child := range v {
-			out[key] = hide(child, secret || looksSecret(key))
+			out[key] = hideWhere(child, secret || isSecret(v, key), isSecret)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, child := range v {
-			out[i] = hide(child, secret || i > 0 && asksForCredential(v[i-1]))
+			out[i] = hideWhere(child, secret || i > 0 && asksForCredential(v[i-1]), isSecret)
 		}
 		return out
 	case nil, bool:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"addon-operator/helm"
 	"addon-operator/messages/view"
@@ -58,10 +57,7 @@ func History(ctx context.Context, records Recorder, module string, hider *values
 // of Helm quote errors of the API server and of hooks, which may quote values.
 func describe(text string, hider *values.Hider) string {
 	text, _ = values.Mask(hider.Text(text), false).(string)
-	if len(text) > longestDescription {
-		text = strings.ToValidUTF8(text[:longestDescription], "") + "…"
-	}
-	return text
+	return values.Shorten(text, longestDescription)
 }
 
 // Compare returns what differs between the manifests of two revisions of a release: without From

@@ -189,8 +189,7 @@ func plain(value any) any {
 func globalPatch(section tree) (values.Patch, error) {
 	var ops []any
 	for key, value := range section {
-		key = strings.NewReplacer("~", "~0", "/", "~1").Replace(key) // as JSON pointers escape them
-		ops = append(ops, map[string]any{"op": "add", "path": "/" + values.GlobalKey + "/" + key, "value": value})
+		ops = append(ops, map[string]any{"op": "add", "path": values.JSONPointer(values.GlobalKey, key), "value": value})
 	}
 	return PatchOf(ops)
 }

@@ -87,8 +87,5 @@ func placeOf(tokens []string) (place string) {
 
 // nearest proposes the name that was probably meant, or else all that there are.
 func nearest(name string, known []string) string {
-	if best := values.Nearest(name, known); best != "" {
-		return "did you mean " + best + "?"
-	}
-	return "write one of " + strings.Join(known, ", ")
+	return values.DidYouMean(name, known, "write one of "+strings.Join(known, ", "))
 }

@@ -53,10 +53,7 @@ func brief(value any) string {
 	if err != nil {
 		return fmt.Sprint(value)
 	}
-	if len(text) > longest {
-		return strings.ToValidUTF8(string(text[:longest]), "") + "…"
-	}
-	return string(text)
+	return values.Shorten(string(text), longest)
 }
 
 // showObjects prints how definitions and objects change. It returns an error when the new chart

@@ -95,10 +95,7 @@ func (c *Config) Unserved(name, value string) (advice string, refused bool) {
 	case !looksLikeOurs(name):
 		return "", false
 	}
-	if near := values.Nearest(name, slices.Concat(served, slices.Sorted(maps.Keys(known)))); near != "" {
-		return "did you mean " + near + "?", false
-	}
-	return "it is not an option of the operator; remove it, unless hooks read it", false
+	return values.DidYouMean(name, slices.Concat(served, slices.Sorted(maps.Keys(known))), "it is not an option of the operator; remove it, unless hooks read it"), false
 }
 
 // asksFor reports whether a value asks for something that does not happen.
@@ -122,10 +119,7 @@ func (c *Config) WarnOfVariables(log *slog.Logger, environ []string) {
 			log.Warn("environment variable is not supported", "variable", name, "advice", u.advice)
 		case unserved:
 		case looksLikeOurs(name):
-			hint := "it is not an option of the operator; hooks inherit it"
-			if near := values.Nearest(name, meant); near != "" {
-				hint = "did you mean " + near + "?"
-			}
+			hint := values.DidYouMean(name, meant, "it is not an option of the operator; hooks inherit it")
 			log.Warn("environment variable is ignored", "variable", name, "hint", hint)
 		case nearOption(name, served) != "":
 			log.Warn("environment variable is ignored", "variable", name, "hint", "did you mean "+nearOption(name, served)+"?")

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"addon-operator/values"
 )
 
 // kind says what a fact is about.
@@ -44,7 +46,7 @@ type fact struct {
 // details, before those that are given. All are bounded.
 func newFact(about kind, module, text string, detail ...string) fact {
 	first, rest, more := strings.Cut(strings.TrimRight(text, "\n"), "\n")
-	f := fact{At: time.Now(), About: about, Module: module, Text: short(first)}
+	f := fact{At: time.Now(), About: about, Module: module, Text: values.Shorten(first, maxLine)}
 	if more {
 		detail = append(strings.Split(rest, "\n"), detail...)
 	}
@@ -52,7 +54,7 @@ func newFact(about kind, module, text string, detail ...string) fact {
 		detail = append(detail[:maxDetail:maxDetail], fmt.Sprintf("… and %d more lines", left))
 	}
 	for _, line := range detail {
-		f.Detail = append(f.Detail, short(line))
+		f.Detail = append(f.Detail, values.Shorten(line, maxLine))
 	}
 	return f
 }
@@ -70,14 +72,6 @@ func (f fact) size() (n int) {
 func (f fact) bad() fact {
 	f.Bad = true
 	return f
-}
-
-// short bounds a line in bytes, without splitting a character.
-func short(line string) string {
-	if len(line) > maxLine {
-		line = strings.ToValidUTF8(line[:maxLine], "") + "…"
-	}
-	return line
 }
 
 // about is the text with the module in front.

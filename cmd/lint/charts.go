@@ -202,10 +202,7 @@ func (c chartCheck) refused(err error) {
 	}
 	if name := regexp.MustCompile(`^function "(\w+)" not defined`).FindStringSubmatch(message); name != nil {
 		at = src.word(line, name[1])
-		fix := "the documentation of Helm lists the functions of templates"
-		if meant := values.Nearest(name[1], charts.Functions()); meant != "" {
-			fix = "did you mean " + meant + "?"
-		}
+		fix := values.DidYouMean(name[1], charts.Functions(), "the documentation of Helm lists the functions of templates")
 		message = fmt.Sprintf("there is no function %s; %s", name[1], fix)
 	}
 	c.found.add(Error, file, at, message)
@@ -255,10 +252,7 @@ func (c chartCheck) unset() {
 	merged, _ := all.(map[string]any)
 	found := slices.DeleteFunc(loaded.Unset(merged), func(u charts.Unset) bool { return c.inSchema(u.Path) || c.maySet(u.Path) })
 	for _, u := range found[:min(len(found), maxUnset)] {
-		fix := "set it in values.yaml, or write | default after it"
-		if meant := values.Nearest(u.Path[len(u.Path)-1], u.Known); meant != "" {
-			fix = "did you mean " + meant + "?"
-		}
+		fix := values.DidYouMean(u.Path[len(u.Path)-1], u.Known, "set it in values.yaml, or write | default after it")
 		c.found.add(Warning, filepath.Join(charts.Root(c.m.Dir), filepath.FromSlash(u.File)), place{u.Line, u.Column}, fmt.Sprintf("nothing sets .Values.%s, so nothing is printed; %s", strings.Join(u.Path, "."), fix))
 	}
 	if more := len(found) - maxUnset; more > 0 {
@@ -349,18 +343,9 @@ func (c chartCheck) objects(d helm.Document) {
 			at, _ := output.at(wrong.Path, wrong.Unknown)
 			text := name + ": " + wrong.String()
 			if wrong.Unknown {
-				text += "; " + known(wrong.Path, wrong.Known)
+				text += "; " + values.DidYouMean(wrong.Path[len(wrong.Path)-1], wrong.Known, "write one of "+cut(strings.Join(wrong.Known, ", "), 300))
 			}
 			c.found.add(Error, file, c.found.back(file, output, at), text)
 		}
 	}
-}
-
-// known proposes a field in the place of one that the kind does not have: a similar one, or else
-// the list of all.
-func known(path, names []string) string {
-	if meant := values.Nearest(path[len(path)-1], names); meant != "" {
-		return "did you mean " + meant + "?"
-	}
-	return "there are " + cut(strings.Join(names, ", "), 300)
 }

@@ -7,7 +7,9 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"addon-operator/hooks"
+	"addon-operator/values"
 )
 
 // Severities of findings.
@@ -172,17 +174,8 @@ func write(w io.Writer, format string, all []Finding, summary string) error {
 	return err
 }
 
-// cut bounds a text in bytes without splitting a character, and replaces control characters: it may
-// be what a hook or a template printed, and must not command a terminal (J10).
+// cut bounds a text that may be what a hook or a template printed, and must not command a terminal
+// (J10).
 func cut(text string, longest int) string {
-	text = strings.ToValidUTF8(strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r == '\x7f' {
-			return utf8.RuneError
-		}
-		return r
-	}, text), "�")
-	if len(text) <= longest {
-		return text
-	}
-	return strings.ToValidUTF8(text[:longest], "") + "…"
+	return values.Shorten(hooks.Printable(text), longest)
 }

@@ -318,13 +318,11 @@ func orDash(text string) string {
 // text that is no cell.
 func shown(w io.Writer, v any) string {
 	const longest = 60
-	var out strings.Builder
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
+	text, err := values.Encode(v)
+	if err != nil {
 		return err.Error()
 	}
-	return cell(w, out.String(), longest)
+	return cell(w, string(text), longest)
 }
 
 // shortened is a text on one line, with at most longest characters, the last of which is an

@@ -339,21 +339,11 @@ func (v *valueEdit) ask(ctx context.Context, data map[string]string) (answer mes
 	if err != nil {
 		return answer, err
 	}
-	got, err := send(ctx, v.config, answerLimit, http.MethodPost, "/values/check?show-secrets=true&path="+url.QueryEscape(jsonPointer(v.edit.Path)), "application/json", string(body))
+	got, err := send(ctx, v.config, answerLimit, http.MethodPost, "/values/check?show-secrets=true&path="+url.QueryEscape(values.JSONPointer(v.edit.Path...)), "application/json", string(body))
 	if err != nil {
 		return answer, err
 	}
 	return answer, decoded(got, &answer)
-}
-
-// jsonPointer writes a path as the operator reads it: there every character can be in a key.
-func jsonPointer(path []string) string {
-	escape := strings.NewReplacer("~", "~0", "/", "~1")
-	var text strings.Builder
-	for _, element := range path {
-		text.WriteString("/" + escape.Replace(element))
-	}
-	return text.String()
 }
 
 // validate refuses data that would not be in force, unless those before would not be either and the
