@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"time"
 
 	"k8s.io/client-go/dynamic"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // These limits apply when the user sets none. They are far above those of the library (5 and 10),
@@ -25,7 +23,7 @@ const (
 
 // Options say where the API server is and how to talk to it.
 type Options struct {
-	Kubeconfig string       // path; empty: the service account of the pod
+	Kubeconfig string       // path, or several separated as in PATH; empty: the service account of the pod
 	Context    string       // context of the kubeconfig; empty: its current one
 	Server     string       // URL that replaces the one found; empty: keep
 	Config     *rest.Config // in place of all above: an API server of the same process; nil: none
@@ -149,53 +147,8 @@ func restConfig(o Options) (*rest.Config, error) {
 		}
 		return config, nil
 	}
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
-	overrides.ClusterInfo.Server = o.Server
-	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig %s: %w", o.Kubeconfig, err)
-	}
-	return config, nil
-}
-
-// PersonConfig is the configuration of a person at a terminal, found as kubectl finds it:
-// o.Kubeconfig, which may be several files separated as in PATH, or else ~/.kube/config. The
-// namespace is that of the context, empty when it has none. A service account is never used: a
-// person who works inside a Pod that has one means another cluster.
-func PersonConfig(o Options) (config *rest.Config, namespace string, err error) {
-	// Not ClientConfig of deferred rules, as in restConfig: these would fall back to the service
-	// account, and the namespace of the context is wanted, too.
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	where := rules.GetDefaultFilename()
-	if o.Kubeconfig != "" {
-		where = o.Kubeconfig
-		rules.Precedence = filepath.SplitList(o.Kubeconfig)
-		if len(rules.Precedence) == 1 {
-			rules.ExplicitPath = o.Kubeconfig // it must exist
-		}
-	}
-	raw, err := rules.Load()
-	if err != nil {
-		return nil, "", fmt.Errorf("kubeconfig %s: %w", where, err)
-	}
-	if len(raw.Clusters) == 0 && o.Server == "" {
-		return nil, "", fmt.Errorf("kubeconfig %s: it is missing or names no cluster; --kubeconfig or $KUBECONFIG says where another one is", where)
-	}
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
-	overrides.ClusterInfo.Server = o.Server
-	name := raw.CurrentContext
-	if o.Context != "" {
-		name = o.Context
-	}
-	if context, ok := raw.Contexts[name]; ok {
-		namespace = context.Namespace
-	}
-	if config, err = clientcmd.NewNonInteractiveClientConfig(*raw, name, overrides, rules).ClientConfig(); err != nil {
-		return nil, "", fmt.Errorf("kubeconfig %s: %w", where, err)
-	}
-	config.UserAgent = cmp.Or(o.UserAgent, defaultUserAgent)
-	return config, namespace, nil
+	found, err := readKubeconfig(o)
+	return found.config, err
 }
 
 // RESTConfig returns a copy of the configuration, for clients of other packages. What they write

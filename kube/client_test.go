@@ -67,6 +67,45 @@ func TestConnect(t *testing.T) {
 	}
 }
 
+// A list of kubeconfigs, as kubectl reads it from $KUBECONFIG: their content counts together, the
+// first one wins, and missing ones are skipped.
+func TestConnectWithAListOfKubeconfigs(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	context := file("context", `{"apiVersion":"v1","kind":"Config","current-context":"b","contexts":[{"name":"b","context":{"cluster":"b","user":"u","namespace":"team"}}]}`)
+	missing := filepath.Join(dir, "missing")
+	for situation, files := range map[string][]string{
+		"two":          {context, file("rest", kubeconfig)},
+		"one missing":  {missing, file("rest", kubeconfig), ""},
+		"same twice":   {context, context, file("rest", kubeconfig)},
+		"none of them": {missing, missing},
+	} {
+		t.Run(situation, func(t *testing.T) {
+			o := Options{Kubeconfig: strings.Join(files, string(filepath.ListSeparator)), Context: "b"}
+			if files[0] == context {
+				o.Context = "" // that of the first file
+			}
+			client, err := Connect(o)
+			if files[1] == missing {
+				if err == nil || !strings.Contains(err.Error(), missing) {
+					t.Errorf("%v, want an error that names the files", err)
+				}
+				return
+			}
+			must(t, err)
+			target, err := FindTarget(o)
+			must(t, err)
+			if c := client.RESTConfig(); c.Host != "https://b.example.com" || c.BearerToken != "t" || target.Server != c.Host || target.Context != "b" || target.Kubeconfig != o.Kubeconfig {
+				t.Errorf("connects to %s, and names %+v", c.Host, target)
+			}
+		})
+	}
+}
+
 // Object patches have a client of their own, which shares connections and the
 // knowledge of kinds. K6
 func TestWithLimits(t *testing.T) {

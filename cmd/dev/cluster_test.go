@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -100,33 +101,51 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 	}
 }
 
-// Hooks use the context that a person has agreed to, also when the kubeconfig names another one.
-func TestHooksUseTheContextOfTheOperator(t *testing.T) {
+// Hooks, and commands in a second terminal, use the context that a person has agreed to,
+// also when the kubeconfig names another one, and when it is a list of files as kubectl accepts it.
+func TestHooksUseTheClusterOfTheOperator(t *testing.T) {
 	server := apiserver.New(builtin.Newest)
 	if err := server.Start(""); err != nil {
 		t.Fatal(err)
 	}
 	defer server.Close()
 	f := newTree(t)
-	if err := server.WriteKubeconfig(f.path("kubeconfig"), "default"); err != nil {
+	if err := server.WriteKubeconfig(f.path("written"), "default"); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(f.path("kubeconfig"))
-	if err == nil {
-		err = os.WriteFile(f.path("kubeconfig"), []byte(strings.Replace(string(text), "current-context: memory", "current-context: other", 1)), 0o600)
-	}
+	text, err := os.ReadFile(f.path("written"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := configured(t, nil)
-	options.Kubeconfig, options.KubeContext = f.path("kubeconfig"), "memory"
-	p := &place{tmp: t.TempDir(), what: "modules"}
-	if err := p.current(t.Context(), options, asking{in: strings.NewReader(""), out: io.Discard, yes: true}); err != nil {
-		t.Fatal(err)
+	for name, change := range map[string][]string{
+		"other":   {"current-context: memory", "current-context: other"},
+		"nothing": {string(text), "apiVersion: v1\nkind: Config\ncurrent-context: memory\n"},
+	} {
+		if err := os.WriteFile(f.path(name), []byte(strings.Replace(string(text), change[0], change[1], 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	t.Setenv("KUBECONFIG", p.kubeconfig)
-	used, err := kube.FindTarget(kube.Options{}) // reads it as kubectl does
-	if err != nil || used.Context != "memory" || used.Server == "" {
-		t.Errorf("hooks use %+v, %v", used, err)
+	t.Chdir(f.path("."))
+	for name, c := range map[string]struct{ files, context string }{
+		"another context": {files: "other", context: "memory"},
+		"several files":   {files: "nothing" + string(filepath.ListSeparator) + "missing" + string(filepath.ListSeparator) + string(filepath.ListSeparator) + "other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			options := configured(t, nil)
+			options.Kubeconfig, options.KubeContext = c.files, c.context
+			p := &place{tmp: t.TempDir(), what: "modules"}
+			if err := p.current(t.Context(), options, asking{in: strings.NewReader(""), out: io.Discard, yes: true}); err != nil {
+				t.Fatal(err)
+			}
+			t.Chdir(t.TempDir()) // hooks and terminals run in other directories
+			t.Setenv("KUBECONFIG", p.kubeconfig)
+			used, err := kube.FindTarget(kube.Options{}) // reads it as kubectl does
+			if err != nil || used.Context != "memory" || used.Server != server.URL() {
+				t.Errorf("hooks use %+v, %v", used, err)
+			}
+			if line := p.secondTerminal(options); !strings.Contains(line, "KUBECONFIG="+p.kubeconfig+" ") {
+				t.Errorf("for a second terminal: %s", line)
+			}
+		})
 	}
 }

@@ -105,7 +105,6 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, o Others, dir string) (er
 		return err
 	}
 	// Hooks inherit these from the process, as in a Pod: kubectl in a hook uses the same cluster.
-	// Hooks inherit these, as in a Pod.
 	if err := errors.Join(os.Setenv("KUBECONFIG", p.kubeconfig), os.Setenv("ADDON_OPERATOR_NAMESPACE", c.Namespace)); err != nil {
 		return err
 	}
@@ -182,7 +181,7 @@ func (p *place) welcome(c *cli.Config) []fact {
 // secondTerminal is a line of shell with which commands in another terminal find this operator and
 // its cluster.
 func (p *place) secondTerminal(c *cli.Config) string {
-	return fmt.Sprintf("export KUBECONFIG=%s ADDON_OPERATOR_NAMESPACE=%s ADDON_OPERATOR_DEBUG_ADDRESS=%s", c.Kubeconfig, c.Namespace, c.DebugAddress)
+	return fmt.Sprintf("export KUBECONFIG=%s ADDON_OPERATOR_NAMESPACE=%s ADDON_OPERATOR_DEBUG_ADDRESS=%s", p.kubeconfig, c.Namespace, c.DebugAddress)
 }
 
 func pageOf(c *cli.Config) string { return "http://" + c.DebugAddress + "/" }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,7 +39,7 @@ type place struct {
 	cluster string      // the same
 	only    string      // the name of the one module; empty for all below the directory
 	written addons.Dirs // where people write; the operator has links to a module that is alone
-	// kubeconfig is $KUBECONFIG for hooks, which may be a list of files.
+	// kubeconfig is $KUBECONFIG for hooks and for a second terminal, which may be a list of files.
 	kubeconfig string
 	// memory is the cluster in memory; nil for a real one.
 	memory *apiserver.Server
@@ -264,12 +265,16 @@ namespace %s, and whatever the modules of %s write elsewhere.
 // it is not the current one of the kubeconfig, or is not any more: kubectl takes the current
 // context of the first file that names one, and all else from the files behind it.
 func (p *place) pin(c *cli.Config, target kube.Target) error {
-	own, err := filepath.Abs(target.Kubeconfig) // hooks run in other directories
-	if err != nil {
-		return err
+	own := slices.DeleteFunc(filepath.SplitList(target.Kubeconfig), func(file string) bool { return file == "" })
+	for i, file := range own {
+		var err error
+		if own[i], err = filepath.Abs(file); err != nil { // hooks run in other directories
+			return err
+		}
 	}
+	const and = string(filepath.ListSeparator)
 	file := filepath.Join(p.tmp, "context")
-	c.Kubeconfig, c.KubeContext, p.kubeconfig = own, target.Context, file+string(filepath.ListSeparator)+own
+	c.Kubeconfig, c.KubeContext, p.kubeconfig = strings.Join(own, and), target.Context, strings.Join(append([]string{file}, own...), and)
 	return os.WriteFile(file, fmt.Appendf(nil, "apiVersion: v1\nkind: Config\ncurrent-context: %q\n", target.Context), 0o600)
 }
 
