@@ -13,7 +13,12 @@ import (
 
 // Target is the API server that a kubeconfig leads to. Kubeconfig is a path, or several separated
 // as in PATH, Server a URL.
-type Target struct{ Kubeconfig, Context, Server string }
+type Target struct {
+	Kubeconfig, Context, Server string
+	// Pin is a kubeconfig without credentials: where it comes first in $KUBECONFIG, before those
+	// above, kubectl uses the same context and server.
+	Pin []byte
+}
 
 // FindTarget names the API server that Connect would connect to; without a kubeconfig in the
 // options it is that of kubectl: of $KUBECONFIG, or of the home directory.
@@ -27,7 +32,19 @@ func FindTarget(o Options) (Target, error) {
 		return t, err
 	}
 	t.Server = found.config.Host
-	return t, nil
+	pin := api.NewConfig()
+	pin.CurrentContext = t.Context
+	// Of several files the first one that has a cluster counts for all of its fields.
+	if context := found.merged.Contexts[t.Context]; o.Server != "" && context != nil {
+		cluster := api.NewCluster()
+		if known := found.merged.Clusters[context.Cluster]; known != nil {
+			cluster = known.DeepCopy()
+		}
+		cluster.Server, cluster.TLSServerName = o.Server, "" // that name is one of the other server
+		pin.Clusters[context.Cluster] = cluster
+	}
+	t.Pin, err = clientcmd.Write(*pin)
+	return t, err
 }
 
 // PersonConfig is the configuration of a person at a terminal, found as kubectl finds it. The

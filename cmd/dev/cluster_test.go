@@ -101,8 +101,8 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 	}
 }
 
-// Hooks, and commands in a second terminal, use the context that a person has agreed to,
-// also when the kubeconfig names another one, and when it is a list of files as kubectl accepts it.
+// Hooks, and commands in a second terminal, use the context and the server that a person has agreed
+// to, also when the kubeconfig names others, and when it is a list of files as kubectl accepts it.
 func TestHooksUseTheClusterOfTheOperator(t *testing.T) {
 	server := apiserver.New(builtin.Newest)
 	if err := server.Start(""); err != nil {
@@ -118,6 +118,7 @@ func TestHooksUseTheClusterOfTheOperator(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string][]string{
+		"moved":   {server.URL(), "https://127.0.0.1:1"},
 		"other":   {"current-context: memory", "current-context: other"},
 		"nothing": {string(text), "apiVersion: v1\nkind: Config\ncurrent-context: memory\n"},
 	} {
@@ -126,13 +127,14 @@ func TestHooksUseTheClusterOfTheOperator(t *testing.T) {
 		}
 	}
 	t.Chdir(f.path("."))
-	for name, c := range map[string]struct{ files, context string }{
+	for name, c := range map[string]struct{ files, context, server string }{
 		"another context": {files: "other", context: "memory"},
 		"several files":   {files: "nothing" + string(filepath.ListSeparator) + "missing" + string(filepath.ListSeparator) + string(filepath.ListSeparator) + "other"},
+		"another server":  {files: "moved", server: server.URL()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := configured(t, nil)
-			options.Kubeconfig, options.KubeContext = c.files, c.context
+			options.Kubeconfig, options.KubeContext, options.KubeServer = c.files, c.context, c.server
 			p := &place{tmp: t.TempDir(), what: "modules"}
 			if err := p.current(t.Context(), options, asking{in: strings.NewReader(""), out: io.Discard, yes: true}); err != nil {
 				t.Fatal(err)

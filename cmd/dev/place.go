@@ -261,9 +261,9 @@ namespace %s, and whatever the modules of %s write elsewhere.
 	return nil
 }
 
-// pin makes the operator, and kubectl in hooks, use the context that a person agrees to, also when
-// it is not the current one of the kubeconfig, or is not any more: kubectl takes the current
-// context of the first file that names one, and all else from the files behind it.
+// pin makes the operator, and kubectl in hooks, use the context and the server that a person agrees
+// to, also when the kubeconfig has others, or has others later: kubectl takes the current context,
+// and each cluster, from the first file that has it, and all else from the files behind it.
 func (p *place) pin(c *cli.Config, target kube.Target) error {
 	own := slices.DeleteFunc(filepath.SplitList(target.Kubeconfig), func(file string) bool { return file == "" })
 	for i, file := range own {
@@ -275,7 +275,7 @@ func (p *place) pin(c *cli.Config, target kube.Target) error {
 	const and = string(filepath.ListSeparator)
 	file := filepath.Join(p.tmp, "context")
 	c.Kubeconfig, c.KubeContext, p.kubeconfig = strings.Join(own, and), target.Context, strings.Join(append([]string{file}, own...), and)
-	return os.WriteFile(file, fmt.Appendf(nil, "apiVersion: v1\nkind: Config\ncurrent-context: %q\n", target.Context), 0o600)
+	return os.WriteFile(file, target.Pin, 0o600)
 }
 
 // lookLimit is how long the cluster may take to answer who uses the namespace.
