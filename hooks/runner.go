@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// configLimit bounds --config: a script that waits for something there would keep the operator
+	// ConfigLimit bounds --config: a script that waits for something there would keep the operator
 	// from starting.
-	configLimit = 30 * time.Second
+	ConfigLimit = 30 * time.Second
 	// maxConfig bounds what a hook may print for --config.
 	maxConfig = 1 << 20
 	// defaultGrace and defaultMaxResult replace zero values in Options.
@@ -134,7 +134,7 @@ func (r *Runner) configure(ctx context.Context, file File, workingDir string, sc
 // follower loads hooks, too, and they get no files: a hook must not act on them.
 func (r *Runner) ask(ctx context.Context, file File, workingDir string, args ...string) ([]byte, error) {
 	question := strings.Join(args, " ")
-	ctx, cancel := context.WithTimeoutCause(ctx, configLimit, fmt.Errorf("%s took more than %s", question, configLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, ConfigLimit, fmt.Errorf("%s took more than %s", question, ConfigLimit))
 	defer cancel()
 	stdout := &head{limit: maxConfig}
 	_, err := process{

@@ -132,7 +132,7 @@ type ClusterOptions struct {
 
 func (o *ClusterOptions) options() []option {
 	return []option{
-		text(&o.Kubeconfig, "kube-config", "KUBE_CONFIG KUBECONFIG", "", "kubeconfig file, or several separated by colons, which count together as for kubectl; without one the operator uses the service account of its Pod").named("", "kubeconfig"),
+		text(&o.Kubeconfig, "kube-config", "KUBE_CONFIG KUBECONFIG", "", "kubeconfig file, or several separated by colons, which are merged as kubectl does; without one the operator uses the service account of its Pod").named("", "kubeconfig"),
 		text(&o.KubeContext, "kube-context", "KUBE_CONTEXT", "", "context in the kubeconfig").named("", "context"),
 		text(&o.KubeServer, "kube-server", "KUBE_SERVER", "", "address of the API server, in place of the one in the kubeconfig"),
 		number(&o.KubeQPS, "kube-client-qps", "KUBE_CLIENT_QPS", 100, "requests to the API server per second"),

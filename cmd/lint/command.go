@@ -12,6 +12,7 @@ import (
 
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
+	"addon-operator/hooks"
 	"addon-operator/kube/builtin"
 	"addon-operator/values"
 )
@@ -61,7 +62,8 @@ The exit code is 1 if there is an error, or with --strict a warning, and 0 other
 	set.StringArrayVar(&f.values, "values", nil, "file with values that hooks would set, such as {global: {…}}; can be given several times")
 	set.BoolVar(&f.strict, "strict", false, "also fail on warnings")
 	set.BoolVar(&f.tests, "tests", true, "also run the tests of modules")
-	set.DurationVar(&f.limit, "hook-limit", 30*time.Second, "time limit for a hook to answer --config, and for an enabled script")
+	// A hook that answers later would not be loaded by the operator, whatever lint allows.
+	set.DurationVar(&f.limit, "hook-limit", hooks.ConfigLimit, fmt.Sprintf("time limit for a hook to answer --config (at most %s, as in the operator), and for an enabled script", hooks.ConfigLimit))
 	set.DurationVar(&f.stepLimit, "step-timeout", time.Minute, "time limit for the operator to become idle after a step of a test")
 	set.BoolVar(&f.from, "from-addon-operator", false, "find what must be changed before modules of the existing addon-operator run here")
 	set.StringVar(&f.migration.ConfigMap, "configmap", "", "with --from-addon-operator: file with its ConfigMap")

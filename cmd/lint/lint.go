@@ -31,7 +31,7 @@ type Options struct {
 	// Tests of modules are played, too.
 	Tests bool
 	// HookLimit is how long one hook may take to answer --config, and an enabled script to answer
-	// at all. The runner ends --config after 30 seconds in any case.
+	// at all. The runner ends --config after [hooks.ConfigLimit] in any case.
 	HookLimit time.Duration
 	// StepTimeout is how long the operator may take until it is idle after a step of a test; 0: a
 	// minute.
