@@ -123,7 +123,7 @@ func queues(tree []*supervisor.Node) (all []namedQueue, runs map[string]supervis
 			_, name, _ := strings.Cut(n.Path, "/queue/")
 			all = append(all, namedQueue{name, s})
 		case supervisor.RunStatus:
-			if _, task, ok := runPath(n.Path); ok {
+			if _, task, ok := supervisor.SplitRun(n.Path); ok {
 				runs[task] = s
 			}
 		}
@@ -138,16 +138,6 @@ func queues(tree []*supervisor.Node) (all []namedQueue, runs map[string]supervis
 		return cmp.Or(cmp.Compare(main(a), main(b)), cmp.Compare(a.name, b.name))
 	})
 	return all, runs
-}
-
-// runPath splits the path of a run into the path of its owner and the ID of its task. It cuts at
-// the last "/run/", because a module may be called run.
-func runPath(path string) (owner, task string, ok bool) {
-	i := strings.LastIndex(path, "/run/")
-	if i < 0 {
-		return "", "", false
-	}
-	return path[:i], path[i+len("/run/"):], true
 }
 
 // queueLength is the number of tasks in a queue; 0 for one that does not exist.

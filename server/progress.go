@@ -71,7 +71,7 @@ func ProgressOf(statuses map[string]supervisor.Status, c view.ConvergeStatus, no
 	}
 	for path, status := range statuses {
 		run, ok := status.(supervisor.RunStatus)
-		owner, _, ofOwner := runPath(path)
+		owner, _, ofOwner := supervisor.SplitRun(path)
 		if !ok || !ofOwner || !run.RetryAt.IsZero() { // it waits for its next attempt
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -130,6 +131,16 @@ func (r *Runs) path(id string) string {
 		return ""
 	}
 	return r.self.Id + "/run/" + id
+}
+
+// SplitRun splits the path of a run into the path of its owner and the ID of its task. It cuts at
+// the last "/run/", because a module may be called run.
+func SplitRun(path string) (owner, task string, ok bool) {
+	i := strings.LastIndex(path, "/run/")
+	if i < 0 {
+		return "", "", false
+	}
+	return path[:i], path[i+len("/run/"):], true
 }
 
 // Start begins a task; no other task in progress may have its ID. While the owner ends no task is

@@ -116,7 +116,7 @@ func delay(attempts int) (d time.Duration) {
 // is sent to the owner and names no task; one of them may therefore come before its time.
 func (p *play) happen(now time.Time) {
 	for key, due := range p.clock.tries {
-		if owner, _, ok := strings.Cut(strings.TrimPrefix(key, "operator/"), "/run/"); ok && !due.After(now) {
+		if owner, _, ok := supervisor.SplitRun(strings.TrimPrefix(key, "operator/")); ok && !due.After(now) {
 			p.Operator.Send(owner, messages.RetryNow{})
 		}
 	}
