@@ -43,9 +43,11 @@ func (i Inherit) of(environment []string) []string {
 }
 
 func (i Inherit) lets(name string) (yes bool) {
+	// An asterisk of path.Match matches no slash, which a name may have; it never has a NUL.
+	plain := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
 	for _, pattern := range i {
 		without, not := strings.CutPrefix(pattern, "!")
-		if matches, err := path.Match(without, name); err != nil || !matches {
+		if matches, err := path.Match(plain(without), plain(name)); err != nil || !matches {
 			continue
 		}
 		if not {

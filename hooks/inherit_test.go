@@ -40,6 +40,12 @@ func TestInherit(t *testing.T) { // C23
 	if got := Inherit(nil).of(environment); !slices.Equal(got, environment) {
 		t.Errorf("without a list hooks inherit %q", got)
 	}
+	for text, want := range map[string][]string{"*": {"A/B=1", "KUBE/X=2"}, "*,!KUBE*": {"A/B=1"}, "A/*": {"A/B=1"}} {
+		inherit, err := ParseInherit(text)
+		if got := inherit.of([]string{"A/B=1", "KUBE/X=2"}); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q lets through %q, want %q; %v", text, got, want, err)
+		}
+	}
 	for _, text := range []string{"A=b", "A?", "[A]", "!", `A\`} {
 		if _, err := ParseInherit(text); err == nil {
 			t.Errorf("%q is accepted", text)
