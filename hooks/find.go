@@ -14,9 +14,13 @@ import (
 
 // Find lists the hooks below root in alphabetical order of their names: every executable regular
 // file (A15). namePrefix is put before each name: "" for global hooks, "001-nginx-ingress/hooks"
-// for the hooks of a module (A16). A root that does not exist has no hooks. Warnings name files
-// that look like hooks but are none.
+// for the hooks of a module (A16). A root that does not exist has no hooks, and neither has "",
+// which a tree has in place of global hooks that failed to load. Warnings name files that look like
+// hooks but are none.
 func Find(root, namePrefix string, scope Scope) (files []File, warnings []string, err error) {
+	if root == "" {
+		return nil, nil, nil
+	}
 	given := root
 	root, err = filepath.Abs(root)
 	if err != nil {

@@ -122,6 +122,13 @@ func TestFindRoot(t *testing.T) {
 			t.Errorf("got %v, %v, %v", files, warnings, err)
 		}
 	})
+	t.Run("that is none", func(t *testing.T) { // not the working directory
+		t.Chdir(tree(t, "a*", "b"))
+		files, warnings, err := Find("", "", Global)
+		if files != nil || warnings != nil || err != nil {
+			t.Errorf("got %v, %v, %v", files, warnings, err)
+		}
+	})
 	t.Run("that is a file", func(t *testing.T) {
 		path := filepath.Join(tree(t, "file"), "file")
 		if _, _, err := Find(path, "", Module); err == nil || !strings.Contains(err.Error(), path) {

@@ -16,11 +16,7 @@ import (
 
 // hooks runs each hook of a directory with --config, as the operator does when it loads them (C1),
 // and checks its configuration. prefix and workingDir are those of hooks.Find and of the runner.
-// dir is "" when there are no hooks.
 func (c *checks) hooks(ctx context.Context, dir, prefix, workingDir string, scope hooks.Scope) {
-	if dir == "" {
-		return
-	}
 	files, _, err := hooks.Find(dir, prefix, scope)
 	if err != nil {
 		return // loading says so
