@@ -1,7 +1,10 @@
 package actors
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -54,13 +57,17 @@ func (c *config) compareAgain(ctx actor.Context, msg compareAgain) {
 	ctx.Send(c.program.PID(convergePath), messages.ReloadModules{Cause: cause})
 }
 
-// resyncAll queues a Synchronization of each hook that had one. Like resync, it comes on top
+// resyncAll queues a Synchronization of each hook that had one, in the order in which their watches
+// were started: global hooks before modules, and these in their order. Like resync, it comes on top
 // of the events.
 func (m *monitors) resyncAll(ctx actor.Context, cause messages.Cause) {
-	type owned struct{ owner, hook string }
-	seen := map[owned]bool{}
-	for key, mon := range m.watches {
-		if o := (owned{key.Owner, mon.hook.Name}); mon.phase == open && !seen[o] {
+	started := func(a, b messages.WatchKey) int {
+		return cmp.Compare(m.watches[a].instance, m.watches[b].instance)
+	}
+	seen := map[hookKey]bool{}
+	for _, key := range slices.SortedFunc(maps.Keys(m.watches), started) {
+		mon := m.watches[key]
+		if o := (hookKey{key.Owner, mon.hook.Name}); mon.phase == open && !seen[o] {
 			seen[o] = true
 			m.resyncHook(ctx, key.Owner, mon.hook, cause)
 		}
