@@ -1,0 +1,69 @@
+package actors
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/work"
+	"addon-operator/addons"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// does is a module that also does what a test sends.
+type does struct{ *module }
+
+func (d does) Receive(ctx actor.Context) {
+	if do, ok := ctx.Message().(func(actor.Context)); ok {
+		do(ctx)
+		return
+	}
+	d.module.Receive(ctx)
+}
+
+// I9: a run that ends after its module was removed leaves no series of the module.
+func TestLateRunLeavesNoSeries(t *testing.T) {
+	section, err := values.NewSection("gone", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newTestProgram(nil)
+	m := newModule(p, addons.Module{Name: "gone", Key: "gone"}, section, nil)
+	pid := spawned(t, p, modulePath+"gone", does{m})
+	began, forgotten := make(chan struct{}), make(chan struct{})
+	p.Send(pid, func(ctx actor.Context) {
+		m.owner.tasks.runs.Start(ctx, supervisor.Task{
+			ID: "1", Ended: func(actor.Context, supervisor.Outcome) {},
+			Work: func(*supervisor.Run) (any, error) {
+				close(began)
+				<-forgotten
+				m.program.Metrics.Hooks.Ended("gone", "h", "b", messages.Task{Owner: "gone"}, hooks.Usage{}, nil)
+				m.program.Metrics.Reports.Add("gone", "h", []hooks.Metric{{Name: "g", Action: hooks.ActionSet}})
+				return nil, nil
+			},
+		})
+	})
+	<-began
+	p.Send(pid, forgetModule{})
+	p.Send(pid, func(actor.Context) { close(forgotten) })
+	mustAsk[work.ModuleQuiet](t, p, pid, work.AwaitQuiet{})
+	own, err := p.Metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reported, err := p.Metrics.HookRegistry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range append(own, reported...) {
+		for _, series := range f.GetMetric() {
+			if text := series.String(); strings.Contains(text, "gone") {
+				t.Errorf("%s still has %s", f.GetName(), text)
+			}
+		}
+	}
+}
