@@ -1,0 +1,40 @@
+package scenario
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A stand-in that is killed between the number of its call and the arguments, as by a hook that
+// ends, does not hide later calls. The programs that may make the number kill it right afterwards.
+func TestStandInThatIsKilled(t *testing.T) {
+	bin, once := t.TempDir(), filepath.Join(t.TempDir(), "killed")
+	for _, name := range []string{"mkdir", "ln"} {
+		real, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := "#!/bin/sh\n" + real + ` "$@" || exit; [ -e ` + once + ` ] || { : >` + once + "; kill -9 $PPID; }\n"
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	s := standIns{dir: t.TempDir(), commands: map[string]answers{"vault": {{}}}}
+	if err := s.write(); err != nil {
+		t.Fatal(err)
+	}
+	for _, arg := range []string{"killed", "later"} {
+		err := exec.Command(filepath.Join(s.bin(), "vault"), arg, "and more").Run()
+		if (err != nil) != (arg == "killed") {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+	calls := s.take()
+	if len(calls) == 0 || strings.Join(calls[len(calls)-1].args, "|") != "later|and more" {
+		t.Errorf("the calls are %v", calls)
+	}
+}
