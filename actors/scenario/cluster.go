@@ -129,24 +129,30 @@ func (s Settings) NoteWritten(ctx context.Context, text string) (kube.ConfigMap,
 // Data is the content; nil when the object does not exist.
 func (s Settings) Data() map[string]string { return s.now(Namespace, ConfigMapName).Data }
 
-// Set replaces the content, as a person would; nil deletes the object. The operator's annotation
-// stays, as when a person edits what the API server has.
+// annotations are those that the object has, those of the operator, too. They belong to the caller.
+func (s Settings) annotations() map[string]any {
+	metadata, _ := s.cluster.Server.Object("v1", s.kind, Namespace, ConfigMapName)["metadata"].(map[string]any)
+	if annotations, ok := metadata["annotations"].(map[string]any); ok {
+		return annotations
+	}
+	return map[string]any{}
+}
+
+// Set replaces the content, as a person would; nil deletes the object. Annotations stay, as when a
+// person edits what the API server has.
 func (s Settings) Set(data map[string]string) error {
 	if data == nil {
 		_, err := s.cluster.Delete(Reference{APIVersion: "v1", Kind: s.kind, Namespace: Namespace, Name: ConfigMapName})
 		return err
 	}
-	annotations := map[string]any{}
-	if written := s.now(Namespace, ConfigMapName).Written; written != "" {
-		annotations[kube.WrittenAnnotation] = written
-	}
-	return s.apply(data, annotations)
+	return s.apply(data, s.annotations())
 }
 
-// Annotate adds an annotation, as a person would; the object is created when there is none. Other
-// annotations are lost: scripts have no use for two.
+// Annotate sets an annotation, as a person would; the object is created when there is none.
 func (s Settings) Annotate(name, value string) error {
-	return s.apply(s.Data(), map[string]any{name: value})
+	annotations := s.annotations()
+	annotations[name] = value
+	return s.apply(s.Data(), annotations)
 }
 
 // apply replaces the object as a whole. The data of a Secret are in base64, as in the API.

@@ -1,0 +1,33 @@
+package scenario
+
+import (
+	"log/slog"
+	"testing"
+
+	"addon-operator/kube"
+)
+
+// A person who annotates or edits the ConfigMap removes neither what it has besides, nor the note of
+// the operator.
+func TestAnnotateKeepsOtherAnnotations(t *testing.T) {
+	settings := NewCluster(DefaultVersion, slog.New(slog.DiscardHandler)).ConfigMap
+	if err := settings.Set(map[string]string{"a": "1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := settings.NoteWritten(t.Context(), "noted"); err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []func() error{
+		func() error { return settings.Annotate("of/a-person", "x") },
+		func() error { return settings.Annotate(kube.ConfirmPurgeAnnotation, "y") },
+		func() error { return settings.Set(map[string]string{"a": "2"}) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := settings.Read(t.Context())
+	if err != nil || got.Written != "noted" || got.ConfirmPurge != "y" || got.Data["a"] != "2" || settings.annotations()["of/a-person"] != "x" {
+		t.Errorf("the ConfigMap is %+v, %v", got, err)
+	}
+}
