@@ -3,6 +3,7 @@ package devclustertest
 import (
 	"context"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +18,11 @@ func FinishPods(ctx context.Context, client kubernetes.Interface, namespace stri
 	pods := client.CoreV1().Pods(namespace)
 	for ctx.Err() == nil {
 		w, err := pods.Watch(ctx, metav1.ListOptions{})
-		if err != nil {
+		if err != nil { // not at once: a server that starts needs the processor itself
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+			}
 			continue
 		}
 		for e := range w.ResultChan() {
