@@ -36,7 +36,7 @@ and schemas. Without a command it starts the operator.`
 	root.RunE = start.RunE
 	if filepath.Base(os.Args[0]) == plugin { // a person at a laptop does not mean to start an operator
 		cfg.Plugin = true
-		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl addon"}
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: cfg.Program()}
 		root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
 	root.Version = version

@@ -44,6 +44,14 @@ type Config struct {
 	lookup   func(string) (string, bool) // reads an environment variable
 }
 
+// Program is how people call this program, for commands that are proposed to them.
+func (c *Config) Program() string {
+	if c.Plugin {
+		return "kubectl addon"
+	}
+	return "addon-operator"
+}
+
 // options are all options, in the order of help texts and of the documentation.
 func (c *Config) options() []option {
 	return slices.Concat(c.ModuleOptions.options(), c.ValuesOptions.options(), c.AddressOptions.options(), c.ClusterOptions.options(),

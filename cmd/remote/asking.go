@@ -117,7 +117,7 @@ func (a *asking) print(w io.Writer, body []byte, table func(io.Writer, []byte) e
 	}
 	switch a.output {
 	case "table", "text":
-		return table(printable{w, a.wide || !isTerminal(w), a.bare}, body)
+		return table(printable{w, a.wide || !isTerminal(w), a.bare, a.config.Program()}, body)
 	case nameFormat:
 		names, err := a.names(body)
 		if err == nil && len(names) > 0 {
@@ -136,12 +136,22 @@ func (a *asking) print(w io.Writer, body []byte, table func(io.Writer, []byte) e
 }
 
 // printable writes text in which nothing commands a terminal: names from tenants are in it (J10).
-// It also carries how a table is to be written, for cell and notes, since a tableWriter gets
-// nothing else.
+// It also carries how a table is to be written, for cell, notes and proposed, since a tableWriter
+// gets nothing else.
 type printable struct {
 	io.Writer
 	whole bool // no cell is cut
 	bare  bool // without headers and notes
+	// program is how people call this program; empty: addon-operator.
+	program string
+}
+
+// proposed is a text with commands that are proposed to the person, as they call this program.
+func proposed(w io.Writer, text string) string {
+	if p, ok := w.(printable); ok && p.program != "" {
+		return strings.ReplaceAll(text, "addon-operator ", p.program+" ")
+	}
+	return text
 }
 
 // Write implements io.Writer. Text must come in whole lines, as tabwriter writes it: a character

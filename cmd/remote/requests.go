@@ -107,7 +107,7 @@ func (r *request) await(ctx context.Context, objects *kube.ModuleObjects, asked 
 	defer cancel()
 	err := objects.AwaitHandled(waiting, asked, at, r.what)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return fmt.Errorf("module %s: the operator has not accepted the request within %s; the request is kept, and addon-operator status shows what the operator does", asked.Name, r.timeout)
+		return fmt.Errorf("module %s: the operator has not accepted the request within %s; the request is kept, and %s status shows what the operator does", asked.Name, r.timeout, r.config.Program())
 	}
 	return err
 }

@@ -81,13 +81,12 @@ func (a *asking) status(cmd *cobra.Command, w io.Writer) error {
 	}
 	// Both bodies become one document as they are.
 	all["queues"] = queues
-	return a.printData(w, all, func(w io.Writer, body []byte) error { return overviewText(w, body, cmd.Root().CommandPath()) })
+	return a.printData(w, all, overviewText)
 }
 
-// overviewText is the overview for people. program is how they call this program, which as a plugin
-// is kubectl addon-operator: commands that are proposed begin with it. Without a headline the
-// operator is of a version that has none.
-func overviewText(w io.Writer, body []byte, program string) error {
+// overviewText is the overview for people. Without a headline the operator is of a version that has
+// none.
+func overviewText(w io.Writer, body []byte) error {
 	var o overview
 	if err := decoded(body, &o); err != nil {
 		return err
@@ -97,7 +96,7 @@ func overviewText(w io.Writer, body []byte, program string) error {
 		fmt.Fprintf(w, "; this replica is the %s", o.Leadership)
 	}
 	fmt.Fprintln(w)
-	if problems := o.problems(w, program); len(problems) > 0 {
+	if problems := o.problems(w); len(problems) > 0 {
 		fmt.Fprintln(w, "\nPROBLEMS")
 		writeList(w, problems)
 	}
@@ -126,12 +125,13 @@ func writeList(w io.Writer, rows [][]string) {
 // problems are rows of whose problem it is, and what it is. Each is followed by a row with what to
 // do next, unless the problem says that itself. They are not cut here but in withEnd, because the
 // end of an error matters.
-func (o overview) problems(w io.Writer, program string) (rows [][]string) {
-	uncut := printable{Writer: w, whole: true} // for functions that cut cells
+func (o overview) problems(w io.Writer) (rows [][]string) {
+	uncut, _ := w.(printable) // for functions that cut cells
+	uncut.Writer, uncut.whole = w, true
 	add := func(who, problem, next string) {
 		rows = append(rows, []string{who, withEnd(w, problem)})
 		if next != "" {
-			rows = append(rows, []string{"", "next: " + strings.ReplaceAll(next, "addon-operator ", program+" ")})
+			rows = append(rows, []string{"", "next: " + proposed(w, next)})
 		}
 	}
 	if notice := o.Config.Notice(); notice != "" {

@@ -15,11 +15,11 @@ func TestOverview(t *testing.T) {
 		"modules": [
 			{"name": "well", "state": "ready", "order": 1, "enabled": true, "lastRun": {"began": "2026-01-01T00:00:00Z"}},
 			{"name": "bad", "state": "starting", "order": 2, "failing": [{"task": "RunModule", "attempts": 3, "retryAt": "` + retry + `", "error": "exit code 3\nno credentials"}], "lastRun": {"began": "2026-01-01T00:00:00Z"}},
-			{"name": "odd", "state": "disabled", "order": 3, "problems": ["Chart.yaml: no name"]}],
+			{"name": "odd", "state": "disabled", "order": 3, "problems": ["Chart.yaml: no name", "another"]}],
 		"queues": {"active": [{"name": "main", "tasksCount": 2, "status": "sleep after fail for 9s", "tasks": [{"kind": "RunModule", "owner": "bad"}]},
 			{"name": "slow", "tasksCount": 1, "status": "run first task", "tasks": [{"kind": "RunHook", "owner": "well", "about": "hooks/a.sh"}]}]}}`
 	var out bytes.Buffer
-	if err := overviewText(&out, []byte(body), "kubectl addon"); err != nil {
+	if err := overviewText(printable{Writer: &out, program: "kubectl addon"}, []byte(body)); err != nil {
 		t.Fatal(err)
 	}
 	want := `1 failing, 1 ready
@@ -30,7 +30,7 @@ PROBLEMS
                 next: kubectl addon logs global
   bad           RunModule failed 3 times, next attempt in 1h0m0s: exit code 3 no credentials
                 next: kubectl addon why bad, and what its chart would change: kubectl addon module render bad --diff
-  odd           Chart.yaml: no name
+  odd           Chart.yaml: no name (and 1 more: kubectl addon why odd)
 
 QUEUES
   main  2 tasks, first RunModule bad: next attempt in 9s
@@ -50,7 +50,7 @@ func between(text, before, after string) string {
 // An operator of an older version has no headline.
 func TestOverviewOfAnOlderOperator(t *testing.T) {
 	var out bytes.Buffer
-	if err := overviewText(&out, []byte(`{"modules": []}`), "addon-operator"); err != nil || !strings.HasPrefix(out.String(), "an operator of an older version\n") {
+	if err := overviewText(&out, []byte(`{"modules": []}`)); err != nil || !strings.HasPrefix(out.String(), "an operator of an older version\n") {
 		t.Errorf("got %q, %v", out.String(), err)
 	}
 }

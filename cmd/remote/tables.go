@@ -84,7 +84,7 @@ func firstOf(w io.Writer, problems []string, where string) string {
 	case 1:
 		return cell(w, problems[0], 100)
 	}
-	return cell(w, problems[0], 100) + fmt.Sprintf(" (and %d more: addon-operator %s)", len(problems)-1, where)
+	return cell(w, problems[0], 100) + proposed(w, fmt.Sprintf(" (and %d more: addon-operator %s)", len(problems)-1, where))
 }
 
 // moduleTable has a line for each module, and above and below it what concerns all: a refused

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"addon-operator/cmd/cli"
 )
 
 // Errors are cut on a terminal only: never in a pipe, nor with -o wide.
@@ -31,7 +33,7 @@ func TestTablesAreWholeInPipes(t *testing.T) {
 		}
 	}
 	var pipe bytes.Buffer
-	if err := (&asking{output: "table"}).print(&pipe, body, moduleTable); err != nil || strings.Contains(pipe.String(), "…") {
+	if err := (&asking{config: &cli.Config{Plugin: true}, output: "table"}).print(&pipe, body, moduleTable); err != nil || strings.Contains(pipe.String(), "…") || !strings.Contains(pipe.String(), "(and 1 more: kubectl addon why dns)") {
 		t.Errorf("%v\n%s", err, pipe.String())
 	}
 	wide := &asking{output: "wide", formats: []string{"table", "json"}}

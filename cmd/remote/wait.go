@@ -120,7 +120,7 @@ func (a *asking) notReady(ctx context.Context, modules []string, observed bool) 
 			missing = append(missing, fmt.Sprintf("%s is %s: %s", m.Name, m.State, cmp.Or(m.Off, "it is not enabled")))
 		default:
 			text := fmt.Sprintf("%s is %s", m.Name, m.State)
-			if problem := m.problem(io.Discard, list.HeldPurge); problem != "" {
+			if problem := m.problem(printable{Writer: io.Discard, program: a.config.Program()}, list.HeldPurge); problem != "" {
 				text += ": " + problem
 			}
 			missing = append(missing, text)
