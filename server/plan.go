@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	"addon-operator/messages"
@@ -35,8 +36,12 @@ func (s valuePages) plan(r *http.Request) (any, error) {
 // proposal reads the data of a ConfigMap from the body. {} is an empty ConfigMap. Both limits are
 // checked, because the size of JSON says little about that of its texts.
 func proposal(r *http.Request) (map[string]string, error) {
-	data := map[string]string{}
-	if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxProposal)).Decode(&data); err != nil {
+	var data map[string]string
+	err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxProposal)).Decode(&data)
+	if err == nil && data == nil { // which would mean the ConfigMap in force
+		err = errors.New("it is null")
+	}
+	if err != nil {
 		return nil, badRequest("the body must be the data of a ConfigMap, a JSON object of strings: %w", err)
 	}
 	size := 0
