@@ -53,6 +53,10 @@ func (s *store) create(k *kind, u *unstructured.Unstructured, w write) (*unstruc
 	u.SetUID("")
 	u.SetCreationTimestamp(metav1.Time{})
 	u.SetDeletionTimestamp(nil)
+	u.SetDeletionGracePeriodSeconds(nil)
+	if k.generation { // other kinds keep what the client sends
+		u.SetGeneration(0)
+	}
 	u.SetManagedFields(w.applied)
 	if k.status {
 		delete(u.Object, "status")
@@ -224,6 +228,7 @@ func (s *store) complete(k *kind, u, before *unstructured.Unstructured) {
 		u.SetUID(before.GetUID())
 		u.SetCreationTimestamp(before.GetCreationTimestamp())
 		u.SetResourceVersion(before.GetResourceVersion())
+		u.SetGeneration(before.GetGeneration())
 		if before.GetDeletionTimestamp() != nil {
 			u.SetDeletionTimestamp(before.GetDeletionTimestamp())
 			u.SetDeletionGracePeriodSeconds(before.GetDeletionGracePeriodSeconds())
@@ -239,7 +244,7 @@ func (s *store) complete(k *kind, u, before *unstructured.Unstructured) {
 }
 
 // generation counts the changes of what is wanted: metadata and status do not count. The first is
-// 1, unless the object has one.
+// 1, unless the object has one, which only one of Apply can.
 func generation(u, before *unstructured.Unstructured) int64 {
 	if before == nil {
 		return max(u.GetGeneration(), 1)
