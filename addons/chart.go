@@ -110,7 +110,7 @@ func (d *decoder) decode(prefix string, tree any, known map[string]func(field st
 func (d *decoder) text(field string, value any, into *string) {
 	text, ok := value.(string)
 	if !ok {
-		d.fail("%s must be a text; put it in quotes", field)
+		d.fail("%s must be a string; put it in quotes", field)
 		return
 	}
 	*into = text

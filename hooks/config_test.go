@@ -218,7 +218,7 @@ func TestParseConfigRefusesWhatItCannotRead(t *testing.T) { // C1, C4
 		"a key twice in YAML":    {"onStartup: 1\nonStartup: 2", `mapping key "onStartup" already defined at line 1`},
 		"a key twice in JSON":    {`{"onStartup": 1, "onStartup": 2}`, `duplicate field "onStartup"`},
 		"two documents":          {"onStartup: 1\n---\nonStartup: 2", "more than one document"},
-		"keys that are no text":  {"1: 2", "an object with keys that are not text"},
+		"keys that are no text":  {"1: 2", "an object with keys that are not strings"},
 	}
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {

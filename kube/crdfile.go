@@ -295,7 +295,7 @@ func (d *crdSource) complete(labels map[string]string) error {
 			delete(metadata, field)
 		}
 		if _, _, err := unstructured.NestedStringMap(d.object.Object, "metadata", field); err != nil {
-			return fmt.Errorf("CustomResourceDefinition %s: metadata.%s must be a map of texts; quote numbers and booleans", d.name, field)
+			return fmt.Errorf("CustomResourceDefinition %s: metadata.%s must be a map of strings; quote numbers and booleans", d.name, field)
 		}
 	}
 	all := map[string]string{}

@@ -34,7 +34,7 @@ func (s valuePages) plan(r *http.Request) (any, error) {
 func proposal(r *http.Request) (map[string]string, error) {
 	data := map[string]string{}
 	if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxProposal)).Decode(&data); err != nil {
-		return nil, badRequest("the body must be the data of a ConfigMap, a JSON object of texts: %w", err)
+		return nil, badRequest("the body must be the data of a ConfigMap, a JSON object of strings: %w", err)
 	}
 	size := 0
 	for key, text := range data {

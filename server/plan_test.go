@@ -41,7 +41,7 @@ func TestPlanPage(t *testing.T) {
 		{"GET", "/plan?output=yaml&show-secrets=true", "", 200, "module: web", &view.PlanRequest{Secrets: true}},
 		{"POST", "/plan", `{"webEnabled": "true"}`, 200, `"step": "start"`, &view.PlanRequest{Proposed: map[string]string{"webEnabled": "true"}}},
 		{"POST", "/plan", `{}`, 200, `"step": "start"`, &view.PlanRequest{Proposed: map[string]string{}}},
-		{"POST", "/plan", `{"web": {"a": 1}}`, 400, "a JSON object of texts", nil},
+		{"POST", "/plan", `{"web": {"a": 1}}`, 400, "a JSON object of strings", nil},
 		{"POST", "/plan", `{"web": "` + strings.Repeat("x", 1<<20) + `"}`, 400, "the data has 1048579 bytes; a ConfigMap holds at most 1048576", nil},
 		{"POST", "/plan", `{"fail": "yes"}`, 503, "no way", &view.PlanRequest{Proposed: map[string]string{"fail": "yes"}}},
 	} {
@@ -100,7 +100,7 @@ func TestCheckPage(t *testing.T) {
 		{"POST", "", `{}`, 200, `"deleted": true`, "hunter2", messages.CheckConfig{Data: map[string]string{}}},
 		{"POST", "?show-secrets=true", `{}`, 200, "hunter2", "refused", messages.CheckConfig{Data: map[string]string{}}},
 		{"POST", "", `{"fail": "yes"}`, 503, "no way", "hunter2", messages.CheckConfig{Data: map[string]string{"fail": "yes"}}},
-		{"POST", "", `{"web": {"a": 1}}`, 400, "a JSON object of texts", "hunter2", nil},
+		{"POST", "", `{"web": {"a": 1}}`, 400, "a JSON object of strings", "hunter2", nil},
 		{"POST", "", `{"web": "` + strings.Repeat("x", 1<<20) + `"}`, 400, "a ConfigMap holds at most 1048576", "hunter2", nil},
 		{"GET", "", "", 405, "", "hunter2", nil},
 	} {

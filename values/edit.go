@@ -57,7 +57,7 @@ func (e Edit) Apply(data map[string]string) (Edited, error) {
 	case !isFlag && !isMaintenance && key != GlobalKey && !isKey(key):
 		return edited, keyError(key)
 	case (isFlag || isMaintenance) && len(e.Path) > 1:
-		return edited, fmt.Errorf("%s is one text, nothing lies below it", key)
+		return edited, fmt.Errorf("%s is a single string and has no keys below it", key)
 	case isFlag || isMaintenance:
 		edited.Had, edited.Before = has, strings.TrimSpace(text)
 		if flag, ok := flagValue(edited.Before); ok {
@@ -155,7 +155,7 @@ func (e Edit) expected(tree any, path pointer) (any, error) {
 		}
 		switch {
 		case !ok || index > len(container):
-			return nil, fmt.Errorf("%q is no place in a list of %d", path[0], len(container))
+			return nil, fmt.Errorf("%q is not a position in a list of %d", path[0], len(container))
 		case last && e.Remove:
 			return slices.Delete(slices.Clone(container), index, index+1), nil
 		case index == len(container):
@@ -167,7 +167,7 @@ func (e Edit) expected(tree any, path pointer) (any, error) {
 		next[index] = child
 		return next, err
 	}
-	return nil, fmt.Errorf("%s is no map: %q does not lie below it", describe(tree), path[0])
+	return nil, fmt.Errorf("%s is not a map and has no key %q", describe(tree), path[0])
 }
 
 // nested wraps the value into the parents that the rest of a path lacks. Only "-" makes a list: an

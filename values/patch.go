@@ -160,7 +160,7 @@ func parseOperation(data []byte) (Operation, error) {
 		if !present {
 			problems = append(problems, fmt.Errorf("%s is missing", field))
 		} else if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, into) != nil {
-			problems = append(problems, fmt.Errorf("%s must be a text", field))
+			problems = append(problems, fmt.Errorf("%s must be a string", field))
 		}
 	}
 	text("op", &operation.Op)

@@ -65,7 +65,7 @@ func (p place) below(elements ...string) string {
 func (d schemaDocument) reference(p place) (string, error) {
 	ref, ok := p.node["$ref"].(string)
 	if !ok {
-		return "", fmt.Errorf("%s/$ref: must be a text", p.at)
+		return "", fmt.Errorf("%s/$ref: must be a string", p.at)
 	}
 	target, local := strings.CutPrefix(ref, "#")
 	if !local {

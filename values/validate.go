@@ -127,7 +127,7 @@ func typeNames(types any) string {
 		case "array":
 			names = append(names, "a list")
 		case "string":
-			names = append(names, "a text")
+			names = append(names, "a string")
 		case "integer":
 			names = append(names, "an integer")
 		case "number", "boolean":

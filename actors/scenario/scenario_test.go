@@ -252,7 +252,7 @@ expect: example.org/v1 String addon-operator/b, of the release a: spec.sise: the
 		"010-a/templates/a.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {a: 1}}",
 		"010-a/tests/a.yaml":     "description: d\ngiven: {strictFields: false}",
 	})
-	if got := strings.Join(results[0].Problems, ""); !strings.Contains(got, "cannot be handled as a ConfigMap: data.a: must be a text; write it in quotes, is a number") {
+	if got := strings.Join(results[0].Problems, ""); !strings.Contains(got, "cannot be handled as a ConfigMap: data.a: must be a string; write it in quotes, is a number") {
 		t.Errorf("got %s", got)
 	}
 }

@@ -34,7 +34,7 @@ func ReadConfigMap(path string) (map[string]string, error) {
 		content, ok = data.(map[string]any)
 	}
 	if !ok {
-		return nil, fmt.Errorf("%s: it must be the manifest of a ConfigMap, or its data: a map of keys to texts", path)
+		return nil, fmt.Errorf("%s: it must be the manifest of a ConfigMap, or its data: a map of keys to strings", path)
 	}
 	return Texts(path, content)
 }
@@ -46,7 +46,7 @@ func Texts(path string, content map[string]any) (map[string]string, error) {
 	for key, value := range content {
 		text, ok := value.(string)
 		if !ok {
-			errs = append(errs, fmt.Errorf("%s: data.%s is no text; write a vertical bar after the colon (%s: |) or quotes", path, key, key))
+			errs = append(errs, fmt.Errorf("%s: data.%s is not a string; write a vertical bar after the colon (%s: |) or quotes", path, key, key))
 			continue
 		}
 		data[key] = text

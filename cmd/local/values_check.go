@@ -70,7 +70,7 @@ func readSecret(path string) (map[string]string, error) {
 	}
 	content, ok := tree.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%s: it must be the manifest of a Secret, or its data: a map of keys to texts", path)
+		return nil, fmt.Errorf("%s: it must be the manifest of a Secret, or its data: a map of keys to strings", path)
 	}
 	kind, isManifest := content["kind"]
 	if !isManifest {
@@ -81,7 +81,7 @@ func readSecret(path string) (map[string]string, error) {
 	}
 	var secret corev1.Secret
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &secret); err != nil {
-		return nil, fmt.Errorf("%s: it is no manifest of a Secret: its data must be texts in base64, its stringData texts", path)
+		return nil, fmt.Errorf("%s: it is no manifest of a Secret: its data must be strings in base64, its stringData strings", path)
 	}
 	if secret.StringData == nil {
 		secret.StringData = map[string]string{}

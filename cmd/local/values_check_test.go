@@ -82,7 +82,7 @@ func TestCheckRefuses(t *testing.T) {
 		"no schema":              {map[string]string{"modules/010-dns/openapi/values.yaml": "type: objekt"}, []string{"modules/010-dns/openapi/values.yaml: /type"}},
 		"a loop of $ref":         {map[string]string{"modules/010-dns/openapi/values.yaml": "definitions: {a: {$ref: '#/definitions/b'}, b: {$ref: '#/definitions/a'}}\nproperties: {x: {$ref: '#/definitions/a'}}"}, []string{"modules/010-dns/openapi/values.yaml", "refers to itself"}},
 		"two modules of one key": {map[string]string{"modules/010-my-dns/x": "", "modules/020-myDns/x": ""}, []string{"020-myDns", `rename the module to "my-dns"`}},
-		"no text in data":        {map[string]string{"modules/010-dns/x": "", "cm.yaml": "dns: {a: 1}\nother: 5"}, []string{"data.dns is no text", "data.other is no text", "vertical bar"}},
+		"no text in data":        {map[string]string{"modules/010-dns/x": "", "cm.yaml": "dns: {a: 1}\nother: 5"}, []string{"data.dns is not a string", "data.other is not a string", "vertical bar"}},
 		"another kind":           {map[string]string{"modules/010-dns/x": "", "cm.yaml": "kind: Secret"}, []string{"kind is Secret, not ConfigMap"}},
 		"no map":                 {map[string]string{"modules/010-dns/x": "", "cm.yaml": "[]"}, []string{"it must be the manifest of a ConfigMap"}},
 		"violations of several modules": {
@@ -92,7 +92,7 @@ func TestCheckRefuses(t *testing.T) {
 				"global/openapi/config-values.yaml":          "{type: object, properties: {size: {type: integer}}}",
 				"cm.yaml":                                    "dns: 'size: x'\nweb: 'password: s3cret'\n",
 			},
-			[]string{"dns.zone: is required", "dns.size: must be an integer, is a text", "web.password: must have at least 9 characters", "global.size: must be an integer", "modules/010-dns/openapi/config-values.yaml"},
+			[]string{"dns.zone: is required", "dns.size: must be an integer, is a string", "web.password: must have at least 9 characters", "global.size: must be an integer", "modules/010-dns/openapi/config-values.yaml"},
 		},
 		"a broken module and the values of another": {
 			map[string]string{
@@ -115,7 +115,7 @@ func TestCheckRefuses(t *testing.T) {
 		},
 		"defaults that do not fit": {
 			map[string]string{"modules/010-dns/openapi/values.yaml": "{properties: {a: {type: integer, default: x}, b: {default: [1, 2], maxItems: 1}}}", "global/openapi/values.yaml": "{properties: {z: {enum: [a], default: b}}}"},
-			[]string{"modules/010-dns/openapi/values.yaml: /properties/a/default: must be an integer, is a text; correct the default, or the schema", "/properties/b/default: must have at most 1 elements", "global/openapi/values.yaml: /properties/z/default: must be one of"},
+			[]string{"modules/010-dns/openapi/values.yaml: /properties/a/default: must be an integer, is a string; correct the default, or the schema", "/properties/b/default: must have at most 1 elements", "global/openapi/values.yaml: /properties/z/default: must be one of"},
 		},
 		"charts that cannot be installed": { // H21, A17
 			map[string]string{

@@ -82,7 +82,7 @@ func setCommand(c *cli.Config, names *completer) *cobra.Command {
 		ValidArgsFunction: first(names.modules),
 	}
 	v.flags(cmd)
-	cmd.Flags().BoolVar(&v.text, "string", false, "VALUE is a text, also when it looks like a number")
+	cmd.Flags().BoolVar(&v.text, "string", false, "VALUE is a string, even if it looks like a number")
 	cmd.Flags().StringVarP(&v.file, "file", "f", "", "read VALUE from a file, - for the standard input, so that no secret is in the history of the shell")
 	return cmd
 }
@@ -131,7 +131,7 @@ func (v *valueEdit) value(stdin io.Reader, args []string) (any, error) {
 	}
 	value, err := values.ParseYAML(data)
 	if err != nil {
-		return nil, cli.Usagef("the value is no YAML: %w; --string takes it as a text", err)
+		return nil, cli.Usagef("the value is not YAML: %w; --string takes it as a string", err)
 	}
 	return value, nil
 }

@@ -61,10 +61,10 @@ func TestMisfits(t *testing.T) {
 	}{
 		{container("image", "b"), ""},
 		{container("imge", "b"), "spec/containers/1/imge: is no field of Pod"},
-		{container("command", "sleep"), "spec/containers/1/command: must be a list, is a text; begin each element with a dash"},
+		{container("command", "sleep"), "spec/containers/1/command: must be a list, is a string; begin each element with a dash"},
 		{container("tty", "yes"), "spec/containers/1/tty: must be true or false without quotes, is a string"},
-		{container("ports", []any{map[string]any{"containerPort": "80"}}), "spec/containers/1/ports/0/containerPort: must be a number without quotes, is a text"},
-		{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "1", "b.c": int64(2)}}, "data/b.c: must be a text, is a number; put it in quotes, in a template with | quote"},
+		{container("ports", []any{map[string]any{"containerPort": "80"}}), "spec/containers/1/ports/0/containerPort: must be a number without quotes, is a string"},
+		{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "1", "b.c": int64(2)}}, "data/b.c: must be a string, is a number; put it in quotes, in a template with | quote"},
 		{map[string]any{"apiVersion": "example.com/v1", "kind": "Thing", "dta": 1}, ""},
 		{map[string]any{"apiVersion": "extensions/v1beta1", "kind": "Deployment", "dta": 1}, ""},
 	} {

@@ -86,9 +86,9 @@ func mistyped(data []byte, err error) Misfit {
 	m := Misfit{Path: pathAt(data, wrong.Offset)}
 	switch wrong.Type.Kind() {
 	case reflect.String:
-		m.Problem = fmt.Sprintf("must be a text, is a %s; put it in quotes, in a template with | quote", wrong.Value)
+		m.Problem = fmt.Sprintf("must be a string, is a %s; put it in quotes, in a template with | quote", named(wrong.Value))
 	case reflect.Bool:
-		m.Problem = fmt.Sprintf("must be true or false without quotes, is a %s", wrong.Value)
+		m.Problem = fmt.Sprintf("must be true or false without quotes, is a %s", named(wrong.Value))
 	case reflect.Slice, reflect.Array:
 		m.Problem = fmt.Sprintf("must be a list, is a %s; begin each element with a dash", named(wrong.Value))
 	case reflect.Map, reflect.Struct:
@@ -102,8 +102,6 @@ func mistyped(data []byte, err error) Misfit {
 // named is the type of a value of JSON, as the decoder names it, in the words of this program.
 func named(value string) string {
 	switch value {
-	case "string":
-		return "text"
 	case "array":
 		return "list"
 	case "object":

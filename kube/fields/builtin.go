@@ -43,7 +43,7 @@ func (t goType) check(value any) (wrong string, inside bool) {
 			if isText {
 				return "", false
 			}
-			return mustBe("a text in base64", value), false
+			return mustBe("a string in base64", value), false
 		}
 		if !isList {
 			return mustBe("a list", value), false
@@ -51,7 +51,7 @@ func (t goType) check(value any) (wrong string, inside bool) {
 		return "", len(list) > 0
 	case reflect.String:
 		if !isText {
-			return mustBe("a text; write it in quotes", value), false
+			return mustBe("a string; write it in quotes", value), false
 		}
 	case reflect.Bool:
 		if !isBool {

@@ -41,12 +41,12 @@ type openAPI struct {
 // x-kubernetes-preserve-unknown-fields, accepts all.
 func (s openAPI) check(value any) (wrong string, inside bool) {
 	if s.rule["x-kubernetes-int-or-string"] == true {
-		if typeOf(value) != "a text" && !isNumber(value) {
-			return mustBe("a number or a text", value), false
+		if typeOf(value) != "a string" && !isNumber(value) {
+			return mustBe("a number or a string", value), false
 		}
 		return "", false
 	}
-	want := map[any]string{"string": "a text", "boolean": "a boolean", "object": "a map", "array": "a list", "number": "a number", "integer": "a number"}
+	want := map[any]string{"string": "a string", "boolean": "a boolean", "object": "a map", "array": "a list", "number": "a number", "integer": "a number"}
 	if w := want[s.rule["type"]]; w != "" && w != typeOf(value) {
 		return mustBe(w, value), false
 	}

@@ -151,7 +151,7 @@ func mustBe(want string, value any) string {
 func typeOf(value any) string {
 	switch value.(type) {
 	case string:
-		return "a text"
+		return "a string"
 	case bool:
 		return "a boolean"
 	case map[string]any:
