@@ -59,7 +59,7 @@ func (f *Fence) Check() error {
 	f.mu.Unlock()
 	switch {
 	case until.IsZero():
-		return fmt.Errorf("%w: it is stand-by", ErrNotLeading)
+		return fmt.Errorf("%w: it is a standby", ErrNotLeading)
 	case passed(until):
 		f.expire(until)
 		return f.Check()

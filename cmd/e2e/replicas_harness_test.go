@@ -128,7 +128,7 @@ func (r *replicas) follower() (found *operator) {
 	r.eventually("a follower", func() error {
 		r.tend()
 		for _, o := range r.running {
-			if !leads(o) && o.count("stand-by is warm") > 0 {
+			if !leads(o) && o.count("standby is warm") > 0 {
 				found = o
 				return nil
 			}
@@ -144,7 +144,7 @@ func (r *replicas) settle() {
 	r.t.Helper()
 	for _, o := range r.running {
 		r.eventually("a replica that is up", func() error {
-			if o.running() && o.count("stand-by begins") == 0 && !leads(o) {
+			if o.running() && o.count("standby begins") == 0 && !leads(o) {
 				return errNotYet
 			}
 			return nil
