@@ -23,7 +23,7 @@ func shortened(text string, longest int) string {
 	return strings.ToValidUTF8(text[:longest], "") + "…"
 }
 
-var errTooManyProblems = errors.New("there are more problems; solve these first")
+var errTooManyProblems = errors.New("there are more problems; fix these first")
 
 // ConfigError lists what is wrong with the configuration of one hook: everything, or the first
 // hundred mistakes (C7).

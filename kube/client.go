@@ -138,7 +138,7 @@ func restConfig(o Options) (*rest.Config, error) {
 	}
 	if o.Kubeconfig == "" {
 		if o.Context != "" {
-			return nil, fmt.Errorf("context %q is set, but no kubeconfig to find it in", o.Context)
+			return nil, fmt.Errorf("context %q is set, but no kubeconfig that contains it", o.Context)
 		}
 		config, err := rest.InClusterConfig()
 		if err != nil {
@@ -180,7 +180,7 @@ func PersonConfig(o Options) (config *rest.Config, namespace string, err error) 
 		return nil, "", fmt.Errorf("kubeconfig %s: %w", where, err)
 	}
 	if len(raw.Clusters) == 0 && o.Server == "" {
-		return nil, "", fmt.Errorf("kubeconfig %s: it is missing or names no cluster; --kubeconfig or $KUBECONFIG says where another one is", where)
+		return nil, "", fmt.Errorf("kubeconfig %s: it is missing or contains no cluster; set --kubeconfig or $KUBECONFIG to another one", where)
 	}
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
 	overrides.ClusterInfo.Server = o.Server

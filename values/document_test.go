@@ -102,7 +102,7 @@ func TestParseConfigMapRefuses(t *testing.T) {
 	wantError(t, err,
 		"ConfigMap key some-module:", "did you mean someModule?", "ConfigMap key Global:", "ConfigMap key module: ", "line 2", "ConfigMap key twice: line 2",
 		"ConfigMap key text: must be a map or a list, is a string", "ConfigMap key aEnabled: must be true or false", "ConfigMap key bEnabled: must", "ConfigMap key cEnabled: must", `ConfigMap key aMaintenance: there is no maintenance mode "on"`,
-		"ConfigMap key global: must be a map, is a list", "ConfigMap key on: must be a map or a list, is a boolean; to switch the module on, write onEnabled: true")
+		"ConfigMap key global: must be a map, is a list", "ConfigMap key on: must be a map or a list, is a boolean; to enable the module, write onEnabled: true")
 	if document, _ := ParseConfigMap(map[string]string{"good": "a: 1", "Bad": ""}); document.Sections != nil {
 		t.Error("a bad ConfigMap gives values")
 	}

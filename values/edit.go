@@ -46,7 +46,7 @@ func (e Edited) Unchanged(edit Edit) bool {
 // ends in an error, never in a changed ConfigMap.
 func (e Edit) Apply(data map[string]string) (Edited, error) {
 	if len(e.Path) == 0 {
-		return Edited{}, errors.New("the path is empty; it begins with global or with a module")
+		return Edited{}, errors.New("the path is empty; it must begin with global or the key of a module")
 	}
 	key := e.Path[0]
 	text, has := data[key]
@@ -113,7 +113,7 @@ func (e Edit) section(edited *Edited, text string, has bool) error {
 		return where(err)
 	}
 	if got, err := ParseYAML([]byte(made)); err != nil || !same(got, want) {
-		return where(errors.New("the text of the section cannot be changed there without changing something else: aliases, or an unusual form, stand in the way; edit the ConfigMap by hand"))
+		return where(errors.New("the section cannot be changed there without changing something else, because of aliases or an unusual format; edit the ConfigMap manually"))
 	}
 	// Without any content the key is removed: Text stays nil.
 	if strings.TrimSpace(made) != "" {

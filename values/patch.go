@@ -84,7 +84,7 @@ func ParsePatch(data []byte) (Patch, []string, error) {
 		return nil, nil, err
 	}
 	if len(raw) > maxOperations {
-		return nil, nil, fmt.Errorf("the patch has %d operations, more than %d; write larger values by fewer of them", len(raw), maxOperations)
+		return nil, nil, fmt.Errorf("the patch has %d operations, more than %d; write larger values with fewer operations", len(raw), maxOperations)
 	}
 	var (
 		patch    Patch
@@ -124,7 +124,7 @@ func splitOperations(data []byte) ([]json.RawMessage, error) {
 		if err := decoder.Decode(&value); errors.Is(err, io.EOF) {
 			return operations, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("patch is not a stream of JSON objects and arrays: %w%s; let jq write it, which sets quotes and commas", jsonError(data, decoder, err), upTo(data, err))
+			return nil, fmt.Errorf("patch is not a stream of JSON objects and arrays: %w%s; write it with jq, which adds quotes and commas", jsonError(data, decoder, err), upTo(data, err))
 		}
 		switch value[0] {
 		case '{':
@@ -153,7 +153,7 @@ func parseOperation(data []byte) (Operation, error) {
 		problems  []error
 	)
 	for _, name := range twice {
-		problems = append(problems, fmt.Errorf("%s is there twice", name))
+		problems = append(problems, fmt.Errorf("%s appears twice", name))
 	}
 	text := func(field string, into *string) {
 		raw, present := in[field]

@@ -182,7 +182,7 @@ func checkTest(tree any, path pointer, want any) error {
 	}
 	value, _ := lookup(tree, path)
 	if !equal(value, want) {
-		return errors.New("the test failed: the value there is another one")
+		return errors.New("the test failed: the value is different")
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func TestParsePatchRefuses(t *testing.T) {
 		want       []string
 	}{
 		{"garbage at the end, D17", `{"op":"remove","path":"/m/a"} garbage`, []string{"line 1", "not a stream"}},
-		{"an unfinished array", "[\n", []string{"ends too early"}},
+		{"an unfinished array", "[\n", []string{"unexpected end"}},
 		{"a number", "5", []string{"line 1: must be an object or an array of objects"}},
 		{"null", "null", []string{"must be an object or an array"}},
 		{"an array of numbers", "[5]", []string{"patch operation 1: must be an object like"}},
@@ -152,7 +152,7 @@ func TestForModule(t *testing.T) {
 		`{"op":"add","path":"/someModule2","value":1}`,
 	} {
 		_, err := patchOf(t, bad).ForModule("someModule")
-		wantError(t, err, "hooks of this module may change /someModule only")
+		wantError(t, err, "hooks of this module may change only /someModule")
 	}
 	_, err = patchOf(t, `[{"op":"remove","path":"/x"},{"op":"remove","path":"/y"}]`).ForModule("someModule")
 	wantError(t, err, "remove /x", "remove /y")
@@ -182,13 +182,13 @@ func TestForGlobal(t *testing.T) {
 
 func TestForGlobalRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"op":"add","path":"/someModule/a","value":1}`:                       "global hooks may change /global and flags",
-		`{"op":"add","path":"/some-moduleEnabled","value":true}`:              "global hooks may change /global and flags",
-		`{"op":"copy","from":"/someModule/a","path":"/global/a"}`:             "global hooks may change /global",
+		`{"op":"add","path":"/someModule/a","value":1}`:                       "global hooks may change only /global and flags",
+		`{"op":"add","path":"/some-moduleEnabled","value":true}`:              "global hooks may change only /global and flags",
+		`{"op":"copy","from":"/someModule/a","path":"/global/a"}`:             "global hooks may change only /global",
 		`{"op":"add","path":"/someModuleEnabled","value":1}`:                  "value must be true or false, is an integer",
 		`{"op":"add","path":"/someModuleEnabled","value":null}`:               "value must be true or false, is null",
-		`{"op":"add","path":"/someModuleEnabled/x","value":true}`:             "has nothing below it",
-		`{"op":"test","path":"/someModuleEnabled","value":true}`:              "can be added, replaced and removed only",
+		`{"op":"add","path":"/someModuleEnabled/x","value":true}`:             "is a flag and has no keys",
+		`{"op":"test","path":"/someModuleEnabled","value":true}`:              "flags can only be added, replaced and removed",
 		`{"op":"add","path":"/global/enabledModules","value":[]}`:             "global.enabledModules is computed by the operator", // D9
 		`{"op":"add","path":"/global/enabledModules/-","value":"x"}`:          "global.enabledModules",
 		`{"op":"remove","path":"/global/enabledModules"}`:                     "global.enabledModules",

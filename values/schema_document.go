@@ -69,7 +69,7 @@ func (d schemaDocument) reference(p place) (string, error) {
 	}
 	target, local := strings.CutPrefix(ref, "#")
 	if !local {
-		return "", fmt.Errorf("%s/$ref: %q leaves the file; only references like #/definitions/name are possible", p.at, ref)
+		return "", fmt.Errorf("%s/$ref: %q refers to another file; only references such as #/definitions/name are supported", p.at, ref)
 	}
 	if _, ok := d.at(target); !ok {
 		return "", fmt.Errorf("%s/$ref: there is no %q", p.at, ref)

@@ -72,7 +72,7 @@ func TestValidationErrorText(t *testing.T) {
 func TestViolationsAreBounded(t *testing.T) {
 	wrong := "a: 1\nlist: [" + strings.Repeat("1,", 100_000) + "]"
 	err := compiledSchema(t, yamlTree(t, "type: object\nproperties: {a: {type: string}, list: {type: array, items: {type: string}}}")).validate("m", yamlTree(t, wrong), nil)
-	wantError(t, err, "m.a: must be a string, is an integer", "m.list[0]: must be a string", "there are more than 100 problems; solve these first")
+	wantError(t, err, "m.a: must be a string, is an integer", "m.list[0]: must be a string", "there are more than 100 problems; fix these first")
 	if size := len(err.Error()); size > 8<<10 {
 		t.Errorf("the error has %d bytes", size)
 	}

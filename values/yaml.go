@@ -251,7 +251,7 @@ func (r *yamlReader) readAlias(node *yaml.Node) any {
 	a := r.anchors[node.Alias]
 	switch {
 	case a == nil || a.open:
-		r.refuse(node, "alias *%s stands inside of what it refers to", node.Value)
+		r.refuse(node, "alias *%s is inside the value that it refers to", node.Value)
 		return nil
 	case r.depth+a.depth > maxDepth:
 		r.stop(node, errTooDeep)

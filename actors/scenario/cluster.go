@@ -264,7 +264,7 @@ func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.
 	}
 	left, err = c.objects.ApplyObjectPatches(ctx, patches[refused:])
 	if refused > 0 {
-		left, err = slices.Concat(patches[:refused], left), errors.Join(fmt.Errorf("%s: the API server was told to refuse it", patches[0]), err)
+		left, err = slices.Concat(patches[:refused], left), errors.Join(fmt.Errorf("%s: the scenario makes the API server refuse it", patches[0]), err)
 	}
 	return left, err
 }

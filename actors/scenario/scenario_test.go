@@ -239,9 +239,9 @@ tests:
   given: {strictFields: false}
 `,
 	})
-	want := `expect: v1 ConfigMap default/made: imutable: there is no such field; did you mean immutable?
-expect: v1 ConfigMap addon-operator/a, of the release a: dta: there is no such field; did you mean data?
-expect: example.org/v1 String addon-operator/b, of the release a: spec.sise: there is no such field; did you mean size?`
+	want := `expect: v1 ConfigMap default/made: imutable: unknown field; did you mean immutable?
+expect: v1 ConfigMap addon-operator/a, of the release a: dta: unknown field; did you mean data?
+expect: example.org/v1 String addon-operator/b, of the release a: spec.sise: unknown field; did you mean size?`
 	if got := strings.ReplaceAll(strings.Join(results[0].Problems, "\n"), "steps[0].", ""); got != want {
 		t.Errorf("got\n%s", got)
 	}

@@ -140,7 +140,7 @@ func BenchmarkDev(b *testing.B) {
 		n := 0
 		for what, row := range map[string]struct{ text, shown string }{
 			"difference": {strings.Replace(greeting, "hello {{", "hi%d {{", 1), "+  text: hi%d"},
-			"finding":    {greeting + "dta%d: 1\n", "dta%d is no field"},
+			"finding":    {greeting + "dta%d: 1\n", "dta%d is not a field"},
 		} {
 			b.Run(fmt.Sprintf("%s/%d", what, size), func(b *testing.B) {
 				var all []time.Duration

@@ -85,7 +85,7 @@ func (r *replicas) tend() {
 // guards its hooks, because it gave no sign of life.
 func (o *operator) killedByKeeper() bool {
 	status, ok := o.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	return ok && status.Signal() == syscall.SIGKILL && o.count("ERROR", "it is killed, because another replica may lead") > 0
+	return ok && status.Signal() == syscall.SIGKILL && o.count("ERROR", "the operator is killed: it did not report") > 0
 }
 
 func (r *replicas) leader() *operator {

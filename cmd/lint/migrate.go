@@ -74,7 +74,7 @@ func (m *migration) docker() string {
 // Texts of findings of other checks that are explained here.
 const (
 	notEvaluated  = "has rules that are not evaluated"
-	notExecutable = "is not executable, so it is no hook"
+	notExecutable = "is not executable, so it is not a hook"
 )
 
 // explain says of a finding of the other checks what the existing operator does. An empty message is a finding that another one
@@ -83,7 +83,7 @@ func (m *migration) explain(f *Finding) {
 	base := filepath.Base(f.File)
 	switch {
 	case base == "module.yaml" && strings.HasSuffix(f.Message, " is unknown"):
-		f.Fix = "the existing operator does not read module.yaml, and here it holds " + strings.TrimPrefix(f.Fix, "the known ones are ") + "; remove the key, or rename the file if another tool reads it"
+		f.Fix = "the existing operator does not read module.yaml, and here it holds " + strings.TrimPrefix(f.Fix, "known keys are ") + "; remove the key, or rename the file if another tool reads it"
 	case base == "values.yaml" && strings.Contains(f.Fix, "or the schema "):
 		f.Fix += "; the existing operator checks only the ConfigMap against config-values.yaml, here the files are checked, too"
 	case filepath.Ext(base) == ".go" && strings.HasPrefix(f.Message, notExecutable),

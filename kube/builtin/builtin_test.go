@@ -60,7 +60,7 @@ func TestMisfits(t *testing.T) {
 		want   string
 	}{
 		{container("image", "b"), ""},
-		{container("imge", "b"), "spec/containers/1/imge: is no field of Pod"},
+		{container("imge", "b"), "spec/containers/1/imge: is not a field of Pod"},
 		{container("command", "sleep"), "spec/containers/1/command: must be a list, is a string; begin each element with a dash"},
 		{container("tty", "yes"), "spec/containers/1/tty: must be true or false without quotes, is a string"},
 		{container("ports", []any{map[string]any{"containerPort": "80"}}), "spec/containers/1/ports/0/containerPort: must be a number without quotes, is a string"},

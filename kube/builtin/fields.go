@@ -56,7 +56,7 @@ func (k *Kinds) Misfits(object map[string]any) []Misfit {
 			continue
 		}
 		path := steps(found[1])
-		all = append(all, Misfit{Path: path, Problem: "is no field of " + kind, Known: fieldsAt(t, path[:len(path)-1])})
+		all = append(all, Misfit{Path: path, Problem: "is not a field of " + kind, Known: fieldsAt(t, path[:len(path)-1])})
 	}
 	return all
 }

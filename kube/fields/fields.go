@@ -129,7 +129,7 @@ func walk(s shape, path []string, value any, problems *[]Problem) {
 			at := append(slices.Clone(path), key)
 			below := s.field(key)
 			if below == nil {
-				*problems = append(*problems, Problem{Path: at, Known: s.names(), Message: "there is no such field"})
+				*problems = append(*problems, Problem{Path: at, Known: s.names(), Message: "unknown field"})
 				continue
 			}
 			walk(below, at, v[key], problems)
