@@ -47,7 +47,7 @@ func (r release) writeKrew() error {
 		APIVersion: "krew.googlecontainertools.github.com/v1alpha2", Kind: "Plugin", Metadata: krewMetadata{"addon"},
 		Spec: krewSpec{
 			Version:          r.version,
-			ShortDescription: "Asks and steers addon-operator",
+			ShortDescription: "Inspect and control addon-operator",
 			Description: `Shows what addon-operator does in a cluster: which modules work, what fails and why, and
 what to try next. Changes values, runs, retries and suspends modules.
 `,

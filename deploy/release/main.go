@@ -50,12 +50,12 @@ func run(ctx context.Context, args []string) error {
 
 func parse(ctx context.Context, args []string) (r release, licencesOnly bool, err error) {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
-	flags.StringVar(&r.version, "version", "", "semantic version of the release, as v0.1.0")
+	flags.StringVar(&r.version, "version", "", "semantic version of the release, such as v0.1.0")
 	flags.StringVar(&r.root, "root", ".", "root of the repository")
 	flags.StringVar(&r.out, "out", "dist", "directory for the release; what is in it is deleted")
 	flags.StringVar(&r.image, "image", "addon-operator", "repository of the image, without a tag")
 	flags.StringVar(&r.downloads, "downloads", "https://example.com/addon-operator/releases/download", "where the archives will be: below the version in this URL")
-	flags.StringVar(&r.commit, "commit", "", "hash of the commit (default: what git says)")
+	flags.StringVar(&r.commit, "commit", "", "hash of the commit (default: what git reports)")
 	platforms := flags.String("platforms", "linux/amd64 linux/arm64 darwin/amd64 darwin/arm64", "what to build for")
 	date := flags.String("date", "", "time of everything in the release, in RFC 3339 (default: that of the commit)")
 	flags.BoolVar(&licencesOnly, "licences", false, "only print the licences of all modules in the programs")
@@ -86,7 +86,7 @@ func parse(ctx context.Context, args []string) (r release, licencesOnly bool, er
 // checkVersion accepts semantic versions with a leading v. Build metadata is refused: + cannot stand in the tag of an
 // image.
 func checkVersion(version string) error {
-	const fix = "write a semantic version as v0.1.0 or v0.2.0-rc.1"
+	const fix = "write a semantic version such as v0.1.0 or v0.2.0-rc.1"
 	bare, hasV := strings.CutPrefix(version, "v")
 	parsed, err := semver.StrictNewVersion(bare)
 	switch {
@@ -130,12 +130,12 @@ func dateOf(ctx context.Context, root, given string) (time.Time, error) {
 	if seconds == "" {
 		var err error
 		if seconds, err = output(ctx, root, nil, "git", "log", "-1", "--format=%ct"); err != nil {
-			return time.Time{}, fmt.Errorf("the time of the release is unknown, because git does not say that of the commit: set SOURCE_DATE_EPOCH: %w", err)
+			return time.Time{}, fmt.Errorf("the time of the release is unknown, because git cannot determine that of the commit: set SOURCE_DATE_EPOCH: %w", err)
 		}
 	}
 	var epoch int64
 	if _, err := fmt.Sscanf(seconds+"\n", "%d\n", &epoch); err != nil {
-		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH %q is no number of seconds since 1970: %w", seconds, err)
+		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH %q is not a number of seconds since 1970: %w", seconds, err)
 	}
 	return time.Unix(epoch, 0).UTC(), nil
 }
@@ -179,7 +179,7 @@ func mayReplace(dir string) error {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(dir, sumsFile)); err != nil {
-		return fmt.Errorf("%s is not empty and has no %s, so it is no release: name another directory by -out, or empty it", dir, sumsFile)
+		return fmt.Errorf("%s is not empty and has no %s, so it is not a release: set another directory with -out, or empty it", dir, sumsFile)
 	}
 	return nil
 }
