@@ -127,7 +127,7 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	defer r.mu.Unlock()
 	if r.stuck[m.Name] {
 		r.trace.Add("helm fails for %s", m.Name)
-		return helm.Outcome{}, errors.New("it fails for good")
+		return helm.Outcome{}, errors.New("it fails permanently")
 	}
 	if err := r.kinds.unknownKind(m.Name); err != nil {
 		r.trace.Add("helm fails for %s: %s", m.Name, err)

@@ -222,7 +222,7 @@ func (c *Cluster) Apply(object map[string]any) error {
 		word, _ := object["kind"].(string)
 		apiVersion, kind, found := c.Server.Kind(word)
 		if !found {
-			return fmt.Errorf("there is no kind %q; the step 'kind %s' makes it", word, word)
+			return fmt.Errorf("there is no kind %q; the step 'kind %s' creates it", word, word)
 		}
 		object = maps.Clone(object)
 		object["apiVersion"], object["kind"] = apiVersion, kind

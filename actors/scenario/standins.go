@@ -128,7 +128,7 @@ k=1
 [ ! -s "$d/last" ] || read -r k <"$d/last"
 until mkdir "$d/$k" 2>/dev/null; do
   k=$((k + 1))
-  [ $k -le %d ] || { echo "%[4]s: these are too many calls for a test" >&2; exit 1; }
+  [ $k -le %d ] || { echo "%[4]s: too many calls for one test" >&2; exit 1; }
 done
 echo "$k" >"$d/last"
 for a do printf '%%s\000' "$a"; done >"$d/$k/args"

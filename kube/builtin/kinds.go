@@ -125,7 +125,7 @@ func (k *Kinds) serves(t reflect.Type) (served bool, reason string) {
 	if o, ok := object.(interface{ APILifecycleIntroduced() (int, int) }); ok {
 		major, minor := o.APILifecycleIntroduced()
 		if since := (Release{major, minor}); k.release.Before(since) {
-			return false, "came with " + since.String()
+			return false, "was introduced in " + since.String()
 		}
 	}
 	if o, ok := object.(interface{ APILifecycleRemoved() (int, int) }); ok {
