@@ -34,7 +34,7 @@ func rulesIn(page string) (rulebook, error) {
 	}
 	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z]\d+|Design \d|seed \d{3}) \| (.+) \|$`).FindAllStringSubmatch(rules, -1) {
 		if _, twice := book.text[row[1]]; twice {
-			return book, fmt.Errorf("%s: the rule %s is there twice", rulesPage, row[1])
+			return book, fmt.Errorf("%s: the rule %s appears twice", rulesPage, row[1])
 		}
 		book.text[row[1]] = row[2]
 		book.order = append(book.order, row[1])

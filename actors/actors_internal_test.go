@@ -97,7 +97,7 @@ func TestNoModulesWhileStopping(t *testing.T) {
 	}
 }
 
-// What a stand-by has answered is not changed by what it hears afterwards: whoever leads
+// What a standby has answered is not changed by what it hears afterwards: whoever leads
 // reads it at the same time.
 func TestWarmthIsACopy(t *testing.T) {
 	p := newTestProgram(nil)

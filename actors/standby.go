@@ -131,7 +131,7 @@ func (s *standby) warmUp(ctx actor.Context) {
 		ID: "warm-up-" + strconv.Itoa(s.count), AllowFailure: true,
 		Work:      func(run *supervisor.Run) (any, error) { return s.load(run, missing, first), nil },
 		Succeeded: func(ctx actor.Context, result any) { s.loaded(ctx, result) },
-		Failed:    func(a supervisor.Attempt) { s.log.Warn("the stand-by stays cold", "err", a.Err) },
+		Failed:    func(a supervisor.Attempt) { s.log.Warn("the standby stays cold", "err", a.Err) },
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			if outcome == supervisor.Done {
 				s.warmUp(ctx) // flags may have moved
@@ -179,7 +179,7 @@ func (s *standby) loaded(ctx actor.Context, result any) {
 	}
 	maps.Copy(s.cold, loaded.cold)
 	s.warm = true
-	s.log.Info("stand-by is warm", "modules", len(s.hooks), "cold", len(s.cold))
+	s.log.Info("standby is warm", "modules", len(s.hooks), "cold", len(s.cold))
 }
 
 func (s *standby) publish(ctx actor.Context) {

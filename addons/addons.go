@@ -180,7 +180,7 @@ func (t *Tree) find(dirs Dirs) (all []Module, misnamed []error, _ error) {
 		}
 		for _, m := range found {
 			if first, ok := byName[m.Name]; ok { // A11
-				t.problem(&all[first].doubles, "module %q in %s is ignored: %s has one of the same name", m.Name, m.Dir, all[first].Dir)
+				t.problem(&all[first].doubles, "module %q in %s is ignored: %s has a module of the same name", m.Name, m.Dir, all[first].Dir)
 				continue
 			}
 			byName[m.Name] = len(all) // keys need no check: values.Key is one-to-one (A6)

@@ -99,7 +99,7 @@ func (d *decoder) decode(prefix string, tree any, known map[string]func(field st
 			read(prefix+key, content[key])
 			continue
 		}
-		hint := "the known ones are " + words(known)
+		hint := "known keys are " + words(known)
 		if meant := values.Nearest(key, slices.Sorted(maps.Keys(known))); meant != "" {
 			hint = "did you mean " + prefix + meant + "?"
 		}
@@ -110,7 +110,7 @@ func (d *decoder) decode(prefix string, tree any, known map[string]func(field st
 func (d *decoder) text(field string, value any, into *string) {
 	text, ok := value.(string)
 	if !ok {
-		d.fail("%s must be a text; put it in quotes", field)
+		d.fail("%s must be a string; put it in quotes", field)
 		return
 	}
 	*into = text
@@ -166,17 +166,17 @@ func checkChart(m *Module) error {
 	inner := innerChart(m.Dir)
 	if inner == "" {
 		if m.File.Chart != (ChartSource{}) {
-			return fmt.Errorf("%s: chart says where the chart in %s is from, which is not there; bring the chart back, or remove the key", filepath.Join(m.Dir, moduleFile), filepath.Join(m.Dir, "chart"))
+			return fmt.Errorf("%s: the key chart describes the origin of the chart in %s, which does not exist; restore the chart, or remove the key", filepath.Join(m.Dir, moduleFile), filepath.Join(m.Dir, "chart"))
 		}
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(inner, "Chart.yaml")); err != nil {
-		return fmt.Errorf("%s is where the chart of the module lies, unchanged, but it has no Chart.yaml; bring the whole chart, or rename the directory", inner)
+		return fmt.Errorf("%s is the directory of an unchanged chart, but it has no Chart.yaml; copy the whole chart there, or rename the directory", inner)
 	}
 	var errs []error
 	for _, name := range []string{"Chart.yaml", "templates", "crds", "charts"} {
 		if _, err := os.Lstat(filepath.Join(m.Dir, name)); err == nil {
-			errs = append(errs, fmt.Errorf("%s is not used, because the chart of the module lies in %s; remove it, or move it to a module of its own", filepath.Join(m.Dir, name), inner))
+			errs = append(errs, fmt.Errorf("%s is not used, because the chart of the module is in %s; remove it, or move it to a module of its own", filepath.Join(m.Dir, name), inner))
 		}
 	}
 	return errors.Join(errs...)
@@ -189,7 +189,7 @@ func (t *Tree) warnUnread(m *Module, keys []string) {
 		if key == values.GlobalKey {
 			continue
 		}
-		fix := "the values of the chart stand under " + m.Key + "; move it there"
+		fix := "the values of the chart belong under " + m.Key + "; move it there"
 		meant := values.Nearest(key, []string{m.Key, values.FlagKey(m.Key), values.MaintenanceKey(m.Key), values.GlobalKey})
 		if key == m.Name {
 			meant = m.Key
@@ -197,7 +197,7 @@ func (t *Tree) warnUnread(m *Module, keys []string) {
 		if meant != "" {
 			fix = "did you mean " + meant + "?"
 		}
-		t.problem(&m.problems, "%s: key %s is not read, because the chart of the module lies in chart/; %s", filepath.Join(m.Dir, "values.yaml"), key, fix)
+		t.problem(&m.problems, "%s: key %s is not read, because the chart of the module is in chart/; %s", filepath.Join(m.Dir, "values.yaml"), key, fix)
 	}
 }
 

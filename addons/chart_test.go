@@ -26,13 +26,13 @@ func TestModuleFile(t *testing.T) {
 	}
 	for content, wants := range map[string][]string{
 		"namspace: web":                       {"key namspace is unknown; did you mean namespace?"},
-		"releases: 1":                         {"key releases is unknown; the known ones are chart, namespace, waitFor"},
+		"releases: 1":                         {"key releases is unknown; known keys are chart, namespace, waitFor"},
 		"chart: {Version: '1', namo: a}":      {"key chart.Version is unknown; did you mean chart.version?", "key chart.namo is unknown; did you mean chart.name?"},
-		"namespace: 5\nchart: {version: 1.0}": {"namespace must be a text; put it in quotes", "chart.version must be a text; put it in quotes"},
+		"namespace: 5\nchart: {version: 1.0}": {"namespace must be a string; put it in quotes", "chart.version must be a string; put it in quotes"},
 		"namespace: My_Web":                   {`namespace "My_Web" cannot be the name of a namespace; use at most 63`},
 		"namespace: ''":                       {`namespace "" cannot be the name of a namespace`},
 		"waitFor: db":                         {"waitFor must be a list of modules, such as [cert-manager]"},
-		"waitFor: [1]":                        {"waitFor[0] must be a text"},
+		"waitFor: [1]":                        {"waitFor[0] must be a string"},
 		"chart: web":                          {"chart must be a map of digest, name, repository, version"},
 		"- namespace":                         {"the file must be a map of chart, namespace, waitFor"},
 		"namespace: [":                        {"line 1"},
@@ -51,14 +51,14 @@ func TestTwoCharts(t *testing.T) {
 	for _, name := range []string{"Chart.yaml", "templates/a.yaml", "crds/a.yaml", "charts/a.tgz"} {
 		got := loadError(t, map[string]string{innerChart: "", "modules/010-web-app/" + name: ""})
 		top, _, _ := strings.Cut(name, "/")
-		if !strings.Contains(got, "modules/010-web-app/"+top+" is not used, because the chart of the module lies in ") || !strings.Contains(got, "remove it") {
+		if !strings.Contains(got, "modules/010-web-app/"+top+" is not used, because the chart of the module is in ") || !strings.Contains(got, "remove it") {
 			t.Errorf("%s: got %q", name, got)
 		}
 	}
-	if got := loadError(t, map[string]string{"modules/010-web-app/chart/": ""}); !strings.Contains(got, "chart is where the chart of the module lies, unchanged, but it has no Chart.yaml") {
+	if got := loadError(t, map[string]string{"modules/010-web-app/chart/": ""}); !strings.Contains(got, "chart is the directory of an unchanged chart, but it has no Chart.yaml") {
 		t.Errorf("an empty chart/: %q", got)
 	}
-	if got := loadError(t, map[string]string{"modules/010-web-app/module.yaml": "chart: {name: web}"}); !strings.Contains(got, "bring the chart back") {
+	if got := loadError(t, map[string]string{"modules/010-web-app/module.yaml": "chart: {name: web}"}); !strings.Contains(got, "restore the chart") {
 		t.Errorf("chart/ is gone: %q", got)
 	}
 	tree, _ := load(t, map[string]string{"modules/010-web-app/templates/a.yaml": "", "modules/010-web-app/chart/a.png": ""})
@@ -73,8 +73,8 @@ func TestUnreadValues(t *testing.T) {
 		innerChart:                        "",
 		"modules/010-web-app/values.yaml": "webApp: {a: 1}\nwebAppEnabled: true\nwebAppMaintenance: ''\nglobal: {a: 1}\nreplicaCount: 3\nweb-app: {b: 1}\nwebapp: {}\nwebApEnabled: true\n",
 	})
-	const lies = " is not read, because the chart of the module lies in chart/; "
-	expectWarnings(t, tree, root+"/modules/010-web-app/values.yaml: key replicaCount"+lies+"the values of the chart stand under webApp; move it there",
+	const lies = " is not read, because the chart of the module is in chart/; "
+	expectWarnings(t, tree, root+"/modules/010-web-app/values.yaml: key replicaCount"+lies+"the values of the chart belong under webApp; move it there",
 		"key web-app"+lies+"did you mean webApp?", "key webApEnabled"+lies+"did you mean webAppEnabled?", "key webapp"+lies+"did you mean webApp?")
 	if got := len(module(t, tree, "web-app").Problems()); got != 4 {
 		t.Errorf("%d problems, want 4", got)

@@ -180,7 +180,7 @@ func (t *Tree) lookForSubcharts(m *Module) {
 			return
 		}
 	}
-	t.problem(&m.problems, "%s has charts/, but neither Chart.yaml nor templates/, so nothing of it is installed; add a Chart.yaml that names the chart, or remove charts/", m.Dir)
+	t.problem(&m.problems, "%s has charts/, but neither Chart.yaml nor templates/, so nothing in charts/ is installed; add a Chart.yaml that names the chart, or remove charts/", m.Dir)
 }
 
 // adviseOn adds what is suspicious in schemas to the warnings and problems.
@@ -225,7 +225,7 @@ func readFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is no regular file, nor a link to one")
+		return nil, errors.New("it is neither a regular file nor a link to one")
 	}
 	if err := values.CheckSize(info.Size()); err != nil {
 		return nil, err
@@ -261,7 +261,7 @@ func (t *Tree) enabledScript(m *Module) (string, error) {
 	case info.IsDir():
 		return "", fmt.Errorf("enabled script: %s is a directory; make it an executable file or rename it", path)
 	case info.Mode()&0o111 == 0:
-		t.problem(&m.problems, "%s is not executable and is handled as if it did not exist; chmod +x it", path)
+		t.problem(&m.problems, "%s is not executable and is ignored; run chmod +x", path)
 		return "", nil
 	}
 	return path, nil

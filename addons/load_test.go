@@ -217,7 +217,7 @@ func TestRefresh(t *testing.T) {
 	}
 	expectNames(t, next, "dns", "fresh")
 	expectNames(t, tree, "dns", "web") // the old tree may still be in use
-	expectWarnings(t, next, "notes.txt", "modules/values.yaml: must be a map", "module dns: changed on disk, but not in force, the last version that loaded stays")
+	expectWarnings(t, next, "notes.txt", "modules/values.yaml: must be a map", "module dns: changed on disk, but not in force; the last version that loaded stays")
 	if got := layers(t, root, module(t, next, "dns").Static); !slices.Equal(got, []string{`modules/010-dns/values.yaml {"a":1}`}) {
 		t.Errorf("a module that stayed has changed: %q", got)
 	}
@@ -447,7 +447,7 @@ func TestChartsWithoutChart(t *testing.T) {
 		"modules/030-named/Chart.yaml":            "{}",
 		"modules/040-empty/charts/":               "",
 	})
-	expectWarnings(t, tree, "010-sub has charts/, but neither Chart.yaml nor templates/, so nothing of it is installed")
+	expectWarnings(t, tree, "010-sub has charts/, but neither Chart.yaml nor templates/, so nothing in charts/ is installed")
 	if got := module(t, tree, "sub").Problems(); len(got) != 1 || len(tree.Problems) != 1 {
 		t.Errorf("problems of the module: %q, of the tree: %q", got, tree.Problems)
 	}

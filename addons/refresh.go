@@ -17,7 +17,7 @@ const (
 	unstablePause = 50 * time.Millisecond
 )
 
-var errUnstable = errors.New("its files change all the time; write them at once, for example by moving a directory into place")
+var errUnstable = errors.New("its files keep changing; write them at once, for example by moving a directory into place")
 
 // Refresh compares the tree with the files on disk and returns the next one; t does not change.
 // What is broken keeps its version in t. An error means that a root cannot be read at all, which
@@ -217,7 +217,7 @@ func (t *Tree) keep(m *Module, why error) {
 // kept words that something on disk is not in force.
 func kept(why error) string { return keptBecause + oneLine(why) }
 
-const keptBecause = "changed on disk, but not in force, the last version that loaded stays: "
+const keptBecause = "changed on disk, but not in force; the last version that loaded stays: "
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 

@@ -91,7 +91,7 @@ func (w *watch) run(ctx context.Context, seen sum, notify func()) {
 			return
 		case <-slow.C:
 		case err := <-w.errors: // too many events at once, or a file system that has gone
-			w.log.Debug("the watch of modules has lost events; everything is compared", "err", err)
+			w.log.Debug("the watch of the module directories has lost events; all files are compared", "err", err)
 			w.untilQuiet(ctx)
 		case event := <-w.events:
 			if !w.concerns(event.Name) {
@@ -222,6 +222,6 @@ func (w *watch) watchAll() {
 
 func (w *watch) warn(err error) {
 	w.warned.Do(func() {
-		w.log.Warn("not all directories of modules can be watched; changes there are noticed after some seconds. Raise fs.inotify.max_user_watches and max_user_instances", "every", w.every, "err", err)
+		w.log.Warn("some module directories cannot be watched; changes there are detected after some seconds; raise fs.inotify.max_user_watches and max_user_instances", "every", w.every, "err", err)
 	})
 }

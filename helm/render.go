@@ -286,7 +286,7 @@ func checkObject(u *unstructured.Unstructured) error {
 	}
 	for _, field := range []string{"labels", "annotations"} {
 		if _, _, err := unstructured.NestedStringMap(u.Object, "metadata", field); err != nil {
-			errs = append(errs, fmt.Errorf("%s: metadata.%s must be a map of texts; quote numbers and booleans", o, field))
+			errs = append(errs, fmt.Errorf("%s: metadata.%s must be a map of strings; quote numbers and booleans", o, field))
 		}
 	}
 	return errors.Join(errs...)

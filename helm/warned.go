@@ -55,7 +55,7 @@ func (w *warned) tellOne(object, text string) {
 		return
 	case len(w.known) == maxWarned:
 		w.known[[2]string{}] = true
-		w.log.Warn("the API server warns of more objects of the release", "err", "correct what it has named first")
+		w.log.Warn("the API server warns of more objects of the release", "err", "fix the earlier ones first")
 		return
 	}
 	w.known[[2]string{object, text}] = true

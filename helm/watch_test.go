@@ -289,7 +289,7 @@ func TestGoneOfForbiddenKind(t *testing.T) {
 		kinds := f.presence.WatchedKinds()
 		return len(kinds) == 1 && kinds[0].Resource == "configmaps" && kinds[0].Polled && strings.Contains(kinds[0].Problem, "forbidden")
 	})
-	if !strings.Contains(f.log.String(), "may not be watched and are asked for from time to time") {
+	if !strings.Contains(f.log.String(), "cannot be watched and are polled") {
 		t.Error("the log says nothing")
 	}
 	if got := apply(); got.Action != Skipped {

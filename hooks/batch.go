@@ -135,7 +135,7 @@ func parseBatch(printed []byte) (batchConfig, error) {
 		case err != nil:
 			return batchConfig{}, err
 		case batch.Version != V1:
-			return batchConfig{}, fmt.Errorf("the list of hooks has version %q; only %q is known", batch.Version, V1)
+			return batchConfig{}, fmt.Errorf("the list of hooks has version %q; only %q is supported", batch.Version, V1)
 		}
 		return batch, nil
 	}

@@ -21,7 +21,7 @@ func checkChroot(options *Options) error {
 	}
 	options.Chroot = root
 	if !Below(root, options.TmpDir) {
-		return fmt.Errorf("root directory of hooks %s: the directory for temporary files, %s, does not lie below it, so no hook could read or write there", root, options.TmpDir)
+		return fmt.Errorf("root directory of hooks %s: the directory for temporary files, %s, is not below it, so no hook could read or write there", root, options.TmpDir)
 	}
 	// A program that does not exist: the kernel changes the root first, and then does not find it.
 	probe := exec.Command("/.no-such-program")
@@ -35,7 +35,7 @@ func checkChroot(options *Options) error {
 	if found, err := filepath.EvalSymlinks(root); err != nil {
 		return fmt.Errorf("root directory of hooks: %w", err)
 	} else if found != root {
-		return fmt.Errorf("root directory of hooks %s: is a symbolic link; give %s", root, found)
+		return fmt.Errorf("root directory of hooks %s: is a symbolic link; use %s", root, found)
 	}
 	return nil
 }

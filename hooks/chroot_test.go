@@ -80,8 +80,8 @@ func TestNewRunnerRefusesARoot(t *testing.T) {
 		options Options
 		want    string
 	}{
-		"with the temporary files elsewhere": {Options{TmpDir: t.TempDir(), Chroot: root}, "does not lie below it"},
-		"that is a link":                     {Options{TmpDir: filepath.Join(link, "tmp"), Chroot: link}, "is a symbolic link; give " + root},
+		"with the temporary files elsewhere": {Options{TmpDir: t.TempDir(), Chroot: root}, "is not below it"},
+		"that is a link":                     {Options{TmpDir: filepath.Join(link, "tmp"), Chroot: link}, "is a symbolic link; use " + root},
 	}
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {

@@ -96,9 +96,9 @@ func withdrawForeign(document place, scope Scope, version string) {
 		case key == "onKubernetesEvent":
 			at.fail("belongs to protocol v0; write kubernetes, or leave configVersion out")
 		case strings.HasPrefix(key, string(OnKubernetes)):
-			at.fail("is a webhook, and webhooks are not served; docs/hooks.md (What is not served) says what to do")
+			at.fail("is a webhook, and webhooks are not served; see docs/hooks.md (What is not served)")
 		default:
-			at.fail("is not for %s hooks; they can use %s", scope, strings.Join(allowed, ", "))
+			at.fail("is not available to %s hooks; they can use %s", scope, strings.Join(allowed, ", "))
 		}
 		delete(object, key)
 	}

@@ -218,7 +218,7 @@ func TestParseConfigRefusesWhatItCannotRead(t *testing.T) { // C1, C4
 		"a key twice in YAML":    {"onStartup: 1\nonStartup: 2", `mapping key "onStartup" already defined at line 1`},
 		"a key twice in JSON":    {`{"onStartup": 1, "onStartup": 2}`, `duplicate field "onStartup"`},
 		"two documents":          {"onStartup: 1\n---\nonStartup: 2", "more than one document"},
-		"keys that are no text":  {"1: 2", "an object with keys that are not text"},
+		"keys that are no text":  {"1: 2", "an object with keys that are not strings"},
 	}
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {
@@ -238,18 +238,18 @@ func TestParseConfigWarns(t *testing.T) {
 	}{
 		"waitForSynchronization without a queue is not honoured (X25)": {
 			`{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "waitForSynchronization": false}]}`,
-			[]string{"kubernetes[0].waitForSynchronization: is false, which has no use in queue main"}, true},
+			[]string{"kubernetes[0].waitForSynchronization: is false, which has no effect in queue main"}, true},
 		"waitForSynchronization with queue main (X25)": {
 			`{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "waitForSynchronization": false, "queue": "main"}]}`,
-			[]string{"kubernetes[0].waitForSynchronization: is false, which has no use in queue main"}, false},
+			[]string{"kubernetes[0].waitForSynchronization: is false, which has no effect in queue main"}, false},
 		"waitForSynchronization with another queue": {
 			`{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "waitForSynchronization": false, "queue": "q"}]}`, nil, false},
 		"old name next to the new one (C15)": {
 			`{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "watchEvent": ["Added"], "executeHookOnEvent": ["Deleted"]}]}`,
-			[]string{"kubernetes[0].watchEvent: is ignored because executeHookOnEvent is there too"}, true},
+			[]string{"kubernetes[0].watchEvent: is ignored because executeHookOnEvent is set, too"}, true},
 		"names next to labels of namespaces (C15)": {
 			`{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "namespace": {"nameSelector": {"matchNames": ["a"]}, "labelSelector": {"matchLabels": {"a": "b"}}}}]}`,
-			[]string{"kubernetes[0].namespace.nameSelector.matchNames: is ignored because namespace.labelSelector is there too"}, true},
+			[]string{"kubernetes[0].namespace.nameSelector.matchNames: is ignored because namespace.labelSelector is set, too"}, true},
 		"neither objects nor filter results": {
 			`{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "keepFullObjectsInMemory": false}]}`,
 			[]string{"kubernetes[0].keepFullObjectsInMemory: is false without a jqFilter"}, true},
@@ -376,7 +376,7 @@ func TestWebhooksAreRefused(t *testing.T) {
 		for _, scope := range []Scope{Global, Module} {
 			for _, version := range []string{"", `"configVersion": "v1", `} {
 				_, err := ParseConfig(scope, []byte(`{`+version+`"onStartup": 1, "`+binding+`": [{"name": "a.example.com"}]}`))
-				if err == nil || !strings.Contains(err.Error(), binding+": is a webhook, and webhooks are not served; docs/hooks.md") {
+				if err == nil || !strings.Contains(err.Error(), binding+": is a webhook, and webhooks are not served; see docs/hooks.md") {
 					t.Errorf("%s in a %s hook with %q: error %v", binding, scope, version, err)
 				}
 			}
@@ -413,7 +413,7 @@ func TestMistakesOfLongConfigurationsAreShort(t *testing.T) {
 		t.Errorf("%d bytes: %.2000s", len(fmt.Sprint(err)), err)
 	}
 	_, err = ParseConfig(Module, []byte(strings.ReplaceAll(strings.ReplaceAll(config.String(), "2000000", "2"), strings.Repeat("k", 1000)+": 1\n", "")))
-	if err == nil || len(err.Error()) > most || !strings.Contains(err.Error(), "is the name of no kubernetes binding of this hook") {
+	if err == nil || len(err.Error()) > most || !strings.Contains(err.Error(), "is not the name of a kubernetes binding of this hook") {
 		t.Errorf("%d bytes: %.2000s", len(fmt.Sprint(err)), err)
 	}
 }

@@ -42,7 +42,7 @@ func readSettings(p place) Settings {
 // readBinding reads what schedules and kubernetes bindings have in common; name is the default.
 func readBinding(p place, name string) Binding {
 	if queue := p.at("queue"); strings.HasPrefix(queue.text(), ReservedQueues) {
-		queue.fail("of binding %s is %q, but names that begin with %q are for queues of the operator itself; give the queue another name", p.at("name").textOr(name), queue.text(), ReservedQueues)
+		queue.fail("of binding %s is %q, but names that begin with %q are reserved for queues of the operator; give the queue another name", p.at("name").textOr(name), queue.text(), ReservedQueues)
 	}
 	return Binding{
 		Name:         p.at("name").textOr(name),
@@ -88,7 +88,7 @@ func readEvents(p place) []string {
 	events, old := p.at("executeHookOnEvent"), p.at("watchEvent")
 	if old.present() {
 		if events.present() {
-			old.warn("is ignored because executeHookOnEvent is there too")
+			old.warn("is ignored because executeHookOnEvent is set, too")
 		} else {
 			events = old
 		}
@@ -108,7 +108,7 @@ func readWait(p place) bool {
 	}
 	queue := p.at("queue").text()
 	if queue == "" || queue == MainQueue {
-		at.warn("is false, which has no use in queue %s: the Synchronization runs before the module there; name another queue", MainQueue)
+		at.warn("is false, which has no effect in queue %s: there, the Synchronization runs before the module; name another queue", MainQueue)
 	}
 	return queue == ""
 }
@@ -140,7 +140,7 @@ func readNamespaces(p place, selection *Selection) {
 	if selection.NamespaceLabels == nil {
 		selection.Namespaces = objectNames(matchNames)
 	} else if len(matchNames.texts()) > 0 {
-		matchNames.warn("is ignored because namespace.labelSelector is there too")
+		matchNames.warn("is ignored because namespace.labelSelector is set, too")
 	}
 }
 
@@ -153,9 +153,9 @@ func resolveSnapshots(p place, binding *Binding, all []KubernetesBinding) {
 		switch count := countNamed(all, name); {
 		case name == "": // no string: the schema has said so
 		case count == 0:
-			at.fail("%q is the name of no kubernetes binding of this hook%s", name, namesOf(all))
+			at.fail("%q is not the name of a kubernetes binding of this hook%s", name, namesOf(all))
 		case count > 1:
-			at.fail("%q is the name of %d kubernetes bindings of this hook; give each a name of its own", name, count)
+			at.fail("%q is the name of %d kubernetes bindings of this hook; give each a unique name", name, count)
 		}
 	}
 	if binding.Group == "" {
@@ -166,7 +166,7 @@ func resolveSnapshots(p place, binding *Binding, all []KubernetesBinding) {
 			continue
 		}
 		if countNamed(all, member.Name) > 1 {
-			p.at("group").fail("has the member %q, which is the name of several kubernetes bindings of this hook; give each a name of its own", member.Name)
+			p.at("group").fail("has the member %q, which is the name of several kubernetes bindings of this hook; give each a unique name", member.Name)
 		}
 		if !slices.Contains(binding.Snapshots, member.Name) {
 			binding.Snapshots = append(binding.Snapshots, member.Name)

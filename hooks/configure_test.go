@@ -42,7 +42,7 @@ func TestConfigureFails(t *testing.T) { // C1
 		"by printing nothing":         {`echo hello >&2`, []string{"the hook printed nothing"}},
 		"by printing too many values": {`printf 'a: ['; yes 1, | head -50000 | tr -d '\n'; echo ']'`, []string{"more than 50000 keys and values"}},
 		"by printing too many keys":   {`for i in {1..30000}; do echo "a$i: 1"; done`, []string{"more than 50000 keys and values"}},
-		"by many mistakes":            {`echo 'configVersion: v1'; for i in {1..200}; do echo "a$i: 1"; done`, []string{"has 101 mistakes", "there are more problems; solve these first"}},
+		"by many mistakes":            {`echo 'configVersion: v1'; for i in {1..200}; do echo "a$i: 1"; done`, []string{"has 101 mistakes", "there are more problems; fix these first"}},
 		"by printing too much":        {`head -c 1100000 /dev/zero`, []string{"printed more than 1048576 bytes"}},
 	}
 	for situation, test := range tests {

@@ -20,7 +20,7 @@ func parseCrontab(crontab string) (cron.Schedule, error) {
 		var found bool
 		// The parser below panics when nothing follows the zone.
 		if zone, spec, found = strings.Cut(spec, " "); !found {
-			return nil, errors.New("names a time zone but no time; write as in TZ=Europe/Paris 0 12 * * *")
+			return nil, errors.New("has a time zone but no time; write, for example, TZ=Europe/Paris 0 12 * * *")
 		}
 		zone, spec = zone+" ", strings.TrimSpace(spec)
 	}
@@ -35,10 +35,10 @@ func parseCrontab(crontab string) (cron.Schedule, error) {
 	const fields = cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor
 	schedule, err := cron.NewParser(fields).Parse(zone + spec)
 	if err != nil {
-		return nil, fmt.Errorf("is no crontab: %w; write minute, hour, day, month and day of the week, as in 30 3 * * *", err)
+		return nil, fmt.Errorf("is not a crontab: %w; write minute, hour, day, month and day of the week, as in 30 3 * * *", err)
 	}
 	if d, ok := interval(spec); ok && d <= 0 { // the parser makes a second of it
-		return nil, fmt.Errorf("is no crontab: the interval %s is not above 0", d)
+		return nil, fmt.Errorf("is not a crontab: the interval %s is not above 0", d)
 	}
 	return schedule, nil
 }

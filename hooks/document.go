@@ -175,7 +175,7 @@ func plain(p place) any {
 			v[key] = plain(place{path: joinKey(p.path, key), value: value, report: p.report})
 		}
 	case map[any]any:
-		p.fail("has a key that is not text; put it in quotes")
+		p.fail("has a key that is not a string; put it in quotes")
 		return nil
 	case []any:
 		for i, value := range v {
@@ -209,7 +209,7 @@ func typeName(value any) string {
 	case map[string]any:
 		return "an object"
 	case map[any]any:
-		return "an object with keys that are not text"
+		return "an object with keys that are not strings"
 	}
 	return "a number"
 }

@@ -89,7 +89,7 @@ func readEnabled(dir *runDir, printed *head, log *slog.Logger) (Answer, error) {
 	word := string(bytes.TrimSpace(answer))
 	if word == "" && printed.total <= printed.limit {
 		if word = strings.TrimSpace(string(printed.data)); isBool(word) {
-			log.Warn("script printed its answer; let it write the word to the file in MODULE_ENABLED_RESULT", "answer", word)
+			log.Warn("enabled script printed its answer to stdout; write it to the file in MODULE_ENABLED_RESULT", "answer", word)
 		} else {
 			word = ""
 		}

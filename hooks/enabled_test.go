@@ -31,8 +31,8 @@ func TestEnabled(t *testing.T) { // E6, X19
 		"the file says true":                          {`echo true > $MODULE_ENABLED_RESULT`, true, ""},
 		"the file says false, among blanks":           {`printf '\n false \n' > $MODULE_ENABLED_RESULT`, false, ""},
 		"the file wins over what is printed":          {`echo true; echo false > $MODULE_ENABLED_RESULT`, false, "true"},
-		"the word is printed (seed 004)":              {`echo true`, true, "script printed its answer; let it write the word to the file in MODULE_ENABLED_RESULT"},
-		"the word is printed and the file is removed": {`rm $MODULE_ENABLED_RESULT; echo false`, false, "script printed its answer; let it write the word to the file in MODULE_ENABLED_RESULT"},
+		"the word is printed (seed 004)":              {`echo true`, true, "enabled script printed its answer to stdout; write it to the file in MODULE_ENABLED_RESULT"},
+		"the word is printed and the file is removed": {`rm $MODULE_ENABLED_RESULT; echo false`, false, "enabled script printed its answer to stdout; write it to the file in MODULE_ENABLED_RESULT"},
 		"a reason": {`echo "no nodes" > $MODULE_ENABLED_REASON; echo false > $MODULE_ENABLED_RESULT`, false, "enabled script gave a reason"},
 		"values can be read, and the module directory is the current one": {
 			`[[ $(<$VALUES_PATH) == '{"m":1}' && $(<$CONFIG_VALUES_PATH) == '{}' && -x ./enabled && $WORKING_DIR == "$(dirname $PWD)" && $# -eq 0 ]] && echo true > $MODULE_ENABLED_RESULT`, true, ""},
@@ -69,7 +69,7 @@ func TestEnabledFails(t *testing.T) { // E6
 		"more than the word":           {`echo checking; echo true`, "wrote nothing to MODULE_ENABLED_RESULT"},
 		"much is printed":              {`printf 'true%100s'`, "wrote nothing to MODULE_ENABLED_RESULT"},
 		"upper case":                   {`echo True > $MODULE_ENABLED_RESULT`, `wrote "True"`},
-		"the result is a directory":    {`rm $MODULE_ENABLED_RESULT; mkdir $MODULE_ENABLED_RESULT`, "no regular file"},
+		"the result is a directory":    {`rm $MODULE_ENABLED_RESULT; mkdir $MODULE_ENABLED_RESULT`, "not a regular file"},
 		"the exit code, whatever else": {`echo true > $MODULE_ENABLED_RESULT; echo oops >&2; exit 4`, "exit code 4: oops"},
 		"the exit code next to a word": {`echo true; exit 4`, "exit code 4"},
 	}

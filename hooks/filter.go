@@ -138,7 +138,7 @@ func jqValue(value any) (converted any, changed bool, err error) {
 	case []any:
 		return jqList(v)
 	}
-	return nil, false, fmt.Errorf("the object holds a %T, which is no JSON value", value)
+	return nil, false, fmt.Errorf("the object contains a %T, which is not a JSON value", value)
 }
 
 func jqMap(tree map[string]any) (any, bool, error) {

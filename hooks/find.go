@@ -42,7 +42,7 @@ func Find(root, namePrefix string, scope Scope) (files []File, warnings []string
 			return nil
 		case !utf8.ValidString(entry.Name()):
 			// The name becomes a label of metrics, and the Prometheus client panics over one that is not UTF-8.
-			warnings = append(warnings, fmt.Sprintf("%q has a name that is not UTF-8; it is no hook, rename it", filepath.Join(root, name)))
+			warnings = append(warnings, fmt.Sprintf("%q has a name that is not UTF-8, so it is not a hook; rename it", filepath.Join(root, name)))
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
@@ -87,15 +87,15 @@ func whyNoHook(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "is a link that leads nowhere; it is no hook", nil
+		return "is a broken link, so it is not a hook", nil
 	case err != nil:
 		return "", err
 	case info.IsDir():
 		return "is a link to a directory, which is not searched for hooks; copy the directory or link its files", nil
 	case !info.Mode().IsRegular():
-		return "is no regular file; it is no hook", nil
+		return "is not a regular file, so it is not a hook", nil
 	case info.Mode()&0o111 == 0:
-		return "is not executable, so it is no hook; set its x bit, or move it to a directory called lib", nil
+		return "is not executable, so it is not a hook; set its x bit, or move it to a directory called lib", nil
 	}
 	return "", nil
 }

@@ -23,7 +23,7 @@ func ParseInherit(text string) (Inherit, error) {
 			continue
 		}
 		if strings.ContainsAny(pattern, "=?[]\\") || strings.HasSuffix(pattern, "!") {
-			return nil, fmt.Errorf("%q is no name of a variable, which may have asterisks and an exclamation mark before it", pattern)
+			return nil, fmt.Errorf("%q is not the name of a variable; it may contain asterisks and begin with an exclamation mark", pattern)
 		}
 		inherit = append(inherit, pattern)
 	}

@@ -41,7 +41,7 @@ func CheckInterpreter(root, path string) error {
 	case !bytes.HasPrefix(head, []byte("#!")):
 		return errors.New("line 1: the script has no interpreter; begin it with a line such as #!/usr/bin/env bash")
 	case ended && bytes.HasSuffix(line, []byte("\r")):
-		return errors.New("line 1: it ends with a carriage return, as on Windows, which becomes part of the interpreter's name; save the file with the line ends of Unix, as sed -i 's/\\r$//' does")
+		return errors.New("line 1: it ends with a carriage return, as on Windows, which becomes part of the interpreter's name; save the file with Unix line endings, for example with sed -i 's/\\r$//'")
 	case len(words) == 0:
 		return errors.New("line 1: #! names no interpreter; write a line such as #!/usr/bin/env bash")
 	}
@@ -71,7 +71,7 @@ func checkEnv(words []string) error {
 				break
 			}
 		}
-		return fmt.Errorf("line 1: the interpreter %s is in no directory of PATH; %s", word, proposal(near, near))
+		return fmt.Errorf("line 1: the interpreter %s is not in PATH; %s", word, proposal(near, near))
 	}
 	return nil
 }

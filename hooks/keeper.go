@@ -109,7 +109,7 @@ func (k *Keeper) send(format string, numbers ...any) {
 		return
 	}
 	if _, err := fmt.Fprintf(k.orders, format, numbers...); err != nil && !k.gone.Swap(true) {
-		k.log.Error("the process that guards hooks has gone; hooks of this operator may outlive it until it is started again", "err", err)
+		k.log.Error("the process that guards hooks has ended; hooks may outlive the operator until it is restarted", "err", err)
 		_ = k.orders.Close()
 	}
 }
@@ -263,6 +263,6 @@ func (w *watchman) killOperator() {
 	if w.operator <= 1 || os.Getppid() != w.operator {
 		return // process 1 of a container cannot be killed from inside
 	}
-	w.log.Error("the operator gave no sign of life before its lease ran out, and has not ended: it is killed, because another replica may lead from now on", "pid", w.operator)
+	w.log.Error("the operator is killed: it did not report before its lease expired, and another replica may lead now", "pid", w.operator)
 	_ = syscall.Kill(w.operator, syscall.SIGKILL) // it may have ended at this moment
 }

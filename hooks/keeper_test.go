@@ -317,7 +317,7 @@ func TestRunnerKills(t *testing.T) {
 
 // L2: a follower asks hooks for their configuration, but runs none.
 func TestFollowerOnlyConfigures(t *testing.T) {
-	refused := errors.New("it is stand-by")
+	refused := errors.New("it is a standby")
 	runner, _ := newRunner(t, Options{May: func() error { return refused }})
 	hook := script(t, `[ "$1" = --config ] && echo '{configVersion: v1, onStartup: 1}'`)
 	if _, err := runner.Configure(t.Context(), hook.File, "", "module"); err != nil {

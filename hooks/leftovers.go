@@ -16,7 +16,7 @@ import (
 func claim(options Options) *os.File {
 	dir, err := os.Open(options.TmpDir)
 	if err != nil {
-		options.Log.Warn("files of earlier runs are not looked for", "path", options.TmpDir, "err", err)
+		options.Log.Warn("files of earlier runs cannot be listed", "path", options.TmpDir, "err", err)
 		return nil
 	}
 	lock := func(how int) error {
@@ -39,7 +39,7 @@ func claim(options Options) *os.File {
 func removeRuns(options Options) {
 	left, err := os.ReadDir(options.TmpDir)
 	if err != nil {
-		options.Log.Warn("files of earlier runs are not looked for", "path", options.TmpDir, "err", err)
+		options.Log.Warn("files of earlier runs cannot be listed", "path", options.TmpDir, "err", err)
 	}
 	for _, entry := range left {
 		if !entry.IsDir() || !strings.HasPrefix(entry.Name(), runPrefix) {
@@ -47,7 +47,7 @@ func removeRuns(options Options) {
 		}
 		path := filepath.Join(options.TmpDir, entry.Name())
 		if err := os.RemoveAll(path); err != nil {
-			options.Log.Warn("files of an earlier run are left behind", "path", path, "err", err)
+			options.Log.Warn("files of an earlier run cannot be removed", "path", path, "err", err)
 			continue
 		}
 		options.Log.Info("files of a run that an earlier operator could not finish are removed", "path", path)

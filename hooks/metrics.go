@@ -75,7 +75,7 @@ func ParseMetrics(data []byte) (metrics []Metric, warnings []string, err error) 
 			continue // they are known by now
 		}
 		for _, key := range unknownKeys(raw) {
-			warnings = append(warnings, fmt.Sprintf("metric %d: %s: the key %s means nothing; known are %s", number, shorten(raw, 80), key, strings.Join(metricKeys(), ", ")))
+			warnings = append(warnings, fmt.Sprintf("metric %d: %s: the key %s is unknown; known keys are %s", number, shorten(raw, 80), key, strings.Join(metricKeys(), ", ")))
 		}
 	}
 }
@@ -110,7 +110,7 @@ func parseMetric(raw json.RawMessage) (Metric, error) {
 // takeAction resolves the shortcuts {"name": …, "set": 5} and {"name": …, "add": 1}.
 func (m *Metric) takeAction(wire wireMetric) error {
 	if wire.Set != nil && wire.Add != nil {
-		return errors.New("set and add exclude each other; write two objects")
+		return errors.New("set and add are mutually exclusive; write two objects")
 	}
 	for action, value := range map[MetricAction]*float64{ActionSet: wire.Set, ActionAdd: wire.Add} {
 		if value == nil {
@@ -143,7 +143,7 @@ func (m *Metric) checkAction() error {
 	case ActionExpire:
 		return first(
 			problem(m.Group == "", "action expire needs a group"),
-			problem(m.Name != "", "action expire ends a whole group; leave name out"),
+			problem(m.Name != "", "action expire removes a whole group; leave name out"),
 			problem(len(m.Buckets) > 0, "buckets belong to action observe"))
 	case ActionSet:
 	case ActionAdd:
@@ -154,7 +154,7 @@ func (m *Metric) checkAction() error {
 		return first(
 			problem(m.Group != "", "action observe is not possible in a group"),
 			problem(len(m.Buckets) == 0, "action observe needs buckets, a list of upper bounds"),
-			problem(!ascending(m.Buckets), "buckets must be finite and ascend"))
+			problem(!ascending(m.Buckets), "buckets must be finite and in ascending order"))
 	default:
 		return fmt.Errorf("action %q is unknown; it is set, add, observe or expire", m.Action)
 	}

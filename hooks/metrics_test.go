@@ -40,17 +40,17 @@ func TestParseMetrics(t *testing.T) { // I6
 
 func TestParseMetricsRefuses(t *testing.T) { // I6
 	tests := map[string]struct{ file, want string }{
-		"many problems":           {strings.Repeat("{}\n", 102), "there are more problems; solve these first"},
+		"many problems":           {strings.Repeat("{}\n", 102), "there are more problems; fix these first"},
 		"unknown action":          {`{"name": "n", "action": "push", "value": 1}`, `action "push" is unknown; it is set, add, observe or expire`},
 		"empty action":            {`{"name": "n", "action": "", "value": 1}`, `action is missing`},
 		"no action":               {`{"name": "n", "value": 1}`, `action is missing; it is set, add, observe or expire`},
 		"no name":                 {`{"action": "set", "value": 1}`, `name is missing`},
 		"no value":                {`{"name": "n", "action": "set"}`, `value is missing; action set needs a number`},
-		"set and add":             {`{"name": "n", "set": 1, "add": 1}`, `set and add exclude each other`},
+		"set and add":             {`{"name": "n", "set": 1, "add": 1}`, `set and add are mutually exclusive`},
 		"set next to an action":   {`{"name": "n", "set": 1, "action": "set"}`, `set is short for action and value`},
 		"observe without buckets": {`{"name": "n", "action": "observe", "value": 1}`, `action observe needs buckets`},
 		"observe in a group":      {`{"name": "n", "group": "g", "action": "observe", "value": 1, "buckets": [1]}`, `action observe is not possible in a group`},
-		"buckets that descend":    {`{"name": "n", "action": "observe", "value": 1, "buckets": [2, 1]}`, `buckets must be finite and ascend`},
+		"buckets that descend":    {`{"name": "n", "action": "observe", "value": 1, "buckets": [2, 1]}`, `buckets must be finite and in ascending order`},
 		"buckets of a gauge":      {`{"name": "n", "action": "set", "value": 1, "buckets": [1]}`, `buckets belong to action observe`},
 		"expire without group":    {`{"action": "expire"}`, `action expire needs a group`},
 		"expire with a name":      {`{"name": "n", "group": "g", "action": "expire"}`, `leave name out`},
@@ -81,7 +81,7 @@ func TestParseMetricsWarns(t *testing.T) { // I6: hooks run unchanged that were 
 	if err != nil || len(metrics) != 1 || metrics[0].Name != "n" {
 		t.Fatalf("got %v, %v", metrics, err)
 	}
-	if len(warnings) != 2 || !strings.Contains(warnings[0], "metric 1: ") || !strings.Contains(warnings[0], "the key help means nothing") || !strings.Contains(warnings[1], "lables") {
+	if len(warnings) != 2 || !strings.Contains(warnings[0], "metric 1: ") || !strings.Contains(warnings[0], "the key help is unknown") || !strings.Contains(warnings[1], "lables") {
 		t.Errorf("warnings %q", warnings)
 	}
 }

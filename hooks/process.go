@@ -90,7 +90,7 @@ func (p process) runUntil(ctx context.Context) (Usage, error) {
 	usage := usageOf(cmd.ProcessState, time.Since(started), peak)
 	p.stderr.flush()
 	if errors.Is(err, exec.ErrWaitDelay) {
-		p.stderr.log.Warn("a process which the hook left behind kept its output open; let it redirect its output to a file")
+		p.stderr.log.Warn("a process that the hook left behind kept its output open; redirect the output of that process to a file")
 		err = nil
 	}
 	// A deadline that passes while the output of a hook is drained was not missed: the hook has

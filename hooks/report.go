@@ -18,7 +18,7 @@ const maxProblems = 100
 // configuration may be as long as all of it, and mistakes quote them.
 const longestPath, longestProblem = 300, 1000 // bytes
 
-var errTooManyProblems = errors.New("there are more problems; solve these first")
+var errTooManyProblems = errors.New("there are more problems; fix these first")
 
 // ConfigError lists what is wrong with the configuration of one hook: everything, or the first
 // hundred mistakes (C7).

@@ -102,7 +102,7 @@ func (d *runDir) result(variable string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", variable, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: the hook has put something there that is no regular file", variable)
+		return nil, fmt.Errorf("%s: the hook has put something there that is not a regular file", variable)
 	}
 	data, err := io.ReadAll(io.LimitReader(file, d.max+1))
 	if err != nil {

@@ -352,6 +352,6 @@ func (r *Runner) discard(dir *runDir, labels []slog.Attr, hook string) {
 		return
 	}
 	if err := dir.remove(); err != nil {
-		log.Warn("files of the run are left behind", "path", dir.path, "err", err)
+		log.Warn("files of the run cannot be removed", "path", dir.path, "err", err)
 	}
 }

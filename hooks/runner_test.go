@@ -191,9 +191,9 @@ func TestRunRefusesResults(t *testing.T) {
 		"a file that is too large": {
 			`head -c 2000 /dev/zero > $KUBERNETES_PATCH_PATH`, "KUBERNETES_PATCH_PATH: the hook wrote more than 1000 bytes"},
 		"a directory": {
-			`rm $METRICS_PATH; mkdir $METRICS_PATH`, "METRICS_PATH: the hook has put something there that is no regular file"},
+			`rm $METRICS_PATH; mkdir $METRICS_PATH`, "METRICS_PATH: the hook has put something there that is not a regular file"},
 		"a pipe, which would block a reader without end": {
-			`rm $METRICS_PATH; mkfifo $METRICS_PATH`, "METRICS_PATH: the hook has put something there that is no regular file"},
+			`rm $METRICS_PATH; mkfifo $METRICS_PATH`, "METRICS_PATH: the hook has put something there that is not a regular file"},
 	}
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {

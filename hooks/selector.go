@@ -49,7 +49,7 @@ func operator(expression place, keys []string) string {
 		switch at := expression.at(key); {
 		case !at.present():
 		case found.present() && found.text() != at.text():
-			at.fail("says %q, but %s says %q; keep one of them", at.text(), found.path, found.text())
+			at.fail("is %q, but %s is %q; keep one of them", at.text(), found.path, found.text())
 		default:
 			found = at
 		}
@@ -68,7 +68,7 @@ func knownOperator(operator metav1.LabelSelectorOperator) bool {
 // gets the right path.
 func checkSelector(p place, selector *metav1.LabelSelector) {
 	if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
-		p.fail("is no label selector: %s", strings.ReplaceAll(err.Error(), "\n", " "))
+		p.fail("is not a label selector: %s", strings.ReplaceAll(err.Error(), "\n", " "))
 	}
 }
 
@@ -79,7 +79,7 @@ func fieldSelector(p place) string {
 	for _, expression := range p.at("matchExpressions").each() {
 		field, value := expression.at("field").text(), expression.at("value").text()
 		if strings.ContainsAny(field, `=!,\`) { // it would be read as another condition, or as several
-			expression.at("field").fail("%s is no path of a field; write one such as status.phase", show(field))
+			expression.at("field").fail("%s is not the path of a field; write one such as status.phase", show(field))
 			continue
 		}
 		switch expression.at("operator").text() {

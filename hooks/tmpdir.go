@@ -19,11 +19,11 @@ func checkOwner(path string) error {
 		return err
 	}
 	if !info.IsDir() {
-		return errors.New("it is no directory")
+		return errors.New("it is not a directory")
 	}
 	const othersWrite = 0o022
 	if info.Mode().Perm()&othersWrite != 0 && info.Mode()&os.ModeSticky == 0 {
-		return fmt.Errorf("others may write to it (mode %04o), and could replace the files of hooks; take that away by chmod go-w, or give a directory in it, which the operator makes for itself", info.Mode().Perm())
+		return fmt.Errorf("others may write to it (mode %04o), and could replace the files of hooks; run chmod go-w, or set a directory in it, which the operator creates", info.Mode().Perm())
 	}
 	return nil
 }

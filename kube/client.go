@@ -136,7 +136,7 @@ func restConfig(o Options) (*rest.Config, error) {
 	}
 	if o.Kubeconfig == "" {
 		if o.Context != "" {
-			return nil, fmt.Errorf("context %q is set, but no kubeconfig to find it in", o.Context)
+			return nil, fmt.Errorf("context %q is set, but no kubeconfig that contains it", o.Context)
 		}
 		config, err := rest.InClusterConfig()
 		if err != nil {

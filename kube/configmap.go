@@ -21,7 +21,7 @@ const maxConfigMapBytes = 1 << 20
 
 // ErrConflict is returned by [ConfigMapStore.Write] when another writer changed one of the keys to
 // be written. The caller decides again on the ConfigMap that comes with it (D24).
-var ErrConflict = errors.New("the ConfigMap was changed by someone else meanwhile")
+var ErrConflict = errors.New("another client has changed the ConfigMap in the meantime")
 
 // ConfigMap is the part of a ConfigMap that the operator reads. The zero value
 // means that it does not exist (D13). Data belongs to the caller.
@@ -305,7 +305,7 @@ func writable(object *corev1.ConfigMap) error {
 		size += len(key) + len(data)
 	}
 	if size > maxConfigMapBytes {
-		return fmt.Errorf("it would have %d bytes, a ConfigMap can have %d: keep large values in the modules' values.yaml", size, maxConfigMapBytes)
+		return fmt.Errorf("it would have %d bytes, the limit of a ConfigMap is %d: keep large values in the modules' values.yaml", size, maxConfigMapBytes)
 	}
 	return nil
 }

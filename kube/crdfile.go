@@ -188,9 +188,9 @@ func readDefinitionText(path string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, errors.New("it is no regular file, nor a link to one")
+		return nil, errors.New("it is neither a regular file nor a link to one")
 	case info.Size() > maxCRDFile:
-		return nil, fmt.Errorf("it has %d bytes, more than %d MiB; divide it into several files", info.Size(), maxCRDFile>>20)
+		return nil, fmt.Errorf("it has %d bytes, more than %d MiB; split it into several files", info.Size(), maxCRDFile>>20)
 	}
 	return io.ReadAll(io.LimitReader(file, info.Size())) // not more if it grows meanwhile
 }
@@ -223,7 +223,7 @@ func parseDefinitions(data []byte) ([]*unstructured.Unstructured, error) {
 // expand a few lines to more than there is memory.
 func parseDefinition(document []byte) ([]*unstructured.Unstructured, error) {
 	if len(document) > maxCRD {
-		return nil, fmt.Errorf("it has %d bytes, more than %d MiB, which no API server takes", len(document), maxCRD>>20)
+		return nil, fmt.Errorf("it has %d bytes, more than %d MiB, which no API server accepts", len(document), maxCRD>>20)
 	}
 	if bytes.IndexByte(document, '*') >= 0 { // without an alias the second parse is for nothing
 		if err := objectpatch.CheckExpansion(document); err != nil {
@@ -270,7 +270,7 @@ func checkDefinition(object *unstructured.Unstructured) error {
 	_, hasSpec := object.Object["spec"].(map[string]any)
 	switch {
 	case kind != "CustomResourceDefinition":
-		return fmt.Errorf("kind %q does not belong into crds/, only CustomResourceDefinition does; move it to templates/ of this module or of another", kind)
+		return fmt.Errorf("kind %q does not belong in crds/, where only CustomResourceDefinitions are allowed; move it to templates/ of this module or another", kind)
 	case version != "apiextensions.k8s.io/v1":
 		return fmt.Errorf("apiVersion %q of CustomResourceDefinition %s is not served by Kubernetes; write it as apiextensions.k8s.io/v1", version, name)
 	case name == "":
@@ -295,7 +295,7 @@ func (d *crdSource) complete(labels map[string]string) error {
 			delete(metadata, field)
 		}
 		if _, _, err := unstructured.NestedStringMap(d.object.Object, "metadata", field); err != nil {
-			return fmt.Errorf("CustomResourceDefinition %s: metadata.%s must be a map of texts; quote numbers and booleans", d.name, field)
+			return fmt.Errorf("CustomResourceDefinition %s: metadata.%s must be a map of strings; quote numbers and booleans", d.name, field)
 		}
 	}
 	all := map[string]string{}

@@ -141,7 +141,7 @@ func (c crdInstaller) withoutDuplicates(all []crdSource) []crdSource {
 			continue
 		}
 		if kept[i].hash != d.hash {
-			c.log.Warn("two files define the same CRD differently, the second counts", "crd", d.name, "first", kept[i].file, "second", d.file)
+			c.log.Warn("two files define the same CRD differently; the second is used", "crd", d.name, "first", kept[i].file, "second", d.file)
 		}
 		kept[i] = d
 	}

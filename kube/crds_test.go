@@ -242,7 +242,7 @@ func TestEnsureCRDsRefuses(t *testing.T) {
 	c.file("b.yaml", "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\nmetadata: {name: olds.example.com}\n")
 	c.file("c.yaml", "a: 1\na: 2\n")
 	_, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.dir)
-	for _, want := range []string{"a.yaml: document 2: kind \"ConfigMap\" does not belong into crds/", "b.yaml: document 1: apiVersion \"apiextensions.k8s.io/v1beta1\"", "c.yaml: document 1: "} {
+	for _, want := range []string{"a.yaml: document 2: kind \"ConfigMap\" does not belong in crds/", "b.yaml: document 1: apiVersion \"apiextensions.k8s.io/v1beta1\"", "c.yaml: document 1: "} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v\nwant %s", err, want)
 		}

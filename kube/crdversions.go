@@ -72,8 +72,8 @@ func (c crdInstaller) leaveVersions(ctx context.Context, d crdSource, next, live
 	}
 	// Then nothing new is stored in an old version, and all that was is written again.
 	if err := c.rewrite(ctx, resourceOf(next)); err != nil {
-		return fmt.Errorf("objects may be stored in %s, which the file no longer has, and cannot be written again in version %s: %w; "+
-			"correct that (the operator must be allowed to list and patch %s), or keep the version in the file, with served: false",
+		return fmt.Errorf("objects may be stored in %s, which the file no longer has, and cannot be rewritten in version %s: %w; "+
+			"fix that (the operator must be allowed to list and patch %s), or keep the version in the file, with served: false",
 			strings.Join(dropped, ", "), storage, plain(err), d.name)
 	}
 	// At last the status says so. A crash before this repeats all of it: the hash is not written
@@ -99,7 +99,7 @@ func (c crdInstaller) neverBack(ctx context.Context, next, live *unstructured.Un
 		}
 	}
 	return fmt.Errorf("the file no longer has version %s, in which objects may be stored, and stores the earlier version %s, in which they would lose "+
-		"what only the later one has; keep %[1]s in the file, as in the cluster, or write the objects in %[2]s yourself and then take %[1]s out of "+
+		"what only the later one has; keep %[1]s in the file, as in the cluster, or write the objects in %[2]s yourself and then remove %[1]s from "+
 		"status.storedVersions of %[3]s", strings.Join(later, ", "), storage, live.GetName())
 }
 
@@ -156,7 +156,7 @@ func (c crdInstaller) rewrite(ctx context.Context, gvr schema.GroupVersionResour
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return fmt.Errorf("%d of %d objects are written, not %w", done.Load(), len(names), err)
+		return fmt.Errorf("%d of %d objects are rewritten, failed on %w", done.Load(), len(names), err)
 	}
 	log.Info("objects are stored in another version")
 	return nil
@@ -180,8 +180,8 @@ func namesOf(ctx context.Context, resource metadata.Getter) (names []types.Names
 }
 
 func tooMany(objects int64) error {
-	return fmt.Errorf("there are %d objects, more than the %d that the operator writes again; write them with a storage version migration "+
-		"(https://kubernetes.io/docs/tasks/manage-kubernetes-objects/storage-version-migration/), and take the version out of status.storedVersions", objects, rewriteMost)
+	return fmt.Errorf("there are %d objects, more than the %d that the operator rewrites; rewrite them with a storage version migration "+
+		"(https://kubernetes.io/docs/tasks/manage-kubernetes-objects/storage-version-migration/), and remove the version from status.storedVersions", objects, rewriteMost)
 }
 
 // writeAgain writes one object as it is, by an empty patch, so that no other writer is overwritten.

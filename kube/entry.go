@@ -87,7 +87,7 @@ func (d *document) json() (json.RawMessage, error) {
 
 // errFilterOfSecret stands for every failure of a filter on a Secret: jq quotes what it fails on,
 // and errors go to the log and to pages (J7).
-var errFilterOfSecret = errors.New("the jq filter fails or takes too long; its error is not shown, for it may quote the Secret")
+var errFilterOfSecret = errors.New("the jq filter fails or takes too long; its error is not shown, because it may quote the Secret")
 
 // update filters the object for one Watch. A filter that fails leaves the
 // object without a result; it then counts as changed when anything in it has

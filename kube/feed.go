@@ -190,7 +190,7 @@ func (f *feed) note(ctx context.Context, verb string, err error) {
 	case ctx.Err() != nil: // the watch ends; its requests fail because of that
 	case err == nil:
 		if outage := f.health.recover(verb, time.Now()); outage > 0 {
-			f.log.Info("watch is back", "watch", f.name, "after", outage.Round(time.Millisecond))
+			f.log.Info("watch is restored", "watch", f.name, "after", outage.Round(time.Millisecond))
 		}
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err),
 		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge):
@@ -198,7 +198,7 @@ func (f *feed) note(ctx context.Context, verb string, err error) {
 	default:
 		err = plain(err)
 		if f.health.fail(verb, err, time.Now()) {
-			f.log.Warn("watch is interrupted, it is tried again", "watch", f.name, "verb", verb, "err", err)
+			f.log.Warn("watch is interrupted, will retry", "watch", f.name, "verb", verb, "err", err)
 			f.watches.WatchInterrupted(f.key.gvr(), f.key.namespace)
 		}
 		f.watches.WatchFailed(failureKind(err))

@@ -17,7 +17,7 @@ import (
 var ErrNotLeading = errors.New("this replica does not lead, so it must not write")
 
 // ErrReleased is the cause of a Fence that was shut in good order: the Lease was given back.
-var ErrReleased = errors.New("the lease was given back")
+var ErrReleased = errors.New("the lease was released")
 
 // Fence lets requests that write through to the API server only while this replica
 // leads (L5). It opens when its Lease is acquired, stays open for the renew deadline
@@ -59,7 +59,7 @@ func (f *Fence) Check() error {
 	f.mu.Unlock()
 	switch {
 	case until.IsZero():
-		return fmt.Errorf("%w: it is stand-by", ErrNotLeading)
+		return fmt.Errorf("%w: it is a standby", ErrNotLeading)
 	case passed(until):
 		f.expire(until)
 		return f.Check()

@@ -118,7 +118,7 @@ func (s *source) copyFrom(keeper *part) {
 	for _, text := range texts {
 		object := map[string]any{}
 		if err := json.Unmarshal(text, &object); err != nil {
-			s.log.Error("an object in the cache is no JSON", "watch", s.feed.name, "err", err)
+			s.log.Error("an object in the cache is not JSON", "watch", s.feed.name, "err", err)
 			b.end()
 			return // they are listed instead
 		}

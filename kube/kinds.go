@@ -21,7 +21,7 @@ const discoveryInterval = time.Second
 
 // errNoKind says that the API server does not serve such a kind now. It is never returned while the
 // server of a group that may have the kind does not answer.
-var errNoKind = errors.New("the API server knows no such kind")
+var errNoKind = errors.New("the API server has no such kind")
 
 // kind is a resource of the API server as hooks name it.
 type kind struct {

@@ -32,7 +32,7 @@ const (
 )
 
 // ErrNotLastValid says that the Secret with the name of [LastValidName] is not the operator's.
-var ErrNotLastValid = errors.New("it is of another type than " + string(lastValidType))
+var ErrNotLastValid = errors.New("its type is not " + string(lastValidType))
 
 // LastValidName is the name of the Secret that keeps the last valid content of a ConfigMap (P3).
 func LastValidName(configMap string) string { return configMap + "-last-valid" }

@@ -41,7 +41,7 @@ func (o LeaseOptions) Check() error {
 		errs = append(errs, fmt.Errorf("the lease duration must be whole seconds, at least 1, not %s", o.Duration))
 	}
 	if o.RenewDeadline >= o.Duration {
-		errs = append(errs, fmt.Errorf("the renew deadline must be shorter than the lease duration %s, not %s: what lies between is the time to stop", o.Duration, o.RenewDeadline))
+		errs = append(errs, fmt.Errorf("the renew deadline must be shorter than the lease duration %s, not %s: the difference is the time to stop", o.Duration, o.RenewDeadline))
 	}
 	if o.RetryPeriod <= 0 || time.Duration(leaderelection.JitterFactor*float64(o.RetryPeriod)) >= o.RenewDeadline {
 		errs = append(errs, fmt.Errorf("the retry period must be above 0 and at most %s, a little below the renew deadline, not %s", o.RenewDeadline*4/5, o.RetryPeriod))
@@ -269,9 +269,9 @@ func (l *Lease) Release() {
 	}
 	switch {
 	case err != nil:
-		l.log.Warn("the lease could not be released; another replica takes over when it has expired", "lease", l.options.Name, "err", err)
+		l.log.Warn("the lease could not be released; another replica takes over when it expires", "lease", l.options.Name, "err", err)
 	case mine:
-		l.log.Info("the lease is given back", "lease", l.options.Name)
+		l.log.Info("the lease is released", "lease", l.options.Name)
 	}
 }
 
@@ -344,7 +344,7 @@ func (l *Lease) observe(r resourcelock.LeaderElectionRecord) {
 		l.fence.shut(fmt.Errorf("the lease was taken by %q", r.HolderIdentity))
 	case r.HolderIdentity == "", r.HolderIdentity == l.options.Identity:
 	case r.HolderIdentity != was:
-		l.log.Info("another replica holds the lease: this one waits until it is given back, or expires because it is not renewed", "holder", r.HolderIdentity, "lease", l.options.Name, "expires", expires.UTC().Format(time.RFC3339))
+		l.log.Info("another replica holds the lease: this one waits until it is released or expires", "holder", r.HolderIdentity, "lease", l.options.Name, "expires", expires.UTC().Format(time.RFC3339))
 	}
 }
 

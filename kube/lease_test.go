@@ -457,7 +457,7 @@ func TestFencedConnection(t *testing.T) {
 	fence := NewFence(nil)
 	conn := fencedConn{ours, fence}
 	if _, err := conn.Write([]byte("list")); err != nil {
-		t.Errorf("stand-by: %v", err)
+		t.Errorf("standby: %v", err)
 	}
 	if err := fence.extend(time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)

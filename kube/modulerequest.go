@@ -61,7 +61,7 @@ func (m *ModuleObjects) missing(ctx context.Context, name string, err error) err
 	list, listErr := m.api.List(ctx, metav1.ListOptions{Limit: 1})
 	switch {
 	case apierrors.IsNotFound(listErr):
-		return errors.New("the API server does not know objects of kind Module: apply deploy/chart/module-crd.yaml, or upgrade the chart of the operator")
+		return errors.New("the API server has no kind Module: apply deploy/chart/module-crd.yaml, or upgrade the chart of the operator")
 	case listErr == nil && len(list.Items) == 0:
 		return fmt.Errorf("there are no modules in namespace %s: is that the namespace of the operator, and may it write objects of kind Module?", m.namespace)
 	}

@@ -125,7 +125,7 @@ func (c *Patcher) target(ctx context.Context, p objectpatch.Patch) (target, erro
 	}
 	switch {
 	case found.namespaced && p.Namespace == "":
-		return target{}, fmt.Errorf("%s lives in namespaces: set the namespace", found.name)
+		return target{}, fmt.Errorf("%s is namespaced: set the namespace", found.name)
 	case !found.namespaced && p.Namespace != "":
 		return target{}, fmt.Errorf("%s is cluster-wide: remove the namespace", found.name)
 	}

@@ -185,7 +185,7 @@ func TestObjectPatchesOfNoKind(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	const unknown = `"kind":"Secrett","namespace":"$NS","name":"x"`
 	for text, want := range map[string]string{
-		`{"operation":"Delete",` + unknown + `}`:                                                       "Delete Secrett $NS/x: find Secrett: the API server knows no such kind; check the kind",
+		`{"operation":"Delete",` + unknown + `}`:                                                       "Delete Secrett $NS/x: find Secrett: the API server has no such kind; check the kind",
 		`{"operation":"DeleteInBackground",` + unknown + `}`:                                           "no such kind",
 		`{"operation":"MergePatch",` + unknown + `,"mergePatch":{}}`:                                   "no such kind",
 		`{"operation":"Create","object":{"kind":"Secrett","metadata":{"namespace":"$NS","name":"x"}}}`: "no such kind",

@@ -176,7 +176,7 @@ func (o *ownedSearch) list(ctx context.Context, namespaces []string) error {
 					}
 					reason := err.Error()
 					if apierrors.IsForbidden(err) {
-						reason = "you may not list them"
+						reason = "you are not allowed to list them"
 					}
 					o.mu.Lock()
 					defer o.mu.Unlock()

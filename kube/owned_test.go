@@ -71,7 +71,7 @@ func TestOwnedIsBounded(t *testing.T) {
 	if tree.Roots[1].Err == nil || tree.Roots[2].Err == nil || !strings.Contains(tree.Roots[2].Err.Error(), "does not serve Thing.none") {
 		t.Errorf("errors: %v, %v", tree.Roots[1].Err, tree.Roots[2].Err)
 	}
-	if got := fmt.Sprint(tree.Unlisted); got != "[pods in default: you may not list them]" {
+	if got := fmt.Sprint(tree.Unlisted); got != "[pods in default: you are not allowed to list them]" {
 		t.Errorf("not listed: %s", got)
 	}
 }

@@ -55,13 +55,13 @@ func (w *patchWarnings) log(text string) {
 		w.more++
 	default:
 		w.known[warning] = true
-		w.logger.Warn("the API server warns of an object patch", "object", w.object, "err", text)
+		w.logger.Warn("the API server returned a warning for an object patch", "object", w.object, "err", text)
 	}
 }
 
 // end logs how many warnings were dropped.
 func (w *patchWarnings) end() {
 	if w.more > 0 {
-		w.logger.Warn("the API server warns of more object patches", "err", "correct what it has named first", "warnings", w.more)
+		w.logger.Warn("the API server returned warnings for more object patches", "err", "fix the earlier ones first", "warnings", w.more)
 	}
 }

@@ -27,7 +27,7 @@ func TestPatchWarnings(t *testing.T) {
 	if n := strings.Count(text, "unknown field"); n != maxPatchWarnings {
 		t.Errorf("%d warnings, want %d:\n%s", n, maxPatchWarnings, text)
 	}
-	for _, want := range []string{`module=dns object="ConfigMap d/a0"`, "warns of more object patches"} {
+	for _, want := range []string{`module=dns object="ConfigMap d/a0"`, "returned warnings for more object patches"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}

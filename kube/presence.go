@@ -331,7 +331,7 @@ func (k *presentKind) Failed(err error) {
 		}
 	case apierrors.IsForbidden(err):
 		if first {
-			k.presence.client.log.Warn("objects of releases may not be watched and are asked for from time to time: grant list and watch of this kind in all namespaces to see deletions at once",
+			k.presence.client.log.Warn("objects of releases cannot be watched and are polled: grant list and watch of this kind in all namespaces to detect deletions at once",
 				"pause", k.presence.pause, "resource", k.mapping.Resource.GroupResource().String(), "err", err)
 		}
 		k.poll()

@@ -101,8 +101,8 @@ func (r *Recorder) record(ctx context.Context, n Notice) {
 		r.silent = true
 		fix := "the log has the same text"
 		if apierrors.IsForbidden(err) {
-			fix = "let the operator create and update events in its namespace; until then the log has the same text"
+			fix = "allow the operator to create and update events in its namespace; until then the log has the same text"
 		}
-		r.options.Log.Warn("a notice could not be shown as an event", "reason", n.Reason, "err", err, "fix", fix)
+		r.options.Log.Warn("an event could not be recorded", "reason", n.Reason, "err", err, "fix", fix)
 	}
 }

@@ -59,7 +59,7 @@ func TestNoticesWithoutPermission(t *testing.T) {
 	for range 2 * burstNotices {
 		r.record(t.Context(), Notice{Warning: true, Reason: "Refused", Message: "not valid"})
 	}
-	if len(log.lines) != 1 || !strings.Contains(log.lines[0], "let the operator create and update events") {
+	if len(log.lines) != 1 || !strings.Contains(log.lines[0], "allow the operator to create and update events") {
 		t.Errorf("the log says %q", log.lines)
 	}
 	if r.limits["Refused"].Tokens() >= 1 {

@@ -28,7 +28,7 @@ const (
 
 // ErrBusy is returned instead of asking the API server when too many other reviews are in progress.
 // The client should try again.
-var ErrBusy = errors.New("too many requests ask who they are; try again")
+var ErrBusy = errors.New("too many requests are being authenticated; try again")
 
 // How long a verdict counts, and how many are remembered (J11). A client that asks again and again,
 // as Prometheus does, costs the API server two requests a minute, and one that loses a right is
@@ -83,7 +83,7 @@ func (c *Client) NewReviewer() (*Reviewer, error) {
 	return newReviewer(func(ctx context.Context, token, verb, path string) (Verdict, error) {
 		who, err := tokens.TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 		if err != nil {
-			return Unknown, fmt.Errorf("ask the API server whose token it is: %w", err)
+			return Unknown, fmt.Errorf("review the token: %w", err)
 		}
 		if !who.Status.Authenticated {
 			return Unknown, nil
@@ -98,7 +98,7 @@ func (c *Client) NewReviewer() (*Reviewer, error) {
 			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: verb},
 		}}, metav1.CreateOptions{})
 		if err != nil {
-			return Unknown, fmt.Errorf("ask the API server what %s may: %w", user.Username, err)
+			return Unknown, fmt.Errorf("review the access of %s: %w", user.Username, err)
 		}
 		if !may.Status.Allowed || may.Status.Denied {
 			return Refused, nil

@@ -122,7 +122,7 @@ func writableSecret(object *corev1.Secret, data map[string]string) error {
 		size += len(key) + len(text)
 	}
 	if size > maxConfigMapBytes {
-		return fmt.Errorf("it would have %d bytes, a Secret can have %d", size, maxConfigMapBytes)
+		return fmt.Errorf("it would have %d bytes, the limit of a Secret is %d", size, maxConfigMapBytes)
 	}
 	return nil
 }

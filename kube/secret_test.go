@@ -57,7 +57,7 @@ func TestSecretWithValues(t *testing.T) {
 		t.Errorf("after its deletion: %+v, %v", written, err)
 	}
 	_, err = client.Secret(ns, "values").Write(ctx, written.Data, map[string]*string{"big": new(strings.Repeat("planted", 1<<18))})
-	if err == nil || !strings.Contains(err.Error(), "a Secret can have 1048576") || strings.Contains(err.Error(), "planted") {
+	if err == nil || !strings.Contains(err.Error(), "the limit of a Secret is 1048576") || strings.Contains(err.Error(), "planted") {
 		t.Errorf("too large: %v", err)
 	}
 }

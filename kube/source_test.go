@@ -142,7 +142,7 @@ func TestObjectsAreKeptOnce(t *testing.T) {
 		others, _ := other.watch.Snapshot()
 		for i := range objects {
 			if &objects[i].Object[0] != &others[i].Object[0] {
-				t.Errorf("object %s is there twice", objects[i].Name)
+				t.Errorf("object %s appears twice", objects[i].Name)
 			}
 		}
 	}

@@ -213,7 +213,7 @@ func (f *filterFailures) note(u update, before entry) {
 	if before.failed {
 		return
 	}
-	f.log.Error("filter failed on an object, it has no filter result",
+	f.log.Error("filter failed on an object; it has no filter result",
 		"kind", f.kind, "namespace", u.key.namespace, "name", u.key.name, "err", u.err)
 }
 

@@ -202,7 +202,7 @@ func (f *feed) passed(ctx context.Context, version string) error {
 // goBack makes the store forget, and reports it. Replace follows in the same goroutine, so the
 // store sees no event in between.
 func (f *feed) goBack(known, now string) {
-	f.log.Warn("the API server has gone back to an earlier state, as after a restore of etcd; what is known is forgotten and read again", "watch", f.name, "known", known, "now", now)
+	f.log.Warn("the API server has gone back to an earlier state, as after a restore of etcd; cached objects are dropped and read again", "watch", f.name, "known", known, "now", now)
 	f.watches.WentBack(f.key.gvr(), f.key.namespace)
 	if store, ok := f.store.(forgetful); ok {
 		store.WentBack()

@@ -79,7 +79,7 @@ func TestRequestsOfThePage(t *testing.T) {
 			"the public address":   {handler: server.Public(source), path: "/module/web/request?do=run", status: 405, want: ""},
 			"a follower":           {path: "/module/web/request?do=run", follows: true, status: 503, want: "send the request to the leader"},
 			"no rights":            {path: "/module/web/request?do=run", problem: may, status: 403, want: "modules is forbidden", written: "run web"},
-			"no kind":              {path: "/module/web/request?do=run", problem: errors.New("the API server does not know objects of kind Module"), status: 503, want: "does not know objects of kind Module", written: "run web"},
+			"no kind":              {path: "/module/web/request?do=run", problem: errors.New("the API server has no kind Module"), status: 503, want: "has no kind Module", written: "run web"},
 		} {
 			written, problem, following.leads = nil, c.problem, !c.follows
 			if c.handler == nil {

@@ -197,7 +197,7 @@ func writeConditions(w io.Writer, tree []*supervisor.Node) {
 				fmt.Fprintf(w, "operator: %s\n", text)
 			}
 		case view.StandbyStatus:
-			fmt.Fprintf(w, "stand-by: %s\n", s)
+			fmt.Fprintf(w, "standby: %s\n", s)
 		case view.ConvergeStatus:
 			fmt.Fprintf(w, "converge: %s\n", s)
 		case view.ConfigStatus:

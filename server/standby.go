@@ -74,7 +74,7 @@ func (s probes) unable(l view.Leadership) string {
 func (s router) leaderOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if l, follower := s.standby(); follower && needsLeader(r.URL.Path) {
-			text(w, http.StatusServiceUnavailable, "this replica is "+l.String()+"; send the request to the leader\n")
+			text(w, http.StatusServiceUnavailable, "this replica is a "+l.String()+"; send the request to the leader\n")
 			return
 		}
 		next.ServeHTTP(w, r)

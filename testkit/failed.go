@@ -79,7 +79,7 @@ func (w *witness) seen(run hooks.Run) {
 		all, _ := given.(map[string]any)
 		for key, section := range all {
 			if fields, _ := section.(map[string]any); fields[markOfFailed] != nil {
-				w.problem("hook %s is shown what a failed run of a hook has written to %s", run.Hook.Name, key)
+				w.problem("hook %s receives what a failed run of a hook has written to %s", run.Hook.Name, key)
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func stepHealth(p *player, rest string) error {
 	switch state {
 	case view.ObjectCurrent, view.ObjectInProgress, view.ObjectFailed, view.ObjectTerminating, view.ObjectUnknown:
 	default:
-		return fmt.Errorf("%q is no state: want Current, InProgress, Failed, Terminating or Unknown", state)
+		return fmt.Errorf("%q is not a state: want Current, InProgress, Failed, Terminating or Unknown", state)
 	}
 	o, r := objectNamed(name), p.releases
 	r.mu.Lock()

@@ -57,10 +57,10 @@ func (h *Hooks) begin(ctx context.Context, name string) error {
 		return scenario.ErrDead
 	}
 	if h.faults.Take(faultOfMistake+name, 1) > 0 {
-		panic("it was told to panic")
+		panic("the script makes it panic")
 	}
 	if h.faults.Take(scenario.FaultOfHook+name, 1) > 0 {
-		return &hooks.ExitError{Hook: name, Code: 1, Stderr: "it was told to fail"}
+		return &hooks.ExitError{Hook: name, Code: 1, Stderr: "the script makes it fail"}
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (r *Releases) awaitHook(ctx context.Context, name, hook, checksum string, w
 		r.jobs[hook] = job
 		r.trace.Add("helm runs the hook of %s", hook)
 	} else if ok {
-		r.trace.Add("helm goes on waiting for the hook of %s", hook)
+		r.trace.Add("helm continues to wait for the hook of %s", hook)
 	}
 	left, changed := r.left(hook)
 	r.mu.Unlock()

@@ -16,7 +16,7 @@ const ordered = "Runs depend on the order:"
 
 // How much is played, and from where on: a nightly run plays more, or others.
 var (
-	seedsFlag     = flag.Uint64("seeds", 0, "play each lifecycle script under so many seeds, in place of what its test asks for")
+	seedsFlag     = flag.Uint64("seeds", 0, "number of seeds for each lifecycle script, instead of the number in its test")
 	firstSeedFlag = flag.Uint64("first-seed", 1, "first seed of lifecycle scripts")
 )
 
@@ -61,7 +61,7 @@ func interleave(t *testing.T, archive *txtar.Archive, seeds uint64) {
 			problems = append(problems, want.runDifferences(got)...)
 		}
 		if len(problems) > 0 {
-			t.Fatalf("under seed %d the script ends otherwise (first: in the order of arrival; second: this one)\n  %s\ntrace:\n%s",
+			t.Fatalf("under seed %d the script ends differently (first: in the order of arrival; second: this one)\n  %s\ntrace:\n%s",
 				seed, strings.Join(problems, "\n  "), got.Trace)
 		}
 	}

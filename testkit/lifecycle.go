@@ -51,7 +51,7 @@ func lifecycle(t *testing.T, path string) (transitions map[string]bool) {
 		t.Fatal(err)
 	}
 	if len(bytes.TrimSpace(archive.Comment)) == 0 {
-		t.Errorf("%s must begin with a sentence that says what it proves", path)
+		t.Errorf("%s must begin with a sentence that states what it proves", path)
 	}
 	played := Play(t, archive, 0)
 	for _, problem := range slices.Concat(played.Problems, played.unsprung) {

@@ -234,7 +234,7 @@ func crossing(p *player, rest string) error {
 	name, text, _ := strings.Cut(rest, " ")
 	change := map[string]func(*kube.ModuleObject, string){"suspend": suspend, "request": request}[how]
 	if change == nil {
-		return fmt.Errorf("module-crossed knows suspend and request, not %q", how)
+		return fmt.Errorf("module-crossed accepts suspend and request, not %q", how)
 	}
 	m := p.modules
 	m.mu.Lock()

@@ -40,7 +40,7 @@ func (w *witness) lacking(run hooks.Run) {
 			return snapshot || shows.Binding == b.Name && shows.Type == hooks.TypeSynchronization
 		})
 		if shown {
-			w.problem("hook %s is shown a snapshot of %s, which the operator may not read any more", run.Hook.Name, b.Kind)
+			w.problem("hook %s receives a snapshot of %s, which the operator is no longer allowed to read", run.Hook.Name, b.Kind)
 		}
 	}
 }

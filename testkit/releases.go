@@ -88,7 +88,7 @@ func (r *Releases) begin(ctx context.Context, name string) error {
 		return err
 	}
 	if r.faults.Take(scenario.FaultOfHelm+name, 1) > 0 {
-		return errors.New("it was told to fail")
+		return errors.New("the script makes it fail")
 	}
 	if r.faults.Take(faultOfAway+name, 1) > 0 {
 		return &helm.Error{Kind: helm.Away, Release: name, Err: errors.New("APIService v1.things is not available")}
@@ -127,7 +127,7 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	defer r.mu.Unlock()
 	if r.stuck[m.Name] {
 		r.trace.Add("helm fails for %s", m.Name)
-		return helm.Outcome{}, errors.New("it fails for good")
+		return helm.Outcome{}, errors.New("it fails permanently")
 	}
 	if err := r.kinds.unknownKind(m.Name); err != nil {
 		r.trace.Add("helm fails for %s: %s", m.Name, err)

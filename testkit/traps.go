@@ -45,7 +45,7 @@ func (t *traps) unsprung() (list []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for at := range t.laid {
-		list = append(list, fmt.Sprintf("nothing crashed %q over %s: no such message came", at.actor, at.message))
+		list = append(list, fmt.Sprintf("nothing crashed %q over %s: no such message was sent", at.actor, at.message))
 	}
 	return list
 }

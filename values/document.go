@@ -142,7 +142,7 @@ func (d Document) addSection(key string, value any) error {
 		d.Sections[key] = false // finish turns it into a flag, when the flag itself is not there
 		return nil
 	case key != GlobalKey && (value == true || value == "true"):
-		return fmt.Errorf("must be a map or a list, is %s; to switch the module on, write %s: true", describe(value), FlagKey(key))
+		return fmt.Errorf("must be a map or a list, is %s; to enable the module, write %s: true", describe(value), FlagKey(key))
 	}
 	if err := checkSection(key, value); err != nil {
 		return err

@@ -59,8 +59,8 @@ func TestParseFileRefuses(t *testing.T) {
 		{"true as section", "someModule: true", nil, []string{"key someModule", "someModuleEnabled: true"}},
 		{"the own section has a wrong type", "someModule: text", []string{"someModule"}, []string{"key someModule"}},
 		{"global is a list", "global: []", nil, []string{"key global: must be a map, is a list"}},
-		{"global is false", "global: 'false'", nil, []string{"key global: must be a map, is a text"}},
-		{"a flag that is no boolean", "aEnabled: 1\nbEnabled: maybe", nil, []string{"key aEnabled: must be true or false, is an integer", "key bEnabled: must be true or false, is a text"}},
+		{"global is false", "global: 'false'", nil, []string{"key global: must be a map, is a string"}},
+		{"a flag that is no boolean", "aEnabled: 1\nbEnabled: maybe", nil, []string{"key aEnabled: must be true or false, is an integer", "key bEnabled: must be true or false, is a string"}},
 		{"a mode that is no text", "aMaintenance: true", nil, []string{"key aMaintenance"}},
 		{"a mode that there is not, H15", "aMaintenance: Manual", nil, []string{`values file modules/values.yaml: key aMaintenance: there is no maintenance mode "Manual"; write NoResourceReconciliation`}},
 		{"kebab instead of camel", "some-module: {}", nil, []string{"key some-module", "did you mean someModule?"}},
@@ -101,8 +101,8 @@ func TestParseConfigMapRefuses(t *testing.T) {
 	})
 	wantError(t, err,
 		"ConfigMap key some-module:", "did you mean someModule?", "ConfigMap key Global:", "ConfigMap key module: ", "line 2", "ConfigMap key twice: line 2",
-		"ConfigMap key text: must be a map or a list, is a text", "ConfigMap key aEnabled: must be true or false", "ConfigMap key bEnabled: must", "ConfigMap key cEnabled: must", `ConfigMap key aMaintenance: there is no maintenance mode "on"`,
-		"ConfigMap key global: must be a map, is a list", "ConfigMap key on: must be a map or a list, is a boolean; to switch the module on, write onEnabled: true")
+		"ConfigMap key text: must be a map or a list, is a string", "ConfigMap key aEnabled: must be true or false", "ConfigMap key bEnabled: must", "ConfigMap key cEnabled: must", `ConfigMap key aMaintenance: there is no maintenance mode "on"`,
+		"ConfigMap key global: must be a map, is a list", "ConfigMap key on: must be a map or a list, is a boolean; to enable the module, write onEnabled: true")
 	if document, _ := ParseConfigMap(map[string]string{"good": "a: 1", "Bad": ""}); document.Sections != nil {
 		t.Error("a bad ConfigMap gives values")
 	}

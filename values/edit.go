@@ -46,7 +46,7 @@ func (e Edited) Unchanged(edit Edit) bool {
 // ends in an error, never in a changed ConfigMap.
 func (e Edit) Apply(data map[string]string) (Edited, error) {
 	if len(e.Path) == 0 {
-		return Edited{}, errors.New("the path is empty; it begins with global or with a module")
+		return Edited{}, errors.New("the path is empty; it must begin with global or the key of a module")
 	}
 	key := e.Path[0]
 	text, has := data[key]
@@ -57,7 +57,7 @@ func (e Edit) Apply(data map[string]string) (Edited, error) {
 	case !isFlag && !isMaintenance && key != GlobalKey && !isKey(key):
 		return edited, keyError(key)
 	case (isFlag || isMaintenance) && len(e.Path) > 1:
-		return edited, fmt.Errorf("%s is one text, nothing lies below it", key)
+		return edited, fmt.Errorf("%s is a single string and has no keys below it", key)
 	case isFlag || isMaintenance:
 		edited.Had, edited.Before = has, strings.TrimSpace(text)
 		if flag, ok := flagValue(edited.Before); ok {
@@ -113,7 +113,7 @@ func (e Edit) section(edited *Edited, text string, has bool) error {
 		return where(err)
 	}
 	if got, err := ParseYAML([]byte(made)); err != nil || !same(got, want) {
-		return where(errors.New("the text of the section cannot be changed there without changing something else: aliases, or an unusual form, stand in the way; edit the ConfigMap by hand"))
+		return where(errors.New("the section cannot be changed there without changing something else, because of aliases or an unusual format; edit the ConfigMap manually"))
 	}
 	// Without any content the key is removed: Text stays nil.
 	if strings.TrimSpace(made) != "" {
@@ -155,7 +155,7 @@ func (e Edit) expected(tree any, path pointer) (any, error) {
 		}
 		switch {
 		case !ok || index > len(container):
-			return nil, fmt.Errorf("%q is no place in a list of %d", path[0], len(container))
+			return nil, fmt.Errorf("%q is not a position in a list of %d", path[0], len(container))
 		case last && e.Remove:
 			return slices.Delete(slices.Clone(container), index, index+1), nil
 		case index == len(container):
@@ -167,7 +167,7 @@ func (e Edit) expected(tree any, path pointer) (any, error) {
 		next[index] = child
 		return next, err
 	}
-	return nil, fmt.Errorf("%s is no map: %q does not lie below it", describe(tree), path[0])
+	return nil, fmt.Errorf("%s is not a map and has no key %q", describe(tree), path[0])
 }
 
 // nested wraps the value into the parents that the rest of a path lacks. Only "-" makes a list: an

@@ -247,20 +247,20 @@ func find(node *yaml.Node, element string) int {
 func (s *splicer) walk(p spot, path pointer, e Edit) (string, error) {
 	node := p.node
 	if node.Anchor != "" && refersTo(s.document, node) {
-		return "", fmt.Errorf("line %d: it lies in &%s, which aliases (*%s) repeat elsewhere; edit the ConfigMap by hand", node.Line, node.Anchor, node.Anchor)
+		return "", fmt.Errorf("line %d: the value is part of the anchor &%s, which aliases (*%s) repeat elsewhere; edit the ConfigMap manually", node.Line, node.Anchor, node.Anchor)
 	}
 	switch {
 	case len(path) == 0:
 		return s.replace(p, e.Value)
 	case node.Kind == yaml.AliasNode:
-		return "", fmt.Errorf("line %d: it lies below the alias *%s, which repeats what stands elsewhere; edit the ConfigMap by hand", node.Line, node.Value)
+		return "", fmt.Errorf("line %d: the value is below the alias *%s, whose anchor is elsewhere; edit the ConfigMap manually", node.Line, node.Value)
 	case !isCollection(node): // null: expected has refused all others
 		return s.replace(p, e.nested(path))
 	}
 	i := find(node, path[0])
 	switch {
 	case i < 0 && e.Remove:
-		return "", fmt.Errorf("line %d: %s comes from an alias (<<); edit the ConfigMap by hand", node.Line, path[0])
+		return "", fmt.Errorf("line %d: %s comes from an alias (<<); edit the ConfigMap manually", node.Line, path[0])
 	case i < 0:
 		return s.insert(p, path[0], e.nested(path[1:]))
 	case e.Remove && len(path) == 1:
@@ -325,7 +325,7 @@ func (s *splicer) replace(p spot, value any) (string, error) {
 	if _, isText := value.(string); isText { // its first line is that of the key
 		text, err := s.block(value, p.indent)
 		if at == end || isCollection(p.node) {
-			return "", errors.Join(err, errors.New("a text of several lines can only replace a text; edit the ConfigMap by hand"))
+			return "", errors.Join(err, errors.New("a multi-line string can only replace a string; edit the ConfigMap manually"))
 		}
 		return s.text[:at] + text + s.text[end:], err
 	}
@@ -427,7 +427,7 @@ func (s *splicer) remove(p spot, i int) (string, error) {
 	}
 	if strings.TrimSpace(before) != "" { // the first key of a map in a list: the dash stays
 		if isLast {
-			return "", errors.New("something else stands on its line; edit the ConfigMap by hand")
+			return "", errors.New("its line contains something else; edit the ConfigMap manually")
 		}
 		next := s.start(node.Content[i+1])
 		// Comments between the two belong to the next key: only the removed line goes.

@@ -103,20 +103,20 @@ func TestEdit(t *testing.T) {
 // What cannot be done without touching something else is refused, with the reason.
 func TestEditIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ text, path, value, says string }{
-		"below an alias":         {"a: &x {k: 1}\nb: *x\n", "web.b.k", "2", "line 2: it lies below the alias *x"},
-		"in what others repeat":  {"a: &x {k: 1}\nb: *x\n", "web.a.k", "2", "line 1: it lies in &x, which aliases (*x) repeat"},
+		"below an alias":         {"a: &x {k: 1}\nb: *x\n", "web.b.k", "2", "line 2: the value is below the alias *x"},
+		"in what others repeat":  {"a: &x {k: 1}\nb: *x\n", "web.a.k", "2", "line 1: the value is part of the anchor &x, which aliases (*x) repeat"},
 		"an anchor others need":  {"a: &x 1\nb: *x\n", "web.a", "", "aliases"},
 		"a merged key, removed":  {"d: &d {k: 1}\na:\n  <<: *d\n", "web.a.k", "", "comes from an alias"},
 		"below a merged key":     {"d: &d {k: {o: 1, p: 1}}\na:\n  <<: *d\n", "web.a.k.o", "2", "without changing something else"},
-		"below a text":           {"a: x\n", "web.a.b", "1", "a text is no map"},
-		"no place in a list":     {"a: [1]\n", "web.a[5]", "1", "no place in a list of 1"},
+		"below a text":           {"a: x\n", "web.a.b", "1", "a string is not a map"},
+		"no place in a list":     {"a: [1]\n", "web.a[5]", "1", "not a position in a list of 1"},
 		"two documents":          {"a: 1\n---\nb: 1\n", "web.a", "2", "second document"},
 		"no YAML":                {"a: [\n", "web.a", "2", "ConfigMap key web is not valid"},
 		"the section is a word":  {"false", "web.a", "2", "remove the key first"},
-		"an unusual form":        {"? a\n: 1\n", "web.a", "", "by hand"},
+		"an unusual form":        {"? a\n: 1\n", "web.a", "", "manually"},
 		"an unknown key":         {"", "some_module.a", "1", "keys are"},
 		"a flag that is no flag": {"", "webEnabled", "maybe", "must be true or false"},
-		"below a flag":           {"", "webEnabled.a", "true", "nothing lies below it"},
+		"below a flag":           {"", "webEnabled.a", "true", "has no keys below it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := edited(t, c.text, c.path, c.value)

@@ -161,12 +161,12 @@ func TestUnusualSchemas(t *testing.T) {
 			name:   "unevaluatedProperties of a branch does not see what other branches evaluate",
 			schema: `{allOf: [{properties: {a: {}}}, {unevaluatedProperties: {type: integer}}]}`,
 			good:   []string{"{a: 1}"},
-			bad:    map[string][]string{"{a: x}": {"m.a: must be an integer, is a text"}},
+			bad:    map[string][]string{"{a: x}": {"m.a: must be an integer, is a string"}},
 		}, {
 			name:   "a schema for each place of a list",
 			schema: `{properties: {l: {items: [{type: integer}, {type: object, properties: {a: {}}}]}}}`,
 			good:   []string{"{l: [1, {a: 1}]}", "{l: [1]}"},
-			bad:    map[string][]string{"{l: [x, {b: 1}]}": {"m.l[0]: must be an integer, is a text", "m.l[1].b: is not a known key"}},
+			bad:    map[string][]string{"{l: [x, {b: 1}]}": {"m.l[0]: must be an integer, is a string", "m.l[1].b: is not a known key"}},
 		},
 	} {
 		tc.run(t)

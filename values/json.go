@@ -44,7 +44,7 @@ func jsonError(data []byte, decoder *json.Decoder, err error) error {
 		offset = syntax.Offset
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the JSON text ends too early")
+		return errors.New("unexpected end of the JSON text")
 	}
 	return fmt.Errorf("line %d: %w", lineAt(data, offset), err)
 }

@@ -25,8 +25,8 @@ func TestParseJSONNumbers(t *testing.T) {
 
 func TestParseJSONRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"":            "ends too early",
-		"{":           "ends too early",
+		"":            "unexpected end",
+		"{":           "unexpected end",
 		"{} {}":       "line 1: more text",
 		"{}\n\nx":     "line 3",
 		"{\"a\":\n x": "line 2",

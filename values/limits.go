@@ -47,9 +47,9 @@ var (
 	errTooLarge      = fmt.Errorf("the values are larger than %d MiB, with all aliases written out and %d bytes for each value and key; remove values or aliases", maxSize>>20, overhead)
 	errTooDeep       = fmt.Errorf("lists and maps are nested more than %d deep; nest them less", maxDepth)
 	errTooFilled     = fmt.Errorf("the defaults of the schema would add more than %d MiB, with %d bytes for each value and key; make lists shorter, or give fewer defaults for their elements", maxFilled>>20, overhead)
-	errTooManyDigits = fmt.Errorf("an integer has more than %d digits; write it as a text", maxDigits)
+	errTooManyDigits = fmt.Errorf("an integer has more than %d digits; write it as a string", maxDigits)
 	errTooMuchWork   = fmt.Errorf("cannot be checked: that takes more than %d million steps; make the values smaller, or their schema simpler", maxSteps/1_000_000)
-	errTooMany       = fmt.Errorf("there are more than %d problems; solve these first", maxProblems)
+	errTooMany       = fmt.Errorf("there are more than %d problems; fix these first", maxProblems)
 )
 
 // checkText refuses a text that cannot be within the limits, before it is parsed.

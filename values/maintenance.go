@@ -15,10 +15,10 @@ const Suspended = "Suspended"
 func (d Document) addMaintenance(key string, value any) error {
 	mode, ok := value.(string)
 	if !ok {
-		return fmt.Errorf("must be the text of a maintenance mode, is %s", describe(value))
+		return fmt.Errorf("must be the name of a maintenance mode, is %s", describe(value))
 	}
 	if mode != "" && mode != NoResourceReconciliation {
-		return fmt.Errorf("there is no maintenance mode %q; write %s, or an empty text for none", mode, NoResourceReconciliation)
+		return fmt.Errorf("there is no maintenance mode %q; write %s, or an empty string for none", mode, NoResourceReconciliation)
 	}
 	d.Maintenance[key] = mode
 	return nil

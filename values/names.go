@@ -31,7 +31,7 @@ func Key(moduleName string) (string, error) {
 	case name == GlobalKey:
 		return "", fmt.Errorf("module name %q is reserved: its values would share the section %q with all modules", moduleName, GlobalKey)
 	case strings.HasSuffix(name, flagSuffix), strings.HasSuffix(name, maintenanceSuffix):
-		return "", fmt.Errorf("module name %q: the key %q of its values would be taken for a switch of another module; choose a name without this ending", moduleName, name)
+		return "", fmt.Errorf("module name %q: the key %q of its values would be read as a flag or maintenance mode of another module; choose a name without this suffix", moduleName, name)
 	default:
 		return name, nil
 	}

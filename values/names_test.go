@@ -27,7 +27,7 @@ func TestKeyRefuses(t *testing.T) {
 		"module-2": `"module2"`, "MyModule": `"my-module"`, "my_module": `"my-module"`, "my--module": `"my-module"`, "-module-": `"module"`,
 		"cert-2manager": `"cert2manager"`, "myModule": `"my-module"`, "HTTPProxy": `"httpproxy"`, "a.b": `"a-b"`, "module ": `"module"`,
 		"": "must be words", "3scale": "must be words", "---": "must be words", "модуль": "must be words",
-		"global": "reserved", "feature-enabled": "switch", "feature-maintenance": "switch",
+		"global": "reserved", "feature-enabled": "a flag or maintenance mode", "feature-maintenance": "a flag or maintenance mode",
 	} {
 		_, err := Key(name)
 		wantError(t, err, proposal)

@@ -80,7 +80,7 @@ func ParsePatch(data []byte) (Patch, []string, error) {
 		return nil, nil, err
 	}
 	if len(raw) > maxOperations {
-		return nil, nil, fmt.Errorf("the patch has %d operations, more than %d; write larger values by fewer of them", len(raw), maxOperations)
+		return nil, nil, fmt.Errorf("the patch has %d operations, more than %d; write larger values with fewer operations", len(raw), maxOperations)
 	}
 	var (
 		patch    Patch
@@ -120,7 +120,7 @@ func splitOperations(data []byte) ([]json.RawMessage, error) {
 		if err := decoder.Decode(&value); errors.Is(err, io.EOF) {
 			return operations, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("patch is not a stream of JSON objects and arrays: %w%s; let jq write it, which sets quotes and commas", jsonError(data, decoder, err), upTo(data, err))
+			return nil, fmt.Errorf("patch is not a stream of JSON objects and arrays: %w%s; write it with jq, which adds quotes and commas", jsonError(data, decoder, err), upTo(data, err))
 		}
 		switch value[0] {
 		case '{':
@@ -149,14 +149,14 @@ func parseOperation(data []byte) (Operation, error) {
 		problems  []error
 	)
 	for _, name := range twice {
-		problems = append(problems, fmt.Errorf("%s is there twice", name))
+		problems = append(problems, fmt.Errorf("%s appears twice", name))
 	}
 	text := func(field string, into *string) {
 		raw, present := in[field]
 		if !present {
 			problems = append(problems, fmt.Errorf("%s is missing", field))
 		} else if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, into) != nil {
-			problems = append(problems, fmt.Errorf("%s must be a text", field))
+			problems = append(problems, fmt.Errorf("%s must be a string", field))
 		}
 	}
 	text("op", &operation.Op)

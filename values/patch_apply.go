@@ -182,7 +182,7 @@ func checkTest(tree any, path pointer, want any) error {
 	}
 	value, _ := lookup(tree, path)
 	if !equal(value, want) {
-		return errors.New("the test failed: the value there is another one")
+		return errors.New("the test failed: the value is different")
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func absence(parent any, path pointer, element string) error {
 	case []any:
 		return fmt.Errorf("%s is a list of %d, %q is not an index of it", path, len(container), element)
 	}
-	return fmt.Errorf("%s is %s, nothing can be below it", path, describe(parent))
+	return fmt.Errorf("%s is %s, which has no elements or keys", path, describe(parent))
 }
 
 // checkPlace checks that a value can be added at a path: the parent exists and accepts the last

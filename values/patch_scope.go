@@ -19,7 +19,7 @@ func (p Patch) ForModule(key string) (Patch, error) {
 	for _, operation := range p {
 		for _, path := range operation.paths() {
 			if len(path) == 0 || path[0] != key {
-				problems = append(problems, fmt.Errorf("patch operation %s: hooks of this module may change /%s only", operation, key))
+				problems = append(problems, fmt.Errorf("patch operation %s: hooks of this module may change only /%s", operation, key))
 				break
 			}
 		}
@@ -82,7 +82,7 @@ func (o Operation) firstElement() string {
 func (o Operation) flag() (Flag, error) {
 	path := mustPointer(o.Path)
 	if len(path) != 1 {
-		return Flag{}, fmt.Errorf("%s is a flag and has nothing below it", path[0])
+		return Flag{}, fmt.Errorf("%s is a flag and has no keys", path[0])
 	}
 	switch o.Op {
 	case "remove":
@@ -94,7 +94,7 @@ func (o Operation) flag() (Flag, error) {
 		}
 		return Flag{Key: path[0], Value: &value}, nil
 	}
-	return Flag{}, errors.New("flags can be added, replaced and removed only")
+	return Flag{}, errors.New("flags can only be added, replaced and removed")
 }
 
 // checkGlobal also refuses to read enabledModules: global hooks do not have it, so the operation
@@ -102,7 +102,7 @@ func (o Operation) flag() (Flag, error) {
 func (o Operation) checkGlobal() error {
 	for _, path := range o.paths() {
 		if len(path) == 0 || path[0] != GlobalKey {
-			return fmt.Errorf("global hooks may change /%s and flags like /someModuleEnabled only", GlobalKey)
+			return fmt.Errorf("global hooks may change only /%s and flags such as /someModuleEnabled", GlobalKey)
 		}
 		if len(path) > 1 && path[1] == enabledModulesKey {
 			return errEnabledModules()

@@ -51,16 +51,16 @@ func TestParsePatchRefuses(t *testing.T) {
 		want       []string
 	}{
 		{"garbage at the end, D17", `{"op":"remove","path":"/m/a"} garbage`, []string{"line 1", "not a stream"}},
-		{"an unfinished array", "[\n", []string{"ends too early"}},
+		{"an unfinished array", "[\n", []string{"unexpected end"}},
 		{"a number", "5", []string{"line 1: must be an object or an array of objects"}},
 		{"null", "null", []string{"must be an object or an array"}},
 		{"an array of numbers", "[5]", []string{"patch operation 1: must be an object like"}},
 		{"an array in an array", "[[]]", []string{"patch operation 1"}},
 		{"no op", `{"path":"/m/a"}`, []string{"patch operation 1: /m/a: op is missing"}},
-		{"op is null", `{"op":null,"path":"/m/a"}`, []string{"op must be a text"}},
+		{"op is null", `{"op":null,"path":"/m/a"}`, []string{"op must be a string"}},
 		{"unknown op", `{"op":"set","path":"/m/a","value":1}`, []string{`op "set" is unknown; use add, remove, replace, test, move or copy`}},
 		{"no path", `{"op":"remove"}`, []string{"path is missing"}},
-		{"path is a number", `{"op":"remove","path":1}`, []string{"path must be a text"}},
+		{"path is a number", `{"op":"remove","path":1}`, []string{"path must be a string"}},
 		{"no value", `{"op":"add","path":"/m/a"}`, []string{"patch operation 1: add /m/a: value is missing"}},
 		{"no value in test", `{"op":"test","path":"/m/a"}`, []string{"value is missing"}},
 		{"a value out of range", `{"op":"add","path":"/m/a","value":1e999}`, []string{"does not fit"}},
@@ -152,7 +152,7 @@ func TestForModule(t *testing.T) {
 		`{"op":"add","path":"/someModule2","value":1}`,
 	} {
 		_, err := patchOf(t, bad).ForModule("someModule")
-		wantError(t, err, "hooks of this module may change /someModule only")
+		wantError(t, err, "hooks of this module may change only /someModule")
 	}
 	_, err = patchOf(t, `[{"op":"remove","path":"/x"},{"op":"remove","path":"/y"}]`).ForModule("someModule")
 	wantError(t, err, "remove /x", "remove /y")
@@ -182,13 +182,13 @@ func TestForGlobal(t *testing.T) {
 
 func TestForGlobalRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"op":"add","path":"/someModule/a","value":1}`:                       "global hooks may change /global and flags",
-		`{"op":"add","path":"/some-moduleEnabled","value":true}`:              "global hooks may change /global and flags",
-		`{"op":"copy","from":"/someModule/a","path":"/global/a"}`:             "global hooks may change /global",
+		`{"op":"add","path":"/someModule/a","value":1}`:                       "global hooks may change only /global and flags",
+		`{"op":"add","path":"/some-moduleEnabled","value":true}`:              "global hooks may change only /global and flags",
+		`{"op":"copy","from":"/someModule/a","path":"/global/a"}`:             "global hooks may change only /global",
 		`{"op":"add","path":"/someModuleEnabled","value":1}`:                  "value must be true or false, is an integer",
 		`{"op":"add","path":"/someModuleEnabled","value":null}`:               "value must be true or false, is null",
-		`{"op":"add","path":"/someModuleEnabled/x","value":true}`:             "has nothing below it",
-		`{"op":"test","path":"/someModuleEnabled","value":true}`:              "can be added, replaced and removed only",
+		`{"op":"add","path":"/someModuleEnabled/x","value":true}`:             "is a flag and has no keys",
+		`{"op":"test","path":"/someModuleEnabled","value":true}`:              "flags can only be added, replaced and removed",
 		`{"op":"add","path":"/global/enabledModules","value":[]}`:             "global.enabledModules is computed by the operator", // D9
 		`{"op":"add","path":"/global/enabledModules/-","value":"x"}`:          "global.enabledModules",
 		`{"op":"remove","path":"/global/enabledModules"}`:                     "global.enabledModules",
@@ -236,7 +236,7 @@ func TestPatchIsStrict(t *testing.T) {
 		{name: "remove of what is not there", patch: `{"op":"remove","path":"/m/x"}`, err: "patch operation 1, remove /m/x: there is no /m/x"},
 		{name: "remove below what is not there", patch: `{"op":"remove","path":"/m/x/w"}`, err: "there is no /m/x"},
 		{name: "add below a missing parent", patch: `{"op":"add","path":"/m/x/w","value":1}`, err: "there is no /m/x"},
-		{name: "add below a text", patch: `{"op":"add","path":"/m/text/x","value":1}`, err: "/m/text is a text, nothing can be below it"},
+		{name: "add below a text", patch: `{"op":"add","path":"/m/text/x","value":1}`, err: "/m/text is a string, which has no elements or keys"},
 		{name: "add below null", patch: `{"op":"add","path":"/m/nothing/x","value":1}`, err: "/m/nothing is null"},
 		{name: "index out of range", patch: `{"op":"add","path":"/m/list/3","value":1}`, err: `/m/list is a list of 2, "3" is not an index of it`},
 		{name: "replace behind the end", patch: `{"op":"replace","path":"/m/list/2","value":1}`, err: `/m/list is a list of 2`},
@@ -252,7 +252,7 @@ func TestPatchIsStrict(t *testing.T) {
 		{name: "the second one fails", patch: `[{"op":"add","path":"/m/x","value":1},{"op":"remove","path":"/m/w"}]`, err: "patch operation 2, remove /m/w"},
 		{name: "another section", patch: `{"op":"add","path":"/other","value":{}}`, err: "must begin with /m"},
 		{name: "from another section", patch: `{"op":"copy","from":"/other","path":"/m/x"}`, err: "must begin with /m"},
-		{name: "the section becomes a text", patch: `{"op":"add","path":"/m","value":"text"}`, err: "section m after the patch: must be a map or a list, is a text"},
+		{name: "the section becomes a text", patch: `{"op":"add","path":"/m","value":"text"}`, err: "section m after the patch: must be a map or a list, is a string"},
 		{name: "the section becomes null", patch: `{"op":"add","path":"/m","value":null}`, err: "is null"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

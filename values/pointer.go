@@ -202,7 +202,7 @@ func cutBracket(text string) (element, rest string, err error) {
 	}
 	element, rest, ok := strings.Cut(inside, "]")
 	if !ok || element == "" || strings.ContainsAny(element, `"'[`) {
-		return "", "", errors.New(`write an index as [2] and a key with odd characters as ["odd.key"]`)
+		return "", "", errors.New(`write an index as [2] and a key with special characters as ["odd.key"]`)
 	}
 	return element, rest, nil
 }

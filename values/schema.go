@@ -151,7 +151,7 @@ func compileAs(draft *jsonschema.Draft, text []byte) (*jsonschema.Schema, error)
 	compiler.Draft, compiler.AssertFormat, compiler.Formats = draft, true, formats()
 	// By default the compiler would open files that a $ref names.
 	compiler.LoadURL = func(url string) (io.ReadCloser, error) {
-		return nil, fmt.Errorf("$ref %s leaves the file", url)
+		return nil, fmt.Errorf("$ref %s refers to another file", url)
 	}
 	if err := compiler.AddResource(schemaURL, bytes.NewReader(text)); err != nil {
 		return nil, err

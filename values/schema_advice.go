@@ -141,7 +141,7 @@ func (s *schema) checkDefaults() {
 	slices.Sort(c.problems)
 	s.problems = c.problems
 	if c.cut {
-		s.problems = append(s.problems[:min(len(s.problems), maxProblems)], fmt.Sprintf("there are more than %d problems with its defaults; solve these first", min(len(s.problems), maxProblems)))
+		s.problems = append(s.problems[:min(len(s.problems), maxProblems)], fmt.Sprintf("there are more than %d problems with its defaults; fix these first", min(len(s.problems), maxProblems)))
 	}
 }
 

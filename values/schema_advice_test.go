@@ -15,9 +15,9 @@ func TestDefaultsThatDoNotFit(t *testing.T) {
 	}{
 		{"none", "{properties: {a: {type: integer}}}", nil},
 		{"one that fits", "{properties: {a: {type: integer, default: 1}}}", nil},
-		{"a wrong type", "{properties: {a: {type: integer, default: one}}}", []string{"/properties/a/default: must be an integer, is a text"}},
+		{"a wrong type", "{properties: {a: {type: integer, default: one}}}", []string{"/properties/a/default: must be an integer, is a string"}},
 		{"all of them", "{properties: {a: {type: integer, default: one}, b: {enum: [x, w], default: z}}}", []string{"/properties/a/default: must be an integer", `/properties/b/default: must be one of "x", "w", is "z"`}},
-		{"below a default", "{properties: {a: {default: {b: [1, x]}, properties: {b: {items: {type: integer}}}}}}", []string{"/properties/a/default: b[1]: must be an integer, is a text"}},
+		{"below a default", "{properties: {a: {default: {b: [1, x]}, properties: {b: {items: {type: integer}}}}}}", []string{"/properties/a/default: b[1]: must be an integer, is a string"}},
 		{"an unknown key", "{properties: {a: {default: {c: 1}, properties: {b: {}}}}}", []string{"/properties/a/default: c: is not a known key"}},
 		{"an unknown key of branches", "{properties: {a: {default: {c: 1}, allOf: [{properties: {b: {}}}], properties: {d: {}}}}}", []string{"/properties/a/default: c: is not a known key"}},
 		{"a key of a branch", "{properties: {a: {default: {b: 1}, allOf: [{properties: {b: {}}}], properties: {d: {}}}}}", nil},

@@ -38,7 +38,7 @@ func TestUnknownKeysAreRefused(t *testing.T) {
 			schema: `{type: object, additionalProperties: {type: object, properties: {a: {type: integer}}}}`,
 			good:   []string{"{x: {a: 1}}"},
 			bad: map[string][]string{
-				"{x: {a: text}}": {`m.x.a: must be an integer, is a text`},
+				"{x: {a: text}}": {`m.x.a: must be an integer, is a string`},
 				"{x: {b: 1}}":    {"m.x.b: is not a known key"},
 			},
 		}, {
@@ -46,7 +46,7 @@ func TestUnknownKeysAreRefused(t *testing.T) {
 			schema: `{type: object, patternProperties: {"^p": {type: integer}}}`,
 			good:   []string{"{p1: 1, p2: 2}"},
 			bad: map[string][]string{
-				"{p1: text, x: 1}": {"m.p1: must be an integer, is a text", "m.x: is not a known key"},
+				"{p1: text, x: 1}": {"m.p1: must be an integer, is a string", "m.x: is not a known key"},
 			},
 		}, {
 			name:   "a property called properties, and one called additionalProperties",
@@ -72,8 +72,8 @@ allOf:
 			good: []string{"{a: 1, b: 2}"},
 			bad: map[string][]string{
 				"{a: 1, c: 2}":    {"m.c: is not a known key"},
-				"{a: text, b: 1}": {"m.a: must be an integer, is a text"},
-				"{a: text, c: 1}": {"m.a: must be an integer, is a text", "m.c: is not a known key"},
+				"{a: text, b: 1}": {"m.a: must be an integer, is a string"},
+				"{a: text, c: 1}": {"m.a: must be an integer, is a string", "m.c: is not a known key"},
 			},
 		}, {
 			name: "properties next to oneOf that only constrains them",

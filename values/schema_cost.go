@@ -20,7 +20,7 @@ const (
 	maxWrong = 1000
 )
 
-var errTooManyPatterns = errors.New("the patterns of the schema are too large, counting each repetition; repeat less")
+var errTooManyPatterns = errors.New("the patterns of the schema are too large, counting each repetition; use fewer repetitions")
 
 // patternCost returns about how many instructions the program of a pattern has. Only repetitions
 // turn a few characters into many instructions, so only patterns with one are parsed.
@@ -70,7 +70,7 @@ func (t *translator) keyword(p place, keyword string, value any) {
 		return
 	}
 	if t.wrong++; t.wrong > maxWrong {
-		t.refuse(p.below(keyword), "has a value that the keyword does not allow, as have more than %d others", maxWrong)
+		t.refuse(p.below(keyword), "has a value that the keyword does not allow, as do more than %d others", maxWrong)
 		t.stopped = true
 	}
 }

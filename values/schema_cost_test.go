@@ -38,15 +38,15 @@ func TestFloods(t *testing.T) {
 		want           []string
 	}{
 		"nested alternatives": {"{items: {anyOf: [" + branches + "]}}", "[" + strings.Repeat("1,", ones) + "]",
-			[]string{"m[0]: fits none of the alternatives of anyOf: fits none of the alternatives of oneOf: must be a text, is an integer; or must be a map", "more than 100 problems"}},
+			[]string{"m[0]: fits none of the alternatives of anyOf: fits none of the alternatives of oneOf: must be a string, is an integer; or must be a map", "more than 100 problems"}},
 		"alternatives of alternatives": {
 			"{definitions: {a: {anyOf: [" + strings.Repeat("{$ref: '#/definitions/b'},{items: {$ref: '#/definitions/a'}, type: array},", 5) + "]}, b: {oneOf: [{type: string}, {type: boolean}, {type: array, items: {$ref: '#/definitions/a'}}]}}, items: {$ref: '#/definitions/a'}}",
 			"[" + strings.Repeat("[[[1],[2]],3],", 5000) + "]", []string{"m[0]: fits none of the alternatives", "…"}},
 		"a branch for each level": {
 			"{definitions: {a: {anyOf: [{type: array, items: {$ref: '#/definitions/a'}}, {type: array, maxItems: 9, items: {$ref: '#/definitions/a'}}]}}, $ref: '#/definitions/a'}",
 			strings.Repeat("[", 99) + "1" + strings.Repeat("]", 99), []string{"m: cannot be checked: that takes more than 50 million steps"}},
-		"a long key":      {"{additionalProperties: {items: {type: string}}}", "? " + strings.Repeat("k", 900_000) + "\n: [" + strings.Repeat("1,", 90_000) + "]", []string{`kkk…"][0]: must be a text`, "more than 100 problems"}},
-		"an enum":         {"{items: {enum: [" + names(20_000, "value%d,") + "]}}", "[" + strings.Repeat("x,", 20_000) + "]", []string{`m[0]: must be one of "value0", "value1"`, "others, is", "problems; solve these first"}},
+		"a long key":      {"{additionalProperties: {items: {type: string}}}", "? " + strings.Repeat("k", 900_000) + "\n: [" + strings.Repeat("1,", 90_000) + "]", []string{`kkk…"][0]: must be a string`, "more than 100 problems"}},
+		"an enum":         {"{items: {enum: [" + names(20_000, "value%d,") + "]}}", "[" + strings.Repeat("x,", 20_000) + "]", []string{`m[0]: must be one of "value0", "value1"`, "others, is", "problems; fix these first"}},
 		"an enum of maps": {"{items: {enum: [" + names(2000, "{a: {b: %d}},") + "]}}", "[" + strings.Repeat("{a: {b: -1}},", 5000) + "]", []string{"m[0]: must be one of"}},
 		"required keys":   {"{items: {required: [" + names(30_000, "k%d,") + "]}}", "[" + strings.Repeat("{},", 30_000) + "]", []string{"is required", "more than 100 problems"}},
 		"keys and patterns": {"{patternProperties: {" + names(2000, "^a.*%d$: {type: string},") + "}}",
@@ -141,7 +141,7 @@ func TestWrongKeywordsAreCounted(t *testing.T) {
 	mebibytes, _ := costOf(func() {
 		_, err = CompileSchemas(SchemaFile{"config-values.yaml", []byte("{properties: {" + wrong.String() + "}}")}, SchemaFile{})
 	})
-	wantError(t, err, "/properties/a", "has a value that the keyword does not allow, as have more than 1000 others")
+	wantError(t, err, "/properties/a", "has a value that the keyword does not allow, as do more than 1000 others")
 	if mebibytes > 100 {
 		t.Errorf("%d MiB were allocated", mebibytes)
 	}

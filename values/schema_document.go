@@ -65,11 +65,11 @@ func (p place) below(elements ...string) string {
 func (d schemaDocument) reference(p place) (string, error) {
 	ref, ok := p.node["$ref"].(string)
 	if !ok {
-		return "", fmt.Errorf("%s/$ref: must be a text", p.at)
+		return "", fmt.Errorf("%s/$ref: must be a string", p.at)
 	}
 	target, local := strings.CutPrefix(ref, "#")
 	if !local {
-		return "", fmt.Errorf("%s/$ref: %q leaves the file; only references like #/definitions/name are possible", p.at, ref)
+		return "", fmt.Errorf("%s/$ref: %q refers to another file; only references such as #/definitions/name are supported", p.at, ref)
 	}
 	if _, ok := d.at(target); !ok {
 		return "", fmt.Errorf("%s/$ref: there is no %q", p.at, ref)

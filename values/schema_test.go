@@ -49,7 +49,7 @@ func TestDialect(t *testing.T) {
 			schema: `{properties: {a: {type: string, nullable: true}, e: {type: string, enum: [x], nullable: true}, s: {type: string}}}`,
 			good:   []string{"{a: null, e: null}", "{a: text, e: x}"},
 			bad: map[string][]string{
-				"{a: 1, e: z, s: null}": {"m.a: must be a text or null, is an integer", `m.e: must be one of "x", null, is "z"`, "m.s: must be a text, is null"},
+				"{a: 1, e: z, s: null}": {"m.a: must be a string or null, is an integer", `m.e: must be one of "x", null, is "z"`, "m.s: must be a string, is null"},
 			},
 		}, {
 			name: "nullable with branches",
@@ -62,9 +62,9 @@ properties:
 `,
 			good: []string{"{a: null, b: null, c: null}", "{a: {a: 1}, b: {a: 1}, c: 1}"},
 			bad: map[string][]string{
-				"{a: {a: text}}": {"m.a.a: must be an integer, is a text"},
+				"{a: {a: text}}": {"m.a.a: must be an integer, is a string"},
 				"{b: {x: 1}}":    {"m.b.x: is not a known key"},
-				"{c: true}":      {"m.c: fits none of the alternatives of oneOf: must be a text, is a boolean; or must be an integer, is a boolean"},
+				"{c: true}":      {"m.c: fits none of the alternatives of oneOf: must be a string, is a boolean; or must be an integer, is a boolean"},
 			},
 		}, {
 			name:   "exclusive bounds of OpenAPI 3.0 and 3.1",
@@ -97,7 +97,7 @@ properties:
 			name:   "integers of any size are integers",
 			schema: `{properties: {a: {type: integer}, b: {type: number}}}`,
 			good:   []string{"{a: 123456789012345678901234567890, b: 1}", "{a: 1.0, b: 1.5}", "{a: 1e6}"},
-			bad:    map[string][]string{"{a: 1.5, b: text}": {"m.a: must be an integer, is a number", "m.b: must be a number, is a text"}},
+			bad:    map[string][]string{"{a: 1.5, b: text}": {"m.a: must be an integer, is a number", "m.b: must be a number, is a string"}},
 		}, {
 			name: "recursive schemas",
 			schema: `
@@ -134,13 +134,13 @@ $ref: '#/definitions/node'
 			name:   "lists of types and boolean schemas",
 			schema: `{properties: {a: {type: [string, integer]}, b: true, c: false, d: }}`,
 			good:   []string{"{a: 1, b: {x: 1}, d: 1}", "{a: text}"},
-			bad:    map[string][]string{"{a: true}": {"m.a: must be a text or an integer, is a boolean"}},
+			bad:    map[string][]string{"{a: true}": {"m.a: must be a string or an integer, is a boolean"}},
 		}, {
 			name:   "sections that are lists",
 			schema: `{type: array, items: {type: object, properties: {a: {type: integer}}}}`,
 			good:   []string{"[]", "[{a: 1}]"},
 			bad: map[string][]string{
-				"[{a: x}, {b: 1}]": {"m[0].a: must be an integer, is a text", "m[1].b: is not a known key"},
+				"[{a: x}, {b: 1}]": {"m[0].a: must be an integer, is a string", "m[1].b: is not a known key"},
 				"{}":               {"m: must be a list, is a map"},
 			},
 		},
@@ -165,9 +165,9 @@ func TestBrokenSchemas(t *testing.T) {
 		{"both files", "{properties: {a: 5}}", "{properties: []}", []string{"config-values.yaml: /properties/a: must be a schema, is an integer", "openapi/values.yaml: /properties: must be a map of schemas, is a list"}},
 		{"a place inside a definition", "", "{definitions: {x: {properties: {w: {type: 7}}}}, properties: {a: {$ref: '#/definitions/x'}}}", []string{"/definitions/x/properties/w/type"}},
 		{"$ref to nowhere", "", "{properties: {a: {$ref: '#/definitions/x'}}}", []string{`/properties/a/$ref: there is no "#/definitions/x"`}},
-		{"$ref to a file", "", "{properties: {a: {$ref: 'other.yaml'}}}", []string{"leaves the file"}},
-		{"$ref to the network", "", "{properties: {a: {$ref: 'http://example.com/x#/a'}}}", []string{"leaves the file"}},
-		{"$ref is no text", "", "{properties: {a: {$ref: 1}}}", []string{"/properties/a/$ref: must be a text"}},
+		{"$ref to a file", "", "{properties: {a: {$ref: 'other.yaml'}}}", []string{"refers to another file"}},
+		{"$ref to the network", "", "{properties: {a: {$ref: 'http://example.com/x#/a'}}}", []string{"refers to another file"}},
+		{"$ref is no text", "", "{properties: {a: {$ref: 1}}}", []string{"/properties/a/$ref: must be a string"}},
 		{"a loop of $ref", "", "{definitions: {x: {$ref: '#/definitions/z'}, z: {allOf: [{$ref: '#/definitions/x'}]}}, properties: {a: {$ref: '#/definitions/x'}}}", []string{"refers to itself"}},
 		{"a default that never ends", "", "{definitions: {d: {type: object, properties: {child: {$ref: '#/definitions/d', default: {}}}}}, properties: {a: {$ref: '#/definitions/d'}}}", []string{"/definitions/d/properties/child", "without end"}},
 		{"exclusiveMinimum alone", "", "{properties: {a: {exclusiveMinimum: true}}}", []string{"/properties/a: exclusiveMinimum: true needs minimum"}},

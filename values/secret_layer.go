@@ -38,7 +38,7 @@ func (d Document) addSecret(key, text string) error {
 		return withoutContent(err)
 	}
 	if _, word := flagValue(tree); word {
-		return fmt.Errorf("must be a map or a list, is a single word; a module is switched by %s in the ConfigMap", FlagKey(key))
+		return fmt.Errorf("must be a map or a list, is a single word; to enable or disable a module, set %s in the ConfigMap", FlagKey(key))
 	}
 	return d.add(key, tree)
 }
@@ -58,9 +58,9 @@ func withoutContent(err error) error {
 		}
 	}
 	if len(places) == 0 {
-		return errors.New("is no valid YAML, or too large; its content is not shown")
+		return errors.New("is not valid YAML, or is too large; its content is not shown")
 	}
-	return fmt.Errorf("%s: is no valid YAML; its content is not shown", strings.Join(places, ", "))
+	return fmt.Errorf("%s: is not valid YAML; its content is not shown", strings.Join(places, ", "))
 }
 
 // WithSecret replaces the section of the Secret, the layer right above the ConfigMap (D40); nil

@@ -57,11 +57,11 @@ func TestParseSecret(t *testing.T) {
 	for data, want := range map[string]string{
 		"someModuleEnabled=true":        "key someModuleEnabled of the Secret: flags and maintenance modes belong in the ConfigMap",
 		"someModuleMaintenance=x":       "key someModuleMaintenance of the Secret: flags and maintenance modes belong in the ConfigMap",
-		"someModule=false":              "must be a map or a list, is a single word; a module is switched by someModuleEnabled in the ConfigMap",
-		"someModule=planted":            "must be a map or a list, is a text",
+		"someModule=false":              "must be a map or a list, is a single word; to enable or disable a module, set someModuleEnabled in the ConfigMap",
+		"someModule=planted":            "must be a map or a list, is a string",
 		"someModule=a: *planted":        "its content is not shown",
-		"someModule=a: 1\na: planted\n": "line 2: is no valid YAML",
-		"someModule=planted: [":         "is no valid YAML",
+		"someModule=a: 1\na: planted\n": "line 2: is not valid YAML",
+		"someModule=planted: [":         "is not valid YAML",
 		"some-module=a: 1":              "did you mean someModule?",
 	} {
 		key, text, _ := strings.Cut(data, "=")
@@ -236,7 +236,7 @@ func TestMisplacedSecrets(t *testing.T) {
 
 func TestMarksAreCompiled(t *testing.T) {
 	_, err := CompileSchemas(SchemaFile{Path: "c.yaml", Data: []byte(`{properties: {a: {x-secret: maybe}}}`)}, SchemaFile{})
-	wantError(t, err, "schema c.yaml: /properties/a: x-secret must be true or false, is a text")
+	wantError(t, err, "schema c.yaml: /properties/a: x-secret must be true or false, is a string")
 	recursive := `{definitions: {node: {properties: {pin: {x-secret: true}, next: {$ref: "#/definitions/node"}}}}, $ref: "#/definitions/node"}`
 	schemas, err := CompileSchemas(SchemaFile{}, SchemaFile{Path: "v.yaml", Data: []byte(recursive)})
 	wantError(t, err)

@@ -41,7 +41,7 @@ func TestConfigTakenAway(t *testing.T) {
 
 func TestSectionRefusesWrongTypes(t *testing.T) {
 	_, err := NewSection("m", nil, Layer{Source: "modules/values.yaml", Value: "text"})
-	wantError(t, err, "modules/values.yaml: section m: must be a map or a list, is a text")
+	wantError(t, err, "modules/values.yaml: section m: must be a map or a list, is a string")
 	_, err = NewSection(GlobalKey, nil, Layer{Source: "modules/values.yaml", Value: []any{}})
 	wantError(t, err, "modules/values.yaml: section global: must be a map, is a list")
 	_, err = NewSection(GlobalKey, nil, Layer{Value: map[string]any{"enabledModules": []any{}}})
@@ -158,9 +158,9 @@ func TestWhatIsValidated(t *testing.T) {
 
 	section = patched(t, section, `{"op":"add","path":"/m/p","value":"text"}`)
 	err := section.ValidateValues()
-	wantError(t, err, "values of m do not fit openapi/values.yaml: m.p: must be an integer, is a text")
+	wantError(t, err, "values of m do not fit openapi/values.yaml: m.p: must be an integer, is a string")
 	static := sectionOf(t, "m", schemas, "{a: text}", "{b: 1}")
-	wantViolations(t, static.ValidateConfig(), "m.a: must be an integer, is a text")
+	wantViolations(t, static.ValidateConfig(), "m.a: must be an integer, is a string")
 }
 
 func TestSectionsAreSafeForReaders(t *testing.T) {

@@ -104,7 +104,7 @@ func TestSampleValidation(t *testing.T) {
 	// patch is refused.
 	for value, want := range map[string][]string{
 		`"{}"`: nil,
-		`{}`:   {"global.clusterHostname: must be a text, is a map"},
+		`{}`:   {"global.clusterHostname: must be a string, is a map"},
 	} {
 		global, flags, err := patchOf(t, `[{"op":"add", "path":"/global/clusterHostname", "value":`+value+`}]`).ForGlobal()
 		wantError(t, err)

@@ -16,7 +16,7 @@ func describe(tree any) string {
 	case bool:
 		return "a boolean"
 	case string:
-		return "a text"
+		return "a string"
 	case int64, json.Number:
 		return "an integer"
 	case float64:

@@ -32,7 +32,7 @@ func (e *ValidationError) Error() string {
 		lines = append(lines, v.String())
 	}
 	if e.More || len(e.Violations) > maxProblems {
-		lines = append(lines, fmt.Sprintf("there are more than %d problems; solve these first", len(lines)))
+		lines = append(lines, fmt.Sprintf("there are more than %d problems; fix these first", len(lines)))
 	}
 	head := fmt.Sprintf("values of %s do not fit %s:", e.Section, e.Schema)
 	if len(lines) == 1 {
@@ -127,7 +127,7 @@ func typeNames(types any) string {
 		case "array":
 			names = append(names, "a list")
 		case "string":
-			names = append(names, "a text")
+			names = append(names, "a string")
 		case "integer":
 			names = append(names, "an integer")
 		case "number", "boolean":

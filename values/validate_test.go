@@ -72,7 +72,7 @@ func TestValidationErrorText(t *testing.T) {
 func TestViolationsAreBounded(t *testing.T) {
 	wrong := "a: 1\nlist: [" + strings.Repeat("1,", 100_000) + "]"
 	err := compiledSchema(t, yamlTree(t, "type: object\nproperties: {a: {type: string}, list: {type: array, items: {type: string}}}")).validate("m", yamlTree(t, wrong), nil)
-	wantError(t, err, "m.a: must be a text, is an integer", "m.list[0]: must be a text", "there are more than 100 problems; solve these first")
+	wantError(t, err, "m.a: must be a string, is an integer", "m.list[0]: must be a string", "there are more than 100 problems; fix these first")
 	if size := len(err.Error()); size > 8<<10 {
 		t.Errorf("the error has %d bytes", size)
 	}
@@ -112,7 +112,7 @@ func TestNoKeywordTellsSecrets(t *testing.T) {
 // Violations are sorted and told once, however often the schema says the same.
 func TestViolationsAreToldOnce(t *testing.T) {
 	got := check(t, "{allOf: [{required: [b, a]}, {required: [a]}, {properties: {c: {type: integer}}}, {properties: {c: {type: integer}}}]}", "{c: x}")
-	want := []string{"m.a: is required", "m.b: is required", "m.c: must be an integer, is a text"}
+	want := []string{"m.a: is required", "m.b: is required", "m.c: must be an integer, is a string"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}

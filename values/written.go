@@ -121,7 +121,7 @@ func ParseWritten(text string) (Written, error) {
 		return nil, nil
 	}
 	if len(text) > 2*maxWritten { // its quotes and escapes count, too
-		return nil, fmt.Errorf("it has %d bytes, at most %d are written", len(text), 2*maxWritten)
+		return nil, fmt.Errorf("it has %d bytes, the limit is %d", len(text), 2*maxWritten)
 	}
 	byHook := map[string][]string{}
 	if err := json.Unmarshal([]byte(text), &byHook); err != nil {
@@ -131,7 +131,7 @@ func ParseWritten(text string) (Written, error) {
 	for hook, paths := range byHook {
 		for _, path := range paths {
 			if _, err := splitPointer(path); err != nil || !strings.HasPrefix(path, "/") {
-				return nil, fmt.Errorf("%q is no path", path)
+				return nil, fmt.Errorf("%q is not a path", path)
 			}
 			w[path] = hook
 		}

@@ -251,7 +251,7 @@ func (r *yamlReader) readAlias(node *yaml.Node) any {
 	a := r.anchors[node.Alias]
 	switch {
 	case a == nil || a.open:
-		r.refuse(node, "alias *%s stands inside of what it refers to", node.Value)
+		r.refuse(node, "alias *%s is inside the value that it refers to", node.Value)
 		return nil
 	case r.depth+a.depth > maxDepth:
 		r.stop(node, errTooDeep)
@@ -346,9 +346,9 @@ func (r *yamlReader) readKey(node *yaml.Node) (string, bool) {
 		return key, true
 	}
 	if node.Kind == yaml.ScalarNode {
-		r.refuse(node, "key %s is %s, not a text; write \"%s\" in quotes", node.Value, describe(tree), node.Value)
+		r.refuse(node, "key %s is %s, not a string; write \"%s\" in quotes", node.Value, describe(tree), node.Value)
 	} else {
-		r.refuse(node, "a key is %s, not a text", describe(tree))
+		r.refuse(node, "a key is %s, not a string", describe(tree))
 	}
 	return "", false
 }

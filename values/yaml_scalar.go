@@ -144,7 +144,7 @@ func (r *yamlReader) readBinary(node *yaml.Node) any {
 		return nil
 	}
 	if !utf8.Valid(data) {
-		r.refuse(node, "!!binary holds bytes that are not UTF-8; keep it as a base64 text")
+		r.refuse(node, "!!binary holds bytes that are not UTF-8; keep it as a base64 string")
 		return nil
 	}
 	return string(data)

@@ -269,7 +269,7 @@ func (l *live) converge() func(scrape) {
 
 // leadership is who leads.
 func (l *live) leadership() func(scrape) {
-	leads := l.state("leader", "1 while this replica leads, 0 while it is stand-by.")
+	leads := l.state("leader", "1 while this replica leads, 0 while it is a standby.")
 	transitions := l.state("leader_transitions_total", "How often the leadership went from one replica to another.")
 	return func(s scrape) {
 		now := s.Leadership()

@@ -134,7 +134,7 @@ func (r *Reports) Check(reported []hooks.Metric) error {
 		}
 		if err := r.conflict(m, known); err != nil {
 			if errs = append(errs, fmt.Errorf("METRICS_PATH: metric %s: %w", m.Name, err)); len(errs) == maxConflicts {
-				return errors.Join(append(errs, errors.New("there may be more problems; solve these first"))...)
+				return errors.Join(append(errs, errors.New("there may be more problems; fix these first"))...)
 			}
 			continue
 		}

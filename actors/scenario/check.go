@@ -123,7 +123,7 @@ func checkLog(log string, want elements) (problems []string) {
 				text = map[string]any{"$not": map[string]any{"$contains": unwanted}}
 			}
 			if len(difference("", text, log)) > 0 {
-				problems = append(problems, fmt.Sprintf("the log is not as %s wants:\n%s", short(w.any), log))
+				problems = append(problems, fmt.Sprintf("the log does not match %s:\n%s", short(w.any), log))
 			}
 		}
 	}
@@ -143,7 +143,7 @@ func checkRefused(e *Engine, want string) []string {
 	case want == "" && reason != "":
 		return []string{"it is refused: " + reason}
 	case !strings.Contains(reason, want) && reason == "":
-		return []string{fmt.Sprintf("nothing is refused; it must be with %q", want)}
+		return []string{fmt.Sprintf("nothing is refused; want a refusal with %q", want)}
 	case !strings.Contains(reason, want):
 		return []string{fmt.Sprintf("the reason must contain %q, is: %s", want, reason)}
 	}

@@ -68,7 +68,7 @@ func (p *play) Advance(ctx context.Context, d time.Duration) error {
 			return fmt.Errorf("at %s: %w", due.Sub(p.clock.began), err)
 		}
 	}
-	return fmt.Errorf("advance: more than %d things become due in %s; let less time pass, or tick", mostInstants, d)
+	return fmt.Errorf("advance: more than %d things become due in %s; advance less time, or use tick", mostInstants, d)
 }
 
 // next is the first instant at which something is due; zero when nothing ever is. What is

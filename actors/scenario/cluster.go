@@ -228,7 +228,7 @@ func (c *Cluster) Apply(object map[string]any) error {
 		word, _ := object["kind"].(string)
 		apiVersion, kind, found := c.Server.Kind(word)
 		if !found {
-			return fmt.Errorf("there is no kind %q; the step 'kind %s' makes it", word, word)
+			return fmt.Errorf("there is no kind %q; the step 'kind %s' creates it", word, word)
 		}
 		object = maps.Clone(object)
 		object["apiVersion"], object["kind"] = apiVersion, kind
@@ -270,7 +270,7 @@ func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.
 	}
 	left, err = c.objects.ApplyObjectPatches(ctx, patches[refused:])
 	if refused > 0 {
-		left, err = slices.Concat(patches[:refused], left), errors.Join(fmt.Errorf("%s: the API server was told to refuse it", patches[0]), err)
+		left, err = slices.Concat(patches[:refused], left), errors.Join(fmt.Errorf("%s: the scenario makes the API server refuse it", patches[0]), err)
 	}
 	return left, err
 }

@@ -179,7 +179,7 @@ func slowing(kind, end string) Step {
 func advance(ctx context.Context, e *Engine, line Line) error {
 	d, err := time.ParseDuration(line.Rest)
 	if err != nil || d <= 0 {
-		return fmt.Errorf("advance: %q is no duration such as 90s or 1h30m", line.Rest)
+		return fmt.Errorf("advance: %q is not a duration such as 90s or 1h30m", line.Rest)
 	}
 	return e.Cast.Advance(ctx, d)
 }

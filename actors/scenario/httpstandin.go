@@ -151,11 +151,11 @@ func (h *httpStandIn) answer(got request) (a httpAnswer, wrong string) {
 	h.traffic.Change(func(now traffic) traffic {
 		a, wrong = httpAnswer{}, got.wrong
 		if now.total++; now.total > mostCalls {
-			wrong = "these are too many requests"
+			wrong = "too many requests"
 			return now
 		}
 		if i := h.fitting(got, now.given); wrong == "" && i < 0 {
-			wrong = "no answer fits"
+			wrong = "no answer matches"
 		} else if wrong == "" {
 			a, now.given = h.answers[i], with(now.given, i, now.given[i]+1)
 		}

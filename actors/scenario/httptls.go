@@ -115,7 +115,7 @@ func (t *tunnels) open(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	if err := secured.HandshakeContext(limited); err != nil {
 		_ = conn.Close() // the handshake's error is the one that helps
-		return fmt.Errorf("the program does not talk TLS with the stand-in, whose CA is in the file that SSL_CERT_FILE and CURL_CA_BUNDLE name: %w; let it use that, or give the hook an address that begins with http://", err)
+		return fmt.Errorf("the TLS handshake of the program with the stand-in failed: %w; make it use the CA in the file that SSL_CERT_FILE and CURL_CA_BUNDLE name, or give the hook an address that begins with http://", err)
 	}
 	select {
 	case t.conns <- secured:

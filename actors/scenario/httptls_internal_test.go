@@ -61,7 +61,7 @@ func TestStandInForHTTPS(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://vault.example/v1/a":    "200 OK over TLS\n",
 		"https://10.1.2.3:8443/by-path": "201 Created ",
-		"https://vault.example/none":    "501 Not Implemented the test has no answer: no answer fits\n",
+		"https://vault.example/none":    "501 Not Implemented the test has no answer: no answer matches\n",
 	} {
 		if got := get(trusting, url); got != want {
 			t.Errorf("%s: %q, want %q", url, got, want)
@@ -77,7 +77,7 @@ func TestStandInForHTTPS(t *testing.T) {
 		}
 	}
 	for request, wrong := range map[string]string{
-		"GET https://vault.example/v1/a": "", "GET https://10.1.2.3:8443/by-path": "", "GET https://vault.example/none": "no answer fits",
+		"GET https://vault.example/v1/a": "", "GET https://10.1.2.3:8443/by-path": "", "GET https://vault.example/none": "no answer matches",
 		"CONNECT https://vault.example:443": "SSL_CERT_FILE and CURL_CA_BUNDLE name",
 	} {
 		if got, there := seen[request]; !there || !strings.Contains(got, wrong) || wrong == "" && got != "" {

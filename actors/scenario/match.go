@@ -24,7 +24,7 @@ func matchers() map[string]matcher {
 		"$anyOrder": {"a list", isOf[[]any], matchAnyOrder},
 		"$contains": {"anything", isAnything, matchContains},
 		"$count":    {"a number", isCount, matchCount},
-		"$jq":       {"a map of jq expressions to what they yield", isFilters, matchJQ},
+		"$jq":       {"a map of jq expressions to their results", isFilters, matchJQ},
 		"$not":      {"anything", isAnything, matchNot},
 		"$regex":    {"a regular expression", isRegex, matchText},
 	}
@@ -79,7 +79,7 @@ func checkMatchers(path []string, want any, report func(path []string, text stri
 			m, is := known[key]
 			switch best := values.Nearest(key, names); {
 			case is && len(w) > 1 && !areMatchers(w):
-				report(at, fmt.Sprintf("%s is a matcher, but other keys stand next to it; write it below the key that it is about", key))
+				report(at, fmt.Sprintf("%s is a matcher, but there are other keys next to it; write it below the key that it applies to", key))
 			case is:
 				if err := m.check(w[key]); err != nil {
 					report(at, fmt.Sprintf("%s takes %s: %v", key, m.takes, err))

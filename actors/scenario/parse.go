@@ -29,7 +29,7 @@ func parse(path string) []*Scenario {
 	}
 	if err != nil {
 		text := path + ":" + strings.ReplaceAll(err.Error(), "\n", "\n"+path+":")
-		list = []*Scenario{{Description: "the file is no scenario", broken: errors.New(text)}}
+		list = []*Scenario{{Description: "the file is not a scenario", broken: errors.New(text)}}
 	}
 	for _, s := range list {
 		s.path = path
@@ -71,10 +71,10 @@ func parseBytes(data []byte) (list []*Scenario, err error) {
 			s := row.scenario
 			s.name = name + row.name
 			if list = append(list, s); len(list) > mostTests {
-				return nil, fmt.Errorf("%s: a file may have %d tests; write another file", w.at(), mostTests)
+				return nil, fmt.Errorf("%s: a file may have at most %d tests; write another file", w.at(), mostTests)
 			}
 			if seen[s.name] {
-				return nil, fmt.Errorf("%s: another test has the name %s; give it a name of its own", w.at(), strings.TrimPrefix(s.name, "/"))
+				return nil, fmt.Errorf("%s: another test has the name %s; give it another name", w.at(), strings.TrimPrefix(s.name, "/"))
 			}
 			seen[s.name] = true
 		}
@@ -108,7 +108,7 @@ func testsOf(d values.YAMLDocument) (tests []*written, err error) {
 	}
 	for _, key := range []string{"name", "steps", "expect", "table"} {
 		if _, wrong := root[key]; wrong {
-			return nil, fmt.Errorf("%s: %s stands next to tests; move it into a test", whole.at(key), key)
+			return nil, fmt.Errorf("%s: %s is next to tests; move it into a test", whole.at(key), key)
 		}
 	}
 	// What stands next to tests is checked with a placeholder for them: each test is checked later,
@@ -197,7 +197,7 @@ func (w *written) rows() (rows []row, err error) {
 	columns := map[string]any{} // the union of the columns of all rows; only the keys count
 	list, _ := table.([]any)
 	if len(list) > mostTests {
-		return nil, fmt.Errorf("%s: a table may have %d rows; write another file", w.at("table"), mostTests)
+		return nil, fmt.Errorf("%s: a table may have at most %d rows; write another file", w.at("table"), mostTests)
 	}
 	for _, entry := range list {
 		columns = values.Merge(columns, entry).(map[string]any) //nolint:forcetypeassert // both are maps

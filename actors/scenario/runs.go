@@ -19,7 +19,7 @@ func (p *play) checkHooks(want []run) []string {
 	want = slices.Clone(want)
 	for i := range want {
 		want[i].compare = func(name, text string) []string {
-			return p.goldens.compare(name, text, "what the hook got or wrote differs", "now")
+			return p.goldens.compare(name, text, "the input or output of the hook differs", "now")
 		}
 	}
 	return unmatched(want, got, "run")
@@ -66,7 +66,7 @@ func unmatched[G fmt.Stringer, W wanted[G]](want []W, got []G, what string) (pro
 		case times != nil && matched != *times:
 			problems = append(problems, fmt.Sprintf("%s: there must be %d such %ss, there are %d; %s", place, *times, what, matched, were(got, what)))
 		case times == nil && matched == 0 && nearest != nil:
-			problems = append(problems, fmt.Sprintf("%s: the %s that is most alike differs:\n    %s", place, what, strings.Join(nearest, "\n    ")))
+			problems = append(problems, fmt.Sprintf("%s: the most similar %s differs:\n    %s", place, what, strings.Join(nearest, "\n    ")))
 		case times == nil && matched == 0:
 			problems = append(problems, fmt.Sprintf("%s: there is no such %s; %s", place, what, were(got, what)))
 		}

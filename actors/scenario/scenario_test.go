@@ -32,7 +32,7 @@ func TestParseRefuses(t *testing.T) {
 		"an unknown step":       {"description: a\nsteps: [{aply: {}}]", "steps[0].aply is unknown; did you mean apply?"},
 		"nothing alike":         {"description: a\ngiven: {zzzzzzzzz: 1}", "given.zzzzzzzzz is unknown; write one of clock, commands,"},
 		"two steps in one":      {"description: a\nsteps: [{tick: a, retry: true}]", "steps[0] must have one key only"},
-		"no duration":           {"description: a\nsteps: [{advance: soon}]", "steps[0].advance: the text does not fit; So much time passes, as 90s"},
+		"no duration":           {"description: a\nsteps: [{advance: soon}]", "steps[0].advance: the text does not fit; How much time passes, such as 90s"},
 		"an empty step":         {"description: a\nsteps: [{}]", "steps[0] is empty"},
 		"a wrong type":          {"description: a\nexpect: {log: a}", "expect.log: expected array"},
 		"an object that is not": {"description: a\ngiven: {objects: [{kind: a}]}", "given.objects[0]: missing properties: 'metadata'"},
@@ -41,16 +41,16 @@ func TestParseRefuses(t *testing.T) {
 		"line and column":       {"description: a\nexpect:\n  hooks:\n  - {hook: a, tims: 1}", "4:15: expect.hooks[0].tims is unknown; did you mean times?"},
 		"second document":       {"description: a\n---\ndescription: b\nstep: []", "4:1: step is unknown; did you mean steps?"},
 		"one of several":        {"tests:\n- description: a\n- description: b\n  expct: {}", "4:3: tests[1].expct is unknown; did you mean expect?"},
-		"steps next to tests":   {"tests: [{description: a}]\nsteps: []", "2:1: steps stands next to tests; move it into a test"},
+		"steps next to tests":   {"tests: [{description: a}]\nsteps: []", "2:1: steps is next to tests; move it into a test"},
 		"tests of a test":       {"tests: [{tests: []}]", "1:10: a test cannot have tests"},
 		"a test that is none":   {"tests: [a]", "1:9: the scenario must be a map"},
 		"no tests":              {"tests: []", "1:1: tests must be a list of tests"},
 		"common part is wrong":  {"given: {valus: {}}\ntests: [{description: a}]", "1:9: given.valus is unknown; did you mean values?"},
 		"a name twice":          {"tests: [{name: a, description: a}, {name: a, description: b}]", "1:36: another test has the name a"},
 		"misspelt matcher":      {"description: a\nexpect: {values: {a: {$contain: x}}}", "2:23: expect.values.a: $contain is unknown; did you mean $contains?"},
-		"matcher with others":   {"description: a\nsteps:\n- expect: {values: {a: {$regex: x, b: 1}}}", "3:25: steps[0].expect.values.a: $regex is a matcher, but other keys stand next to it"},
+		"matcher with others":   {"description: a\nsteps:\n- expect: {values: {a: {$regex: x, b: 1}}}", "3:25: steps[0].expect.values.a: $regex is a matcher, but there are other keys next to it"},
 		"no regular expression": {"description: a\nexpect: {values: {a: {$regex: (}}}", "expect.values.a: $regex takes a regular expression: error parsing"},
-		"no jq":                 {"description: a\nexpect: {objects: [{kind: A, $count: 1, spec: {$jq: {'.a[': 1}}}]}", "expect.objects[0].spec: $jq takes a map of jq expressions to what they yield: jq expression"},
+		"no jq":                 {"description: a\nexpect: {objects: [{kind: A, $count: 1, spec: {$jq: {'.a[': 1}}}]}", "expect.objects[0].spec: $jq takes a map of jq expressions to their results: jq expression"},
 		"no count":              {"description: a\nexpect: {values: {a: {$count: many}}}", "$count takes a number: it is"},
 		"no list":               {"description: a\nexpect: {values: {a: {$anyOrder: 1}}}", "$anyOrder takes a list: it is 1"},
 		"a column not used":     {"description: a\ntable:\n- {size: 1}", "3:4: no ${size} in the test uses this column"},
@@ -203,7 +203,7 @@ tests:
 	}) {
 		fails := strings.HasSuffix(r.Scenario.Name(), "2")
 		got := strings.Join(r.Problems, "\n")
-		for _, want := range []string{"there must be 2 ConfigMap like it, there are 1", "objectPatches must count 2, counts 1", `the log is not as {"$not":"it ran"} wants`} {
+		for _, want := range []string{"there must be 2 ConfigMap like it, there are 1", "objectPatches must count 2, counts 1", `the log does not match {"$not":"it ran"}`} {
 			if strings.Contains(got, want) != fails {
 				t.Errorf("%s\n%s", r, want)
 			}

@@ -55,7 +55,7 @@ func explain(w *written, m values.Misfit) []string {
 	case "maxProperties":
 		return []string{at + place + " must have one key only: write a list element for each thing that happens"}
 	case "minProperties":
-		return []string{at + place + " is empty: say what happens"}
+		return []string{at + place + " is empty: write what happens"}
 	case "pattern":
 		meaning, _ := m.Rule["description"].(string)
 		return []string{at + place + ": the text does not fit; " + meaning}

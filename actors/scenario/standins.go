@@ -131,7 +131,7 @@ rm -f "$d/new.$$" # of a process that was killed: writing to it would change its
 for a do printf '%%s\000' "$a"; done >"$d/new.$$"
 until ln "$d/new.$$" "$d/$k" 2>/dev/null; do
   k=$((k + 1))
-  [ $k -le %d ] || { echo "%[4]s: these are too many calls for a test" >&2; exit 1; }
+  [ $k -le %d ] || { echo "%[4]s: too many calls for one test" >&2; exit 1; }
 done
 echo "$k" >"$d/last"
 claim() {

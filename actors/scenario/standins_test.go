@@ -64,7 +64,7 @@ tests:
 		{"expect.commands: given.commands.jq has no answer for the call: jq a"},
 	} {
 		got := strings.Join(results[i].Problems, "\n")
-		got = strings.ReplaceAll(got, "the call that is most alike differs", "there must")
+		got = strings.ReplaceAll(got, "the most similar call differs", "there must")
 		if len(wants) == 0 && !results[i].Passed() {
 			t.Error(results[i], results[i].Log)
 		}
@@ -120,7 +120,7 @@ tests:
 	for i, want := range []string{
 		"",
 		"expect.http: [0] /v1/c: there is no such request; there were:\n    GET http://vault.example/v1/a",
-		"expect.http: given.http: GET http://elsewhere/: no answer fits",
+		"expect.http: given.http: GET http://elsewhere/: no answer matches",
 	} {
 		got := strings.Join(results[i].Problems, "\n")
 		if (want == "") != (got == "") || !strings.Contains(got, want) {
@@ -183,7 +183,7 @@ func TestGoldenRun(t *testing.T) {
 	files["010-a/tests/run.golden.yaml"] = string(text)
 	allPassed(t, module(t, Options{}, files), "010-a/a")
 	files["010-a/tests/run.golden.yaml"] = strings.ReplaceAll(string(text), "by: hook", "by: me")
-	if got := strings.Join(module(t, Options{}, files)[0].Problems, ""); !strings.Contains(got, "what the hook got or wrote differs") || !strings.Contains(got, "by: hook") {
+	if got := strings.Join(module(t, Options{}, files)[0].Problems, ""); !strings.Contains(got, "the input or output of the hook differs") || !strings.Contains(got, "by: hook") {
 		t.Errorf("another patch: %s", got)
 	}
 }

@@ -139,7 +139,7 @@ func (n neededJob) objectsFailed(err error) error {
 // needsOfPatches reads what object patches lack from the text of their error. The text is that of
 // package kube: an error of a list of operations has no type that could carry it.
 func needsOfPatches(err error) (needs []decide.Need) {
-	for _, found := range regexp.MustCompile(`find ([^/ ]+)/[^/ ]+/([^/ ]+): the API server knows no such kind`).FindAllStringSubmatch(err.Error(), -1) {
+	for _, found := range regexp.MustCompile(`find ([^/ ]+)/[^/ ]+/([^/ ]+): the API server has no such kind`).FindAllStringSubmatch(err.Error(), -1) {
 		needs = append(needs, decide.Need{Group: found[1], Kind: found[2]})
 	}
 	return needs

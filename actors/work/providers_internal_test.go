@@ -12,7 +12,7 @@ import (
 func TestNeedsOfPatches(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("hook h.sh: object patches: %w", errors.Join(
-		errors.New("Create Rule d/x: find example.com/v1/Rule: the API server knows no such kind"),
+		errors.New("Create Rule d/x: find example.com/v1/Rule: the API server has no such kind"),
 		errors.New("Create Pod d/x: pods is forbidden"),
 	))
 	needs := needsOfPatches(err)

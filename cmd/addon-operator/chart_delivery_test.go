@@ -98,8 +98,8 @@ func TestDeliveryRefuses(t *testing.T) {
 		"modules: {source: git, git: {repository: 'https://a/b', auth: ssh}}":                                 "set modules.git.secret",
 		"modules: {source: git, git: {repository: 'https://a/b', secret: s}}":                                 "set it to basic or ssh",
 		"modules: {source: git, git: {repository: 'a b'}}":                                                    "repository",
-		"modules: {source: artifact, artifact: {reference: a/b}}\noptions: {MODULES_DIR: /m}":                 "options.MODULES_DIR and modules.source artifact exclude each other",
-		"modules: {source: git, git: {repository: 'https://a/b'}}\noptions: {ADDON_OPERATOR_WORKING_DIR: /m}": "exclude each other",
+		"modules: {source: artifact, artifact: {reference: a/b}}\noptions: {MODULES_DIR: /m}":                 "options.MODULES_DIR and modules.source artifact are mutually exclusive",
+		"modules: {source: git, git: {repository: 'https://a/b'}}\noptions: {ADDON_OPERATOR_WORKING_DIR: /m}": "are mutually exclusive",
 	} {
 		if _, err := render(values); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: got %v, want it to name %s", values, err, says)

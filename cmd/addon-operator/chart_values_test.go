@@ -88,7 +88,7 @@ func TestNameOfTheChart(t *testing.T) {
 
 // A name of digits is a name: unquoted, YAML would read a number, which the API server refuses.
 func TestNamesOfDigits(t *testing.T) {
-	if _, err := renderOn("123", "456", ""); err == nil || !strings.Contains(err.Error(), "123 is no name for a Service: set fullnameOverride") {
+	if _, err := renderOn("123", "456", ""); err == nil || !strings.Contains(err.Error(), "123 is not a valid name for a Service: set fullnameOverride") {
 		t.Error(err)
 	}
 	files, err := renderOn("123", "456", everything+`

@@ -33,7 +33,7 @@ func TestHookOptionsAreRefused(t *testing.T) {
 		"a negative time limit":         {[]string{"--hook-timeout=-1s"}, "hook-timeout must not be negative, but is -1s"},
 		"a negative limit of requests":  {[]string{"--object-patcher-kube-client-timeout=-1s"}, "object-patcher-kube-client-timeout must not be negative"},
 		"too few series":                {[]string{"--hook-metrics-series=-1"}, "hook-metrics-series must be 0 or more, not -1"},
-		"no name of a variable":         {[]string{"--hook-env=PATH,A=b"}, `hook-env: "A=b" is no name of a variable`},
+		"no name of a variable":         {[]string{"--hook-env=PATH,A=b"}, `hook-env: "A=b" is not the name of a variable`},
 		"modules outside the root":      {[]string{"--shell-chroot-dir=/root", "--modules-dir=/root/m:/m"}, "modules-dir /m must be below shell-chroot-dir /root"},
 		"global hooks outside the root": {[]string{"--shell-chroot-dir=/root", "--global-hooks-dir=/rootless"}, "global-hooks-dir /rootless must be below"},
 		"files outside the root":        {[]string{"--shell-chroot-dir=/root", "--tmp-dir=/root/../tmp"}, "tmp-dir /root/../tmp must be below"},

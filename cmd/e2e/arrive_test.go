@@ -73,7 +73,7 @@ replicaCount: 1
 	o := h.start().ready()
 	h.setConfig(map[string]string{"podinfo": "replicaCount: many\ntoken: hunter2\n", "dns": "zone: b\n"})
 	schema := h.path("modules/020-podinfo/charts/podinfo/values.schema.json")
-	refused := []string{"ConfigMap key podinfo: ", schema, "podinfo.replicaCount: must be an integer, is a text", "podinfo.token: must match the pattern ^t-"}
+	refused := []string{"ConfigMap key podinfo: ", schema, "podinfo.replicaCount: must be an integer, is a string", "podinfo.token: must match the pattern ^t-"}
 	if line := o.expect(append(refused, "the ConfigMap is refused as a whole")...); strings.Contains(line, "hunter2") {
 		t.Errorf("the log shows a value: %s", line)
 	}

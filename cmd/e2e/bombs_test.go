@@ -163,7 +163,7 @@ func TestStartDoesNotWaitForPipesAndDevices(t *testing.T) {
 	if code := o.exit(); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	const says = ": it is no regular file, nor a link to one"
+	const says = ": it is neither a regular file nor a link to one"
 	expectAll(t, strings.Join(o.output.lines(), "\n"), h.path("modules/values.yaml")+says,
 		h.path("modules/010-one/openapi/values.yaml")+says, h.path("modules/030-zero/values.yaml")+says)
 	expectPeak(t, "a start", peak)
@@ -192,17 +192,17 @@ func TestBombInTheFilesOfAModule(t *testing.T) {
 				h.write(fmt.Sprint("modules/010-one/files/", i), large)
 			}
 		}, "its files have more than 64 MiB; list in .helmignore what no template reads"},
-		"a pipe as .helmignore":  {func(h *house) { h.pipe("modules/010-one/.helmignore") }, ".helmignore is no regular file"},
-		"a pipe as a definition": {func(h *house) { h.pipe("modules/020-two/crds/a.yaml") }, "crds/a.yaml: it is no regular file"},
+		"a pipe as .helmignore":  {func(h *house) { h.pipe("modules/010-one/.helmignore") }, ".helmignore is neither a regular file"},
+		"a pipe as a definition": {func(h *house) { h.pipe("modules/020-two/crds/a.yaml") }, "crds/a.yaml: it is neither a regular file"},
 		"aliases in a definition": {func(h *house) {
 			h.write("modules/020-two/crds/a.yaml", crd+"  "+strings.ReplaceAll(aliasBomb(99_000), "\n", "\n  "))
 		}, "crds/a.yaml: document 1: the document is larger than 4 MiB"},
 		"a long definition": {func(h *house) {
 			h.write("modules/020-two/crds/a.yaml", crd+"  l:\n"+strings.Repeat("  - {description: something}\n", 400_000))
-		}, "bytes, more than 4 MiB, which no API server takes"},
+		}, "bytes, more than 4 MiB, which no API server accepts"},
 		"a long file of definitions": {func(h *house) {
 			h.write("modules/020-two/crds/a.yaml", strings.Repeat(crd+"---\n", 200_000))
-		}, "more than 16 MiB; divide it into several files"},
+		}, "more than 16 MiB; split it into several files"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			h := newHouse(t, "configmap")

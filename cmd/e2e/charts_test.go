@@ -531,7 +531,7 @@ func (p *chartsPlay) disable() {
 	})
 	for _, c := range p.charts {
 		if kept[c] > 0 {
-			c.note("leaves %s that it asks to keep", view.Count(kept[c], "object"))
+			c.note("leaves %s that its resource policy keeps", view.Count(kept[c], "object"))
 		}
 	}
 }

@@ -34,10 +34,10 @@ cp $OUT/patch $KUBERNETES_PATCH_PATH
 	// retry ends the waiting, as each change of the configuration does.
 	retry := func(number int) { h.setConfig(map[string]string{"global": fmt.Sprint("retry: ", number)}) }
 	h.createConfigMap("trigger", "x", map[string]string{"app": "watched"})
-	o.expect("ERROR", "task failed, will retry", "append.sh", "Delete Secrett d/s: find Secrett: the API server knows no such kind")
+	o.expect("ERROR", "task failed, will retry", "append.sh", "Delete Secrett d/s: find Secrett: the API server has no such kind")
 	h.write("out/patch", `{"operation": "MergePatch", "kind": "ConfigMap", "name": "later", "mergePatch": {}}`)
 	retry(1)
-	o.expect("ERROR", "task failed, will retry", "append.sh", "MergePatch ConfigMap later: ConfigMap lives in namespaces: set the namespace")
+	o.expect("ERROR", "task failed, will retry", "append.sh", "MergePatch ConfigMap later: ConfigMap is namespaced: set the namespace")
 	if n := appended(); n != 0 {
 		t.Errorf("%d elements after two refused results, want none", n)
 	}

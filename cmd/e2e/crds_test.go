@@ -15,7 +15,7 @@ func TestWrongCRDsOfOneModule(t *testing.T) {
 	for what, c := range map[string]struct{ policy, file, text, says string }{
 		"another kind": {
 			"block", "modules/010-bad/crds/a.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: bad}}\n",
-			"010-bad/crds/a.yaml: document 1: kind \"Namespace\" does not belong into crds/",
+			"010-bad/crds/a.yaml: document 1: kind \"Namespace\" does not belong in crds/",
 		},
 		"an old version": {
 			"isolate", "modules/010-bad/crds/a.yaml", "{apiVersion: apiextensions.k8s.io/v1beta1, kind: CustomResourceDefinition, metadata: {name: bad.example.com}, spec: {}}\n",

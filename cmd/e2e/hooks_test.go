@@ -302,7 +302,7 @@ func TestFiltersThatMisbehave(t *testing.T) {
 		h.awaitLine(hook, "fine 1")
 	}
 	h.awaitLine("out/plain", "large 1000000")
-	o.expect("filter failed on an object, it has no filter result", "name=fails")
+	o.expect("filter failed on an object; it has no filter result", "name=fails")
 	h.eventually("the count of failures", func() error {
 		failing := o.metric("addon_operator_kube_jq_filter_errors_total", `binding="failing"`)
 		looping := o.metric("addon_operator_kube_jq_filter_errors_total", `binding="looping"`)

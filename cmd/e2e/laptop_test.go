@@ -78,7 +78,7 @@ func TestAskedFromALaptop(t *testing.T) {
 	l.fails("status -n "+h.namespace, "there is no operator in namespace "+h.namespace)
 
 	one := h.start("ADDON_OPERATOR_POD=one", "ADDON_OPERATOR_HA=true", "ADDON_OPERATOR_CONFIG_MAP=custom", "DEBUG_UNIX_SOCKET=").ready()
-	l.fails("status -n "+h.namespace, "is held by one, which is no Pod there")
+	l.fails("status -n "+h.namespace, "is held by one, which is not a Pod there")
 	h.operatorPod("one", one.debug)
 	l.wants("status -n "+h.namespace, "1 ready, 1 off\nconverged; this replica is the leader one")
 	l.wants("get modules -n "+h.namespace, "other  20", "no flag anywhere")
@@ -119,7 +119,7 @@ func TestAskedFromALaptop(t *testing.T) {
 
 	// Whoever leads answers.
 	two := h.start("ADDON_OPERATOR_POD=two", "ADDON_OPERATOR_HA=true", "ADDON_OPERATOR_CONFIG_MAP=custom", "DEBUG_UNIX_SOCKET=")
-	two.expect("stand-by is warm")
+	two.expect("standby is warm")
 	h.operatorPod("two", two.debug)
 	one.terminate()
 	two.ready()

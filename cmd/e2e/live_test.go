@@ -162,7 +162,7 @@ func TestRequestsOnLivePage(t *testing.T) {
 		b.eval(`document.querySelector("[data-do=` + act + `]").click()`)
 	}
 	press("run")
-	b.await(`said.textContent.includes("does not know objects of kind Module: apply deploy/chart/module-crd.yaml")`)
+	b.await(`said.textContent.includes("has no kind Module: apply deploy/chart/module-crd.yaml")`)
 	b.screenshot("refused")
 
 	h.kubectl("apply", "-f", h.definition())

@@ -33,7 +33,7 @@ a script without its x bit
 	o := h.start().ready()
 	o.expect("WARN", "x-deckhouse-validations at /", "010-dns/openapi/config-values.yaml", "not evaluated")
 	double := `module "dns" in ` + h.path("modules/020-dns") + " is ignored: " + h.path("modules/010-dns")
-	fault := "/properties/b/properties/c/default: must be an integer, is a text"
+	fault := "/properties/b/properties/c/default: must be an integer, is a string"
 	o.ask("why dns", "problem: "+double, "problem: schema "+h.path("modules/010-dns/openapi/config-values.yaml")+": "+fault)
 	missing := "hook 030-watch/hooks/h.sh: binding absent: waiting for absent.example.com/v1/NeverThere"
 	enabled, unused := h.path("modules/030-watch/enabled")+" is not executable", h.path("modules/030-watch/hooks/forgotten.sh")+" is not executable"

@@ -85,7 +85,7 @@ func (r *replicas) tend() {
 // guards its hooks, because it gave no sign of life.
 func (o *operator) killedByKeeper() bool {
 	status, ok := o.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	return ok && status.Signal() == syscall.SIGKILL && o.count("ERROR", "it is killed, because another replica may lead") > 0
+	return ok && status.Signal() == syscall.SIGKILL && o.count("ERROR", "the operator is killed: it did not report") > 0
 }
 
 func (r *replicas) leader() *operator {
@@ -128,7 +128,7 @@ func (r *replicas) follower() (found *operator) {
 	r.eventually("a follower", func() error {
 		r.tend()
 		for _, o := range r.running {
-			if !leads(o) && o.count("stand-by is warm") > 0 {
+			if !leads(o) && o.count("standby is warm") > 0 {
 				found = o
 				return nil
 			}
@@ -144,7 +144,7 @@ func (r *replicas) settle() {
 	r.t.Helper()
 	for _, o := range r.running {
 		r.eventually("a replica that is up", func() error {
-			if o.running() && o.count("stand-by begins") == 0 && !leads(o) {
+			if o.running() && o.count("standby begins") == 0 && !leads(o) {
 				return errNotYet
 			}
 			return nil

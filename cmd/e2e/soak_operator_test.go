@@ -88,7 +88,7 @@ func (k *kubelet) tend(o *operator, run int, peak func() int) {
 			says, _, _ := strings.Cut(strings.Join(tail(o.output.lines(), 1), ""), ";")
 			why += ": " + says[:min(len(says), 100)]
 		}
-		if o.count("ERROR", "it is killed, because another replica may lead") > 0 {
+		if o.count("ERROR", "the operator is killed: it did not report") > 0 {
 			why = "killed by its keeper"
 		} else if o.killed() {
 			why = "SIGKILL by a hook"

@@ -30,7 +30,7 @@ if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "onStartup": 1}'
 echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "patched", "namespace": "'$NAMESPACE'"}, "dataa": {}}}' > "$KUBERNETES_PATCH_PATH"
 `)
 	o := h.start()
-	o.expect("WARN the API server warns of an object patch", `unknown field "dataa"`, "object=ConfigMap "+h.namespace+"/patched", "hook=010-odd/hooks/h.sh", "module=odd")
+	o.expect("WARN the API server returned a warning for an object patch", `unknown field "dataa"`, "object=ConfigMap "+h.namespace+"/patched", "hook=010-odd/hooks/h.sh", "module=odd")
 	o.expect("WARN the API server warns of an object of the release", `unknown field "datta"`, "object=configmaps "+h.namespace+"/odd", "module=odd")
 	o.ready()
 	for _, field := range []string{"dataa", "datta"} {

@@ -116,7 +116,7 @@ func TestMemoryOfWhatPasses(t *testing.T) {
 		{"a hook that failed", "modules/010-web/hooks/a.sh", fails, "exit"},
 		{"a slow hook", "modules/010-web/hooks/a.sh", hangs, "did not answer --config"},
 		{"a slow enabled script", "modules/010-web/enabled", answers, "did not answer within"},
-		{"an interpreter that is not there yet", "modules/010-web/hooks/a.sh", missing, "is in no directory of PATH"},
+		{"an interpreter that is not there yet", "modules/010-web/hooks/a.sh", missing, "is not in PATH"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := good

@@ -81,7 +81,7 @@ func (m *migration) docker() string {
 // findings. A test of a migrated tree fails when one of them changes.
 const (
 	notEvaluated  = "has rules that are not evaluated"
-	notExecutable = "is not executable, so it is no hook"
+	notExecutable = "is not executable, so it is not a hook"
 )
 
 // explain adds to a finding of the ordinary checks what the existing operator does. It empties the

@@ -92,7 +92,7 @@ func TestCheckRefuses(t *testing.T) {
 				"global/openapi/config-values.yaml":          "{type: object, properties: {size: {type: integer}}}",
 				"cm.yaml":                                    "dns: 'size: x'\nweb: 'password: s3cret'\n",
 			},
-			[]string{"dns.zone: is required", "dns.size: must be an integer, is a text", "web.password: must have at least 9 characters", "global.size: must be an integer", "modules/010-dns/openapi/config-values.yaml"},
+			[]string{"dns.zone: is required", "dns.size: must be an integer, is a string", "web.password: must have at least 9 characters", "global.size: must be an integer", "modules/010-dns/openapi/config-values.yaml"},
 		},
 		"a broken module and the values of another": {
 			map[string]string{
@@ -115,7 +115,7 @@ func TestCheckRefuses(t *testing.T) {
 		},
 		"defaults that do not fit": {
 			map[string]string{"modules/010-dns/openapi/values.yaml": "{properties: {a: {type: integer, default: x}, b: {default: [1, 2], maxItems: 1}}}", "global/openapi/values.yaml": "{properties: {z: {enum: [a], default: b}}}"},
-			[]string{"modules/010-dns/openapi/values.yaml: /properties/a/default: must be an integer, is a text; correct the default, or the schema", "/properties/b/default: must have at most 1 elements", "global/openapi/values.yaml: /properties/z/default: must be one of"},
+			[]string{"modules/010-dns/openapi/values.yaml: /properties/a/default: must be an integer, is a string; correct the default, or the schema", "/properties/b/default: must have at most 1 elements", "global/openapi/values.yaml: /properties/z/default: must be one of"},
 		},
 		"charts that cannot be installed": { // H21, A17
 			map[string]string{

@@ -48,7 +48,7 @@ func TestActOn(t *testing.T) {
 	if !errors.As(err, &mayNot) || !strings.Contains(err.Error(), "allow it to patch modules.addon-operator.io") || !strings.Contains(err.Error(), "addon-operator retry web") {
 		t.Errorf("denied: %v", err)
 	}
-	objects.err = errors.New("the API server does not know objects of kind Module")
+	objects.err = errors.New("the API server has no kind Module")
 	if _, err := act(t.Context(), "web", server.ActRetry); err == nil || errors.As(err, &mayNot) {
 		t.Errorf("without the kind: %v", err)
 	}

@@ -166,7 +166,7 @@ func (r *replica) bind(ctx context.Context) (bound context.Context, unbind func(
 		if errors.Is(cause, kube.ErrReleased) {
 			return // leave has released it
 		}
-		r.log.Error("the leadership is lost: hooks were killed, nothing more is written; this process ends, to be started again as stand-by", "err", cause, "exitCode", int(leadershipLost))
+		r.log.Error("the leadership is lost: hooks were killed, nothing more is written; this process ends, to be started again as a standby", "err", cause, "exitCode", int(leadershipLost))
 		cancel(fmt.Errorf("%w: %w", leadershipLost, cause))
 	})
 	return bound, func() { stop(); cancel(nil) }
@@ -212,7 +212,7 @@ func (r *replica) lead(ctx context.Context, operator *actors.Operator) error {
 		if err := operator.StandBy(ctx); err != nil {
 			return err
 		}
-		r.log.Info("stand-by begins", "identity", r.identity, "lease", r.config.LeaseName)
+		r.log.Info("standby begins", "identity", r.identity, "lease", r.config.LeaseName)
 		begin = operator.Lead
 	}
 	if err := r.lease.Await(ctx); err != nil {

@@ -91,7 +91,7 @@ func setCommand(c *cli.Config, names *completer) *cobra.Command {
 		ValidArgsFunction: first(names.modules),
 	}
 	v.flags(cmd)
-	cmd.Flags().BoolVar(&v.text, "string", false, "VALUE is a text, also when it looks like a number")
+	cmd.Flags().BoolVar(&v.text, "string", false, "VALUE is a string, even if it looks like a number")
 	cmd.Flags().StringVarP(&v.file, "file", "f", "", "read VALUE from a file, or with - from standard input; this keeps secrets out of the shell history")
 	return cmd
 }

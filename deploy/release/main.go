@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string) error {
 // licences no version is needed, nor a commit.
 func parse(ctx context.Context, args []string) (r release, licencesOnly bool, err error) {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
-	flags.StringVar(&r.version, "version", "", "semantic version of the release, as v0.1.0")
+	flags.StringVar(&r.version, "version", "", "semantic version of the release, such as v0.1.0")
 	flags.StringVar(&r.root, "root", ".", "root of the repository")
 	flags.StringVar(&r.out, "out", "dist", "directory for the release; its content is deleted")
 	flags.StringVar(&r.image, "image", "addon-operator", "repository of the image, without a tag")
@@ -94,7 +94,7 @@ func parse(ctx context.Context, args []string) (r release, licencesOnly bool, er
 // checkVersion accepts semantic versions with a leading v. It refuses build metadata, because the
 // tag of an image cannot contain a +. The errors name VERSION, which people give to make.
 func checkVersion(version string) error {
-	const fix = "write a semantic version as v0.1.0 or v0.2.0-rc.1"
+	const fix = "write a semantic version such as v0.1.0 or v0.2.0-rc.1"
 	bare, hasV := strings.CutPrefix(version, "v")
 	parsed, err := semver.StrictNewVersion(bare)
 	switch {

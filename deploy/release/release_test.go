@@ -33,7 +33,7 @@ func TestVersionIsSemantic(t *testing.T) {
 		}
 	}
 	for version, says := range map[string]string{
-		"":              "VERSION is missing: write a semantic version as v0.1.0",
+		"":              "VERSION is missing: write a semantic version such as v0.1.0",
 		"0.1.0":         `VERSION "0.1.0" does not begin with v`,
 		"v0.1":          `VERSION "v0.1"`,
 		"v01.0.0":       `VERSION "v01.0.0"`,

@@ -443,7 +443,7 @@ func limit(k jsonschema.ErrorKind) string {
 // typeNames words types as the operator's own schemas do.
 func typeNames(types []string) string {
 	words := map[string]string{
-		"object": "a map", "array": "a list", "string": "a text", "integer": "an integer", "number": "a number", "boolean": "a boolean",
+		"object": "a map", "array": "a list", "string": "a string", "integer": "an integer", "number": "a number", "boolean": "a boolean",
 	}
 	names := make([]string, 0, len(types))
 	for _, t := range types {

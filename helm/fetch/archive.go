@@ -37,7 +37,7 @@ func readArchive(path string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, errors.New("it is no regular file, nor a link to one")
+		return nil, errors.New("it is neither a regular file nor a link to one")
 	case info.Size() > maxArchive:
 		return nil, fmt.Errorf("the archive has more than %d MiB", maxArchive>>20)
 	}

@@ -17,7 +17,7 @@ func TestParse(t *testing.T) {
 		"no kind":              {"metadata: {name: hunter2}", "", "a document has no kind"},
 		"an item without kind": {"kind: List\napiVersion: v1\nitems: [{metadata: {name: a}}]", "", "a document has no kind"},
 		"metadata is a text":   {"kind: A\nmetadata: hunter2", "", "A: metadata is not a map"},
-		"a text":               {"hunter2", "", "not an object"},
+		"a string":             {"hunter2", "", "not an object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects, err := Parse(c.text)

@@ -44,7 +44,7 @@ func completeKind(k *kind, u *unstructured.Unstructured) {
 // setDefault sets a text where there is none. A parent of another type stays as it is.
 func setDefault(u *unstructured.Unstructured, value string, fields ...string) {
 	if old, _, _ := unstructured.NestedString(u.Object, fields...); old == "" {
-		_ = unstructured.SetNestedField(u.Object, value, fields...) // a text is no map: nothing can be set in it
+		_ = unstructured.SetNestedField(u.Object, value, fields...) // a string is not a map: nothing can be set in it
 	}
 }
 

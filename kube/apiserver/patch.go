@@ -144,14 +144,14 @@ func patchedJSON(k *kind, patchType types.PatchType, before, patch []byte) (afte
 		return after, nil
 	case types.MergePatchType:
 		if !json.Valid(patch) {
-			return nil, apierrors.NewBadRequest("the patch is no JSON")
+			return nil, apierrors.NewBadRequest("the patch is not JSON")
 		}
 		if after, err = jsonpatch.MergePatch(before, patch); err != nil {
 			return nil, invalidPatch(err)
 		}
 		return after, nil
 	}
-	return nil, failure(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, fmt.Sprintf("the API server of scenarios knows no patch of type %q for %s", patchType, k.name))
+	return nil, failure(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, fmt.Sprintf("the API server of scenarios does not support patches of type %q for %s", patchType, k.name))
 }
 
 // invalidPatch is the answer to a patch that is well-formed but does not fit the object.

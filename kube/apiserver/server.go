@@ -75,7 +75,7 @@ func (s *Server) Apply(object map[string]any) error {
 	}
 	switch {
 	case k.namespaced && u.GetNamespace() == "":
-		return fmt.Errorf("%s %s: it lives in a namespace; add metadata.namespace", u.GetKind(), u.GetName())
+		return fmt.Errorf("%s %s: it is namespaced; add metadata.namespace", u.GetKind(), u.GetName())
 	case !k.namespaced && u.GetNamespace() != "":
 		return fmt.Errorf("%s %s: it is cluster-wide; remove metadata.namespace", u.GetKind(), u.GetName())
 	case k.namespaced:

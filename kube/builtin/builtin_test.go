@@ -22,7 +22,7 @@ func TestFind(t *testing.T) {
 		{"v1.36", "apiextensions.k8s.io/v1", "CustomResourceDefinition", "true  [apiextensions.k8s.io/v1]"},
 		{"v1.36", "apiextensions.k8s.io/v1beta1", "CustomResourceDefinition", "false was removed in v1.22 [apiextensions.k8s.io/v1]"},
 		{"v1.36", "apiregistration.k8s.io/v1", "APIService", "true  [apiregistration.k8s.io/v1]"},
-		{"v1.20", "batch/v1", "CronJob", "false came with v1.21 [batch/v1beta1]"},
+		{"v1.20", "batch/v1", "CronJob", "false was introduced in v1.21 [batch/v1beta1]"},
 	} {
 		release, err := builtin.ParseRelease(c.release)
 		if err != nil {

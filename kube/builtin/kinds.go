@@ -44,14 +44,14 @@ func ParseRelease(text string) (Release, error) {
 		numbers = append(numbers, n)
 	}
 	if len(parts) < 2 || len(parts) > 3 || len(numbers) != len(parts) {
-		return Release{}, fmt.Errorf("%q is no version of Kubernetes; write it as v1.31", text)
+		return Release{}, fmt.Errorf("%q is not a version of Kubernetes; write it as v1.31", text)
 	}
 	r := Release{numbers[0], numbers[1]}
 	if text == Newest { // ends the recursion below
 		return r, nil
 	}
 	if newest, _ := ParseRelease(Newest); newest.Before(r) {
-		return Release{}, fmt.Errorf("this program knows Kubernetes up to %s, not %s", newest, r)
+		return Release{}, fmt.Errorf("this program supports Kubernetes up to %s, not %s", newest, r)
 	}
 	return r, nil
 }
@@ -124,7 +124,7 @@ func (k *Kinds) serves(t reflect.Type) (served bool, reason string) {
 	if o, ok := object.(interface{ APILifecycleIntroduced() (int, int) }); ok {
 		major, minor := o.APILifecycleIntroduced()
 		if since := (Release{major, minor}); k.release.Before(since) {
-			return false, "came with " + since.String()
+			return false, "was introduced in " + since.String()
 		}
 	}
 	if o, ok := object.(interface{ APILifecycleRemoved() (int, int) }); ok {

@@ -94,7 +94,7 @@ func (s Search) holder(ctx context.Context, client kubernetes.Interface, namespa
 	name := s.Name(*lease.Spec.HolderIdentity)
 	pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return Pod{}, fmt.Errorf("the Lease %s/%s is held by %s, which is no Pod there: it has ended, or runs outside of the cluster; ask that one with --debug-address where it runs", namespace, s.Lease, name)
+		return Pod{}, fmt.Errorf("the Lease %s/%s is held by %s, which is not a Pod there: it has ended, or runs outside the cluster; in that case use --debug-address where it runs", namespace, s.Lease, name)
 	}
 	if err != nil {
 		return Pod{}, err
@@ -149,5 +149,5 @@ func portOf(p Pod, source, address string) (int, error) {
 			return int(port), nil
 		}
 	}
-	return 0, fmt.Errorf("%s sets %s to %q, which names no port to ask; use kubectl -n %s exec %s -- addon-operator …", p, source, address, p.Namespace, p.Name)
+	return 0, fmt.Errorf("%s sets %s to %q, which contains no port; use kubectl -n %s exec %s -- addon-operator …", p, source, address, p.Namespace, p.Name)
 }

@@ -26,7 +26,7 @@ func TestPort(t *testing.T) {
 		"a flag at the end": {container: corev1.Container{Args: []string{"--debug-address"}}, want: 9115},
 		"a socket":          {container: env("unix:/run/debug"), refused: "kubectl -n ns exec op"},
 		"switched off":      {container: env(""), refused: "kubectl -n ns exec op"},
-		"no number":         {container: env("localhost:http"), refused: "names no port"},
+		"no number":         {container: env("localhost:http"), refused: "contains no port"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := Pod{Namespace: "ns", Name: "op", spec: corev1.PodSpec{Containers: []corev1.Container{c.container}}}

@@ -41,14 +41,14 @@ func Transform(ctx context.Context, filter *gojq.Code, object map[string]any) (n
 		return nil, false, fmt.Errorf("jqFilter: %w", err)
 	}
 	if _, more := results.Next(); !ok || more {
-		return nil, false, errors.New("jqFilter: it has to give exactly one object")
+		return nil, false, errors.New("jqFilter: it must return exactly one object")
 	}
 	text, err := gojq.Marshal(result)
 	if err != nil {
 		return nil, false, fmt.Errorf("jqFilter: %w", err)
 	}
 	if err := unmarshalExact(text, &next); err != nil {
-		return nil, false, fmt.Errorf("jqFilter: it has to give an object: %w", err)
+		return nil, false, fmt.Errorf("jqFilter: it must return an object: %w", err)
 	}
 	after, err := json.Marshal(next)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 
 var (
 	errTooManyDocuments = fmt.Errorf("there are more than %d operations; write fewer in one run", maxDocuments)
-	errTooManyProblems  = errors.New("there are more problems; solve these first")
+	errTooManyProblems  = errors.New("there are more problems; fix these first")
 )
 
 // CheckExpansion refuses a text whose aliases stand for more than 4 MiB. It must come before the

@@ -152,7 +152,7 @@ func (d patchDocument) onlyPayload(field string) error {
 		"jqFilter":   d.JQFilter != "",
 	} {
 		if given && name != field {
-			errs = append(errs, fmt.Errorf("%s has no meaning for %s", name, d.Operation))
+			errs = append(errs, fmt.Errorf("%s is not supported by %s", name, d.Operation))
 		}
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) }) // a map has no order
@@ -248,7 +248,7 @@ func (p *Patch) setJSONPatch(given json.RawMessage) error {
 			errs = append(errs, fmt.Errorf("jsonPatch: operation %d: unknown op %v", i, step["op"]))
 		}
 		if !isPointer(step["path"]) {
-			errs = append(errs, fmt.Errorf("jsonPatch: operation %d: path %v is no JSON pointer", i, step["path"]))
+			errs = append(errs, fmt.Errorf("jsonPatch: operation %d: path %v is not a JSON pointer", i, step["path"]))
 		}
 		switch _, hasValue := step["value"]; op {
 		case "add", "replace", "test":
@@ -257,7 +257,7 @@ func (p *Patch) setJSONPatch(given json.RawMessage) error {
 			}
 		case "move", "copy":
 			if !isPointer(step["from"]) {
-				errs = append(errs, fmt.Errorf("jsonPatch: operation %d: from %v is no JSON pointer", i, step["from"]))
+				errs = append(errs, fmt.Errorf("jsonPatch: operation %d: from %v is not a JSON pointer", i, step["from"]))
 			}
 		}
 	}

@@ -1,6 +1,6 @@
 {{- define "operator.name" -}}
 {{- $name := .Values.fullnameOverride | default .Values.nameOverride | default .Release.Name | trunc 50 | trimSuffix "-" -}}
-{{- if not (regexMatch "^[a-z]" $name) }}{{ fail (printf "%s is no name for a Service: set fullnameOverride to one that begins with a letter" $name) }}{{ end -}}
+{{- if not (regexMatch "^[a-z]" $name) }}{{ fail (printf "%s is not a valid name for a Service: set fullnameOverride to one that begins with a letter" $name) }}{{ end -}}
 {{- $name -}}
 {{- end }}
 
@@ -68,7 +68,7 @@ yes{{ end -}}
 {{- $m := .Values.modules -}}
 {{- if ne $m.source "image" }}
 {{- range list "MODULES_DIR" "GLOBAL_HOOKS_DIR" "ADDON_OPERATOR_WORKING_DIR" }}
-{{- if hasKey $.Values.options . }}{{ fail (printf "options.%s and modules.source %s exclude each other: remove the option, or set modules.source to image" . $m.source) }}{{ end -}}
+{{- if hasKey $.Values.options . }}{{ fail (printf "options.%s and modules.source %s are mutually exclusive: remove the option, or set modules.source to image" . $m.source) }}{{ end -}}
 {{- end }}
 {{- end }}
 {{- if and (ne $m.source "artifact") $m.artifact.reference }}{{ fail (printf "modules.artifact.reference is set, but modules.source is %s: set it to artifact, or remove the reference" $m.source) }}{{ end -}}
