@@ -43,10 +43,7 @@ func Find(root, namePrefix string, scope Scope) (files []File, warnings []string
 		case !utf8.ValidString(entry.Name()):
 			// The name becomes a label of metrics, and the Prometheus client panics over one that is not UTF-8.
 			warnings = append(warnings, fmt.Sprintf("%q has a name that is not UTF-8, so it is not a hook; rename it", filepath.Join(root, name)))
-			if entry.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
+			return leaveOut(entry)
 		case entry.IsDir():
 			return nil
 		}
@@ -67,6 +64,14 @@ func Find(root, namePrefix string, scope Scope) (files []File, warnings []string
 	}
 	slices.SortFunc(files, func(x, y File) int { return strings.Compare(x.Name, y.Name) })
 	return files, warnings, nil
+}
+
+// leaveOut is what fs.WalkDir gets to continue behind an entry: behind all of a directory.
+func leaveOut(entry fs.DirEntry) error {
+	if entry.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
 }
 
 // skippedDirectory reports whether a directory never contains hooks: hidden ones, libraries of

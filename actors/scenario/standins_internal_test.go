@@ -13,11 +13,11 @@ import (
 func TestStandInThatIsKilled(t *testing.T) {
 	bin, once := t.TempDir(), filepath.Join(t.TempDir(), "killed")
 	for _, name := range []string{"mkdir", "ln"} {
-		real, err := exec.LookPath(name)
+		path, err := exec.LookPath(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := "#!/bin/sh\n" + real + ` "$@" || exit; [ -e ` + once + ` ] || { : >` + once + "; kill -9 $PPID; }\n"
+		text := "#!/bin/sh\n" + path + ` "$@" || exit; [ -e ` + once + ` ] || { : >` + once + "; kill -9 $PPID; }\n"
 		if err := os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ import (
 )
 
 // leadershipLost is the exit code after the loss of the Lease. The process ends at once (L4); what
-// started it starts it again, as stand-by.
+// started it starts it again, as a standby.
 const leadershipLost cli.ExitError = 3
 
 // crashed is the exit code after a bug in an actor.
