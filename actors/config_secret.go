@@ -55,7 +55,7 @@ func readSecret(ctx context.Context, w World, waits func(string)) (initialSecret
 	}
 	err := backoff.RetryNotify(read, backoff.WithContext(supervisor.Backoff(), ctx), tell)
 	if errors.Is(err, kube.ErrForbidden) {
-		w.Log.Warn("there are no values from a Secret: the operator may not read it; config values that schemas mark with x-secret are written to the ConfigMap; let the role get, list, watch, create and update it, and restart", "err", err)
+		w.Log.Warn("there are no values from a Secret: the operator may not read it; config values that schemas mark with x-secret are written to the ConfigMap; allow the role to get, list, watch, create and update it, and restart", "err", err)
 		return initialSecret{off: true}, nil
 	}
 	if err != nil {

@@ -64,7 +64,7 @@ func (h *home) remove(ctx context.Context, name string, purge bool, waits HookWa
 			return false, classify(ctx, name, op, err)
 		}
 		if !ours {
-			op.log.Info("the release is left alone: no addon-operator has installed it")
+			op.log.Info("the release is left alone: it was not installed by an addon-operator")
 			return false, nil
 		}
 	}

@@ -26,7 +26,7 @@ func (s Source) hanging() []view.RunningHook {
 	return s.Hanging()
 }
 
-// loops says of each module, or global-hooks, how its hooks go round in circles.
+// loops says of each module, or global-hooks, how its hooks run in a loop.
 func (s Source) loops() map[string]string {
 	if s.Loops == nil {
 		return nil
@@ -53,7 +53,7 @@ func statuses(tree []*supervisor.Node) map[string]supervisor.Status {
 	return all
 }
 
-// allModules lists all modules with what no actor knows: the hooks that hang or go round in circles, and
+// allModules lists all modules with what no actor knows: the hooks that hang or run in a loop, and
 // files that were changed since (P8).
 func (s Source) allModules(tree []*supervisor.Node, differs map[string]string) []view.Module {
 	all, loops := view.Modules(statuses(tree), s.hanging(), differs, time.Now()), s.loops()

@@ -33,7 +33,7 @@ type Source struct {
 	Authorize Authorize
 	// Hanging lists the hooks that run for too long; nil when this is not observed.
 	Hanging func() []view.RunningHook
-	// Loops says of each module, or global-hooks, how its hooks go round in circles; nil when this is not observed.
+	// Loops says of each module, or global-hooks, how its hooks run in a loop; nil when this is not observed.
 	Loops func() map[string]string
 	// History has the last runs of hooks; nil when they are not kept.
 	History *History

@@ -52,14 +52,14 @@ func TestReadinessOfAFollower(t *testing.T) {
 		status     int
 		says       string
 	}{
-		"warm":                      {led, "", &view.StandbyStatus{Warm: true}, nil, 200, "ok: stand-by; a (10.0.0.1:9650) leads"},
-		"no leader":                 {view.Leadership{Self: "b"}, "", &view.StandbyStatus{Warm: true}, nil, 200, "ok: stand-by; no leader"},
+		"warm":                      {led, "", &view.StandbyStatus{Warm: true}, nil, 200, "ok: standby; a (10.0.0.1:9650) leads"},
+		"no leader":                 {view.Leadership{Self: "b"}, "", &view.StandbyStatus{Warm: true}, nil, 200, "ok: standby; no leader"},
 		"before the start":          {led, "", nil, nil, 500, "a (10.0.0.1:9650) leads since 0001-01-01T00:00:00Z; it starts"},
 		"no API server":             {led, "the ConfigMap cannot be read", nil, nil, 500, "not ready: the ConfigMap cannot be read"},
 		"hooks are loaded":          {led, "", &view.StandbyStatus{Wanted: 1}, nil, 500, "; hooks are being loaded"},
 		"a snapshot is filled":      {led, "", &view.StandbyStatus{Warm: true}, []messages.BindingState{list}, 500, "; snapshots are being filled: 1, first dns h.sh/pods Pod: syncing"},
-		"a watch fails":             {led, "", &view.StandbyStatus{Warm: true}, []messages.BindingState{failing}, 200, "ok: stand-by"},
-		"hooks that are cold":       {led, "", &view.StandbyStatus{Warm: true, Wanted: 1, Cold: []string{"dns is cold: broken"}}, nil, 200, "ok: stand-by"},
+		"a watch fails":             {led, "", &view.StandbyStatus{Warm: true}, []messages.BindingState{failing}, 200, "ok: standby"},
+		"hooks that are cold":       {led, "", &view.StandbyStatus{Warm: true, Wanted: 1, Cold: []string{"dns is cold: broken"}}, nil, 200, "ok: standby"},
 		"the Lease is out of reach": {view.Leadership{Self: "b", Leader: "a", Problem: "forbidden"}, "", &view.StandbyStatus{Warm: true}, nil, 500, "; it cannot compete for the lease: forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,10 +88,10 @@ func TestReadinessOfAFollower(t *testing.T) {
 func TestPagesOfAFollower(t *testing.T) {
 	public, debug := follower(t, view.Leadership{Self: "b", Leader: "a", Address: "10.0.0.1:9650"})
 	for _, path := range []string{"/queue", "/queue/list.json", "/module/list.json", "/module/dns/values.yaml", "/global/values.yaml", "/values/explain"} {
-		expectPage(t, debug.URL+path, http.StatusServiceUnavailable, "this replica is stand-by; a (10.0.0.1:9650) leads")
+		expectPage(t, debug.URL+path, http.StatusServiceUnavailable, "this replica is standby; a (10.0.0.1:9650) leads")
 	}
 	expectPage(t, public.URL+"/queue", http.StatusServiceUnavailable, "ask the leader")
-	expectPage(t, public.URL+"/", http.StatusOK, "stand-by; a (10.0.0.1:9650) leads")
+	expectPage(t, public.URL+"/", http.StatusOK, "standby; a (10.0.0.1:9650) leads")
 	expectPage(t, debug.URL+"/actors", http.StatusOK, "")
 	expectPage(t, public.URL+"/metrics", http.StatusOK, "")
 }

@@ -75,7 +75,7 @@ func isMilestone(message string) bool {
 	case "converged", "converged, but a purge is held back", "a purge is confirmed", "no purge is held back any more",
 		"modules discovered", "config values changed", "module is deleted",
 		"reload of all modules starts again", "release without a module directory is purged",
-		"releases that no addon-operator has installed are left alone":
+		"releases that were not installed by an addon-operator are left alone":
 		return true
 	}
 	return false

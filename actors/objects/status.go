@@ -184,7 +184,7 @@ func (b builder) verdict() verdict {
 	case b.State == view.Progressing && len(b.Health.Unhealthy) > 0:
 		progressing.message = fmt.Sprintf("%d of %s are current: %s", b.Health.Current, view.Count(b.Health.Objects, "object"), b.Health.Unhealthy[0])
 	case b.f.Requested:
-		progressing.message = "a run was requested, and has not ended"
+		progressing.message = "a requested run has not ended"
 	case b.State == string(view.Ready):
 		return verdict{ready: metav1.ConditionTrue, reason: Succeeded, message: b.success()}
 	default:

@@ -153,11 +153,11 @@ ingressNginx: 'replicaCount: 3'
 podinfo: '{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}'
 `)
 	says := []string{
-		"the value dropIn reaches nothing: the chart reads .Values.replicaCount, not .Values.dropIn.replicaCount; put the chart as it is into the directory chart/ of the module: then the section dropIn is what it reads",
-		"the value ingressNginx reaches nothing: the subchart ingress-nginx gets the section ingress-nginx, which only a values.yaml can have; put the chart as it is into the directory chart/",
-		"the value podinfo.replicaCuont reaches nothing: no template of the chart reads it; did you mean replicaCount?",
-		"the value podinfo.image.pullPolicy reaches nothing",
-		"the value hooked.replicsa reaches nothing: no template of the chart reads it; did you mean replicas?",
+		"the value dropIn has no effect: the chart reads .Values.replicaCount, not .Values.dropIn.replicaCount; put the chart as it is into the directory chart/ of the module: then the section dropIn is what it reads",
+		"the value ingressNginx has no effect: the subchart ingress-nginx gets the section ingress-nginx, which only a values.yaml can have; put the chart as it is into the directory chart/",
+		"the value podinfo.replicaCuont has no effect: no template of the chart reads it; did you mean replicaCount?",
+		"the value podinfo.image.pullPolicy has no effect",
+		"the value hooked.replicsa has no effect: no template of the chart reads it; did you mean replicas?",
 	}
 	o := h.start().ready()
 	h.setConfig(map[string]string{"hooked": "{url: a, replicsa: 1, replicas: 1}", "obscure": "{url: a, replicas: 1}", "dropIn": "replicaCount: 3", "ingressNginx": "replicaCount: 3", "podinfo": "{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}"})

@@ -208,7 +208,7 @@ func TestDiskChangedSince(t *testing.T) {
 	o := h.start().ready()
 	h.write("modules/010-web/values.yaml", "web: {size: large, unused: 1}\n")
 	says := "changed on disk since it was loaded: " + h.path("modules/010-web")
-	expectAll(t, o.command("module", "list", "-o", "json"), says, "it is in force with the next reload of all modules")
+	expectAll(t, o.command("module", "list", "-o", "json"), says, "the change takes effect at the next reload of all modules")
 	expectAll(t, o.command("module", "list"), "changed on disk since")
 	expectAll(t, o.command("values", "explain", "web.size"), "small", says)
 	expectAll(t, o.command("why", "web"), says)
@@ -218,7 +218,7 @@ func TestDiskChangedSince(t *testing.T) {
 	expectAll(t, page, "changed on disk since it was loaded", "Global hooks and values")
 	expectAll(t, o.command("module", "list", "-o", "json"), "the module later in "+h.path("modules/020-later")+" is new; it is in force with the next reload")
 	out, _, _ := h.plan(o.env)
-	expectAll(t, out, "values or schemas of web have changed on disk since they were loaded; this is for the new ones", "+  size: large", "global values have changed on disk")
+	expectAll(t, out, "values or schemas of web have changed on disk since they were loaded; this plan uses the new ones", "+  size: large", "global values have changed on disk")
 	h.setConfig(map[string]string{"global": "any: text"})
 	h.awaitConfigMap("web", "size", "large")
 	if list := o.command("module", "list"); strings.Contains(list, "changed on disk") {

@@ -119,7 +119,7 @@ func TestAskedFromALaptop(t *testing.T) {
 
 	// Whoever leads answers.
 	two := h.start("ADDON_OPERATOR_POD=two", "ADDON_OPERATOR_HA=true", "ADDON_OPERATOR_CONFIG_MAP=custom", "DEBUG_UNIX_SOCKET=")
-	two.expect("stand-by is warm")
+	two.expect("standby is warm")
 	h.operatorPod("two", two.debug)
 	one.terminate()
 	two.ready()

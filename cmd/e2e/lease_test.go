@@ -106,7 +106,7 @@ func TestLeaseOfALivingProcessIsNotTaken(t *testing.T) {
 	first := h.start(r.env...)
 	first.ready()
 	second := h.start(r.env...).ready()
-	second.expect("stand-by is warm")
+	second.expect("standby is warm")
 	if err := h.object("one", true); err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func TestEmptyModulesDirectoryPurgesNothing(t *testing.T) {
 	}
 
 	h.kubectl("annotate", "-n", h.namespace, "configmap", "addon-operator", "addon-operator/confirm-purge=web,self")
-	o.expect("WARN", "a confirmation is for another purge")
+	o.expect("WARN", "a confirmation does not match the purge")
 	h.awaitNoConfirmation()
 
 	h.kubectl(strings.Fields(h.confirmation())...)
@@ -154,7 +154,7 @@ func TestPurgeIsAllowedByOptions(t *testing.T) {
 	h.remove("modules/020-self")
 
 	o := h.start().ready()
-	o.expect("WARN", "a purge is held back", "they are 2 of 3 releases, and one reload may purge 25%")
+	o.expect("WARN", "a purge is held back", "they are 2 of 3 releases, and one reload may purge at most 25%")
 	o.terminate()
 	h.start("ADDON_OPERATOR_PURGE_SHARE=100").ready().terminate()
 	h.awaitRevisions("web", "")

@@ -328,7 +328,7 @@ func TestStateNamesTheMissingRule(t *testing.T) {
 		"cronjob of a chart": {"batch", "cronjobs", []string{"module backup: starting", "BACKOFF", "cannot ", `resource "cronjobs" in API group "batch"`}},
 		"granted rules":      {"", "pods", []string{"module prometheus: starting", "BACKOFF", "clusterroles.rbac", `Resources:["pods"], Verbs:["get" "list" "watch"]`}},
 		"the ConfigMap":      {"", "configmaps", []string{"not ready: the ConfigMap cannot be read", `cannot get resource "configmaps"`}},
-		"the lease":          {"coordination.k8s.io", "leases", []string{"not ready: stand-by; it cannot compete for the lease", `cannot get resource "leases"`}},
+		"the lease":          {"coordination.k8s.io", "leases", []string{"not ready: standby; it cannot compete for the lease", `cannot get resource "leases"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := examples(t)

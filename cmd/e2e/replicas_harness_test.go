@@ -128,7 +128,7 @@ func (r *replicas) follower() (found *operator) {
 	r.eventually("a follower", func() error {
 		r.tend()
 		for _, o := range r.running {
-			if !leads(o) && o.count("stand-by is warm") > 0 {
+			if !leads(o) && o.count("standby is warm") > 0 {
 				found = o
 				return nil
 			}

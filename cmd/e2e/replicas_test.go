@@ -156,15 +156,15 @@ func TestFollowerTakesOverAtOnce(t *testing.T) {
 	r := startReplicas(h, 1, lasting...)
 	leader := r.awaitConverged()
 	follower := r.add()
-	follower.expect("stand-by is warm", "modules=1", "cold=0")
+	follower.expect("standby is warm", "modules=1", "cold=0")
 	h.eventually("a follower that is ready", func() error {
-		if status, body := get(follower.public + "/readyz"); status != 200 || !strings.Contains(body, "ok: stand-by; replica-1 (") {
+		if status, body := get(follower.public + "/readyz"); status != 200 || !strings.Contains(body, "ok: standby; replica-1 (") {
 			return fmt.Errorf("%d %s", status, body)
 		}
 		return nil
 	})
 	_, verbose := get(follower.public + "/readyz?verbose")
-	expectAll(t, verbose, "operator: stand-by; replica-1", "stand-by: hooks of 1 of 1 module are loaded", "monitors: 1 binding")
+	expectAll(t, verbose, "operator: standby; replica-1", "stand-by: hooks of 1 of 1 module are loaded", "monitors: 1 binding")
 	for o, want := range map[*operator]string{leader: "1", follower: "0"} {
 		_, page := get(o.public + "/metrics")
 		expectAll(t, page, "addon_operator_leader "+want+"\n", "addon_operator_leader_transitions_total 0\n")
@@ -173,9 +173,9 @@ func TestFollowerTakesOverAtOnce(t *testing.T) {
 	if status != 503 || !strings.Contains(body, "ask the leader") {
 		t.Errorf("values of a follower: %d %s", status, body)
 	}
-	expectAll(t, follower.command("why", "work"), "this replica is stand-by; replica-1")
-	expectAll(t, follower.command("queue", "list"), "this replica is stand-by; replica-1")
-	expectAll(t, follower.command("--dump-actors"), "stand-by; replica-1", "standby")
+	expectAll(t, follower.command("why", "work"), "this replica is standby; replica-1")
+	expectAll(t, follower.command("queue", "list"), "this replica is standby; replica-1")
+	expectAll(t, follower.command("--dump-actors"), "standby; replica-1", "standby")
 	expectAll(t, leader.command("--dump-actors"), "leader replica-1 since")
 	expectAll(t, leader.command("module", "list"), "This replica is the leader replica-1 since")
 

@@ -21,7 +21,7 @@ func Why(c *cli.Config) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "why MODULE", Short: "Print what led to the last run of a module, or why it is off",
 		Long: `Prints of a module that is off which rule decided it: no flag anywhere, a flag that is false
-and where, what its enabled script says, or what the discovery fails at. Then prints the chain of
+and where, what its enabled script returned, or what the discovery fails at. Then prints the chain of
 causes of the module's last run, the latest first: the release, the change of values, the hook, the
 binding, and the object, tick or edit that began it; what fails in it now, or what it waits for:
 another module, or a Helm hook with the state of its Pod; and the problems of its files and of what

@@ -31,7 +31,7 @@ func (l Leadership) String() string {
 	case l.Leading:
 		return "leader " + l.Self + " since " + since
 	}
-	text := "stand-by"
+	text := "standby"
 	if l.Leader != "" {
 		text += fmt.Sprintf("; %s (%s) leads since %s", l.Leader, l.Address, since)
 	}
@@ -65,7 +65,7 @@ func (s OperatorStatus) String() string {
 	case s.Leadership != nil:
 		return s.Leadership.String()
 	case s.StandBy:
-		return "stand-by"
+		return "standby"
 	}
 	return ""
 }
