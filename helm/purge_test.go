@@ -265,7 +265,7 @@ func TestPurgeMayNotRead(t *testing.T) {
 		_, err := poor.Releases(t.Context())
 		return err == nil
 	})
-	if _, err := poor.Purge(t.Context(), "simple"); err == nil || !strings.Contains(err.Error(), "may not be read") {
+	if _, err := poor.Purge(t.Context(), "simple"); err == nil || !strings.Contains(err.Error(), "may not read") {
 		t.Errorf("purge: %v", err)
 	}
 	if f.configMap("simple-a") == nil || len(f.revisions("simple")) != 1 {

@@ -192,7 +192,7 @@ func TestBombInTheFilesOfAModule(t *testing.T) {
 				h.write(fmt.Sprint("modules/010-one/files/", i), large)
 			}
 		}, "its files have more than 64 MiB; list in .helmignore what no template reads"},
-		"a pipe as .helmignore":  {func(h *house) { h.pipe("modules/010-one/.helmignore") }, ".helmignore is no regular file"},
+		"a pipe as .helmignore":  {func(h *house) { h.pipe("modules/010-one/.helmignore") }, ".helmignore is not a regular file"},
 		"a pipe as a definition": {func(h *house) { h.pipe("modules/020-two/crds/a.yaml") }, "crds/a.yaml: it is no regular file"},
 		"aliases in a definition": {func(h *house) {
 			h.write("modules/020-two/crds/a.yaml", crd+"  "+strings.ReplaceAll(aliasBomb(99_000), "\n", "\n  "))

@@ -44,7 +44,7 @@ func checkSize(m Module) error {
 		case !info.Mode().IsRegular():
 			return irregular(name)
 		case !synthesised && info.Size() > loader.MaxDecompressedFileSize:
-			return fmt.Errorf("%s has more than %d MiB, Helm's limit for a file of a chart; list it in .helmignore when no template reads it", name, loader.MaxDecompressedFileSize>>20)
+			return fmt.Errorf("%s has more than %d MiB, Helm's limit for a file of a chart; list it in .helmignore if no template reads it", name, loader.MaxDecompressedFileSize>>20)
 		}
 		return w.add(name, info.Size(), func() ([]byte, error) { return os.ReadFile(filepath.Join(root, filepath.FromSlash(name))) })
 	})
@@ -90,5 +90,5 @@ func (w *weight) add(name string, size int64, read func() ([]byte, error)) error
 // irregular is the error for a file that is no regular one: the read of a named pipe would wait for
 // a writer, and that of a device may never end.
 func irregular(name string) error {
-	return fmt.Errorf("%s is no regular file, nor a link to one", name)
+	return fmt.Errorf("%s is not a regular file or a link to one", name)
 }

@@ -59,18 +59,18 @@ size: 1
 		"fits":             {`{"properties": {"size": {"type": "integer"}}}`, "web: {size: 2}", nil},
 		"defaults count":   {`{"required": ["size"], "properties": {"global": {"type": "object"}}}`, "web: {}", nil},
 		"switched off":     {`{"properties": {"size": {"type": "integer"}}}`, "web: {enabled: false, size: many}", nil},
-		"a wrong type":     {`{"properties": {"size": {"type": "integer"}}}`, "web: {size: hunter2}", []string{"web.size: must be an integer, is a text"}},
+		"a wrong type":     {`{"properties": {"size": {"type": "integer"}}}`, "web: {size: hunter2}", []string{"web.size: must be an integer, is a string"}},
 		"an unknown key":   {`{"additionalProperties": false, "properties": {"size": {}, "global": {}}}`, "web: {sise: 2, other: 1}", []string{"web.other: is not a known key", "web.sise: is not a known key"}},
 		"required":         {`{"required": ["host", "size"]}`, "web: {}", []string{"web.host: is required"}},
 		"in a list":        {`{"properties": {"ports": {"items": {"properties": {"port": {"maximum": 9, "minimum": 0.5}}}}}}`, "web: {ports: [{port: 1}, {port: 10}, {port: 0}]}", []string{"web.ports[1].port: must be at most 9", "web.ports[2].port: must be at least 1/2"}},
 		"no secret":        {`{"properties": {"password": {"type": "string", "pattern": "^[0-9]+$", "minLength": 9}}}`, "web: {password: hunter2}", []string{"web.password: must have at least 9 characters", "web.password: must match the pattern ^[0-9]+$"}},
-		"alternatives":     {`{"properties": {"size": {"anyOf": [{"type": "string"}, {"type": "object", "required": ["max"]}]}}}`, "web: {size: true}", []string{"web.size: fits none of the alternatives of anyOf: must be a text, is a boolean; or must be a map, is a boolean"}},
+		"alternatives":     {`{"properties": {"size": {"anyOf": [{"type": "string"}, {"type": "object", "required": ["max"]}]}}}`, "web: {size: true}", []string{"web.size: fits none of the alternatives of anyOf: must be a string, is a boolean; or must be a map, is a boolean"}},
 		"global":           {`{"properties": {"global": {"properties": {"zone": {"enum": ["a", "b"]}}}}}`, "global: {zone: c}\nweb: {}", []string{`global.zone: must be one of "a", "b"`}},
 		"draft 4":          {`{"$schema": "http://json-schema.org/draft-04/schema#", "properties": {"size": {"maximum": 3, "exclusiveMaximum": true}}}`, "web: {size: 3}", []string{"web.size: must be less than 3"}},
 		"formats are idle": {`{"$schema": "https://json-schema.org/draft/2020-12/schema", "properties": {"size": {"format": "email"}}}`, "web: {size: nobody}", nil},
-		"a reference":      {`{"$defs": {"n": {"type": "integer"}}, "properties": {"size": {"$ref": "#/$defs/n"}}}`, "web: {size: a}", []string{"web.size: must be an integer, is a text"}},
+		"a reference":      {`{"$defs": {"n": {"type": "integer"}}, "properties": {"size": {"$ref": "#/$defs/n"}}}`, "web: {size: a}", []string{"web.size: must be an integer, is a string"}},
 		"one of two":       {`{"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}`, "web: {a: 1, b: 1}", []string{"web: fits more than one of the alternatives of oneOf; exactly one must fit"}},
-		"excluded":         {`{"properties": {"size": {"not": {"const": 2}}, "a": false}}`, "web: {size: 2, a: 1}", []string{"web.a: is not allowed", "web.size: is of a form that the schema excludes with not"}},
+		"excluded":         {`{"properties": {"size": {"not": {"const": 2}}, "a": false}}`, "web: {size: 2, a: 1}", []string{"web.a: is not allowed", "web.size: has a form that the schema excludes with not"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			loaded, err := new(Cache).Load(moduleOf(t, "parent", wrapper+c.schema+"\n"))
@@ -104,8 +104,8 @@ func TestViolationsOfInnerChart(t *testing.T) {
 	}
 	found, err := loaded.Violations(valuesOf(t, "m: {size: a, sub: {}}\nglobal: {zone: 1}\n"))
 	want := []Violation{
-		{"global", "global.zone", "must be a text, is a number", "values.schema.json"},
-		{"m", "m.size", "must be an integer, is a text", "values.schema.json"},
+		{"global", "global.zone", "must be a string, is a number", "values.schema.json"},
+		{"m", "m.size", "must be an integer, is a string", "values.schema.json"},
 		{"m", "m.sub.a", "is required", "charts/sub/values.schema.json"},
 	}
 	if err != nil || !slices.Equal(found, want) {
@@ -113,18 +113,18 @@ func TestViolationsOfInnerChart(t *testing.T) {
 	}
 }
 
-// A schema that cannot be used here is left to Helm, and one that takes too much work is refused in bounded time.
+// A schema that cannot be used here is left to Helm, and one that is too expensive is refused in bounded time.
 func TestViolationsAreBounded(t *testing.T) {
 	deep := strings.Repeat("{a: ", 40) + "1" + strings.Repeat("}", 40)
 	for name, c := range map[string]struct{ schema, values, want string }{
 		"elsewhere": {`{"properties": {"a": {"$ref": "http://127.0.0.1:1/a.json"}}}`, "a: 1", ErrElsewhere.Error()},
-		"no JSON":   {`{`, "a: 1", "values.schema.json: it is no JSON"},
+		"no JSON":   {`{`, "a: 1", "values.schema.json: it is not JSON"},
 		"no schema": {`{"type": "objekt"}`, "a: 1", "values.schema.json: "},
 		"keyword of 2019": {
 			`{"$schema": "https://json-schema.org/draft/2019-09/schema", "properties": {"a": {"properties": {"b": {"examples": ""}}}}}`, "a: {}",
-			"it is no JSON schema, and Helm installs no chart with it; /properties/a/properties/b/examples must be a list, is a text",
+			"it is not a JSON schema, and Helm installs no chart with it; /properties/a/properties/b/examples must be a list, is a string",
 		},
-		"too much work": {`{"$defs": {"n": {"anyOf": [{"properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["x"]}, {"properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["y"]}]}}, "$ref": "#/$defs/n"}`, "a: " + deep, "[the values: the check takes too much work (values.schema.json)]"},
+		"too expensive": {`{"$defs": {"n": {"anyOf": [{"properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["x"]}, {"properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["y"]}]}}, "$ref": "#/$defs/n"}`, "a: " + deep, "[the values: the check is too expensive (values.schema.json)]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			loaded, err := new(Cache).Load(moduleOf(t, "m", "-- templates/a.yaml --\n-- values.schema.json --\n"+c.schema+"\n"))
