@@ -106,7 +106,7 @@ func (l *layer) late(content kube.ConfigMap) bool {
 	if !older(content.ResourceVersion, l.ahead) {
 		return false
 	}
-	l.report.log.Debug("news of "+l.name+" is older than what is known, so it is dropped", "resourceVersion", content.ResourceVersion, "known", l.ahead)
+	l.report.log.Debug("an event of the watch of "+l.name+" is older than the known version and is dropped", "resourceVersion", content.ResourceVersion, "known", l.ahead)
 	return true
 }
 

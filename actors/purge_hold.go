@@ -57,7 +57,7 @@ func (p *purger) decided(ctx actor.Context, s decide.Steps, confirmed bool) {
 	switch held := p.held(); {
 	case slices.Equal(before, p.Held):
 	case held == nil:
-		p.log.Info("no purge is held back any more")
+		p.log.Info("no purge is held back any longer")
 	default:
 		p.log.Warn("a purge is held back: releases without a module directory stay until a person allows it, or the directories are back", "releases", held.Releases, "why", held.Why, "confirm", held.Confirm)
 		p.notice(ctx)

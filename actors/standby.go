@@ -163,7 +163,7 @@ func (s *standby) load(run *supervisor.Run, modules []addons.Module, first bool)
 		}
 		if err != nil {
 			s.log.Warn("hooks could not be loaded in advance; they are loaded when this replica leads", "module", m.Name, "err", err)
-			result.cold[m.Name] = m.Name + " is cold: " + err.Error()
+			result.cold[m.Name] = "hooks of " + m.Name + " are not loaded: " + err.Error()
 			continue
 		}
 		result.hooks[m.Name] = found

@@ -248,7 +248,7 @@ func forbiddenAdvice(text string) string {
 		}
 	}
 	if strings.Contains(text, " cannot ") {
-		return "grant the operator's service account this permission: 'addon-operator rbac generate' prints all that are needed"
+		return "grant the operator's service account this permission: 'addon-operator rbac generate' prints all permissions that it needs"
 	}
 	return "fix the object, or what rejects it"
 }

@@ -174,7 +174,7 @@ func (b builder) verdict() verdict {
 	case b.Waiting != nil:
 		progressing.message = b.Waiting.String()
 	case b.State == string(view.Disabled) && b.Off == "": // before the first discovery
-		progressing.message = "it is not known yet whether the module is enabled"
+		progressing.message = "it is not yet known whether the module is enabled"
 	case b.f.Held:
 		return verdict{ready: metav1.ConditionFalse, stalled: true, reason: PurgeHeld, message: b.Off + ", and the purge of its release is held back"}
 	case b.State == string(view.Disabled): // Ready: it is as it should be

@@ -174,7 +174,7 @@ func (d *differ) cut() string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return "too long: " + strings.Join(parts, " and ") + " left out"
+	return "truncated: " + strings.Join(parts, " and ") + " omitted"
 }
 
 // byIdentity has the objects by group, kind, namespace and name. The version of the API is left

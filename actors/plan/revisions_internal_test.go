@@ -102,7 +102,7 @@ func TestLongDifferencesAreCut(t *testing.T) {
 	if size > longestDiffs+mostDiffs*30 {
 		t.Errorf("%d bytes", size)
 	}
-	if !strings.HasSuffix(diff.Changes[0].Diff, " lines more\n") || !strings.HasPrefix(diff.Cut, "too long: ") || !strings.HasSuffix(diff.Cut, " lines and 500 changed objects left out") {
+	if !strings.HasSuffix(diff.Changes[0].Diff, " lines more\n") || !strings.HasPrefix(diff.Cut, "truncated: ") || !strings.HasSuffix(diff.Cut, " lines and 500 changed objects omitted") {
 		t.Errorf("cut: %q, %q", diff.Cut, diff.Changes[0].Diff[len(diff.Changes[0].Diff)-80:])
 	}
 }

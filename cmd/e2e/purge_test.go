@@ -136,7 +136,7 @@ func TestRootIsEmptiedAtRunTime(t *testing.T) {
 
 	h.rename("kept-self", "modules/020-self")
 	h.setConfig(map[string]string{"global": "any: other change"})
-	o.expect("no purge is held back any more")
+	o.expect("no purge is held back any longer")
 	o.expect("converged", "modules=3")
 	h.awaitRevisions("web", "1:superseded 2:deployed")
 	h.awaitRevisions("self", "1:deployed")
