@@ -79,8 +79,8 @@ func (o *ownTasks) attemptFailed(a assignment, at supervisor.Attempt) {
 	switch parks := a.parks || a.release && helm.IsAway(at.Err); {
 	case o.parked[t.ID] || at.Final || helm.IsWaiting(at.Err) && !parks:
 	case parks:
-		o.program.notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried outside of the main queue; other modules go on: %s", t, forEverybody(at.Err))})
-		o.log.Warn("module is parked: it is retried outside of the queue, the others go on")
+		o.program.notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried outside of the main queue; other modules continue: %s", t, forEverybody(at.Err))})
+		o.log.Warn("module is parked: it is retried outside of the queue, other modules continue")
 		o.park(a)
 	default:
 		o.program.waits(t, at.Err)
@@ -251,7 +251,7 @@ func (o *ownTasks) listFailing() []view.FailingTask {
 // retryNow ends the delays of all failed tasks: what has changed may be what they failed at (F8).
 func (o *ownTasks) retryNow() {
 	if n := o.runs.RetryNow(); n > 0 {
-		o.log.Info("configuration has changed: failed tasks are tried again now", "tasks", n)
+		o.log.Info("configuration changed: failed tasks are retried now", "tasks", n)
 	}
 }
 

@@ -155,7 +155,7 @@ func readSuspended(ctx context.Context, w World, known map[string]bool, waits fu
 // meanwhile. read must set its whole result each time, because an attempt may fail halfway.
 func waitFor(ctx context.Context, w World, what string, waits func(string), read func() error) error {
 	tell := func(err error, in time.Duration) {
-		w.Log.Error(what+" cannot be read, will retry; check that the API server is up and that kubeconfig and role allow to get it", "in", in, "err", err)
+		w.Log.Error(what+" cannot be read, will retry; check that the API server is up and that the kubeconfig and the role allow reading it", "in", in, "err", err)
 		waits(fmt.Sprintf("%s cannot be read: %v", what, err))
 	}
 	if err := backoff.RetryNotify(read, backoff.WithContext(supervisor.Backoff(), ctx), tell); err != nil {
@@ -193,7 +193,7 @@ func (b *boot) useValid(ctx context.Context, w World, cm kube.ConfigMap, waits f
 		w.Log.Warn("it is unknown whether the Secret with values was deleted; the operator starts without its values", "err", err)
 		return nil
 	case err != nil:
-		return fmt.Errorf("%w; the last valid values cannot take their place: %w", b.startRefused(cmp.Or(refused, errDeletedBefore)), err)
+		return fmt.Errorf("%w; the last valid values cannot be used instead: %w", b.startRefused(cmp.Or(refused, errDeletedBefore)), err)
 	case kept == nil && refused == nil:
 		return nil
 	case kept == nil:
@@ -250,16 +250,16 @@ func (b *boot) useKept(w World, cm kube.ConfigMap, kept kube.LastValid, configEr
 		b.secret = initialSecret{data: kept.Secret, off: b.secret.off}
 	}
 	if err := b.useConfigMap(w, cm); err != nil {
-		return fmt.Errorf("%w; the last valid values, in %s, are not valid any more: %w", seen.startRefused(errors.Join(configErr, secretErr)), w.LastValid, err)
+		return fmt.Errorf("%w; the last valid values, in %s, are no longer valid: %w", seen.startRefused(errors.Join(configErr, secretErr)), w.LastValid, err)
 	}
 	b.config.written = cm.Written
 	if configErr != nil {
 		b.config.refused = configErr.Error()
-		w.Log.Error("the operator starts with the last valid values, they stay in force until the ConfigMap is fixed", "from", w.LastValid.String(), "err", configErr)
+		w.Log.Error("the operator starts with the last valid values, which stay in force until the ConfigMap is fixed", "from", w.LastValid.String(), "err", configErr)
 	}
 	if secretErr != nil {
 		b.config.secretRefused = secretErr.Error()
-		w.Log.Error("the operator starts with the last valid values, they stay in force until the Secret with values is fixed", "from", w.LastValid.String(), "err", secretErr)
+		w.Log.Error("the operator starts with the last valid values, which stay in force until the Secret with values is fixed", "from", w.LastValid.String(), "err", secretErr)
 	}
 	return nil
 }
@@ -335,7 +335,7 @@ func readLastValid(ctx context.Context, w World, waits func(string)) (kept *kube
 func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
 	doc, err := b.schemas(b.rules(w)).Check(cm.Data, b.secret.data)
 	if b.anyway && decide.OnlyCharts(err) {
-		w.Log.Error("values do not fit the schema of a chart; the operator starts, the module fails until they are fixed", "err", err)
+		w.Log.Error("values do not fit the schema of a chart; the operator starts, but the module fails until they are fixed", "err", err)
 		doc, err = b.schemas(decide.Enabling{}).Check(cm.Data, b.secret.data)
 	}
 	if err != nil {

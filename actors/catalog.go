@@ -110,7 +110,7 @@ func (c *catalog) releasesListed(d work.Discovery) {
 		delete(c.deployed, name)
 	}
 	if len(d.Others) > 0 && !slices.Equal(d.Others, c.others) {
-		c.log.Info("releases that no addon-operator has installed are left alone", "releases", d.Others)
+		c.log.Info("releases that were not installed by an addon-operator are left alone", "releases", d.Others)
 	}
 	c.others = d.Others
 }

@@ -354,7 +354,7 @@ func (c *config) current(ctx actor.Context) currentConfig {
 		content, err := l.store.Read(reading)
 		cancel()
 		if err != nil {
-			c.log.Warn(l.name+" cannot be read now; this replica begins with what it saw last", "err", err)
+			c.log.Warn(l.name+" cannot be read now; this replica starts with the content that it read last", "err", err)
 		} else if !older(content.ResourceVersion, l.revision) {
 			c.meet(ctx, l, content)
 		}
@@ -384,7 +384,7 @@ func (c *config) lead(ctx actor.Context, msg lead) {
 func (c *config) changed(ctx actor.Context, before values.Document) {
 	warn(c.log, decide.UnknownKeys(c.doc, before, c.schemas.Sections))
 	for _, m := range c.schemas.InvalidOff(before, c.doc) {
-		c.log.Warn("the values of a module are not valid; they are accepted while a hook or its script switches it off, fix them before it is enabled or the operator restarts", "module", m.Name, "err", m.Err)
+		c.log.Warn("the values of a module are not valid; they are accepted while a hook or its script disables it; fix them before it is enabled or the operator restarts", "module", m.Name, "err", m.Err)
 	}
 	if c.report.standby {
 		ctx.Send(c.program.PID(standbyPath), flagsMoved{c.doc.Flags})
@@ -451,6 +451,6 @@ func (m *misplaced) warn(paths []string) {
 		return
 	}
 	m.warned = append(m.warned, paths...)
-	m.report.log.Warn("values that a schema marks as secrets lie in the ConfigMap, where more people can read them; move them to the Secret", "paths", paths)
+	m.report.log.Warn("values that a schema marks as secrets are in the ConfigMap, where more people can read them; move them to the Secret", "paths", paths)
 	m.report.notify(kube.Notice{Warning: true, Reason: "SecretInConfigMap", Message: "The ConfigMap has values that a schema marks as secrets; move them to the Secret with values: " + strings.Join(paths, ", ")})
 }

@@ -40,7 +40,7 @@ func (k *kept) keep(ctx actor.Context, p *program, now kube.LastValid) {
 			k.delays = supervisor.Backoff()
 		}
 		pause := k.delays.NextBackOff()
-		p.Log.Warn("the last valid values cannot be kept, will retry; a restart with an invalid ConfigMap or Secret would end with exit code 1, or begin with older ones", "in", pause, "err", err)
+		p.Log.Warn("the last valid values cannot be saved, will retry; a restart with an invalid ConfigMap or Secret would end with exit code 1, or use older values", "in", pause, "err", err)
 		k.waits = true
 		self := ctx.Self()
 		time.AfterFunc(pause, func() { p.Send(self, keepAgain{}) })

@@ -71,9 +71,9 @@ func configMapWords() *layerWords {
 	return &layerWords{
 		name:     "the ConfigMap",
 		refusal:  "the ConfigMap is refused as a whole; the last valid values stay in force until it is fixed",
-		refusing: "The values are refused as a whole, the last valid ones stay in force: ",
+		refusing: "The values are refused as a whole; the last valid ones stay in force: ",
 		absent:   "the last valid values stay in force",
-		kept:     "The operator has started with the last valid values, from %s, they stay in force: ",
+		kept:     "The operator has started with the last valid values, from %s, which stay in force: ",
 		accepted: "The values are valid again and in force",
 	}
 }
@@ -82,8 +82,8 @@ func secretWords() *layerWords {
 	return &layerWords{
 		name:     "the Secret with values",
 		refusal:  "the Secret with values is refused as a whole; its last valid values stay in force",
-		refusing: "The Secret with values is refused as a whole, its last valid values stay in force: ",
-		kept:     "The Secret with values is refused; the operator has started with the last valid values, from %s, they stay in force: ",
+		refusing: "The Secret with values is refused as a whole; its last valid values stay in force: ",
+		kept:     "The Secret with values is refused; the operator has started with the last valid values, from %s, which stay in force: ",
 		accepted: "The Secret with values is valid again and in force",
 	}
 }
@@ -106,7 +106,7 @@ func (l *layer) late(content kube.ConfigMap) bool {
 	if !older(content.ResourceVersion, l.ahead) {
 		return false
 	}
-	l.report.log.Debug("news of "+l.name+" is older than what is known, so it is dropped", "resourceVersion", content.ResourceVersion, "known", l.ahead)
+	l.report.log.Debug("an event of the watch of "+l.name+" is older than the known version and is dropped", "resourceVersion", content.ResourceVersion, "known", l.ahead)
 	return true
 }
 

@@ -25,7 +25,7 @@ type written struct {
 func (w *written) before(annotation string) {
 	paths, err := values.ParseWritten(annotation)
 	if err != nil {
-		w.report.log.Warn("what hooks wrote before is not known: the annotation cannot be read; it is written again", "annotation", kube.WrittenAnnotation, "err", err)
+		w.report.log.Warn("the annotation that records which values hooks wrote cannot be parsed; it is written again", "annotation", kube.WrittenAnnotation, "err", err)
 	}
 	w.paths, w.noted = paths, annotation
 }
@@ -79,9 +79,9 @@ func (w *written) compare(before, after values.Document) {
 		if more := len(paths) - shownLost; more > 0 {
 			names += fmt.Sprintf(" and %d more", more)
 		}
-		w.report.log.Warn("an edit of the ConfigMap or the Secret removed what a hook had written; the hook may make another value now", "keys", names, "hook", hook)
+		w.report.log.Warn("an edit of the ConfigMap or the Secret removed what a hook had written; the hook may now compute another value", "keys", names, "hook", hook)
 		w.report.notify(kube.Notice{Warning: true, Reason: "HookValueRemoved", Message: fmt.Sprintf(
-			"An edit removed %s, written by hook %s, which may make another value now; put it back if that was not wanted", names, hook)})
+			"An edit removed %s, written by hook %s, which may now compute another value; restore it if that was not intended", names, hook)})
 	}
 }
 
@@ -98,7 +98,7 @@ func (w *written) note(configMap *layer) (left kube.ConfigMap, ok bool) {
 	w.noted = text // also after a failure: the next change writes all
 	left, err := w.report.program.ConfigMap.NoteWritten(writing, text)
 	if err != nil {
-		w.report.log.Warn("which values hooks wrote could not be noted at the ConfigMap; it is known until the operator restarts", "annotation", kube.WrittenAnnotation, "err", err)
+		w.report.log.Warn("the values that hooks wrote could not be recorded in an annotation of the ConfigMap; the operator remembers them until it restarts", "annotation", kube.WrittenAnnotation, "err", err)
 	}
 	return left, err == nil
 }

@@ -360,7 +360,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	c.runs.RetryNow()
 	switch {
 	case !c.reloads.phase.begun():
-		c.log.Info("config values changed before the first reload: they are used by it", "cause", cause)
+		c.log.Info("config values changed before the first reload, which uses them", "cause", cause)
 	case msg.Global || msg.FlagsChanged || reload:
 		for _, name := range msg.Modules { // the reload may have to wait for a run that only the script can end
 			if _, _, ok := c.catalog.askable(name); ok {

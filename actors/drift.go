@@ -147,11 +147,11 @@ func (d *drift) report(told []view.DriftedObject) {
 	}
 	for _, object := range told {
 		if d.program.Drift == messages.DriftCorrect || !slices.ContainsFunc(d.told, func(old view.DriftedObject) bool { return same(old, object) }) {
-			d.log.Warn("an object of the module was changed by others", "object", object.Object, "fields", object.Fields, "drift", d.program.Drift)
+			d.log.Warn("an object of the module was changed by another client", "object", object.Object, "fields", object.Fields, "drift", d.program.Drift)
 		}
 	}
 	if len(told) == 0 && len(d.told) > 0 {
-		d.log.Info("the objects of the module are as it deployed them again")
+		d.log.Info("the objects of the module are again as it deployed them")
 	}
 	d.told = told
 }

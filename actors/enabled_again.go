@@ -135,11 +135,11 @@ func (a *asks) answered(ctx actor.Context, changed sectionChanged, result any) {
 	owner := a.program.owner(changed.module)
 	switch same := a.catalog.scriptSays(changed.module, answer); {
 	case !same:
-		a.log.Info("enabled script gives another answer after a change of values", "module", changed.module, "enabled", answer.Enabled, "cause", changed.cause)
+		a.log.Info("enabled script returned a different answer after a change of values", "module", changed.module, "enabled", answer.Enabled, "cause", changed.cause)
 		if !answer.Enabled {
 			ctx.Send(owner, messages.SuspendModule{})
 		}
-		a.reloads.requestUnlooped(ctx, messages.By(messages.ByScript, changed.module+" says "+strconv.FormatBool(answer.Enabled), changed.cause))
+		a.reloads.requestUnlooped(ctx, messages.By(messages.ByScript, changed.module+" returned "+strconv.FormatBool(answer.Enabled), changed.cause))
 	case answer.Enabled:
 		ctx.Send(owner, messages.ResumeModule{}) // it may have said false a moment ago
 		if changed.run {

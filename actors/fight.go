@@ -106,7 +106,7 @@ func (l *fights) healed(ctx actor.Context, ailments []helm.Object) {
 		if f.times > allowedTurns {
 			text := describeFight(o, f.times)
 			l.program.Log.Warn("something else undoes each heal of a release: heals are slowed down", "module", l.module, "fight", text, "next", f.delay())
-			l.program.notify(kube.Notice{Warning: true, Reason: "HealFight", Message: fmt.Sprintf("module %s: %s; it is healed more and more seldom", l.module, text)})
+			l.program.notify(kube.Notice{Warning: true, Reason: "HealFight", Message: fmt.Sprintf("module %s: %s; it is healed at growing intervals", l.module, text)})
 		}
 		l.endLater(ctx, o)
 	}

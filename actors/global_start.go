@@ -62,7 +62,7 @@ func (c *converge) exchangeGlobal(ctx actor.Context, d work.Discovery) {
 		c.reloads.restart(ctx, cause)
 	}
 	if len(fresh) > 0 {
-		c.log.Info("global hooks are exchanged", "start", names(fresh))
+		c.log.Info("global hooks are replaced", "start", names(fresh))
 		tasks := c.startUpTasks(fresh, cause)
 		c.reloads.enqueue(ctx, true, slices.DeleteFunc(tasks, func(t messages.Task) bool { // of an earlier version of the file it has run
 			w, ok := t.Work.(messages.RunHook)

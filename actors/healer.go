@@ -279,7 +279,7 @@ func (p *patient) try(o helm.Object, mayBeHook bool) {
 // taken is called for an object that is not brought back: a heal would undo what a hook of the
 // module wants, in every run.
 func (h *healer) taken(module string, o helm.Object) {
-	h.log.Debug("an object goes at the end of each run: a hook of the module takes it away", "module", module, "object", o.String())
+	h.log.Debug("an object is deleted at the end of each run: a hook of the module deletes it", "module", module, "object", o.String())
 }
 
 // forget is called when a module is switched off or deleted.

@@ -91,7 +91,7 @@ func (w *objectStates) of(objects []helm.Object, applied time.Time) *view.Health
 		known := w.objects[o]
 		switch {
 		case !w.known[o]:
-			known = assessed{helm.Health{State: view.ObjectUnknown, Message: "it does not exist, or was not read yet"}, applied}
+			known = assessed{helm.Health{State: view.ObjectUnknown, Message: "it does not exist, or has not been read yet"}, applied}
 		case known.State == "":
 			sum.Current++
 			continue

@@ -141,8 +141,8 @@ func (s *snapshotWaiters) blocked(msg messages.GetSnapshots) string {
 		}
 		state := mon.watch.State()
 		if state.Phase == kube.Forbidden {
-			s.program.notify(kube.Notice{Warning: true, Reason: "SnapshotForbidden", Message: fmt.Sprintf("hook %s does not run, its binding %s may not be read: %s", msg.Hook.Name, b.Name, state.Message)})
-			return fmt.Sprintf("binding %s: %s; grant the operator's service account this permission, 'addon-operator rbac generate' prints all that are needed", b.Name, state.Message)
+			s.program.notify(kube.Notice{Warning: true, Reason: "SnapshotForbidden", Message: fmt.Sprintf("hook %s does not run: the operator may not read the objects of binding %s: %s", msg.Hook.Name, b.Name, state.Message)})
+			return fmt.Sprintf("binding %s: %s; grant the operator's service account this permission, 'addon-operator rbac generate' prints all permissions that it needs", b.Name, state.Message)
 		}
 		if state.Phase == kube.WaitingForKind && !mon.isFilled() { // once it was, it is empty: a kind that is gone has no objects
 			return fmt.Sprintf("binding %s: %s", b.Name, state.Message)

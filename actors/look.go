@@ -88,7 +88,7 @@ func (l *looks) look(ctx actor.Context) {
 // again.
 func (l *looks) lookFails(err error) {
 	if l.failed != err.Error() {
-		l.log.Error("the files of modules cannot be compared with what is in force, which stays", "err", err)
+		l.log.Error("the files of modules cannot be compared with the loaded ones, which stay in force", "err", err)
 	}
 	l.failed = err.Error()
 }
@@ -134,7 +134,7 @@ func notInForce(unloaded map[string]string) map[string]string {
 	differs := map[string]string{}
 	for name, what := range unloaded {
 		name = cmp.Or(name, messages.GlobalHooks)
-		differs[name] = fmt.Sprintf("%s; it is in force with the next reload of all modules", what)
+		differs[name] = fmt.Sprintf("%s; the change takes effect at the next reload of all modules", what)
 	}
 	return differs
 }

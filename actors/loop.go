@@ -30,7 +30,7 @@ func turns(c messages.Cause) int {
 	return n
 }
 
-// loopDelay is how long a task must wait whose cause goes round in circles: 5 s, 10 s,
+// loopDelay is how long a task must wait whose cause is part of a loop: 5 s, 10 s,
 // 20 s, 30 s, 30 s …; 0 when it does not.
 func loopDelay(c messages.Cause) time.Duration { return delayAfter(turns(c) - allowedTurns) }
 
@@ -51,12 +51,12 @@ func delayAfter(over int) time.Duration {
 func (p *program) looping(log *slog.Logger, owner, where string, c messages.Cause, in time.Duration) {
 	p.Metrics.Converge.Looped(c)
 	p.loops.turned(owner, c, in)
-	p.notify(kube.Notice{Warning: true, Reason: "ValueLoop", Message: "Hooks go round in circles and are slowed down; one changes something at each run: " + c.String()})
+	p.notify(kube.Notice{Warning: true, Reason: "ValueLoop", Message: "Hooks run in a loop and are slowed down; one of them makes a change in each run: " + c.String()})
 	if !p.told.due(where, time.Now()) {
-		log.Debug("hooks still go round in circles", "in", in, "causes", chainText(c))
+		log.Debug("hooks still run in a loop", "in", in, "causes", chainText(c))
 		return
 	}
-	log.Warn("hooks go round in circles: what follows is slowed down; fix the hook that changes something at each run", "in", in, "causes", chainText(c))
+	log.Warn("hooks run in a loop: the following runs are slowed down; fix the hook that makes a change in each run", "in", in, "causes", chainText(c))
 }
 
 // circles are the last turns of loops that were slowed down, by owner.
@@ -85,12 +85,12 @@ func (l *circles) turned(owner string, c messages.Cause, in time.Duration) {
 	})
 }
 
-// Loops says of each module, or messages.GlobalHooks, by which causes its hooks go round in circles now.
+// Loops says of each module, or messages.GlobalHooks, by which causes its hooks run in a loop now.
 func (o *Operator) Loops() map[string]string {
 	said := map[string]string{}
 	for owner, t := range o.program.loops.turns.Get() {
 		if time.Now().Before(t.over) {
-			said[owner] = "hooks go round in circles and are slowed down; fix the first of these that changes something at each run: " + chainText(t.cause)
+			said[owner] = "hooks run in a loop and are slowed down; fix the first of these that makes a change in each run: " + chainText(t.cause)
 		}
 	}
 	return said
@@ -119,8 +119,8 @@ type delayedRun struct {
 	timer   *time.Timer
 }
 
-// runAgain queues a module run that the module's own hooks have caused. One that goes
-// round in circles waits first, so that a loop is never a busy one; any run of the module
+// runAgain queues a module run that the module's own hooks have caused. One that is
+// part of a loop waits first, so that a loop is never a busy one; any run of the module
 // that begins meanwhile serves it.
 func (d *delayedRun) runAgain(ctx actor.Context, head bool, t messages.Task) {
 	delay := loopDelay(t.Cause)
@@ -138,9 +138,9 @@ func (d *delayedRun) tellUnstable(t messages.Task, o helm.Outcome) {
 	if o.Unstable == "" {
 		return
 	}
-	d.program.notify(kube.Notice{Warning: true, Reason: "UnstableRender", Message: fmt.Sprintf("module %s: its chart gives another manifest each time from the same values: %s", d.name, o.Unstable)})
+	d.program.notify(kube.Notice{Warning: true, Reason: "UnstableRender", Message: fmt.Sprintf("module %s: the chart renders a different manifest each time from the same values: %s", d.name, o.Unstable)})
 	if d.program.told.due("unstable "+d.name+" "+o.Unstable, time.Now()) {
-		d.log.Warn("unstable render: the chart gives another manifest each time from the same values; use values, or lookup of what was generated before, instead of random values and the time", "where", o.Unstable, "revision", o.Revision)
+		d.log.Warn("unstable render: the chart renders a different manifest each time from the same values; use values, or look up what was generated before, instead of using random values or the time", "where", o.Unstable, "revision", o.Revision)
 	}
 	again := d.program.task(d.name, messages.RunModule{}, messages.By(messages.ByChance, o.Unstable, t.Cause))
 	if o.Again == 0 { // there is no reason to try again, so nothing waits; it counts all the same

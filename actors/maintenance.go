@@ -91,7 +91,7 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 		m.log.Info("module is suspended: it does not run, its hooks wait, and its release is left alone")
 		return
 	}
-	m.log.Info("module is under maintenance: hooks go on, its release is left alone", "mode", mode)
+	m.log.Info("module is under maintenance: its hooks continue, its release is left alone", "mode", mode)
 }
 
 // hold ends what a module does until it is no longer suspended (H27). A Helm action ends normally.

@@ -71,11 +71,11 @@ func (l *loading) begin(ctx actor.Context) {
 		ID: l.id, AllowFailure: true,
 		Work: func(run *supervisor.Run) (any, error) {
 			defer context.AfterFunc(run.Context(), needed)()
-			run.Step("wait until others have loaded their hooks")
+			run.Step("wait until other modules have loaded their hooks")
 			if p.loads.Acquire(turn, 1) == nil {
 				defer p.loads.Release(1)
 			}
-			run.Step("ask hooks for --config")
+			run.Step("run hooks with --config")
 			return work.LoadModuleHooks(run.Context(), p.Hooks, dir, l.owner.log)
 		},
 		Succeeded: func(ctx actor.Context, result any) {
@@ -135,7 +135,7 @@ func (l *loading) ended(ctx actor.Context) {
 }
 
 // errNotLoaded is the answer of a module that stops, or is switched off.
-var errNotLoaded = errors.New("the module stops, or is switched off, before its hooks are loaded")
+var errNotLoaded = errors.New("the module was stopped or disabled before its hooks were loaded")
 
 // update takes over in place what has changed on disk (P8). The release stays, and hooks that bind
 // as before keep their watches and Synchronizations. Failed tasks are retried at once: the change

@@ -239,11 +239,11 @@ func (o *moduleObjects) tellAbsent(err error) {
 	}
 	o.told = why
 	if why == "missing" {
-		o.program.Log.Info("there is no kind Module in the cluster: no object shows how modules are doing; to have them, apply module-crd.yaml of the chart")
+		o.program.Log.Info("the kind Module does not exist in the cluster, so the state of modules is not shown in objects; to enable this, apply module-crd.yaml of the chart")
 		return
 	}
-	const fix = "let the operator get, list, watch, create and delete modules.addon-operator.io, and patch their status, in its namespace; the chart does"
-	o.program.Log.Warn("objects of kind Module cannot be used; modules are not shown there, and requests in them are not seen", "err", err, "fix", fix)
+	const fix = "allow the operator to get, list, watch, create and delete modules.addon-operator.io, and to patch their status, in its namespace; the chart does this"
+	o.program.Log.Warn("objects of kind Module cannot be used; modules are not shown there, and requests in them are ignored", "err", err, "fix", fix)
 	o.program.notify(kube.Notice{Warning: true, Reason: "ModuleObjectsForbidden", Message: "Modules are not shown as objects of kind Module: " + err.Error()})
 }
 
@@ -316,7 +316,7 @@ func (o *moduleObjects) goesOn(name string, err error) bool {
 	}
 	o.later[name] = time.Now().Add(objectsLook)
 	if o.failed++; o.failed < maxFailed {
-		o.program.Log.Warn("an object of kind Module cannot be written, it is tried again", "module", name, "err", err, "in", objectsLook)
+		o.program.Log.Warn("an object of kind Module cannot be written, will retry", "module", name, "err", err, "in", objectsLook)
 		return true
 	}
 	o.failed, o.pause = 0, time.Now().Add(objectsLook)

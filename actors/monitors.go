@@ -140,7 +140,7 @@ func (m *monitors) warmUp(ctx actor.Context, msg warmUp) {
 				continue
 			}
 			if err := m.startWatch(ctx, key, hook, b); err != nil {
-				m.log.Warn("a watch could not be filled ahead", "hook", hook.Name, "binding", b.Name, "err", err)
+				m.log.Warn("a watch could not be started in advance", "hook", hook.Name, "binding", b.Name, "err", err)
 				continue
 			}
 			m.watches[key].ahead = true

@@ -39,7 +39,7 @@ func (p *program) noticeFailure(t messages.Task, a supervisor.Attempt) {
 	if a.Final || a.Number < noticeAfter || (a.Number-noticeAfter)%noticeAgain != 0 {
 		return
 	}
-	p.notify(kube.Notice{Warning: true, Reason: reasonOf(t, "Failing"), Message: fmt.Sprintf("%s keeps failing and is tried again: %s", t, forEverybody(a.Err))})
+	p.notify(kube.Notice{Warning: true, Reason: reasonOf(t, "Failing"), Message: fmt.Sprintf("%s keeps failing and is retried: %s", t, forEverybody(a.Err))})
 }
 
 // noticeEnd reports the success of a task whose failure was reported.

@@ -264,7 +264,7 @@ func (o *operator) spawn(ctx actor.Context, stage int, name string, child actor.
 // answers who asked: it may be busy with a write, and no module may run before it has its values.
 func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error {
 	if o.stopping { // they would not be stopped
-		return errors.New("the operator stops")
+		return errors.New("the operator is stopping")
 	}
 	sections := map[string]*values.Section{}
 	now := make(map[string]addons.Module, len(msg.Tree.Modules))
@@ -325,7 +325,7 @@ func (o *operator) updateGlobal(ctx actor.Context, msg work.SpawnModules) error 
 // shutDown begins the stop (F18). Stages end one after the other; Terminated begins the next one.
 func (o *operator) shutDown(ctx actor.Context) {
 	o.stopping = true
-	o.program.Log.Info("stopping: no new tasks, running hooks get TERM")
+	o.program.Log.Info("stopping: no new tasks are started, running hooks receive TERM")
 	o.publish(ctx)
 	if o.stages.Stop(ctx) {
 		ctx.Stop(ctx.Self())

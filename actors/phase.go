@@ -11,7 +11,7 @@ import (
 // and the actor goes on. Tests fail.
 func changePhase[P ~string](log *slog.Logger, actor string, from, to P, drawn []P) {
 	if !slices.Contains(drawn, to) {
-		log.Error("bug: "+actor+" changes phase in a way that is not drawn", "from", from, "to", to)
+		log.Error("bug: "+actor+" changes to a phase that is not allowed", "from", from, "to", to)
 		return
 	}
 	log.Debug(actor+" changes phase", "from", from, "to", to)

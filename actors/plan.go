@@ -45,7 +45,7 @@ func (o *Operator) Plan(ctx context.Context, request view.PlanRequest) (view.Pla
 	}
 	known.Config = current.data
 	if request.Proposed == nil && current.refused != "" {
-		known.Notes = append(known.Notes, "the ConfigMap in the cluster is refused, this is for the last valid one: "+current.refused)
+		known.Notes = append(known.Notes, "the ConfigMap in the cluster is refused; this plan uses the last valid one: "+current.refused)
 	}
 	return plan.Make(ctx, known, request)
 }
@@ -122,7 +122,7 @@ func onDisk(known *plan.Known, what string, section, files *values.Section, err 
 		known.Notes = append(known.Notes, fmt.Sprintf("%s have changed on disk, but would not be in force: %v", what, err))
 		return section
 	}
-	known.Notes = append(known.Notes, what+" have changed on disk since they were loaded; this is for the new ones")
+	known.Notes = append(known.Notes, what+" have changed on disk since they were loaded; this plan uses the new ones")
 	return next
 }
 
@@ -150,7 +150,7 @@ func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.
 		files, err := decide.SectionFor(m)
 		known.Sections[m.Key] = onDisk(known, "values or schemas of "+m.Name, got.Known.Own, files, err)
 	} else if differs := m.Differs(*old); len(differs) > 0 {
-		known.Notes = append(known.Notes, fmt.Sprintf("%s of %s changed on disk since it was loaded; this is for the new files", strings.Join(differs, " and "), m.Name))
+		known.Notes = append(known.Notes, fmt.Sprintf("%s of %s changed on disk since the module was loaded; this plan uses the new files", strings.Join(differs, " and "), m.Name))
 	}
 	if !got.Known.Started { // its hooks have not run all, so it is not known what they would set
 		return nil
@@ -215,7 +215,7 @@ func (w World) suspendedIn(ctx context.Context, known *plan.Known) error {
 	}
 	all, err := w.ModuleObjects.Read(ctx)
 	if apierrors.IsForbidden(err) {
-		known.Notes = append(known.Notes, "whether modules are suspended is not known: "+err.Error())
+		known.Notes = append(known.Notes, "it is unknown whether modules are suspended: "+err.Error())
 		return nil
 	}
 	known.Suspended = map[string]bool{}

@@ -48,7 +48,7 @@ func (p *purger) decided(ctx actor.Context, s decide.Steps, confirmed bool) {
 	maps.DeleteFunc(p.Allowed, func(name string, _ bool) bool { return !slices.Contains(s.Purge, name) }) // its directory is back
 	if p.Confirmed != "" {
 		if !confirmed {
-			p.log.Warn("a confirmation is for another purge than the one that is held back now, if any; it is removed", "annotation", kube.ConfirmPurgeAnnotation, "value", p.Confirmed, "held", s.Held)
+			p.log.Warn("a confirmation does not match the purge that is held back now, if any; it is removed", "annotation", kube.ConfirmPurgeAnnotation, "value", p.Confirmed, "held", s.Held)
 		}
 		ctx.Send(p.program.PID(configPath), removeConfirmation{p.Confirmed})
 	}
@@ -57,7 +57,7 @@ func (p *purger) decided(ctx actor.Context, s decide.Steps, confirmed bool) {
 	switch held := p.held(); {
 	case slices.Equal(before, p.Held):
 	case held == nil:
-		p.log.Info("no purge is held back any more")
+		p.log.Info("no purge is held back any longer")
 	default:
 		p.log.Warn("a purge is held back: releases without a module directory stay until a person allows it, or the directories are back", "releases", held.Releases, "why", held.Why, "confirm", held.Confirm)
 		p.notice(ctx)
@@ -135,7 +135,7 @@ func (c *confirmation) remove(value string) (left kube.ConfigMap, ok bool) {
 	defer cancel()
 	left, err := c.report.program.ConfigMap.RemoveConfirmation(writing, value)
 	if err != nil {
-		c.report.log.Warn("the confirmation of a purge cannot be removed; remove the annotation by hand, or it is looked at again after a restart", "annotation", kube.ConfirmPurgeAnnotation, "err", err)
+		c.report.log.Warn("the confirmation of a purge cannot be removed; remove the annotation manually, or it is evaluated again after a restart", "annotation", kube.ConfirmPurgeAnnotation, "err", err)
 	}
 	return left, err == nil
 }

@@ -66,8 +66,8 @@ func (r *reloads) postpones(ctx actor.Context, cause messages.Cause) bool {
 		r.program.Metrics.Converge.Postponed(cause)
 	}
 	if !r.told {
-		r.log.Warn("reloads of all modules are started again all the time: the one in progress is finished first, then the next begins; fix what changes so often", "restarts", r.restarts, "cause", cause)
-		r.program.notify(kube.Notice{Warning: true, Reason: "ReloadPostponed", Message: "Reloads of all modules are started again all the time, so each is finished before the next begins. What changes so often is: " + cause.String()})
+		r.log.Warn("reloads of all modules are restarted again and again: the one in progress ends before the next one starts; fix what changes so often", "restarts", r.restarts, "cause", cause)
+		r.program.notify(kube.Notice{Warning: true, Reason: "ReloadPostponed", Message: "Reloads of all modules are restarted again and again, so each one ends before the next one starts. What changes so often: " + cause.String()})
 	}
 	r.postponed, r.told = &cause, true
 	r.unlessHeld(ctx)
@@ -134,7 +134,7 @@ func (r *reloads) request(ctx actor.Context, cause messages.Cause) {
 	r.become(next)
 }
 
-// delayedReload is a reload that waited because it goes round in circles.
+// delayedReload is a reload that waited because it is part of a loop.
 type delayedReload struct{ cause messages.Cause }
 
 // requestUnlooped is request for what hooks have caused: a cause that goes round in a loop waits

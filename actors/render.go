@@ -41,13 +41,13 @@ func (o *Operator) Compare(ctx context.Context, module string, request view.Diff
 	return plan.Compare(ctx, o.program.Renderer, module, o.program.Secrets.Hider(), request)
 }
 
-var errNoReleases = errors.New("no records of releases can be read here")
+var errNoReleases = errors.New("release records cannot be read: the operator runs without Helm")
 
 // helmModule is a module as Helm would get it now (D9). The directory is that of the tree in force,
 // and the values are what a run that begins now would get; a disabled module has values, too.
 func (o *Operator) helmModule(ctx context.Context, name string) (helm.Module, error) {
 	if o.program.Renderer == nil {
-		return helm.Module{}, errors.New("nothing can be rendered here")
+		return helm.Module{}, errors.New("charts cannot be rendered: the operator runs without Helm")
 	}
 	d, err := askFor[work.Discovery](ctx, o, messages.Converge, work.GetDiscovery{})
 	if err != nil {

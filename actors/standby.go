@@ -131,7 +131,7 @@ func (s *standby) warmUp(ctx actor.Context) {
 		ID: "warm-up-" + strconv.Itoa(s.count), AllowFailure: true,
 		Work:      func(run *supervisor.Run) (any, error) { return s.load(run, missing, first), nil },
 		Succeeded: func(ctx actor.Context, result any) { s.loaded(ctx, result) },
-		Failed:    func(a supervisor.Attempt) { s.log.Warn("the standby stays cold", "err", a.Err) },
+		Failed:    func(a supervisor.Attempt) { s.log.Warn("the standby could not be prepared", "err", a.Err) },
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			if outcome == supervisor.Done {
 				s.warmUp(ctx) // flags may have moved
@@ -152,7 +152,7 @@ func (s *standby) load(run *supervisor.Run, modules []addons.Module, first bool)
 	if first && s.program.WarmUp != nil {
 		run.Step("kinds of the API server")
 		if err := s.program.WarmUp(run.Context()); err != nil {
-			s.log.Warn("the kinds of the API server could not be read ahead; they are read when this replica leads", "err", err)
+			s.log.Warn("the kinds of the API server could not be read in advance; they are read when this replica leads", "err", err)
 		}
 	}
 	for _, m := range modules {
@@ -162,8 +162,8 @@ func (s *standby) load(run *supervisor.Run, modules []addons.Module, first bool)
 			return result // this replica leads, or stops
 		}
 		if err != nil {
-			s.log.Warn("hooks could not be loaded ahead; they are loaded when this replica leads", "module", m.Name, "err", err)
-			result.cold[m.Name] = m.Name + " is cold: " + err.Error()
+			s.log.Warn("hooks could not be loaded in advance; they are loaded when this replica leads", "module", m.Name, "err", err)
+			result.cold[m.Name] = "hooks of " + m.Name + " are not loaded: " + err.Error()
 			continue
 		}
 		result.hooks[m.Name] = found

@@ -68,7 +68,7 @@ func (o *ownTasks) reportWait(a assignment, w view.Wait) {
 	o.told.states = append(o.told.states, w.State)
 	others := "modules after it wait, too"
 	if a.parks {
-		others = "other modules go on"
+		others = "other modules continue"
 	}
 	notice := kube.Notice{Warning: true, Reason: "HelmHookWaits", Message: fmt.Sprintf("%s: %s; %s; %s", a.Task, w, w.Times(), others)}
 	if w.Module == "" {

@@ -45,7 +45,7 @@ func (c *config) compareAgain(ctx actor.Context, msg compareAgain) {
 	if msg.count != c.wentBack {
 		return
 	}
-	c.report.notify(kube.Notice{Warning: true, Reason: "ClusterWentBack", Message: fmt.Sprintf("The API server has gone back to an earlier state, as after a restore of etcd (seen by %d watches, the last of %s): values, hooks and releases are compared again", msg.count, msg.watch)})
+	c.report.notify(kube.Notice{Warning: true, Reason: "ClusterWentBack", Message: fmt.Sprintf("The API server has gone back to an earlier state, as after a restore of etcd (number of watches that noticed it: %d, last: %s): values, hooks and releases are compared again", msg.count, msg.watch)})
 	c.wentBack = 0
 	c.kept.known = false // what is kept has gone back, too (P3)
 	if c.report.standby {

@@ -173,11 +173,11 @@ func (d objectSet) difference(one, other objectSet) string {
 	for _, o := range slices.Compact(names) {
 		switch have, want := d[o], one[o]; {
 		case len(want) == 0:
-			return o.String() + " is in the record only"
+			return o.String() + " is only in the record"
 		case len(have) == 0:
 			return o.String() + " is not in the record"
 		case len(have) != len(want):
-			return fmt.Sprintf("%s is there %d times in the record and %d times in the module", o, len(have), len(want))
+			return fmt.Sprintf("%s appears %d times in the record and %d times in the module", o, len(have), len(want))
 		default:
 			var again any
 			if len(other[o]) == len(want) {
@@ -265,7 +265,7 @@ func (n *adoption) adopt() (outcome Outcome, err error) {
 	}
 	return Outcome{
 		Action: Adopted, Revision: last.Version,
-		Reason: fmt.Sprintf("revision %d, which Helm made without an operator, is what the module renders: it is taken over as it is", last.Version),
+		Reason: fmt.Sprintf("revision %d, which Helm created without an operator, matches what the module renders: it is adopted unchanged", last.Version),
 	}, nil
 }
 

@@ -57,7 +57,7 @@ func (f *fixture) adopted(m Module) {
 	if ours, err := f.client.Ours(f.Context(), []string{m.Name}); err != nil || len(ours) != 0 {
 		f.Fatalf("the plan has written: ours are %q, %v", ours, err)
 	}
-	if got := f.apply(m, Adopted, len(revisions)); !strings.Contains(got.Reason, "taken over as it is") {
+	if got := f.apply(m, Adopted, len(revisions)); !strings.Contains(got.Reason, "adopted unchanged") {
 		f.Errorf("reason: %s", got.Reason)
 	}
 	f.apply(m, Skipped, len(revisions))
@@ -185,13 +185,13 @@ func TestDifferenceOfDocuments(t *testing.T) {
 		head + "data: {fixed: x, chance: a, more: b}":  "ConfigMap a, data.more",
 		head + "data: {fixed: x, chance: {not: text}}": "ConfigMap a, data.chance",
 		"": "ConfigMap a is not in the record",
-		head + "data: {fixed: x, chance: a}\n---\n" + head: "ConfigMap a is there 2 times in the record and 1 times in the module",
+		head + "data: {fixed: x, chance: a}\n---\n" + head: "ConfigMap a appears 2 times in the record and 1 times in the module",
 	} {
 		if got := render(text).difference(one, other); got != want {
 			t.Errorf("%s\ndiffers in %q, want %q", text, got, want)
 		}
 	}
-	if got := render(head+"data: {fixed: x, chance: abc}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}").difference(one, one); got != "Secret b is in the record only" {
+	if got := render(head+"data: {fixed: x, chance: abc}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}").difference(one, one); got != "Secret b is only in the record" {
 		t.Errorf("more in the record: %q", got)
 	}
 

@@ -209,7 +209,7 @@ func (a *apply) run() (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	return Outcome{}, fmt.Errorf("the release does not settle after %d steps; remove its %s with the labels owner=helm,name=%s and try again", maxSteps, a.op.home.options.Driver.Resource().Resource, a.op.release)
+	return Outcome{}, fmt.Errorf("the release has no final state after %d steps; delete its %s with the labels owner=helm,name=%s and retry", maxSteps, a.op.home.options.Driver.Resource().Resource, a.op.release)
 }
 
 // next decides what to do. A manifest that was recalled has only the names of objects, so before
@@ -389,7 +389,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 func (a *apply) drop(c *corruptedError) (err error) {
 	ended := a.module.observed(Fallback)
 	defer func() { ended(err) }()
-	a.op.log.Warn("a corrupted release record is removed; the revision before it counts", "secret", c.secret, "err", c.err)
+	a.op.log.Warn("a corrupted release record is removed; the revision before it is used", "secret", c.secret, "err", c.err)
 	_, err = a.store.Delete(c.secret)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil

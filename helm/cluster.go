@@ -253,7 +253,7 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 			return &kube.Result{}, fmt.Errorf("objects of a failed revision: %w", err)
 		}
 		if err != nil {
-			k.op.debug("objects of a failed revision are not looked for: %v", err)
+			k.op.debug("objects of a failed revision are not searched for: %v", err)
 			continue
 		}
 		for _, info := range forgotten {
@@ -344,7 +344,7 @@ func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force b
 	for _, text := range k.earlier {
 		known, err := k.builder.build(text, false)
 		if err != nil {
-			k.op.debug("the failed revision is no base for a merge: %v", err)
+			k.op.debug("the failed revision cannot be the base of a merge: %v", err)
 			continue
 		}
 		for i, info := range base {
@@ -385,7 +385,7 @@ func (k *cluster) withoutForeign(list, except kube.ResourceList) (ours kube.Reso
 		case them.name == "" || them == k.op.us():
 			ours = append(ours, info)
 		default:
-			k.op.log.Warn("an object of this release belongs to another one by now; it stays", "object", objectOfInfo(info).String(), "owner", them.name)
+			k.op.log.Warn("an object of this release now belongs to another release; it stays", "object", objectOfInfo(info).String(), "owner", them.name)
 		}
 	}
 	return ours, nil

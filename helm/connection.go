@@ -87,6 +87,6 @@ type warnings struct{ log *slog.Logger }
 func (w warnings) HandleWarningHeader(code int, _, text string) {
 	const persistent = 299 // the only code Kubernetes uses
 	if code == persistent && text != "" {
-		w.log.Warn("the API server warns", "err", text) // the log repeats an err at growing intervals
+		w.log.Warn("the API server returned a warning", "err", text) // the log repeats an err at growing intervals
 	}
 }

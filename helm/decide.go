@@ -52,7 +52,7 @@ func Decide(state State, checksum string, absent []Object) (step Step, reason st
 func decideDeployed(last Revision, checksum string, absent []Object) (Step, string) {
 	switch {
 	case last.Checksum == "":
-		return StepUpgrade, fmt.Sprintf("revision %d carries no checksum of ours", last.Version)
+		return StepUpgrade, fmt.Sprintf("revision %d has no checksum of the operator", last.Version)
 	case last.Checksum != checksum:
 		return StepUpgrade, "the rendered manifest changed"
 	case len(absent) == 1:

@@ -204,11 +204,11 @@ const adviceUnknownKind = "install the CRD of this kind first (put it into the c
 func adviceFor(kind Kind, text string) string {
 	switch {
 	case kind == Immutable:
-		return "Kubernetes never changes this field: undo the change, or delete the object and it is created again at the next try; to have that done for you, name its kind in the annotation " + RecreateAnnotation + " of Chart.yaml"
+		return "Kubernetes never changes this field: undo the change, or delete the object, which the next attempt creates again; to let the operator do that, name its kind in the annotation " + RecreateAnnotation + " of Chart.yaml"
 	case kind == Conflict:
-		return "something else has written the same object or release at the same moment, and the next attempt sees that; if it goes on, look for another operator, a helm command or a controller that does so"
+		return "another client wrote the same object or release at the same time, and the next attempt uses what it wrote; if this continues, look for another operator, a helm command or a controller that does so"
 	case kind == Invalid && isRemovedKind(text):
-		return "this version of Kubernetes does not have this kind: take a chart for it, or remove the object from the templates"
+		return "this version of Kubernetes does not have this kind: use a chart for this version, or remove the object from the templates"
 	case kind == Invalid && strings.Contains(text, "no matches for kind"):
 		return adviceUnknownKind
 	case kind == Invalid && strings.Contains(text, "is forbidden"):
@@ -234,7 +234,7 @@ func isRemovedKind(text string) bool {
 // the operator.
 func forbiddenAdvice(text string) string {
 	for _, reason := range []struct{ word, advice string }{
-		{"attempting to grant RBAC permissions not currently held", "the operator can only grant what it may do itself: 'addon-operator rbac generate' prints the rules that it needs"},
+		{"attempting to grant RBAC permissions not currently held", "the operator can only grant permissions that it has itself: 'addon-operator rbac generate' prints the rules that it needs"},
 		{"because it is being terminated", "the namespace is being deleted: wait until it is gone, or find out what its finalizers wait for"},
 		{"exceeded quota", "raise the ResourceQuota of the namespace, or request less"},
 		{"violates PodSecurity", "change the Pod, or the level of Pod Security in the labels of the namespace"},
@@ -248,9 +248,9 @@ func forbiddenAdvice(text string) string {
 		}
 	}
 	if strings.Contains(text, " cannot ") {
-		return "grant the operator's service account this permission: 'addon-operator rbac generate' prints all that are needed"
+		return "grant the operator's service account this permission: 'addon-operator rbac generate' prints all permissions that it needs"
 	}
-	return "fix the object, or what refuses it"
+	return "fix the object, or what rejects it"
 }
 
 // servedIn is the advice for a kind that exists, but not in the version that the chart names: a
@@ -266,7 +266,7 @@ func servedIn(known *kinds.Server, text string) string {
 	if len(versions) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the API server serves %s in %s: take a chart for this version of Kubernetes, or change the template", found[1], strings.Join(versions, ", "))
+	return fmt.Sprintf("the API server serves %s in %s: use a chart for this version of Kubernetes, or change the template", found[1], strings.Join(versions, ", "))
 }
 
 // mayReplace is true for two versions of one group, and for groups of Kubernetes itself, which

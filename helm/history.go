@@ -97,7 +97,7 @@ func describe(ctx context.Context, objects recordObjects, release string, r Revi
 		err = json.Unmarshal(raw, &record)
 	}
 	if err == nil && (record.Name != release || record.Version != r.Version) {
-		err = fmt.Errorf("it holds release %s, revision %d", record.Name, record.Version)
+		err = fmt.Errorf("it contains release %s, revision %d", record.Name, record.Version)
 	}
 	if err != nil {
 		return described, &corruptedError{secret: r.secret, err: err}

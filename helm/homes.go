@@ -189,7 +189,7 @@ func (h *homes) readPointers(ctx context.Context, again bool) error {
 	selector := labels.Set{"owner": pointerOwner}.String()
 	list, err := h.root.metadata.Resource(h.root.options.Driver.Resource()).Namespace(h.root.options.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		return fmt.Errorf("list where releases lie, in namespace %s: %w", h.root.options.Namespace, err)
+		return fmt.Errorf("list the namespaces of releases, in namespace %s: %w", h.root.options.Namespace, err)
 	}
 	pointers := map[string]string{}
 	for _, p := range list.Items {
@@ -220,11 +220,11 @@ func (h *homes) keepPointer(ctx context.Context, release, namespace string) bool
 	}
 	_, err = h.root.objects.Create(ctx, home.pointer(release), metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		h.root.options.Log.Warn("the note where a release lies was deleted, and cannot be written again; after a restart it is found by its module only",
+		h.root.options.Log.Warn("the note of a release's namespace was deleted and cannot be written again; after a restart the release is found only through its module",
 			"release", release, "namespace", namespace, "note", pointerName(release), "err", err)
 		return true
 	}
-	h.root.options.Log.Warn("the note where a release lies was deleted, and is written again", "release", release, "namespace", namespace, "note", pointerName(release))
+	h.root.options.Log.Warn("the note of a release's namespace was deleted and is written again", "release", release, "namespace", namespace, "note", pointerName(release))
 	return true
 }
 
@@ -276,7 +276,7 @@ func (h *homes) wantedBy(ctx context.Context, m Module) (*home, error) {
 	is, err := there.isOurs(ctx, m.Name)
 	switch {
 	case apierrors.IsForbidden(err):
-		return nil, problem(Invalid, m.Name, "it was installed in namespace %s, module.yaml now says %s, and whether it is still in %s may not be read; set namespace: %s again, or allow to read %s there: %w",
+		return nil, problem(Invalid, m.Name, "it was installed in namespace %s, module.yaml now sets %s, and the operator may not read whether it is still in %s; set namespace: %s again, or allow reading %s there: %w",
 			at, wanted.options.Namespace, at, at, h.root.options.Driver.Resource().Resource, err)
 	case err != nil:
 		return nil, fail(err)
@@ -287,7 +287,7 @@ func (h *homes) wantedBy(ctx context.Context, m Module) (*home, error) {
 	if at == h.root.options.Namespace {
 		fix = "remove namespace from module.yaml again"
 	}
-	return nil, problem(Invalid, m.Name, "it lies in namespace %s, but its module now names %s, and a release is not moved; %s, or disable the module, which uninstalls the release, and enable it with the new namespace",
+	return nil, problem(Invalid, m.Name, "it is in namespace %s, but its module now names %s, and a release is not moved; %s, or disable the module, which uninstalls the release, and enable it with the new namespace",
 		at, wanted.options.Namespace, fix)
 }
 
@@ -325,7 +325,7 @@ func (h *homes) away(ctx context.Context) ([]string, error) {
 		state, err := home.records.read(ctx, name)
 		switch {
 		case apierrors.IsForbidden(err):
-			h.root.options.Log.Warn("it is not known whether a release exists, because its namespace may not be read; nothing is done with it", "release", name, "namespace", all[name], "err", err)
+			h.root.options.Log.Warn("it is unknown whether a release exists, because the operator may not read its namespace; the release is left alone", "release", name, "namespace", all[name], "err", err)
 		case err != nil:
 			return nil, err
 		case len(state.Revisions) > 0:
@@ -345,7 +345,7 @@ func (op *operation) point(s State) error {
 	}
 	last, exists := s.Last()
 	if by := last.labels[OperatorLabel]; exists && by != "" && by != h.homes.root.options.Namespace {
-		return problem(Foreign, op.release, "the release in namespace %s is of the addon-operator in namespace %s; name another namespace in module.yaml", h.options.Namespace, by)
+		return problem(Foreign, op.release, "the release in namespace %s belongs to the addon-operator in namespace %s; name another namespace in module.yaml", h.options.Namespace, by)
 	}
 	if h.dry != nil || h.homes.pointerOf(op.release) == h.options.Namespace {
 		return nil
@@ -358,7 +358,7 @@ func (op *operation) point(s State) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("write down in namespace %s that the release lies in %s: %w", h.homes.root.options.Namespace, h.options.Namespace, err)
+		return fmt.Errorf("record in namespace %s that the release is in %s: %w", h.homes.root.options.Namespace, h.options.Namespace, err)
 	}
 	h.homes.noted(op.release, h.options.Namespace)
 	return nil
@@ -372,7 +372,7 @@ func (h *home) unpoint(ctx context.Context, release string) {
 	}
 	err := h.homes.root.objects.Delete(ctx, pointerName(release), metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		h.options.Log.Warn("the note where a release was stays for now", "release", release, "namespace", h.options.Namespace, "err", err)
+		h.options.Log.Warn("the note of a release's former namespace stays for now", "release", release, "namespace", h.options.Namespace, "err", err)
 		return
 	}
 	h.homes.noted(release, "")
@@ -403,7 +403,7 @@ func (op *operation) createNamespace() error {
 		return nil
 	}
 	if !apierrors.IsNotFound(err) {
-		return fmt.Errorf("look at namespace %s: %w", name, err)
+		return fmt.Errorf("read namespace %s: %w", name, err)
 	}
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
 	err = client.Post().Resource("namespaces").Body(object).Do(op.ctx).Error()
@@ -430,5 +430,5 @@ func (op *operation) namespaceFirst(err error) error {
 	if clientErr != nil || !apierrors.IsNotFound(client.Get().Resource("namespaces").Name(name).Do(op.ctx).Error()) {
 		return err
 	}
-	return problem(Invalid, op.release, "namespace %s of the release does not exist, and nothing may be read there; create it, and apply the rules for it that 'addon-operator rbac generate' prints", name)
+	return problem(Invalid, op.release, "namespace %s of the release does not exist, and the operator may read nothing in it; create it, and apply the rules for it that 'addon-operator rbac generate' prints", name)
 }

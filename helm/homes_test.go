@@ -106,10 +106,10 @@ func TestNamespaceOfModuleIsEdited(t *testing.T) {
 	second := m
 	second.Namespace = f.namespace + "-second"
 	f.restart()
-	refused(second, "lies in namespace "+m.Namespace, "now names "+second.Namespace, "set namespace: "+m.Namespace+" in module.yaml again")
+	refused(second, "it is in namespace "+m.Namespace, "now names "+second.Namespace, "set namespace: "+m.Namespace+" in module.yaml again")
 	home := m
 	home.Namespace = ""
-	refused(home, "lies in namespace "+m.Namespace, "now names "+f.namespace)
+	refused(home, "it is in namespace "+m.Namespace, "now names "+f.namespace)
 	f.client.Place(map[string]string{"web": second.Namespace})
 	f.uninstall("web", true)
 	if f.hasConfigMap(m.Namespace) {
@@ -117,7 +117,7 @@ func TestNamespaceOfModuleIsEdited(t *testing.T) {
 	}
 	f.client.Place(nil)
 	f.apply(home, Installed, 1)
-	refused(m, "lies in namespace "+f.namespace, "remove namespace from module.yaml again")
+	refused(m, "it is in namespace "+f.namespace, "remove namespace from module.yaml again")
 	f.client.Place(map[string]string{"web": m.Namespace})
 	f.uninstall("web", true)
 	if f.hasConfigMap(f.namespace) {
@@ -143,7 +143,7 @@ func TestNamespaceWithReleasesOfOthers(t *testing.T) {
 	}
 	f.restart()
 	f.wantReleases("")
-	if _, err := f.client.Apply(f.Context(), m); err == nil || !strings.Contains(err.Error(), "is of the addon-operator in namespace "+other.root.options.Namespace) {
+	if _, err := f.client.Apply(f.Context(), m); err == nil || !strings.Contains(err.Error(), "belongs to the addon-operator in namespace "+other.root.options.Namespace) {
 		t.Errorf("the release of another operator: %v", err)
 	}
 	if existed, err := f.client.Purge(f.Context(), "web"); err != nil || existed || !f.hasConfigMap(m.Namespace) {
@@ -163,7 +163,7 @@ func TestPointerIsDeleted(t *testing.T) {
 	}
 	f.client.Place(nil)
 	f.wantReleases("web")
-	if _, err := secrets.Get(f.Context(), pointerName("web"), metav1.GetOptions{}); err != nil || !strings.Contains(f.log.String(), "was deleted, and is written again") {
+	if _, err := secrets.Get(f.Context(), pointerName("web"), metav1.GetOptions{}); err != nil || !strings.Contains(f.log.String(), "was deleted and is written again") {
 		t.Errorf("the pointer: %v\n%s", err, f.log)
 	}
 	if existed, err := f.client.Purge(f.Context(), "web"); err != nil || !existed {

@@ -80,11 +80,11 @@ type waitError struct {
 
 // Error implements error.
 func (e *waitError) Error() string {
-	what, end := "Helm hook "+e.wait.Object, "; it is left as it is, and the next attempt goes on waiting for it"
+	what, end := "Helm hook "+e.wait.Object, "; it is left unchanged, and the next attempt continues to wait for it"
 	text := fmt.Sprintf("%s did not finish within %s", what, e.timeout)
 	if e.wait.Deleted {
-		what, end = "the deletion of "+what+" of an earlier run", "; the next attempt goes on waiting for it"
-		text = fmt.Sprintf("%s is not over after %s", what, e.timeout)
+		what, end = "the deletion of "+what+" of an earlier run", "; the next attempt continues to wait for it"
+		text = fmt.Sprintf("%s has not finished after %s", what, e.timeout)
 	}
 	if e.timeout == 0 {
 		text = fmt.Sprintf("the wait for %s was interrupted", what)
@@ -226,7 +226,7 @@ func (o *observer) state(object *unstructured.Unstructured) (pod, state, message
 	}
 	pods, err := o.op.pods(o.info.Namespace, metav1.ListOptions{LabelSelector: "job-name=" + o.info.Name, Limit: hookPods})
 	if apierrors.IsForbidden(err) {
-		return "", "its Pods may not be listed", "", false
+		return "", "the operator may not list its Pods", "", false
 	}
 	if err != nil {
 		o.op.debug("the Pods of a Helm hook cannot be listed now: %v", err)
@@ -241,7 +241,7 @@ func finalizersOf(object *unstructured.Unstructured) string {
 	if object == nil || len(object.GetFinalizers()) == 0 {
 		return ""
 	}
-	return "it goes when its finalizers do: " + strings.Join(object.GetFinalizers(), ", ")
+	return "it is removed when its finalizers are removed: " + strings.Join(object.GetFinalizers(), ", ")
 }
 
 // jobState is the state of a Job's newest Pod that has not ended, or of its newest one if all have:

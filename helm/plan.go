@@ -68,7 +68,7 @@ func (c *Client) PlanRemoval(ctx context.Context, name string, purge bool) (Plan
 	existed, err := trial.remove(ctx, name, purge, HookWaits{})
 	p := Plan{Changes: trial.dry.Changes(), Hooks: trial.dry.hooks}
 	if existed {
-		p.Action, p.Reason = Uninstalled, "its release is removed"
+		p.Action, p.Reason = Uninstalled, "the release is removed"
 	}
 	return p, err
 }

@@ -121,7 +121,7 @@ func (t *target) renew() {
 	})
 	if err != nil {
 		t.op.home.records.doubt(t.op.release)
-		t.op.debug("what the release is rendered from is not noted on its record: %v", err)
+		t.op.debug("the inputs of the release could not be recorded in its record: %v", err)
 	}
 }
 

@@ -126,7 +126,7 @@ func (r *Record) read(s *store, last Revision) error {
 		return &corruptedError{secret: last.secret, err: err}
 	}
 	if rel.Chart.Metadata == nil {
-		return &corruptedError{secret: last.secret, err: errors.New("the metadata of the chart are missing")}
+		return &corruptedError{secret: last.secret, err: errors.New("the metadata of the chart is missing")}
 	}
 	r.Chart, r.Version = rel.Chart.Metadata.Name, rel.Chart.Metadata.Version
 	r.Values = orEmpty(texts.Config)
@@ -203,7 +203,7 @@ func filesOf(c *chart.Chart, values json.RawMessage) (files []charts.File, err e
 // WriteChart writes the chart of the record into a directory, which it creates.
 func (r Record) WriteChart(dir string) error {
 	if r.empty {
-		return fmt.Errorf("the record of release %s holds no templates of its chart", r.Release)
+		return fmt.Errorf("the record of release %s contains no templates of its chart", r.Release)
 	}
 	return WriteChart(dir, r.files)
 }
@@ -230,7 +230,7 @@ func WriteChart(dir string, files []charts.File) error {
 // another chart.
 func writeIn(root *os.Root, f charts.File) error {
 	if !fs.ValidPath(f.Name) {
-		return errors.New("it is no name of a file in a chart")
+		return errors.New("it is not a valid name of a file in a chart")
 	}
 	name := filepath.FromSlash(f.Name)
 	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {

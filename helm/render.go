@@ -189,7 +189,7 @@ func (r *renderer) renderAs(op *operation, m Module, ch *charts.Chart, lookup *l
 	files, err := engine.RenderWithClientProvider(use, values, lookup)
 	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })
 	if gvs := lookup.asked.Unanswered(); len(gvs) > 0 {
-		return nil, fmt.Errorf("the chart asks .Capabilities.APIVersions: %w", r.live.kinds.Reach(gvs[0].Group))
+		return nil, fmt.Errorf("the chart uses .Capabilities.APIVersions: %w", r.live.kinds.Reach(gvs[0].Group))
 	}
 	return files, err
 }
@@ -261,7 +261,7 @@ func (r *renderer) checkObjects(found *sorted) ([]Object, error) {
 		for _, o := range found.parsed[i].objects {
 			id := r.live.identity(o)
 			if first, ok := sources[id]; ok {
-				errs = append(errs, fmt.Errorf("%s: %s is defined already in %s; remove one of them", m.Name, o, first))
+				errs = append(errs, fmt.Errorf("%s: %s is already defined in %s; remove one of them", m.Name, o, first))
 				continue
 			}
 			sources[id] = m.Name

@@ -65,7 +65,7 @@ func TestRenderErrors(t *testing.T) {
 			[]string{"m/templates/a.yaml: ConfigMap a has no apiVersion", "m/templates/b.yaml: ConfigMap has no metadata.name", "m/templates/c.yaml: a document has no kind"}},
 		{"generateName", "-- templates/a.yaml --\nkind: Job\napiVersion: batch/v1\nmetadata: {generateName: a-}\n", []string{"generateName", "set metadata.name"}},
 		{"number as label", "-- templates/a.yaml --\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: a, labels: {a: 1}}\n", []string{"ConfigMap a: metadata.labels", "quote"}},
-		{"duplicate", "-- templates/a.yaml --\n" + configMap + "-- templates/b.yaml --\n" + configMap, []string{"m/templates/b.yaml: ConfigMap a is defined already in m/templates/a.yaml"}},
+		{"duplicate", "-- templates/a.yaml --\n" + configMap + "-- templates/b.yaml --\n" + configMap, []string{"m/templates/b.yaml: ConfigMap a is already defined in m/templates/a.yaml"}},
 		{"Kubernetes too old", "-- Chart.yaml --\napiVersion: v2\nname: m\nversion: 1.0.0\nkubeVersion: '>=9.0.0'\n", []string{"kubeVersion", ">=9.0.0"}},
 		{"Chart.yaml", "-- Chart.yaml --\nversion: [\n", []string{"Chart.yaml"}},
 		{"no version in Chart.yaml", "-- Chart.yaml --\napiVersion: v2\nname: m\n", []string{"chart.metadata.version"}},

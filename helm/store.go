@@ -311,7 +311,7 @@ func (s *store) body(r Revision) (*release.Release, error) {
 	}
 	rel, err := decodeRelease(secret.Data[recordKey])
 	if err == nil && (rel.Name != s.state.Release || rel.Version != r.Version) {
-		err = fmt.Errorf("it holds release %s, revision %d", rel.Name, rel.Version)
+		err = fmt.Errorf("it contains release %s, revision %d", rel.Name, rel.Version)
 	}
 	if err != nil {
 		return nil, &corruptedError{secret: r.secret, err: err}

@@ -102,7 +102,7 @@ func (l *live) look(ctx context.Context, o Object) (live *metav1.PartialObjectMe
 	case apierrors.IsNotFound(err):
 		return nil, false, nil
 	case apierrors.IsForbidden(err):
-		l.log.Debug("may not read an object of a release; it counts as present", "object", o.String(), "err", err)
+		l.log.Debug("the operator may not read an object of a release; it counts as present", "object", o.String(), "err", err)
 		return nil, true, nil
 	case err != nil:
 		return nil, false, unlooked(o, err)
@@ -116,7 +116,7 @@ func unlooked(o Object, err error) error {
 	if apierrors.IsServiceUnavailable(err) && strings.Contains(o.GVK.Group, ".") {
 		err = &kinds.AwayError{Version: o.GVK.GroupVersion(), Err: err}
 	}
-	return fmt.Errorf("look at %s: %w", o, err)
+	return fmt.Errorf("read %s: %w", o, err)
 }
 
 // reach returns an AwayError when the server of an API of these objects does not answer (P13). It

@@ -64,7 +64,7 @@ func (h *home) remove(ctx context.Context, name string, purge bool, waits HookWa
 			return false, classify(ctx, name, op, err)
 		}
 		if !ours {
-			op.log.Info("the release is left alone: no addon-operator has installed it")
+			op.log.Info("the release is left alone: it was not installed by an addon-operator")
 			return false, nil
 		}
 	}
@@ -227,12 +227,12 @@ func (op *operation) goOnDeleting(k *cluster, newest *release.Release) error {
 		return k.hooks.settle(newest)
 	}
 	if slices.ContainsFunc(newest.Hooks, beganAfterDelete) {
-		op.log.Info("the uninstall goes on with its post-delete hooks")
+		op.log.Info("the uninstall continues with its post-delete hooks")
 		return k.hooks.goOnAfterDelete(newest)
 	}
 	waiting, err := k.hooks.goOn(newest, func(h *release.Hook) bool { return slices.Equal(h.Events, []release.HookEvent{release.HookPreDelete}) })
 	if len(waiting) > 0 {
-		op.log.Info("the uninstall goes on waiting for Helm hooks", "objects", waiting)
+		op.log.Info("the uninstall continues to wait for Helm hooks", "objects", waiting)
 	}
 	return err
 }
@@ -251,7 +251,7 @@ func (k *cluster) owned(list kube.ResourceList) (kube.ResourceList, error) {
 			return nil, err
 		case !exists:
 		case live == nil:
-			return nil, fmt.Errorf("%s may not be read, so it is not known whose it is", o)
+			return nil, fmt.Errorf("the operator may not read %s, so its owner is unknown", o)
 		case ownerIn(live) != k.op.us() || live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy:
 			stay = append(stay, o.String())
 		default:
@@ -259,7 +259,7 @@ func (k *cluster) owned(list kube.ResourceList) (kube.ResourceList, error) {
 		}
 	}
 	if len(stay) > 0 {
-		k.op.log.Warn("objects do not name this release as their owner, or ask to be kept; they stay", "objects", stay)
+		k.op.log.Warn("objects do not name this release as their owner, or are annotated to be kept; they stay", "objects", stay)
 	}
 	return ours, nil
 }
@@ -273,7 +273,7 @@ func (op *operation) dropCorrupted(s *store) error {
 		if !errors.As(err, &corrupted) {
 			return err
 		}
-		op.log.Warn("a corrupted release record is removed; objects that only it knew stay in the cluster", "record", corrupted.secret, "err", corrupted.err)
+		op.log.Warn("a corrupted release record is removed; objects that only it listed stay in the cluster", "record", corrupted.secret, "err", corrupted.err)
 		if _, err := s.Delete(r.secret); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 			return err
 		}
@@ -312,7 +312,7 @@ func (op *operation) removeLeftovers(manifests []string, keep []Object, spare sp
 			}
 			kept[l.identity(o)] = true
 			if spare(o) {
-				op.log.Warn("an object of a failed revision is no longer in the chart and stays, because its data would go with it", "object", o.String())
+				op.log.Warn("an object of a failed revision is no longer in the chart and stays, because its data would be deleted with it", "object", o.String())
 				continue
 			}
 			if err := op.removeLeftover(o); err != nil {

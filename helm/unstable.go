@@ -153,7 +153,7 @@ func (a *apply) hold() (outcome Outcome, held bool) {
 		return outcome, false // what lookup finds has changed
 	}
 	outcome.Again = a.op.home.repeats.wait(a.op.release, a.manifest.inputs, time.Now(), a.op.home.dry == nil)
-	outcome.Reason = "the chart renders differently each time, and what it looks up in the cluster has changed: such upgrades wait longer and longer"
+	outcome.Reason = "the chart renders differently each time, and what it looks up in the cluster has changed: such upgrades are made at growing intervals"
 	return outcome, outcome.Again > 0
 }
 
@@ -170,7 +170,7 @@ func (t *target) unstable() string {
 // fickle words the case in which two renders in a row are equal, and the one that was recorded was
 // another: the template is not known, so a call that may be the cause is named.
 func (t *target) fickle() string {
-	text := "another manifest than that of the last revision"
+	text := "a manifest that differs from that of the last revision"
 	if found := culprit(t.chart.Copy(), ""); found != "" {
 		text += ": " + found
 	}

@@ -55,11 +55,11 @@ func (w *warned) tellOne(object, text string) {
 		return
 	case len(w.known) == maxWarned:
 		w.known[[2]string{}] = true
-		w.log.Warn("the API server warns of more objects of the release", "err", "fix the earlier ones first")
+		w.log.Warn("the API server returned warnings for more objects of the release", "err", "fix the objects that it named first")
 		return
 	}
 	w.known[[2]string{object, text}] = true
-	w.log.Warn("the API server warns of an object of the release", "object", object, "err", text)
+	w.log.Warn("the API server returned a warning for an object of the release", "object", object, "err", text)
 }
 
 // requested names the object of a request: its resource, as in "deployments.apps default/web". A

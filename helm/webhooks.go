@@ -33,7 +33,7 @@ func (h *home) failedWebhook(ctx context.Context, text string) string {
 	if found == nil {
 		return ""
 	}
-	const way = "; wait until the Pods of its service run, or disable the module, which takes the webhook away"
+	const way = "; wait until the Pods of its service run, or disable the module, which removes the webhook"
 	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
 	defer cancel()
 	for _, kind := range []string{"Validating", "Mutating"} {
@@ -48,13 +48,13 @@ func (h *home) failedWebhook(ctx context.Context, text string) string {
 			}
 			who := fmt.Sprintf("the webhook %s is in %sWebhookConfiguration %s", found[1], kind, configuration.GetName())
 			if configuration.GetAnnotations()[ownerName] == "" {
-				return who + ", which no module brought; make its service answer, or delete it"
+				return who + ", which no module installed; make its service answer, or delete it"
 			}
 			by := h.broughtBy(&configuration)
 			if strings.HasPrefix(by, "release ") {
 				return who + " of " + by + "; make its service answer, or uninstall that release"
 			}
-			return who + ", which " + by + " brought" + way
+			return who + ", which " + by + " installed" + way
 		}
 	}
 	return "make the service of webhook " + found[1] + " answer, or delete its configuration"
@@ -73,17 +73,17 @@ func (h *home) failedConversion(ctx context.Context, version, kind, service stri
 		return who + way
 	}
 	name := mapping.Resource.Resource + "." + gv.Group
-	who += ", as CustomResourceDefinition " + name + " says"
+	who += ", according to CustomResourceDefinition " + name
 	definition, err := h.metadata.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case err != nil:
 		return who + way
 	case definition.Annotations[ownerName] != "":
-		return who + ", which " + h.broughtBy(definition) + " brought" + way
+		return who + ", which " + h.broughtBy(definition) + " installed" + way
 	case slices.ContainsFunc(definition.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == "addon-operator" }):
 		return who + ", which a module has in crds/" + way
 	}
-	return who + ", which no module brought" + way
+	return who + ", which no module installed" + way
 }
 
 // broughtBy names the module, or another release, that has an object. An object of a release in

@@ -173,7 +173,7 @@ func TestRevisionFragments(t *testing.T) {
 		for path, want := range map[string][]string{
 			"/live/history?module=web":                            {`data-part="live/diff?module=web&amp;to=5"`, `data-part="live/diff?module=web&amp;to=5&amp;from=4"`, "&lt;***&gt;", "3 older revisions"},
 			"/live/diff?module=web&from=4&to=5&show-secrets=true": {"<h3>ConfigMap web is changed</h3>", "<span> a: 1\n</span><span class=\"bad\">-b: ", "<span class=\"good\">&#43;b: &lt;3&gt;\n</span>", "the rest is cut"},
-			"/live/diff?module=web&to=9":                          {"revision 9 of module web is not recorded; there are 5"},
+			"/live/diff?module=web&to=9":                          {"revision 9 of module web is not recorded; recorded revisions: 5"},
 		} {
 			_, body := h.get(debug, path)
 			for _, text := range want {

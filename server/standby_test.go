@@ -59,7 +59,7 @@ func TestReadinessOfAFollower(t *testing.T) {
 		"hooks are loaded":          {led, "", &view.StandbyStatus{Wanted: 1}, nil, 500, "; hooks are being loaded"},
 		"a snapshot is filled":      {led, "", &view.StandbyStatus{Warm: true}, []messages.BindingState{list}, 500, "; snapshots are being filled: 1, first dns h.sh/pods Pod: syncing"},
 		"a watch fails":             {led, "", &view.StandbyStatus{Warm: true}, []messages.BindingState{failing}, 200, "ok: standby"},
-		"hooks that are cold":       {led, "", &view.StandbyStatus{Warm: true, Wanted: 1, Cold: []string{"dns is cold: broken"}}, nil, 200, "ok: standby"},
+		"hooks that are cold":       {led, "", &view.StandbyStatus{Warm: true, Wanted: 1, Cold: []string{"hooks of dns are not loaded: broken"}}, nil, 200, "ok: standby"},
 		"the Lease is out of reach": {view.Leadership{Self: "b", Leader: "a", Problem: "forbidden"}, "", &view.StandbyStatus{Warm: true}, nil, 500, "; it cannot compete for the lease: forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -111,7 +111,7 @@ func TestSuspendedActor(t *testing.T) {
 		}
 		s.advance(4 * time.Second)
 		n = s.find("owner/run/t1")
-		if n.State != supervisor.Busy || n.Restarts != 1 || n.Status.String() != "hook a.sh (after 1 failed)" {
+		if n.State != supervisor.Busy || n.Restarts != 1 || n.Status.String() != "hook a.sh (failed attempts: 1)" {
 			t.Errorf("a run that was restarted: %+v", *n)
 		}
 		if got := s.Inspector.Restarts(); got != 1 {
@@ -223,10 +223,10 @@ func TestNodeAsJSON(t *testing.T) {
 func TestRunStatusAsText(t *testing.T) {
 	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	for want, status := range map[string]supervisor.RunStatus{
-		"":                      {},
-		"helm":                  {Step: "helm"},
-		"helm (after 2 failed)": {Step: "helm", Attempt: 2},
-		"waits until 15:04:05 after 1 failed: exit status 1": {Attempt: 1, RetryAt: at, Error: "exit status 1"},
+		"":                          {},
+		"helm":                      {Step: "helm"},
+		"helm (failed attempts: 2)": {Step: "helm", Attempt: 2},
+		"waits until 15:04:05, failed attempts: 1: exit status 1": {Attempt: 1, RetryAt: at, Error: "exit status 1"},
 	} {
 		if got := status.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)

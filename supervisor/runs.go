@@ -351,9 +351,9 @@ type RunStatus struct {
 func (s RunStatus) String() string {
 	switch {
 	case !s.RetryAt.IsZero():
-		return fmt.Sprintf("waits until %s after %d failed: %s", s.RetryAt.Format(time.TimeOnly), s.Attempt, s.Error)
+		return fmt.Sprintf("waits until %s, failed attempts: %d: %s", s.RetryAt.Format(time.TimeOnly), s.Attempt, s.Error)
 	case s.Attempt > 0:
-		return fmt.Sprintf("%s (after %d failed)", s.Step, s.Attempt)
+		return fmt.Sprintf("%s (failed attempts: %d)", s.Step, s.Attempt)
 	default:
 		return s.Step
 	}

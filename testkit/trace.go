@@ -72,10 +72,10 @@ func (p *player) traced() string {
 // which the trace has from themselves.
 func isMilestone(message string) bool {
 	switch message {
-	case "converged", "converged, but a purge is held back", "a purge is confirmed", "no purge is held back any more",
+	case "converged", "converged, but a purge is held back", "a purge is confirmed", "no purge is held back any longer",
 		"modules discovered", "config values changed", "module is deleted",
 		"reload of all modules starts again", "release without a module directory is purged",
-		"releases that no addon-operator has installed are left alone":
+		"releases that were not installed by an addon-operator are left alone":
 		return true
 	}
 	return false

@@ -16,7 +16,7 @@ import (
 
 // ConfigMap says what is wrong with the contents of the ConfigMap and of the Secret with values, or
 // with the static values below them: every violation at once. What is broken in the tree itself is
-// not checked further. Warnings name keys that belong to no module, and values that reach nothing.
+// not checked further. Warnings name keys that belong to no module, and values that have no effect.
 // cache has charts that were loaded before; nil for none.
 //
 // It is stricter than the start of an operator: no flags of hooks and no answers of scripts are

@@ -37,8 +37,8 @@ jq .global.byHook "$VALUES_PATH" > /dev/null
 		more, config string
 		want         []string
 	}{
-		"a typo":            {"", "", []string{"the value global.storagClass reaches nothing: no chart of a module reads it; did you mean storageClass?"}},
-		"of the ConfigMap":  {"", "regon: b", []string{"global.regon reaches nothing: no chart of a module reads it", "global.storagClass"}},
+		"a typo":            {"", "", []string{"the value global.storagClass has no effect: no chart of a module reads it; did you mean storageClass?"}},
+		"of the ConfigMap":  {"", "regon: b", []string{"global.regon has no effect: no chart of a module reads it", "global.storagClass"}},
 		"an opaque program": {"-- modules/030-py/hooks/a.py --\n#!/usr/bin/env python3\n", "", nil},
 		"a broken chart":    {"-- modules/030-b/chart/Chart.yaml --\n{", "", nil},
 	} {
@@ -52,7 +52,7 @@ jq .global.byHook "$VALUES_PATH" > /dev/null
 	for i := range 20 {
 		want = append(want, fmt.Sprintf("web.n%02d", i))
 	}
-	wantWarnings(t, strings.ReplaceAll(tree, "storagClass", "storageClass"), map[string]string{"web": many}, append(want, "and 3 more values reach nothing")...)
+	wantWarnings(t, strings.ReplaceAll(tree, "storagClass", "storageClass"), map[string]string{"web": many}, append(want, "and 3 more values have no effect")...)
 }
 
 // wantWarnings checks a ConfigMap over a tree, and wants warnings with these texts, in this order, and no others.

@@ -39,7 +39,7 @@ func (v Verdict) Why(m addons.Module) string {
 	case byConfigMap:
 		return fmt.Sprintf("%s is %t in the ConfigMap", flag, v.Enabled)
 	case ByScript:
-		return strings.TrimSuffix(fmt.Sprintf("its enabled script says %t: %s", v.Enabled, v.Reason), ": ")
+		return strings.TrimSuffix(fmt.Sprintf("its enabled script returned %t: %s", v.Enabled, v.Reason), ": ")
 	}
 	return fmt.Sprintf("%s is %t in %s", flag, v.Enabled, v.Source)
 }

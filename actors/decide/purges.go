@@ -58,7 +58,7 @@ func (g Purges) suspicion(pending []string, share, releases int, empty []string)
 	case len(empty) > 0:
 		return "there is no module in " + strings.Join(empty, ", ")
 	case n > 1 && n*100 > share*releases:
-		return fmt.Sprintf("they are %d of %d releases, and one reload may purge %d%%", n, releases, share)
+		return fmt.Sprintf("they are %d of %d releases, and one reload may purge at most %d%%", n, releases, share)
 	case slices.ContainsFunc(pending, func(name string) bool { return slices.Contains(g.Held, name) }):
 		return "not all directories are back since it was held back"
 	}

@@ -35,17 +35,17 @@ func TestHoldBack(t *testing.T) {
 		"a single one, but a root is empty":       {purge: many(1), share: quarter, releases: 9, empty: []string{"/modules"}, held: []string{"0"}, why: gone},
 		"two roots are empty":                     {purge: many(1), share: quarter, releases: 9, empty: []string{"/modules", "/b"}, held: []string{"0"}, why: gone + ", /b"},
 		"a quarter":                               {purge: many(3), share: quarter, releases: 12},
-		"more than a quarter":                     {purge: many(3), share: quarter, releases: 11, held: sorted, why: "they are 3 of 11 releases, and one reload may purge 25%"},
+		"more than a quarter":                     {purge: many(3), share: quarter, releases: 11, held: sorted, why: "they are 3 of 11 releases, and one reload may purge at most 25%"},
 		"all of them":                             {purge: many(3), share: 100, releases: 3},
-		"none without being asked":                {purge: many(3), releases: 1000, held: sorted, why: "they are 3 of 1000 releases, and one reload may purge 0%"},
+		"none without being asked":                {purge: many(3), releases: 1000, held: sorted, why: "they are 3 of 1000 releases, and one reload may purge at most 0%"},
 		"confirmed":                               {purge: many(3), known: Purges{Confirmed: Confirmation(sorted)}, share: quarter, releases: 3, confirmed: true},
 		"confirmed, with an empty root":           {purge: many(3), known: Purges{Confirmed: Confirmation(sorted)}, share: quarter, releases: 3, empty: []string{"/modules"}, confirmed: true},
-		"confirmed for fewer":                     {purge: many(3), known: Purges{Confirmed: Confirmation(sorted[:2])}, share: quarter, releases: 8, held: sorted, why: "they are 3 of 8 releases, and one reload may purge 25%"},
-		"confirmed for more":                      {purge: many(3), known: Purges{Confirmed: Confirmation([]string{"0", "1", "2", "3"})}, share: quarter, releases: 8, held: sorted, why: "they are 3 of 8 releases, and one reload may purge 25%"},
+		"confirmed for fewer":                     {purge: many(3), known: Purges{Confirmed: Confirmation(sorted[:2])}, share: quarter, releases: 8, held: sorted, why: "they are 3 of 8 releases, and one reload may purge at most 25%"},
+		"confirmed for more":                      {purge: many(3), known: Purges{Confirmed: Confirmation([]string{"0", "1", "2", "3"})}, share: quarter, releases: 8, held: sorted, why: "they are 3 of 8 releases, and one reload may purge at most 25%"},
 		"a confirmation that is not needed":       {purge: many(1), known: Purges{Confirmed: Confirmation([]string{"0"})}, share: quarter, releases: 8},
 		"allowed before, and not purged yet":      {purge: many(3), known: Purges{Allowed: set("0", "1", "2")}, share: quarter, releases: 3},
 		"one more than was allowed":               {purge: many(3), known: Purges{Allowed: set("0", "1")}, share: quarter, releases: 3},
-		"two more than were allowed":              {purge: many(3), known: Purges{Allowed: set("0")}, share: quarter, releases: 3, held: []string{"1", "2"}, why: "they are 2 of 3 releases, and one reload may purge 25%"},
+		"two more than were allowed":              {purge: many(3), known: Purges{Allowed: set("0")}, share: quarter, releases: 3, held: []string{"1", "2"}, why: "they are 2 of 3 releases, and one reload may purge at most 25%"},
 		"held back before, and some are back":     {purge: many(1), known: Purges{Held: sorted}, share: quarter, releases: 8, held: []string{"0"}, why: "not all directories are back since it was held back"},
 		"others were held back, and all are back": {purge: many(1), known: Purges{Held: []string{"x", "y"}}, share: quarter, releases: 8},
 		"held back, and there are more releases":  {purge: many(3), known: Purges{Held: sorted}, share: quarter, releases: 100, held: sorted, why: "not all directories are back since it was held back"},
@@ -71,11 +71,11 @@ func TestHoldBack(t *testing.T) {
 // P1: the share is of what could be purged; the release of the operator itself is none.
 func TestShareOfReleases(t *testing.T) {
 	r := Reload{Tree: &addons.Tree{}, Deployed: set("self", "a", "b", "c"), Ignored: "self", PurgeShare: 99}
-	if steps, _ := r.Steps(); steps.HeldWhy != "they are 3 of 3 releases, and one reload may purge 99%" {
+	if steps, _ := r.Steps(); steps.HeldWhy != "they are 3 of 3 releases, and one reload may purge at most 99%" {
 		t.Error(steps.HeldWhy)
 	}
 	r.Ignored = ""
-	if steps, _ := r.Steps(); steps.HeldWhy != "they are 4 of 4 releases, and one reload may purge 99%" {
+	if steps, _ := r.Steps(); steps.HeldWhy != "they are 4 of 4 releases, and one reload may purge at most 99%" {
 		t.Errorf("without an ignored release: %s", steps.HeldWhy)
 	}
 	r.Tree.Empty, r.Purges.Held = []string{"/modules"}, []string{"a"}

@@ -22,7 +22,7 @@ func newBindings(d *declared) Bindings {
 	return Bindings{
 		filter:  d.fine("kube_jq_filter_duration_seconds", "Duration of the jqFilter of a binding on one object.", watch...),
 		event:   d.fine("kube_event_duration_seconds", "Time from the arrival of a change of an object to its task in a queue.", watch...),
-		missing: d.counter("binding_monitor_missing_total", "Changes of objects that came after the watch of their binding was stopped, with its module.", "binding"),
+		missing: d.counter("binding_monitor_missing_total", "Changes of objects that arrived after the watch of their binding was stopped, together with the module.", "binding"),
 	}
 }
 

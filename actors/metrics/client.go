@@ -17,12 +17,12 @@ type Client struct {
 
 func newClient(d *declared) Client {
 	return Client{
-		results:     d.counter("kubernetes_client_request_result_total", `Answers of the API server by HTTP status; "<error>" when none came.`, "host", "verb", "code"),
-		latency:     d.fine("kubernetes_client_request_latency_seconds", "Time until the API server answered.", "host", "verb"),
-		held:        d.fine("kubernetes_client_rate_limiter_latency_seconds", "Time that the operator's own limit held requests up.", "host", "verb"),
+		results:     d.counter("kubernetes_client_request_result_total", `Responses of the API server by HTTP status; "<error>" if there was none.`, "host", "verb", "code"),
+		latency:     d.fine("kubernetes_client_request_latency_seconds", "Time until the API server responded.", "host", "verb"),
+		held:        d.fine("kubernetes_client_rate_limiter_latency_seconds", "Time that requests waited for the operator's own rate limit.", "host", "verb"),
 		watchErrors: d.counter("kubernetes_client_watch_errors_total", "Failed requests to list or to watch.", "error_type"),
-		interrupted: d.counter("factory_informer_dead_total", "Watches that were interrupted; each is tried again until it is back.", "gvr", "namespace"),
-		wentBack:    d.counter("kubernetes_client_watch_went_back_total", "Watches that saw the API server go back to an earlier state, as after a restore of etcd; each read all again.", "gvr", "namespace"),
+		interrupted: d.counter("factory_informer_dead_total", "Watches that were interrupted; each is retried until it works again.", "gvr", "namespace"),
+		wentBack:    d.counter("kubernetes_client_watch_went_back_total", "Watches that detected that the API server had gone back to an earlier state, as after a restore of etcd; each listed all objects again.", "gvr", "namespace"),
 	}
 }
 

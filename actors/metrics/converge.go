@@ -26,9 +26,9 @@ func newConverge(d *declared) Converge {
 		DiscoveryFailed: d.counter("modules_discover_errors_total", "Failed discoveries of modules.").WithLabelValues(),
 		seconds:         d.counter("convergence_seconds", "Time spent in finished reloads of all modules.", "activation"),
 		finished:        d.counter("convergence_total", "Finished reloads of all modules.", "activation"),
-		restarts:        d.counter("reload_restarts_total", "Reloads of all modules that were started again before they had ended.", "activation"),
-		postponed:       d.counter("reloads_postponed_total", "Reloads of all modules that had to wait for the end of another one, because that had been started again too often.", "activation"),
-		loops:           d.counter("value_loops_total", "Events and tasks slowed down because hooks cause each other in a circle, also through objects that they or Helm write, a chart renders by chance, or another client undoes each correction of drift.", "activation"),
+		restarts:        d.counter("reload_restarts_total", "Reloads of all modules that were restarted before they had ended.", "activation"),
+		postponed:       d.counter("reloads_postponed_total", "Reloads of all modules that had to wait for the end of another one, because it had been restarted too often.", "activation"),
+		loops:           d.counter("value_loops_total", "Events and tasks slowed down because hooks cause each other in a loop, also through objects that they or Helm write, because a chart renders differently each time, or because another client undoes each correction of drift.", "activation"),
 	}
 }
 

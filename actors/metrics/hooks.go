@@ -40,12 +40,12 @@ func newHooks(d *declared) Hooks {
 func newHookRuns(d *declared, kind string, labels ...string) hookRuns {
 	wall, cpu := []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}, []float64{.01, .05, .1, .5, 1, 5, 30}
 	return hookRuns{
-		seconds: d.histogramOf(wall, kind+"run_seconds", "Duration of hook runs, failed ones included.", labels...),
+		seconds: d.histogramOf(wall, kind+"run_seconds", "Duration of hook runs, including failed ones.", labels...),
 		user:    d.histogramOf(cpu, kind+"run_user_cpu_seconds", "User CPU time of hook runs.", labels...),
 		system:  d.histogramOf(cpu, kind+"run_sys_cpu_seconds", "System CPU time of hook runs.", labels...),
-		rss:     d.gauge(kind+"run_max_rss_bytes", "Peak memory of the last run. For a hook that needs less than the operator ever did it is what looks at the running hook have seen.", labels...),
+		rss:     d.gauge(kind+"run_max_rss_bytes", "Peak memory of the last run. For a hook that needs less memory than the peak of the operator, it is the highest sample taken during the run.", labels...),
 		failed:  d.counter(kind+"errors_total", "Failed hook runs: the hook failed, its result was refused or could not be applied.", labels...),
-		allowed: d.counter(kind+"allowed_errors_total", "The same where the failure is allowed; such a run is no other error.", labels...),
+		allowed: d.counter(kind+"allowed_errors_total", "Failed hook runs whose failure is allowed; they are not counted as other errors.", labels...),
 		success: d.counter(kind+"success_total", "Hook runs whose result was applied.", labels...),
 	}
 }

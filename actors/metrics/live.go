@@ -131,11 +131,11 @@ func (l *live) state(name, help string, labels ...string) *state {
 
 // actors are by type of actor: their number does not grow with the modules.
 func (l *live) actors() func(scrape) {
-	count := l.state("actors", "Actors by what they are doing: idle, busy, or suspended after a failure.", "actor", "state")
-	longest := l.state("actor_state_seconds", "Longest time that an actor has been in its present state.", "actor", "state")
-	length := l.state("actor_mailbox_length", "Messages that wait in mailboxes.", "actor")
+	count := l.state("actors", "Actors by state: idle, busy, or suspended after a failure.", "actor", "state")
+	longest := l.state("actor_state_seconds", "Longest time that an actor has been in its current state.", "actor", "state")
+	length := l.state("actor_mailbox_length", "Messages waiting in mailboxes.", "actor")
 	processed := l.state("actor_messages_total", "Messages that actors have handled.", "actor")
-	restarts := l.state("actor_restarts_total", "Failed tasks that were tried again, by the type of the actor: always the worker of a task. A crash of any other actor ends the process.", "actor")
+	restarts := l.state("actor_restarts_total", "Retries of failed tasks, by the type of the actor. It is always the worker of a task: a crash of any other actor ends the process.", "actor")
 	return func(s scrape) {
 		for kind, all := range s.Actors.Summaries() {
 			for _, state := range []string{supervisor.Idle, supervisor.Busy, supervisor.Suspended} {
@@ -185,11 +185,11 @@ func (l *live) bindings() func(scrape) {
 // head is first in QueueStatus.Head, which lists all tasks that have begun: others may be held or
 // have gone past it (F6).
 func (l *live) queues() func(scrape) {
-	length := l.state("tasks_queue_length", "Tasks in a queue, the one in progress included.", "queue")
-	head := l.state("tasks_queue_head_info", "1 for the task that a queue works at, or begins with next.", "queue", "module", "task_type", "hook")
-	since := l.state("tasks_queue_head_seconds", "How long the task at the head has been in progress, its waiting between attempts included.", "queue")
-	many := l.state("tasks_queue_compaction_tasks_by_hook", "Triggers that wait for a hook, when there are more than 20 of them; its next run serves them all.", "queue_name", "hook")
-	triggers := l.state("tasks_queue_triggers", "Events and ticks that wait in a queue; the task of a hook carries all that wait for it.", "queue")
+	length := l.state("tasks_queue_length", "Tasks in a queue, including the one in progress.", "queue")
+	head := l.state("tasks_queue_head_info", "1 for the task that a queue is working on, or starts next.", "queue", "module", "task_type", "hook")
+	since := l.state("tasks_queue_head_seconds", "How long the task at the head has been in progress, including the delays between attempts.", "queue")
+	many := l.state("tasks_queue_compaction_tasks_by_hook", "Triggers that wait for a hook, if there are more than 20; its next run serves all of them.", "queue_name", "hook")
+	triggers := l.state("tasks_queue_triggers", "Events and ticks that wait in a queue; one task of a hook contains all that wait for it.", "queue")
 	return func(s scrape) {
 		named(s, func(queue string, q view.QueueStatus) {
 			if len(q.Head) > 0 {
@@ -212,15 +212,15 @@ func (l *live) queues() func(scrape) {
 // that say that it is disabled, and its maintenance (I9). A module whose directory is gone keeps
 // these, too, because its actor lives on.
 func (l *live) modules() func(scrape) {
-	info := l.state("mm_module_info", "1 for each module. It is critical when a failing run of it holds the others up (module failure policy block).", "module", "enabled", "critical")
-	enabled := l.state("mm_module_enabled", "1 while the module is enabled. The version is that of the chart that was applied last.", "module", "version")
+	info := l.state("mm_module_info", "1 for each module. critical is true if a failing run of a module holds up the others (module failure policy block).", "module", "enabled", "critical")
+	enabled := l.state("mm_module_enabled", "1 while the module is enabled. version is the version of the chart that was applied last.", "module", "version")
 	succeeded := l.state("module_last_success_timestamp_seconds", "When a run of the module last succeeded.", "module")
-	failed := l.state("module_last_failure_timestamp_seconds", "When a run or the delete of the module last failed.", "module")
+	failed := l.state("module_last_failure_timestamp_seconds", "When a run or the deletion of the module last failed.", "module")
 	maintenance := l.state("mm_module_maintenance", "1 while the module is under maintenance; state is its mode.", "module", "state")
-	parked := l.state("module_parked", "1 while the module is outside of the main queue, because it fails or its Helm hook waits (module failure policy isolate), or an API that it needs does not answer.", "module")
+	parked := l.state("module_parked", "1 while the module is outside the main queue because it fails or its Helm hook waits (module failure policy isolate), or because an API that it needs does not respond.", "module")
 	waits := l.state("module_waits_for_module", "1 while a run of the module waits until another module is ready.", "module", "waits_for")
-	hookWaits := l.state("module_helm_hook_waits", "1 while a Helm hook of the module does not finish. Job and state of its Pod are shown by addon-operator module list.", "module")
-	unhealthy := l.state("module_unhealthy", "1 while objects of the module's release have failed, or are in progress for longer than the progress deadline. Which ones is shown by addon-operator module list.", "module")
+	hookWaits := l.state("module_helm_hook_waits", "1 while a Helm hook of the module has not finished. addon-operator module list shows its Job and the state of its Pod.", "module")
+	unhealthy := l.state("module_unhealthy", "1 while objects of the module's release have failed, or have been in progress for longer than the progress deadline. addon-operator module list shows them.", "module")
 	return func(s scrape) {
 		now := time.Now() // one moment for the deadlines of all modules
 		named(s, func(name string, m view.ModuleStatus) {
@@ -253,7 +253,7 @@ func (l *live) modules() func(scrape) {
 // "no operator".
 func (l *live) converge() func(scrape) {
 	converged := l.state("converged", "1 when the first converge is over and no reload of all modules is in progress.")
-	held := l.state("purges_held", "Releases without a module directory that are not purged until a person allows it.")
+	held := l.state("purges_held", "Releases without a module directory that are not purged until a person confirms it.")
 	refused := l.state("config_values_refused", "1 while the ConfigMap is refused, or deleted, and the last valid values are in force.")
 	return func(s scrape) {
 		now := published[view.ConvergeStatus](s)
@@ -270,7 +270,7 @@ func (l *live) converge() func(scrape) {
 // leadership is who leads.
 func (l *live) leadership() func(scrape) {
 	leads := l.state("leader", "1 while this replica leads, 0 while it is a standby.")
-	transitions := l.state("leader_transitions_total", "How often the leadership went from one replica to another.")
+	transitions := l.state("leader_transitions_total", "How often the leadership moved from one replica to another.")
 	return func(s scrape) {
 		now := s.Leadership()
 		s.emit(leads, number(now.Leading))
@@ -280,7 +280,7 @@ func (l *live) leadership() func(scrape) {
 
 // hanging are the hooks that hang; a run that is over has no series.
 func (l *live) hanging() func(scrape) {
-	running := l.state("hook_hanging_seconds", "How long a hook or an enabled script has been running, from the first minute on.", "module", "hook", "binding")
+	running := l.state("hook_hanging_seconds", "How long a hook or an enabled script has been running. Reported after the first minute.", "module", "hook", "binding")
 	type key struct{ module, hook, binding string }
 	return func(s scrape) {
 		shown := map[key]bool{}

@@ -51,11 +51,11 @@ func New(prefix string) *Metrics {
 		Hooks: newHooks(d), Reports: newReports(d), Bindings: newBindings(d), Modules: newModules(d), Helm: newHelm(d),
 		Converge: newConverge(d), Queues: newQueues(d), Client: newClient(d),
 		declared: d, live: &live{declared: d},
-		build: d.gauge("build_info", "1 for the version of the operator that runs, and of the Go compiler that built it.", "version", "goversion"),
+		build: d.gauge("build_info", "1 for the version of the running operator, and of the Go compiler that built it.", "version", "goversion"),
 	}
 	m.HookRegistry.MustRegister(m.Reports)
 	// live_ticks shows that the process lives. It is computed at a scrape, so it needs no timer.
-	began, ticks := time.Now(), d.describe("counter", "live_ticks", "Grows by one each 10 seconds while the process lives.")
+	began, ticks := time.Now(), d.describe("counter", "live_ticks", "Increases by one every 10 seconds while the process runs.")
 	d.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: ticks.Name, Help: ticks.Help}, func() float64 { return math.Floor(time.Since(began).Seconds() / 10) }))
 	return m
 }

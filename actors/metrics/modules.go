@@ -23,9 +23,9 @@ func newModules(d *declared) Modules {
 	return Modules{
 		seconds:       d.histogram("module_run_seconds", "Duration of successful module runs.", "module", "activation"),
 		failed:        d.counter("module_run_errors_total", "Failed module runs.", "module"),
-		deletesFailed: d.counter("module_delete_errors_total", "Failed deletes of modules.", "module"),
-		drift:         d.gauge("module_drifted_objects", "Objects of the module's release that others have changed, by the last check for drift.", "module"),
-		corrections:   d.counter("module_drift_corrections_total", "Runs of the module that put drift back.", "module"),
+		deletesFailed: d.counter("module_delete_errors_total", "Failed deletions of modules.", "module"),
+		drift:         d.gauge("module_drifted_objects", "Objects of the module's release that other clients have changed, according to the last check for drift.", "module"),
+		corrections:   d.counter("module_drift_corrections_total", "Runs of the module that corrected drift.", "module"),
 		absentObjects: d.counter("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource"),
 		redeploy:      d.counter("modules_helm_release_redeployed_total", "Releases applied again because objects were absent.", "module"),
 		oldFailed:     d.alias("module_run_errors", d.prefix+"module_run_errors_total"),
@@ -81,8 +81,8 @@ type Helm struct {
 func newHelm(d *declared) Helm {
 	return Helm{
 		seconds:    d.histogram("module_helm_seconds", "Duration of the Helm part of module runs.", "module", "activation"),
-		operations: d.histogram("helm_operation_seconds", "Duration of the parts of it: template, check-upgrade, upgrade (installs, too), fallback.", "module", "activation", "operation"),
-		fallbacks:  d.counter("helm_fallback_total", "Repairs of releases that could not simply be upgraded: interrupted, corrupted, or failed at the first install.").WithLabelValues(),
+		operations: d.histogram("helm_operation_seconds", "Duration of the steps of the Helm part: template, check-upgrade, upgrade (also for installs), fallback.", "module", "activation", "operation"),
+		fallbacks:  d.counter("helm_fallback_total", "Repairs of releases that could not be upgraded directly: interrupted, corrupted, or failed at the first install.").WithLabelValues(),
 	}
 }
 

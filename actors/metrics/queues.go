@@ -32,7 +32,7 @@ func newQueues(d *declared) Queues {
 		actions: d.histogramOf([]float64{1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1}, "tasks_queue_action_duration_seconds",
 			"Time that a queue took to add, take or drop tasks.", "queue_name", "queue_action"),
 		compactions: d.counter("tasks_queue_compaction_operations_total", "Runs of a hook that served several triggers at once.", "queue_name", "hook"),
-		overflows:   d.counter("tasks_queue_overflows_total", "How often too many events waited for a hook, so that a Synchronization replaced those of a binding.", "queue_name", "hook"),
+		overflows:   d.counter("tasks_queue_overflows_total", "How often too many events waited for a hook, so that a Synchronization replaced the events of a binding.", "queue_name", "hook"),
 	}
 }
 

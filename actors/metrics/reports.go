@@ -71,7 +71,7 @@ type family struct {
 func newReports(d *declared) *Reports {
 	r := &Reports{
 		Limit: DefaultSeries, reserved: d.prefix,
-		dropped: d.counter("hook_metrics_dropped_total", "Values that hooks reported for new series of metrics, and that were dropped because the hook has too many.", "module", "hook"),
+		dropped: d.counter("hook_metrics_dropped_total", "Values that hooks reported for new series of metrics and that were dropped because the hook has too many series.", "module", "hook"),
 	}
 	r.now.Store(&map[reporter]reported{})
 	return r
@@ -153,7 +153,7 @@ func (r *Reports) conflict(m hooks.Metric, known func(name string) hooks.MetricA
 		}
 	}
 	if is := known(m.Name); is != "" && is != m.Action {
-		return fmt.Errorf("action %q does not go with %q, which was used for this name before", m.Action, is)
+		return fmt.Errorf("action %q conflicts with %q, which was used for this name before", m.Action, is)
 	}
 	// A histogram x has the series x_bucket, x_sum and x_count in the text of a page. No metric may
 	// have such a name, whichever of the two comes first.

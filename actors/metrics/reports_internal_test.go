@@ -136,13 +136,13 @@ func TestHookMetricsAreRefused(t *testing.T) { // I6, X27
 	h := New(DefaultPrefix).Reports
 	h.Add("m", "h", []hooks.Metric{{Name: "known", Action: hooks.ActionSet, Value: 1}})
 	tests := map[string]struct{ text, want string }{
-		"another type than before":     {`{"name":"known","add":1}`, `metric known: action "add" does not go with "set"`},
-		"two types in one run":         {`{"name":"new","set":1} {"name":"new","add":1}`, `metric new: action "add" does not go with "set"`},
+		"another type than before":     {`{"name":"known","add":1}`, `metric known: action "add" conflicts with "set"`},
+		"two types in one run":         {`{"name":"new","set":1} {"name":"new","add":1}`, `metric new: action "add" conflicts with "set"`},
 		"a name of the operator's":     {`{"name":"addon_operator_live_ticks","add":1}`, "belong to the operator"},
 		"a name of the Go runtime's":   {`{"name":"go_goroutines","set":1}`, "metric go_goroutines: names that begin with go_ belong to the operator"},
 		"a series of a histogram":      {`{"name":"h","action":"observe","value":1,"buckets":[1]} {"name":"h_count","add":1}`, "metric h_count: the histogram h has a series of this name"},
 		"a histogram over a series":    {`{"name":"h_sum","add":1} {"name":"h","action":"observe","value":1,"buckets":[1]}`, "metric h: a histogram has a series h_sum"},
-		"everything that is wrong":     {`{"name":"known","add":1} {"name":"process_x","set":1}`, "does not go with \"set\", which was used for this name before\nMETRICS_PATH: metric process_x"},
+		"everything that is wrong":     {`{"name":"known","add":1} {"name":"process_x","set":1}`, "conflicts with \"set\", which was used for this name before\nMETRICS_PATH: metric process_x"},
 		"expire is refused for no-one": {`{"group":"none","action":"expire"}`, ""},
 	}
 	for situation, test := range tests {

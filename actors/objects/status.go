@@ -174,7 +174,7 @@ func (b builder) verdict() verdict {
 	case b.Waiting != nil:
 		progressing.message = b.Waiting.String()
 	case b.State == string(view.Disabled) && b.Off == "": // before the first discovery
-		progressing.message = "it is not known yet whether the module is enabled"
+		progressing.message = "it is not yet known whether the module is enabled"
 	case b.f.Held:
 		return verdict{ready: metav1.ConditionFalse, stalled: true, reason: PurgeHeld, message: b.Off + ", and the purge of its release is held back"}
 	case b.State == string(view.Disabled): // Ready: it is as it should be
@@ -184,7 +184,7 @@ func (b builder) verdict() verdict {
 	case b.State == view.Progressing && len(b.Health.Unhealthy) > 0:
 		progressing.message = fmt.Sprintf("%d of %s are current: %s", b.Health.Current, view.Count(b.Health.Objects, "object"), b.Health.Unhealthy[0])
 	case b.f.Requested:
-		progressing.message = "a run was requested, and has not ended"
+		progressing.message = "a requested run has not ended"
 	case b.State == string(view.Ready):
 		return verdict{ready: metav1.ConditionTrue, reason: Succeeded, message: b.success()}
 	default:

@@ -96,7 +96,7 @@ func Make(ctx context.Context, known Known, request view.PlanRequest) (view.Plan
 		return view.Plan{Refused: refused, Modules: []view.ModulePlan{}}, nil
 	}
 	if p.Helm == nil { // after propose: a ConfigMap can be checked without Helm
-		return view.Plan{}, errors.New("this operator cannot make plans: it has no Helm")
+		return view.Plan{}, errors.New("this operator cannot make plans: it runs without Helm")
 	}
 	script := func(m addons.Module, before []string) (hooks.Answer, error) {
 		return p.Script(ctx, decide.Script(m, p.Sections[values.GlobalKey], p.Sections[m.Key], before))
@@ -150,7 +150,7 @@ func (k Known) chartRules() decide.ChartRules {
 	}}
 }
 
-// unread names values that reach nothing (H23): of global, and of modules that would start or run.
+// unread names values that have no effect (H23): of global, and of modules that would start or run.
 // It comes after propose, so that a plan shows a mistake in a proposed ConfigMap before that is
 // applied.
 func (p *planner) unread(modules []view.ModulePlan) (notes []string) {

@@ -91,9 +91,9 @@ func showDocument(d helm.Document, request view.RenderRequest, mask func(map[str
 	case d.Err != nil && request.Broken && request.Secrets:
 		return shownDocument{text: d.Text}, nil
 	case d.Err != nil && request.Broken:
-		return shownDocument{text: "# cannot be read, so secrets in it cannot be hidden; ask for it with show-secrets\n# " + d.Err.Error() + "\n"}, nil
+		return shownDocument{text: "# cannot be parsed, so secrets in it cannot be masked; use show-secrets to show it\n# " + d.Err.Error() + "\n"}, nil
 	case d.Err != nil:
-		return shownDocument{}, fmt.Errorf("%s: %w; ask with debug for what it printed", d.Source, d.Err)
+		return shownDocument{}, fmt.Errorf("%s: %w; use debug to show its output", d.Source, d.Err)
 	}
 	var shown shownDocument
 	if request.Secrets {
@@ -174,7 +174,7 @@ func (d *differ) cut() string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return "too long: " + strings.Join(parts, " and ") + " left out"
+	return "truncated: " + strings.Join(parts, " and ") + " omitted"
 }
 
 // byIdentity has the objects by group, kind, namespace and name. The version of the API is left
@@ -196,7 +196,7 @@ func (d *differ) object(before, after map[string]any) string {
 		before, after = dryrun.HideBoth(before, after, d.mask)
 	}
 	// An empty text means that only masked values differ: equal objects do not get here.
-	text := cmp.Or(dryrun.Unified(before, after, d.from, d.to), "only hidden values differ; ask with show-secrets\n")
+	text := cmp.Or(dryrun.Unified(before, after, d.from, d.to), "only masked values differ; use show-secrets to show them\n")
 	if most := min(longestDiff, longestDiffs-d.size); d.limited && len(text) > most {
 		kept := text[:strings.LastIndexByte(text[:most], '\n')+1] // whole lines, maybe none
 		left := strings.Count(text[len(kept):], "\n")

@@ -110,10 +110,10 @@ func chosen(module string, recorded []int, request view.DiffRequest) (from, to i
 	}
 	before := slices.Index(recorded, to) + 1
 	if before == len(recorded) {
-		return 0, 0, fmt.Errorf("revision %d of module %s is the oldest that is recorded: %w", to, module, errNothingBefore)
+		return 0, 0, fmt.Errorf("revision %d of module %s is the oldest recorded one: %w", to, module, errNothingBefore)
 	}
 	return recorded[before], to, nil
 }
 
 // errNothingBefore is part of a sentence that names the revision.
-var errNothingBefore = errors.New("there is none to compare it with")
+var errNothingBefore = errors.New("there is no earlier revision to compare it with")

@@ -51,9 +51,9 @@ func TestWhichRevisionsAreCompared(t *testing.T) {
 	}
 	var none *view.NoRevisionError
 	for request, want := range map[view.DiffRequest]string{
-		{From: 8}:        "revision 8 of module web is not recorded; there are 9, 7, 6, 4",
-		{From: 4}:        "revision 4 of module web is not recorded; there are 9, 7, 6",
-		{From: 6, To: 5}: "revision 5 of module web is not recorded; there are 9, 7, 6, 4",
+		{From: 8}:        "revision 8 of module web is not recorded; recorded revisions: 9, 7, 6, 4",
+		{From: 4}:        "revision 4 of module web is not recorded; recorded revisions: 9, 7, 6",
+		{From: 6, To: 5}: "revision 5 of module web is not recorded; recorded revisions: 9, 7, 6, 4",
 	} {
 		if _, err := Compare(t.Context(), r, "web", nil, request); !errors.As(err, &none) || err.Error() != want {
 			t.Errorf("%+v: %v, want %s", request, err, want)
@@ -62,7 +62,7 @@ func TestWhichRevisionsAreCompared(t *testing.T) {
 	if _, err := Compare(t.Context(), recorded{}, "web", nil, view.DiffRequest{}); !errors.As(err, &none) || !strings.Contains(err.Error(), "no revision of module web") {
 		t.Errorf("without a release: %v", err)
 	}
-	if _, err := Compare(t.Context(), recorded{numbers: []int{3}}, "web", nil, view.DiffRequest{}); err == nil || !strings.Contains(err.Error(), "none to compare it with") {
+	if _, err := Compare(t.Context(), recorded{numbers: []int{3}}, "web", nil, view.DiffRequest{}); err == nil || !strings.Contains(err.Error(), "no earlier revision to compare it with") {
 		t.Errorf("with one revision: %v", err)
 	}
 	many := recorded{}
@@ -102,7 +102,7 @@ func TestLongDifferencesAreCut(t *testing.T) {
 	if size > longestDiffs+mostDiffs*30 {
 		t.Errorf("%d bytes", size)
 	}
-	if !strings.HasSuffix(diff.Changes[0].Diff, " lines more\n") || !strings.HasPrefix(diff.Cut, "too long: ") || !strings.HasSuffix(diff.Cut, " lines and 500 changed objects left out") {
+	if !strings.HasSuffix(diff.Changes[0].Diff, " lines more\n") || !strings.HasPrefix(diff.Cut, "truncated: ") || !strings.HasSuffix(diff.Cut, " lines and 500 changed objects omitted") {
 		t.Errorf("cut: %q, %q", diff.Cut, diff.Changes[0].Diff[len(diff.Changes[0].Diff)-80:])
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"addon-operator/values"
 )
 
-// Unread says which values of a module reach nothing (H23): those that a person has set, in the
+// Unread says which values of a module have no effect (H23): those that a person has set, in the
 // module's section or, for a subchart, in values.yaml of the chart, and that neither a template
 // reads nor, as far as that is certain, a hook or an enabled script. Without a cache none are
 // reported. In doubt it says nothing: whatever cannot be read here fails elsewhere, with an error
@@ -40,7 +40,7 @@ func Unread(cache *charts.Cache, m addons.Module, global, own *values.Section) (
 	return said(unread, "no template of the chart reads it")
 }
 
-// UnreadGlobal says which values of global, as a person has set them, reach nothing: that no chart of a tree reads nor, as far
+// UnreadGlobal says which values of global, as a person has set them, have no effect: that no chart of a tree reads nor, as far
 // as that is certain, a hook or an enabled script (H23). section returns the values of a module.
 func UnreadGlobal(cache *charts.Cache, tree *addons.Tree, global *values.Section, section func(m addons.Module) *values.Section) []string {
 	if cache == nil || global == nil {
@@ -96,7 +96,7 @@ const maxUnread = 20
 // wrong place, says more than a similar name.
 func said(unread []charts.Unread, why string) (texts []string) {
 	for _, u := range unread[:min(len(unread), maxUnread)] {
-		text := "the value " + u.Path + " reaches nothing: "
+		text := "the value " + u.Path + " has no effect: "
 		switch meant := values.Nearest(u.Key, u.Known); {
 		case u.Hint != "":
 			text += u.Hint
@@ -108,7 +108,7 @@ func said(unread []charts.Unread, why string) (texts []string) {
 		texts = append(texts, text)
 	}
 	if more := len(unread) - maxUnread; more > 0 {
-		texts = append(texts, fmt.Sprintf("and %d more values reach nothing", more))
+		texts = append(texts, fmt.Sprintf("and %d more values have no effect", more))
 	}
 	return texts
 }

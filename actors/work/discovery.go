@@ -106,7 +106,7 @@ func (j ReloadJob) Discover(run *supervisor.Run) (d Discovery, err error) {
 	if err := d.askGlobal(run); err != nil {
 		return d, err
 	}
-	run.Step("wait until nothing purges a module that is back")
+	run.Step("wait for purges of modules that are back")
 	if _, err := supervisor.Ask[PurgesEnded](run, ConvergePath, EndPurges{d.Tree.Modules}); err != nil {
 		return d, err
 	}
@@ -247,9 +247,9 @@ func sameModules(a, b *addons.Tree) bool {
 // parallel, Width of them at a time. To each module it acts like a queue: it sends ExecuteTask and
 // waits for TaskDone. It ends when all of them have ended or are parked.
 func (j ReloadJob) RunModules(run *supervisor.Run, names []string) (err error) {
-	run, s := j.span(run, "modules side by side", about{})
+	run, s := j.span(run, "modules in parallel", about{})
 	defer func() { s.End(err) }()
-	run.Step("%s, %d side by side", view.Count(len(names), "module"), j.Width)
+	run.Step("%s, %d in parallel", view.Count(len(names), "module"), j.Width)
 	var group errgroup.Group
 	group.SetLimit(j.Width)
 	for _, name := range names {

@@ -130,7 +130,7 @@ func (r *refreshed) checkCharts(j ReloadJob) {
 // of the module, or of the global hooks, but the end of the run is an error.
 func (r *refreshed) askHooks(run *supervisor.Run, j ReloadJob, inUse []string) error {
 	if g := r.tree.Global; !g.SameHooks(r.before.Global) {
-		run.Step("ask global hooks for --config")
+		run.Step("run global hooks with --config")
 		found, err := LoadHooks(run.Context(), j.Hooks, g.HooksDir, "", g.Dir, hooks.Global, j.Log)
 		switch {
 		case run.Context().Err() != nil:
@@ -146,7 +146,7 @@ func (r *refreshed) askHooks(run *supervisor.Run, j ReloadJob, inUse []string) e
 		if old == nil || m.Dir != old.Dir || m.SameHooks(*old) || !slices.Contains(inUse, m.Name) {
 			continue // who uses them loads them
 		}
-		run.Step("ask hooks of %s for --config", m.Name)
+		run.Step("run hooks of %s with --config", m.Name)
 		found, err := LoadModuleHooks(run.Context(), j.Hooks, m, j.Log.With("module", m.Name))
 		switch {
 		case run.Context().Err() != nil:

@@ -56,7 +56,7 @@ func (n neededJob) runProviders(err error) string {
 		names, needs = append(names, p.Module+" (runs first)"), append(needs, p.Need.String())
 	}
 	if len(needs) > 0 {
-		n.job.Log.Info("what the module needs is provided by others, which run first", "needs", needs, "providers", names)
+		n.job.Log.Info("the module needs what other modules provide; those run first", "needs", needs, "providers", names)
 	}
 	return "provided by: " + strings.Join(names, ", ")
 }
@@ -112,7 +112,7 @@ func (n neededJob) rendered(m addons.Module) []helm.Object {
 	}
 	objects, err := n.job.Releases.Objects(n.run.Context(), chart)
 	if err != nil {
-		n.job.Log.Debug("it is not known what a module provides: its chart cannot be rendered", "provider", m.Name, "err", err)
+		n.job.Log.Debug("the chart of a module cannot be rendered, so it is unknown what the module provides", "provider", m.Name, "err", err)
 	}
 	return objects
 }

@@ -40,7 +40,7 @@ func (s Services) Concerned(ctx context.Context, modules []addons.Module) (relea
 	}
 	ours, err := s.Releases.Ours(ctx, others)
 	if err != nil {
-		return nil, nil, fmt.Errorf("find out who has installed releases: %w", err)
+		return nil, nil, fmt.Errorf("determine who installed releases: %w", err)
 	}
 	others = slices.DeleteFunc(others, func(name string) bool { return slices.Contains(ours, name) })
 	return append(releases, ours...), others, nil
@@ -75,7 +75,7 @@ func (j ReloadJob) Purge(run *supervisor.Run, release string) (purged bool, err 
 		return false, err
 	}
 	if due.Removed {
-		run.Step("wait until nothing of %s runs", release)
+		run.Step("wait until no task of %s runs", release)
 		if _, err := supervisor.Ask[ModuleQuiet](run, OwnerPath(release), AwaitQuiet{}); err != nil {
 			return false, fmt.Errorf("purge release %s: %w", release, err)
 		}

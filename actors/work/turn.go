@@ -12,7 +12,7 @@ func (j Job) AwaitTurn(run *supervisor.Run) error {
 	if run.Attempt() == 0 {
 		return nil
 	}
-	run.Step("wait for what has gone past it in the queue")
+	run.Step("wait for tasks that have passed it in the queue")
 	turn, err := supervisor.Ask[messages.Turn](run, QueuePath+j.Task.Queue, messages.GetTurn{ID: j.Task.InQueue()})
 	if ended := run.Context().Err(); ended != nil {
 		return ended

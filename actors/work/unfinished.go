@@ -173,9 +173,9 @@ func (h HookJob) finish(e effects) error {
 		h.job.Unfinished.change(h.job.Task.ID, func(e *effects) { e.objects = left })
 		err = h.job.needed(h.run).objectsFailed(err)
 		if e.allowFailure || h.job.Task.AllowFailure {
-			return fmt.Errorf("%w (all else of its result is in force)", err)
+			return fmt.Errorf("%w (the rest of its result is in force)", err)
 		}
-		return fmt.Errorf("%w (all else of its result is in force; this is tried again, without another run of the hook)", err)
+		return fmt.Errorf("%w (the rest of its result is in force; this is retried without running the hook again)", err)
 	}
 	if dropped := h.job.Metrics.Reports.Add(h.job.Owner, e.hook.Name, e.metrics); dropped > 0 {
 		h.job.Log.Warn("metrics of a hook are dropped: it reports more series than a hook may have", "hook", e.hook.Name, "dropped", dropped, "option", "ADDON_OPERATOR_HOOK_METRICS_SERIES")

@@ -7,7 +7,7 @@ import (
 	"addon-operator/helm"
 )
 
-// Unread is what was looked at and logged of the values of a module that reach nothing. It lives as long as the owner. Only
+// Unread is what was looked at and logged of the values of a module that have no effect. It lives as long as the owner. Only
 // runs that need the release for themselves use it.
 type Unread struct{ looked, told string }
 
@@ -23,7 +23,7 @@ func (u *Unread) news(text string) (other bool) {
 	return other
 }
 
-// warnUnread logs values that reach nothing, once (H23). A start that finds its release as it should be looks at nothing: that
+// warnUnread logs values that have no effect, once (H23). A start that finds its release as it should be looks at nothing: that
 // would cost more than the start.
 func (r releaseJob) warnUnread(outcome helm.Outcome, err error) {
 	if r.job.Charts == nil {
@@ -35,6 +35,6 @@ func (r releaseJob) warnUnread(outcome helm.Outcome, err error) {
 	}
 	texts := plan.Unread(r.job.Charts, r.job.Module, r.job.Known.Global, r.job.Known.Own)
 	if text := strings.Join(texts, "; "); r.job.Unread.news(text) && text != "" {
-		r.job.Log.Warn("values reach nothing", "values", text)
+		r.job.Log.Warn("values have no effect", "values", text)
 	}
 }

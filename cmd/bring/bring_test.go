@@ -201,7 +201,7 @@ func TestDifficultCharts(t *testing.T) {
 		"guest":  {files: "-- templates/a.yaml --\napiVersion: example.com/v1\nkind: Host\nmetadata: {name: a, namespace: far}\n", base: "010-guest", test: "hosts.example.com"},
 		"drafty": {
 			files: "-- values.schema.json --\n{\"$schema\": \"https://json-schema.org/draft/2019-09/schema\", \"examples\": 1}\n-- templates/a.yaml --\n",
-			base:  "010-drafty", test: `failing: {drafty: ""}`, note: "modules/010-drafty/chart: values.schema.json: it is no JSON schema, and Helm installs no chart with it; /examples must be a list",
+			base:  "010-drafty", test: `failing: {drafty: ""}`, note: "modules/010-drafty/chart: values.schema.json: it is not a JSON schema, and Helm installs no chart with it; /examples must be a list",
 		},
 		"hooked": {files: "-- templates/a.yaml --\napiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: {helm.sh/hook: post-install}}\n", base: "010-hooked", test: "rendered:"},
 	} {

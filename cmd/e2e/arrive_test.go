@@ -153,11 +153,11 @@ ingressNginx: 'replicaCount: 3'
 podinfo: '{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}'
 `)
 	says := []string{
-		"the value dropIn reaches nothing: the chart reads .Values.replicaCount, not .Values.dropIn.replicaCount; put the chart as it is into the directory chart/ of the module: then the section dropIn is what it reads",
-		"the value ingressNginx reaches nothing: the subchart ingress-nginx gets the section ingress-nginx, which only a values.yaml can have; put the chart as it is into the directory chart/",
-		"the value podinfo.replicaCuont reaches nothing: no template of the chart reads it; did you mean replicaCount?",
-		"the value podinfo.image.pullPolicy reaches nothing",
-		"the value hooked.replicsa reaches nothing: no template of the chart reads it; did you mean replicas?",
+		"the value dropIn has no effect: the chart reads .Values.replicaCount, not .Values.dropIn.replicaCount; put the unchanged chart into the directory chart/ of the module: then the chart reads the section dropIn",
+		"the value ingressNginx has no effect: the subchart ingress-nginx reads the section ingress-nginx, which only a values.yaml can set; put the unchanged chart into the directory chart/",
+		"the value podinfo.replicaCuont has no effect: no template of the chart reads it; did you mean replicaCount?",
+		"the value podinfo.image.pullPolicy has no effect",
+		"the value hooked.replicsa has no effect: no template of the chart reads it; did you mean replicas?",
 	}
 	o := h.start().ready()
 	h.setConfig(map[string]string{"hooked": "{url: a, replicsa: 1, replicas: 1}", "obscure": "{url: a, replicas: 1}", "dropIn": "replicaCount: 3", "ingressNginx": "replicaCount: 3", "podinfo": "{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}"})
@@ -221,10 +221,10 @@ webhooks:
 		_ = h.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(context.Background(), h.namespace, metav1.DeleteOptions{})
 	})
 	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
-	says := "the webhook guard.example.com is in ValidatingWebhookConfiguration " + h.namespace + ", which module guard brought; wait until the Pods of its service run, or disable the module"
+	says := "the webhook guard.example.com is in ValidatingWebhookConfiguration " + h.namespace + ", which module guard installed; wait until the Pods of its service run, or disable the module"
 	o.expect("ERROR", "module=web", says)
 	o.expect("ERROR", "module=patches", "hook 030-patches/hooks/h.sh: object patches: CreateIfNotExists", says)
-	o.ask("why web", "which module guard brought")
+	o.ask("why web", "which module guard installed")
 	h.setConfig(map[string]string{"guardEnabled": "false"})
 	h.awaitRevisions("guard", "")
 	h.awaitRevisions("web", "1:deployed")
@@ -256,7 +256,7 @@ webhooks:
 	t.Cleanup(func() { _ = away() })
 	h.kubectl("apply", "-f", h.path("hook.yaml"))
 	o := h.start()
-	o.expect("ERROR", "module=web", "the webhook made.example.com is in MutatingWebhookConfiguration "+h.namespace+", which no module brought; make its service answer, or delete it")
+	o.expect("ERROR", "module=web", "the webhook made.example.com is in MutatingWebhookConfiguration "+h.namespace+", which no module installed; make its service answer, or delete it")
 	if err := away(); err != nil {
 		t.Fatal(err)
 	}
@@ -280,11 +280,11 @@ func TestConversionWithoutService(t *testing.T) {
 			h.write("modules/020-web/templates/object.yaml", fmt.Sprintf("{apiVersion: %s/v2, kind: %s, metadata: {name: web}}\n", group, kind))
 			t.Cleanup(func() { _ = h.tryIn(context.Background(), "delete", "crd", name, "--wait=false") })
 			o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
-			whose := ", which module turns brought"
+			whose := ", which module turns installed"
 			if dir == "crds" {
 				whose = ", which a module has in crds/"
 			}
-			o.expect("ERROR", "module=web", "the service "+h.namespace+"/turner converts "+kind+", as CustomResourceDefinition "+name+" says"+whose+"; wait until its Pods run")
+			o.expect("ERROR", "module=web", "the service "+h.namespace+"/turner converts "+kind+", according to CustomResourceDefinition "+name+whose+"; wait until its Pods run")
 		})
 	}
 }

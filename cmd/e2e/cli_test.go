@@ -103,9 +103,9 @@ fi
 	}
 	o.ask("diff well --show-secrets", "-  password: s3cret", "+  password: other")
 	o.ask("diff well --from 2 --to 2", "No object differs between revisions 2 and 2 of well.")
-	o.refuse("diff well --from 7", "revision 7 of module well is not recorded; there are 2, 1")
+	o.refuse("diff well --from 7", "revision 7 of module well is not recorded; recorded revisions: 2, 1")
 	o.refuse("history wel", "did you mean well?")
-	o.refuse("diff off", "no revision of module off is recorded: it has no chart, or no run of Helm has begun")
+	o.refuse("diff off", "no revision of module off is recorded: it has no chart, or Helm has not run yet")
 	o.ask("history off", "No revision of module off is recorded")
 	h.setConfig(map[string]string{"well": "size: many\nsizee: 1\n: ["})
 	h.eventually("an event on the ConfigMap", func() error { return h.hasEvent("Refused", "Warning") })

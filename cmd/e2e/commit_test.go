@@ -46,7 +46,7 @@ cp $OUT/patch $KUBERNETES_PATCH_PATH
 {"operation": "Create", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "$NS", "generateName": "once-"}}}
 {"operation": "MergePatch", "kind": "ConfigMap", "namespace": "$NS", "name": "later", "mergePatch": {"data": {"k": "v"}}}`, "$NS", h.namespace))
 	retry(2)
-	o.expect("ERROR", "task failed, will retry", "append.sh", "object patches: MergePatch ConfigMap", "tried again, without another run of the hook")
+	o.expect("ERROR", "task failed, will retry", "append.sh", "object patches: MergePatch ConfigMap", "retried without running the hook again")
 	runs := len(h.lines("out/runs"))
 	if o.metric("appended") != "" {
 		t.Error("the metrics of the hook are shown, though the run has not succeeded")

@@ -274,7 +274,7 @@ func TestStartWithLastValidConfig(t *testing.T) {
 	if _, body := get(o.public + "/readyz?verbose"); !strings.Contains(body, refused) || strings.Contains(body, "one.size") {
 		t.Errorf("/readyz?verbose does not tell it, or shows why:\n%s", body)
 	}
-	const notice = "The ConfigMap is refused since the start, the last valid values of Secret "
+	const notice = "The ConfigMap is refused since the start; the last valid values of Secret "
 	if _, body := get(o.public + "/"); !strings.Contains(body, notice) {
 		t.Errorf("the page does not tell it:\n%s", body)
 	}

@@ -166,10 +166,10 @@ echo ran >> "$OUT/other"
 	h.awaitLines("out/other", "ran")
 
 	h.setConfig(map[string]string{"web": "wanted: false\nsize: 3\n"})
-	o.expect("enabled script gives another answer", "module=web", "enabled=false")
+	o.expect("enabled script returned a different answer", "module=web", "enabled=false")
 	o.expect("module is deleted", "module=web")
 	h.awaitRevisions("web", "")
-	o.ask("why web", "module web is off: its enabled script says false")
+	o.ask("why web", "module web is off: its enabled script returned false")
 
 	h.setConfig(map[string]string{"web": "wanted: true\nsize: 4\n"})
 	h.awaitConfigMap("web", "size", "4")

@@ -24,7 +24,7 @@ func TestDrift(t *testing.T) {
 		}
 	}
 	change()
-	o.expect("an object of the module was changed by others", "module=web", "object=ConfigMap "+h.namespace+"/web", "fields=[data.size]")
+	o.expect("an object of the module was changed by another client", "module=web", "object=ConfigMap "+h.namespace+"/web", "fields=[data.size]")
 	h.eventually("the look that sees both", func() error {
 		if _, metrics := get(o.public + "/metrics"); !containsAll(metrics, []string{`addon_operator_module_drifted_objects{module="web"} 2`}) {
 			return errNotYet

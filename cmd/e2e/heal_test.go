@@ -29,7 +29,7 @@ func TestDeletedObjectIsBack(t *testing.T) {
 	h.awaitJournal(startedJournal + " beforeHelm afterHelm")
 	o.metric("addon_operator_modules_absent_resources_total", `module="web"`)
 	o.metric("addon_operator_modules_helm_release_redeployed_total", `module="web"`)
-	if dump := o.dump(); !strings.Contains(dump, "1 watches, 1 objects") {
+	if dump := o.dump(); !strings.Contains(dump, "watches: 1, objects: 1") {
 		t.Errorf("the dump does not show the healer:\n%s", dump)
 	}
 }

@@ -140,7 +140,7 @@ func TestHelmHookThatIsNotDeleted(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = free() })
 	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
-	text := "Helm hook Job " + h.namespace + "/job of an earlier run is still being deleted: Terminating (it goes when its finalizers do: example.com/hold"
+	text := "Helm hook Job " + h.namespace + "/job of an earlier run is still being deleted: Terminating (it is removed when its finalizers are removed: example.com/hold"
 	o.expect("a Helm hook waits", "module=waits", "state=Terminating", "example.com/hold")
 	h.awaitConfigMap("after", "text", "there")
 	o.ask("module list", text)

@@ -29,7 +29,7 @@ func TestLoopThroughAChart(t *testing.T) {
 	o := h.start().ready()
 	o.awaitLoop()
 	expectAll(t, o.expect("WARN", "unstable"), "chance/templates/cm.yaml", "line 7", "randAlphaNum")
-	o.expect("WARN", "hooks go round in circles", "Helm", "chance")
+	o.expect("WARN", "hooks run in a loop", "Helm", "chance")
 	h.eventually("the Event", func() error { return h.hasEvent("ValueLoop", "Warning") })
 	h.eventually("the Event", func() error { return h.hasEvent("UnstableRender", "Warning") })
 
@@ -64,7 +64,7 @@ func TestLoopThroughKubectl(t *testing.T) {
 	h.createConfigMap("watched", "watched", nil)
 	o := h.start().ready()
 	o.awaitLoop()
-	o.expect("WARN", "hooks go round in circles", "010-echo/hooks/echo.sh", "watched")
+	o.expect("WARN", "hooks run in a loop", "010-echo/hooks/echo.sh", "watched")
 	h.eventually("the Event", func() error { return h.hasEvent("ValueLoop", "Warning") })
 	h.kubectl("patch", "configmap", "watched", "-n", h.namespace, "--type=merge", "-p", `{"data":{"person":"edited"}}`)
 	h.eventually("the edit", func() error {

@@ -55,7 +55,7 @@ func TestModuleObjects(t *testing.T) {
 	crd := h.definition()
 	patient := append(slices.Clone(patient), "ADDON_OPERATOR_HA=true", "DEBUG_UNIX_SOCKET=", "ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
 	first := h.start(append(patient, "ADDON_OPERATOR_POD=first")...)
-	first.expect("there is no kind Module in the cluster")
+	first.expect("the kind Module does not exist in the cluster")
 	h.awaitRevisions("web", "1:deployed")
 
 	h.kubectl("apply", "-f", crd)

@@ -63,7 +63,7 @@ func TestPermissionLostWhileItRuns(t *testing.T) {
 	if got := h.read("out/both"); got != "Added a, 1 pods\n" {
 		t.Errorf("the hook ran without its snapshot:\n%s", got)
 	}
-	h.awaitEvent("SnapshotForbidden", "010-watch/hooks/both.sh", "its binding pods may not be read")
+	h.awaitEvent("SnapshotForbidden", "010-watch/hooks/both.sh", "may not read the objects of binding pods")
 	o.expectEverywhere("both.sh/pods Pod: forbidden (not allowed to ")
 
 	role.Rules = []rbacv1.PolicyRule{pods}

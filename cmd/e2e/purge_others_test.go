@@ -79,7 +79,7 @@ func TestPurgeDoesNoHarm(t *testing.T) {
 	h.craft("crafted", "stranger", binding)
 
 	o := h.start("ADDON_OPERATOR_ALLOW_PURGE=yes").ready() // the root is empty (P1)
-	o.expect("INFO releases that no addon-operator has installed are left alone", "releases=[vault]")
+	o.expect("INFO releases that were not installed by an addon-operator are left alone", "releases=[vault]")
 	o.expect("modules discovered", "purge=[web crafted]")
 	o.expect("WARN objects do not name this release as their owner", "release=crafted", "objects=[ConfigMap "+h.namespace+"/stranger]")
 	h.awaitRevisions("web", "")
@@ -108,7 +108,7 @@ func TestPurgeDoesNoHarm(t *testing.T) {
 	// Reloads do not say it again, and a plan knows it, too.
 	h.setConfig(map[string]string{"global": "any: change"})
 	o.expect("converged", "cause=ConfigMap")
-	if n := o.count("no addon-operator has installed"); n != 1 {
+	if n := o.count("not installed by an addon-operator"); n != 1 {
 		t.Errorf("the log names the person's release %d times, want once", n)
 	}
 	if plan := o.command("plan"); !strings.Contains(plan, "Nothing would be done") || strings.Contains(plan, "vault") {

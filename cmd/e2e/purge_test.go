@@ -55,7 +55,7 @@ func TestEmptyModulesDirectoryPurgesNothing(t *testing.T) {
 	}
 
 	h.kubectl("annotate", "-n", h.namespace, "configmap", "addon-operator", "addon-operator/confirm-purge=web,self")
-	o.expect("WARN", "a confirmation is for another purge")
+	o.expect("WARN", "a confirmation does not match the purge")
 	h.awaitNoConfirmation()
 
 	h.kubectl(strings.Fields(h.confirmation())...)
@@ -136,7 +136,7 @@ func TestRootIsEmptiedAtRunTime(t *testing.T) {
 
 	h.rename("kept-self", "modules/020-self")
 	h.setConfig(map[string]string{"global": "any: other change"})
-	o.expect("no purge is held back any more")
+	o.expect("no purge is held back any longer")
 	o.expect("converged", "modules=3")
 	h.awaitRevisions("web", "1:superseded 2:deployed")
 	h.awaitRevisions("self", "1:deployed")
@@ -154,7 +154,7 @@ func TestPurgeIsAllowedByOptions(t *testing.T) {
 	h.remove("modules/020-self")
 
 	o := h.start().ready()
-	o.expect("WARN", "a purge is held back", "they are 2 of 3 releases, and one reload may purge 25%")
+	o.expect("WARN", "a purge is held back", "they are 2 of 3 releases, and one reload may purge at most 25%")
 	o.terminate()
 	h.start("ADDON_OPERATOR_PURGE_SHARE=100").ready().terminate()
 	h.awaitRevisions("web", "")

@@ -65,7 +65,7 @@ sleep 1
 	}
 	h.setConfig(map[string]string{"slowEnabled": "true", "lastEnabled": "true"})
 	o := h.start().ready()
-	o.expect("WARN", "the one in progress is finished first", "tick.sh changed /global/tick")
+	o.expect("WARN", "the one in progress ends before the next one starts", "tick.sh changed /global/tick")
 	o.expect("converged", "tick.sh changed /global/tick")
 	h.eventually("the Event", func() error { return h.hasEvent("ReloadPostponed", "Warning") })
 	h.write("out/quiet", "")
@@ -80,7 +80,7 @@ sleep 1
 	}
 }
 
-// An object that somebody deletes again and again is healed more and more seldom, and the
+// An object that somebody deletes again and again is healed at growing intervals, and the
 // module list says so. H13.
 func TestObjectThatIsDeletedAgainAndAgain(t *testing.T) {
 	h := newHouse(t, "web")

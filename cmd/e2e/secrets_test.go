@@ -153,7 +153,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	if got := h.config()["well"]; strings.Contains(got, plantedHook) || !strings.Contains(got, "somebody") || !strings.Contains(got, plantedConfig) {
 		t.Errorf("the ConfigMap is %q", got)
 	}
-	o.expect("lie in the ConfigMap", "well.token")
+	o.expect("are in the ConfigMap", "well.token")
 	if out := o.command("values", "explain", "well.made"); !strings.Contains(out, "Secret") {
 		t.Errorf("the Secret is not named:\n%s", out)
 	}
@@ -168,7 +168,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.expect("an object of the module was changed by others", "module=well")
+	o.expect("an object of the module was changed by another client", "module=well")
 	h.eventually("the events of the refusal", func() error { return h.hasEvent("Refused", "Warning") })
 	h.write("next.yaml", "well: |\n  token: "+plantedConfig+"\n  user: other\n")
 	h.write("fails.yaml", "well: |\n  token: "+plantedConfig+"\n  fail: true\n")

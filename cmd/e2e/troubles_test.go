@@ -192,8 +192,8 @@ func allTroubles() map[string]troubles {
 					h.deleteConfigMap("fight")
 				}
 			}},
-			{"9. Hooks go round in circles", []string{"hooks go round in circles", "fix the first of these", "binding cm"}, nil},
-			{"1. The ConfigMap was edited and nothing happens", []string{"dns.replicas: must be an integer, is a string", "next: correct the ConfigMap"}, func(h *house) {
+			{"9. Hooks run in a loop", []string{"hooks run in a loop", "fix the first of these", "binding cm"}, nil},
+			{"1. The ConfigMap was edited and nothing happens", []string{"dns.replicas: must be an integer, is a string", "next: fix the ConfigMap"}, func(h *house) {
 				h.setConfig(map[string]string{"dns": "replicas: many"})
 			}},
 			{"1. The ConfigMap was edited and nothing happens", []string{"the ConfigMap is deleted", "create it again before the operator restarts"}, func(h *house) {

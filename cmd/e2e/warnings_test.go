@@ -31,7 +31,7 @@ echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "Co
 `)
 	o := h.start()
 	o.expect("WARN the API server returned a warning for an object patch", `unknown field "dataa"`, "object=ConfigMap "+h.namespace+"/patched", "hook=010-odd/hooks/h.sh", "module=odd")
-	o.expect("WARN the API server warns of an object of the release", `unknown field "datta"`, "object=configmaps "+h.namespace+"/odd", "module=odd")
+	o.expect("WARN the API server returned a warning for an object of the release", `unknown field "datta"`, "object=configmaps "+h.namespace+"/odd", "module=odd")
 	o.ready()
 	for _, field := range []string{"dataa", "datta"} {
 		if n := o.count(`unknown field "` + field + `"`); n != 1 {

@@ -32,7 +32,7 @@ exit 4
 	o.expect("WARN", "the ConfigMap has a flag", "typpoEnabled", "didYouMean=typoEnabled")
 	o.ready()
 	file := "fileEnabled is false in " + h.path("modules/values.yaml")
-	script, typo := "its enabled script says false: it needs a load balancer", "no flag anywhere (typoEnabled)"
+	script, typo := "its enabled script returned false: it needs a load balancer", "no flag anywhere (typoEnabled)"
 	expectAll(t, o.expect("modules discovered", "run=[well]"), file, "configEnabled is false in the ConfigMap", script, typo)
 	o.ask("why file", "module file is off: "+file)
 	o.ask("why config", "module config is off: configEnabled is false in the ConfigMap")

@@ -90,7 +90,7 @@ type loaded struct {
 // the module; module is "" for values of global (H23).
 func (l loaded) unread(module, text string) {
 	file, at := l.dirOf(module), place{}
-	if m := regexp.MustCompile(`^the value (\S+) reaches nothing`).FindStringSubmatch(text); m != nil {
+	if m := regexp.MustCompile(`^the value (\S+) has no effect`).FindStringSubmatch(text); m != nil {
 		if path, err := values.ParsePath(m[1]); err == nil {
 			if set, where, ok := l.setIn(l.named(module), path, true); ok {
 				file, at = set, where

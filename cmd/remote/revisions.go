@@ -56,7 +56,7 @@ func historyTable(w io.Writer, body []byte) error {
 		}
 		rows = append(rows, []string{fmt.Sprint(r.Revision), at(r.Updated), r.Status, chart, r.AppVersion, description})
 	}
-	err := table(w, "No revision of module "+history.Module+" is recorded: it has no chart, or no run of Helm has begun.", "REVISION UPDATED STATUS CHART APP DESCRIPTION", rows)
+	err := table(w, "No revision of module "+history.Module+" is recorded: it has no chart, or Helm has not run yet.", "REVISION UPDATED STATUS CHART APP DESCRIPTION", rows)
 	if older := history.Recorded - len(history.Revisions); err == nil && older > 0 {
 		_, err = fmt.Fprintf(notes(w), "\n%s left out; --max shows more.\n", view.Count(older, "older revision"))
 	}

@@ -44,7 +44,7 @@ func checkSize(m Module) error {
 		case !info.Mode().IsRegular():
 			return irregular(name)
 		case !synthesised && info.Size() > loader.MaxDecompressedFileSize:
-			return fmt.Errorf("%s has more than %d MiB, Helm's limit for a file of a chart; list it in .helmignore when no template reads it", name, loader.MaxDecompressedFileSize>>20)
+			return fmt.Errorf("%s has more than %d MiB, Helm's limit for a file of a chart; list it in .helmignore if no template reads it", name, loader.MaxDecompressedFileSize>>20)
 		}
 		return w.add(name, info.Size(), func() ([]byte, error) { return os.ReadFile(filepath.Join(root, filepath.FromSlash(name))) })
 	})

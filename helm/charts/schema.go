@@ -50,7 +50,7 @@ var ErrElsewhere = errors.New("the schema refers to another document, which is n
 
 // errTooMuch ends a check that takes too much work (H22). It is thrown as a panic, because the
 // library has no other way to stop, and reported as a violation.
-var errTooMuch = errors.New("the check takes too much work")
+var errTooMuch = errors.New("the check is too expensive")
 
 // HasSchema reports whether a schema says which values the chart, or a subchart at any depth, may
 // have.
@@ -236,12 +236,12 @@ func compile(data []byte) (s *schema) {
 	s = &schema{}
 	defer func() {
 		if r := recover(); r != nil {
-			s.compiled, s.err = nil, fmt.Errorf("it is no schema: %v", r)
+			s.compiled, s.err = nil, fmt.Errorf("it is not a schema: %v", r)
 		}
 	}()
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
-		s.err = fmt.Errorf("it is no JSON: %w", err)
+		s.err = fmt.Errorf("it is not JSON: %w", err)
 		return s
 	}
 	if _, s.err = compileWith(document); s.err == nil {
@@ -286,7 +286,7 @@ func notASchema(e *jsonschema.SchemaValidationError) error {
 			text += "; /" + strings.Join(f.at, "/") + " " + f.message
 		}
 	}
-	return fmt.Errorf("it is no JSON schema, and Helm installs no chart with it%s", shortened(text))
+	return fmt.Errorf("it is not a JSON schema, and Helm installs no chart with it%s", shortened(text))
 }
 
 // nowhere loads nothing.
@@ -398,7 +398,7 @@ func sentence(k jsonschema.ErrorKind) string {
 	case *kind.FalseSchema:
 		return "is not allowed"
 	case *kind.Not:
-		return "is of a form that the schema excludes with not"
+		return "has a form that the schema excludes with not"
 	case *kind.Pattern:
 		return "must match the pattern " + k.Want
 	case *kind.Format:

@@ -70,7 +70,7 @@ size: 1
 		"formats are idle": {`{"$schema": "https://json-schema.org/draft/2020-12/schema", "properties": {"size": {"format": "email"}}}`, "web: {size: nobody}", nil},
 		"a reference":      {`{"$defs": {"n": {"type": "integer"}}, "properties": {"size": {"$ref": "#/$defs/n"}}}`, "web: {size: a}", []string{"web.size: must be an integer, is a string"}},
 		"one of two":       {`{"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}`, "web: {a: 1, b: 1}", []string{"web: fits more than one of the alternatives of oneOf; exactly one must fit"}},
-		"excluded":         {`{"properties": {"size": {"not": {"const": 2}}, "a": false}}`, "web: {size: 2, a: 1}", []string{"web.a: is not allowed", "web.size: is of a form that the schema excludes with not"}},
+		"excluded":         {`{"properties": {"size": {"not": {"const": 2}}, "a": false}}`, "web: {size: 2, a: 1}", []string{"web.a: is not allowed", "web.size: has a form that the schema excludes with not"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			loaded, err := new(Cache).Load(moduleOf(t, "parent", wrapper+c.schema+"\n"))
@@ -113,18 +113,18 @@ func TestViolationsOfInnerChart(t *testing.T) {
 	}
 }
 
-// A schema that cannot be used here is left to Helm, and one that takes too much work is refused in bounded time.
+// A schema that cannot be used here is left to Helm, and one that is too expensive is refused in bounded time.
 func TestViolationsAreBounded(t *testing.T) {
 	deep := strings.Repeat("{a: ", 40) + "1" + strings.Repeat("}", 40)
 	for name, c := range map[string]struct{ schema, values, want string }{
 		"elsewhere": {`{"properties": {"a": {"$ref": "http://127.0.0.1:1/a.json"}}}`, "a: 1", ErrElsewhere.Error()},
-		"no JSON":   {`{`, "a: 1", "values.schema.json: it is no JSON"},
+		"no JSON":   {`{`, "a: 1", "values.schema.json: it is not JSON"},
 		"no schema": {`{"type": "objekt"}`, "a: 1", "values.schema.json: "},
 		"keyword of 2019": {
 			`{"$schema": "https://json-schema.org/draft/2019-09/schema", "properties": {"a": {"properties": {"b": {"examples": ""}}}}}`, "a: {}",
-			"it is no JSON schema, and Helm installs no chart with it; /properties/a/properties/b/examples must be a list, is a string",
+			"it is not a JSON schema, and Helm installs no chart with it; /properties/a/properties/b/examples must be a list, is a string",
 		},
-		"too much work": {`{"$defs": {"n": {"anyOf": [{"properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["x"]}, {"properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["y"]}]}}, "$ref": "#/$defs/n"}`, "a: " + deep, "[the values: the check takes too much work (values.schema.json)]"},
+		"too expensive": {`{"$defs": {"n": {"anyOf": [{"properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["x"]}, {"properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["y"]}]}}, "$ref": "#/$defs/n"}`, "a: " + deep, "[the values: the check is too expensive (values.schema.json)]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			loaded, err := new(Cache).Load(moduleOf(t, "m", "-- templates/a.yaml --\n-- values.schema.json --\n"+c.schema+"\n"))

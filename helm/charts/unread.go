@@ -146,11 +146,11 @@ func (c *Chart) missesSection(u *unread, top *reads, section any) bool {
 	case top.whole || isDefault || isMap && len(fields) == 0:
 		return true
 	}
-	const way = "; put the chart as it is into the directory chart/ of the module: then the section %s is what it reads"
+	const way = "; put the unchanged chart into the directory chart/ of the module: then the chart reads the section %s"
 	hint := "no template reads .Values." + key
 	if len(c.chart.Dependencies()) > 0 {
 		sub := c.chart.Dependencies()[0]
-		hint = fmt.Sprintf("the subchart %s gets the section %s, which only a values.yaml can have"+way, sub.Name(), Sections(c.chart, sub)[0], key)
+		hint = fmt.Sprintf("the subchart %s reads the section %s, which only a values.yaml can set"+way, sub.Name(), Sections(c.chart, sub)[0], key)
 	}
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		if top.below[field] != nil && field != "global" && field != "tags" {

@@ -91,7 +91,7 @@ func noDryRun(code int, answer []byte) bool {
 const (
 	NoteWebhook   = "an admission webhook does not support dry runs, so it was not tried"
 	NoteNamespace = "its namespace does not exist yet"
-	NoteKind      = "its kind is not known to the API server yet"
+	NoteKind      = "the API server does not serve its kind yet"
 	NoteRecreated = "it is deleted and created again"
 )
 

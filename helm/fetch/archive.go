@@ -77,7 +77,7 @@ func unpack(data []byte, dir string) error {
 // unpackError replaces the errors of gzip for other files: a page of HTML is a usual one.
 func unpackError(err error) error {
 	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.EOF) {
-		return errors.New("it is no chart archive: not packed by gzip")
+		return errors.New("it is not a chart archive: it is not compressed with gzip")
 	}
 	return fmt.Errorf("unpack: %w", err)
 }
@@ -97,7 +97,7 @@ func checkArchive(data []byte) error {
 		header, err := archive.Next()
 		switch {
 		case bounded.N <= 0:
-			return fmt.Errorf("it has more than %d MiB, unpacked", maxUnpacked>>20)
+			return fmt.Errorf("it has more than %d MiB when unpacked", maxUnpacked>>20)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -108,12 +108,12 @@ func checkArchive(data []byte) error {
 		case tar.TypeDir:
 			continue
 		case tar.TypeSymlink, tar.TypeLink:
-			return fmt.Errorf("%s is a link; an archive of a chart holds files", header.Name)
+			return fmt.Errorf("%s is a link; an archive of a chart contains only files", header.Name)
 		default:
-			return fmt.Errorf("%s is no file; an archive of a chart holds files", header.Name)
+			return fmt.Errorf("%s is not a file; an archive of a chart contains only files", header.Name)
 		}
 		if seen[header.Name] && header.Typeflag == tar.TypeReg {
-			return fmt.Errorf("%s is in it twice", header.Name)
+			return fmt.Errorf("it contains %s twice", header.Name)
 		}
 		if seen[header.Name] = true; len(seen) > maxFiles {
 			return fmt.Errorf("it has more than %d files", maxFiles)
@@ -125,7 +125,7 @@ func checkArchive(data []byte) error {
 // would pack. A directory that is no chart is an error before anything is written.
 func copyDir(from, to string) error {
 	if _, err := os.Stat(filepath.Join(from, "Chart.yaml")); err != nil {
-		return fmt.Errorf("there is no Chart.yaml in %s: it is no chart", from)
+		return fmt.Errorf("there is no Chart.yaml in %s: it is not a chart", from)
 	}
 	loaded, err := load(from)
 	if err != nil {
@@ -163,7 +163,7 @@ func copyFile(root, to string, f *chart.File) error {
 // absolute or leads upwards. A file that exists is an error.
 func writeFile(dir, name string, data []byte) error {
 	if !fs.ValidPath(name) {
-		return fmt.Errorf("%q is no name of a file", name)
+		return fmt.Errorf("%q is not a valid file name", name)
 	}
 	path := filepath.Join(dir, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

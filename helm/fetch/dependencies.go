@@ -57,7 +57,7 @@ func locked(lock *chart.Lock, declared []*chart.Dependency, i int) (string, erro
 		return d.Version, nil
 	}
 	if len(lock.Dependencies) != len(declared) || lock.Dependencies[i] == nil || lock.Dependencies[i].Name != d.Name || !matches(d.Version, lock.Dependencies[i].Version) {
-		return "", fmt.Errorf("the dependency %s %s of Chart.yaml does not fit Chart.lock; 'helm dependency update' writes a new one", d.Name, d.Version)
+		return "", fmt.Errorf("the dependency %s %s of Chart.yaml does not match Chart.lock; 'helm dependency update' writes a new one", d.Name, d.Version)
 	}
 	return lock.Dependencies[i].Version, nil
 }
@@ -118,7 +118,7 @@ func (f *fetcher) dependency(d *chart.Dependency, version, dir, source string) (
 	}
 	o.Name, o.Version, o.Digest = loaded.Metadata.Name, loaded.Metadata.Version, digest(data)
 	if o.Name != d.Name {
-		return o, fmt.Errorf("the archive holds the chart %s", o.Name)
+		return o, fmt.Errorf("the archive contains the chart %s", o.Name)
 	}
 	return o, writeFile(below, path.Base(o.Name)+"-"+o.Version+".tgz", data)
 }
@@ -136,7 +136,7 @@ func repositoryAlias(repository string) (string, bool) {
 // permitted only for a chart that is on this machine, too: a downloaded one could name any path.
 func localDependency(d *chart.Dependency, local, below, source string) (o Origin, err error) {
 	if source == "" {
-		return o, fmt.Errorf("%s lies next to the source of the chart, and is missing in what was downloaded", d.Repository)
+		return o, fmt.Errorf("%s is next to the source of the chart, and is missing from the download", d.Repository)
 	}
 	if !filepath.IsAbs(local) {
 		local = filepath.Join(source, local)
@@ -147,7 +147,7 @@ func localDependency(d *chart.Dependency, local, below, source string) (o Origin
 	}
 	o.Name, o.Version = loaded.Metadata.Name, loaded.Metadata.Version
 	if o.Name != d.Name || !matches(d.Version, o.Version) {
-		return o, fmt.Errorf("%s holds the chart %s", d.Repository, o)
+		return o, fmt.Errorf("%s contains the chart %s", d.Repository, o)
 	}
 	_, err = chartutil.Save(loaded, below)
 	return o, err

@@ -136,7 +136,7 @@ func defaults(c *chart.Chart) map[string]any {
 // is refused now. Dependencies may still be missing.
 func load(dir string) (*chart.Chart, error) {
 	if _, err := os.Stat(filepath.Join(dir, "Chart.yaml")); err != nil {
-		return nil, errors.New("there is no Chart.yaml: it is no chart")
+		return nil, errors.New("there is no Chart.yaml: it is not a chart")
 	}
 	loaded, err := charts.Read(charts.Module{Name: filepath.Base(dir), Dir: dir})
 	if err != nil {
@@ -157,7 +157,7 @@ type fetcher struct {
 // newFetcher completes a request with Helm's defaults. The caller closes the fetcher.
 func newFetcher(ctx context.Context, r Request) (*fetcher, error) {
 	if r.Ref == "" {
-		return nil, errors.New("no chart is named")
+		return nil, errors.New("no chart is given")
 	}
 	tmp, err := os.MkdirTemp("", "addon-operator-chart-")
 	if err != nil {
@@ -199,7 +199,7 @@ func (f *fetcher) place(ref, dir string) (o Origin, source string, err error) {
 	case !remote && isPath(ref):
 		hint := ""
 		if !strings.ContainsAny(ref, "/.") {
-			hint = "; --repo URL names the repository of a chart, and REPO/CHART one of 'helm repo add'"
+			hint = "; give the repository of a chart with --repo URL, or as REPO/CHART after 'helm repo add'"
 		}
 		return o, "", fmt.Errorf("there is no chart at %s%s", ref, hint)
 	}
@@ -251,7 +251,7 @@ func (f *fetcher) download(ref string) (archive, repository string, err error) {
 	name, chartName, _ := strings.Cut(ref, "/")
 	entry, err := f.named(name)
 	if err != nil {
-		return "", "", fmt.Errorf("chart %s: %w; a directory begins with ./", ref, err)
+		return "", "", fmt.Errorf("chart %s: %w; the path of a directory begins with ./", ref, err)
 	}
 	archive, err = f.fromRepository(entry, chartName, f.Version)
 	return archive, shown(entry.URL), err

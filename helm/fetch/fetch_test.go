@@ -143,7 +143,7 @@ func TestWrongSources(t *testing.T) {
 		want string
 	}{
 		"no such path":          {fetch.Request{Ref: "./nowhere"}, "there is no chart at ./nowhere"},
-		"a name alone":          {fetch.Request{Ref: "podinfo"}, "--repo URL names the repository"},
+		"a name alone":          {fetch.Request{Ref: "podinfo"}, "give the repository of a chart with --repo URL"},
 		"no version at all":     {fetch.Request{Ref: "open/web", Version: "latest"}, "improper constraint"},
 		"no chart":              {fetch.Request{Ref: t.TempDir()}, "no Chart.yaml"},
 		"no such repository":    {fetch.Request{Ref: "else/web"}, "'helm repo add else URL'"},
@@ -152,9 +152,9 @@ func TestWrongSources(t *testing.T) {
 		"other version":         {fetch.Request{Ref: file, Version: "9.0.0"}, "has the version 1.1.0, not 9.0.0"},
 		"no password":           {fetch.Request{Ref: "web", Repo: secretRepository}, "401"},
 		"no login":              {fetch.Request{Ref: registry + "/web", PlainHTTP: true}, "'helm registry login 127.0.0.1:"},
-		"no repository at all":  {fetch.Request{Ref: "web", Repo: repository + "/nothing"}, "is no chart repository"},
-		"more than enough":      {fetch.Request{Ref: endless.URL + "/web.tgz"}, "more than 128 MiB arrived"},
-		"another digest":        {fetch.Request{Ref: "web", Repo: changed.URL}, "the index of its repository says sha256:00ff"},
+		"no repository at all":  {fetch.Request{Ref: "web", Repo: repository + "/nothing"}, "is not a chart repository"},
+		"more than enough":      {fetch.Request{Ref: endless.URL + "/web.tgz"}, "more than 128 MiB were received"},
+		"another digest":        {fetch.Request{Ref: "web", Repo: changed.URL}, "the index of its repository lists sha256:00ff"},
 		"not signed":            {fetch.Request{Ref: file, Verify: true}, "verify"},
 		"secrets are not shown": {fetch.Request{Ref: "http://me:hidden@127.0.0.1:1/web.tgz?token=hidden"}, "127.0.0.1:1/web.tgz"},
 	} {
@@ -213,13 +213,13 @@ func TestArchives(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"no archive":         {[]byte("apiVersion: v2"), "not packed by gzip"},
-		"empty":              {nil, "not packed by gzip"},
+		"no archive":         {[]byte("apiVersion: v2"), "not compressed with gzip"},
+		"empty":              {nil, "not compressed with gzip"},
 		"parent":             {with(tar.Header{Name: "web/../../evil", Typeflag: tar.TypeReg}), "parent directory"},
 		"absolute":           {with(tar.Header{Name: "web//etc/evil", Typeflag: tar.TypeReg}), "absolute"},
 		"symbolic link":      {with(tar.Header{Name: "web/values.yaml", Linkname: "/etc/passwd", Typeflag: tar.TypeSymlink}), "values.yaml is a link"},
 		"hard link":          {with(tar.Header{Name: "web/values.yaml", Linkname: "web/Chart.yaml", Typeflag: tar.TypeLink}), "values.yaml is a link"},
-		"device":             {with(tar.Header{Name: "web/values.yaml", Typeflag: tar.TypeChar}), "values.yaml is no file"},
+		"device":             {with(tar.Header{Name: "web/values.yaml", Typeflag: tar.TypeChar}), "values.yaml is not a file"},
 		"twice":              {with(tar.Header{Name: "web/Chart.yaml", Typeflag: tar.TypeReg}, []byte("{}")...), "twice"},
 		"no Chart.yaml":      {fetchtest.Chart(t, "web", "-- values.yaml --\n"), "no Chart.yaml"},
 		"bomb":               {fetchtest.Pack(t, bomb...), "more than 100 MiB"},
@@ -277,14 +277,14 @@ func TestDependencies(t *testing.T) {
 	}{
 		"repository":    {files: parent + "- {name: web, version: 1.x.x, repository: '" + repository + "'}\n", want: []string{"web-1.1.0.tgz"}},
 		"locked":        {files: parent + "- {name: web, version: 1.x.x, repository: '" + repository + "'}\n-- Chart.lock --\ndependencies: [{name: web, version: 1.0.0, repository: '" + repository + "'}]\n", want: []string{"web-1.0.0.tgz"}},
-		"lock is stale": {files: parent + "- {name: web, version: ^2, repository: '" + repository + "'}\n-- Chart.lock --\ndependencies: [{name: web, version: 1.0.0}]\n", err: "does not fit Chart.lock"},
+		"lock is stale": {files: parent + "- {name: web, version: ^2, repository: '" + repository + "'}\n-- Chart.lock --\ndependencies: [{name: web, version: 1.0.0}]\n", err: "does not match Chart.lock"},
 		"alias":         {files: parent + "- {name: web, version: 1.0.0, repository: '@open'}\n", want: []string{"web-1.0.0.tgz"}},
 		"unknown alias": {files: parent + "- {name: web, version: 1.0.0, repository: 'alias:else'}\n", err: "no repository else"},
 		"registry":      {files: parent + "- {name: web, version: 1.0.0, repository: '" + registry + "'}\n", want: []string{"web-1.0.0.tgz"}},
 		"two aliases":   {files: parent + "- {name: web, alias: a, version: 1.0.0, repository: '" + repository + "'}\n- {name: web, alias: b, version: 1.0.0, repository: '" + repository + "'}\n", want: []string{"web-1.0.0.tgz"}},
 		"there already": {files: parent + "- {name: web, version: 1.0.0, repository: 'http://127.0.0.1:1'}\n-- charts/web/Chart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n", want: []string{"web/Chart.yaml"}},
 		"local":         {files: parent + "- {name: near, version: 2.0.0, repository: 'file://sub/near'}\n-- .helmignore --\nsub/\n-- sub/near/Chart.yaml --\n{apiVersion: v2, name: near, version: 2.0.0}\n", want: []string{"near-2.0.0.tgz"}},
-		"other version": {files: parent + "- {name: near, version: 3.0.0, repository: 'file://sub/near'}\n-- sub/near/Chart.yaml --\n{apiVersion: v2, name: near, version: 2.0.0}\n", err: "holds the chart near 2.0.0"},
+		"other version": {files: parent + "- {name: near, version: 3.0.0, repository: 'file://sub/near'}\n-- sub/near/Chart.yaml --\n{apiVersion: v2, name: near, version: 2.0.0}\n", err: "contains the chart near 2.0.0"},
 		"no repository": {files: parent + "- {name: web, version: 1.0.0}\n", err: "names no repository"},
 		"no such chart": {files: parent + "- {name: none, version: 1.0.0, repository: '" + repository + "'}\n", err: "has no chart none"},
 		"strange name":  {files: parent + "- {name: ../../evil, version: 1.0.0, repository: '" + repository + "'}\n", err: "has no chart ../../evil"},

@@ -89,7 +89,7 @@ func (f *fetcher) fromRepository(entry *repo.Entry, name, version string) (strin
 	r.CachePath = filepath.Join(f.tmp, "cache")
 	file, err := r.DownloadIndexFile()
 	if err != nil {
-		return "", fmt.Errorf("%s is no chart repository, or cannot be reached: %w", shown(entry.URL), hidden(err))
+		return "", fmt.Errorf("%s is not a chart repository, or cannot be reached: %w", shown(entry.URL), hidden(err))
 	}
 	index, err := repo.LoadIndexFile(file)
 	if err != nil {
@@ -100,9 +100,9 @@ func (f *fetcher) fromRepository(entry *repo.Entry, name, version string) (strin
 	case err != nil && version != "":
 		return "", fmt.Errorf("the repository %s has no chart %s with the version %s: %w", shown(entry.URL), name, version, err)
 	case err != nil:
-		return "", fmt.Errorf("the repository %s has no chart %s; --devel counts pre-releases, too", shown(entry.URL), name)
+		return "", fmt.Errorf("the repository %s has no chart %s; --devel includes pre-releases", shown(entry.URL), name)
 	case len(found.URLs) == 0:
-		return "", fmt.Errorf("the repository %s has no address for %s %s", shown(entry.URL), name, found.Version)
+		return "", fmt.Errorf("the repository %s has no URL for %s %s", shown(entry.URL), name, found.Version)
 	}
 	address, err := repo.ResolveReferenceURL(entry.URL, found.URLs[0])
 	if err != nil {
@@ -130,7 +130,7 @@ func checkDigest(archive, want string) error {
 		return err
 	}
 	if got := strings.TrimPrefix(digest(data), "sha256:"); !strings.EqualFold(got, want) {
-		return fmt.Errorf("the archive has the digest sha256:%s, but the index of its repository says sha256:%s", got, want)
+		return fmt.Errorf("the archive has the digest sha256:%s, but the index of its repository lists sha256:%s", got, want)
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func (f *fetcher) fromRegistry(ref, version string) (string, error) {
 	archive, _, err := d.DownloadTo(ref, version, f.tmp)
 	if err != nil && mustLogIn(err) {
 		host, _, _ := strings.Cut(strings.TrimPrefix(ref, registry.OCIScheme+"://"), "/")
-		err = fmt.Errorf("%w; 'helm registry login %s' or --username and --password let you in", hidden(err), host)
+		err = fmt.Errorf("%w; log in with 'helm registry login %s', or use --username and --password", hidden(err), host)
 	}
 	return archive, wrapped(ref, hidden(err))
 }
@@ -265,7 +265,7 @@ func (f *fetcher) transport(entry *repo.Entry) (*http.Transport, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("CA file %s holds no certificate", entry.CAFile)
+			return nil, fmt.Errorf("CA file %s contains no certificate", entry.CAFile)
 		}
 	}
 	dialer := &net.Dialer{Timeout: 30 * time.Second}
@@ -293,7 +293,7 @@ type boundedConn struct {
 // Read implements net.Conn.
 func (c *boundedConn) Read(into []byte) (int, error) {
 	if c.left <= 0 {
-		return 0, fmt.Errorf("more than %d MiB arrived", maxDownload>>20)
+		return 0, fmt.Errorf("more than %d MiB were received", maxDownload>>20)
 	}
 	n, err := c.Conn.Read(into)
 	c.left -= n

@@ -235,11 +235,11 @@ func (f *Follower) failed(k *followed, err error) {
 		return
 	}
 	k.denied = true
-	fix := "they are read again from time to time"
+	fix := "they are read again at intervals"
 	if apierrors.IsForbidden(err) {
 		fix = "grant get and list of this kind to see it"
 	}
-	f.options.Log.Warn("health of objects of releases is not known: "+fix, "resource", k.mapping.Resource.GroupResource().String(), "err", err)
+	f.options.Log.Warn("health of objects of releases is unknown: "+fix, "resource", k.mapping.Resource.GroupResource().String(), "err", err)
 }
 
 // fetch assesses objects: few of them one by one, many with a list in pages, of which none is kept.

@@ -95,7 +95,7 @@ func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, err
 	asked := time.Now()
 	etag, changed, err := s.probe(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("ask the API server for its APIs: %w", err)
+		return nil, fmt.Errorf("request the APIs of the API server: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +216,7 @@ func (s *Server) probe(ctx context.Context) (etag string, changed bool, err erro
 	case resp.StatusCode == http.StatusNotModified:
 		return known, false, nil
 	case resp.StatusCode != http.StatusOK:
-		return "", false, fmt.Errorf("%s answers %s", s.apis, resp.Status)
+		return "", false, fmt.Errorf("%s returned %s", s.apis, resp.Status)
 	case etag == "":
 		return "", time.Since(loaded) > blindAge, nil
 	}

@@ -34,7 +34,7 @@ func apiService(gv schema.GroupVersion) string { return gv.Version + "." + gv.Gr
 
 // errNotListed is the cause when an API that is still registered is not among those that
 // the API server lists: it has just started, or the server of the API has.
-var errNotListed = errors.New("the API server does not list its kinds, though it is registered")
+var errNotListed = errors.New("the API server does not list its kinds, although it is registered")
 
 // memory is discovery that keeps what it knows: an API whose server does not answer keeps the kinds
 // that it listed last. client-go's discovery lists such an API as absent. An API is forgotten when

@@ -7,7 +7,7 @@ import "strings"
 func (m Module) Next() string {
 	switch {
 	case len(m.Hanging) > 0:
-		return "end what the hook waits for, give it a time limit (settings.timeout), or switch the module off: addon-operator disable " + m.Name
+		return "end what the hook waits for, give it a time limit (settings.timeout), or disable the module: addon-operator disable " + m.Name
 	case m.Waiting != nil:
 		return m.Waiting.next()
 	case len(m.Failing) > 0 && m.Failing[0].Hook != "":
@@ -66,7 +66,7 @@ func (s ConfigStatus) Next() string {
 	case s.Refused == "" || strings.Contains(s.Refused, " is deleted; "):
 		return ""
 	case s.OnlySecret:
-		return "correct the Secret; it is read again at once, and an Event says Accepted"
+		return "fix the Secret; it is read again at once, and an Event with the reason Accepted follows"
 	}
-	return "correct the ConfigMap, as with addon-operator set or unset; it is read again at once, and an Event says Accepted"
+	return "fix the ConfigMap, for example with addon-operator set or unset; it is read again at once, and an Event with the reason Accepted follows"
 }

@@ -25,7 +25,7 @@ func TestNext(t *testing.T) {
 		"global hooks":              {view.GlobalStatus{Failing: []view.FailingTask{{Hook: "g.sh"}}}.Next(), "addon-operator logs global g.sh"},
 		"a ConfigMap in force":      {view.ConfigStatus{}.Next(), ""},
 		"a Secret that was deleted": {view.ConfigStatus{OnlySecret: true, Refused: "the Secret is deleted; create it again"}.Next(), ""},
-		"a Secret that is refused":  {view.ConfigStatus{OnlySecret: true, Refused: "no"}.Next(), "correct the Secret; it is read again at once, and an Event says Accepted"},
+		"a Secret that is refused":  {view.ConfigStatus{OnlySecret: true, Refused: "no"}.Next(), "fix the Secret; it is read again at once, and an Event with the reason Accepted follows"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %q, want %q", what, c.got, c.want)

@@ -55,9 +55,9 @@ type NoRevisionError struct {
 func (e *NoRevisionError) Error() string {
 	const most = 20
 	if len(e.Recorded) == 0 {
-		return fmt.Sprintf("no revision of module %s is recorded: it has no chart, or no run of Helm has begun", e.Module)
+		return fmt.Sprintf("no revision of module %s is recorded: it has no chart, or Helm has not run yet", e.Module)
 	}
-	text := fmt.Sprintf("revision %d of module %s is not recorded; there are", e.Revision, e.Module)
+	text := fmt.Sprintf("revision %d of module %s is not recorded; recorded revisions:", e.Revision, e.Module)
 	for i, n := range e.Recorded[:min(most, len(e.Recorded))] {
 		if i > 0 {
 			text += ","

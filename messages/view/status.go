@@ -362,7 +362,7 @@ type ConfigStatus struct {
 func (s ConfigStatus) String() string {
 	switch {
 	case s.From != "":
-		return fmt.Sprintf("REFUSED since the start, the last valid values of %s are in force: %s", s.From, head(s.Refused))
+		return fmt.Sprintf("REFUSED since the start; the last valid values of %s are in force: %s", s.From, head(s.Refused))
 	case s.Refused != "":
 		return "REFUSED: " + head(s.Refused)
 	}
@@ -378,9 +378,9 @@ func (s ConfigStatus) Notice() string {
 	}
 	switch {
 	case s.From != "":
-		return fmt.Sprintf("%s is refused since the start, the last valid values of %s are in force: %s", what, s.From, why)
+		return fmt.Sprintf("%s is refused since the start; the last valid values of %s are in force: %s", what, s.From, why)
 	case s.Refused != "":
-		return what + " is refused, its last valid content stays in force: " + why
+		return what + " is refused; its last valid content stays in force: " + why
 	}
 	return ""
 }
@@ -429,7 +429,7 @@ func (s MonitorsStatus) String() string {
 		text += fmt.Sprintf(", %d complete", s.complete())
 	}
 	if s.Waiting > 0 {
-		text += fmt.Sprintf(", %d runs wait", s.Waiting)
+		text += fmt.Sprintf(", waiting runs: %d", s.Waiting)
 	}
 	for _, b := range s.Incomplete() {
 		text += "; " + b.String()
@@ -496,14 +496,14 @@ type HealerReporter interface{ Healer() HealerStatus }
 
 // String implements fmt.Stringer.
 func (s HealerStatus) String() string {
-	text := fmt.Sprintf("%d watches, %d objects", len(s.Watches), s.Objects)
+	text := fmt.Sprintf("watches: %d, objects: %d", len(s.Watches), s.Objects)
 	if len(s.Ailing) > 0 {
-		text += "; objects are absent of " + strings.Join(s.Ailing, ", ")
+		text += "; objects are missing from releases of " + strings.Join(s.Ailing, ", ")
 	}
 	for _, w := range s.Watches {
 		switch {
 		case w.Polled:
-			text += "; " + w.Resource + " may not be watched and are asked for each minute"
+			text += "; " + w.Resource + " may not be watched and are polled each minute"
 		case w.Problem != "":
 			text += "; " + w.Resource + ": " + head(w.Problem)
 		}

@@ -50,14 +50,14 @@ func TestStatusAsText(t *testing.T) {
 		{view.ModuleStatus{Phase: view.Ready, Parked: true}, "ready PARKED"},
 		{view.MonitorsStatus{}, "0 bindings"},
 		{view.MonitorsStatus{Bindings: []messages.BindingState{complete}}, "1 binding, 1 complete"},
-		{view.MonitorsStatus{Bindings: []messages.BindingState{complete, waiting, broken}, Waiting: 1}, "3 bindings, 2 complete, 1 runs wait" +
+		{view.MonitorsStatus{Bindings: []messages.BindingState{complete, waiting, broken}, Waiting: 1}, "3 bindings, 2 complete, waiting runs: 1" +
 			"; dns a.sh/tests Test: waiting-for-kind (no such kind)" +
 			"; dns a.sh/pods Pod: complete, jqFilter failed 3 times"},
 		{view.ScheduleStatus{Crontabs: 1, Open: true}, "1 crontab"},
 		{view.ScheduleStatus{Crontabs: 1}, "1 crontab, ticks are dropped until the first converge is over"},
-		{view.HealerStatus{Objects: 3, Watches: []view.ReleaseWatch{{Resource: "configmaps"}}}, "1 watches, 3 objects"},
+		{view.HealerStatus{Objects: 3, Watches: []view.ReleaseWatch{{Resource: "configmaps"}}}, "watches: 1, objects: 3"},
 		{view.HealerStatus{Ailing: []string{"dns", "web"}, Watches: []view.ReleaseWatch{{Resource: "secrets", Problem: "no", Polled: true}, {Resource: "pods", Problem: "connection lost"}}},
-			"2 watches, 0 objects; objects are absent of dns, web; secrets may not be watched and are asked for each minute; pods: connection lost"},
+			"watches: 2, objects: 0; objects are missing from releases of dns, web; secrets may not be watched and are polled each minute; pods: connection lost"},
 		{view.OperatorStatus{}, ""},
 		{view.OperatorStatus{Stopping: true}, "stopping"},
 		{view.OperatorStatus{StandBy: true}, "standby"},
@@ -65,7 +65,7 @@ func TestStatusAsText(t *testing.T) {
 		{view.OperatorStatus{StandBy: true, Leadership: &view.Leadership{Leader: "a", Address: "b:1", Since: noon}}, "standby; a (b:1) leads since 2026-01-02T12:00:00Z"},
 		{view.OperatorStatus{Leadership: &view.Leadership{Leading: true, Since: noon}}, "leader since 2026-01-02T12:00:00Z"},
 		{view.OperatorStatus{Leadership: &view.Leadership{Leading: true}}, "leader"},
-		{view.StandbyStatus{Modules: 1, Wanted: 2, Cold: []string{"b is cold: no\nwords"}}, "hooks of 1 of 2 modules are loaded; b is cold: no ⏎ words"},
+		{view.StandbyStatus{Modules: 1, Wanted: 2, Cold: []string{"hooks of b are not loaded: no\nwords"}}, "hooks of 1 of 2 modules are loaded; hooks of b are not loaded: no ⏎ words"},
 	}
 	for _, c := range cases {
 		if got := c.status.String(); got != c.want {
