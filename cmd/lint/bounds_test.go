@@ -48,8 +48,8 @@ func TestHangingHookIsKilledWithItsGroup(t *testing.T) {
 		{Name: "modules/010-web/hooks/slow.sh", Data: []byte("#!/bin/bash\ntrap '' TERM\nsleep 1000 &\necho $! >\"$(dirname \"$0\")/../child\"\nwait\nwait\n")},
 		{Name: "modules/020-db/enabled", Data: []byte("#!/bin/bash\nexec sleep 1000\n")},
 	}})
-	found := checked(t, dir, func(o *lint.Options) { o.HookLimit = 5 * time.Second })
-	says(t, found, "010-web/hooks/slow.sh: error: it did not answer --config within 5s", "020-db/enabled: error: it did not answer within 5s")
+	found := checked(t, dir, func(o *lint.Options) { o.HookLimit = 3 * time.Second })
+	says(t, found, "010-web/hooks/slow.sh: error: it did not answer --config within 3s", "020-db/enabled: error: it did not answer within 3s")
 	text, err := os.ReadFile(filepath.Join(dir, "modules/010-web/child"))
 	if err != nil {
 		t.Fatal(err)

@@ -83,7 +83,7 @@ func TestMistakes(t *testing.T) {
 			}
 			o := options(t, tree(t, archive))
 			if bytes.Contains(archive.Comment, []byte("hangs")) {
-				o.HookLimit, o.StepTimeout = 5*time.Second, 10*time.Second // more than what does not hang takes on a busy machine
+				o.HookLimit, o.StepTimeout = 3*time.Second, 5*time.Second // more than what does not hang takes on a busy machine
 			}
 			found, _, err := lint.Check(t.Context(), o)
 			if err != nil {

@@ -90,7 +90,7 @@ func (m *migration) explain(f *Finding) {
 	base := filepath.Base(f.File)
 	switch {
 	case base == "module.yaml" && strings.HasSuffix(f.Message, " is unknown"):
-		f.Fix = "the existing operator does not read module.yaml; here its keys are " + strings.TrimPrefix(f.Fix, "the known ones are ") + "; remove the key, or rename the file if another tool reads it"
+		f.Fix = "the existing operator does not read module.yaml; here its keys are " + strings.TrimPrefix(f.Fix, "known keys are ") + "; remove the key, or rename the file if another tool reads it"
 	case base == "values.yaml" && strings.Contains(f.Fix, "or the schema "):
 		f.Fix += "; the existing operator checks only the ConfigMap against config-values.yaml, and this one also checks the files"
 	case filepath.Ext(base) == ".go" && strings.HasPrefix(f.Message, notExecutable),
