@@ -162,7 +162,7 @@ func TestReadmeIsPlayed(t *testing.T) {
 	p.terminal(root, t.TempDir()).plays(steps(t, readme, "## Five minutes"),
 		`prometheus\.retention +"30d" +ConfigMap +resourceVersion`,
 		`because of HelmResourcesAbsent: Deployment addon-operator/grafana`,
-		`nothing is written.*prometheus\.retention: must match the pattern`,
+		`nothing was written.*prometheus\.retention: must match the pattern`,
 		`Warning +Refused .*"30 days"`,
 		`prometheus\.retention: "30 days" -> "30d"\n.*validated by the running operator`,
 		`configmap/backup-status condition met`,
@@ -234,7 +234,7 @@ func TestGettingStartedIsPlayed(t *testing.T) {
 	section6 := section("## 6. Refuse nonsense")
 	reader.plays(section6[:1], ``)
 	p.expect("values or schemas") // are in force, says the log
-	reader.plays(section6[1:], `nothing is written.*greeter\.greting: is not a known key`)
+	reader.plays(section6[1:], `nothing was written.*greeter\.greting: is not a known key`)
 	reader.plays(section("## 7. Take it away"), `confirm-purge=4b249b519fef`, `annotated\n(configmap/greeter condition met\n)?$`)
 	p.interrupt()
 	p.ends(0)

@@ -13,8 +13,8 @@ func TestVariablesOfAnExistingInstallation(t *testing.T) {
 	h := newHouse(t, "web")
 	o := h.start("HELM_DRIVER=configmap", "HELM_MONITOR_KUBE_CLIENT_QPS=5", "ADDON_OPERATOR_LISTENPORT=1").ready()
 	for _, want := range [][]string{
-		{"WARN an env", "HELM_MONITOR_KUBE_CLIENT_QPS", "not needed"},
-		{"WARN an env", "ADDON_OPERATOR_LISTENPORT", "did you mean ADDON_OPERATOR_LISTEN_PORT?"},
+		{"WARN environment variable", "HELM_MONITOR_KUBE_CLIENT_QPS", "not needed"},
+		{"WARN environment variable", "ADDON_OPERATOR_LISTENPORT", "did you mean ADDON_OPERATOR_LISTEN_PORT?"},
 	} {
 		if n := o.count(want...); n != 1 {
 			t.Errorf("%d log lines with %q, want 1", n, want)

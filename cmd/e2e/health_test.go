@@ -86,11 +86,11 @@ func TestHealthOfObjects(t *testing.T) {
 	o.awaitModule("plain", "ready")
 	o.awaitModule("slow", "progressing")
 	o.awaitModule("late", "unhealthy")
-	o.ask("module list", "Deployment "+h.namespace+"/slow is InProgress since", "Deployment "+h.namespace+"/late is Failed since")
+	o.ask("module list", "Deployment "+h.namespace+"/slow has been InProgress since", "Deployment "+h.namespace+"/late has been Failed since")
 	if got := o.metric("addon_operator_module_unhealthy", `module="late"`); got != "1" {
 		t.Errorf("the metric is %q", got)
 	}
-	if status, page := get("http://" + o.debug + "/"); status != http.StatusOK || !strings.Contains(page, "Deployment "+h.namespace+"/late is Failed for ") {
+	if status, page := get("http://" + o.debug + "/"); status != http.StatusOK || !strings.Contains(page, "Deployment "+h.namespace+"/late has been Failed for ") {
 		t.Errorf("the page does not show it: %d %s", status, page)
 	}
 	if out := o.command("wait", "slow", "late", "--timeout", "1s"); !strings.Contains(out, "slow is progressing: Deployment") || !strings.Contains(out, "late is unhealthy: Deployment") {
@@ -145,7 +145,7 @@ func TestModuleWaitsForAnother(t *testing.T) {
 	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate").ready()
 	h.setConfig(map[string]string{"otherEnabled": "true"})
 	h.awaitRevisions("other", "1:deployed")
-	waits := "module base is not ready: Deployment " + h.namespace + "/base is InProgress since"
+	waits := "module base is not ready: Deployment " + h.namespace + "/base has been InProgress since"
 	awaitWhy := func() {
 		h.eventually("why user: "+waits, func() error {
 			if out := o.command("why", "user"); !strings.Contains(out, waits) {

@@ -252,7 +252,7 @@ func TestImportRelease(t *testing.T) {
 	if plan := h.command("plan"); !strings.Contains(plan, "Nothing would be done. Modules: 3 unchanged") {
 		t.Errorf("plan after the first run:\n%s", plan)
 	}
-	if out, failed := p.importRelease("plain"); !failed || !strings.Contains(out, "there is a module plain already, in DIR/modules/010-plain") {
+	if out, failed := p.importRelease("plain"); !failed || !strings.Contains(out, "the module plain exists already, in DIR/modules/010-plain") {
 		t.Errorf("it is a module:\n%s", out)
 	}
 
@@ -331,16 +331,16 @@ func TestImportRefuses(t *testing.T) {
 		want []string
 	}{
 		{p, []string{"with.dots"}, []string{"release with.dots cannot become a module", "no command of Helm renames one"}},
-		{p, []string{"taken"}, []string{"there is a module taken already"}},
+		{p, []string{"taken"}, []string{"the module taken exists already"}},
 		{p, []string{"pending"}, []string{"revision 1, has the status pending-upgrade", "wait if Helm is working on it now"}},
 		{p, []string{"failed"}, []string{"has the status failed", "repair it"}},
 		{p, []string{"plain", "--chart", other}, []string{"was installed from the chart plain 1.2.3: ", "has the version 2.0.0"}},
 		{p, []string{"plain", "--chart", "./no-such-chart"}, []string{"no-such-chart"}},
-		{p, []string{"plain", "--password", "secret"}, []string{"--password says how a chart is fetched, and needs --chart or --repo"}},
+		{p, []string{"plain", "--password", "secret"}, []string{"--password sets how a chart is fetched, and needs --chart or --repo"}},
 		{p, []string{"plain", "--order=-1"}, []string{"order must be 0 or more"}},
 		{p, []string{"plain", "other"}, []string{"needs the name of one release"}},
 		{elsewhere, []string{"plain"}, []string{"there is no release plain in namespace NAMESPACE, in secrets", "secrets of namespace " + p.namespace}},
-		{nobody, []string{"plain"}, []string{"is forbidden", "must be allowed to list and get secrets"}},
+		{nobody, []string{"plain"}, []string{"is forbidden", "you need permission to list and get secrets"}},
 	} {
 		out, failed := refused.importRelease(refused.args...)
 		if !failed || strings.Contains(out, "What happens next") {

@@ -185,7 +185,7 @@ func allTroubles() map[string]troubles {
 					s.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}
 				})
 			}},
-			{"A module is progressing, or unhealthy", []string{"Deployment NAMESPACE/late is Failed", "kubectl -n NAMESPACE describe deployment late"}, nil},
+			{"A module is progressing, or unhealthy", []string{"Deployment NAMESPACE/late has been Failed", "kubectl -n NAMESPACE describe deployment late"}, nil},
 			{"And when a release, or an object of it, does not go", []string{"something else has deleted ConfigMap NAMESPACE/fight", "kubectl get events -A"}, func(h *house) {
 				for range 4 {
 					h.awaitConfigMap("fight", "a", "b")

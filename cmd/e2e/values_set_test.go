@@ -45,14 +45,14 @@ func TestValuesAreSet(t *testing.T) {
 	h.awaitConfigMap("one", "size", "3")
 	want := map[string]string{"oneEnabled": "true", "twoEnabled": "true", "one": "# by the team\nsize:   3 # two\n"}
 	expect(want)
-	expectAll(t, run("values", "set", "one.size", "big"), "failed", "nothing is written", "one.size")
+	expectAll(t, run("values", "set", "one.size", "big"), "failed", "nothing was written", "one.size")
 	expectAll(t, run("values", "unset", "one.nothing"), "unchanged")
 	expect(want)
 
 	// Several mistakes of a person can be repaired one after the other, and no new one is added.
 	h.setConfig(map[string]string{"global": "zone: [", "two": "a: ]"})
 	h.awaitRefusal(o)
-	expectAll(t, run("values", "set", "one.size", "huge"), "failed", "nothing is written", "one.size")
+	expectAll(t, run("values", "set", "one.size", "huge"), "failed", "nothing was written", "one.size")
 	expectAll(t, run("values", "unset", "global"), "is written", "it is still refused", "key two")
 	expectAll(t, run("values", "unset", "two"), "is written", "validated by the running operator")
 	expect(want)

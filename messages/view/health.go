@@ -45,7 +45,7 @@ type ObjectHealth struct {
 
 // String implements fmt.Stringer.
 func (o ObjectHealth) String() string {
-	text := fmt.Sprintf("%s is %s since %s", o.Object, o.State, o.Since.Local().Format(time.TimeOnly))
+	text := fmt.Sprintf("%s has been %s since %s", o.Object, o.State, o.Since.Local().Format(time.TimeOnly))
 	if o.Message != "" {
 		text += ": " + o.Message
 	}
