@@ -137,9 +137,9 @@ quick: format vet-changed ## in seconds: format, vet of what changed, all tests 
 	go test -C $(RELEASE) -short -vet=off .
 	echo "make quick: passed, in $$(( $$(date +%s) - $(started) )) s"
 
-# go test begins packages in the order of the command line. The longest come first: one that is
+# go test begins packages in the order of the command line. Those that take longest, or wait longest, come first: one that is
 # left over at the end keeps a single processor busy.
-LONGEST := ./cmd/e2e ./examples ./helm ./actors ./kube ./testkit/devclustertest ./actors/scenario ./cmd/lint ./values ./hooks
+LONGEST := ./cmd/e2e ./examples ./helm ./actors ./kube ./hooks ./cmd/lint ./helm/health ./kube/apiserver ./testkit/devclustertest ./actors/scenario ./values
 
 # So many packages at a time, on two processors too: most of them wait for an API server, for hooks or
 # for a timer, and leave a processor idle.

@@ -121,6 +121,10 @@ func startRunning(t *testing.T) *running {
 		values, ok := got.(messages.Values)
 		return err == nil && ok && values.Converged != nil
 	})
+	r.until("the queue of a hook", func() bool { // its status is published when its actor has started
+		out, err := r.run("queue", "list", "--show-empty")
+		return err == nil && strings.Contains(out, "slow")
+	})
 	return r
 }
 
