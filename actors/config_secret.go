@@ -48,7 +48,7 @@ func readSecret(ctx context.Context, w World, waits func(string)) (initialSecret
 	})
 	if forbidden != nil {
 		w.Log.Warn("there are no values from a Secret: the operator may not read it; config values that schemas mark with x-secret are written to the ConfigMap; let the role get, list, watch, create and update it, and restart", "err", forbidden)
-		return initialSecret{off: true}, nil
+		return initialSecret{off: true}, nil //nolint:nilerr // the Secret is optional
 	}
 	return initialSecret{data: content.Data, revision: content.ResourceVersion}, err
 }

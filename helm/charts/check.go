@@ -24,7 +24,7 @@ func Check(m Module) error {
 		err = checkDependencies(read, Root(m.Dir))
 	}
 	if _, ok := errors.AsType[chart.ValidationError](err); ok {
-		err = fmt.Errorf("Chart.yaml: %w", err)
+		err = fmt.Errorf("file Chart.yaml: %w", err)
 	}
 	if err != nil {
 		return fmt.Errorf("load chart in %s: %w", Root(m.Dir), err)
