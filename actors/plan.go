@@ -94,7 +94,7 @@ func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 		}
 	}
 	if !o.Converge().Ready {
-		known.Notes = append(known.Notes, "the first converge is not over: hooks that have not run yet may set other values")
+		known.Notes = append(known.Notes, "the first converge has not finished: hooks that have not run yet may set other values")
 	}
 	return known, nil
 }

@@ -127,7 +127,7 @@ func (s *schedule) due(ctx actor.Context) {
 // fired queues a task for each binding with a crontab. Tests send ScheduleFired themselves.
 func (s *schedule) fired(ctx actor.Context, msg messages.ScheduleFired) {
 	if !s.open {
-		s.log.Debug("tick dropped: the first converge is not over", "crontab", msg.Crontab)
+		s.log.Debug("tick dropped: the first converge has not finished", "crontab", msg.Crontab)
 		return
 	}
 	for _, owner := range slices.Sorted(maps.Keys(s.owners)) {

@@ -380,7 +380,7 @@ second_terminal
 if [[ $kind == mine ]]; then
   say "Ctrl-C ends the operator; what it installed stays: kubectl delete namespace $namespace removes it. The operator's log continues:"
 else
-  say "Ctrl-C ends the operator and the cluster; their data stay in $run. The operator's log continues:"
+  say "Ctrl-C ends the operator and the cluster; their data is kept in $run. The operator's log continues:"
 fi
 resume
 while alive "$parent"; do

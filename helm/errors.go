@@ -206,7 +206,7 @@ func adviceFor(kind Kind, text string) string {
 	case kind == Immutable:
 		return "Kubernetes never changes this field: undo the change, or delete the object, which the next attempt creates again; to let the operator do that, name its kind in the annotation " + RecreateAnnotation + " of Chart.yaml"
 	case kind == Conflict:
-		return "another client wrote the same object or release at the same time, and the next attempt uses what it wrote; if this continues, look for another operator, a helm command or a controller that does so"
+		return "another client wrote the same object or release at the same time, and the next attempt reads it again; if this continues, look for another operator, a helm command or a controller that does so"
 	case kind == Invalid && isRemovedKind(text):
 		return "this version of Kubernetes does not have this kind: use a chart for this version, or remove the object from the templates"
 	case kind == Invalid && strings.Contains(text, "no matches for kind"):

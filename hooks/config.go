@@ -45,7 +45,7 @@ func parseConfig(scope Scope, data []byte, jqLibrary []string) (*Config, error) 
 		}
 	}
 	if config.empty() && len(found.violations) == 0 {
-		document.fail("the hook binds to nothing; add one of %s", strings.Join(allowedBindings(scope, config.Version), ", "))
+		document.fail("the hook has no bindings; add one of %s", strings.Join(allowedBindings(scope, config.Version), ", "))
 	}
 	if err := found.err(); err != nil {
 		return nil, err

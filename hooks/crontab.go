@@ -38,7 +38,7 @@ func parseCrontab(crontab string) (cron.Schedule, error) {
 		return nil, fmt.Errorf("is not a crontab: %w; write minute, hour, day, month and day of the week, as in 30 3 * * *", err)
 	}
 	if d, ok := interval(spec); ok && d <= 0 { // the parser makes a second of it
-		return nil, fmt.Errorf("is not a crontab: the interval %s is not above 0", d)
+		return nil, fmt.Errorf("is not a crontab: the interval %s must be positive", d)
 	}
 	return schedule, nil
 }

@@ -80,7 +80,7 @@ func (f *Filter) Apply(object map[string]any) (json.RawMessage, error) {
 	result, err := f.ApplyContext(ctx, object)
 	if errors.Is(err, context.DeadlineExceeded) {
 		f.distrusted.Store(time.Now().Add(penalty).UnixMilli())
-		return nil, fmt.Errorf("jq expression %q: no result within %s, does it loop?", f.source, limit)
+		return nil, fmt.Errorf("jq expression %q: no result within %s; does it loop forever?", f.source, limit)
 	}
 	return result, err
 }

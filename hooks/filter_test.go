@@ -154,7 +154,7 @@ func TestFilterThatLoopsIsDistrusted(t *testing.T) {
 		t.Fatal(err)
 	}
 	loop := map[string]any{"kind": "Loop"}
-	wants := []string{"within 1s, does it loop?", "within 10ms, does it loop?"}
+	wants := []string{"within 1s; does it loop forever?", "within 10ms; does it loop forever?"}
 	for _, want := range wants {
 		if _, err := filter.Apply(loop); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that says %q", err, want)

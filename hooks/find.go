@@ -100,7 +100,7 @@ func whyNoHook(path string) (string, error) {
 	case !info.Mode().IsRegular():
 		return "is not a regular file, so it is not a hook", nil
 	case info.Mode()&0o111 == 0:
-		return "is not executable, so it is not a hook; set its x bit, or move it to a directory called lib", nil
+		return "is not executable, so it is not a hook; run chmod +x, or move it to a directory named lib", nil
 	}
 	return "", nil
 }

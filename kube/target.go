@@ -77,6 +77,7 @@ func readKubeconfig(o Options) (settings, error) {
 	// Not ClientConfig of deferred rules: these would fall back to the service account of a Pod.
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	if o.Kubeconfig != "" {
+		rules.MigrationRules = nil // they look at the home directory
 		rules.Precedence = filepath.SplitList(o.Kubeconfig)
 		if len(rules.Precedence) == 1 {
 			rules.ExplicitPath = o.Kubeconfig // it must exist
@@ -88,7 +89,7 @@ func readKubeconfig(o Options) (settings, error) {
 		return k, fmt.Errorf("kubeconfig %s: %w", k.files, err)
 	}
 	if len(merged.Clusters) == 0 && o.Server == "" {
-		return k, fmt.Errorf("kubeconfig %s: it is missing or names no cluster; --kubeconfig or $KUBECONFIG says where another one is", k.files)
+		return k, fmt.Errorf("kubeconfig %s: it does not exist or contains no cluster; set --kubeconfig or $KUBECONFIG to another file", k.files)
 	}
 	k.merged, k.context = merged, cmp.Or(o.Context, merged.CurrentContext)
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}

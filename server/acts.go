@@ -61,7 +61,7 @@ func (s actPages) request(r *http.Request) (any, error) {
 	}
 	asked, name := r.URL.Query().Get("do"), r.PathValue("name")
 	if !slices.Contains(acts(), asked) {
-		return nil, badRequest("do is one of run, retry, suspend and resume, not %q", asked)
+		return nil, badRequest("do must be run, retry, suspend or resume, not %q", asked)
 	}
 	if !slices.Contains(s.modules(), name) {
 		return nil, s.noModule(name, s.modules())

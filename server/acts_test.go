@@ -67,7 +67,7 @@ func TestRequestsOfThePage(t *testing.T) {
 			"suspend":              {path: "/module/web/request?do=suspend", status: 200, want: "takes effect within seconds", written: "suspend web"},
 			"resume":               {path: "/module/web/request?do=resume", status: 200, want: "takes effect within seconds", written: "resume web"},
 			"GET":                  {method: "GET", path: "/module/web/request?do=run", status: 404, want: `page "request" not found`},
-			"another word":         {path: "/module/web/request?do=delete", status: 400, want: "do is one of"},
+			"another word":         {path: "/module/web/request?do=delete", status: 400, want: "do must be"},
 			"another module":       {path: "/module/wep/request?do=run", status: 404, want: "did you mean web"},
 			"no token":             {path: "/module/web/request?do=run", headers: map[string]string{}, status: 403, want: "only the live page"},
 			"a wrong token":        {path: "/module/web/request?do=run", headers: with(server.PageTokenHeader, "guessed"), status: 403, want: "only the live page"},

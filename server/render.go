@@ -47,7 +47,7 @@ func writeRendered(w io.Writer, rendered view.Rendered, o view.RenderRequest) {
 		return
 	}
 	if len(rendered.Changes) == 0 {
-		fmt.Fprintf(w, "Nothing differs from the deployed release, revision %d.\n", rendered.Revision)
+		fmt.Fprintf(w, "No differences from the deployed release, revision %d.\n", rendered.Revision)
 	}
 	writeChanges(w, rendered.Changes)
 }

@@ -112,7 +112,7 @@ func revision(r *http.Request, name string) (int, error) {
 
 func writeDiff(w io.Writer, diff view.RevisionDiff) {
 	if len(diff.Changes) == 0 {
-		fmt.Fprintf(w, "No object differs between revisions %d and %d.\n", diff.From, diff.To)
+		fmt.Fprintf(w, "No differences between revisions %d and %d.\n", diff.From, diff.To)
 	}
 	writeChanges(w, diff.Changes)
 	if diff.Cut != "" {

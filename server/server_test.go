@@ -107,7 +107,7 @@ func TestHealthz(t *testing.T) {
 
 // J1: readyz is 200 after the first converge, and stays so during later reloads.
 func TestReadyz(t *testing.T) {
-	const notReady = "not ready: the first converge is not over\n"
+	const notReady = "not ready: the first converge has not finished\n"
 	for name, c := range map[string]struct {
 		converge view.ConvergeStatus
 		status   int

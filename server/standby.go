@@ -37,7 +37,7 @@ func (s probes) readiness() (status int, word string) {
 	if s.Converge().Ready {
 		return http.StatusOK, "ok"
 	}
-	return http.StatusInternalServerError, "not ready: the first converge is not over"
+	return http.StatusInternalServerError, "not ready: the first converge has not finished"
 }
 
 // unable says why a follower could not lead now; it is empty when it could. Hooks that cannot be

@@ -348,7 +348,7 @@ func (r *report) exactlyOne(s *jsonschema.Schema, value any, at pointer, seen *e
 	case fitting == 0:
 		r.alternatives(s.OneOf, "oneOf", value, at)
 	case fitting > 1 && !r.undecided(value):
-		r.findings.add(at, "fits more than one of the alternatives of oneOf; exactly one must fit")
+		r.findings.add(at, "matches more than one alternative of oneOf; it must match exactly one")
 	}
 }
 
@@ -381,7 +381,7 @@ func (r *report) forbidden(value any, at pointer, via string) {
 		r.findings.add(at, "is not allowed together with the other values here")
 		r.findings.found[len(r.findings.found)-1].unevaluated = true
 	default:
-		r.findings.add(at, "is of a form that the schema excludes with not")
+		r.findings.add(at, "matches what the schema excludes with not")
 	}
 }
 

@@ -62,7 +62,7 @@ func (r *reference) add(failure *jsonschema.ValidationError, section any) {
 func (r *reference) alternatives(failure *jsonschema.ValidationError, keyword string, section any) {
 	at := located(failure.InstanceLocation)
 	if len(failure.Causes) == 0 {
-		r.report.findings.add(at, "fits more than one of the alternatives of oneOf; exactly one must fit")
+		r.report.findings.add(at, "matches more than one alternative of oneOf; it must match exactly one")
 		return
 	}
 	var reasons []string
@@ -101,7 +101,7 @@ func (r *reference) leaf(failure *jsonschema.ValidationError, section any) {
 		r.report.findings.add(at, "is not allowed together with the other values here")
 		r.report.findings.found[len(r.report.findings.found)-1].unevaluated = true
 	case keyword == "not":
-		r.report.findings.add(at, "is of a form that the schema excludes with not")
+		r.report.findings.add(at, "matches what the schema excludes with not")
 	case keyword == "required":
 		object, _ := value.(map[string]any)
 		names, _ := limit.([]any)

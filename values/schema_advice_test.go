@@ -29,7 +29,7 @@ func TestDefaultsThatDoNotFit(t *testing.T) {
 		{"nullable", "{properties: {a: {nullable: true, allOf: [{type: integer}], default: x}}}", []string{"/properties/a/default: must be an integer"}},
 		{"the whole section", "{default: {a: x}, properties: {a: {type: integer}}}", []string{"/default: a: must be an integer"}},
 		{"no alternative", "{properties: {a: {anyOf: [{type: integer}, {maxLength: 2}], default: long}}}", []string{"/properties/a/default: fits none of the alternatives of anyOf"}},
-		{"several alternatives", "{properties: {a: {oneOf: [{type: string}, {maxLength: 2}], default: x}}}", []string{"/properties/a/default: fits more than one of the alternatives"}},
+		{"several alternatives", "{properties: {a: {oneOf: [{type: string}, {maxLength: 2}], default: x}}}", []string{"/properties/a/default: matches more than one alternative"}},
 		{"a recursive schema", "{definitions: {d: {properties: {v: {type: integer, default: x}, d: {$ref: '#/definitions/d'}}}}, $ref: '#/definitions/d'}", []string{"/definitions/d/properties/v/default: must be an integer"}},
 		{"each is reported once", "{properties: {a: {default: {}, properties: {b: {type: integer, default: x}}}}}", []string{"/properties/a/properties/b/default: must be an integer"}},
 		// Other layers add keys to a map, so these can become valid.

@@ -169,7 +169,7 @@ allOf:
 			schema: `{type: object, properties: {a: {}}, not: {properties: {b: {}}, required: [b]}}`,
 			good:   []string{"{a: 1}"},
 			bad: map[string][]string{
-				"{b: 1}": {"m: is of a form that the schema excludes with not", "m.b: is not a known key"},
+				"{b: 1}": {"m: matches what the schema excludes with not", "m.b: is not a known key"},
 			},
 		}, {
 			name:   "branches that name no keys leave an open object open",

@@ -135,7 +135,7 @@ func (d *defaults) adopt(name string, child *defaults) error {
 func (d *defaults) complete() error {
 	switch {
 	case d.state == completing:
-		return fmt.Errorf("%s: the default of a recursive schema creates itself without end", orRoot(d.at))
+		return fmt.Errorf("%s: the default of a recursive schema expands without end", orRoot(d.at))
 	case d.state == complete || !d.has:
 		return nil
 	}

@@ -38,7 +38,7 @@ func (d Document) addSecret(key, text string) error {
 		return withoutContent(err)
 	}
 	if _, word := flagValue(tree); word {
-		return fmt.Errorf("must be a map or a list, is a single word; to enable or disable a module, set %s in the ConfigMap", FlagKey(key))
+		return fmt.Errorf("must be a map or a list, is a scalar; to enable or disable a module, set %s in the ConfigMap", FlagKey(key))
 	}
 	return d.add(key, tree)
 }

@@ -57,7 +57,7 @@ func TestParseSecret(t *testing.T) {
 	for data, want := range map[string]string{
 		"someModuleEnabled=true":        "key someModuleEnabled of the Secret: flags and maintenance modes belong in the ConfigMap",
 		"someModuleMaintenance=x":       "key someModuleMaintenance of the Secret: flags and maintenance modes belong in the ConfigMap",
-		"someModule=false":              "must be a map or a list, is a single word; to enable or disable a module, set someModuleEnabled in the ConfigMap",
+		"someModule=false":              "must be a map or a list, is a scalar; to enable or disable a module, set someModuleEnabled in the ConfigMap",
 		"someModule=planted":            "must be a map or a list, is a string",
 		"someModule=a: *planted":        "its content is not shown",
 		"someModule=a: 1\na: planted\n": "line 2: is not valid YAML",

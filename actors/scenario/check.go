@@ -59,7 +59,7 @@ func (f *fieldNotes) note(object map[string]any, wrong apiserver.FieldProblem) {
 		text += ", of the release " + release
 	}
 	text += ": " + wrong.String()
-	if wrong.Unknown {
+	if len(wrong.Known) > 0 {
 		text += "; " + nearest(wrong.Path[len(wrong.Path)-1], wrong.Known)
 	}
 	f.noted.Change(func(noted []string) []string {

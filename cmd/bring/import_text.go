@@ -94,7 +94,7 @@ func (i *importing) firstRun(line func(string, ...any), first *view.ModulePlan, 
 		line("The first run changes nothing: %s.", first.Reason)
 		line("It creates no revision, writes no object and runs no Helm hook; it adds labels of the operator to the record of revision %d.", i.record.Revision)
 	default:
-		line("The first run UPGRADES the release, because the module renders something else than what is deployed:")
+		line("The first run UPGRADES the release, because the module renders something different from what is deployed:")
 		i.details(line, first)
 	}
 }

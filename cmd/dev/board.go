@@ -272,7 +272,7 @@ func (b *board) linted(l linted) (facts []fact) {
 	}
 	for _, f := range was {
 		if !has(l.found, f) {
-			facts = append(facts, newFact(aboutLint, l.module, "fixed: "+f.line))
+			facts = append(facts, newFact(aboutLint, l.module, "no longer reported: "+f.line))
 		}
 	}
 	switch {

@@ -131,7 +131,7 @@ func TestStatesBecomeFacts(t *testing.T) {
 	if s := b.state().Modules[0]; s.State != "failing" || s.Queue != "main 1/1" || len(s.Excerpt) != 3 {
 		t.Errorf("state %+v", s)
 	}
-	want(t, "ready again", texts(b.answered(page(t, `{"name":"dns","state":"ready","phase":"ready"}`))), "state dns: ready\nstate dns: its problem is solved")
+	want(t, "ready again", texts(b.answered(page(t, `{"name":"dns","state":"ready","phase":"ready"}`))), "state dns: ready\nstate dns: its problem is gone")
 	want(t, "gone", texts(b.answered(page(t, ``))), "state dns: was removed")
 }
 
@@ -144,7 +144,7 @@ func TestFindingsComeAndGo(t *testing.T) {
 	want(t, "same", texts(b.linted(linted{"dns", []finding{one, two}, false, nil})), "lint dns: 2 findings, unchanged")
 	want(t, "could not look", texts(b.linted(linted{"dns", nil, false, errors.New("no space left")})), "!lint dns: no space left")
 	want(t, "looked again", texts(b.linted(linted{"dns", []finding{one, two}, false, nil})), "lint dns: 2 findings, unchanged")
-	want(t, "gone", texts(b.linted(linted{"dns", nil, false, nil})), "lint dns: fixed: a.yaml: wrong\nlint dns: fixed: b.yaml: odd")
+	want(t, "gone", texts(b.linted(linted{"dns", nil, false, nil})), "lint dns: no longer reported: a.yaml: wrong\nlint dns: no longer reported: b.yaml: odd")
 	want(t, "none", texts(b.linted(linted{"dns", nil, false, nil})), "lint dns: no findings")
 }
 

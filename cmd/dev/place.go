@@ -307,7 +307,7 @@ func look(ctx context.Context, c *cli.Config, a asking) error {
 	}
 	if unknown := strings.Join(found.Unknown, ", "); unknown != "" {
 		if a.yes {
-			return fmt.Errorf("--cluster: you have no permission to list %s in the namespace %s, so another operator may run there; get the permission to list them, or answer without --yes; nothing was written", unknown, c.Namespace)
+			return fmt.Errorf("--cluster: you have no permission to list %s in the namespace %s, so another operator may run there; get the permission, or run the command without --yes and confirm; nothing was written", unknown, c.Namespace)
 		}
 		fmt.Fprintf(a.out, "You have no permission to list %s there, so another operator may run.\n", unknown)
 	}

@@ -172,7 +172,7 @@ func changes(was, now moduleState) (facts []fact) {
 		}
 	}
 	if len(was.Problems) > 0 && len(now.Problems) == 0 {
-		facts = append(facts, newFact(aboutState, now.Name, "its problem is solved"))
+		facts = append(facts, newFact(aboutState, now.Name, "its problem is gone"))
 	}
 	return facts
 }

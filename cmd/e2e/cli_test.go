@@ -88,7 +88,7 @@ fi
 		t.Errorf("the snapshot shows a secret:\n%s", out)
 	}
 	o.ask("module render well", "kind: ConfigMap", `size: "1"`, "password: '***'")
-	o.ask("module render well --diff", "Nothing differs from the deployed release, revision 1.")
+	o.ask("module render well --diff", "No differences from the deployed release, revision 1.")
 
 	o.ask("log level debug 10m", "log.level is debug until ")
 	o.ask("log level", "log.level is debug until ")
@@ -102,7 +102,7 @@ fi
 		t.Errorf("the difference shows a secret:\n%s", out)
 	}
 	o.ask("diff well --show-secrets", "-  password: s3cret", "+  password: other")
-	o.ask("diff well --from 2 --to 2", "No object differs between revisions 2 and 2 of well.")
+	o.ask("diff well --from 2 --to 2", "No differences between revisions 2 and 2 of well.")
 	o.refuse("diff well --from 7", "revision 7 of module well is not recorded; recorded revisions: 2, 1")
 	o.refuse("history wel", "did you mean well?")
 	o.refuse("diff off", "no revision of module off is recorded: it has no chart, or Helm has not run yet")

@@ -213,7 +213,7 @@ func TestDevInATerminal(t *testing.T) {
 	s.press("t")
 	s.see("failed tasks are retried now, on request")
 	d.write("modules/010-hello/templates/configmap.yaml", greeting)
-	s.see("its problem is solved", "!with a problem", "1 test passed")
+	s.see("its problem is gone", "!with a problem", "1 test passed")
 
 	runs := d.runs()
 	s.press("r")

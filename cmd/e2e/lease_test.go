@@ -138,7 +138,7 @@ func versions(h *house) (good, failing string) {
 func (o *operator) awaitFailing() {
 	o.house.t.Helper()
 	o.house.eventually("a first converge that fails", func() error {
-		if status, body := get(o.public + "/readyz?verbose"); status != 500 || !strings.Contains(body, "the first converge is not over") || !strings.Contains(body, "BACKOFF") {
+		if status, body := get(o.public + "/readyz?verbose"); status != 500 || !strings.Contains(body, "the first converge has not finished") || !strings.Contains(body, "BACKOFF") {
 			return fmt.Errorf("%d %s", status, body)
 		}
 		return nil

@@ -140,7 +140,7 @@ func TestStoppedLeaderDoesNotActWhenItWakesUp(t *testing.T) {
 	if code := leader.exit(); code != 3 {
 		t.Errorf("exit code %d, want 3", code)
 	}
-	if n := leader.count("the leadership is lost"); n != 1 {
+	if n := leader.count("leadership lost"); n != 1 {
 		t.Errorf("the woken leader reports its loss %d times, want once", n)
 	}
 	if more := len(h.beats()) - beats; more > 0 {
@@ -211,7 +211,7 @@ func TestAPIServerIsAwayLongerThanTheLease(t *testing.T) {
 	if code := leader.exit(); code != 3 {
 		t.Errorf("exit code %d, want 3", code)
 	}
-	leader.expect("the leadership is lost")
+	leader.expect("leadership lost")
 	h.remove("out/long")
 	if err := h.object("meanwhile", true); err != nil {
 		t.Fatal(err)

@@ -202,7 +202,7 @@ func (c chartCheck) refused(err error) {
 	}
 	if name := regexp.MustCompile(`^function "(\w+)" not defined`).FindStringSubmatch(message); name != nil {
 		at = src.word(line, name[1])
-		fix := values.DidYouMean(name[1], charts.Functions(), "the documentation of Helm lists the functions of templates")
+		fix := values.DidYouMean(name[1], charts.Functions(), "Helm's documentation lists the template functions")
 		message = fmt.Sprintf("there is no function %s; %s", name[1], fix)
 	}
 	c.found.add(Error, file, at, message)
@@ -342,7 +342,7 @@ func (c chartCheck) objects(d helm.Document) {
 		for _, wrong := range checker.Check(o) {
 			at, _ := output.at(wrong.Path, wrong.Unknown)
 			text := name + ": " + wrong.String()
-			if wrong.Unknown {
+			if len(wrong.Known) > 0 {
 				text += "; " + values.DidYouMean(wrong.Path[len(wrong.Path)-1], wrong.Known, "write one of "+cut(strings.Join(wrong.Known, ", "), 300))
 			}
 			c.found.add(Error, file, c.found.back(file, output, at), text)

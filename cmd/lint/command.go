@@ -40,7 +40,7 @@ Each finding has its position, an excerpt, and a fix.
 
 DIR contains modules/ and global-hooks/, or modules, or is one module. Without DIR the directories of the options
 are checked, or else the current one. Hooks run with --config, enabled scripts run with the values on disk, and
-tests run; none of them can reach a cluster.
+tests run; kubectl in them has no cluster.
 
 With --from-addon-operator it finds what must be changed before modules for the existing addon-operator run here:
 what is an error here, and what has another meaning. --configmap, --deployment and --queries name files of that

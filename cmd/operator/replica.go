@@ -166,7 +166,7 @@ func (r *replica) bind(ctx context.Context) (bound context.Context, unbind func(
 		if errors.Is(cause, kube.ErrReleased) {
 			return // leave has released it
 		}
-		r.log.Error("the leadership is lost: hooks were killed, nothing more is written; this process ends, to be started again as a standby", "err", cause, "exitCode", int(leadershipLost))
+		r.log.Error("leadership lost: hooks were killed and nothing more is written; this process exits, to be restarted as a standby", "err", cause, "exitCode", int(leadershipLost))
 		cancel(fmt.Errorf("%w: %w", leadershipLost, cause))
 	})
 	return bound, func() { stop(); cancel(nil) }

@@ -29,7 +29,7 @@ const logChunk = 1 << 20
 func Progress(c *cli.Config) *cobra.Command {
 	a, log := &asking{config: c}, ""
 	cmd := &cobra.Command{
-		Use: "progress", Short: "Show how far the reload of all modules is, until it is over",
+		Use: "progress", Short: "Show the progress of the reload of all modules until it ends",
 		Long: `Shows how many modules are ready, what runs now and for how long. On a terminal it updates one line;
 elsewhere it prints a line whenever a module is done or fails. It ends when all modules have converged.
 It also waits for an operator that does not answer yet.`,

@@ -47,7 +47,7 @@ the operator has accepted the request. You need permission to get and patch modu
 		RunE:              r.run,
 		ValidArgsFunction: each(names.modules),
 	}
-	cmd.Flags().DurationVar(&r.timeout, "timeout", time.Minute, "how long to wait until the operator has accepted the request; 0 does not wait")
+	cmd.Flags().DurationVar(&r.timeout, "timeout", time.Minute, "how long to wait for the operator to accept the request; 0 does not wait")
 	return cmd
 }
 

@@ -100,7 +100,7 @@ func diffText(w io.Writer, body []byte) error {
 		return err
 	}
 	if len(diff.Changes) == 0 {
-		_, err := fmt.Fprintf(w, "No object differs between revisions %d and %d of %s.\n", diff.From, diff.To, diff.Module)
+		_, err := fmt.Fprintf(w, "No differences between revisions %d and %d of %s.\n", diff.From, diff.To, diff.Module)
 		return err
 	}
 	t := &planText{colored: colored(w)}

@@ -36,7 +36,7 @@ func moduleList(c *cli.Config) *cobra.Command {
 	a := &asking{config: c, names: namesIn("name", "modules")}
 	cmd := &cobra.Command{
 		Use: "list", Short: "Print all modules and their state", Args: cli.NoArgs,
-		Long: `Prints all modules in the order they run, also those that are disabled.
+		Long: `Prints all modules in the order in which they run, including disabled ones.
 
 STATE is one of
 

@@ -145,7 +145,7 @@ func (v *valueEdit) value(stdin io.Reader, args []string) (any, error) {
 	}
 	value, err := values.ParseYAML(data)
 	if err != nil {
-		return nil, cli.Usagef("the value is not valid YAML: %w; with --string it is a string", err)
+		return nil, cli.Usagef("the value is not valid YAML: %w; use --string to set it as a string", err)
 	}
 	return value, nil
 }
@@ -382,9 +382,11 @@ func unreadable(data map[string]string) string {
 	return ""
 }
 
-// readableKeys leaves out the keys that cannot be parsed, so that the others can be checked.
+// readableKeys leaves out the keys that cannot be parsed, so that the others can be checked. It is
+// never nil: the operator refuses the body null, which does not say which ConfigMap is meant.
 func readableKeys(data map[string]string) map[string]string {
-	rest := maps.Clone(data)
+	rest := map[string]string{}
+	maps.Copy(rest, data)
 	maps.DeleteFunc(rest, func(key, text string) bool { return unreadable(map[string]string{key: text}) != "" })
 	return rest
 }

@@ -20,9 +20,9 @@ func Why(c *cli.Config) *cobra.Command {
 	names := &completer{c}
 	a := &asking{config: c}
 	cmd := &cobra.Command{
-		Use: "why MODULE", Short: "Print what led to the last run of a module, or why it is off",
+		Use: "why MODULE", Short: "Print what caused the last run of a module, or why it is disabled",
 		Long: `Prints why a module is disabled: no flag anywhere, a flag that is false and where it is, the
-result of its enabled script, or the error of the discovery. Then it prints the chain of causes of
+result of its enabled script, or the error of a failed discovery. Then it prints the chain of causes of
 the module's last run, the latest first: the release, the change of values, the hook, the binding,
 and the object, tick or edit that started it; what fails in the run now, or what it waits for:
 another module, or a Helm hook with the state of its Pod; and the problems of the module's files

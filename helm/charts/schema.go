@@ -352,7 +352,7 @@ func flaws(e *jsonschema.ValidationError) (found []flaw) {
 		return []flaw{alternatives(e, "anyOf")}
 	case *kind.OneOf:
 		if len(k.Subschemas) > 0 {
-			return []flaw{{e.InstanceLocation, "fits more than one of the alternatives of oneOf; exactly one must fit"}}
+			return []flaw{{e.InstanceLocation, "matches more than one alternative of oneOf; it must match exactly one"}}
 		}
 		return []flaw{alternatives(e, "oneOf")}
 	}
@@ -398,7 +398,7 @@ func sentence(k jsonschema.ErrorKind) string {
 	case *kind.FalseSchema:
 		return "is not allowed"
 	case *kind.Not:
-		return "has a form that the schema excludes with not"
+		return "matches what the schema excludes with not"
 	case *kind.Pattern:
 		return "must match the pattern " + k.Want
 	case *kind.Format:

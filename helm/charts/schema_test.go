@@ -69,8 +69,8 @@ size: 1
 		"draft 4":          {`{"$schema": "http://json-schema.org/draft-04/schema#", "properties": {"size": {"maximum": 3, "exclusiveMaximum": true}}}`, "web: {size: 3}", []string{"web.size: must be less than 3"}},
 		"formats are idle": {`{"$schema": "https://json-schema.org/draft/2020-12/schema", "properties": {"size": {"format": "email"}}}`, "web: {size: nobody}", nil},
 		"a reference":      {`{"$defs": {"n": {"type": "integer"}}, "properties": {"size": {"$ref": "#/$defs/n"}}}`, "web: {size: a}", []string{"web.size: must be an integer, is a string"}},
-		"one of two":       {`{"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}`, "web: {a: 1, b: 1}", []string{"web: fits more than one of the alternatives of oneOf; exactly one must fit"}},
-		"excluded":         {`{"properties": {"size": {"not": {"const": 2}}, "a": false}}`, "web: {size: 2, a: 1}", []string{"web.a: is not allowed", "web.size: has a form that the schema excludes with not"}},
+		"one of two":       {`{"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}`, "web: {a: 1, b: 1}", []string{"web: matches more than one alternative of oneOf; it must match exactly one"}},
+		"excluded":         {`{"properties": {"size": {"not": {"const": 2}}, "a": false}}`, "web: {size: 2, a: 1}", []string{"web.a: is not allowed", "web.size: matches what the schema excludes with not"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			loaded, err := new(Cache).Load(moduleOf(t, "parent", wrapper+c.schema+"\n"))

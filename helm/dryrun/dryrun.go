@@ -89,7 +89,7 @@ func noDryRun(code int, answer []byte) bool {
 
 // Notes of changes that the API server was not able to try.
 const (
-	NoteWebhook   = "an admission webhook does not support dry runs, so it was not tried"
+	NoteWebhook   = "an admission webhook does not support dry runs, so this change was not tested"
 	NoteNamespace = "its namespace does not exist yet"
 	NoteKind      = "the API server does not serve its kind yet"
 	NoteRecreated = "it is deleted and created again"

@@ -7,7 +7,7 @@ import "strings"
 func (m Module) Next() string {
 	switch {
 	case len(m.Hanging) > 0:
-		return "end what the hook waits for, give it a time limit (settings.timeout), or disable the module: addon-operator disable " + m.Name
+		return "resolve what the hook waits for, set a time limit (settings.timeout), or disable the module: addon-operator disable " + m.Name
 	case m.Waiting != nil:
 		return m.Waiting.next()
 	case len(m.Failing) > 0 && m.Failing[0].Hook != "":
