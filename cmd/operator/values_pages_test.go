@@ -121,9 +121,10 @@ func startRunning(t *testing.T) *running {
 		values, ok := got.(messages.Values)
 		return err == nil && ok && values.Converged != nil
 	})
-	r.until("the queue of a hook", func() bool { // its status is published when its actor has started
-		out, err := r.run("queue", "list", "--show-empty")
-		return err == nil && strings.Contains(out, "slow")
+	// The converge ends before its last task has left the queue, and a queue is listed when its actor has started.
+	r.until("idle queues", func() bool {
+		out, err := r.run("queue", "list", "-o", "json")
+		return err == nil && strings.Contains(out, `"totalTasks": 0`) && strings.Contains(out, `"empty": 1`)
 	})
 	return r
 }
