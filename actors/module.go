@@ -43,7 +43,6 @@ type module struct {
 	lastRun   *view.ModuleRun // published, so it is replaced and never changed
 	succeeded time.Time       // the last run that did
 	failed    time.Time
-	late      bool // runs that were in progress when the module was cleared may still report metrics
 }
 
 // crdsDue counts the reasons for which the next run has to compare the CRDs (M): they were left out
@@ -105,7 +104,9 @@ func (m *module) Receive(ctx actor.Context) {
 	if !m.owner.receive(ctx) && !m.receive(ctx) {
 		unhandled(ctx, m.log)
 	}
-	m.forgetLateSeries()
+	if m.life.leavesSeries(m.owner.tasks.runs.Len()) {
+		m.program.Metrics.ForgetModule(m.name, nil)
+	}
 	// Every message may have changed what others wait for or are shown.
 	m.quiet.answer(ctx)
 	m.readiness.answer(ctx, view.ModuleStatus{Phase: m.life.phase, Health: m.release.health})

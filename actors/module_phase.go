@@ -47,6 +47,7 @@ type moduleLife struct {
 	missed []messages.Task
 	// resumes is where ResumeModule leads from suspended: starting or ready. It is kept while deleting.
 	resumes view.Phase
+	late    bool // runs that were in progress when the module was cleared may still report metrics
 }
 
 // miss keeps a task that ends because the module is suspended. If the module is switched on again
@@ -56,6 +57,17 @@ func (l *moduleLife) miss(p *program, t messages.Task) {
 	if l.phase == view.Suspended && !slices.ContainsFunc(l.missed, func(kept messages.Task) bool { return repeats(t, kept) }) {
 		l.missed = p.mergeIntoWaiting(l.missed, t)
 	}
+}
+
+// leavesSeries reports, once, that the last of the runs has ended that outlived their module: Helm is
+// not cancelled, and a hook may succeed while it is being killed. What they have reported is to be
+// removed (I9), unless the module is enabled again: then the series are those of its new life.
+func (l *moduleLife) leavesSeries(runs int) bool {
+	if !l.late || runs > 0 {
+		return false
+	}
+	l.late = false
+	return l.phase == view.Disabled
 }
 
 // become is the only way to change the phase. It also decides where a resume leads: back to

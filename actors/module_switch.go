@@ -79,22 +79,10 @@ func (m *module) clear(ctx actor.Context) {
 	m.release.forget()
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
 	m.program.Metrics.ForgetModule(m.name, m.owner.hooks.all)
-	m.late = true
+	m.life.late = true
 	m.owner.reset()
 	m.loading.done, m.life.missed, m.release.fights = false, nil, nil
 	m.release.last, m.succeeded, m.failed = helm.Outcome{}, time.Time{}, time.Time{}
-}
-
-// forgetLateSeries removes what runs have reported that ended after the module was cleared: Helm is
-// not cancelled, and a hook may succeed while it is being killed (I9).
-func (m *module) forgetLateSeries() {
-	if !m.late || m.owner.tasks.runs.Len() > 0 {
-		return
-	}
-	m.late = false
-	if m.life.phase == view.Disabled { // else the series are those of its new life
-		m.program.Metrics.ForgetModule(m.name, nil)
-	}
 }
 
 // enable begins to load the hooks at once, so that they are there when the first run begins. A
