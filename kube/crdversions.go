@@ -104,9 +104,20 @@ func (c crdInstaller) neverBack(ctx context.Context, next, live *unstructured.Un
 }
 
 // count returns how many objects of a kind there are. An API server that does not say how many
-// remain counts as one that has no more; namesOf then finds out.
+// remain counts as one that has no more; namesOf then finds out. It waits for a version that was
+// added to a definition: the definition is established already, and the version is served a moment
+// later.
 func (c crdInstaller) count(ctx context.Context, gvr schema.GroupVersionResource) (int64, error) {
-	list, err := c.metadata.Resource(gvr).List(ctx, metav1.ListOptions{Limit: 1})
+	var list *metav1.PartialObjectMetadataList
+	err := wait.PollUntilContextTimeout(ctx, crdPoll, crdLimit, true, func(ctx context.Context) (_ bool, err error) {
+		if list, err = c.metadata.Resource(gvr).List(ctx, metav1.ListOptions{Limit: 1}); apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return true, err
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return 0, fmt.Errorf("it is not served after %s", crdLimit)
+	}
 	if err != nil {
 		return 0, err
 	}

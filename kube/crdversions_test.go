@@ -169,13 +169,17 @@ func TestEnsureCRDsWritesSingleObjectsAgain(t *testing.T) {
 		c.widget("v1alpha1", fmt.Sprintf("w%d", i), "size")
 	}
 	var mu sync.Mutex
-	patches, listed, widgets := map[string]int{}, false, c.widgets("v1alpha1")
+	patches, listed, served, widgets := map[string]int{}, false, false, c.widgets("v1alpha1")
 	c.between(func(r *http.Request) *http.Response {
 		mu.Lock()
 		defer mu.Unlock()
 		name := path.Base(r.URL.Path)
 		if r.Method == http.MethodGet && name == "widgets" && len(patches) > 0 {
 			listed = true
+		}
+		if r.Method == http.MethodGet && name == "widgets" && !served { // a moment after the version was added
+			served = true
+			return reply(r, http.StatusNotFound, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","message":"the server could not find the requested resource","code":404}`)
 		}
 		if r.Method != http.MethodPatch {
 			return nil
