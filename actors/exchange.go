@@ -58,10 +58,11 @@ func (h *ownHooks) exchange(ctx actor.Context, next []hooks.Hook, schedules bool
 		}
 		h.takeDown(ctx, hook, kept[hook.Name].places)
 		if !slices.ContainsFunc(next, func(h hooks.Hook) bool { return h.Name == hook.Name }) {
-			h.program.Metrics.ForgetHook(messages.ModuleOf(h.name), hook.Name)
+			h.removed = append(h.removed, hook.Name)
 		}
 	}
 	h.all, h.kept = now, kept
+	h.forgetSeries()
 	maps.Copy(h.begun, begun)
 	for _, hook := range now {
 		if !slices.ContainsFunc(stay, func(h hooks.Hook) bool { return h.Name == hook.Name }) {
@@ -141,6 +142,20 @@ func (h *ownHooks) takeDown(ctx actor.Context, hook hooks.Hook, stay []int) {
 		if _, failing := h.tasks.failing[id]; failing && name == hook.Name {
 			h.tasks.runs.Cancel(ctx, id)
 		}
+	}
+}
+
+// forgetSeries removes the series of hooks whose files are gone (P8). A run that is in progress may
+// report once more, so they are removed again when no run is (I9). A hook of the same name that was
+// loaded meanwhile keeps them.
+func (h *ownHooks) forgetSeries() {
+	for _, name := range h.removed {
+		if _, err := h.find(name); err != nil {
+			h.program.Metrics.ForgetHook(messages.ModuleOf(h.name), name)
+		}
+	}
+	if h.tasks.runs.Len() == 0 {
+		h.removed = nil
 	}
 }
 

@@ -51,6 +51,9 @@ func newOwner(self applier, p *program, name, workingDir string, log *slog.Logge
 // else looks at it.
 func (o *owner) receive(ctx actor.Context) bool {
 	if o.tasks.runs.Receive(ctx) {
+		if len(o.hooks.removed) > 0 && o.tasks.runs.Len() == 0 {
+			o.hooks.forgetSeries()
+		}
 		return true
 	}
 	switch msg := ctx.Message().(type) {

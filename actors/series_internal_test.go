@@ -25,14 +25,24 @@ func (d does) Receive(ctx actor.Context) {
 	d.module.Receive(ctx)
 }
 
-// I9: a run that ends after its module was removed leaves no series of the module.
+// I9: a run that ends after its module, or its hook, was removed leaves no series.
 func TestLateRunLeavesNoSeries(t *testing.T) {
+	for removed, remove := range map[string]func(actor.Context, *module){
+		"the module": func(ctx actor.Context, m *module) { m.program.Send(ctx.Self(), forgetModule{}) },
+		"the hook":   func(ctx actor.Context, m *module) { m.owner.hooks.exchange(ctx, nil, false) },
+	} {
+		t.Run(removed, func(t *testing.T) { lateRun(t, remove) })
+	}
+}
+
+func lateRun(t *testing.T, remove func(actor.Context, *module)) {
 	section, err := values.NewSection("gone", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := newTestProgram(nil)
 	m := newModule(p, addons.Module{Name: "gone", Key: "gone"}, section, nil)
+	m.owner.hooks.all = []hooks.Hook{{File: hooks.File{Name: "h"}, Config: &hooks.Config{}}}
 	pid := spawned(t, p, modulePath+"gone", does{m})
 	began, forgotten := make(chan struct{}), make(chan struct{})
 	p.Send(pid, func(ctx actor.Context) {
@@ -48,7 +58,7 @@ func TestLateRunLeavesNoSeries(t *testing.T) {
 		})
 	})
 	<-began
-	p.Send(pid, forgetModule{})
+	p.Send(pid, func(ctx actor.Context) { remove(ctx, m) })
 	p.Send(pid, func(actor.Context) { close(forgotten) })
 	mustAsk[work.ModuleQuiet](t, p, pid, work.AwaitQuiet{})
 	own, err := p.Metrics.Registry.Gather()

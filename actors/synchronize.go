@@ -29,6 +29,7 @@ type ownHooks struct {
 	fresh        map[string]*hooks.Config     // hooks whose start-up is due since they were exchanged, by name
 	begun        map[string]*hooks.Config     // those of them whose onStartup has run for an earlier version
 	kept         map[string]staying           // bindings that stayed at the last exchange
+	removed      []string                     // names of hooks whose files are gone, while runs are in progress
 }
 
 func newHooks(of part, tasks *ownTasks) *ownHooks {
