@@ -129,9 +129,10 @@ k=1
 [ ! -s "$d/last" ] || read -r k <"$d/last"
 rm -f "$d/new.$$" # of a process that was killed: writing to it would change its call
 for a do printf '%%s\000' "$a"; done >"$d/new.$$"
-until ln "$d/new.$$" "$d/$k" 2>/dev/null; do
+until why=$(ln "$d/new.$$" "$d/$k" 2>&1); do
+  [ -e "$d/$k" ] || { echo "%[4]s: $why" >&2; exit 1; } # the file system has no hard links, or is full
   k=$((k + 1))
-  [ $k -le %d ] || { echo "%[4]s: too many calls for one test" >&2; exit 1; }
+  [ $k -le %[3]d ] || { echo "%[4]s: too many calls for one test" >&2; exit 1; }
 done
 echo "$k" >"$d/last"
 claim() {

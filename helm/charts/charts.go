@@ -62,9 +62,9 @@ type Chart struct {
 	inner  bool // it is in chart/ (A20)
 
 	schemas compiled
-	// global is what the chart and its subcharts say of global. beside is what the values.yaml next
+	// global is what the chart and its subcharts say of global. valuesFile is what the values.yaml next
 	// to chart/ says of it, which wins; nil without such a file.
-	global, beside map[string]any
+	global, valuesFile map[string]any
 
 	reading sync.Once // computes readers, see Unread
 	readers *readers
@@ -205,7 +205,7 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 		if global, err = globalBeside(m); err != nil {
 			return nil, err
 		}
-		if fresh.beside = global; len(global) > 0 {
+		if fresh.valuesFile = global; len(global) > 0 {
 			loaded.Values = over(loaded.Values, map[string]any{globalKey: global})
 		}
 	case m.Key != "":

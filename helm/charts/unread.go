@@ -48,8 +48,8 @@ func (c *Chart) Unread(section any, merged map[string]any) []Unread {
 		}
 		c.others(u, top)
 	} else {
-		beside := &reads{whole: all.whole, below: map[string]*reads{globalKey: cmp.Or(all.below[globalKey], &reads{})}}
-		u.walk(beside, map[string]any{globalKey: c.global}, c.beside, []string{globalKey})
+		fromFile := &reads{whole: all.whole, below: map[string]*reads{globalKey: cmp.Or(all.below[globalKey], &reads{})}}
+		u.walk(fromFile, map[string]any{globalKey: c.global}, c.valuesFile, []string{globalKey})
 	}
 	slices.SortFunc(u.found, func(a, b Unread) int { return strings.Compare(a.Path, b.Path) })
 	return u.found
