@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"addon-operator/hooks"
 	"addon-operator/values"
@@ -172,6 +173,18 @@ func write(w io.Writer, format string, all []Finding, summary string) error {
 	}
 	_, err := fmt.Fprintln(w, summary)
 	return err
+}
+
+// excerpt is a line of a file that commands no terminal (J10) and has one character for each of the
+// line, so that the caret is below the right one.
+func excerpt(line string) string {
+	shown := strings.Map(func(r rune) rune {
+		if r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, line)
+	return values.Shorten(shown, 8*maxExcerpt)
 }
 
 // cut bounds a text that may be what a hook or a template printed, and must not command a terminal

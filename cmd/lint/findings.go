@@ -159,7 +159,7 @@ func (f *findings) add(severity, file string, at place, text string) {
 	one := Finding{Severity: severity, File: f.relative(file), Path: fromHere(file), Line: at.line, Column: at.column}
 	one.Message, one.Fix = withFix(cut(strings.TrimSpace(f.short(text)), maxMessage))
 	if one.Line > 0 && f.inside(file) {
-		one.Excerpt = cut(f.src.of(file).line(one.Line), 8*maxExcerpt)
+		one.Excerpt = excerpt(f.src.of(file).line(one.Line))
 		one.Column = max(one.Column, 1)
 	}
 	f.list = append(f.list, one)
