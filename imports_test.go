@@ -190,17 +190,27 @@ func TestViolation(t *testing.T) {
 	}
 }
 
-// Packages that may import less than their room: no library of actors, nothing of the room but what is
-// named. Those in actors/ compile without actors, and no message knows how it is shown.
+// Packages that may import less than their room: nothing of the room but what is named. What runs do, decisions
+// and plans compile without the library of actors; no actor imports another one, so that they know only each other's
+// messages; and no message knows how it is shown.
 func TestWallsInRooms(t *testing.T) {
+	const library = " github.com/asynkron/protoactor-go "
 	walls := map[string]string{
-		"actors/check":   "actors/decide actors/plan addons helm/charts hooks values",
-		"actors/decide":  "addons helm/charts hooks values",
-		"actors/plan":    "actors/decide addons helm hooks messages values",
-		"actors/work":    "actors/decide actors/metrics actors/plan addons helm hooks kube messages supervisor values go.opentelemetry.io/otel",
-		"actors/objects": "hooks kube messages values",
-		"messages":       "hooks values",
-		"messages/view":  "hooks messages values",
+		"actors/configmap":     "actors/decide actors/shared actors/work addons hooks kube messages supervisor values" + library,
+		"actors/converge":      "actors/decide actors/shared actors/work addons hooks kube messages supervisor values go.opentelemetry.io/otel" + library,
+		"actors/healer":        "actors/decide actors/shared actors/work helm kube messages values" + library,
+		"actors/moduleobjects": "actors/objects actors/shared actors/work addons kube messages supervisor values" + library,
+		"actors/modules":       "actors/shared actors/work addons helm hooks kube messages supervisor values" + library,
+		"actors/monitors":      "actors/metrics actors/shared actors/work hooks kube messages values" + library,
+		"actors/queues":        "actors/metrics actors/shared actors/work hooks messages" + library,
+		"actors/shared":        "actors/plan actors/work addons helm hooks kube messages supervisor values" + library,
+		"actors/check":         "actors/decide actors/plan addons helm/charts hooks values",
+		"actors/decide":        "addons helm/charts hooks values",
+		"actors/plan":          "actors/decide addons helm hooks messages values",
+		"actors/work":          "actors/decide actors/metrics actors/plan addons helm hooks kube messages supervisor values go.opentelemetry.io/otel",
+		"actors/objects":       "hooks kube messages values",
+		"messages":             "hooks values",
+		"messages/view":        "hooks messages values",
 	}
 	seen := map[string]bool{}
 	err := imports(os.DirFS("."), func(file, imported string) {
@@ -232,9 +242,9 @@ func TestWallsInRooms(t *testing.T) {
 }
 
 // A package that imports nearly everything, or lies at the end of a long chain, is one that every change reaches. The
-// limits are the figures of today.
+// limits are the figures of today. Package actors puts all actors together, and has a limit of its own.
 func TestReachOfPackages(t *testing.T) {
-	const widest, deepest = 14, 10
+	const widest, together, deepest = 15, 20, 12
 	direct := map[string]map[string]bool{}
 	err := imports(os.DirFS("."), func(file, imported string) {
 		ours, isOurs := strings.CutPrefix(imported, module)
@@ -263,8 +273,12 @@ func TestReachOfPackages(t *testing.T) {
 		return depths[dir]
 	}
 	for dir, others := range direct {
-		if len(others) > widest {
-			t.Errorf("%s imports %d packages of ours, more than %d", dir, len(others), widest)
+		limit := widest
+		if dir == "actors" {
+			limit = together
+		}
+		if len(others) > limit {
+			t.Errorf("%s imports %d packages of ours, more than %d", dir, len(others), limit)
 		}
 		if d := depth(dir); d > deepest {
 			t.Errorf("%s lies on top of a chain of %d imports, more than %d", dir, d, deepest)

@@ -22,6 +22,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/actors/scenario"
+	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
@@ -131,13 +132,13 @@ func startOperator(b *testing.B, kubeconfig, dir string) {
 		b.Fatal(err)
 	}
 	watcher, memory := kube.NewWatcher(client, log), scenario.NewCluster(scenario.DefaultVersion, log)
-	operator := actors.New(actors.World{
+	operator := actors.New(shared.World{
 		Services: work.Services{
 			Log: log, Hooks: runner, Releases: testkit.NewReleases(testkit.NewTrace()), Objects: kube.NewPatcher(client), WriteContext: b.Context(),
 			Dirs: addons.Dirs{Modules: []string{filepath.Join(dir, "modules")}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
 		},
 		ConfigMap: memory.ConfigMap,
-		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
+		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (shared.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
 	})

@@ -13,7 +13,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"addon-operator/actors/configmap"
+	"addon-operator/actors/converge"
 	"addon-operator/actors/decide"
+	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
@@ -29,41 +32,26 @@ type boot struct {
 	tree        *addons.Tree
 	globalHooks []hooks.Hook
 	sections    map[string]*values.Section // by key, with their part of the ConfigMap
-	config      initialConfig
-	secret      initialSecret
+	config      configmap.Initial
+	secret      configmap.InitialSecret
 	problems    []string        // of the files in the global directory
 	suspended   map[string]bool // modules, by objects of kind Module (H27)
 	anyway      bool            // what schemas of charts refuse does not stop the start
 }
 
-// initialConfig is the ConfigMap as it was read at the start.
-type initialConfig struct {
-	data     map[string]string
-	revision string
-	flags    map[string]bool // by flag key
-	// maintenance are the modes by maintenance key (H15).
-	maintenance map[string]string
-	// sections are by key, without their parts of ConfigMap and Secret: what contents are checked
-	// with.
-	sections map[string]*values.Section
-	modules  []addons.Module
-	global   addons.Global
-	// refused and secretRefused say why the ConfigMap, or the Secret with values, is not in force
-	// from the start: data and secret are the last valid contents that were kept (P3).
-	refused, secretRefused string
-	// written is the annotation of the ConfigMap that lists which values hooks wrote.
-	written string
-	secret  initialSecret
+// converges is what converge begins with.
+func (b *boot) converges() converge.Initial {
+	return converge.Initial{Tree: b.tree, GlobalHooks: b.globalHooks, Problems: b.problems, Flags: b.config.Flags, Maintenance: b.config.Maintenance, Suspended: b.suspended}
 }
 
 // load reads directories, asks global hooks for their configuration, and reads and
 // validates the ConfigMap. The API server is asked meanwhile: it takes as long as the hooks.
 // What is wrong on disk is returned without waiting for it; waits is called with what it waits for.
-func load(ctx context.Context, w World, waits func(string)) (*boot, error) {
+func load(ctx context.Context, w shared.World, waits func(string)) (*boot, error) {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	var cm kube.ConfigMap
-	var secret initialSecret
+	var secret configmap.InitialSecret
 	var suspended map[string]bool
 	var read errgroup.Group
 	read.Go(func() (err error) {
@@ -93,7 +81,7 @@ func load(ctx context.Context, w World, waits func(string)) (*boot, error) {
 // loadFiles is the part of load that is on disk. Errors of values, schemas and hooks are reported
 // together. Only global hooks are asked for their configuration: those of a module are asked when
 // it is enabled, and must not keep the others from starting (C6).
-func loadFiles(ctx context.Context, w World) (*boot, error) {
+func loadFiles(ctx context.Context, w shared.World) (*boot, error) {
 	tree, err := addons.Load(w.Dirs)
 	if err != nil {
 		return nil, err
@@ -118,7 +106,7 @@ func loadFiles(ctx context.Context, w World) (*boot, error) {
 
 // readConfigMap waits for an API server that cannot be reached: the operator may be
 // started before it.
-func readConfigMap(ctx context.Context, w World, waits func(string)) (kube.ConfigMap, error) {
+func readConfigMap(ctx context.Context, w shared.World, waits func(string)) (kube.ConfigMap, error) {
 	var cm kube.ConfigMap
 	err := waitFor(ctx, w, "the ConfigMap", waits, func() (err error) {
 		cm, err = w.ConfigMap.Read(ctx)
@@ -129,7 +117,7 @@ func readConfigMap(ctx context.Context, w World, waits func(string)) (kube.Confi
 
 // readSuspended reads which modules are suspended: none of them may run when the operator starts (H27). Those that are known
 // stay when it may not know.
-func readSuspended(ctx context.Context, w World, known map[string]bool, waits func(string)) (map[string]bool, error) {
+func readSuspended(ctx context.Context, w shared.World, known map[string]bool, waits func(string)) (map[string]bool, error) {
 	if w.ModuleObjects == nil {
 		return known, nil
 	}
@@ -153,7 +141,7 @@ func readSuspended(ctx context.Context, w World, known map[string]bool, waits fu
 // waitFor reads what the start needs, again and again until the API server gives it or ctx ends.
 // waits is called with the reason, and with an empty text at the end, for pages that answer
 // meanwhile. read must set its whole result each time, because an attempt may fail halfway.
-func waitFor(ctx context.Context, w World, what string, waits func(string), read func() error) error {
+func waitFor(ctx context.Context, w shared.World, what string, waits func(string), read func() error) error {
 	tell := func(err error, in time.Duration) {
 		w.Log.Error(what+" cannot be read, will retry; check that the API server is up and that the kubeconfig and the role allow reading it", "in", in, "err", err)
 		waits(fmt.Sprintf("%s cannot be read: %v", what, err))
@@ -167,22 +155,22 @@ func waitFor(ctx context.Context, w World, what string, waits func(string), read
 
 // with is the boot of a follower that takes over with another content of the ConfigMap. The content
 // was in force in its config, so a chart that refuses it fails its module only (H22).
-func (b *boot) with(w World, current currentConfig) (*boot, error) {
+func (b *boot) with(w shared.World, current configmap.Current) (*boot, error) {
 	next := *b
-	next.sections = maps.Clone(b.config.sections) // without their parts of the ConfigMap
-	next.secret, next.anyway = current.secret, true
-	return &next, next.startRefused(next.useConfigMap(w, kube.ConfigMap{ResourceVersion: current.revision, Data: current.known}))
+	next.sections = maps.Clone(b.config.Sections) // without their parts of the ConfigMap
+	next.secret, next.anyway = current.Secret, true
+	return &next, next.startRefused(next.useConfigMap(w, kube.ConfigMap{ResourceVersion: current.Revision, Data: current.Known}))
 }
 
 // useValid gives each section its parts of the ConfigMap and of the Secret. Invalid values stop the
 // start (D16, D36), unless last valid contents are kept (P3): then those of both are in force, as
 // they were together. When that is so, a ConfigMap or Secret that does not exist is no order to
 // remove what it held (P1).
-func (b *boot) useValid(ctx context.Context, w World, cm kube.ConfigMap, waits func(string)) error {
+func (b *boot) useValid(ctx context.Context, w shared.World, cm kube.ConfigMap, waits func(string)) error {
 	refused := b.useConfigMap(w, cm)
-	b.config.written = cm.Written
+	b.config.Written = cm.Written
 	// The last valid contents are needed only when something is wrong, or absent.
-	if w.LastValid == nil || refused == nil && cm.Exists() && b.secret.exists() {
+	if w.LastValid == nil || refused == nil && cm.Exists() && b.secret.Exists() {
 		return b.startAnyway(w, cm, refused)
 	}
 	kept, err := readLastValid(ctx, w, waits)
@@ -193,20 +181,20 @@ func (b *boot) useValid(ctx context.Context, w World, cm kube.ConfigMap, waits f
 		w.Log.Warn("it is unknown whether the Secret with values was deleted; the operator starts without its values", "err", err)
 		return nil
 	case err != nil:
-		return fmt.Errorf("%w; the last valid values cannot be used instead: %w", b.startRefused(cmp.Or(refused, errDeletedBefore)), err)
+		return fmt.Errorf("%w; the last valid values cannot be used instead: %w", b.startRefused(cmp.Or(refused, configmap.ErrDeletedBefore)), err)
 	case kept == nil && refused == nil:
 		return nil
 	case kept == nil:
 		return fmt.Errorf("%w; there are no last valid values yet in %s", b.startRefused(refused), w.LastValid)
 	}
-	if b.secret.off { // it may not be read any more; its values must not come back from the copy
+	if b.secret.Off { // it may not be read any more; its values must not come back from the copy
 		kept.Secret = nil
 	}
 	return b.replace(w, cm, *kept, refused)
 }
 
 // replace puts the last valid contents in force, unless nothing is wrong with those that were read.
-func (b *boot) replace(w World, cm kube.ConfigMap, kept kube.LastValid, refused error) error {
+func (b *boot) replace(w shared.World, cm kube.ConfigMap, kept kube.LastValid, refused error) error {
 	configErr, secretErr := b.blame(w, cm, kept, refused)
 	if configErr == nil && secretErr == nil {
 		return nil
@@ -225,18 +213,18 @@ func (b *boot) replace(w World, cm kube.ConfigMap, kept kube.LastValid, refused 
 
 // startAnyway begins with values that only schemas of charts refuse, and ends the start for all others. What is wrong with the
 // values of one chart, which may have come with a stricter schema, is no reason to leave all other modules alone.
-func (b *boot) startAnyway(w World, cm kube.ConfigMap, refused error) error {
+func (b *boot) startAnyway(w shared.World, cm kube.ConfigMap, refused error) error {
 	if !decide.OnlyCharts(refused) {
 		return b.startRefused(refused)
 	}
 	b.anyway = true
 	err := b.startRefused(b.useConfigMap(w, cm))
-	b.config.written = cm.Written
+	b.config.Written = cm.Written
 	return err
 }
 
 // useKept puts the last valid contents in force, in place of those that the errors are about.
-func (b *boot) useKept(w World, cm kube.ConfigMap, kept kube.LastValid, configErr, secretErr error) error {
+func (b *boot) useKept(w shared.World, cm kube.ConfigMap, kept kube.LastValid, configErr, secretErr error) error {
 	seen := *b
 	b.sections = maps.Clone(b.templates())
 	// A content that equals the kept one is that of the cluster: it keeps its resourceVersion, by
@@ -246,19 +234,19 @@ func (b *boot) useKept(w World, cm kube.ConfigMap, kept kube.LastValid, configEr
 	} else {
 		cm = kube.ConfigMap{Data: kept.Config, Written: cm.Written}
 	}
-	if !maps.Equal(kept.Secret, b.secret.data) {
-		b.secret = initialSecret{data: kept.Secret, off: b.secret.off}
+	if !maps.Equal(kept.Secret, b.secret.Data) {
+		b.secret = configmap.InitialSecret{Data: kept.Secret, Off: b.secret.Off}
 	}
 	if err := b.useConfigMap(w, cm); err != nil {
 		return fmt.Errorf("%w; the last valid values, in %s, are no longer valid: %w", seen.startRefused(errors.Join(configErr, secretErr)), w.LastValid, err)
 	}
-	b.config.written = cm.Written
+	b.config.Written = cm.Written
 	if configErr != nil {
-		b.config.refused = configErr.Error()
+		b.config.Refused = configErr.Error()
 		w.Log.Error("the operator starts with the last valid values, which stay in force until the ConfigMap is fixed", "from", w.LastValid.String(), "err", configErr)
 	}
 	if secretErr != nil {
-		b.config.secretRefused = secretErr.Error()
+		b.config.SecretRefused = secretErr.Error()
 		w.Log.Error("the operator starts with the last valid values, which stay in force until the Secret with values is fixed", "from", w.LastValid.String(), "err", secretErr)
 	}
 	return nil
@@ -267,18 +255,18 @@ func (b *boot) useKept(w World, cm kube.ConfigMap, kept kube.LastValid, configEr
 // blame says why the ConfigMap, and why the Secret, cannot be in force: each is looked at with the
 // last valid content of the other. When only both together are not valid, the Secret has to wait,
 // as it would in a running operator that sees it second.
-func (b *boot) blame(w World, cm kube.ConfigMap, kept kube.LastValid, refused error) (config, secret error) {
+func (b *boot) blame(w shared.World, cm kube.ConfigMap, kept kube.LastValid, refused error) (config, secret error) {
 	switch {
 	case cm.Exists():
 		_, config = b.schemas(b.rules(w)).Check(cm.Data, kept.Secret)
 	case len(kept.Config) > 0:
-		config = errDeletedBefore
+		config = configmap.ErrDeletedBefore
 	}
 	switch {
-	case b.secret.exists():
-		_, secret = b.schemas(b.rules(w)).Check(kept.Config, b.secret.data)
+	case b.secret.Exists():
+		_, secret = b.schemas(b.rules(w)).Check(kept.Config, b.secret.Data)
 	case len(kept.Secret) > 0:
-		secret = errSecretDeletedBefore
+		secret = configmap.ErrSecretDeletedBefore
 	}
 	if config == nil && secret == nil && refused != nil {
 		secret = refused
@@ -288,14 +276,14 @@ func (b *boot) blame(w World, cm kube.ConfigMap, kept kube.LastValid, refused er
 
 // templates are the sections without their parts of ConfigMap and Secret.
 func (b *boot) templates() map[string]*values.Section {
-	if b.config.sections != nil {
-		return b.config.sections
+	if b.config.Sections != nil {
+		return b.config.Sections
 	}
 	return b.sections
 }
 
 // rules are what a start checks by. No script was asked, and no hook has set a flag (D37).
-func (b *boot) rules(w World) decide.Enabling {
+func (b *boot) rules(w shared.World) decide.Enabling {
 	return decide.Enabling{Charts: decide.ChartsAtStart(w.Charts, b.tree, b.templates()).Check}
 }
 
@@ -306,18 +294,18 @@ func (b *boot) schemas(by decide.Enabling) decide.Schemas {
 
 // startRefused says what to do about values with which the operator does not start.
 func (b *boot) startRefused(err error) error {
-	if err == nil || errors.Is(err, errDeletedBefore) || errors.Is(err, errSecretDeletedBefore) {
+	if err == nil || errors.Is(err, configmap.ErrDeletedBefore) || errors.Is(err, configmap.ErrSecretDeletedBefore) {
 		return err
 	}
 	places := "the ConfigMap or the values.yaml files"
-	if len(b.secret.data) > 0 {
+	if len(b.secret.Data) > 0 {
 		places = "the ConfigMap, the Secret with values or the values.yaml files"
 	}
 	return fmt.Errorf("the values are not valid; fix %s and start again: %w", places, err)
 }
 
 // readLastValid waits for the API server; an error is one that does not pass.
-func readLastValid(ctx context.Context, w World, waits func(string)) (kept *kube.LastValid, err error) {
+func readLastValid(ctx context.Context, w shared.World, waits func(string)) (kept *kube.LastValid, err error) {
 	var lasting error
 	err = waitFor(ctx, w, w.LastValid.String(), waits, func() (err error) {
 		kept, err = w.LastValid.Read(ctx)
@@ -332,18 +320,18 @@ func readLastValid(ctx context.Context, w World, waits func(string)) (kept *kube
 // useConfigMap validates a content of the ConfigMap, together with the Secret, and gives each
 // section its part. With an error b is unchanged. After a success, b.sections must be the templates
 // again before another call.
-func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
-	doc, err := b.schemas(b.rules(w)).Check(cm.Data, b.secret.data)
+func (b *boot) useConfigMap(w shared.World, cm kube.ConfigMap) error {
+	doc, err := b.schemas(b.rules(w)).Check(cm.Data, b.secret.Data)
 	if b.anyway && decide.OnlyCharts(err) {
 		w.Log.Error("values do not fit the schema of a chart; the operator starts, but the module fails until they are fixed", "err", err)
-		doc, err = b.schemas(decide.Enabling{}).Check(cm.Data, b.secret.data)
+		doc, err = b.schemas(decide.Enabling{}).Check(cm.Data, b.secret.Data)
 	}
 	if err != nil {
 		return err
 	}
-	warn(w.Log, decide.UnknownKeys(doc, values.Document{}, b.sections))
+	configmap.Warn(w.Log, decide.UnknownKeys(doc, values.Document{}, b.sections))
 	by := values.Origin{Revision: cm.ResourceVersion, Time: time.Now()}
-	secretBy := values.Origin{Revision: b.secret.revision, Time: by.Time}
+	secretBy := values.Origin{Revision: b.secret.Revision, Time: by.Time}
 	templates := make(map[string]*values.Section, len(b.sections)) // as they are before
 	for key, section := range b.sections {
 		templates[key] = section
@@ -355,6 +343,56 @@ func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
 		w.Secrets.Know(key, next.Secrets().Texts())
 		b.sections[key] = next
 	}
-	b.config = initialConfig{data: cm.Data, revision: cm.ResourceVersion, flags: doc.Flags, maintenance: doc.Maintenance, sections: templates, modules: b.tree.Modules, global: b.tree.Global, secret: b.secret}
+	b.config = configmap.Initial{Data: cm.Data, Revision: cm.ResourceVersion, Flags: doc.Flags, Maintenance: doc.Maintenance, Sections: templates, Modules: b.tree.Modules, Global: b.tree.Global, Secret: b.secret}
+	return nil
+}
+
+// readSecret reads the Secret at the start. It waits for the API server like readConfigMap, but not
+// for the right to read: the Secret is optional, and a role without it must not stop the start.
+func readSecret(ctx context.Context, w shared.World, waits func(string)) (configmap.InitialSecret, error) {
+	if w.Secret == nil {
+		return configmap.InitialSecret{Off: true}, nil
+	}
+	var content kube.ConfigMap
+	var forbidden error
+	err := waitFor(ctx, w, "the Secret with values", waits, func() (err error) {
+		if content, err = w.Secret.Read(ctx); errors.Is(err, kube.ErrForbidden) {
+			forbidden = err
+			return nil
+		}
+		return err
+	})
+	if forbidden != nil {
+		w.Log.Warn("there are no values from a Secret: the operator may not read it; config values that schemas mark with x-secret are written to the ConfigMap; let the role get, list, watch, create and update it, and restart", "err", forbidden)
+		return configmap.InitialSecret{Off: true}, nil //nolint:nilerr // the Secret is optional
+	}
+	return configmap.InitialSecret{Data: content.Data, Revision: content.ResourceVersion}, err
+}
+
+// layerSecret gives all sections their parts of the Secret as it is now, for a plan without an
+// operator. One that would be refused is an error. Without the right to read it, the plan is made
+// without its values, as an operator with the same rights would start.
+func (b *boot) layerSecret(ctx context.Context, w shared.World) error {
+	if w.Secret == nil {
+		return nil
+	}
+	content, err := w.Secret.Read(ctx)
+	if errors.Is(err, kube.ErrForbidden) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the Secret with values: %w", err)
+	}
+	sections, err := values.ParseSecret(content.Data)
+	if err != nil {
+		return fmt.Errorf("the Secret with values would be refused: %w", err)
+	}
+	for key, section := range b.sections {
+		next, err := section.WithSecret(sections[key], values.Origin{Revision: content.ResourceVersion})
+		if err != nil {
+			return fmt.Errorf("the Secret with values would be refused: %w", err)
+		}
+		b.sections[key] = next
+	}
 	return nil
 }

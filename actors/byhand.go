@@ -3,12 +3,14 @@ package actors
 import (
 	"fmt"
 
+	"addon-operator/actors/shared"
+	"addon-operator/actors/work"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 )
 
 // ByHand is what a person may ask of an operator in the same process, as the command dev does. It becomes a task like any other.
-type ByHand struct{ program *program }
+type ByHand struct{ program *shared.Program }
 
 // ByHand returns what a person may ask of the operator.
 func (o *Operator) ByHand() ByHand { return ByHand{o.program} }
@@ -19,7 +21,7 @@ func (h ByHand) RunModule(name string) error {
 	if err := h.known(name); err != nil {
 		return err
 	}
-	h.enqueue(h.program.task(name, messages.RunModule{}, messages.Cause{Activation: messages.ByHand}))
+	h.enqueue(h.program.NewTask(name, messages.RunModule{}, messages.Cause{Activation: messages.ByHand}))
 	return nil
 }
 
@@ -30,7 +32,7 @@ func (h ByHand) RunHookAgain(run view.HookRun) error {
 	if err := h.known(messages.ModuleOf(run.Owner)); err != nil {
 		return err
 	}
-	t := h.program.task(run.Owner, run.Again(), messages.Cause{Activation: messages.ByHand, Detail: run.Hook})
+	t := h.program.NewTask(run.Owner, run.Again(), messages.Cause{Activation: messages.ByHand, Detail: run.Hook})
 	t.Queue = run.Queue
 	h.enqueue(t)
 	return nil
@@ -38,9 +40,9 @@ func (h ByHand) RunHookAgain(run view.HookRun) error {
 
 // RetryNow ends the waiting of the failed tasks of an owner, and of converge.
 func (h ByHand) RetryNow(owner string) {
-	h.program.Send(h.program.PID(convergePath), messages.RetryNow{})
+	h.program.Send(h.program.PID(work.ConvergePath), messages.RetryNow{})
 	if owner == messages.GlobalHooks || h.known(owner) == nil {
-		h.program.Send(h.program.owner(owner), messages.RetryNow{})
+		h.program.Send(h.program.Owner(owner), messages.RetryNow{})
 	}
 }
 
@@ -50,7 +52,7 @@ func (h ByHand) known(module string) error {
 	if module == "" {
 		return nil
 	}
-	status, ok := h.program.Inspector.Status(modulePath + module).(view.ModuleStatus)
+	status, ok := h.program.Inspector.Status(work.ModulePath + module).(view.ModuleStatus)
 	switch {
 	case !ok:
 		return fmt.Errorf("there is no module %s", module)
@@ -60,11 +62,11 @@ func (h ByHand) known(module string) error {
 	return nil
 }
 
-// enqueue queues a task, as program.enqueue does for an actor.
+// enqueue queues a task, as Program.Enqueue does for an actor.
 func (h ByHand) enqueue(t messages.Task) {
-	to := operatorPath
+	to := work.Root
 	if t.Queue == messages.MainQueue {
-		to = queuePath + t.Queue
+		to = work.QueuePath + t.Queue
 	}
 	h.program.Send(h.program.PID(to), messages.Enqueue{Queue: t.Queue, Tasks: []messages.Task{t}})
 }

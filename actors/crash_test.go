@@ -26,10 +26,10 @@ var crashesFlag = flag.Bool("crashes", false, "play all crashes of TestCrashOver
 func TestCrashOverEachMessage(t *testing.T) {
 	t.Parallel()
 	// What this lifecycle does not have: pages, timers after failures, and what the random model kills in (TestRandom).
-	never := strings.Fields("ListMonitored DumpSnapshots ListHooks GetDrift CheckConfig ScheduleFired ShutDown getKnownConfig " +
-		"AwaitSnapshots SynchronizeLater SnapshotsComplete SetAside asideDue BindingDeferred watchAgain watchOverflowed " +
-		"askAgain keepAgain delayedReload postponedDue remindHeld slowedDue fought GetHooks retireModule ConfigFlagsSaved scriptAgreed " +
-		"modulesSeen objectsDue restDue lookAtObjects suspensionChanged")
+	never := strings.Fields("ListMonitored DumpSnapshots ListHooks GetDrift CheckConfig ScheduleFired ShutDown GetKnownConfig " +
+		"AwaitSnapshots SynchronizeLater SnapshotsComplete SetAside AsideDue BindingDeferred watchAgain watchOverflowed " +
+		"askAgain keepAgain delayedReload postponedDue remindHeld slowedDue Fought GetHooks RetireModule ConfigFlagsSaved ScriptAgreed " +
+		"modulesSeen objectsDue restDue lookAtObjects SuspensionChanged")
 	handled := handledMessages(t)
 	sprung := map[string]bool{}
 	for i, begin := range []string{"start", "standby"} {
@@ -120,15 +120,19 @@ runs:
 		"configmap-set aEnabled false", "advance 10s", "configmap-set aEnabled true", "advance 1m", "calm 1m")
 }
 
-// handledMessages are the types of the cases in the functions in which actors receive messages.
+// handledMessages are the types of the cases in the functions in which actors receive messages, in this package and those below it.
 func handledMessages(t *testing.T) []string {
 	t.Helper()
 	paths, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
+	below, err := filepath.Glob("*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
 	all := map[string]bool{}
-	for _, path := range paths {
+	for _, path := range append(paths, below...) {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
@@ -142,12 +146,13 @@ func handledMessages(t *testing.T) []string {
 				return n.Name.Name == "Receive" || n.Name.Name == "receive"
 			case *ast.CaseClause:
 				for _, message := range n.List {
-					all[strings.TrimPrefix(strings.TrimPrefix(types.ExprString(message), "messages."), "work.")] = true
+					if name := types.ExprString(message); !strings.HasPrefix(name, "*actor.") {
+						all[name[strings.LastIndex(name, ".")+1:]] = true
+					}
 				}
 			}
 			return true
 		})
 	}
-	maps.DeleteFunc(all, func(message string, _ bool) bool { return strings.HasPrefix(message, "*actor.") })
 	return slices.Sorted(maps.Keys(all))
 }

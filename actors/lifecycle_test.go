@@ -1,9 +1,12 @@
 package actors_test
 
 import (
+	"slices"
 	"testing"
 
-	"addon-operator/actors"
+	"addon-operator/actors/converge"
+	"addon-operator/actors/modules"
+	"addon-operator/actors/monitors"
 	"addon-operator/testkit"
 )
 
@@ -15,7 +18,7 @@ func TestLifecycle(t *testing.T) {
 	if happens == nil {
 		return
 	}
-	for _, transition := range actors.Transitions() {
+	for _, transition := range slices.Concat(modules.Phases().List("module"), converge.Phases().List("converge"), monitors.Phases().List("monitor")) {
 		if !happens[transition] {
 			t.Errorf("no script has %s", transition)
 		}

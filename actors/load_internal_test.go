@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/kube"
 )
 
 // silent is an API server that never answers.
-type silent struct{ ConfigMap }
+type silent struct{ shared.ConfigMap }
 
 func (silent) Read(ctx context.Context) (kube.ConfigMap, error) {
 	<-ctx.Done()
@@ -23,7 +24,7 @@ func (silent) Read(ctx context.Context) (kube.ConfigMap, error) {
 // G0: what is wrong on disk is reported at once, also when the API server cannot be reached.
 func TestABrokenDirectoryDoesNotWaitForTheAPIServer(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "nope")
-	_, err := load(t.Context(), World{
+	_, err := load(t.Context(), shared.World{
 		Services:  work.Services{Dirs: addons.Dirs{Modules: []string{missing}}, Log: slog.New(slog.DiscardHandler)},
 		ConfigMap: silent{},
 	}, func(string) {})

@@ -4,13 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/configmap"
+	"addon-operator/actors/converge"
 	"addon-operator/actors/decide"
+	"addon-operator/actors/healer"
 	"addon-operator/actors/metrics"
+	"addon-operator/actors/moduleobjects"
+	"addon-operator/actors/modules"
+	"addon-operator/actors/monitors"
+	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
@@ -23,7 +29,7 @@ import (
 // Operator is the running program as seen from outside the actors. Calls of Load, Start, StandBy,
 // Lead and Stop must not overlap; the other methods may be called by any goroutine.
 type Operator struct {
-	program *program
+	program *shared.Program
 	root    *actor.PID             // nil before Start or StandBy
 	stop    context.CancelFunc     // ends what the actors have begun outside: watches, timers
 	boot    *boot                  // what Load has read, and a follower leads with
@@ -32,13 +38,13 @@ type Operator struct {
 
 // New makes an operator; it starts nothing. From then on metrics and pages work, and show an
 // operator that has not begun.
-func New(w World) *Operator {
+func New(w shared.World) *Operator {
 	system := supervisor.NewSystem(supervisor.Options{Log: w.Log, Dispatcher: w.Dispatcher, Backoff: w.Backoff, Crashed: w.Crashed, Observe: w.Observe})
 	if w.Metrics == nil {
 		w.Metrics = metrics.New(metrics.DefaultPrefix)
 	}
-	p := newProgram(system, w)
-	w.Metrics.Watch(metrics.Sources{Actors: system.Inspector, Critical: !w.Isolate, Leadership: w.Leadership, Hanging: p.runs.Hanging})
+	p := shared.New(system, w)
+	w.Metrics.Watch(metrics.Sources{Actors: system.Inspector, Critical: !w.Isolate, Leadership: w.Leadership, Hanging: p.Runs.Hanging})
 	return &Operator{program: p}
 }
 
@@ -63,7 +69,7 @@ func (o *Operator) Start(ctx context.Context) error {
 	if err := o.spawn(ctx, b, false); err != nil {
 		return err
 	}
-	o.program.Send(o.program.PID(convergePath), messages.StartUp{})
+	o.program.Send(o.program.PID(work.ConvergePath), messages.StartUp{})
 	return nil
 }
 
@@ -73,10 +79,10 @@ func (o *Operator) waitsFor(what string) { o.waits.Store(&what) }
 // spawn starts the actors, for a follower those that do nothing. They outlive ctx, which is that of
 // the start: Stop ends them in order.
 func (o *Operator) spawn(ctx context.Context, b *boot, standby bool) error {
-	o.program.secretOff.Store(b.secret.off)
+	o.program.SecretOff.Store(b.secret.Off)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	o.stop = stop
-	root, err := o.program.Spawn(operatorPath, func() actor.Actor { return newOperator(running, o.program, b, standby) })
+	root, err := o.program.Spawn(work.Root, func() actor.Actor { return newOperator(running, o.program, b, standby) })
 	if err != nil {
 		return err
 	}
@@ -108,13 +114,13 @@ func (o *Operator) Send(path string, message any) {
 		o.program.Send(o.root, message)
 		return
 	}
-	o.program.Send(o.program.PID(operatorPath+"/"+path), message)
+	o.program.Send(o.program.PID(work.Root+"/"+path), message)
 }
 
 // Ask gives a question to the actor with this path below the root and waits for the
 // answer. Debug pages use it.
 func (o *Operator) Ask(ctx context.Context, path string, question any) (any, error) {
-	return o.program.Ask(ctx, o.program.PID(operatorPath+"/"+path), question)
+	return o.program.Ask(ctx, o.program.PID(work.Root+"/"+path), question)
 }
 
 // Inspector shows the mailboxes of all actors.
@@ -124,7 +130,7 @@ func (o *Operator) Inspector() *supervisor.Inspector { return o.program.Inspecto
 func (o *Operator) Metrics() *metrics.Metrics { return o.program.Metrics }
 
 // HangingHooks lists the hooks and enabled scripts that have been running for a minute or more.
-func (o *Operator) HangingHooks() []view.RunningHook { return o.program.runs.Hanging() }
+func (o *Operator) HangingHooks() []view.RunningHook { return o.program.Runs.Hanging() }
 
 // Hide gives a text without the secrets in the values.
 func (o *Operator) Hide(text string) string { return o.program.Secrets.Hide(text) }
@@ -132,17 +138,30 @@ func (o *Operator) Hide(text string) string { return o.program.Secrets.Hide(text
 // Converge is what the converge actor says about itself; before the start, what that waits
 // for.
 func (o *Operator) Converge() view.ConvergeStatus {
-	status, started := o.program.Inspector.Status(convergePath).(view.ConvergeStatus)
+	status, started := o.program.Inspector.Status(work.ConvergePath).(view.ConvergeStatus)
 	if waits := o.waits.Load(); !started && waits != nil {
 		status.Waits = *waits
 	}
 	return status
 }
 
+// Loops says of each module, or messages.GlobalHooks, by which causes its hooks run in a loop now.
+func (o *Operator) Loops() map[string]string { return o.program.Loops.Said() }
+
+// NotInForce says of each module, or global-hooks, how the files on disk differ from what is in force: they were changed since
+// they were compared last. What was refused is among the problems. It reads the disk.
+func (o *Operator) NotInForce() map[string]string {
+	tree := o.program.Tree.Load()
+	if tree == nil {
+		return nil
+	}
+	return shared.NotInForce(tree.Unloaded(o.program.Dirs))
+}
+
 // operator is the root actor: it starts the others in order, spawns modules and named
 // queues when they are needed (queues.go), and stops all in order.
 type operator struct {
-	program  *program
+	program  *shared.Program
 	ctx      context.Context
 	boot     *boot           // of the start, or of the takeover
 	children map[string]bool // by name below the root
@@ -167,7 +186,7 @@ const (
 // areYouReady is answered when all actors of the start are spawned.
 type areYouReady struct{}
 
-func newOperator(ctx context.Context, p *program, b *boot, standby bool) *operator {
+func newOperator(ctx context.Context, p *shared.Program, b *boot, standby bool) *operator {
 	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, modules: map[string]addons.Module{}, queues: newNamedQueues(), standby: standby}
 }
 
@@ -183,13 +202,13 @@ func (o *operator) Receive(ctx actor.Context) {
 		ctx.Respond(areYouReady{})
 	case messages.Enqueue:
 		o.enqueue(ctx, msg)
-	case asideDue: // through the root, because the queue may have ended
-		if o.children[queueChild(msg.queue)] {
-			ctx.Send(o.program.PID(queuePath+msg.queue), msg.done)
+	case messages.AsideDue: // through the root, because the queue may have ended
+		if o.children[queueChild(msg.Queue)] {
+			ctx.Send(o.program.PID(work.QueuePath+msg.Queue), msg.Done)
 		}
-	case useQueues:
+	case messages.UseQueues:
 		o.useQueues(ctx, msg)
-	case queueEmpty:
+	case messages.QueueEmpty:
 		o.queueEmpty(ctx, msg)
 	case work.SpawnModules: // config answers, unless it fails here
 		if err := o.spawnModules(ctx, msg); err != nil {
@@ -203,7 +222,7 @@ func (o *operator) Receive(ctx actor.Context) {
 		}
 		o.queueTerminated(ctx, msg.Who)
 	default:
-		unhandled(ctx, o.program.Log)
+		shared.Unhandled(ctx, o.program.Log)
 	}
 }
 
@@ -214,9 +233,9 @@ func (o *operator) started(ctx actor.Context) {
 	}
 	o.publish(ctx)
 	b := o.boot
-	o.spawn(ctx, stageConfig, "config", newConfig(o.ctx, o.program, b.config, o.standby))
-	o.spawn(ctx, stageConfig, "healer", newHealer(o.ctx, o.program)) // runs ask it to the end
-	o.spawn(ctx, stageSources, "monitors", newMonitors(o.ctx, o.program, o.standby))
+	o.spawn(ctx, stageConfig, "config", configmap.New(o.ctx, o.program, b.config, o.standby))
+	o.spawn(ctx, stageConfig, "healer", healer.New(o.ctx, o.program)) // runs ask it to the end
+	o.spawn(ctx, stageSources, "monitors", monitors.New(o.ctx, o.program, o.standby))
 	if o.standby {
 		o.spawn(ctx, stageOwners, "standby", newStandby(o.program, b))
 		return
@@ -231,17 +250,17 @@ func (o *operator) spawnActing(ctx actor.Context, warm map[string][]hooks.Hook) 
 	b := o.boot
 	o.global = b.tree.Global
 	o.spawn(ctx, stageSources, "schedule", newSchedule(o.program))
-	o.spawn(ctx, stageOwners, messages.GlobalHooks, newGlobalHooks(o.program, b.tree.Global.Dir, b.sections[values.GlobalKey], b.globalHooks))
+	o.spawn(ctx, stageOwners, messages.GlobalHooks, modules.NewGlobalHooks(o.program, b.tree.Global.Dir, b.sections[values.GlobalKey], b.globalHooks))
 	for _, m := range b.tree.Modules {
 		o.modules[m.Name] = m
-		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, b.sections[m.Key], warm[m.Name]))
+		o.spawn(ctx, stageOwners, "module/"+m.Name, modules.New(o.program, m, b.sections[m.Key], warm[m.Name]))
 	}
 	o.spawnQueue(ctx, messages.MainQueue)
-	o.useQueues(ctx, useQueues{messages.GlobalHooks, queuesOf(b.globalHooks)})
+	o.useQueues(ctx, messages.UseQueues{Owner: messages.GlobalHooks, Queues: hooks.Queues(b.globalHooks)})
 	if o.program.ModuleObjects != nil {
-		o.spawn(ctx, stageSources, "module-objects", newModuleObjects(o.ctx, o.program, b.suspended))
+		o.spawn(ctx, stageSources, "module-objects", moduleobjects.New(o.ctx, o.program, b.suspended))
 	}
-	o.spawn(ctx, stageOwners, messages.Converge, newConverge(o.ctx, o.program, b))
+	o.spawn(ctx, stageOwners, messages.Converge, converge.New(o.ctx, o.program, b.converges()))
 }
 
 // spawn starts a child, unless it is there.
@@ -284,12 +303,12 @@ func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error 
 				section = nil // the owner keeps its own, with what people and hooks have set
 			}
 			found, asked := msg.Hooks[m.Name]
-			ctx.Send(o.program.owner(m.Name), updateModule{m, section, found, asked})
+			ctx.Send(o.program.Owner(m.Name), work.UpdateModule{Module: m, Section: section, Hooks: found, Asked: asked})
 			continue
 		case o.children["module/"+m.Name]:
-			ctx.Send(o.program.owner(m.Name), adoptModule{m, section})
+			ctx.Send(o.program.Owner(m.Name), work.AdoptModule{Module: m, Section: section})
 		default:
-			o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, section, nil))
+			o.spawn(ctx, stageOwners, "module/"+m.Name, modules.New(o.program, m, section, nil))
 		}
 		sections[m.Key] = section
 	}
@@ -297,7 +316,7 @@ func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error 
 		return err
 	}
 	// Config answers the run that has asked the root.
-	ctx.RequestWithCustomSender(o.program.PID(configPath), addSections{modules: msg.Tree.Modules, sections: sections}, ctx.Sender())
+	ctx.RequestWithCustomSender(o.program.PID(work.ConfigPath), work.AddSections{Modules: msg.Tree.Modules, Sections: sections}, ctx.Sender())
 	o.modules = now
 	return nil
 }
@@ -308,16 +327,16 @@ func (o *operator) updateGlobal(ctx actor.Context, msg work.SpawnModules) error 
 	if now.Same(o.global) {
 		return nil
 	}
-	var update updateGlobal
+	var update work.UpdateGlobal
 	if !now.SameValues(o.global) {
 		section, err := values.NewSection(values.GlobalKey, now.Schemas, now.Static...)
 		if err != nil {
 			return fmt.Errorf("global values: %w", err)
 		}
-		update.section = section
+		update.Section = section
 	}
-	update.hooks, update.asked = msg.Hooks[messages.GlobalHooks]
-	ctx.Send(o.program.owner(messages.GlobalHooks), update)
+	update.Hooks, update.Asked = msg.Hooks[messages.GlobalHooks]
+	ctx.Send(o.program.Owner(messages.GlobalHooks), update)
 	o.global = now
 	return nil
 }
@@ -336,5 +355,3 @@ func (o *operator) publish(ctx actor.Context) {
 	status := view.OperatorStatus{Stopping: o.stopping, StandBy: o.standby}
 	o.program.Inspector.Publish(ctx.Self(), liveOperator{status, o.program.Leadership})
 }
-
-func typeName(v any) string { return reflect.TypeOf(v).String() }

@@ -11,21 +11,12 @@ import (
 
 	"addon-operator/actors/decide"
 	"addon-operator/actors/plan"
+	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/values"
-)
-
-// getKnownConfig asks config for the content of the ConfigMap that is in force. It answers
-// knownConfig.
-type (
-	getKnownConfig struct{}
-	knownConfig    struct {
-		data    map[string]string // not written to
-		refused string            // why what is in the cluster is not in force; empty when it is
-	}
 )
 
 // Plan returns what the running operator would do with the ConfigMap of the request, or at the next
@@ -35,7 +26,7 @@ type (
 // This file collects what a plan is made from, from a running operator or from files and the
 // cluster; package plan makes it, in the goroutine of the caller.
 func (o *Operator) Plan(ctx context.Context, request view.PlanRequest) (view.Plan, error) {
-	current, err := askFor[knownConfig](ctx, o, "config", getKnownConfig{})
+	current, err := askFor[messages.KnownConfig](ctx, o, "config", messages.GetKnownConfig{})
 	if err != nil {
 		return view.Plan{}, err
 	}
@@ -43,9 +34,9 @@ func (o *Operator) Plan(ctx context.Context, request view.PlanRequest) (view.Pla
 	if err != nil {
 		return view.Plan{}, err
 	}
-	known.Config = current.data
-	if request.Proposed == nil && current.refused != "" {
-		known.Notes = append(known.Notes, "the ConfigMap in the cluster is refused; this plan uses the last valid one: "+current.refused)
+	known.Config = current.Data
+	if request.Proposed == nil && current.Refused != "" {
+		known.Notes = append(known.Notes, "the ConfigMap in the cluster is refused; this plan uses the last valid one: "+current.Refused)
 	}
 	return plan.Make(ctx, known, request)
 }
@@ -58,8 +49,8 @@ func (o *Operator) Observed(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	known, err := askFor[knownConfig](ctx, o, "config", getKnownConfig{})
-	return err == nil && (known.refused != "" || maps.Equal(now.Data, known.data)), err
+	known, err := askFor[messages.KnownConfig](ctx, o, "config", messages.GetKnownConfig{})
+	return err == nil && (known.Refused != "" || maps.Equal(now.Data, known.Data)), err
 }
 
 // collect asks the actors for what a plan is made from. It reads the disk as the next reload would,
@@ -74,7 +65,7 @@ func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 	if err != nil {
 		return plan.Known{}, err
 	}
-	known, err := o.program.plannable(ctx, tree)
+	known, err := plannable(ctx, o.program.World, tree)
 	if err != nil {
 		return plan.Known{}, err
 	}
@@ -83,11 +74,11 @@ func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 	known.GlobalHooksRan, known.Suspended = true, d.Suspended
 	maps.Copy(known.Reload.Deployed, d.Deployed) // modules without a chart have no release
 	known.Reload.Purges = d.Purges
-	known.Sections[values.GlobalKey] = globalOnDisk(&known, o.program.global.Load(), tree.Global, d.Tree.Global)
+	known.Sections[values.GlobalKey] = globalOnDisk(&known, o.program.Global.Load(), tree.Global, d.Tree.Global)
 	for _, m := range tree.Modules {
 		old := d.Tree.Module(m.Name)
 		if old != nil && old.Dir != m.Dir {
-			old = nil // a reload starts it from the beginning (adoptModule)
+			old = nil // a reload starts it from the beginning (AdoptModule)
 		}
 		if err := o.collectFrom(ctx, &known, m, old); err != nil {
 			return plan.Known{}, err
@@ -164,7 +155,7 @@ func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.
 
 // plannable is the part of a plan that files and the cluster say, the same with and without a
 // running operator. It lists the releases again: what converge knows may be from the start.
-func (w World) plannable(ctx context.Context, tree *addons.Tree) (plan.Known, error) {
+func plannable(ctx context.Context, w shared.World, tree *addons.Tree) (plan.Known, error) {
 	releases, _, err := w.Concerned(ctx, tree.Modules)
 	if err != nil {
 		return plan.Known{}, err
@@ -178,7 +169,7 @@ func (w World) plannable(ctx context.Context, tree *addons.Tree) (plan.Known, er
 // Plan returns what an operator that is started now would do. No hooks have run for
 // it, so what they would set is unknown. The ConfigMap is read from the cluster, unless
 // one is proposed; running modules are known by their releases.
-func Plan(ctx context.Context, w World, request view.PlanRequest) (view.Plan, error) {
+func Plan(ctx context.Context, w shared.World, request view.PlanRequest) (view.Plan, error) {
 	tree, err := addons.Load(w.Dirs)
 	if err != nil {
 		return view.Plan{}, err
@@ -194,14 +185,14 @@ func Plan(ctx context.Context, w World, request view.PlanRequest) (view.Plan, er
 	if err := b.layerSecret(ctx, w); err != nil {
 		return view.Plan{}, err
 	}
-	known, err := w.plannable(ctx, tree)
+	known, err := plannable(ctx, w, tree)
 	if err != nil {
 		return view.Plan{}, err
 	}
 	known.Config, known.Sections = current.Data, b.sections
 	known.Enabling.Scripts = map[string]bool{} // each may say true
 	known.Reload.Purges.Confirmed = current.ConfirmPurge
-	if err := w.suspendedIn(ctx, &known); err != nil {
+	if err := suspendedIn(ctx, w, &known); err != nil {
 		return view.Plan{}, err
 	}
 	return plan.Make(ctx, known, request)
@@ -209,7 +200,7 @@ func Plan(ctx context.Context, w World, request view.PlanRequest) (view.Plan, er
 
 // suspendedIn reads which modules are suspended, without an operator. A person who may not read
 // these objects gets a plan all the same, with a note.
-func (w World) suspendedIn(ctx context.Context, known *plan.Known) error {
+func suspendedIn(ctx context.Context, w shared.World, known *plan.Known) error {
 	if w.ModuleObjects == nil {
 		return nil
 	}

@@ -7,22 +7,10 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/queues"
+	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/messages"
-)
-
-type (
-	// useQueues says to the root which queues the hooks of an owner name; none when they are gone.
-	useQueues struct {
-		owner  string
-		queues []string
-	}
-	// endQueue asks a queue to send queueEmpty when it has no task.
-	endQueue   struct{ number int }
-	queueEmpty struct {
-		name   string
-		number int // of the question
-	}
 )
 
 // namedQueues is what the root knows of queues (F1). It spawns a queue with the first hook that
@@ -52,34 +40,19 @@ func (q namedQueues) stays(name string) bool {
 	return q.named[name] || name == messages.MainQueue || strings.HasPrefix(name, hooks.ReservedQueues)
 }
 
-// queuesOf are the queues other than main that hooks name, sorted.
-func queuesOf(all []hooks.Hook) []string {
-	var names []string
-	for _, hook := range all {
-		for _, b := range hook.Config.Kubernetes {
-			names = append(names, b.Queue)
-		}
-		for _, b := range hook.Config.Schedules {
-			names = append(names, b.Queue)
-		}
-	}
-	slices.Sort(names)
-	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == messages.MainQueue })
-}
-
 // useQueues begins the queues that an owner names from now on, and ends those that no hook names any more.
-func (o *operator) useQueues(ctx actor.Context, msg useQueues) {
+func (o *operator) useQueues(ctx actor.Context, msg messages.UseQueues) {
 	if o.stopping {
 		return
 	}
-	o.queues.users[msg.owner] = msg.queues
+	o.queues.users[msg.Owner] = msg.Queues
 	o.queues.named = map[string]bool{}
 	for _, names := range o.queues.users {
 		for _, name := range names {
 			o.queues.named[name] = true
 		}
 	}
-	for _, name := range msg.queues {
+	for _, name := range msg.Queues {
 		delete(o.queues.ending, name)
 		o.spawnQueue(ctx, name)
 	}
@@ -99,25 +72,25 @@ func (o *operator) endUnnamed(ctx actor.Context, name string) {
 	}
 	o.queues.asked++
 	o.queues.ending[name] = o.queues.asked
-	ctx.Send(o.program.PID(queuePath+name), endQueue{o.queues.asked})
+	ctx.Send(o.program.PID(work.QueuePath+name), messages.EndQueue{Number: o.queues.asked})
 }
 
 // queueEmpty stops a queue, unless a hook names it again or it has received a task since. The
 // number of the question tells the two cases apart: an answer to an older question is out of date.
 // From here on tasks are kept in stopping, because a message to an actor that stops is lost.
-func (o *operator) queueEmpty(ctx actor.Context, msg queueEmpty) {
-	if o.stopping || o.queues.ending[msg.name] != msg.number {
+func (o *operator) queueEmpty(ctx actor.Context, msg messages.QueueEmpty) {
+	if o.stopping || o.queues.ending[msg.Name] != msg.Number {
 		return
 	}
-	o.queues.stopping[msg.name] = nil
-	ctx.Stop(o.program.PID(queuePath + msg.name))
-	delete(o.queues.ending, msg.name)
+	o.queues.stopping[msg.Name] = nil
+	ctx.Stop(o.program.PID(work.QueuePath + msg.Name))
+	delete(o.queues.ending, msg.Name)
 }
 
 // queueTerminated forgets a queue, and begins it again if a hook names it or tasks have arrived
 // meanwhile.
 func (o *operator) queueTerminated(ctx actor.Context, who *actor.PID) {
-	name, ok := strings.CutPrefix(who.Id, queuePath)
+	name, ok := strings.CutPrefix(who.Id, work.QueuePath)
 	if !ok || o.stopping {
 		return
 	}
@@ -146,36 +119,13 @@ func (o *operator) enqueue(ctx actor.Context, msg messages.Enqueue) {
 		return
 	}
 	o.spawnQueue(ctx, msg.Queue)
-	ctx.Send(o.program.PID(queuePath+msg.Queue), msg)
+	ctx.Send(o.program.PID(work.QueuePath+msg.Queue), msg)
 	o.endUnnamed(ctx, msg.Queue)
 }
 
 // spawnQueue does nothing for a queue that exists.
 func (o *operator) spawnQueue(ctx actor.Context, name string) {
-	o.spawn(ctx, stageQueues, queueChild(name), newQueue(o.program, name))
+	o.spawn(ctx, stageQueues, queueChild(name), queues.New(o.program, name))
 }
 
 func queueChild(name string) string { return "queue/" + name }
-
-// tellEmpty answers endQueue, as soon as nothing waits and nothing is in progress.
-func (q *queue) tellEmpty(ctx actor.Context) {
-	if q.ending == 0 || len(q.begun())+len(q.line.tasks) > 0 {
-		return
-	}
-	ctx.Send(q.program.PID(operatorPath), queueEmpty{q.name, q.ending})
-	q.ending = 0
-}
-
-// nameQueues notifies the root which queues the hooks of a module name.
-func (p *program) nameQueues(ctx actor.Context, module string, found []hooks.Hook) {
-	if names := queuesOf(found); len(names) > 0 {
-		ctx.Send(p.PID(operatorPath), useQueues{module, names})
-	}
-}
-
-// leaveQueues notifies the root that the hooks of a module are gone.
-func (p *program) leaveQueues(ctx actor.Context, module string, found []hooks.Hook) {
-	if len(queuesOf(found)) > 0 {
-		ctx.Send(p.PID(operatorPath), useQueues{owner: module})
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/robfig/cron/v3"
 
+	"addon-operator/actors/shared"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
@@ -20,7 +21,7 @@ import (
 //
 // The tasks of one tick are queued in the order of owners and hooks, the same each time.
 type schedule struct {
-	program *program
+	program *shared.Program
 	log     *slog.Logger
 
 	open bool // the first converge is over; it stays so
@@ -41,7 +42,7 @@ type entry struct {
 // harm: due looks at the clock.
 type entriesDue struct{}
 
-func newSchedule(p *program) *schedule {
+func newSchedule(p *shared.Program) *schedule {
 	return &schedule{program: p, log: p.Log, owners: map[string][]hooks.Hook{}, entries: map[string]entry{}}
 }
 
@@ -64,7 +65,7 @@ func (s *schedule) Receive(ctx actor.Context) {
 	case messages.ScheduleFired:
 		s.fired(ctx, msg)
 	default:
-		unhandled(ctx, s.log)
+		shared.Unhandled(ctx, s.log)
 	}
 	s.program.Inspector.Publish(ctx.Self(), view.ScheduleStatus{Crontabs: len(s.entries), Open: s.open})
 }
@@ -152,8 +153,8 @@ func (s *schedule) queueTick(ctx actor.Context, owner string, hook hooks.Hook, i
 	case b.Group != "":
 		trigger.Context.Type, trigger.Context.GroupName = hooks.TypeGroup, b.Group
 	}
-	t := s.program.task(owner, messages.RunHook{Hook: hook.Name, Binding: hooks.OnSchedule, Triggers: []messages.Trigger{trigger}},
+	t := s.program.NewTask(owner, messages.RunHook{Hook: hook.Name, Binding: hooks.OnSchedule, Triggers: []messages.Trigger{trigger}},
 		messages.Cause{Activation: messages.BySchedule, Detail: b.Name + " (" + b.Crontab + ")"})
 	t.Queue, t.AllowFailure = b.Queue, b.AllowFailure
-	s.program.enqueue(ctx, false, t)
+	s.program.Enqueue(ctx, false, t)
 }

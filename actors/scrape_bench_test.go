@@ -12,6 +12,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/actors/scenario"
+	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/testkit"
@@ -63,7 +64,7 @@ func manyModules(b *testing.B, n int) (*actors.Operator, *scenario.Cluster) {
 	writeFiles(b, files)
 	log, trace := slog.New(slog.DiscardHandler), testkit.NewTrace()
 	memory := scenario.NewCluster(scenario.DefaultVersion, log)
-	operator := actors.New(actors.World{
+	operator := actors.New(shared.World{
 		Services: work.Services{
 			Log: log, Hooks: testkit.NewHooks(nil, trace), Releases: testkit.NewReleases(trace), Objects: memory, WriteContext: b.Context(),
 			Dirs: addons.Dirs{Modules: []string{modules}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},

@@ -10,7 +10,9 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/configmap"
 	"addon-operator/actors/decide"
+	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
@@ -23,14 +25,14 @@ import (
 // their configuration, and has monitors fill the watches of their bindings, so that at a takeover
 // only hooks and Helm remain. It runs no binding and writes nothing.
 //
-//	idle -warmUp-> loading -done-> idle
+//	idle -WarmUp-> loading -done-> idle
 //
 // What only a hook or an enabled script decides is unknown here: a module that only a hook switches
 // on stays cold, and one that its script switches off is warm without need. Both cost time and no
 // correctness.
 type standby struct {
 	runs    *supervisor.Runs
-	program *program
+	program *shared.Program
 	log     *slog.Logger
 
 	tree        *addons.Tree
@@ -42,22 +44,10 @@ type standby struct {
 	warm        bool              // hooks have been loaded once
 }
 
-// The messages of a follower's actors. getWarm is answered with warmth.
+// getWarm asks standby for the hooks that it has loaded, by module. It answers warmth.
 type (
-	// warmUp asks monitors to fill the watches of hooks.
-	warmUp struct {
-		owner string
-		hooks []hooks.Hook
-	}
-	// flagsMoved sends standby the flags in the ConfigMap.
-	flagsMoved struct{ flags map[string]bool }
-	getWarm    struct{}
-	warmth     struct{ hooks map[string][]hooks.Hook }
-	// lead says to monitors and config that this replica leads from now on. known and secret are
-	// the contents of ConfigMap and Secret with which the owners were spawned.
-	lead struct{ known, secret map[string]string }
-	// dropWarm stops the watches that the first converge did not ask for.
-	dropWarm struct{}
+	getWarm struct{}
+	warmth  struct{ hooks map[string][]hooks.Hook }
 )
 
 // loadedHooks is the result of a run of standby.
@@ -66,10 +56,10 @@ type loadedHooks struct {
 	cold  map[string]string
 }
 
-func newStandby(p *program, b *boot) *standby {
+func newStandby(p *shared.Program, b *boot) *standby {
 	return &standby{
 		runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log,
-		tree: b.tree, globalHooks: b.globalHooks, flags: b.config.flags, hooks: map[string][]hooks.Hook{}, cold: map[string]string{},
+		tree: b.tree, globalHooks: b.globalHooks, flags: b.config.Flags, hooks: map[string][]hooks.Hook{}, cold: map[string]string{},
 	}
 }
 
@@ -86,17 +76,17 @@ func (s *standby) Receive(ctx actor.Context) {
 	}
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		ctx.Send(s.program.PID(monitorsPath), warmUp{messages.GlobalHooks, s.globalHooks})
+		ctx.Send(s.program.PID(work.MonitorsPath), messages.WarmUp{Owner: messages.GlobalHooks, Hooks: s.globalHooks})
 		s.warmUp(ctx)
-	case flagsMoved:
-		s.flags = msg.flags
+	case messages.FlagsMoved:
+		s.flags = msg.Flags
 		clear(s.cold) // perhaps it was the values
 		s.warmUp(ctx)
 	case getWarm:
 		ctx.Respond(warmth{maps.Clone(s.hooks)}) // it goes on until it is stopped
 		return
 	default:
-		unhandled(ctx, s.log)
+		shared.Unhandled(ctx, s.log)
 	}
 	s.publish(ctx)
 }
@@ -117,7 +107,7 @@ func (s *standby) warmUp(ctx actor.Context) {
 	wanted := s.wanted()
 	for name := range s.hooks {
 		if !slices.ContainsFunc(wanted, func(m addons.Module) bool { return m.Name == name }) {
-			ctx.Send(s.program.PID(monitorsPath), messages.Unwatch{Owner: name})
+			ctx.Send(s.program.PID(work.MonitorsPath), messages.Unwatch{Owner: name})
 			delete(s.hooks, name)
 		}
 	}
@@ -175,7 +165,7 @@ func (s *standby) loaded(ctx actor.Context, result any) {
 	loaded, _ := result.(loadedHooks)
 	for name, found := range loaded.hooks {
 		s.hooks[name] = found
-		ctx.Send(s.program.PID(monitorsPath), warmUp{name, found})
+		ctx.Send(s.program.PID(work.MonitorsPath), messages.WarmUp{Owner: name, Hooks: found})
 	}
 	maps.Copy(s.cold, loaded.cold)
 	s.warm = true
@@ -205,7 +195,7 @@ func (o *Operator) StandBy(ctx context.Context) error {
 // ConfigMap as it is now, or the last valid ones that this replica has seen (D16). An error leaves
 // the follower as it was; the caller decides (the program ends).
 func (o *Operator) Lead(ctx context.Context) error {
-	current, err := o.Ask(ctx, "config", getConfig{})
+	current, err := o.Ask(ctx, "config", configmap.GetCurrent{})
 	if err != nil {
 		return err
 	}
@@ -213,7 +203,7 @@ func (o *Operator) Lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config, _ := current.(currentConfig)
+	config, _ := current.(configmap.Current)
 	b, err := o.boot.with(o.program.World, config)
 	if err != nil {
 		return err
@@ -225,7 +215,7 @@ func (o *Operator) Lead(ctx context.Context) error {
 	if _, err := o.program.Ask(ctx, o.root, takeOver{boot: b, warm: loaded.hooks}); err != nil {
 		return err
 	}
-	o.program.Send(o.program.PID(convergePath), messages.StartUp{})
+	o.program.Send(o.program.PID(work.ConvergePath), messages.StartUp{})
 	return nil
 }
 
@@ -242,9 +232,8 @@ func (o *operator) takeOver(ctx actor.Context, msg takeOver) {
 	o.standby = false
 	o.retire(ctx, "standby")
 	o.spawnActing(ctx, msg.warm)
-	begin := lead{msg.boot.config.data, msg.boot.secret.data}
-	ctx.Send(o.program.PID(monitorsPath), begin)
-	ctx.Send(o.program.PID(configPath), begin)
+	ctx.Send(o.program.PID(work.MonitorsPath), messages.Lead{})
+	ctx.Send(o.program.PID(work.ConfigPath), configmap.LeadFrom{Known: msg.boot.config.Data, Secret: msg.boot.secret.Data})
 	o.publish(ctx)
 }
 
@@ -254,7 +243,7 @@ func (o *operator) retire(ctx actor.Context, name string) {
 		return
 	}
 	delete(o.children, name)
-	ctx.Stop(o.program.PID(operatorPath + "/" + name))
+	ctx.Stop(o.program.PID(work.Root + "/" + name))
 }
 
 // liveOperator is what the root publishes.

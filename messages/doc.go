@@ -2,10 +2,11 @@
 //
 // Commands are imperative and have one receiver (RunHook, SaveConfig). Events are past
 // and state a fact (ObjectChanged, TaskDone). Messages are values and are never written
-// to once sent; they carry no context, func, PID or mutex. Messages that only actors of
-// package actors exchange are declared there, next to their handlers: in the second part of
-// the table. What belongs to runs, such as their questions, is in package actors/work: in the third
-// part. A test compares the table with the types, with what actors handle and with their answers.
+// to once sent; they carry no context, func, PID or mutex. What an actor hears only from itself, from
+// its timers and watches, or from the root that has spawned it, is declared next to its handler: in the
+// second part of the table. What belongs to runs, or carries types of modules and releases, is in package
+// actors/work: in the third part. A test compares the table with the types, with what actors handle and
+// with their answers.
 //
 // Also in here: what tasks do (task.go: the types of Work) and what messages consist of. They may
 // describe and count themselves for people; other behaviour is not allowed. What people are
@@ -26,6 +27,10 @@
 //	Turn                 queue             run
 //	ReloadHeld           queue             converge
 //	LetPass              module            queue
+//	AsideDue             monitors          operator
+//	UseQueues            module            operator
+//	EndQueue             operator          queue
+//	QueueEmpty           queue             operator
 //
 //	ListHooks            server            module, global-hooks
 //	HookList             module, global    server
@@ -51,6 +56,11 @@
 //	ModuleDeleted        module            converge
 //	RetryNow             converge          module, global-hooks, converge
 //	DiskChanged          cmd               converge
+//	RetireModule         converge          module
+//	ForgetModule         converge          module
+//	SectionChanged       module            converge
+//	ScriptAgreed         converge          module
+//	SuspensionChanged    module-objects    converge
 //
 //	SynchronizationEnded run, owners       monitors
 //	GetSnapshots         run               monitors
@@ -64,6 +74,8 @@
 //	HookBegan            run               monitors
 //	HookEnded            run               monitors
 //	Unwatch              module            monitors
+//	ExchangeWatches      module, global    monitors
+//	ResyncAll            config            monitors
 //	ObjectChanged        kube              monitors
 //	WatchSynced          kube              monitors
 //
@@ -80,6 +92,11 @@
 //	ConfigFlagsSaved     config            converge
 //	CheckConfig          server            config
 //	ConfigChecked        config            server
+//	GetKnownConfig       server            config
+//	KnownConfig          config            server
+//	ScriptsAnswered      converge          config
+//	ConfirmPurge         config            converge
+//	RemoveConfirmation   converge          config
 //
 //	ReloadModules        global, module    converge
 //	SetDynamicFlags      global-hooks      converge, config
@@ -88,53 +105,34 @@
 //	ListConverges        server            converge
 //	Converges            converge          server
 //
-//	of package actors    sender            receiver
+//	WarmUp               standby           monitors
+//	FlagsMoved           config            standby
+//	Lead                 operator          monitors
+//	DropWarm             converge          monitors
+//
+//	of other packages    sender            receiver
 //
 //	areYouReady          cmd               operator
-//	useQueues            module            operator
-//	queueEmpty           queue             operator
-//	asideDue             monitors          operator
 //	takeOver             cmd               operator
-//	endQueue             operator          queue
 //
 //	secretSeen           kube              config
 //	clusterWentBack      kube              config
-//	addSections          operator          config
-//	getConfig            cmd               config
-//	currentConfig        config            cmd
-//	getKnownConfig       server            config
-//	knownConfig          config            server
-//	scriptsAnswered      converge          config
-//	removeConfirmation   converge          config
+//	GetCurrent           cmd               config
+//	Current              config            cmd
+//	LeadFrom             operator          config
 //	compareAgain         timer             config
 //	keepAgain            timer             config
-//	lead                 operator          config, monitors
 //
-//	confirmPurge         config            converge
-//	sectionChanged       module            converge
 //	askAgain             timer             converge
 //	delayedReload        timer             converge
 //	postponedDue         timer             converge
 //	remindHeld           timer             converge
 //
-//	adoptModule          operator          module
-//	updateModule         operator          module
-//	updateGlobal         operator          global-hooks
-//	forgetModule         converge          module
-//	retireModule         converge          module
-//	scriptAgreed         converge          module
-//	objectsGone          healer            module
-//	fought               healer            module
 //	objectHealth         watches           healer
 //	healthDue            healer            healer
-//	healthChanged        healer            module
 //	unreadDue            timer             module
 //	driftDue             timer             module
 //
-//	warmUp               standby           monitors
-//	dropWarm             converge          monitors
-//	exchangeWatches      module, global    monitors
-//	resyncAll            config            monitors
 //	watchOverflowed      kube              monitors
 //	lookAgain            timer             monitors
 //	resyncDue            timer             monitors
@@ -143,9 +141,6 @@
 //
 //	objectGone           kube              healer
 //	releaseChanged       kube              healer
-//	runBegan             module            healer
-//	runEnded             module            healer
-//	moduleGone           module            healer
 //	healDue              timer             healer
 //	fightOver            timer             healer
 //
@@ -155,9 +150,7 @@
 //	objectsDue           timer             module-objects
 //	restDue              itself            module-objects
 //	lookAtObjects        timer             module-objects
-//	suspensionChanged    module-objects    converge
 //
-//	flagsMoved           config            standby
 //	getWarm              cmd               standby
 //	warmth               standby           cmd
 //
@@ -165,6 +158,10 @@
 //
 //	SpawnModules         discovery         operator
 //	ModulesSpawned       operator, config  discovery
+//	AdoptModule          operator          module
+//	UpdateModule         operator          module
+//	UpdateGlobal         operator          global-hooks
+//	AddSections          operator          config
 //
 //	OfferSections        discovery         config
 //	SectionsOffered      config            discovery
@@ -190,6 +187,12 @@
 //	Readiness            module            run
 //
 //	ReleaseApplied       run               healer
+//	RunBegan             module            healer
+//	RunEnded             module            healer
+//	ModuleGone           module            healer
+//	ObjectsGone          healer            module
+//	HealthChanged        healer            module
+//	Fought               healer            module
 //	ReportHealth         run               healer
 //	HealthReported       healer            run
 //	GetReleased          run               healer

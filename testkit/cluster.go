@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"addon-operator/actors"
 	"addon-operator/actors/scenario"
+	"addon-operator/actors/shared"
 	"addon-operator/kube"
 )
 
@@ -14,7 +14,7 @@ import (
 // etcd). An operator subscribes when it starts; those of earlier ones stay, and do nothing.
 type restores []func(watch string)
 
-// subscribe is the WentBack of actors.World.
+// subscribe is the WentBack of shared.World.
 func (r *restores) subscribe(ctx context.Context, notify func(watch string)) {
 	*r = append(*r, func(watch string) {
 		if ctx.Err() == nil {
@@ -30,10 +30,10 @@ func (r *restores) seen(watch string) {
 	}
 }
 
-// notices implements actors.Notices: the Events that people see are lines of the trace.
+// notices implements shared.Notices: the Events that people see are lines of the trace.
 type notices struct{ *scenario.Trace }
 
-// Record implements actors.Notices.
+// Record implements shared.Notices.
 func (t notices) Record(n kube.Notice) {
 	where := "event"
 	if n.OnConfigMap {
@@ -43,9 +43,9 @@ func (t notices) Record(n kube.Notice) {
 }
 
 // forbiddenSecret is a Secret with values that the operator may not read.
-type forbiddenSecret struct{ actors.Secret }
+type forbiddenSecret struct{ shared.Secret }
 
-// Read implements actors.Secret.
+// Read implements shared.Secret.
 func (forbiddenSecret) Read(context.Context) (kube.ConfigMap, error) {
 	return kube.ConfigMap{}, fmt.Errorf("read Secret %s/%s: %w", scenario.Namespace, scenario.ConfigMapName, kube.ErrForbidden)
 }
@@ -54,12 +54,12 @@ func (forbiddenSecret) Read(context.Context) (kube.ConfigMap, error) {
 // operator does, and notes in the trace when it changes.
 type lastValid struct{ cluster *scenario.Cluster }
 
-// Read implements actors.LastValid.
+// Read implements shared.LastValid.
 func (v lastValid) Read(ctx context.Context) (*kube.LastValid, error) {
 	return v.cluster.Client.LastValid(scenario.Namespace, scenario.ConfigMapName).Read(ctx)
 }
 
-// Write implements actors.LastValid.
+// Write implements shared.LastValid.
 func (v lastValid) Write(ctx context.Context, kept kube.LastValid) error {
 	before, err := v.Read(ctx)
 	if err != nil || before == nil {
@@ -76,7 +76,7 @@ func (v lastValid) Write(ctx context.Context, kept kube.LastValid) error {
 	return err
 }
 
-// String implements actors.LastValid.
+// String implements shared.LastValid.
 func (v lastValid) String() string {
 	return "Secret " + scenario.Namespace + "/" + kube.LastValidName(scenario.ConfigMapName)
 }

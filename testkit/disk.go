@@ -42,7 +42,7 @@ func newDiskFile(name string, data []byte) *diskFile {
 // Those of operators that have ended stay, and do nothing.
 type diskNotices []func()
 
-// subscribe is the Disk of actors.World.
+// subscribe is the Disk of shared.World.
 func (n *diskNotices) subscribe(ctx context.Context, notify func()) {
 	*n = append(*n, func() {
 		if ctx.Err() == nil {

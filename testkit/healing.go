@@ -60,7 +60,7 @@ func namesOf(objects []helm.Object) string {
 	return strings.Join(names, " ")
 }
 
-// Watch implements actors.ReleaseWatch. A new operator knows no health, so each is reported to it
+// Watch implements shared.ReleaseWatch. A new operator knows no health, so each is reported to it
 // again.
 func (w *watched) Watch(ctx context.Context, news helm.News) (assess func([]helm.Object)) {
 	w.releases.mu.Lock()
@@ -82,14 +82,14 @@ func (w *watched) Watch(ctx context.Context, news helm.News) (assess func([]helm
 	}
 }
 
-// Present implements actors.ReleaseWatch.
+// Present implements shared.ReleaseWatch.
 func (w *watched) Present(o helm.Object) bool {
 	w.releases.mu.Lock()
 	defer w.releases.mu.Unlock()
 	return !w.absent[o]
 }
 
-// WatchedKinds implements actors.ReleaseWatch.
+// WatchedKinds implements shared.ReleaseWatch.
 func (w *watched) WatchedKinds() []kube.WatchedKind {
 	w.releases.mu.Lock()
 	defer w.releases.mu.Unlock()

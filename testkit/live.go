@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"addon-operator/actors"
 	"addon-operator/actors/scenario"
+	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -59,7 +59,7 @@ func PlayLive(t *testing.T, seed uint64, play func(t *testing.T, l *Live)) {
 }
 
 // world changes a world to real charts.
-func (l *Live) world(w *actors.World) (err error) {
+func (l *Live) world(w *shared.World) (err error) {
 	client := l.p.Cluster.Client
 	l.releases, err = helm.New(helm.Options{
 		Config: client.RESTConfig(), Namespace: scenario.Namespace, HistoryMax: 3, Timeout: time.Minute,

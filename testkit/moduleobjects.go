@@ -38,7 +38,7 @@ type moduleObjects struct {
 	crossed map[string]func()
 }
 
-// Read implements actors.ModuleObjects.
+// Read implements shared.ModuleObjects.
 func (m *moduleObjects) Read(context.Context) ([]kube.ModuleObject, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,7 +58,7 @@ func (m *moduleObjects) list() (all []kube.ModuleObject) {
 	return all
 }
 
-// Watch implements actors.ModuleObjects.
+// Watch implements shared.ModuleObjects.
 func (m *moduleObjects) Watch(_ context.Context, notify func(kube.ModuleNews)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,7 +76,7 @@ func (m *moduleObjects) began() {
 	m.notify(kube.ModuleNews{All: m.list(), Listed: true})
 }
 
-// Create implements actors.ModuleObjects.
+// Create implements shared.ModuleObjects.
 func (m *moduleObjects) Create(_ context.Context, name string, suspend bool) (kube.ModuleObject, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +90,7 @@ func (m *moduleObjects) Create(_ context.Context, name string, suspend bool) (ku
 	return m.store(kube.ModuleObject{Name: name, Generation: 1, Ours: true, Suspend: suspend}), nil
 }
 
-// Apply implements actors.ModuleObjects.
+// Apply implements shared.ModuleObjects.
 func (m *moduleObjects) Apply(_ context.Context, name string, status kube.ModuleStatus) (kube.ModuleObject, error) {
 	m.mu.Lock()
 	slow := m.slow
@@ -134,7 +134,7 @@ func shown(s kube.ModuleStatus) string {
 	return text.String()
 }
 
-// Delete implements actors.ModuleObjects. As the API server with a precondition, it refuses to
+// Delete implements shared.ModuleObjects. As the API server with a precondition, it refuses to
 // delete an object that has changed since it was read.
 func (m *moduleObjects) Delete(_ context.Context, read kube.ModuleObject) error {
 	m.mu.Lock()

@@ -16,6 +16,7 @@ import (
 	"addon-operator/actors"
 	"addon-operator/actors/metrics"
 	"addon-operator/actors/scenario"
+	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
@@ -280,9 +281,9 @@ func (p *player) startBy(start func(*actors.Operator, context.Context) error) er
 }
 
 // World implements scenario.Cast. It is made again at each start, from what steps have set since.
-func (p *player) World() (actors.World, error) {
+func (p *player) World() (shared.World, error) {
 	p.witness.oneByOne = !p.isolate && p.width <= 1 && !p.hookWaits
-	world := actors.World{
+	world := shared.World{
 		Services: work.Services{
 			Log: p.Trace.Logger(slog.LevelDebug, p.witness.logLine), Hooks: p.hooks, Releases: p.releases, Plans: p.releases, Metrics: p.metrics,
 			Width: p.width, IgnoredRelease: "operator-itself",

@@ -31,13 +31,13 @@ func steps() map[string]step {
 		maps.Copy(all, some)
 	}
 	for verb, do := range scenario.Steps() {
-		all[verb] = shared(do)
+		all[verb] = ofEngine(do)
 	}
 	return all
 }
 
-// shared makes a step of one of the engine's.
-func shared(do scenario.Step) step {
+// ofEngine makes a step of one of the engine's.
+func ofEngine(do scenario.Step) step {
 	return func(p *player, rest string) error {
 		return do(p.t.Context(), p.Engine, scenario.Line{Rest: rest})
 	}
@@ -104,8 +104,8 @@ func inputSteps() map[string]step {
 func faultSteps() map[string]step {
 	return map[string]step{
 		"refuse":          stepRefuse,
-		"away-helm":       shared(scenario.Failing(faultOfAway, "")),
-		"panic":           shared(scenario.Failing(faultOfMistake, "")),
+		"away-helm":       ofEngine(scenario.Failing(faultOfAway, "")),
+		"panic":           ofEngine(scenario.Failing(faultOfMistake, "")),
 		"slow-crds":       stepSlowCRDs,
 		"refuse-crds":     stepRefuseCRDs,
 		"accept-crds":     stepAcceptCRDs,

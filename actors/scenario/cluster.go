@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"addon-operator/actors"
+	"addon-operator/actors/shared"
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
 	"addon-operator/kube/objectpatch"
@@ -71,7 +71,7 @@ func (c *Cluster) deliver(event func()) {
 }
 
 // Settings are the ConfigMap of the operator, or the Secret with values: for the operator
-// (actors.ConfigMap, actors.Secret), and for people who edit them. Reads and writes of the operator
+// (shared.ConfigMap, shared.Secret), and for people who edit them. Reads and writes of the operator
 // go through its client (store), with its conflicts and its limits; people and watches look into
 // the server (now, watch).
 type Settings struct {
@@ -85,19 +85,19 @@ type Settings struct {
 	watch func(ctx context.Context, namespace, name string, notify func(kube.ConfigMap))
 }
 
-// Read implements actors.ConfigMap and actors.Secret.
+// Read implements shared.ConfigMap and shared.Secret.
 func (s Settings) Read(ctx context.Context) (kube.ConfigMap, error) {
 	return s.store.Read(ctx)
 }
 
-// Watch implements actors.ConfigMap and actors.Secret.
+// Watch implements shared.ConfigMap and shared.Secret.
 func (s Settings) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
 	s.watch(ctx, Namespace, ConfigMapName, func(content kube.ConfigMap) {
 		s.cluster.deliver(func() { notify(content) })
 	})
 }
 
-// Write implements actors.ConfigMap and actors.Secret. It notes what was written, sorted by key.
+// Write implements shared.ConfigMap and shared.Secret. It notes what was written, sorted by key.
 func (s Settings) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
 	written, err := s.store.Write(ctx, base, set)
 	for _, key := range slices.Sorted(maps.Keys(set)) {
@@ -112,7 +112,7 @@ func (s Settings) Write(ctx context.Context, base map[string]string, set map[str
 	return written, err
 }
 
-// RemoveConfirmation implements actors.ConfigMap.
+// RemoveConfirmation implements shared.ConfigMap.
 func (s Settings) RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error) {
 	left, err := s.cluster.Client.ConfigMap(Namespace, ConfigMapName).RemoveConfirmation(ctx, value)
 	if err == nil {
@@ -121,7 +121,7 @@ func (s Settings) RemoveConfirmation(ctx context.Context, value string) (kube.Co
 	return left, err
 }
 
-// NoteWritten implements actors.ConfigMap.
+// NoteWritten implements shared.ConfigMap.
 func (s Settings) NoteWritten(ctx context.Context, text string) (kube.ConfigMap, error) {
 	return s.cluster.Client.ConfigMap(Namespace, ConfigMapName).NoteWritten(ctx, text)
 }
@@ -275,9 +275,9 @@ func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.
 	return left, err
 }
 
-// WatchObjects is the Watch of actors.World. Everything that a watch reports after its first list
+// WatchObjects is the Watch of shared.World. Everything that a watch reports after its first list
 // goes through deliver, so that a script can hold it back without a change of its order.
-func (c *Cluster) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
+func (c *Cluster) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (shared.Watch, error) {
 	overflowed := spec.Overflowed
 	spec.Overflowed = func() { c.deliver(overflowed) }
 	return c.Server.WatchObjects(ctx, spec, func(change kube.Change) { c.deliver(func() { notify(change) }) }, synced)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"addon-operator/actors"
+	"addon-operator/actors/shared"
 	"addon-operator/supervisor"
 )
 
@@ -17,7 +18,7 @@ import (
 // calls it in the goroutine of the play only.
 type Cast interface {
 	// World is what an operator needs that is about to start, but for what an Engine has.
-	World() (actors.World, error)
+	World() (shared.World, error)
 	// Await calls f while the play goes on, and returns what f does.
 	Await(f func() error) error
 	// Settle returns when nothing happens any more until a step or time changes something.

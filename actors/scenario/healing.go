@@ -15,7 +15,7 @@ import (
 // the server reports each deletion. What others write to objects and records it does not notice.
 type releaseWatch struct{ server *apiserver.Server }
 
-// Watch implements actors.ReleaseWatch. No controller works here, so what was written is as its
+// Watch implements shared.ReleaseWatch. No controller works here, so what was written is as its
 // spec asks for.
 func (w releaseWatch) Watch(ctx context.Context, news helm.News) (assess func([]helm.Object)) {
 	w.server.OnGone(func(object map[string]any) {
@@ -34,10 +34,10 @@ func (w releaseWatch) Watch(ctx context.Context, news helm.News) (assess func([]
 	}
 }
 
-// Present implements actors.ReleaseWatch.
+// Present implements shared.ReleaseWatch.
 func (w releaseWatch) Present(o helm.Object) bool {
 	return w.server.Object("", o.GVK.Kind, o.Namespace, o.Name) != nil
 }
 
-// WatchedKinds implements actors.ReleaseWatch: no kind has a watch of its own.
+// WatchedKinds implements shared.ReleaseWatch: no kind has a watch of its own.
 func (releaseWatch) WatchedKinds() []kube.WatchedKind { return nil }

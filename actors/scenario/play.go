@@ -17,6 +17,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/actors/check"
+	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/helm"
@@ -211,26 +212,26 @@ func (p *play) Await(f func() error) error { return f() }
 // World implements Cast: it is the one of the real operator, except for time and for watches, which
 // are notified of changes without a connection. A restart gets a new one, with the same recorder,
 // so that runs, faults and crontabs are counted across restarts.
-func (p *play) World() (actors.World, error) {
+func (p *play) World() (shared.World, error) {
 	client := p.Cluster.Client
 	releases, err := helm.New(helm.Options{
 		Config: client.RESTConfig(), Namespace: Namespace, HistoryMax: 10, Timeout: p.options.StepTimeout,
 		Labels: map[string]string{"heritage": "addon-operator"}, Log: p.log,
 	})
 	if err != nil {
-		return actors.World{}, err
+		return shared.World{}, err
 	}
 	runner, err := hooks.NewRunner(hooks.Options{
 		TmpDir: filepath.Join(p.files.dir, "tmp"), Log: p.log, Timeout: p.options.StepTimeout, JQLibrary: p.options.JQLibrary,
 		Env: p.environment(), KeepFiles: p.options.Keep,
 	})
 	if err != nil {
-		return actors.World{}, err
+		return shared.World{}, err
 	}
 	r := p.recorder
 	r.hooks, r.releases = runner, releases
 	r.crds = work.NewDefinitions(client, releases, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip})
-	return actors.World{
+	return shared.World{
 		Services: work.Services{
 			Log: p.log, Hooks: r, Releases: r, Objects: r, CRDs: r, JQLibrary: p.options.JQLibrary, Dirs: p.files.addonDirs(),
 		},

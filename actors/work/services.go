@@ -22,7 +22,7 @@ import (
 )
 
 // Services are what runs use: processes, Helm, the cluster, what is counted. Command and testkit fill
-// them as a part of actors.World; nothing in them is changed afterwards.
+// them as a part of shared.World; nothing in them is changed afterwards.
 type Services struct {
 	Log      *slog.Logger
 	Hooks    HookRunner
@@ -91,6 +91,8 @@ const (
 	MonitorsPath = Root + "/monitors"
 	HealerPath   = Root + "/healer"
 	ConfigPath   = Root + "/config"
+	SchedulePath = Root + "/schedule"
+	StandbyPath  = Root + "/standby"
 )
 
 // OwnerPath is the address of an owner of tasks.

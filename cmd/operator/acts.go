@@ -16,7 +16,7 @@ type moduleRequests interface {
 }
 
 // actsOf writes the requests that people make on the live page, with the rights of the operator. It
-// is nil where store, which is actors.World.ModuleObjects, cannot take requests. A denied request
+// is nil where store, which is shared.World.ModuleObjects, cannot take requests. A denied request
 // is a *server.MayNotError: it is the operator that lacks the right, not the person.
 func actsOf(store any, log *slog.Logger) server.Act {
 	objects, ok := store.(moduleRequests)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"addon-operator/actors"
+	"addon-operator/actors/shared"
 	"addon-operator/cmd/cli"
 	"addon-operator/hooks"
 	"addon-operator/kube"
@@ -261,7 +262,7 @@ func KeepHooks(c *cli.Config) *cobra.Command {
 		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // it has no environment
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			coldStart()()
-			log, _, err := c.Logger(os.Stderr, (&actors.Secrets{}).Hide)
+			log, _, err := c.Logger(os.Stderr, (&shared.Secrets{}).Hide)
 			if err != nil {
 				return err
 			}

@@ -18,6 +18,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/actors/metrics"
+	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
@@ -69,7 +70,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	if err := c.CheckDebugAddress(); err != nil { // commands may ask any address
 		return err
 	}
-	secrets := &actors.Secrets{}
+	secrets := &shared.Secrets{}
 	line := host.onTerminal(c)
 	log, level, err := c.Logger(host.Log, secrets.Hide)
 	if err != nil {
@@ -210,7 +211,7 @@ func newMetrics(c *cli.Config) *metrics.Metrics {
 //
 // All clients are derived from one, with the fence below it. Patches of hooks have limits of their
 // own, so that a hook that writes much does not slow down Helm.
-func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *metrics.Metrics) (actors.World, error) {
+func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *metrics.Metrics) (shared.World, error) {
 	log := replica.log
 	client, err := kube.Connect(kube.Options{
 		Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer,
@@ -218,22 +219,22 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		Watches: metrics.Client, Fence: replica.fence,
 	})
 	if err != nil {
-		return actors.World{}, err
+		return shared.World{}, err
 	}
 	labels, err := cli.ParseLabels(c.ExtraLabels)
 	if err != nil {
-		return actors.World{}, err
+		return shared.World{}, err
 	}
 	presence := kube.NewPresence(client, absencePoll)
 	releases, err := helm.New(helm.Options{
 		Config: client.RESTConfig(), Namespace: c.Namespace, Driver: c.HelmDriver, HistoryMax: c.HelmHistoryMax, Timeout: c.HelmTimeout, Labels: labels, Log: log, Watcher: client, Presence: presence,
 	})
 	if err != nil {
-		return actors.World{}, err
+		return shared.World{}, err
 	}
 	inherit, err := hooks.ParseInherit(c.HookEnv)
 	if err != nil {
-		return actors.World{}, err
+		return shared.World{}, err
 	}
 	runner, err := hooks.NewRunner(hooks.Options{
 		TmpDir: c.TmpDir, KeepFiles: c.KeepTmpFiles, ProxyJSON: c.LogProxyHook, Grace: min(hookGrace, c.GracePeriod/2), Log: log,
@@ -243,22 +244,22 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		err = replica.join(client, runner)
 	}
 	if err != nil {
-		return actors.World{}, err
+		return shared.World{}, err
 	}
 	patches, err := client.WithLimits(kube.Limits{QPS: float32(c.PatchQPS), Burst: c.PatchBurst, Timeout: c.PatchTimeout})
 	if err != nil {
-		return actors.World{}, err
+		return shared.World{}, err
 	}
 	watcher := kube.NewWatcher(client, log)
 	shown, err := client.ModuleObjects(c.Namespace)
 	if err != nil {
-		return actors.World{}, err
+		return shared.World{}, err
 	}
-	var kept actors.LastValid
+	var kept shared.LastValid
 	if c.StartWithLastValid {
 		kept = client.LastValid(c.Namespace, c.ConfigMap)
 	}
-	return actors.World{
+	return shared.World{
 		Services: work.Services{
 			Log: log, Hooks: runner, Releases: releases, Charts: releases.Charts(), Plans: releases, Metrics: metrics, Objects: kube.NewPatcher(patches), JQLibrary: c.JQDirs(),
 			CRDs: work.NewDefinitions(client, releases, c.CRDOptions()), HookTimeout: c.HookTimeout, Width: c.ParallelModules,
@@ -268,7 +269,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		Secret: client.Secret(c.Namespace, c.SecretName()), ModuleObjects: shown,
 		Notices:      client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
 		ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
-		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
+		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (shared.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
 		Disk:          watchDisk(c, log),
@@ -279,7 +280,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	}, nil
 }
 
-// watchDisk is the Disk of actors.World; nil when the directories are not watched.
+// watchDisk is the Disk of shared.World; nil when the directories are not watched.
 func watchDisk(c *cli.Config, log *slog.Logger) func(context.Context, func()) {
 	if !c.WatchModules {
 		return nil
@@ -290,14 +291,14 @@ func watchDisk(c *cli.Config, log *slog.Logger) func(context.Context, func()) {
 // absencePoll is how often the operator looks for objects of releases that it may not watch.
 const absencePoll = time.Minute
 
-// releaseWatch implements actors.ReleaseWatch: the client knows the releases, presence the watches
+// releaseWatch implements shared.ReleaseWatch: the client knows the releases, presence the watches
 // of their objects.
 type releaseWatch struct {
 	*helm.Client
 	presence *kube.Presence
 }
 
-// WatchedKinds implements actors.ReleaseWatch.
+// WatchedKinds implements shared.ReleaseWatch.
 func (w releaseWatch) WatchedKinds() []kube.WatchedKind { return w.presence.WatchedKinds() }
 
 // serve opens the addresses before the start, so that probes are answered from the beginning (G0);

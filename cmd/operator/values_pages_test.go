@@ -16,6 +16,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/actors/scenario"
+	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
@@ -87,13 +88,13 @@ func startRunning(t *testing.T) *running {
 		t.Fatal(err)
 	}
 	releases := testkit.NewReleases(trace)
-	operator := actors.New(actors.World{
+	operator := actors.New(shared.World{
 		Services: work.Services{
 			Log: slog.New(slog.DiscardHandler), Hooks: testkit.NewHooks(nil, trace), Releases: releases, Plans: releases, WriteContext: t.Context(),
 			Dirs: addons.Dirs{Modules: []string{filepath.Join(r.dir, "modules")}, Global: filepath.Join(r.dir, "global-hooks"), UnnumberedOrder: 1},
 		},
 		ConfigMap: r.cluster.ConfigMap,
-		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
+		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (shared.Watch, error) {
 			return r.cluster.WatchObjects(ctx, spec, notify, synced)
 		},
 		Renderer: renderedByHand{},

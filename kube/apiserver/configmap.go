@@ -13,7 +13,7 @@ func (s *Server) ConfigMap(namespace, name string) kube.ConfigMap {
 }
 
 // WatchConfigMap notifies changes of a ConfigMap, first as it is now, until ctx ends
-// (actors.ConfigMap). It calls back in the goroutine that makes a change.
+// (shared.ConfigMap). It calls back in the goroutine that makes a change.
 func (s *Server) WatchConfigMap(ctx context.Context, namespace, name string, notify func(kube.ConfigMap)) {
 	watchContent(ctx, s, "ConfigMap", namespace, name, kube.ConfigMapOf, notify)
 }
@@ -23,7 +23,7 @@ func (s *Server) Secret(namespace, name string) kube.ConfigMap {
 	return contentOf(s, "Secret", namespace, name, kube.SecretOf)
 }
 
-// WatchSecret is WatchConfigMap for a Secret (actors.Secret).
+// WatchSecret is WatchConfigMap for a Secret (shared.Secret).
 func (s *Server) WatchSecret(ctx context.Context, namespace, name string, notify func(kube.ConfigMap)) {
 	watchContent(ctx, s, "Secret", namespace, name, kube.SecretOf, notify)
 }

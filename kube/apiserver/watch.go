@@ -299,7 +299,7 @@ func (w *Watch) seeObject(at key, now *unstructured.Unstructured) {
 	w.notify(change)
 }
 
-// Snapshot implements actors.Watch.
+// Snapshot implements shared.Watch.
 func (w *Watch) Snapshot() ([]kube.Object, uint64) {
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()
@@ -310,7 +310,7 @@ func (w *Watch) Snapshot() ([]kube.Object, uint64) {
 	return list, w.seq
 }
 
-// State implements actors.Watch. It has no phases for a lost connection and a list on its way: a
+// State implements shared.Watch. It has no phases for a lost connection and a list on its way: a
 // list takes no time here.
 func (w *Watch) State() kube.WatchState {
 	w.store.mu.Lock()
@@ -334,7 +334,7 @@ func (w *Watch) State() kube.WatchState {
 	return kube.WatchState{Phase: kube.Complete, Kind: k.name, Objects: len(w.kept), FilterErrors: w.failures}
 }
 
-// Stop implements actors.Watch.
+// Stop implements shared.Watch.
 func (w *Watch) Stop() {
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"addon-operator/messages"
 )
 
-// Phase is where a module is in its life. actors/module_phase.go draws what leads from one to the
+// Phase is where a module is in its life. actors/modules/phase.go draws what leads from one to the
 // next.
 type Phase string
 

@@ -1,0 +1,179 @@
+package converge
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/decide"
+	"addon-operator/actors/shared"
+	"addon-operator/actors/work"
+	"addon-operator/addons"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+)
+
+// catalog is what converge knows of modules: which there are, what switches them on and off, which
+// of them the last discovery has enabled, and which have something in the cluster. All maps have
+// names of modules as keys, except flags, which have those of the ConfigMap (camelEnabled). Maps
+// that are handed over in a Discovery are replaced and never changed.
+type catalog struct {
+	program *shared.Program
+	log     *slog.Logger
+
+	tree        *addons.Tree
+	globalHooks []hooks.Hook
+	config      map[string]bool   // flags in the ConfigMap, by flag key
+	dynamic     map[string]bool   // flags of global hooks, by flag key (D25)
+	dynamicBy   map[string]string // which hook has set each
+	configured  map[string]string // maintenance modes in the ConfigMap (H15)
+	suspended   map[string]bool   // by spec.suspend of objects of kind Module (H27)
+	maintenance map[string]string // the modes of both: suspended wins
+
+	enabled  []string // by the last discovery, in the order of modules
+	verdicts map[string]decide.Verdict
+	// discoveryFails says why the discovery in progress has failed, "" when it has not. off has the
+	// reason for each module that is off, on that for each that is on; told is what the log has of
+	// off.
+	discoveryFails string
+	off, on        map[string]string
+	told           []string
+	// globalProblems, and unused files of the modules that are enabled; problems is what is shown of all.
+	globalProblems   []string
+	unused, problems map[string][]string
+
+	// deployed are modules and releases that have something in the cluster (E9).
+	deployed map[string]bool
+	// listed: the releases in the cluster were listed once. A restart finds there what an earlier
+	// process has left (E9).
+	listed  bool
+	removed map[string]bool // modules whose directories are gone; their actors live on
+	others  []string        // releases that are left alone, as the log has them
+}
+
+// Initial is what converge begins with.
+type Initial struct {
+	Tree        *addons.Tree
+	GlobalHooks []hooks.Hook
+	Problems    []string          // of the files in the global directory
+	Flags       map[string]bool   // in the ConfigMap, by flag key
+	Maintenance map[string]string // modes in the ConfigMap, by maintenance key (H15)
+	Suspended   map[string]bool   // modules, by objects of kind Module (H27)
+}
+
+func newCatalog(p *shared.Program, b Initial) *catalog {
+	return &catalog{
+		program: p, log: p.Log,
+		tree: b.Tree, globalHooks: b.GlobalHooks, globalProblems: b.Problems, unused: map[string][]string{},
+		config: b.Flags, configured: b.Maintenance, suspended: b.Suspended, maintenance: decide.WithSuspended(b.Maintenance, b.Suspended),
+		deployed: map[string]bool{}, removed: map[string]bool{},
+	}
+}
+
+// discovery is what one begins with.
+func (c *catalog) discovery(purges decide.Purges) work.Discovery {
+	return work.Discovery{Tree: c.tree, Config: c.config, Dynamic: c.dynamic, Maintenance: c.maintenance, Suspended: c.suspended, List: !c.listed, Before: c.enabled, Verdicts: c.verdicts, Deployed: maps.Clone(c.deployed), Purges: purges}
+}
+
+// use puts a tree in force, and logs warnings that the one before did not have.
+func (c *catalog) use(next *addons.Tree) {
+	for _, warning := range next.Warnings {
+		if !slices.Contains(c.tree.Warnings, warning) {
+			c.log.Warn(warning)
+		}
+	}
+	c.tree = next
+	c.globalProblems = slices.Concat(next.Global.Problems, work.UnusedFiles(next.Global.HooksDir, "", hooks.Global))
+	c.program.Tree.Store(next)
+}
+
+// discovered notes what a discovery has found, and returns the modules whose directories are gone since the last one.
+func (c *catalog) discovered(d work.Discovery) (gone []string) {
+	for _, m := range c.tree.Modules {
+		if d.Tree.Module(m.Name) == nil {
+			gone = append(gone, m.Name)
+			c.removed[m.Name] = true
+		}
+	}
+	for _, m := range d.Tree.Modules {
+		delete(c.removed, m.Name)
+	}
+	c.use(d.Tree)
+	c.discoveryFails = ""
+	if d.List {
+		c.releasesListed(d)
+	}
+	maps.DeleteFunc(c.unused, func(name string, _ []string) bool { return !slices.Contains(d.Enabled, name) })
+	maps.Copy(c.unused, d.Unused)
+	return gone
+}
+
+// releasesListed notes which releases there are. Others are those without a label of an operator:
+// they are never purged (P2), and logged when the list changes.
+func (c *catalog) releasesListed(d work.Discovery) {
+	c.listed = true
+	for _, name := range d.Releases {
+		c.deployed[name] = true
+	}
+	for _, name := range d.Others { // of a module that never adopted it, and is gone
+		delete(c.deployed, name)
+	}
+	if len(d.Others) > 0 && !slices.Equal(d.Others, c.others) {
+		c.log.Info("releases that were not installed by an addon-operator are left alone", "releases", d.Others)
+	}
+	c.others = d.Others
+}
+
+// switchedOn reports whether the flags switch a module on.
+func (c *catalog) switchedOn(m addons.Module) bool {
+	return decide.SwitchedOn(m, c.dynamic, c.config).Enabled
+}
+
+// saysNo reports whether the last answer of a module's enabled script was false.
+func (c *catalog) saysNo(m addons.Module) bool {
+	v := c.verdicts[m.Name]
+	return v.Source == decide.ByScript && !v.Enabled
+}
+
+// askable finds a module whose enabled script has a say, because its flags switch it on, and the
+// enabled modules before it: the script sees those (D9).
+func (c *catalog) askable(name string) (m addons.Module, before []string, ok bool) {
+	for _, m := range c.tree.Modules {
+		if m.Name == name {
+			return m, before, m.EnabledScript != "" && c.switchedOn(m)
+		}
+		if slices.Contains(c.enabled, m.Name) {
+			before = append(before, m.Name)
+		}
+	}
+	return m, nil, false
+}
+
+// scriptSays notes a later answer of an enabled script, and reports whether the discovery had found the same.
+func (c *catalog) scriptSays(module string, answer hooks.Answer) (same bool) {
+	c.verdicts = maps.Clone(c.verdicts) // the old ones are in messages
+	c.verdicts[module] = decide.Verdict{Enabled: answer.Enabled, Source: decide.ByScript, Reason: answer.Reason}
+	c.explainOff()
+	return answer.Enabled == slices.Contains(c.enabled, module)
+}
+
+// run queues a run for those of the modules that are enabled (G16).
+func (c *catalog) run(ctx actor.Context, names []string, cause messages.Cause) {
+	for _, name := range c.enabled { // in the order of modules
+		if slices.Contains(names, name) {
+			c.program.Enqueue(ctx, false, c.program.NewTask(name, messages.RunModule{}, cause))
+		}
+	}
+}
+
+// mayPurge says whether a purge that was queued, maybe days ago, is still due. It is not when the
+// directory is back, when maintenance has begun, or when a later reload holds the purge (P1).
+func (c *catalog) mayPurge(release string, held []string) work.Purgeable {
+	back := c.tree.Module(release) != nil
+	return work.Purgeable{
+		May:     !back && !slices.Contains(held, release) && !decide.Untouchable(c.tree.Modules, c.maintenance)(release),
+		Removed: c.removed[release],
+	}
+}

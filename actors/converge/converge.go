@@ -1,0 +1,413 @@
+package converge
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/decide"
+	"addon-operator/actors/shared"
+	"addon-operator/actors/work"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+	"addon-operator/supervisor"
+)
+
+// converge owns 'reload all modules' (seed 001; steps 3 to 8 of seed 002): it puts the steps into
+// the main queue, decides which modules are enabled, and knows whether the first converge is over,
+// which is readiness. Its state is in its parts; here is what each message leads to.
+type converge struct {
+	// runs are those of all parts: tasks of the reload, looks at the disk, enabled scripts, purges.
+	// Their IDs are of different forms, so that none collide.
+	runs    *supervisor.Runs
+	program *shared.Program
+	log     *slog.Logger
+	ctx     context.Context // ends with the program
+
+	catalog *catalog
+	reloads *reloads
+	asks    asks
+	// looks compares the disk with the tree in force between reloads (P8).
+	looks  looks
+	purges purger
+}
+
+// New makes the actor.
+func New(ctx context.Context, p *shared.Program, b Initial) actor.Actor {
+	return assembled(ctx, p, newCatalog(p, b), &reloads{program: p, log: p.Log, phase: created})
+}
+
+// assembled makes a converge of its parts. Tests pass parts in a state that only many messages
+// would reach.
+func assembled(ctx context.Context, p *shared.Program, known *catalog, all *reloads) *converge {
+	runs := supervisor.NewRuns(p.System, p.Log)
+	c := &converge{runs: runs, program: p, log: p.Log, ctx: ctx, catalog: known, reloads: all}
+	c.purges = purger{program: p, runs: runs, log: p.Log, tried: map[string]string{}}
+	c.asks = asks{program: p, runs: runs, log: p.Log, catalog: known, reloads: all}
+	c.looks = looks{program: p, runs: runs, log: p.Log, catalog: known, reloads: all, discovery: c.discovery}
+	return c
+}
+
+// discovery is what one begins with. It shares nothing that converge changes later.
+func (c *converge) discovery() work.Discovery { return c.catalog.discovery(c.purges.Clone()) }
+
+// Receive implements actor.Actor.
+func (c *converge) Receive(ctx actor.Context) {
+	if c.runs.Receive(ctx) { // a run has ended or is to be restarted
+		c.looks.look(ctx)
+		c.asks.next(ctx)
+		c.publish()
+		return
+	}
+	if c.answer(ctx) {
+		return
+	}
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		c.catalog.explainOff()
+		c.catalog.listProblems()
+		c.looks.watch(c.ctx, ctx.Self())
+	case *actor.Stopping:
+		c.reloads.span.End(nil)
+	case messages.StartUp:
+		c.startUp(ctx)
+	case messages.ReloadModules:
+		c.reloads.requestUnlooped(ctx, msg.Cause)
+	case messages.ConfirmPurge:
+		c.confirmPurge(ctx, msg.Value)
+	case remindHeld:
+		if msg.told == c.purges.reminded { // else the purge was reported again since, or is not held
+			c.purges.notice(ctx)
+		}
+	case delayedReload:
+		c.reloads.request(ctx, msg.cause)
+	case messages.ExecuteTask:
+		c.execute(ctx, msg.Task)
+	case messages.DiskChanged:
+		c.looks.diskChanged(ctx)
+	case messages.ConfigChanged:
+		c.configChanged(ctx, msg)
+	case messages.SuspensionChanged:
+		c.suspensionChanged(ctx, msg)
+	case messages.SectionChanged:
+		c.asks.add(msg)
+	case askAgain:
+		if msg.reload == c.reloads.number { // else a discovery asks, or has asked
+			c.asks.add(msg.changed)
+		}
+	case messages.ConfigFlagsSaved:
+		c.catalog.config = msg.Flags
+		c.switchModules(ctx)
+	case messages.SetDynamicFlags:
+		c.catalog.dynamic, c.catalog.dynamicBy = msg.Flags, msg.By
+		c.switchModules(ctx)
+	case messages.ModuleDeleted:
+		delete(c.catalog.deployed, msg.Name)
+	case messages.ConvergeFinished:
+		c.finished(ctx, msg)
+	case postponedDue:
+		c.reloads.giveUp(ctx, msg)
+	case messages.ReloadHeld:
+		c.reloads.heldUp(ctx, msg)
+	case messages.RetryNow:
+		c.runs.RetryNow()
+	default:
+		shared.Unhandled(ctx, c.log)
+	}
+	// Each message may have ended what a look or a question was waiting for.
+	c.looks.look(ctx)
+	c.asks.next(ctx)
+	c.publish()
+}
+
+// answer handles what does not change what is published, and reports whether the message was such a
+// one. A discovery that asks while a look reads the disk is answered when the look has ended: two
+// readers would each put a tree in force (P8).
+func (c *converge) answer(ctx actor.Context) bool {
+	switch msg := ctx.Message().(type) {
+	case work.GetDiscovery: // only a discovery waits; plans, renders and other runs just read
+		if msg.Discovers && c.looks.looking {
+			c.looks.waiting = append(c.looks.waiting, ctx.Sender())
+			return true
+		}
+		ctx.Respond(c.discovery())
+	case work.EndPurges:
+		c.purges.giveUp(ctx, msg.Modules)
+	case work.EndAsks:
+		c.asks.end(ctx)
+	case work.MayPurge:
+		ctx.Respond(c.catalog.mayPurge(msg.Release, c.purges.Held))
+	case messages.StepEnded:
+		c.reloads.record.add(msg)
+	case messages.ListConverges:
+		ctx.Respond(c.reloads.record.converges())
+	default:
+		return false
+	}
+	return true
+}
+
+// reloadJob makes what a run of converge needs. It has no Known: converge hands over nothing, its
+// runs ask for a Discovery.
+func reloadJob(p *shared.Program, t messages.Task) work.ReloadJob {
+	return work.ReloadJob{Job: work.Job{Shared: p.Runs, Owner: messages.Converge, Task: t, Log: p.Log}}
+}
+
+// execute begins a task of converge. ReloadModules needs no run: begin has put its steps before all
+// that waits, so the task itself is done at once (F5).
+func (c *converge) execute(ctx actor.Context, t messages.Task) {
+	j := reloadJob(c.program, t)
+	switch work := t.Work.(type) {
+	case messages.ReloadModules:
+		c.reloads.begin(ctx, c.catalog.globalHooks, work.Cause)
+		shared.Refuse(ctx, t) // it is done: its steps are queued before it
+	case messages.DiscoverModules:
+		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.Discover(run) }, func(ctx actor.Context, result any) { c.discovered(ctx, t, result) })
+	case messages.RunModules:
+		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.RunModules(run, work.Names) }, nil)
+	case messages.PurgeRelease: // its run asks again whether the purge is due, which may be days later
+		if !c.purges.begins(t, work.Release) {
+			shared.Refuse(ctx, t)
+			return
+		}
+		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.Purge(run, work.Release) },
+			func(_ actor.Context, purged any) {
+				c.purges.ended(work.Release, purged == true)
+				if purged == true {
+					delete(c.catalog.deployed, work.Release)
+				}
+			})
+	default:
+		c.log.Error("task refused", "task", t.String(), "err", shared.ErrNoSuchWork)
+		shared.Refuse(ctx, t)
+	}
+}
+
+// start gives a task to a run, like ownTasks.start for tasks of owners. An allowed failure is that
+// of a purge, which is tried again in a queue of its own (E10).
+//
+// A task is recorded and its end is reported in Ended, so that both happen once, however it ends.
+// Purges that a discovery waits for are answered last: their run is gone by then.
+func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
+	queue, began, failed := ctx.Sender(), time.Now(), 0
+	c.runs.Start(ctx, supervisor.Task{
+		ID: t.ID, AllowFailure: t.AllowFailure,
+		Work: func(run *supervisor.Run) (any, error) {
+			if err := reloadJob(c.program, t).AwaitTurn(run); err != nil {
+				return nil, err
+			}
+			return work(run)
+		},
+		Succeeded: func(ctx actor.Context, result any) {
+			if succeeded != nil {
+				succeeded(ctx, result)
+			}
+		},
+		Failed: func(a supervisor.Attempt) {
+			failed = a.Number
+			c.failed(t, a)
+			if !a.Final {
+				c.program.TaskWaits(t, a.Err)
+			}
+		},
+		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
+			if outcome == supervisor.Allowed {
+				c.purges.later(ctx, t)
+			}
+			if _, group := t.Work.(messages.RunModules); !group { // its modules are steps
+				c.reloads.record.add(messages.StepEnded{Reload: shared.ReloadOf(t), Step: shared.Step(t, began, failed, outcome, nil)})
+			}
+			shared.TaskEnded(ctx, t, queue)
+			c.purges.answer(ctx)
+		},
+	})
+}
+
+// failed is called after each failed attempt. It reports to the log and, when the failure lasts, as
+// an Event; pages show why a discovery fails.
+func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
+	kind, about := t.Work.Describe()
+	if _, ok := t.Work.(messages.DiscoverModules); ok {
+		c.catalog.discoveryFailed(a.Err)
+	}
+	c.program.NoticeFailure(t, a)
+	c.log.Error("task failed, will retry", "task", strings.TrimSpace(kind+" "+about), "queue", t.Queue, "attempt", a.Number, "in", a.In, "err", a.Err)
+}
+
+// discovered turns the result of a discovery into tasks (E8), unless a newer reload has overtaken
+// this one and discovers again (F10). What was read from disk is put in force in either case. The
+// order matters: the lists of enabled modules are published before any module receives
+// EnableModule, because its run gets them with the first hand-over.
+func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
+	defer c.catalog.explainOff() // after enabled and verdicts are set, and also when overtaken
+	d, _ := result.(work.Discovery)
+	gone := c.catalog.discovered(d)
+	defer c.catalog.listProblems()
+	for _, name := range gone { // their releases are purged without hooks (X31)
+		ctx.Send(c.program.Owner(name), messages.ForgetModule{})
+	}
+	if d.GlobalChanged {
+		c.exchangeGlobal(ctx, d)
+	}
+	if c.reloads.phase == overtaken { // also by exchangeGlobal, a line before
+		return
+	}
+	steps := c.steps(ctx, d.Enabled)
+	c.logSteps(steps, d, gone)
+	c.catalog.enabled, c.catalog.verdicts, c.reloads.discoveredIn = d.Enabled, d.Verdicts, t.Reload
+	c.program.Enabled.Store(&d.Enabled)
+	ctx.Send(c.program.PID(work.ConfigPath), messages.ScriptsAnswered{Scripts: decide.Answers(d.Verdicts)})
+	c.tellMaintenance(ctx, c.catalog.maintenance)
+	for _, m := range d.Tree.Modules {
+		if !slices.Contains(steps.Run, m.Name) {
+			continue
+		}
+		c.catalog.deployed[m.Name] = true
+		ctx.Send(c.program.Owner(m.Name), messages.EnableModule{CRDsDue: slices.Contains(d.CRDsDue, m.Name)})
+		if !c.catalog.switchedOn(m) { // by a hook, since; its reload is on the way
+			ctx.Send(c.program.Owner(m.Name), messages.SuspendModule{})
+		}
+	}
+	for _, name := range steps.Delete { // now, and not at their turn: what runs of them must end
+		ctx.Send(c.program.Owner(name), messages.SuspendModule{})
+	}
+	for _, m := range d.Tree.Modules { // Keep also has releases without a module, which have no actor
+		if slices.Contains(steps.Keep, m.Name) {
+			ctx.Send(c.program.Owner(m.Name), messages.RetireModule{})
+		}
+	}
+	afterAll := hooks.ByOrder(c.catalog.globalHooks, hooks.AfterAll)
+	c.reloads.enqueue(ctx, true, reloadTasks(c.program, steps, d.Tree.Modules, t.Reload, afterAll, c.reloads.cause))
+}
+
+// logSteps logs what a discovery leads to. Reloads are frequent where hooks cause them, so one that
+// enables the same modules and removes nothing is logged at level debug, unless the reasons of
+// modules that are off have changed.
+func (c *converge) logSteps(s decide.Steps, d work.Discovery, gone []string) {
+	log := c.log
+	if len(gone) > 0 {
+		log = log.With("removed", gone)
+	}
+	if len(s.Keep) > 0 {
+		log = log.With("keep", s.Keep)
+	}
+	if len(s.Held) > 0 {
+		log = log.With("held", s.Held)
+	}
+	off := c.catalog.listOff(d)
+	if len(off) > 0 {
+		log = log.With("off", off)
+	}
+	news := !slices.Equal(off, c.catalog.told)
+	c.catalog.told = off
+	if slices.Equal(d.Enabled, c.catalog.enabled) && len(s.Delete)+len(s.Purge) == 0 && c.reloads.ready && !news {
+		log.Debug("modules discovered", "run", s.Run)
+		return
+	}
+	log.Info("modules discovered", "run", s.Run, "delete", s.Delete, "purge", s.Purge)
+}
+
+// finished ends a reload, and with the first one the first converge (G8). A reload that was
+// overtaken at its last step does not count: what the newer one is for has not been done yet (F10).
+// Only from here on do schedules tick (C14).
+func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
+	if msg.Reload != c.reloads.number || c.reloads.phase == overtaken {
+		return
+	}
+	c.reloads.become(idle)
+	c.program.Changed.Note("") // modules that are gone, and requests, have waited
+	c.reloads.span.End(nil)
+	c.program.Metrics.Converge.Ended(c.reloads.cause, c.reloads.began)
+	c.reloads.record.end(c.reloads.number)
+	log, text := c.log, "converged"
+	if held := c.purges.Held; len(held) > 0 {
+		log, text = log.With("held", held), "converged, but a purge is held back"
+	}
+	log.Info(text, "modules", len(c.catalog.enabled), "cause", c.reloads.cause, "took", time.Since(c.reloads.began).Round(time.Millisecond))
+	if !c.reloads.ready { // at the end of the first converge
+		ctx.Send(c.program.PID(work.SchedulePath), messages.Converged{})
+		ctx.Send(c.program.PID(work.MonitorsPath), messages.DropWarm{})
+		c.reloads.ready = true
+	}
+	c.program.Tell(ctx, c.catalog.tree.Modules, messages.RememberValues{})
+	ctx.Send(c.program.PID(work.GlobalPath), messages.RememberValues{})
+	c.reloads.beginPostponed(ctx)
+	if msg.GlobalChanged {
+		c.reloads.requestUnlooped(ctx, messages.By(messages.ByHook, "afterAll hooks changed global values", c.reloads.cause).In(c.reloads.span.Name()))
+	}
+}
+
+// configChanged reacts to an edit (G16). Modules that it switches off are stopped at once, so that
+// one which keeps failing does not delay the reload that deletes it (E11, F8). Every failed task is
+// retried: the edit may be the fix.
+func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) {
+	c.catalog.config = msg.Flags
+	c.catalog.configured = msg.Maintenance
+	thawed, reload := c.maintenanceChanged(ctx)
+	cause := messages.Cause{Activation: messages.ByConfigMap, Detail: "resourceVersion " + msg.Revision}
+	if msg.FlagsChanged {
+		c.switchModules(ctx)
+	}
+	// Owners have received the new values before: config sends these first.
+	c.program.Tell(ctx, c.catalog.tree.Modules, messages.RetryNow{})
+	ctx.Send(c.program.PID(work.GlobalPath), messages.RetryNow{})
+	c.runs.RetryNow()
+	switch {
+	case !c.reloads.phase.begun():
+		c.log.Info("config values changed before the first reload, which uses them", "cause", cause)
+	case msg.Global || msg.FlagsChanged || reload:
+		for _, name := range msg.Modules { // the reload may have to wait for a run that only the script can end
+			if _, _, ok := c.catalog.askable(name); ok {
+				c.asks.add(messages.SectionChanged{Module: name, Cause: cause, Run: false}) // the reload runs it
+			}
+		}
+		c.reloads.request(ctx, cause)
+	default:
+		run := c.asks.sectionsChanged(msg.Modules, cause)
+		for _, name := range thawed {
+			if !c.asks.isDue(name) { // else its script decides whether it runs
+				run = append(run, name)
+			}
+		}
+		c.catalog.run(ctx, run, cause)
+		c.looks.due = c.looks.due || c.program.Disk != nil && c.catalog.tree.Stale() // what did not fit may fit now
+	}
+}
+
+// switchModules suspends the modules that flags switch off and resumes the others, unless their
+// script has said no. Modules ignore what is no change for them.
+func (c *converge) switchModules(ctx actor.Context) {
+	c.catalog.explainOff()
+	for _, m := range c.catalog.tree.Modules {
+		if c.catalog.switchedOn(m) && !c.catalog.saysNo(m) {
+			ctx.Send(c.program.Owner(m.Name), messages.ResumeModule{})
+		} else {
+			ctx.Send(c.program.Owner(m.Name), messages.SuspendModule{})
+		}
+	}
+}
+
+// HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
+// status is published here.
+func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
+	c.runs.HandleFailure(system, sup, child, stats, reason, message)
+	c.publish()
+}
+
+// publish shows the state on pages, in metrics and to probes. Maps and lists in it are replaced by
+// their owners and never changed, so that readers need no lock.
+func (c *converge) publish() {
+	s := view.ConvergeStatus{Phase: c.reloads.phase.shown(), Ready: c.reloads.ready, Reload: c.reloads.number, Enabled: c.catalog.enabled, HeldPurge: c.purges.held(), Off: c.catalog.off, On: c.catalog.on, Problems: c.catalog.problems}
+	if next := c.reloads.postponed; next != nil {
+		s.Postponed = next.String()
+	}
+	if kept := c.reloads.record.of(max(c.reloads.number, 1)); kept != nil {
+		s.Began = kept.Began
+	}
+	c.program.Inspector.Publish(c.program.PID(work.ConvergePath), s)
+}

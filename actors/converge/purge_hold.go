@@ -1,0 +1,103 @@
+package converge
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/decide"
+	"addon-operator/actors/work"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+)
+
+// purgeReminder is the time until a purge that is still held back is reported again: Events expire,
+// and people look at the newest.
+const purgeReminder = 10 * time.Minute
+
+// steps decides what a reload does, and reports the purges that no person has allowed.
+//
+// Absence is not an order to delete (P1): a volume that is not mounted looks like modules that were
+// removed. A reload holds its purges back when they look like that; people are shown which releases
+// would go and how to allow it. The rest of the reload continues.
+func (c *converge) steps(ctx actor.Context, enabled []string) decide.Steps {
+	s, confirmed := decide.Reload{
+		Tree: c.catalog.tree, Enabled: enabled, Deployed: c.catalog.deployed, Ignored: c.program.IgnoredRelease,
+		Maintenance: c.catalog.maintenance, Purges: c.purges.Purges, AllowPurge: c.program.AllowPurge, PurgeShare: c.program.PurgeShare,
+	}.Steps()
+	c.purges.decided(ctx, s, confirmed)
+	return s
+}
+
+// decided notes which purges a reload does and which it holds; confirmed: a person has allowed the
+// former. A confirmation is valid for the releases that it was given for, and is removed once it
+// was read.
+func (p *purger) decided(ctx actor.Context, s decide.Steps, confirmed bool) {
+	if confirmed {
+		allowed := map[string]bool{}
+		maps.Copy(allowed, p.Allowed)
+		for _, release := range s.Purge {
+			allowed[release] = true
+		}
+		p.Allowed = allowed
+		p.log.Info("a purge is confirmed", "releases", s.Purge)
+		p.program.Notify(kube.Notice{OnConfigMap: true, Reason: "PurgeConfirmed", Message: "The purge of releases is confirmed: " + strings.Join(s.Purge, ", ")})
+	}
+	maps.DeleteFunc(p.Allowed, func(name string, _ bool) bool { return !slices.Contains(s.Purge, name) }) // its directory is back
+	if p.Confirmed != "" {
+		if !confirmed {
+			p.log.Warn("a confirmation does not match the purge that is held back now, if any; it is removed", "annotation", kube.ConfirmPurgeAnnotation, "value", p.Confirmed, "held", s.Held)
+		}
+		ctx.Send(p.program.PID(work.ConfigPath), messages.RemoveConfirmation{Value: p.Confirmed})
+	}
+	before := p.Held
+	p.Held, p.Why, p.Confirmed = s.Held, s.HeldWhy, ""
+	switch held := p.held(); {
+	case slices.Equal(before, p.Held):
+	case held == nil:
+		p.log.Info("no purge is held back any longer")
+	default:
+		p.log.Warn("a purge is held back: releases without a module directory stay until a person allows it, or the directories are back", "releases", held.Releases, "why", held.Why, "confirm", held.Confirm)
+		p.notice(ctx)
+	}
+}
+
+// remindHeld asks converge to report a purge that is held back once more.
+type remindHeld struct{ told int }
+
+// notice reports a purge that is held back, and again after a while: Events do
+// not last.
+func (p *purger) notice(ctx actor.Context) {
+	held := p.held()
+	if held == nil {
+		return
+	}
+	p.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "PurgeHeld", Message: held.String()})
+	p.reminded++
+	self, again := ctx.Self(), remindHeld{p.reminded}
+	time.AfterFunc(purgeReminder, func() { p.program.Send(self, again) })
+}
+
+// held is the report about the purges that are held back; nil for none.
+func (p *purger) held() *view.HeldPurge {
+	if len(p.Held) == 0 {
+		return nil
+	}
+	return &view.HeldPurge{
+		Releases: p.Held, Why: p.Why,
+		Confirm: fmt.Sprintf("kubectl annotate --overwrite configmap -n %s %s %s=%s", p.program.Namespace, p.program.ConfigMapName, kube.ConfirmPurgeAnnotation, decide.Confirmation(p.Held)),
+	}
+}
+
+// confirmPurge has the next reload look at a confirmation, and requests that reload.
+func (c *converge) confirmPurge(ctx actor.Context, value string) {
+	c.purges.Confirmed = value
+	if c.reloads.phase.begun() {
+		c.reloads.request(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
+	}
+}

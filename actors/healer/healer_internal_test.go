@@ -1,0 +1,84 @@
+package healer
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"addon-operator/actors/shared"
+	"addon-operator/actors/shared/sharedtest"
+	"addon-operator/actors/work"
+	"addon-operator/helm"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+)
+
+// H13: what goes between Helm and the end of a run is healed when the module has no hooks. A hook may have taken
+// it away: then it is brought back once, and stays away when that run ends without it, too.
+func TestGoneAtTheEndOfARun(t *testing.T) {
+	o := helm.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "n", Name: "web"}
+	for _, hooks := range []bool{false, true} {
+		p := sharedtest.NewProgram(nil)
+		p.HealDelay, p.ReleaseWatch = time.Millisecond, absentObjects{}
+		queued := make(chan messages.Enqueue, 1)
+		sharedtest.Spawn(t, p, work.QueuePath+messages.MainQueue, actor.ReceiveFunc(func(ctx actor.Context) {
+			if msg, ok := ctx.Message().(messages.Enqueue); ok {
+				queued <- msg
+			}
+		}))
+		sharedtest.Spawn(t, p, work.ModulePath+"web", actor.ReceiveFunc(func(actor.Context) {}))
+		pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
+		goes := func() {
+			p.Send(pid, work.RunBegan{Module: "web", Absent: []helm.Object{o}})
+			p.Send(pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Back: []helm.Object{o}})
+			p.Send(pid, objectGone{o})
+			p.Send(pid, work.RunEnded{Module: "web", Hooks: hooks})
+		}
+		goes()
+		select {
+		case got := <-queued:
+			if len(got.Tasks) != 1 || got.Tasks[0].Owner != "web" {
+				t.Errorf("it queued %+v", got)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("it is not healed, with hooks: %t", hooks)
+		}
+		goes()
+		if s := sharedtest.Ask[messages.Monitored](t, p, pid, messages.ListMonitored{}); s == nil {
+			t.Error("the healer does not answer")
+		}
+		if live, ok := p.Inspector.Status(work.HealerPath).(liveHealer); !ok || hooks && len(live.status.Ailing) > 0 {
+			t.Errorf("what a hook took away twice is to be healed: %v", live.status.Ailing)
+		}
+	}
+}
+
+// absentObjects is a cluster without objects.
+type absentObjects struct{ shared.ReleaseWatch }
+
+func (absentObjects) Present(helm.Object) bool { return false }
+
+func (absentObjects) WatchedKinds() []kube.WatchedKind { return nil }
+
+func (absentObjects) Watch(context.Context, helm.News) func([]helm.Object) {
+	return func([]helm.Object) {}
+}
+
+// H25: how long an object may be in progress is an option; without one it is the time of Deployments.
+func TestProgressDeadline(t *testing.T) {
+	for option, want := range map[time.Duration]int{0: 600, 90 * time.Second: 90} {
+		states := newObjectStates(option)
+		o := helm.Object{Name: "web"}
+		began := time.Now()
+		states.learn(objectHealth{object: o, health: helm.Health{State: view.ObjectInProgress}}, began)
+		sum := states.of([]helm.Object{o}, began)
+		deadline := began.Add(time.Duration(want) * time.Second)
+		if sum.DeadlineSeconds != want || sum.Problem(deadline.Add(-time.Second)) != "" || sum.Problem(deadline) == "" {
+			t.Errorf("with %s the deadline is %d s, want %d", option, sum.DeadlineSeconds, want)
+		}
+	}
+}

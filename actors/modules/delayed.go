@@ -1,0 +1,69 @@
+package modules
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/shared"
+	"addon-operator/actors/work"
+	"addon-operator/helm"
+	"addon-operator/kube"
+	"addon-operator/messages"
+)
+
+// delayedRun is a run of a module that waits because it is part of a loop. Any run that begins
+// before serves it.
+type delayedRun struct {
+	program *shared.Program
+	name    string // of the module
+	log     *slog.Logger
+	timer   *time.Timer
+}
+
+// runAgain queues a module run that the module's own hooks have caused. One that is
+// part of a loop waits first, so that a loop is never a busy one; any run of the module
+// that begins meanwhile serves it.
+func (d *delayedRun) runAgain(ctx actor.Context, head bool, t messages.Task) {
+	delay := shared.LoopDelay(t.Cause)
+	if delay == 0 {
+		d.program.Enqueue(ctx, head, t)
+		return
+	}
+	d.program.Looping(d.log, d.name, "run of "+d.name, t.Cause, delay)
+	d.queue(t, delay)
+}
+
+// tellUnstable reports a chart that renders differently from the same inputs, and queues the
+// run that tries again when that was a reason to wait (H6).
+func (d *delayedRun) tellUnstable(t messages.Task, o helm.Outcome) {
+	if o.Unstable == "" {
+		return
+	}
+	d.program.Notify(kube.Notice{Warning: true, Reason: "UnstableRender", Message: fmt.Sprintf("module %s: the chart renders a different manifest each time from the same values: %s", d.name, o.Unstable)})
+	if d.program.Told.Due("unstable "+d.name+" "+o.Unstable, time.Now()) {
+		d.log.Warn("unstable render: the chart renders a different manifest each time from the same values; use values, or look up what was generated before, instead of using random values or the time", "where", o.Unstable, "revision", o.Revision)
+	}
+	again := d.program.NewTask(d.name, messages.RunModule{}, messages.By(messages.ByChance, o.Unstable, t.Cause))
+	if o.Again == 0 { // there is no reason to try again, so nothing waits; it counts all the same
+		d.program.Metrics.Converge.Looped(again.Cause)
+		return
+	}
+	d.program.Looping(d.log, d.name, "render of "+d.name, again.Cause, o.Again)
+	d.queue(again, o.Again)
+}
+
+// queue queues a run after a delay, in place of one that waits already.
+func (d *delayedRun) queue(t messages.Task, in time.Duration) {
+	d.stop()
+	to := d.program.PID(work.QueuePath + t.Queue)
+	d.timer = time.AfterFunc(in, func() { d.program.Send(to, messages.Enqueue{Queue: t.Queue, Tasks: []messages.Task{t}}) })
+}
+
+func (d *delayedRun) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}

@@ -1,0 +1,238 @@
+package modules
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/shared"
+	"addon-operator/actors/work"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// globalHooks owns the global values and the global hooks and supervises their runs. It has no
+// phases: global hooks are never switched off, and exchanged in place (P8). Of a reload it runs
+// beforeAll and afterAll, which converge queues.
+type globalHooks struct {
+	owner   *owner
+	program *shared.Program
+	log     *slog.Logger
+
+	started bool // all Synchronizations that beforeAll waits for are over (F14)
+	// flags are the opinions of global hooks on enabled modules, by flag key (D25).
+	flags map[string]bool
+	// flagsBy says which hook has set each flag last.
+	flagsBy map[string]string
+	// afterAll remembers what was before the first afterAll hook of a reload, to decide whether
+	// steps 3 to 8 are due again (G8).
+	afterAll struct {
+		reload       int
+		task         string // the ID of the last of its hooks that has begun
+		checksum     string
+		flagsChanged bool
+	}
+}
+
+// NewGlobalHooks makes the owner of the global values; found are its hooks.
+func NewGlobalHooks(p *shared.Program, workingDir string, section *values.Section, found []hooks.Hook) actor.Actor {
+	g := &globalHooks{program: p, log: p.Log, flags: map[string]bool{}, flagsBy: map[string]string{}}
+	g.owner = newOwner(g, p, messages.GlobalHooks, workingDir, p.Log, section)
+	g.owner.hooks.all = found
+	p.Global.Store(section)
+	return g
+}
+
+// Receive implements actor.Actor.
+func (g *globalHooks) Receive(ctx actor.Context) {
+	if !g.owner.receive(ctx) {
+		g.receive(ctx)
+	}
+	g.publish()
+}
+
+func (g *globalHooks) receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case messages.ExecuteTask:
+		g.execute(ctx, msg.Task)
+	case work.UpdateGlobal:
+		g.update(ctx, msg)
+	case messages.DropTasks:
+		g.dropAfterAll(ctx, msg.Reload)
+	default:
+		shared.Unhandled(ctx, g.log)
+	}
+}
+
+// execute begins a task. Unlike in a module, none needs a release for itself, so tasks of different
+// queues run in parallel.
+func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
+	t = g.owner.hooks.current(t)
+	j := g.owner.job(t)
+	a := assignment{Job: j, queue: ctx.Sender()}
+	switch work := t.Work.(type) {
+	case messages.RunHook:
+		hook, err := g.owner.hooks.find(work.Hook)
+		if err != nil || g.owner.hooks.superseded(t) { // it was exchanged since (P8)
+			shared.Refuse(ctx, t)
+			return
+		}
+		if work.Binding == hooks.AfterAll {
+			g.beginAfterAll(t.Reload)
+			g.afterAll.task = t.ID
+		}
+		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.Hook(run, hook).Run(work) })
+	case messages.SynchronizeHook:
+		hook, err := g.owner.hooks.find(work.Hook)
+		if err != nil || g.owner.hooks.needless(work) {
+			shared.Refuse(ctx, t)
+			return
+		}
+		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.Hook(run, hook).Synchronize(work) })
+	case messages.AwaitSynchronization:
+		a.work = func(run *supervisor.Run) (any, error) { return nil, j.AwaitSynchronized(run) }
+		a.succeeded = g.startedUp
+	case messages.FinishReload:
+		g.finishReload(ctx, t.Reload)
+		shared.Refuse(ctx, t) // it is done
+		return
+	default:
+		g.log.Error("task refused", "task", t.String(), "err", shared.ErrNoSuchWork)
+		shared.Refuse(ctx, t)
+		return
+	}
+	g.owner.tasks.start(ctx, a)
+}
+
+// unlessExchanged ends a task whose hook was exchanged since the last attempt (P8): the new version
+// has tasks of its own.
+func (g *globalHooks) unlessExchanged(j work.Job, hook hooks.Hook, do func(*supervisor.Run) error) func(*supervisor.Run) (any, error) {
+	return func(run *supervisor.Run) (any, error) {
+		if !j.Known.Has(hook) {
+			return nil, nil
+		}
+		return nil, do(run)
+	}
+}
+
+// update takes over in place what has changed on disk. Converge has queued the start-up of new
+// hooks before this message (exchangeGlobal).
+func (g *globalHooks) update(ctx actor.Context, msg work.UpdateGlobal) {
+	g.owner.values.onFiles(msg.Section)
+	if msg.Asked {
+		g.owner.hooks.exchange(ctx, msg.Hooks, g.started)
+	}
+	g.owner.tasks.retryNow()
+}
+
+// startedUp ends the start-up of global hooks: from now on their schedules tick (G2), although
+// ticks before the end of the first converge are dropped (C14).
+func (g *globalHooks) startedUp(ctx actor.Context, _ any) {
+	g.started = true
+	clear(g.owner.hooks.fresh)
+	clear(g.owner.hooks.begun)
+	ctx.Send(g.program.PID(work.SchedulePath), messages.StartSchedules{Owner: messages.GlobalHooks, Hooks: g.owner.hooks.all})
+}
+
+// beginAfterAll remembers the values before the first afterAll hook of a reload. The number of the
+// reload tells whether this hook is the first.
+func (g *globalHooks) beginAfterAll(reload int) {
+	if g.afterAll.reload != reload {
+		g.afterAll.reload = reload
+		g.afterAll.checksum = g.owner.values.section.Checksum()
+		g.afterAll.flagsChanged = false
+	}
+}
+
+// dropAfterAll cancels an afterAll hook that is failing when its reload is replaced by another one,
+// which comes to afterAll again (F10). One that runs without failure ends as it is.
+func (g *globalHooks) dropAfterAll(ctx actor.Context, reload int) {
+	if _, fails := g.owner.tasks.failing[g.afterAll.task]; fails && g.afterAll.reload == reload {
+		g.owner.tasks.runs.Cancel(ctx, g.afterAll.task)
+	}
+}
+
+// finishReload finds out whether steps 3 to 8 are due again because of afterAll (G8, T4).
+func (g *globalHooks) finishReload(ctx actor.Context, reload int) {
+	g.beginAfterAll(reload) // there may be no afterAll hook
+	a := g.afterAll
+	changed := a.flagsChanged || a.checksum != g.owner.values.section.Checksum()
+	ctx.Send(g.program.PID(work.ConvergePath), messages.ConvergeFinished{Reload: reload, GlobalChanged: changed})
+}
+
+// known implements applier. Own and Global are the same section.
+func (g *globalHooks) known() work.Known { return g.owner.known() }
+
+// patches implements applier: a global hook may touch global and *Enabled flags (D20).
+func (g *globalHooks) patches(r hooks.Result) (config, memory values.Patch, flags flagChanges, err error) {
+	if config, flags.config, err = r.ConfigPatch.ForGlobal(); err != nil {
+		return nil, nil, flags, fmt.Errorf("config values patch: %w", err)
+	}
+	if memory, flags.memory, err = r.ValuesPatch.ForGlobal(); err != nil {
+		return nil, nil, flags, fmt.Errorf("values patch: %w", err)
+	}
+	return config, memory, flags, nil
+}
+
+// committed implements applier (G13, G18). Flags reach converge before the reload that they cause,
+// and config, which decides by them which modules' values are checked (D37).
+func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, flags flagChanges) {
+	converge := g.program.PID(work.ConvergePath)
+	flagsChanged := flags.configChanged
+	if g.setFlags(flags.memory, msg.Hook) {
+		flagsChanged = true
+		msg := messages.SetDynamicFlags{Flags: maps.Clone(g.flags), By: maps.Clone(g.flagsBy)}
+		ctx.Send(converge, msg)
+		ctx.Send(g.program.PID(work.ConfigPath), msg)
+	}
+	if flagsChanged && msg.Binding == hooks.AfterAll {
+		g.afterAll.flagsChanged = true
+	}
+	// Flags of a Synchronization count at the discovery that follows (G18). After one that was not
+	// waited for, none may follow, and a module would stay suspended.
+	missed := flagsChanged && msg.Binding == hooks.OnKubernetes && g.started
+	if (changed || flagsChanged) && msg.Triggers || missed {
+		ctx.Send(converge, messages.ReloadModules{Cause: msg.Cause})
+	}
+}
+
+// reconcile implements applier.
+func (g *globalHooks) reconcile(ctx actor.Context, cause messages.Cause) {
+	ctx.Send(g.program.PID(work.ConvergePath), messages.ReloadModules{Cause: cause})
+}
+
+// setFlags replaces opinions; nil withdraws one (D25). An equal opinion of another hook is no
+// change, and leaves the name of the first.
+func (g *globalHooks) setFlags(flags []values.Flag, hook string) (changed bool) {
+	for _, f := range flags {
+		old, had := g.flags[f.Key]
+		switch {
+		case f.Value == nil:
+			delete(g.flags, f.Key)
+			changed = changed || had
+		case !had || old != *f.Value:
+			g.flags[f.Key], g.flagsBy[f.Key] = *f.Value, hook
+			changed = true
+		}
+	}
+	return changed
+}
+
+// HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
+// status is published here.
+func (g *globalHooks) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
+	g.owner.tasks.runs.HandleFailure(system, sup, child, stats, reason, message)
+	g.publish()
+}
+
+func (g *globalHooks) publish() {
+	g.program.Inspector.Publish(g.program.Owner(messages.GlobalHooks), view.GlobalStatus{
+		Hooks: len(g.owner.hooks.all), Runs: g.owner.tasks.runs.Len(),
+		Values: g.owner.values.section.Checksum()[:8], Failing: g.owner.tasks.listFailing(),
+	})
+}

@@ -1,0 +1,56 @@
+package modules
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/work"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// directoryGone is the result of work that failed because the directory of its module
+// was removed.
+type directoryGone struct{ err error }
+
+// whenQuiet answers runs that wait until nothing of a module runs.
+type whenQuiet struct {
+	runs     *supervisor.Runs
+	awaiting []*actor.PID
+}
+
+// answer is called after every message, because the end of a run is one.
+func (q *whenQuiet) answer(ctx actor.Context) {
+	if q.runs.Len() > 0 {
+		return
+	}
+	for _, pid := range q.awaiting {
+		ctx.Send(pid, work.ModuleQuiet{})
+	}
+	q.awaiting = nil
+}
+
+// unlessGone ends a task that failed when the directory of its module is gone. No
+// further attempt could succeed, and the reload that finds out that the module is to be
+// purged may wait behind this very task: the main queue would be blocked forever.
+func (m *module) unlessGone(a assignment) assignment {
+	do, succeeded, dir := a.work, a.succeeded, m.module
+	a.work = func(run *supervisor.Run) (any, error) {
+		result, err := do(run)
+		if err != nil && dir.Gone() {
+			return directoryGone{err}, nil
+		}
+		return result, err
+	}
+	a.succeeded = func(ctx actor.Context, result any) {
+		if gone, ok := result.(directoryGone); ok {
+			m.log.Warn("the directory of the module is gone: its task is dropped, all modules are discovered again", "task", a.Task.String(), "err", gone.err)
+			m.forget(ctx)
+			ctx.Send(m.program.PID(work.ConvergePath), messages.ReloadModules{Cause: messages.By(messages.ByDirectory, m.name+" was removed", a.Task.Cause)})
+			return
+		}
+		if succeeded != nil {
+			succeeded(ctx, result)
+		}
+	}
+	return a
+}

@@ -1,0 +1,378 @@
+package modules
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/shared"
+	"addon-operator/actors/work"
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// module owns the values, hooks, phase and release of one module and supervises its runs. It lives
+// as long as the process: disabling is a message, never a stop, because a new actor of the same
+// name would receive late messages of the old one. Its parts (life, loading, release, …) are in
+// files of their own; here is what leads from a message to a run.
+type module struct {
+	owner   *owner
+	program *shared.Program
+	name    string
+	log     *slog.Logger
+
+	module    addons.Module
+	life      moduleLife
+	loading   loading
+	release   moduleRelease
+	drift     drift
+	delayed   delayedRun
+	readiness readiness
+	quiet     whenQuiet
+	crds      crdsDue
+	unread    work.Unread // of its runs, which come one after the other
+
+	begun     bool            // its directory went in the middle of a run or a delete: when it is back, the next run does not assume that its start-up has completed
+	lastRun   *view.ModuleRun // published, so it is replaced and never changed
+	succeeded time.Time       // the last run that did
+	failed    time.Time
+}
+
+// crdsDue counts the reasons for which the next run has to compare the CRDs (M): they were left out
+// under maintenance, the discovery could not install them, or their files may have changed. seen is
+// the number that the last run has dealt with. A counter and not a flag, because a reason may be
+// added while a run is at it.
+type crdsDue struct{ wanted, seen int }
+
+func (c *crdsDue) want(due bool) {
+	if due {
+		c.wanted++
+	}
+}
+
+// due is the number for the next run, 0 when they need not be looked at.
+func (c *crdsDue) due() int {
+	if c.wanted == c.seen {
+		return 0
+	}
+	return c.wanted
+}
+
+// New makes a module, disabled. warm are its hooks if a follower has loaded them, else nil:
+// then a takeover need not ask them for --config again.
+func New(p *shared.Program, dir addons.Module, section *values.Section, warm []hooks.Hook) actor.Actor {
+	return newModule(p, dir, section, warm)
+}
+
+func newModule(p *shared.Program, dir addons.Module, section *values.Section, warm []hooks.Hook) *module {
+	m := &module{program: p, name: dir.Name, log: p.Log.With("module", dir.Name), module: dir}
+	m.owner = newOwner(m, p, dir.Name, dir.Root, m.log, section)
+	m.life = moduleLife{log: m.log, phase: view.Disabled}
+	m.loading = loading{owner: m.owner, dir: &m.module, life: &m.life}
+	m.release = moduleRelease{owner: m.owner, life: &m.life}
+	m.delayed = delayedRun{program: p, name: m.name, log: m.log}
+	m.drift = drift{program: p, name: m.name, log: m.log, release: &m.release, delayed: &m.delayed}
+	m.readiness = readiness{program: p, awaiting: map[string]awaitsReady{}}
+	m.quiet = whenQuiet{runs: m.owner.tasks.runs}
+	if warm != nil {
+		m.owner.hooks.all, m.loading.done = warm, true
+		p.Metrics.Hooks.Loaded(dir.Name, warm)
+	}
+	return m
+}
+
+// Receive implements actor.Actor.
+func (m *module) Receive(ctx actor.Context) {
+	if !m.owner.receive(ctx) && !m.receive(ctx) {
+		shared.Unhandled(ctx, m.log)
+	}
+	if m.life.leavesSeries(m.owner.tasks.runs.Len()) {
+		m.program.Metrics.ForgetModule(m.name, nil)
+	}
+	// Every message may have changed what others wait for or are shown.
+	m.quiet.answer(ctx)
+	m.readiness.answer(ctx, view.ModuleStatus{Phase: m.life.phase, Health: m.release.health})
+	m.publish()
+}
+
+// receive handles the messages that only modules understand, and reports whether it was one.
+func (m *module) receive(ctx actor.Context) bool {
+	switch msg := ctx.Message().(type) {
+	case messages.ExecuteTask:
+		m.execute(ctx, msg.Task)
+	case work.GetHooks:
+		m.loading.answer(ctx)
+	case work.StartedUp:
+		m.owner.hooks.startedUp(ctx, msg)
+	case work.CRDsInstalled: // a reason that was added meanwhile is not among them
+		m.crds.seen = msg.Due
+	case messages.EnableModule:
+		m.crds.want(msg.CRDsDue)
+		m.enable(ctx)
+	case messages.SuspendModule:
+		m.suspend(ctx)
+	case messages.ResumeModule:
+		m.resume(ctx)
+	case work.AdoptModule:
+		m.forget(ctx) // its hooks have other paths, and may be other hooks
+		m.crds.want(!msg.Module.SameCRDs(m.module))
+		m.module, m.owner.values.section = msg.Module, msg.Section
+	case work.UpdateModule:
+		m.update(ctx, msg)
+	case messages.ForgetModule:
+		m.forget(ctx)
+	case messages.GetDrift:
+		ctx.Respond(m.drift.answer(msg.Secrets))
+	case driftDue:
+		m.drift.begin(ctx, msg)
+	case messages.RetireModule:
+		m.retire(ctx)
+	case work.ObjectsGone: // for the next run, whoever causes it
+		m.release.gone = append(m.release.gone, msg.Objects...)
+	case work.ObjectsBack:
+		m.release.gone = slices.DeleteFunc(m.release.gone, func(o helm.Object) bool { return slices.Contains(msg.Objects, o) })
+	case work.Fought:
+		m.release.fights = msg.Fights
+	case work.HealthChanged:
+		m.release.health = msg.Health
+	case messages.SetMaintenance:
+		m.setMaintenance(ctx, msg.Mode)
+	case messages.ScriptAgreed:
+		m.reconcile(ctx, msg.Cause)
+	case work.AwaitReady: // answered below, in Receive
+		m.readiness.awaiting[msg.Waiter] = awaitsReady{ctx.Sender(), msg.Known}
+	case unreadDue: // Receive looks at the clock
+	case work.AwaitQuiet:
+		m.quiet.awaiting = append(m.quiet.awaiting, ctx.Sender())
+	default:
+		return false
+	}
+	return true
+}
+
+// known implements applier: what the owner hands over, with what only a module has. Lists are
+// copies, because the module changes its own while runs read these.
+func (m *module) known() work.Known {
+	k := m.owner.known()
+	k.Loaded, k.Started, k.Begun = m.loading.done, m.life.started(), m.begun
+	k.Maintenance, k.CRDsDue = m.life.maintenance, m.crds.due()
+	k.Gone = slices.Clone(m.release.gone)
+	if m.program.Drift == messages.DriftCorrect {
+		k.Drifted = m.drift.correcting
+	}
+	return k
+}
+
+// execute begins a task: steps 2 and 4 of the way of a task (docs/architecture.md), for a hook and
+// for a module run. Tasks of a module that is switched off are ended as done (E12), except a
+// delete.
+func (m *module) execute(ctx actor.Context, t messages.Task) {
+	t = m.owner.hooks.current(t)
+	j := m.moduleJob(t)
+	a := assignment{Job: j.Job, queue: ctx.Sender()}
+	switch w := t.Work.(type) {
+	case messages.RunModule:
+		m.executeRun(ctx, a, j)
+	case messages.DeleteModule:
+		if !m.life.off() { // switched on again since this was queued (E14); a reload finds out what is due
+			shared.Refuse(ctx, t)
+			ctx.Send(m.program.PID(work.ConvergePath), messages.ReloadModules{Cause: t.Cause})
+			return
+		}
+		m.life.become(view.Deleting)
+		// Again, for a Helm action that ended after the module was suspended.
+		m.release.forget()
+		a.work = func(run *supervisor.Run) (any, error) { return j.DeleteModule(run) }
+		a.succeeded, a.failed, a.parks, a.release = m.deleted, m.countFailure, m.program.Isolate, true
+		m.owner.tasks.startAlone(ctx, m.unlessGone(a))
+	case messages.CheckDrift:
+		if !m.release.rests() {
+			shared.Refuse(ctx, t)
+			return
+		}
+		m.owner.tasks.start(ctx, m.unlessGone(m.drift.look(a, j)))
+	case messages.RunHook:
+		m.executeHook(ctx, a, w.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.Hook(run, hook).Run(w) })
+	case messages.SynchronizeHook:
+		if m.owner.hooks.needless(w) {
+			shared.Refuse(ctx, t)
+			return
+		}
+		m.executeHook(ctx, a, w.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.Hook(run, hook).Synchronize(w) })
+	default:
+		m.log.Error("task refused", "task", t.String(), "err", shared.ErrNoSuchWork)
+		shared.Refuse(ctx, t)
+	}
+}
+
+// moduleJob makes what a run needs to take the module through its life. It reads the directory and
+// its root each time: an update may have replaced them (P8).
+func (m *module) moduleJob(t messages.Task) work.ModuleJob {
+	j := work.ModuleJob{Job: m.owner.job(t), Module: m.module, Unread: &m.unread}
+	j.WorkingDir = m.module.Root
+	return j
+}
+
+// executeHook begins a task that runs one hook. If the run is cancelled because the module is
+// switched off, the task is kept for a switch back (E14); if because the hook was exchanged, the
+// Synchronization of the new version covers what it was about (P8).
+func (m *module) executeHook(ctx actor.Context, a assignment, name string, work func(*supervisor.Run, hooks.Hook) error) {
+	hook, err := m.owner.hooks.find(name)
+	if err != nil || m.life.off() || m.owner.hooks.superseded(a.Task) {
+		m.life.miss(m.program, a.Task)
+		m.owner.hooks.unqueued(a.Task)
+		shared.Refuse(ctx, a.Task)
+		return
+	}
+	a.work = func(run *supervisor.Run) (any, error) {
+		if !a.Known.Has(hook) { // it was exchanged since the last attempt
+			return nil, nil
+		}
+		return nil, work(run, hook)
+	}
+	a.cancelled = func(ctx actor.Context) {
+		ctx.Send(a.queue, messages.SetAside{ID: a.Task.ID}) // nothing: all of it is kept here, or due again, or dropped
+		m.life.miss(m.program, a.Task)
+		now, err := m.owner.hooks.find(name)
+		exchanged := err == nil && now.Config != hook.Config             // what it is about is shown by the Synchronization of the new one
+		if !m.life.off() && !m.owner.tasks.runs.Ending() && !exchanged { // switched on again while the run was ending
+			m.program.Requeue(ctx, a.Task)
+		}
+	}
+	m.owner.tasks.start(ctx, m.unlessGone(a))
+}
+
+// executeRun begins a module run, if the phase allows one. The healer receives a message when it
+// begins and when it ends, so that it does not heal what the run itself deletes and creates (H13).
+// The run needs the release for itself.
+func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
+	switch m.life.phase {
+	case view.Disabled, view.Suspended, view.Deleting:
+		// A run that was queued before the module was disabled must not start it again, not
+		// even when its delete has failed and is parked.
+		shared.Refuse(ctx, a.Task)
+		return
+	}
+	if m.life.maintenance == values.Suspended { // before its first run; afterwards the phase says so
+		shared.Refuse(ctx, a.Task)
+		return
+	}
+	if a.Task.Cause.Activation == messages.ByNeed && len(m.owner.tasks.alone) > 0 { // F6 (4)
+		shared.Refuse(ctx, a.Task) // it runs, or fails and waits for its own next attempt: two that need each other do not spin
+		return
+	}
+	switch m.life.phase {
+	case view.Waiting:
+		m.life.become(view.Starting)
+	case view.Ready:
+		m.life.become(view.Running)
+	}
+	m.delayed.stop() // this run sees what the delayed one was for
+	m.drift.stop(ctx, m.owner.tasks.runs)
+	m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: a.Task.Cause.Chain()}
+	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
+	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
+	a.cancelled = m.release.runEnded
+	a.failed, a.parks, a.release = m.countFailure, m.program.Isolate, true
+	a.begins = func() {
+		m.program.Send(m.program.PID(work.HealerPath), work.RunBegan{Module: m.name, Absent: m.release.absent()})
+	}
+	a.waits = func(ctx actor.Context, waits bool) { // objects that go meanwhile are healed
+		if waits {
+			m.release.runEnded(ctx)
+		} else {
+			a.begins()
+		}
+	}
+	m.owner.tasks.startAlone(ctx, m.unlessGone(a))
+}
+
+// ran ends a module run that has succeeded. Untouched means maintenance: Helm was not asked, so
+// nothing new is known of the release.
+func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
+	outcome, _ := result.(work.ModuleRan)
+	m.release.runEnded(ctx)
+	m.succeeded = time.Now()
+	m.program.Ran.Note(m.owner.values.section, m.program.Global.Load())
+	if !outcome.Untouched {
+		m.release.last = outcome.Release
+		m.delayed.tellUnstable(t, outcome.Release)
+		m.drift.correcting = nil
+		m.drift.lookLater(driftMoment)
+	}
+	m.life.become(view.Ready)
+	if m.lastRun != nil {
+		run := *m.lastRun // the old one is published
+		run.Release, run.Took = outcome.Describe(), m.succeeded.Sub(run.Began)
+		m.lastRun = &run
+	}
+	if outcome.Changed { // G5.4: at once, as the next task
+		again := m.program.NewTask(m.name, messages.RunModule{}, messages.By(messages.ByHook, "afterHelm hooks of "+m.name+" changed values", t.Cause).In(outcome.Trace))
+		again.Reload, again.Trace, again.Urgent = t.Reload, t.Trace, t.Urgent
+		m.delayed.runAgain(ctx, true, again)
+	}
+}
+
+// countFailure counts a failed attempt at a run or a delete; the phase says which.
+func (m *module) countFailure(supervisor.Attempt) {
+	m.failed = time.Now()
+	m.program.Metrics.Modules.Failed(m.name, m.life.phase)
+}
+
+// patches implements applier: a hook of a module may touch its own section only (D20).
+func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagChanges, err error) {
+	key := m.owner.values.section.Key()
+	if config, err = r.ConfigPatch.ForModule(key); err != nil {
+		return nil, nil, flagChanges{}, fmt.Errorf("config values patch: %w", err)
+	}
+	if memory, err = r.ValuesPatch.ForModule(key); err != nil {
+		return nil, nil, flagChanges{}, fmt.Errorf("values patch: %w", err)
+	}
+	return config, memory, flagChanges{}, nil
+}
+
+// committed implements applier (G14, G18). If the module has an enabled script, converge asks it
+// first: the new values may switch the module off (E6).
+func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, _ flagChanges) {
+	switch {
+	case !changed || m.life.off():
+	case m.module.EnabledScript != "":
+		ctx.Send(m.program.PID(work.ConvergePath), messages.SectionChanged{Module: m.name, Cause: msg.Cause, Run: msg.Triggers})
+	case msg.Triggers:
+		m.reconcile(ctx, msg.Cause)
+	}
+}
+
+// reconcile implements applier: it queues a run, delayed if the cause goes round in a loop.
+func (m *module) reconcile(ctx actor.Context, cause messages.Cause) {
+	if !m.life.off() {
+		m.delayed.runAgain(ctx, false, m.program.NewTask(m.name, messages.RunModule{}, cause))
+	}
+}
+
+// HandleFailure implements actor.SupervisorStrategy. A failure of a run arrives here and not in
+// Receive, so the status is published here, too.
+func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
+	m.owner.tasks.runs.HandleFailure(system, sup, child, stats, reason, message)
+	m.publish()
+}
+
+// publish shows the module on pages, in metrics and in its object of kind Module. changed notes it
+// after the publication, so that who reads the note finds the new status.
+func (m *module) publish() {
+	defer m.program.Changed.Note(m.name)
+	m.program.Inspector.Publish(m.program.Owner(m.name), view.ModuleStatus{
+		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks.all), Runs: m.owner.tasks.runs.Len(), Release: m.release.last.Revision,
+		Values: m.owner.values.section.Checksum()[:8], Failing: m.owner.tasks.listFailing(), Parked: len(m.owner.tasks.parked) > 0, Waiting: m.owner.tasks.waitsFor, LastRun: m.lastRun,
+		Enabled: m.life.enabled(), Version: m.release.last.ChartVersion, AppVersion: m.release.last.AppVersion, Succeeded: m.succeeded, Failed: m.failed,
+		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Fights: m.release.fights, Health: m.release.health,
+	})
+}

@@ -1,0 +1,12 @@
+package modules
+
+import (
+	"testing"
+
+	"addon-operator/actors/shared/sharedtest"
+)
+
+// The diagram of phases is what the code allows.
+func TestPhasesAreDrawn(t *testing.T) {
+	sharedtest.PhasesAreDrawn(t, "module", "phase.go", Phases().List("module"))
+}

@@ -1,0 +1,59 @@
+package modules
+
+import (
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/work"
+	"addon-operator/helm"
+	"addon-operator/messages/view"
+)
+
+// moduleRelease is what a module knows of its release and of the objects in it. The healer is
+// informed of each change, because it must not heal what a run is changing, or what is to be
+// deleted (H13).
+type moduleRelease struct {
+	owner *owner      // of the module
+	life  *moduleLife // of the module
+
+	last   helm.Outcome  // of the last run that asked Helm; the zero value before
+	gone   []helm.Object // reported by the healer; the next run applies them again (H5)
+	fights []string      // what is undone after each heal, in words for people; replaced, because it is published
+	health *view.Health  // of its objects; nil until the healer has assessed them
+}
+
+// runEnded notifies the healer that the objects are as the run has left them: what is gone from now
+// on is healed.
+func (r *moduleRelease) runEnded(ctx actor.Context) {
+	if r.life.maintenance != "" || r.life.off() { // whatever Helm did before that began
+		r.forget()
+		return
+	}
+	ctx.Send(r.owner.program.PID(work.HealerPath), work.RunEnded{Module: r.owner.name, Hooks: len(r.owner.hooks.all) > 0})
+}
+
+// absent are the objects that are absent before a run begins. Without hooks nothing but Helm
+// changes them during the run, so only modules with hooks need the list: an object that a hook
+// deletes on purpose is not healed.
+func (r *moduleRelease) absent() []helm.Object {
+	watch := r.owner.program.ReleaseWatch
+	if watch == nil || len(r.owner.hooks.all) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(r.last.Objects), watch.Present)
+}
+
+// forget notifies the healer that no module owns the objects any more, so that it heals none of
+// them.
+func (r *moduleRelease) forget() {
+	r.gone = nil
+	r.owner.program.Send(r.owner.program.PID(work.HealerPath), work.ModuleGone{Module: r.owner.name})
+}
+
+// rests reports whether nothing changes the release now and it is under no maintenance: only then
+// can drift be distinguished from work in progress.
+func (r *moduleRelease) rests() bool {
+	tasks := r.owner.tasks
+	return r.life.phase == view.Ready && r.life.maintenance == "" && r.last.Action != "" && len(tasks.alone)+len(tasks.next) == 0
+}

@@ -1,0 +1,80 @@
+package modules
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/shared/sharedtest"
+	"addon-operator/actors/work"
+	"addon-operator/addons"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// does is a module that also does what a test sends.
+type does struct{ *module }
+
+func (d does) Receive(ctx actor.Context) {
+	if do, ok := ctx.Message().(func(actor.Context)); ok {
+		do(ctx)
+		return
+	}
+	d.module.Receive(ctx)
+}
+
+// I9: a run that ends after its module, or its hook, was removed leaves no series.
+func TestLateRunLeavesNoSeries(t *testing.T) {
+	for removed, remove := range map[string]func(actor.Context, *module){
+		"the module": func(ctx actor.Context, m *module) { m.program.Send(ctx.Self(), messages.ForgetModule{}) },
+		"the hook":   func(ctx actor.Context, m *module) { m.owner.hooks.exchange(ctx, nil, false) },
+	} {
+		t.Run(removed, func(t *testing.T) { lateRun(t, remove) })
+	}
+}
+
+func lateRun(t *testing.T, remove func(actor.Context, *module)) {
+	section, err := values.NewSection("gone", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := sharedtest.NewProgram(nil)
+	m := newModule(p, addons.Module{Name: "gone", Key: "gone"}, section, nil)
+	m.owner.hooks.all = []hooks.Hook{{File: hooks.File{Name: "h"}, Config: &hooks.Config{}}}
+	pid := sharedtest.Spawn(t, p, work.ModulePath+"gone", does{m})
+	began, forgotten := make(chan struct{}), make(chan struct{})
+	p.Send(pid, func(ctx actor.Context) {
+		m.owner.tasks.runs.Start(ctx, supervisor.Task{
+			ID: "1", Ended: func(actor.Context, supervisor.Outcome) {},
+			Work: func(*supervisor.Run) (any, error) {
+				close(began)
+				<-forgotten
+				m.program.Metrics.Hooks.Ended("gone", "h", "b", messages.Task{Owner: "gone"}, hooks.Usage{}, nil)
+				m.program.Metrics.Reports.Add("gone", "h", []hooks.Metric{{Name: "g", Action: hooks.ActionSet}})
+				return nil, nil
+			},
+		})
+	})
+	<-began
+	p.Send(pid, func(ctx actor.Context) { remove(ctx, m) })
+	p.Send(pid, func(actor.Context) { close(forgotten) })
+	sharedtest.Ask[work.ModuleQuiet](t, p, pid, work.AwaitQuiet{})
+	own, err := p.Metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reported, err := p.Metrics.HookRegistry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range append(own, reported...) {
+		for _, series := range f.GetMetric() {
+			if text := series.String(); strings.Contains(text, "gone") {
+				t.Errorf("%s still has %s", f.GetName(), text)
+			}
+		}
+	}
+}

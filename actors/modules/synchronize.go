@@ -1,0 +1,155 @@
+package modules
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/work"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+)
+
+// ownHooks are the hooks of an owner, with what is known of their start-up: which bindings have had
+// their Synchronization, and who waits for them (F13, F14).
+type ownHooks struct {
+	part
+	tasks *ownTasks // of the owner
+
+	// all are sorted by name, as they were found (C3).
+	all      []hooks.Hook
+	awaiting []*actor.PID // runs that wait for the Synchronizations of other queues
+	// queued are Synchronizations in queues other than main, by queuedKey: each is queued once,
+	// however many runs wait for it.
+	queued       map[string]bool
+	synchronized map[messages.BindingKey]bool
+	deferred     map[messages.BindingKey]bool        // their kind is missing or forbidden, so that nothing waits for them (C16)
+	fresh        map[string]*hooks.Config            // hooks whose start-up is due since they were exchanged, by name
+	begun        map[string]*hooks.Config            // those of them whose onStartup has run for an earlier version
+	kept         map[string]messages.StayingBindings // bindings that stayed at the last exchange
+	removed      []string                            // names of hooks whose files are gone, while runs are in progress
+}
+
+func newHooks(of part, tasks *ownTasks) *ownHooks {
+	return &ownHooks{
+		part: of, tasks: tasks, queued: map[string]bool{},
+		synchronized: map[messages.BindingKey]bool{}, deferred: map[messages.BindingKey]bool{},
+		fresh: map[string]*hooks.Config{}, begun: map[string]*hooks.Config{},
+	}
+}
+
+// reset forgets what belongs to an enabled module only.
+func (h *ownHooks) reset() {
+	h.all = nil
+	clear(h.fresh)
+	clear(h.begun)
+	h.synchronized, h.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
+}
+
+// find finds a hook by its name.
+func (h *ownHooks) find(name string) (hooks.Hook, error) {
+	i := slices.IndexFunc(h.all, func(h hooks.Hook) bool { return h.Name == name })
+	if i < 0 {
+		return hooks.Hook{}, fmt.Errorf("hook %s is not loaded", name)
+	}
+	return h.all[i], nil
+}
+
+// handOver adds what a run must know of hooks. The maps are cloned, because the run reads them in
+// parallel with this actor.
+func (h *ownHooks) handOver(k *work.Known) {
+	k.Hooks, k.Fresh, k.OnceStarted = h.all, maps.Clone(h.fresh), maps.Clone(h.begun)
+	k.Synchronized, k.Deferred = maps.Clone(h.synchronized), maps.Clone(h.deferred)
+}
+
+// bindingSynchronized notes that a binding needs no further Synchronization run. If it was
+// deferred, the module has run without this hook, and runs again (Late). Reports of runs that were
+// cancelled, or of a hook that was exchanged since, count for nothing.
+func (h *ownHooks) bindingSynchronized(ctx actor.Context, msg messages.BindingSynchronized) {
+	if !h.tasks.runs.Lives(msg.Task) || h.exchanged(msg.Binding, msg.Config) {
+		return // the module was disabled and starts again, or the hook was exchanged
+	}
+	h.synchronized[msg.Binding] = true
+	delete(h.deferred, msg.Binding)
+	if msg.Late {
+		h.self.reconcile(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Binding.Hook})
+	}
+	h.answerAwaiting(ctx)
+}
+
+// bindingDeferred notes that a binding is not waited for.
+func (h *ownHooks) bindingDeferred(ctx actor.Context, msg messages.BindingDeferred) {
+	if !h.tasks.runs.Lives(msg.Task) || h.exchanged(msg.Binding, msg.Config) {
+		return
+	}
+	h.deferred[msg.Binding] = true
+	h.answerAwaiting(ctx)
+}
+
+// await remembers a run that waits for the Synchronizations in other queues, and queues those that
+// are missing there (F16).
+func (h *ownHooks) await(ctx actor.Context, msg messages.AwaitSynchronized) {
+	h.awaiting = append(h.awaiting, ctx.Sender())
+	h.queueSynchronizations(ctx, msg.Trace)
+	h.answerAwaiting(ctx)
+}
+
+// queueSynchronizations queues what is missing in named queues.
+func (h *ownHooks) queueSynchronizations(ctx actor.Context, trace string) {
+	for _, hook := range h.all {
+		for _, w := range work.Synchronizations(hook) {
+			queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
+			deferred := h.deferred[work.BindingKey(hook, w.Bindings[0])]
+			if queue == hooks.MainQueue || deferred || h.queued[queuedKey(w)] || h.allSynchronized(hook, w) {
+				continue
+			}
+			h.queued[queuedKey(w)] = true
+			t := h.program.NewTask(h.name, w, messages.Cause{Activation: messages.BySync})
+			t.Queue, t.Trace = queue, trace
+			h.program.Enqueue(ctx, false, t)
+		}
+	}
+}
+
+// answerAwaiting answers the waiting runs once each binding with waitForSynchronization has
+// succeeded or is deferred. Those of main are not looked at: the run executes them itself.
+func (h *ownHooks) answerAwaiting(ctx actor.Context) {
+	for _, hook := range h.all {
+		for i, b := range hook.Config.Kubernetes {
+			key := work.BindingKey(hook, i)
+			if b.WaitForSynchronization && b.Queue != hooks.MainQueue && !h.synchronized[key] && !h.deferred[key] {
+				return
+			}
+		}
+	}
+	for _, pid := range h.awaiting {
+		ctx.Send(pid, work.Handed{Known: h.self.known()})
+	}
+	h.awaiting = nil
+}
+
+func (h *ownHooks) allSynchronized(hook hooks.Hook, w messages.SynchronizeHook) bool {
+	return !slices.ContainsFunc(w.Bindings, func(i int) bool { return !h.synchronized[work.BindingKey(hook, i)] })
+}
+
+// unqueued notes that a Synchronization task has ended or was dropped, so that a later run may
+// queue it again.
+func (h *ownHooks) unqueued(t messages.Task) {
+	if w, ok := t.Work.(messages.SynchronizeHook); ok {
+		delete(h.queued, queuedKey(w))
+	}
+}
+
+func queuedKey(w messages.SynchronizeHook) string { return fmt.Sprint(w.Hook, w.Bindings) }
+
+// needless reports whether a queued Synchronization has succeeded already and is no repetition
+// (C15): after two switches of a module the same one may wait twice.
+func (h *ownHooks) needless(w messages.SynchronizeHook) bool {
+	hook, err := h.find(w.Hook)
+	if err == nil && slices.ContainsFunc(w.Bindings, func(i int) bool { return i >= len(hook.Config.Kubernetes) }) {
+		return true // the hook was exchanged
+	}
+	return err == nil && !w.Again && h.allSynchronized(hook, w)
+}

@@ -1,0 +1,102 @@
+package monitors
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/work"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+)
+
+// objectChanged is step 1 of the way of a task (docs/architecture.md): a change becomes a task in
+// the queue of the binding, is held while a Synchronization runs, or is dropped because the next
+// Synchronization shows it.
+func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) {
+	mon := m.watches[msg.Watch]
+	switch {
+	case mon == nil:
+		m.program.Metrics.Bindings.Missing(msg.Watch)
+	case msg.Instance != mon.instance: // an event of an earlier watch; the list of the new one shows it
+	case m.standby: // the snapshots will contain it
+	case mon.phase == showing:
+		mon.hold(msg)
+	case mon.phase == open && msg.Seq > mon.seen:
+		m.queueEvent(ctx, mon, msg)
+		m.program.Metrics.Bindings.Queued(msg.Watch, mon.binding, msg.Arrived)
+		mon.seen = msg.Seq
+	}
+}
+
+// queueEvent makes a task of an event, if the binding asks for this type. An event that is part of
+// a loop waits; one that is not takes those of the same object with it, before itself, so that
+// their order holds.
+func (m *monitors) queueEvent(ctx actor.Context, mon *monitor, msg messages.ObjectChanged) {
+	b := mon.binding
+	if !slices.Contains(b.Events, msg.Event) { // it still counts as seen: the snapshot has changed
+		return
+	}
+	object := objectID{msg.Namespace, msg.Name}
+	l := m.loops.linkOf(mon, msg)
+	t := m.program.NewTask(msg.Watch.Owner, messages.RunHook{
+		Hook: mon.hook.Name, Binding: hooks.OnKubernetes, Triggers: []messages.Trigger{eventTrigger(mon, msg)},
+	}, l.cause)
+	t.Queue, t.AllowFailure = b.Queue, b.AllowFailure
+	if l.over > 0 {
+		m.slow(ctx, msg.Watch, mon, object, t, l)
+		return
+	}
+	m.program.Enqueue(ctx, false, append(mon.slowed.overtaken(object, t.Cause), t)...)
+}
+
+// resyncHeld queues a Synchronization in place of events that were too many to be held (P5). The
+// hook has just had one, whose snapshots are older than these events.
+func (m *monitors) resyncHeld(ctx actor.Context, key messages.WatchKey, mon *monitor, dropped int) {
+	t := m.program.NewTask(key.Owner, messages.RunHook{
+		Hook: mon.hook.Name, Binding: hooks.OnKubernetes, Resync: []messages.KubernetesBinding{{Index: key.Binding.Index, Name: mon.binding.Name}},
+	}, messages.Cause{Activation: messages.BySync, Detail: "too many events of binding " + mon.binding.Name})
+	t.Queue, t.AllowFailure = mon.binding.Queue, mon.binding.AllowFailure
+	m.program.Runs.Overflowed(t, []work.Overflow{{Binding: mon.binding.Name, Events: dropped}})
+	m.program.Enqueue(ctx, false, t)
+}
+
+// eventTrigger is the context of an event in the protocol of its hook (C31, C32).
+func eventTrigger(mon *monitor, msg messages.ObjectChanged) messages.Trigger {
+	b := mon.binding
+	t := messages.Trigger{Snapshots: b.Snapshots, Binding: hooks.OnKubernetes, Index: msg.Watch.Binding.Index}
+	switch {
+	case mon.hook.Config.Version == hooks.V0:
+		t.Context = hooks.Context{Binding: b.Name, WatchEvent: msg.Event, Resource: &hooks.Resource{Namespace: msg.Namespace, Kind: kindOf(mon), Name: msg.Name}}
+	case b.Group != "":
+		t.Context = hooks.Context{Binding: b.Name, Type: hooks.TypeGroup, GroupName: b.Group}
+	default:
+		t.Context = hooks.Context{
+			Binding: b.Name, Type: hooks.TypeEvent, WatchEvent: msg.Event,
+			Object: msg.Object.Object, FilterResult: msg.Object.FilterResult,
+		}
+	}
+	return t
+}
+
+// kindOf is the kind as the API server spells it, whatever the hook wrote (C22).
+func kindOf(mon *monitor) string { return cmp.Or(mon.watch.State().Kind, mon.binding.Kind) }
+
+// unlock ends the Synchronization of a binding: each held event becomes a task, unless the run saw
+// it (C40). Not so when the binding is open already, or when the run has shown an earlier instance of
+// its watch: the number of a change means nothing to another instance, and would hide its events.
+func (m *monitors) unlock(ctx actor.Context, msg messages.UnlockBinding) {
+	mon := m.watches[msg.Watch]
+	if mon == nil || mon.instance != msg.Instance || !mon.isShowing() {
+		return
+	}
+	events, dropped := mon.open(msg.Seen)
+	for _, change := range events {
+		m.queueEvent(ctx, mon, change)
+	}
+	m.resyncLater(ctx, msg.Watch, mon)
+	if dropped > 0 {
+		m.resyncHeld(ctx, msg.Watch, mon, dropped)
+	}
+}

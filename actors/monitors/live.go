@@ -1,0 +1,79 @@
+package monitors
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/shared"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+)
+
+// publish shows the bindings. It is called after every message, so it only collects pointers and
+// small values; sorting and texts are left to those who look.
+func (m *monitors) publish(ctx actor.Context) {
+	live := liveMonitors{waiting: len(m.waiters.runs)}
+	for key, mon := range m.watches {
+		live.bindings = append(live.bindings, mon.live(key))
+	}
+	m.program.Inspector.Publish(ctx.Self(), live)
+}
+
+// liveMonitors is what monitors publishes: the states of watches are read when a page
+// looks, because they change without a message.
+type liveMonitors struct {
+	bindings []liveBinding
+	waiting  int
+}
+
+// liveBinding is one binding at the time of the last message. Only watch may be used later: package
+// kube lets any goroutine ask it for its state.
+type liveBinding struct {
+	key     messages.WatchKey
+	binding hooks.KubernetesBinding
+	watch   shared.Watch
+	held    int
+	// tooLarge stays while the watch is filled again, which is no news.
+	tooLarge string
+}
+
+func (mon *monitor) live(key messages.WatchKey) liveBinding {
+	return liveBinding{key, mon.binding, mon.watch, len(mon.held.events), mon.overflow}
+}
+
+// Monitors implements view.MonitorsReporter.
+func (l liveMonitors) Monitors() view.MonitorsStatus {
+	s := view.MonitorsStatus{Waiting: l.waiting}
+	for _, b := range l.bindings {
+		s.Bindings = append(s.Bindings, b.state())
+	}
+	slices.SortFunc(s.Bindings, compareBindings)
+	return s
+}
+
+func (b liveBinding) state() messages.BindingState {
+	s := b.watch.State()
+	if b.tooLarge != "" {
+		s.Phase, s.Message = kube.TooLarge, b.tooLarge
+	}
+	return messages.BindingState{
+		Owner: b.key.Owner, Hook: b.key.Binding.Hook, Binding: b.binding.Name, Queue: b.binding.Queue, Kind: b.binding.Kind,
+		Phase: string(s.Phase), Message: s.Message, Objects: s.Objects, Held: b.held, FilterErrors: s.FilterErrors,
+	}
+}
+
+// String implements supervisor.Status.
+func (l liveMonitors) String() string { return l.Monitors().String() }
+
+// MarshalJSON shows what String shows.
+func (l liveMonitors) MarshalJSON() ([]byte, error) { return json.Marshal(l.Monitors()) }
+
+// compareBindings orders bindings as pages list them; bindings of one name keep their order.
+func compareBindings(a, b messages.BindingState) int {
+	return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Hook, b.Hook), cmp.Compare(a.Binding, b.Binding))
+}

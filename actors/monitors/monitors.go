@@ -1,0 +1,245 @@
+package monitors
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/shared"
+	"addon-operator/actors/work"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages"
+)
+
+// monitors owns the watches of all kubernetes bindings. It starts them when a hook asks
+// for its snapshots for the first time, and turns events into tasks once the
+// Synchronization of the binding has succeeded. Events of before a Synchronization run gets
+// its snapshots are dropped, because the snapshots contain them; those that come while it
+// runs are held until its end (C40).
+//
+// Filtering and comparing happened before, in package kube: what arrives here is a
+// change that counts.
+type monitors struct {
+	program *shared.Program
+	log     *slog.Logger
+	ctx     context.Context // ends with the program
+
+	watches watches
+	started uint64 // counts watches; the number identifies each
+	waiters snapshotWaiters
+	loops   loops
+	budget  *kube.Budget // of all watches; nil for none
+	standby bool         // another replica acts: events are dropped, because the snapshots contain them
+}
+
+// New makes the actor. The budget of all watches is one and a half times the limit of one, and a list that
+// is being read may exceed it by one limit more (P5). So a list of the size of a limit is always
+// let through.
+func New(ctx context.Context, p *shared.Program, standby bool) actor.Actor {
+	m := &monitors{program: p, log: p.Log, ctx: ctx, watches: watches{}, standby: standby}
+	m.waiters = snapshotWaiters{program: p, watches: m.watches}
+	m.loops = loops{writes: newWrites(), runs: map[hookKey]*hookWindow{}}
+	if limit := p.SnapshotLimit; limit > 0 {
+		m.budget = kube.NewBudget(limit+limit/2, 2*limit+limit/2)
+	}
+	return m
+}
+
+// Receive implements actor.Actor.
+func (m *monitors) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case messages.GetSnapshots:
+		m.getSnapshots(ctx, msg)
+	case messages.WatchSynced:
+		m.watchSynced(ctx, msg)
+	case watchOverflowed:
+		m.overflowed(ctx, msg)
+	case watchAgain:
+		m.again(ctx, msg)
+	case messages.ObjectChanged:
+		m.objectChanged(ctx, msg)
+	case messages.UnlockBinding:
+		m.unlock(ctx, msg)
+	case messages.SynchronizationEnded: // also after a success: UnlockBinding came before it
+		m.waiters.cancel(msg.Run)
+		for mon := range m.watches.shownBy(msg.Owner, msg.Synchronization) {
+			mon.runEnded(msg.Run)
+		}
+	case messages.ObjectsPatched:
+		m.loops.writes.begin(msg)
+	case messages.ObjectsWritten:
+		m.loops.writes.end(msg)
+	case messages.HookBegan:
+		m.loops.began(msg, m.watches.of(msg.Owner, msg.Hook))
+	case messages.HookEnded:
+		m.loops.ended(msg)
+	case messages.SynchronizeLater:
+		m.waiters.synchronize(ctx, msg)
+	case messages.AwaitSnapshots:
+		m.waiters.await(ctx, msg)
+	case messages.Unwatch:
+		m.unwatch(ctx, msg)
+	case messages.ExchangeWatches:
+		m.exchange(ctx, msg)
+	case messages.DumpSnapshots:
+		ctx.Respond(m.watches.dump(msg))
+		return
+	case messages.WarmUp:
+		m.warmUp(ctx, msg)
+	case messages.Lead:
+		m.standby = false
+	case messages.DropWarm: // no hook has asked for these until the end of the first converge
+		m.watches.stop(func(_ messages.WatchKey, mon *monitor) bool { return mon.ahead })
+	case resyncDue:
+		m.resync(ctx, msg)
+	case slowedDue:
+		m.slowedDue(ctx, msg)
+	case messages.ResyncAll:
+		m.resyncAll(ctx, msg.Cause)
+	case lookAgain:
+		m.waiters.lookAgain(ctx)
+	case *actor.Started:
+	case *actor.Stopping:
+		m.watches.stop(func(messages.WatchKey, *monitor) bool { return true })
+	default:
+		shared.Unhandled(ctx, m.log)
+	}
+	m.publish(ctx)
+}
+
+// getSnapshots starts the watches of a hook at its first question, or takes over those that are
+// there, and answers when all are complete. All bindings of the hook are started, also for a run
+// that shows one of them: its Synchronizations come after the lists of all (C36).
+func (m *monitors) getSnapshots(ctx actor.Context, msg messages.GetSnapshots) {
+	for i, b := range msg.Hook.Config.Kubernetes {
+		key := messages.WatchKey{Owner: msg.Owner, Binding: work.BindingKey(msg.Hook, i)}
+		if m.adopted(key, msg.Hook) {
+			continue
+		}
+		if err := m.startWatch(ctx, key, msg.Hook, b); err != nil {
+			ctx.Respond(messages.Snapshots{Err: fmt.Errorf("binding %s: %w", b.Name, err)})
+			return
+		}
+	}
+	m.waiters.ask(ctx, msg)
+}
+
+// warmUp fills the watches of hooks that may be asked for soon, in a follower. What fails is tried
+// again when the hook asks.
+func (m *monitors) warmUp(ctx actor.Context, msg messages.WarmUp) {
+	if !m.standby {
+		return // late: this replica leads, and its hooks ask themselves
+	}
+	for _, hook := range msg.Hooks {
+		for i, b := range hook.Config.Kubernetes {
+			key := messages.WatchKey{Owner: msg.Owner, Binding: work.BindingKey(hook, i)}
+			if m.watches[key] != nil {
+				continue
+			}
+			if err := m.startWatch(ctx, key, hook, b); err != nil {
+				m.log.Warn("a watch could not be started in advance", "hook", hook.Name, "binding", b.Name, "err", err)
+				continue
+			}
+			m.watches[key].ahead = true
+		}
+	}
+}
+
+// adopted reports whether a hook has this watch already. One that a follower has filled is taken
+// over, unless the hook was loaded again since and may ask for something else. The same holds for a
+// watch that a cancelled run has asked for after the watches of its module were stopped.
+func (m *monitors) adopted(key messages.WatchKey, hook hooks.Hook) bool {
+	mon := m.watches[key]
+	if mon == nil {
+		return false
+	}
+	if mon.hook.Config != hook.Config {
+		mon.stop()
+		delete(m.watches, key)
+		return false
+	}
+	mon.ahead = false
+	return true
+}
+
+// startWatch begins a watch that this key does not have.
+func (m *monitors) startWatch(ctx actor.Context, key messages.WatchKey, hook hooks.Hook, b hooks.KubernetesBinding) error {
+	mon := newMonitor(m.log, hook, b)
+	if err := m.fill(ctx, key, mon); err != nil {
+		return err
+	}
+	m.watches[key] = mon
+	return nil
+}
+
+// fill starts the watch of a monitor. Its functions are called from goroutines of package kube, so
+// they only send. By the instance, messages of this watch can be distinguished from those of one
+// that was stopped.
+func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) error {
+	self, b := ctx.Self(), mon.binding
+	spec := kube.Spec{
+		APIVersion: b.APIVersion, Kind: b.Kind, Names: b.Names, Namespaces: b.Namespaces,
+		Labels: b.Labels, NamespaceLabels: b.NamespaceLabels, Fields: b.Fields, KeepObjects: b.KeepFullObjects,
+	}
+	if b.Filter != nil {
+		spec.Filter = m.program.Metrics.Bindings.Filter(key, b)
+	}
+	m.started++
+	instance := m.started
+	spec.Limit, spec.Budget, spec.Name = m.program.SnapshotLimit, m.budget, fmt.Sprint(key)
+	spec.Overflowed = func() { m.program.Send(self, watchOverflowed{key, instance}) }
+	watch, err := m.program.Watch(m.ctx, spec, func(c kube.Change) {
+		m.program.Send(self, messages.ObjectChanged{
+			Watch: key, Instance: instance, Seq: c.Seq, Event: c.Type, Namespace: c.Object.Namespace, Name: c.Object.Name, Version: c.Version,
+			Object: hooks.Object{Object: c.Object.Object, FilterResult: c.Object.FilterResult}, Arrived: time.Now(),
+		})
+	}, func() { m.program.Send(self, messages.WatchSynced{Watch: key, Instance: instance}) })
+	if err != nil {
+		return err
+	}
+	mon.watched = newWatched(watch, instance)
+	return nil
+}
+
+// watchSynced is called when a watch is complete for the first time, and each time it is complete
+// again: then runs that wait for a permission or a kind can go on.
+func (m *monitors) watchSynced(ctx actor.Context, msg messages.WatchSynced) {
+	mon := m.watches[msg.Watch]
+	if mon == nil || mon.instance != msg.Instance || mon.phase == tooLarge {
+		return
+	}
+	if !mon.isFilled() {
+		mon.overflow = ""
+		mon.become(filled)
+	}
+	m.waiters.serve(ctx)
+}
+
+// unwatch ends all that belongs to the hooks of an owner (G6.4). Runs that wait for snapshots are
+// answered with an error.
+func (m *monitors) unwatch(ctx actor.Context, msg messages.Unwatch) {
+	m.watches.stop(func(key messages.WatchKey, _ *monitor) bool { return key.Owner == msg.Owner })
+	m.loops.forget(msg.Owner)
+	m.waiters.unwatched(ctx, msg.Owner, func(string) bool { return true })
+}
+
+// exchange takes the watches of hooks down, but for those that stay.
+func (m *monitors) exchange(ctx actor.Context, msg messages.ExchangeWatches) {
+	of := func(hook string) bool { return slices.Contains(msg.Leave, hook) }
+	m.watches.stop(func(key messages.WatchKey, mon *monitor) bool {
+		if key.Owner != msg.Owner || !of(key.Binding.Hook) {
+			return false
+		}
+		stays, ok := msg.Stay[key.Binding.Hook]
+		if ok = ok && slices.Contains(stays.Places, key.Binding.Index); ok {
+			mon.hook, mon.binding = stays.Hook, stays.Hook.Config.Kubernetes[key.Binding.Index]
+		}
+		return !ok
+	})
+	m.waiters.unwatched(ctx, msg.Owner, of)
+}

@@ -1,0 +1,67 @@
+package monitors
+
+import (
+	"log/slog"
+
+	"addon-operator/actors/shared"
+)
+
+// monitorPhase is how far the watch of a binding is, and what is done with its events.
+//
+//	filling -synced-> filled -GetSnapshots-> showing -UnlockBinding-> open
+//	showing -SynchronizationEnded-> filled     (the hook has failed)
+//	showing -ObjectChanged-> flooded -UnlockBinding-> open
+//	flooded -SynchronizationEnded-> filled
+//
+// Events are dropped until a Synchronization run gets the snapshot, which contains them. In showing
+// they are held. In flooded there were too many, so another Synchronization replaces them. In open
+// they become tasks. In each phase the snapshot may become too large:
+//
+//	filling -overflow-> tooLarge     filled -overflow-> tooLarge     open -overflow-> tooLarge
+//	showing -overflow-> tooLarge     flooded -overflow-> tooLarge
+//	tooLarge -watchAgain-> refilling -synced-> filled
+//	refilling -overflow-> tooLarge
+type monitorPhase string
+
+const (
+	filling   monitorPhase = "filling"
+	filled    monitorPhase = "filled"
+	showing   monitorPhase = "showing"
+	flooded   monitorPhase = "flooded"
+	open      monitorPhase = "open"
+	tooLarge  monitorPhase = "tooLarge"
+	refilling monitorPhase = "refilling"
+)
+
+// Phases are the changes of phase that are drawn above.
+func Phases() shared.Phases[monitorPhase] {
+	return shared.Phases[monitorPhase]{
+		filling:   {filled, tooLarge},
+		refilling: {filled, tooLarge},
+		filled:    {showing, tooLarge},
+		showing:   {filled, flooded, open, tooLarge},
+		flooded:   {filled, open, tooLarge},
+		open:      {tooLarge},
+		tooLarge:  {refilling},
+	}
+}
+
+// monitorLife is the phase of a monitor.
+type monitorLife struct {
+	log   *slog.Logger
+	phase monitorPhase
+}
+
+// become is the only way to change the phase.
+func (l *monitorLife) become(to monitorPhase) {
+	Phases().Change(l.log, "monitor", l.phase, to)
+	l.phase = to
+}
+
+// isFilled: the snapshot was complete once, and was not too large since.
+func (l *monitorLife) isFilled() bool {
+	return l.phase != filling && l.phase != tooLarge && l.phase != refilling
+}
+
+// isShowing: a Synchronization run shows the snapshot to the hook.
+func (l *monitorLife) isShowing() bool { return l.phase == showing || l.phase == flooded }

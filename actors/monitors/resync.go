@@ -1,0 +1,81 @@
+package monitors
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/work"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+)
+
+// resyncDue is sent by a timer when the resynchronizationPeriod of a binding has passed.
+type resyncDue struct {
+	watch messages.WatchKey
+	// mon tells a late message of a watch that was stopped from one of its successor: after the
+	// module was disabled and enabled, the key is the same and the monitor another one.
+	mon *monitor
+}
+
+// resyncLater starts the period again. It begins with the end of the first Synchronization (C15),
+// and again each time it has passed.
+func (m *monitors) resyncLater(ctx actor.Context, key messages.WatchKey, mon *monitor) {
+	if mon.binding.ResynchronizationPeriod <= 0 {
+		return
+	}
+	self, due := ctx.Self(), resyncDue{key, mon}
+	if mon.resync != nil {
+		mon.resync.Stop()
+	}
+	mon.resync = time.AfterFunc(mon.binding.ResynchronizationPeriod, func() { m.program.Send(self, due) })
+}
+
+// resync queues another Synchronization of a binding (C15). It comes in addition to the events,
+// which are neither held nor dropped for it: the hook knows the objects already, and a Deleted that
+// it missed could not be made up for. The queue drops it if one that waits or runs is equal.
+func (m *monitors) resync(ctx actor.Context, due resyncDue) {
+	mon := m.watches[due.watch]
+	if mon == nil || mon != due.mon {
+		return
+	}
+	m.resyncLater(ctx, due.watch, mon)
+	work := messages.SynchronizeHook{
+		Hook: mon.hook.Name, Bindings: []int{due.watch.Binding.Index}, Names: []string{mon.binding.Name}, Again: true,
+	}
+	if m.waiters.defers(due.watch.Owner, work) {
+		return // it waits for a snapshot
+	}
+	t := m.program.NewTask(due.watch.Owner, work, messages.Cause{Activation: messages.BySync, Detail: "resynchronizationPeriod of binding " + mon.binding.Name})
+	t.Queue = mon.binding.Queue
+	m.program.Enqueue(ctx, false, t)
+}
+
+// resyncAll queues a Synchronization of each hook that had one, in the order in which their watches
+// were started: global hooks before modules, and these in their order. Like resync, it comes on top
+// of the events.
+func (m *monitors) resyncAll(ctx actor.Context, cause messages.Cause) {
+	started := func(a, b messages.WatchKey) int {
+		return cmp.Compare(m.watches[a].instance, m.watches[b].instance)
+	}
+	seen := map[hookKey]bool{}
+	for _, key := range slices.SortedFunc(maps.Keys(m.watches), started) {
+		mon := m.watches[key]
+		if o := (hookKey{key.Owner, mon.hook.Name}); mon.phase == open && !seen[o] {
+			seen[o] = true
+			m.resyncHook(ctx, key.Owner, mon.hook, cause)
+		}
+	}
+}
+
+func (m *monitors) resyncHook(ctx actor.Context, owner string, hook hooks.Hook, cause messages.Cause) {
+	for _, w := range work.Synchronizations(hook) {
+		w.Again = true
+		t := m.program.NewTask(owner, w, cause)
+		t.Queue = hook.Config.Kubernetes[w.Bindings[0]].Queue
+		m.program.Enqueue(ctx, false, t)
+	}
+}

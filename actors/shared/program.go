@@ -1,0 +1,74 @@
+package shared
+
+import (
+	"cmp"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"addon-operator/actors/work"
+	"addon-operator/addons"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// NewsDelay is how late a watch may report what a hook has written or deleted before its run ended.
+const NewsDelay = 250 * time.Millisecond
+
+// Program is what all actors share. After the start only its atomic fields change, each by the one
+// actor that is named next to it, so that every goroutine may read it.
+type Program struct {
+	*supervisor.System
+	World
+	Runs  *work.Shared
+	Loads *semaphore.Weighted // of modules that load their hooks at the same time
+
+	// Global are the global values, which global-hooks alone replaces; Enabled are the modules that
+	// the last discovery has enabled, by converge alone. Modules hand both over to their runs.
+	Global  atomic.Pointer[values.Section]
+	Enabled atomic.Pointer[[]string]
+	// Tree is what is in force of the files on disk; converge alone replaces it.
+	Tree atomic.Pointer[addons.Tree]
+	// MainWaits: a task of main waits for a Helm hook, and others go past it.
+	MainWaits atomic.Bool
+
+	// Told, Loops, Changed and Ran synchronise themselves: several actors, runs and pages use them.
+	Told    told // of loops
+	Loops   circles
+	Changed changedModules
+	Ran     ranSections // what schemas of charts are compared with
+	// SecretOff: the Secret with values is not read or written.
+	SecretOff atomic.Bool
+}
+
+// New makes what the actors of a system share.
+func New(system *supervisor.System, w World) *Program {
+	if w.Secrets == nil {
+		w.Secrets = &Secrets{}
+	}
+	p := &Program{System: system, World: w, Loads: semaphore.NewWeighted(int64(max(1, w.Width)))}
+	p.Runs = work.NewShared(w.Services, p.Notify)
+	return p
+}
+
+// EnabledModules are those that the last discovery has enabled, in the order of modules; nil before
+// the first one. The list must not be changed.
+func (p *Program) EnabledModules() []string {
+	if names := p.Enabled.Load(); names != nil {
+		return *names
+	}
+	return nil
+}
+
+// NotInForce says of each owner what has changed on disk and is not in force yet, given what a tree has not loaded.
+func NotInForce(unloaded map[string]string) map[string]string {
+	differs := map[string]string{}
+	for name, what := range unloaded {
+		name = cmp.Or(name, messages.GlobalHooks)
+		differs[name] = fmt.Sprintf("%s; the change takes effect at the next reload of all modules", what)
+	}
+	return differs
+}

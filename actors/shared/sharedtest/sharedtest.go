@@ -1,0 +1,121 @@
+// Package sharedtest is for tests of single actors: a program without a cluster, and the comparison of the phases
+// that are drawn with those that are allowed.
+package sharedtest
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/metrics"
+	"addon-operator/actors/shared"
+	"addon-operator/actors/work"
+	"addon-operator/kube"
+	"addon-operator/supervisor"
+)
+
+// NewProgram is a program without a cluster. before, if any, is called with each message before its actor handles it.
+func NewProgram(before func(receiver *actor.PID, message any)) *shared.Program {
+	log := slog.New(slog.DiscardHandler)
+	observe := func(receiver *actor.PID, message any, _ bool) func() {
+		if before != nil {
+			before(receiver, message)
+		}
+		return func() {}
+	}
+	return shared.New(
+		supervisor.NewSystem(supervisor.Options{Log: log, Observe: observe}),
+		shared.World{Services: work.Services{Log: log, Metrics: metrics.New(metrics.DefaultPrefix)}, ConfigMap: noConfigMap{}},
+	)
+}
+
+// Spawn starts an actor by this name.
+func Spawn(t *testing.T, p *shared.Program, name string, a actor.Actor) *actor.PID {
+	t.Helper()
+	pid, err := p.Spawn(name, func() actor.Actor { return a })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// Ask gives a question to an actor and waits for the answer, a minute at most.
+func Ask[Answer any](t *testing.T, p *shared.Program, to *actor.PID, question any) Answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got, err := p.Ask(ctx, to, question)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, ok := got.(Answer)
+	if !ok {
+		t.Fatalf("%T was answered with %T", question, got)
+	}
+	return answer
+}
+
+// noConfigMap is a ConfigMap that was never written.
+type noConfigMap struct{}
+
+func (noConfigMap) Read(context.Context) (kube.ConfigMap, error) { return kube.ConfigMap{}, nil }
+func (noConfigMap) Watch(context.Context, func(kube.ConfigMap))  {}
+func (noConfigMap) Write(context.Context, map[string]string, map[string]*string) (kube.ConfigMap, error) {
+	return kube.ConfigMap{}, nil
+}
+func (noConfigMap) RemoveConfirmation(context.Context, string) (kube.ConfigMap, error) {
+	return kube.ConfigMap{}, nil
+}
+func (noConfigMap) NoteWritten(context.Context, string) (kube.ConfigMap, error) {
+	return kube.ConfigMap{}, nil
+}
+
+// PhasesAreDrawn compares the diagram of phases in the comments of a file with the changes that are allowed
+// ([shared.Phases.List]).
+func PhasesAreDrawn(t *testing.T, actor, file string, allowed []string) {
+	t.Helper()
+	if got := drawn(t, actor, file); !slices.Equal(got, allowed) {
+		t.Errorf("drawn, but not allowed: %q\nallowed, but not drawn: %q", without(got, allowed), without(allowed, got))
+	}
+}
+
+// drawn are the arrows in the comments of a file, as "actor: from to to".
+func drawn(t *testing.T, actor, file string) (arrows []string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrow := regexp.MustCompile(`^ *(\w+) -\w+-> (\w+)`)
+	last := regexp.MustCompile(`^(\w+)`)
+	for line := range strings.Lines(string(text)) {
+		line, isDrawing := strings.CutPrefix(strings.TrimSpace(line), "//\t")
+		for isDrawing && line != "" {
+			if m := arrow.FindStringSubmatch(line); m != nil {
+				arrows = append(arrows, actor+": "+m[1]+" to "+m[2])
+				line = line[len(m[0])-len(last.FindString(m[2])):]
+				continue
+			}
+			_, line, _ = strings.Cut(strings.TrimLeft(line, " "), " ")
+		}
+	}
+	slices.Sort(arrows)
+	return slices.Compact(arrows)
+}
+
+func without(all, those []string) []string {
+	left := map[string]bool{}
+	for _, s := range all {
+		left[s] = !slices.Contains(those, s)
+	}
+	maps.DeleteFunc(left, func(_ string, is bool) bool { return !is })
+	return slices.Sorted(maps.Keys(left))
+}

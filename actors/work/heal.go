@@ -1,0 +1,30 @@
+package work
+
+import (
+	"addon-operator/helm"
+	"addon-operator/messages/view"
+)
+
+// RunBegan notifies the healer that a run of a module has begun.
+type RunBegan struct {
+	Module string
+	Absent []helm.Object // of its release, when it began: the run may have applied them again before this is read
+}
+
+// RunEnded notifies the healer that a run of a module has ended; hooks: hooks of it have run.
+type RunEnded struct {
+	Module string
+	Hooks  bool
+}
+
+// ModuleGone notifies the healer that a module has no release to look after any more.
+type ModuleGone struct{ Module string }
+
+// ObjectsGone notifies a module which objects Helm must apply again. A run that did sends [ObjectsBack].
+type ObjectsGone struct{ Objects []helm.Object }
+
+// HealthChanged notifies a module how the objects of its release are doing; nil: it has none.
+type HealthChanged struct{ Health *view.Health }
+
+// Fought sends a module what is undone after each of its heals, in words for people.
+type Fought struct{ Fights []string }

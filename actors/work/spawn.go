@@ -1,0 +1,37 @@
+package work
+
+import (
+	"addon-operator/addons"
+	"addon-operator/hooks"
+	"addon-operator/values"
+)
+
+// AdoptModule gives a module actor the module's directory, which came back after it was
+// removed or has another name, and the values in it.
+type AdoptModule struct {
+	Module  addons.Module
+	Section *values.Section
+}
+
+// UpdateModule gives a module actor what has changed in its directory (P8).
+type UpdateModule struct {
+	Module  addons.Module
+	Section *values.Section // static values and schemas; nil when they are the same
+	Hooks   []hooks.Hook
+	Asked   bool // the hooks were asked for their configuration; else they are the same
+}
+
+// UpdateGlobal gives global-hooks what has changed on disk (P8).
+type UpdateGlobal struct {
+	Section *values.Section // static values and schemas; nil when they are the same
+	Hooks   []hooks.Hook
+	Asked   bool // the hooks were asked for their configuration; else they are the same
+}
+
+// AddSections adds to config the modules that were found after the start. Each receives its section
+// of the ConfigMap before the discovery that asked for the modules is answered, so that no run
+// begins without it.
+type AddSections struct {
+	Modules  []addons.Module
+	Sections map[string]*values.Section
+}

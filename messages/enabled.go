@@ -1,0 +1,20 @@
+package messages
+
+// ForgetModule notifies a module actor that its directory is gone.
+type ForgetModule struct{}
+
+// RetireModule says to a module that it is disabled while it is under maintenance.
+type RetireModule struct{}
+
+// SectionChanged says to converge that hooks have changed the section of a module with an enabled script.
+type SectionChanged struct {
+	Module string
+	Cause  Cause
+	Run    bool // the module is to run with it
+}
+
+// ScriptAgreed says to a module whose section has changed that its script still says true.
+type ScriptAgreed struct{ Cause Cause }
+
+// SuspensionChanged notifies converge which modules are suspended, by objects of kind Module (H27).
+type SuspensionChanged struct{ Names map[string]bool }
