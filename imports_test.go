@@ -1,4 +1,4 @@
-// Package addonoperator_test holds the layout of the house: who may import whom.
+// Package addonoperator_test checks the repository itself: which package may import which.
 package addonoperator_test
 
 import (
@@ -22,15 +22,15 @@ const (
 
 // layout says who may import whom; names are separated by spaces.
 type layout struct {
-	rooms     map[string]string // room → rooms of ours
-	libraries map[string]string // library → rooms that may know it
+	folders   map[string]string // folder → folders of ours
+	libraries map[string]string // library → folders that may import it
 }
 
-// house is the table of Design 1. A room that is missing may not exist: the
+// folders is the table of Design 1. A folder that is missing may not exist: the
 // direction of its imports must be decided first.
-func house() layout {
+func folders() layout {
 	return layout{
-		rooms: map[string]string{
+		folders: map[string]string{
 			"values":     "",
 			"kube":       "",
 			"helm":       "",
@@ -56,22 +56,22 @@ func house() layout {
 // violation says what is wrong with an import of a file, or nothing. Tests may play with
 // testkit and may know the libraries that what they test is made of.
 func (p layout) violation(file, imported string) string {
-	room, _, _ := strings.Cut(file, "/")
-	allowed, known := p.rooms[room]
+	folder, _, _ := strings.Cut(file, "/")
+	allowed, known := p.folders[folder]
 	if !known {
-		return fmt.Sprintf("%s: the room %s is not in the layout", file, room)
+		return fmt.Sprintf("%s: the folder %s is not in the layout", file, folder)
 	}
 	test := strings.HasSuffix(file, "_test.go")
 	if ours, ok := strings.CutPrefix(imported, module); ok {
 		other, _, _ := strings.Cut(ours, "/")
-		if other == room || contains(allowed, other) || test && other == "testkit" {
+		if other == folder || contains(allowed, other) || test && other == "testkit" {
 			return ""
 		}
-		return fmt.Sprintf("%s: %s may not import %s", file, room, other)
+		return fmt.Sprintf("%s: %s may not import %s", file, folder, other)
 	}
-	for library, rooms := range p.libraries {
-		if strings.HasPrefix(imported+"/", library+"/") && !test && !contains(rooms, room) {
-			return fmt.Sprintf("%s: %s may not import %s", file, room, library)
+	for library, folders := range p.libraries {
+		if strings.HasPrefix(imported+"/", library+"/") && !test && !contains(folders, folder) {
+			return fmt.Sprintf("%s: %s may not import %s", file, folder, library)
 		}
 	}
 	return ""
@@ -116,12 +116,12 @@ func imports(root fs.FS, see func(file, imported string)) error {
 	})
 }
 
-// The direction of imports is what keeps the rooms apart (Design 1).
+// The direction of imports is what keeps the top-level folders apart (Design 1).
 func TestDirectionOfImports(t *testing.T) {
-	p, seen := house(), map[string]bool{}
+	p, seen := folders(), map[string]bool{}
 	err := imports(os.DirFS("."), func(file, imported string) {
-		room, _, _ := strings.Cut(file, "/")
-		seen[room] = true
+		folder, _, _ := strings.Cut(file, "/")
+		seen[folder] = true
 		if wrong := p.violation(file, imported); wrong != "" {
 			t.Error(wrong)
 		}
@@ -129,14 +129,14 @@ func TestDirectionOfImports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for room := range p.rooms {
-		if !seen[room] {
-			t.Errorf("the layout has a room %s that imports nothing, not even the standard library: is it gone?", room)
+	for folder := range p.folders {
+		if !seen[folder] {
+			t.Errorf("the layout has a folder %s that imports nothing, not even the standard library: is it gone?", folder)
 		}
 	}
 }
 
-// There is one engine, Helm's library, one version of it, and one room that knows it (H17).
+// There is one engine, Helm's library, one version of it, and one folder that imports it (H17).
 func TestOneEngine(t *testing.T) {
 	gomod, err := os.ReadFile("go.mod")
 	if err != nil {
@@ -152,9 +152,9 @@ func TestOneEngine(t *testing.T) {
 		t.Errorf("go.mod names %q, want Helm's library alone", engines)
 	}
 	err = imports(os.DirFS("."), func(file, imported string) {
-		room, _, _ := strings.Cut(file, "/")
-		if strings.HasPrefix(imported, "helm.sh/") && !strings.HasSuffix(file, "_test.go") && !slices.Contains(users, room) {
-			users = append(users, room)
+		folder, _, _ := strings.Cut(file, "/")
+		if strings.HasPrefix(imported, "helm.sh/") && !strings.HasSuffix(file, "_test.go") && !slices.Contains(users, folder) {
+			users = append(users, folder)
 		}
 	})
 	if err != nil || !slices.Equal(users, []string{"helm"}) {
@@ -165,7 +165,7 @@ func TestOneEngine(t *testing.T) {
 // The guard must bark.
 func TestViolation(t *testing.T) {
 	p := layout{
-		rooms:     map[string]string{"kitchen": "cellar", "cellar": "", "testkit": "kitchen"},
+		folders:   map[string]string{"kitchen": "cellar", "cellar": "", "testkit": "kitchen"},
 		libraries: map[string]string{"example.org/knives": "kitchen"},
 	}
 	for _, c := range []struct{ file, imported, want string }{
@@ -182,7 +182,7 @@ func TestViolation(t *testing.T) {
 		{"kitchen/cook.go", "addon-operator/testkit", "kitchen/cook.go: kitchen may not import testkit"},
 		{"cellar/wine.go", "example.org/knives", "cellar/wine.go: cellar may not import example.org/knives"},
 		{"cellar/wine.go", "example.org/knives/sharp", "cellar/wine.go: cellar may not import example.org/knives"},
-		{"attic/box.go", "fmt", "attic/box.go: the room attic is not in the layout"},
+		{"attic/box.go", "fmt", "attic/box.go: the folder attic is not in the layout"},
 	} {
 		if got := p.violation(c.file, c.imported); got != c.want {
 			t.Errorf("%s imports %s: got %q, want %q", c.file, c.imported, got, c.want)
@@ -190,10 +190,10 @@ func TestViolation(t *testing.T) {
 	}
 }
 
-// Packages that may import less than their room: nothing of the room but what is named. What runs do, decisions
+// Packages that may import less than their folder: of what is in the folder only what is named. What runs do, decisions
 // and plans compile without the library of actors; no actor imports another one, so that they know only each other's
 // messages; and no message knows how it is shown.
-func TestWallsInRooms(t *testing.T) {
+func TestWallsInFolders(t *testing.T) {
 	const library = " github.com/asynkron/protoactor-go "
 	walls := map[string]string{
 		"actors/configmap":     "actors/decide actors/shared actors/work addons hooks kube messages supervisor values" + library,
@@ -221,11 +221,11 @@ func TestWallsInRooms(t *testing.T) {
 		}
 		seen[dir] = true
 		ours, isOurs := strings.CutPrefix(imported, module)
-		room, _, _ := strings.Cut(ours, "/")
-		if isOurs && !contains(allowed, ours) && !contains(allowed, room) {
+		folder, _, _ := strings.Cut(ours, "/")
+		if isOurs && !contains(allowed, ours) && !contains(allowed, folder) {
 			t.Errorf("%s: %s may not import %s", file, dir, ours)
 		}
-		for library := range house().libraries {
+		for library := range folders().libraries {
 			if strings.HasPrefix(imported+"/", library+"/") && !contains(allowed, library) {
 				t.Errorf("%s: %s may not import %s", file, dir, imported)
 			}

@@ -20,10 +20,10 @@ import (
 // J20: who was shown the live page on the debug address may request something of a module; all others are refused, and
 // nothing is written.
 func TestRequestsOfThePage(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withOperator(t, func(h *operator) {
 		h.converge = view.ConvergeStatus{Phase: view.ConvergeIdle, Ready: true}
 		h.add("operator", "module/web", view.ModuleStatus{Phase: view.Ready, Enabled: true, Failing: []view.FailingTask{{Task: "RunModule", Attempts: 1, Error: "no"}}})
-		source := h.furnishWebless()
+		source := h.fillWithoutValues()
 		var written []string
 		var problem error
 		source.Act = func(_ context.Context, module, act string) (bool, error) {
@@ -107,8 +107,8 @@ func TestRequestsOfThePage(t *testing.T) {
 
 // J20: the public page has no token and no buttons, nor has one whose operator cannot write.
 func TestNoButtons(t *testing.T) {
-	inHouse(t, func(h *house) {
-		source := h.furnishWebless()
+	withOperator(t, func(h *operator) {
+		source := h.fillWithoutValues()
 		h.add("operator", "module/web", view.ModuleStatus{Phase: view.Ready})
 		for name, handler := range map[string]http.Handler{"without Act": server.Debug(source), "public": server.Public(withAct(source))} {
 			for _, path := range []string{"/", "/live?module=web"} {
@@ -143,8 +143,8 @@ type leading struct{ leads bool }
 
 func (l *leading) leadership() view.Leadership { return view.Leadership{Leading: l.leads} }
 
-// furnishWebless is a source whose modules have no values, and answer nothing else.
-func (h *house) furnishWebless() server.Source {
+// fillWithoutValues is a source whose modules have no values, and answer nothing else.
+func (h *operator) fillWithoutValues() server.Source {
 	source := h.source()
 	section, err := values.NewSection("web", nil)
 	if err != nil {

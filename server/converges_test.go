@@ -14,7 +14,7 @@ import (
 // J21: the last reloads as JSON, as text and on the page: what ran when, what the end waited for, which hooks were slow. Many
 // steps are cut, which is said.
 func TestConverges(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withOperator(t, func(h *operator) {
 		began := time.Now().Add(-time.Minute)
 		at := func(s float64) time.Time { return began.Add(time.Duration(s * float64(time.Second))) }
 		step := func(owner string, from, to float64, parts ...messages.Part) messages.Step {

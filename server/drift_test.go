@@ -17,7 +17,7 @@ import (
 
 // The page asks the module, and hands on whether secrets may be shown.
 func TestDriftPage(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withOperator(t, func(h *operator) {
 		h.add("operator", "module/web", view.ModuleStatus{Phase: view.Ready})
 		source := h.source()
 		var asked []any
@@ -50,7 +50,7 @@ func TestDriftPage(t *testing.T) {
 // Who asks before the operator has begun learns what it waits for, not that things do not
 // exist.
 func TestPagesBeforeTheStart(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withOperator(t, func(h *operator) {
 		h.converge = view.ConvergeStatus{Waits: "the ConfigMap cannot be read: no"}
 		source := h.source()
 		source.Ask = func(context.Context, string, any) (any, error) { return nil, errors.New("there is no such actor") }

@@ -15,8 +15,8 @@ import (
 	"addon-operator/values"
 )
 
-// furnishWeb adds a module with all that the page can show of one.
-func (h *house) furnishWeb() server.Source {
+// fillWeb adds a module with all that the page can show of one.
+func (h *operator) fillWeb() server.Source {
 	h.converge = view.ConvergeStatus{Phase: view.ConvergeIdle, Ready: true}
 	began := time.Now().Add(-time.Minute)
 	h.add("operator", "module/web", view.ModuleStatus{
@@ -61,8 +61,8 @@ func (h *house) furnishWeb() server.Source {
 
 // J18: the parts of a module that a person opens: bounded, without secrets, with what is HTML as text.
 func TestFragments(t *testing.T) {
-	inHouse(t, func(h *house) {
-		source := h.furnishWeb()
+	withOperator(t, func(h *operator) {
+		source := h.fillWeb()
 		debug := server.Debug(source)
 		for path, want := range map[string][]string{
 			"/live/snapshots?module=web":       {"<h3>web/hooks/a.sh pods: Pod, 60 objects</h3>", "1. {&#34;n&#34;:1}", "<summary>a/pod</summary>", "10 more objects are not shown here", "***"},
@@ -101,8 +101,8 @@ func TestFragments(t *testing.T) {
 
 // J18: the values of a module have their origins, and what they override; secrets are masked; what is too much is said.
 func TestValuesFragment(t *testing.T) {
-	inHouse(t, func(h *house) {
-		source := h.furnishWeb()
+	withOperator(t, func(h *operator) {
+		source := h.fillWeb()
 		many, file := map[string]any{"image": "new", "password": "hunter2"}, map[string]any{"image": "old"}
 		for i := range 600 {
 			many[fmt.Sprint("key", i)] = i
@@ -135,8 +135,8 @@ func TestValuesFragment(t *testing.T) {
 
 // J18: the detail has the timeline of the last run and what hooks have seen.
 func TestDetail(t *testing.T) {
-	inHouse(t, func(h *house) {
-		source := h.furnishWeb()
+	withOperator(t, func(h *operator) {
+		source := h.fillWeb()
 		source.History = &server.History{}
 		source.History.Add(view.HookRun{Owner: "web", Hook: "web/hooks/a.sh", Queue: "slow", Binding: "kubernetes", Took: 59 * time.Second})
 		page, leave := follow(server.Debug(source), "/live?module=web")
@@ -155,8 +155,8 @@ func TestDetail(t *testing.T) {
 
 // J18: the revisions of a release, and what differs between two of them, without secrets even if they are asked for.
 func TestRevisionFragments(t *testing.T) {
-	inHouse(t, func(h *house) {
-		source := h.furnishWeb()
+	withOperator(t, func(h *operator) {
+		source := h.fillWeb()
 		var asked []view.DiffRequest
 		source.Releases = func(_ context.Context, module string, _ int) (view.ReleaseHistory, error) {
 			return view.ReleaseHistory{Module: module, Recorded: 5, Revisions: []view.Revision{

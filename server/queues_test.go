@@ -9,8 +9,8 @@ import (
 
 // J4, J5: queues for scripts, main first; one queue alone; as text for people.
 func TestQueuePages(t *testing.T) {
-	inHouse(t, func(h *house) {
-		h.furnish()
+	withOperator(t, func(h *operator) {
+		h.fill()
 		handler := server.Debug(h.source())
 		for path, golden := range map[string]string{
 			"/queue/list.json?showEmpty=true": "queue_list.json",

@@ -24,8 +24,8 @@ import (
 
 var update = flag.Bool("update", false, "write golden files again")
 
-// house is an operator made of actors that do nothing but have a status.
-type house struct {
+// operator is one made of actors that do nothing but have a status.
+type operator struct {
 	t        *testing.T
 	system   *supervisor.System
 	root     *actor.PID
@@ -38,9 +38,9 @@ type spawnNamed struct {
 	status supervisor.Status
 }
 
-type resident struct{ system *supervisor.System }
+type child struct{ system *supervisor.System }
 
-func (r resident) Receive(ctx actor.Context) {
+func (r child) Receive(ctx actor.Context) {
 	if msg, ok := ctx.Message().(spawnNamed); ok {
 		pid, err := ctx.SpawnNamed(r.system.Props(func() actor.Actor { return r }), msg.name)
 		if err == nil {
@@ -49,12 +49,12 @@ func (r resident) Receive(ctx actor.Context) {
 	}
 }
 
-// inHouse plays a test on virtual time, so that pages which tell durations are exact.
-func inHouse(t *testing.T, play func(*house)) {
+// withOperator plays a test on virtual time, so that pages which tell durations are exact.
+func withOperator(t *testing.T, play func(*operator)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		h := &house{t: t, system: supervisor.NewSystem(supervisor.Options{Log: slog.New(slog.DiscardHandler)})}
-		root, err := h.system.Spawn("operator", func() actor.Actor { return resident{h.system} })
+		h := &operator{t: t, system: supervisor.NewSystem(supervisor.Options{Log: slog.New(slog.DiscardHandler)})}
+		root, err := h.system.Spawn("operator", func() actor.Actor { return child{h.system} })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,12 +73,12 @@ func inHouse(t *testing.T, play func(*house)) {
 }
 
 // add spawns an actor below another one.
-func (h *house) add(parent, name string, status supervisor.Status) {
+func (h *operator) add(parent, name string, status supervisor.Status) {
 	h.system.Send(h.system.PID(parent), spawnNamed{name, status})
 	synctest.Wait()
 }
 
-func (h *house) source() server.Source {
+func (h *operator) source() server.Source {
 	operator, hooks := prometheus.NewRegistry(), prometheus.NewRegistry()
 	one := prometheus.NewCounter(prometheus.CounterOpts{Name: "addon_operator_tasks_total"})
 	two := prometheus.NewCounter(prometheus.CounterOpts{Name: "hook_metric_total"})
@@ -90,7 +90,7 @@ func (h *house) source() server.Source {
 	}
 }
 
-func (h *house) get(handler http.Handler, path string) (status int, body string) {
+func (h *operator) get(handler http.Handler, path string) (status int, body string) {
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
 	return w.Code, w.Body.String()
@@ -98,7 +98,7 @@ func (h *house) get(handler http.Handler, path string) (status int, body string)
 
 // J1: healthz is 200 while the process lives, also before the first converge.
 func TestHealthz(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withOperator(t, func(h *operator) {
 		if status, body := h.get(server.Public(h.source()), "/healthz"); status != http.StatusOK || body != "ok\n" {
 			t.Errorf("got %d %q", status, body)
 		}
@@ -120,7 +120,7 @@ func TestReadyz(t *testing.T) {
 		"during a reload after that": {view.ConvergeStatus{Phase: view.ConvergeReloading, Reload: 2, Ready: true}, 200, "ok\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, func(h *house) {
+			withOperator(t, func(h *operator) {
 				h.converge = c.converge
 				if status, body := h.get(server.Public(h.source()), "/readyz"); status != c.status || body != c.body {
 					t.Errorf("got %d %q, want %d %q", status, body, c.status, c.body)
@@ -135,8 +135,8 @@ type reporter struct{ view.MonitorsStatus }
 
 func (r reporter) Monitors() view.MonitorsStatus { return r.MonitorsStatus }
 
-// furnish fills the house with an operator in the middle of its work.
-func (h *house) furnish() {
+// fill makes it one in the middle of its work.
+func (h *operator) fill() {
 	now := time.Now()
 	task := func(id, owner string, work messages.Work, ago time.Duration) messages.Task {
 		return messages.Task{ID: id, Owner: owner, Work: work, QueuedAt: now.Add(-ago), Cause: messages.Cause{Activation: messages.ByReload}}
@@ -162,8 +162,8 @@ func (h *house) furnish() {
 
 // J1, J2, J5: pages for people are golden.
 func TestPages(t *testing.T) {
-	inHouse(t, func(h *house) {
-		h.furnish()
+	withOperator(t, func(h *operator) {
+		h.fill()
 		handler := server.Debug(h.source())
 		for path, golden := range map[string]string{
 			"/queue":          "queue.txt",
@@ -194,8 +194,8 @@ func compare(t *testing.T, golden, got string) {
 }
 
 // Before anything has started there is nothing to show, and nothing fails.
-func TestPagesOfAnEmptyHouse(t *testing.T) {
-	inHouse(t, func(h *house) {
+func TestPagesOfAnEmptyOperator(t *testing.T) {
+	withOperator(t, func(h *operator) {
 		if status, body := h.get(server.Public(h.source()), "/queue"); status != http.StatusOK || body != "0 tasks in 0 queues.\n" {
 			t.Errorf("got %d %q", status, body)
 		}
@@ -227,7 +227,7 @@ func TestStatusConverge(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, func(h *house) {
+			withOperator(t, func(h *operator) {
 				h.converge = c.converge
 				h.add("operator", "queue/other", view.QueueStatus{Length: 5})
 				h.add("operator", "queue/main", view.QueueStatus{Length: 3})
@@ -250,8 +250,8 @@ func TestStatusConverge(t *testing.T) {
 
 // Design 7: the dump as data. Scripts of people read it, and so does --dump-actors.
 func TestActorsAsJSON(t *testing.T) {
-	inHouse(t, func(h *house) {
-		h.furnish()
+	withOperator(t, func(h *operator) {
+		h.fill()
 		status, body := h.get(server.Debug(h.source()), "/actors?output=json")
 		if status != http.StatusOK {
 			t.Fatalf("status %d: %s", status, body)
@@ -262,7 +262,7 @@ func TestActorsAsJSON(t *testing.T) {
 
 // I1, J1: the metrics of the operator and of hooks on one page, and those of hooks alone.
 func TestMetrics(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withOperator(t, func(h *operator) {
 		handler := server.Public(h.source())
 		for path, want := range map[string]struct{ operator, hooks bool }{"/metrics": {true, true}, "/metrics/hooks": {false, true}} {
 			status, body := h.get(handler, path)
@@ -277,7 +277,7 @@ func TestMetrics(t *testing.T) {
 // J7: what somebody on the machine may see is not on the public address. Nobody can
 // change anything by a request.
 func TestPublicHidesDebugPages(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withOperator(t, func(h *operator) {
 		public, debug := server.Public(h.source()), server.Debug(h.source())
 		for _, path := range []string{"/actors", "/debug/pprof/", "/debug/pprof/cmdline", "/nothing"} {
 			if status, _ := h.get(public, path); status != http.StatusNotFound {
@@ -303,7 +303,7 @@ func TestPublicHidesDebugPages(t *testing.T) {
 // refused is refused for a value; everybody may read the public pages, only somebody on
 // the machine the debug address.
 func TestPublicHidesErrors(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withOperator(t, func(h *operator) {
 		const secret = "password is hunter2"
 		failing := []view.FailingTask{{Task: "RunModule", Attempts: 2, Error: secret}}
 		h.add("operator", "module/dns", view.ModuleStatus{Phase: view.Running, Failing: failing})

@@ -63,7 +63,7 @@ func TestReadinessOfAFollower(t *testing.T) {
 		"the Lease is out of reach": {view.Leadership{Self: "b", Leader: "a", Problem: "forbidden"}, "", &view.StandbyStatus{Warm: true}, nil, 500, "; it cannot compete for the lease: forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inHouse(t, func(h *house) {
+			withOperator(t, func(h *operator) {
 				h.converge.Waits = c.waits
 				if c.standby != nil {
 					h.add("operator", "standby", *c.standby)

@@ -66,7 +66,7 @@ func partsOf(event map[string]any) map[string]any {
 
 // J18: a page is sent everything once, then what has changed, at most once a second, and a sign of life when nothing has.
 func TestLiveEvents(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withOperator(t, func(h *operator) {
 		h.add("operator", "module/dns", view.ModuleStatus{Phase: view.Ready, Enabled: true, Order: 1})
 		source := h.source()
 		source.Hide = func(text string) string { return strings.ReplaceAll(text, "hunter2", "***") }
@@ -103,7 +103,7 @@ func TestLiveEvents(t *testing.T) {
 
 // When the last module is gone, so is its row: an empty order is sent, and is no missing one.
 func TestLiveEventsOfTheLastModule(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withOperator(t, func(h *operator) {
 		h.add("operator", "module/dns", view.ModuleStatus{Phase: view.Ready, Enabled: true})
 		page, leave := follow(server.Debug(h.source()), "/live")
 		defer leave()
@@ -123,7 +123,7 @@ func TestLiveEventsOfTheLastModule(t *testing.T) {
 // BenchmarkLivePage is what open pages cost each second with 500 modules, whose state changes all the time.
 func BenchmarkLivePage(b *testing.B) {
 	system := supervisor.NewSystem(supervisor.Options{Log: slog.New(slog.DiscardHandler)})
-	root, err := system.Spawn("operator", func() actor.Actor { return resident{system} })
+	root, err := system.Spawn("operator", func() actor.Actor { return child{system} })
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func BenchmarkLivePage(b *testing.B) {
 
 // J7: the public page shows neither errors nor the detail of a module, the debug address both.
 func TestLiveEventsOfThePublic(t *testing.T) {
-	inHouse(t, func(h *house) {
+	withOperator(t, func(h *operator) {
 		h.add("operator", "module/dns", view.ModuleStatus{Phase: view.Running, Failing: []view.FailingTask{{Task: "RunModule", Attempts: 1, Error: "hunter2"}}})
 		source := h.source()
 		source.Ask = func(context.Context, string, any) (any, error) { return nil, errors.New("it is being restarted") }

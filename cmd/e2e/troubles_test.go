@@ -180,13 +180,13 @@ func allTroubles() map[string]troubles {
 			{"6. A module fails: an object of its chart is forbidden", []string{"the webhook guard.example.com is in ValidatingWebhookConfiguration NAMESPACE", "make its service answer, or delete it"}, nil},
 			{"7. A hook does not run: its kind does not exist", []string{"binding monitors: waiting for absent.example.com/v1/NeverThere", "install its CRD"}, nil},
 			{"8. A module is not installed, and nothing fails", []string{"declares the dependency redis, which is not in charts/", "helm dependency build"}, nil},
-			{"And when a Helm hook waits", []string{"Helm hook Job NAMESPACE/job has not finished", "0/3 nodes are available", "kubectl -n NAMESPACE describe pod job-"}, func(h *house) {
+			{"A Helm hook waits", []string{"Helm hook Job NAMESPACE/job has not finished", "0/3 nodes are available", "kubectl -n NAMESPACE describe pod job-"}, func(h *house) {
 				h.changePod("job", func(s *corev1.PodStatus) {
 					s.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}
 				})
 			}},
 			{"A module is progressing, or unhealthy", []string{"Deployment NAMESPACE/late has been Failed", "kubectl -n NAMESPACE describe deployment late"}, nil},
-			{"And when a release, or an object of it, does not go", []string{"something else has deleted ConfigMap NAMESPACE/fight", "kubectl get events -A"}, func(h *house) {
+			{"A release, or an object of it, does not go", []string{"something else has deleted ConfigMap NAMESPACE/fight", "kubectl get events -A"}, func(h *house) {
 				for range 4 {
 					h.awaitConfigMap("fight", "a", "b")
 					h.deleteConfigMap("fight")
@@ -291,11 +291,11 @@ func (h *house) startWithoutRights() *operator {
 // elsewhere are the headings without a row, and why they have none.
 func elsewhere() map[string]string {
 	return map[string]string{
-		"10. The operator does not start":    "there is no operator to ask; TestLastLineOfARefusedStart reads its log",
-		"And when an aggregated API is down": "the module waits as any other that fails; TestAggregatedAPIIsDown has a cluster of its own for it",
-		"And when etcd was restored":         "there is nothing to do; TestClusterGoesBack reads the log and the Event",
-		"And when an update stands still":    "a follower has neither modules nor queues to show: its pages name the leader, and /readyz why it could not lead",
-		"And when the API server is away":    "there is nothing to do, and modules are as they were",
+		"10. The operator does not start": "there is no operator to ask; TestLastLineOfARefusedStart reads its log",
+		"An aggregated API is down":       "the module waits as any other that fails; TestAggregatedAPIIsDown has a cluster of its own for it",
+		"etcd was restored":               "there is nothing to do; TestClusterGoesBack reads the log and the Event",
+		"An update stands still":          "a follower has neither modules nor queues to show: its pages name the leader, and /readyz why it could not lead",
+		"The API server is away":          "there is nothing to do, and modules are as they were",
 	}
 }
 
