@@ -10,13 +10,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
+	"addon-operator/cmd/operator"
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
 	"addon-operator/kube/builtin"
@@ -226,7 +226,7 @@ func (p *place) current(ctx context.Context, c *cli.Config, a asking) error {
 		c.HA = true // the next one sees this one by its Lease
 	}
 	p.cluster = fmt.Sprintf("context %s, %s", target.Context, target.Server)
-	if err := p.pin(c, target); err != nil {
+	if p.kubeconfig, err = operator.PinCluster(c, target, filepath.Join(p.tmp, "context")); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.out, `Your cluster: %s
@@ -259,23 +259,6 @@ namespace %s, and whatever the modules of %s write elsewhere.
 		}
 	}
 	return nil
-}
-
-// pin makes the operator, and kubectl in hooks, use the context and the server that a person agrees
-// to, also when the kubeconfig has others, or has others later: kubectl takes the current context,
-// and each cluster, from the first file that has it, and all else from the files behind it.
-func (p *place) pin(c *cli.Config, target kube.Target) error {
-	own := slices.DeleteFunc(filepath.SplitList(target.Kubeconfig), func(file string) bool { return file == "" })
-	for i, file := range own {
-		var err error
-		if own[i], err = filepath.Abs(file); err != nil { // hooks run in other directories
-			return err
-		}
-	}
-	const and = string(filepath.ListSeparator)
-	file := filepath.Join(p.tmp, "context")
-	c.Kubeconfig, c.KubeContext, p.kubeconfig = strings.Join(own, and), target.Context, strings.Join(append([]string{file}, own...), and)
-	return os.WriteFile(file, target.Pin, 0o600)
 }
 
 // lookLimit is how long the cluster may take to answer who uses the namespace.

@@ -39,6 +39,11 @@ func Start(c *cli.Config) *cobra.Command {
 		if err := c.Complete(); err != nil {
 			return err
 		}
+		done, err := shareCluster(c)
+		defer done()
+		if err != nil {
+			return err
+		}
 		return Run(cmd.Context(), c, Host{Log: os.Stderr, Exit: os.Exit, Klog: kube.RedirectKlog})
 	}}
 }

@@ -1,0 +1,31 @@
+package e2e
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// kubectl in hooks uses the cluster of the operator: a kubeconfig and a context that only an option names, by a path that is
+// relative to the directory of the operator, also when the kubeconfig has another current context.
+func TestHooksUseTheClusterOfTheOperator(t *testing.T) {
+	h := newHouse(t, `
+-- global-hooks/look --
+#!/bin/bash
+[[ $1 == --config ]] && { echo '{"configVersion": "v1", "onStartup": 1}'; exit; }
+kubectl get namespace "$NAMESPACE" -o name >>"$OUT/journal"
+`)
+	text, err := os.ReadFile(h.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var current string
+	for line := range strings.Lines(string(text)) {
+		if name, is := strings.CutPrefix(line, "current-context: "); is {
+			current = strings.TrimSpace(name)
+		}
+	}
+	h.write("cluster.yaml", strings.Replace(string(text), "current-context: "+current, "current-context: nothing", 1))
+	h.start("KUBECONFIG=", "KUBE_CONFIG=cluster.yaml", "KUBE_CONTEXT="+current)
+	h.awaitJournal("namespace/" + h.namespace)
+}
