@@ -81,6 +81,7 @@ func TestWrongNames(t *testing.T) {
 		"2147483648-dns":  "module directory modules/2147483648-dns", // A4: 31 bits
 		"-1-dns":          "module directory modules/-1-dns",
 		"global":          `"global" is reserved`,
+		"010-converge":    `"converge" is reserved`,
 		"010-dns-enabled": "would be read as a flag",
 	} {
 		t.Run(base, func(t *testing.T) {

@@ -30,6 +30,8 @@ func Key(moduleName string) (string, error) {
 	switch name := key.String(); {
 	case name == GlobalKey:
 		return "", fmt.Errorf("module name %q is reserved: its values would share the section %q with all modules", moduleName, GlobalKey)
+	case moduleName == "converge", moduleName == "global-hooks": // messages.ModuleOf
+		return "", fmt.Errorf("module name %q is reserved: tasks and pages call a part of the operator by it; choose another name", moduleName)
 	case strings.HasSuffix(name, flagSuffix), strings.HasSuffix(name, maintenanceSuffix):
 		return "", fmt.Errorf("module name %q: the key %q of its values would be read as a flag or maintenance mode of another module; choose a name without this suffix", moduleName, name)
 	default:

@@ -6,7 +6,7 @@ import "testing"
 func TestKey(t *testing.T) {
 	for name, want := range map[string]string{
 		"nginx-ingress": "nginxIngress", "simple-one-module": "simpleOneModule", "module": "module", "module2": "module2",
-		"a-b-c": "aBC", "l2-balancer": "l2Balancer", "x509": "x509", "enabled": "enabled", "global-hooks": "globalHooks",
+		"a-b-c": "aBC", "l2-balancer": "l2Balancer", "x509": "x509", "enabled": "enabled", "global-things": "globalThings",
 	} {
 		key, err := Key(name)
 		wantError(t, err)
@@ -27,7 +27,7 @@ func TestKeyRefuses(t *testing.T) {
 		"module-2": `"module2"`, "MyModule": `"my-module"`, "my_module": `"my-module"`, "my--module": `"my-module"`, "-module-": `"module"`,
 		"cert-2manager": `"cert2manager"`, "myModule": `"my-module"`, "HTTPProxy": `"httpproxy"`, "a.b": `"a-b"`, "module ": `"module"`,
 		"": "must be words", "3scale": "must be words", "---": "must be words", "модуль": "must be words",
-		"global": "reserved", "feature-enabled": "a flag or maintenance mode", "feature-maintenance": "a flag or maintenance mode",
+		"global": "reserved", "converge": "reserved", "global-hooks": "reserved", "feature-enabled": "a flag or maintenance mode", "feature-maintenance": "a flag or maintenance mode",
 	} {
 		_, err := Key(name)
 		wantError(t, err, proposal)
