@@ -121,21 +121,27 @@ func readSuspended(ctx context.Context, w shared.World, known map[string]bool, w
 	if w.ModuleObjects == nil {
 		return known, nil
 	}
-	suspended := map[string]bool{}
+	var suspended map[string]bool
 	err := waitFor(ctx, w, "the objects of kind Module", waits, func() error {
 		all, err := w.ModuleObjects.Read(ctx)
 		if apierrors.IsForbidden(err) {
 			suspended = known
 			return nil // who watches the objects says so
 		}
-		for _, object := range all {
-			if object.Suspend {
-				suspended[object.Name] = true
-			}
-		}
+		suspended = suspendedOf(all)
 		return err
 	})
 	return suspended, err
+}
+
+func suspendedOf(all []kube.ModuleObject) map[string]bool {
+	suspended := map[string]bool{}
+	for _, object := range all {
+		if object.Suspend {
+			suspended[object.Name] = true
+		}
+	}
+	return suspended
 }
 
 // waitFor reads what the start needs, again and again until the API server gives it or ctx ends.

@@ -21,7 +21,7 @@ func (h ByHand) RunModule(name string) error {
 	if err := h.known(name); err != nil {
 		return err
 	}
-	h.enqueue(h.program.NewTask(name, messages.RunModule{}, messages.Cause{Activation: messages.ByHand}))
+	h.program.Enqueue(h.program, false, h.program.NewTask(name, messages.RunModule{}, messages.Cause{Activation: messages.ByHand}))
 	return nil
 }
 
@@ -34,7 +34,7 @@ func (h ByHand) RunHookAgain(run view.HookRun) error {
 	}
 	t := h.program.NewTask(run.Owner, run.Again(), messages.Cause{Activation: messages.ByHand, Detail: run.Hook})
 	t.Queue = run.Queue
-	h.enqueue(t)
+	h.program.Enqueue(h.program, false, t)
 	return nil
 }
 
@@ -60,13 +60,4 @@ func (h ByHand) known(module string) error {
 		return fmt.Errorf("module %s does not run: it is %s", module, status.Phase)
 	}
 	return nil
-}
-
-// enqueue queues a task, as Program.Enqueue does for an actor.
-func (h ByHand) enqueue(t messages.Task) {
-	to := work.Root
-	if t.Queue == messages.MainQueue {
-		to = work.QueuePath + t.Queue
-	}
-	h.program.Send(h.program.PID(to), messages.Enqueue{Queue: t.Queue, Tasks: []messages.Task{t}})
 }

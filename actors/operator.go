@@ -2,8 +2,10 @@ package actors
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -16,6 +18,7 @@ import (
 	"addon-operator/actors/moduleobjects"
 	"addon-operator/actors/modules"
 	"addon-operator/actors/monitors"
+	"addon-operator/actors/schedules"
 	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
@@ -123,6 +126,21 @@ func (o *Operator) Ask(ctx context.Context, path string, question any) (any, err
 	return o.program.Ask(ctx, o.program.PID(work.Root+"/"+path), question)
 }
 
+// askFor asks the actor with a path below the root, for callers outside of the actors. It ends with
+// ctx; an actor that does not exist is an error.
+func askFor[Answer any](ctx context.Context, o *Operator, path string, question any) (Answer, error) {
+	var none Answer
+	got, err := o.Ask(ctx, path, question)
+	if err != nil {
+		return none, err
+	}
+	answer, ok := got.(Answer)
+	if !ok {
+		return none, fmt.Errorf("bug: %s answered %T with %T", path, question, got)
+	}
+	return answer, nil
+}
+
 // Inspector shows the mailboxes of all actors.
 func (o *Operator) Inspector() *supervisor.Inspector { return o.program.Inspector }
 
@@ -159,12 +177,12 @@ func (o *Operator) NotInForce() map[string]string {
 }
 
 // operator is the root actor: it starts the others in order, spawns modules and named
-// queues when they are needed (queues.go), and stops all in order.
+// queues when they are needed (named_queues.go), and stops all in order.
 type operator struct {
 	program  *shared.Program
 	ctx      context.Context
 	boot     *boot           // of the start, or of the takeover
-	children map[string]bool // by name below the root
+	children map[string]bool // by path
 	// modules and global are what was handed out last. A module whose directory is gone is not among them; its actor lives on.
 	modules  map[string]addons.Module
 	global   addons.Global
@@ -203,7 +221,7 @@ func (o *operator) Receive(ctx actor.Context) {
 	case messages.Enqueue:
 		o.enqueue(ctx, msg)
 	case messages.AsideDue: // through the root, because the queue may have ended
-		if o.children[queueChild(msg.Queue)] {
+		if o.children[work.QueuePath+msg.Queue] {
 			ctx.Send(o.program.PID(work.QueuePath+msg.Queue), msg.Done)
 		}
 	case messages.UseQueues:
@@ -233,11 +251,11 @@ func (o *operator) started(ctx actor.Context) {
 	}
 	o.publish(ctx)
 	b := o.boot
-	o.spawn(ctx, stageConfig, "config", configmap.New(o.ctx, o.program, b.config, o.standby))
-	o.spawn(ctx, stageConfig, "healer", healer.New(o.ctx, o.program)) // runs ask it to the end
-	o.spawn(ctx, stageSources, "monitors", monitors.New(o.ctx, o.program, o.standby))
+	o.spawn(ctx, stageConfig, work.ConfigPath, configmap.New(o.ctx, o.program, b.config, o.standby))
+	o.spawn(ctx, stageConfig, work.HealerPath, healer.New(o.ctx, o.program)) // runs ask it to the end
+	o.spawn(ctx, stageSources, work.MonitorsPath, monitors.New(o.ctx, o.program, o.standby))
 	if o.standby {
-		o.spawn(ctx, stageOwners, "standby", newStandby(o.program, b))
+		o.spawn(ctx, stageOwners, work.StandbyPath, newStandby(o.program, b))
 		return
 	}
 	o.spawnActing(ctx, nil)
@@ -249,31 +267,31 @@ func (o *operator) started(ctx actor.Context) {
 func (o *operator) spawnActing(ctx actor.Context, warm map[string][]hooks.Hook) {
 	b := o.boot
 	o.global = b.tree.Global
-	o.spawn(ctx, stageSources, "schedule", newSchedule(o.program))
-	o.spawn(ctx, stageOwners, messages.GlobalHooks, modules.NewGlobalHooks(o.program, b.tree.Global.Dir, b.sections[values.GlobalKey], b.globalHooks))
+	o.spawn(ctx, stageSources, work.SchedulePath, schedules.New(o.program))
+	o.spawn(ctx, stageOwners, work.GlobalPath, modules.NewGlobalHooks(o.program, b.tree.Global.Dir, b.sections[values.GlobalKey], b.globalHooks))
 	for _, m := range b.tree.Modules {
 		o.modules[m.Name] = m
-		o.spawn(ctx, stageOwners, "module/"+m.Name, modules.New(o.program, m, b.sections[m.Key], warm[m.Name]))
+		o.spawn(ctx, stageOwners, work.ModulePath+m.Name, modules.New(o.program, m, b.sections[m.Key], warm[m.Name]))
 	}
 	o.spawnQueue(ctx, messages.MainQueue)
 	o.useQueues(ctx, messages.UseQueues{Owner: messages.GlobalHooks, Queues: hooks.Queues(b.globalHooks)})
 	if o.program.ModuleObjects != nil {
-		o.spawn(ctx, stageSources, "module-objects", moduleobjects.New(o.ctx, o.program, b.suspended))
+		o.spawn(ctx, stageSources, work.ObjectsPath, moduleobjects.New(o.ctx, o.program, b.suspended))
 	}
-	o.spawn(ctx, stageOwners, messages.Converge, converge.New(o.ctx, o.program, b.converges()))
+	o.spawn(ctx, stageOwners, work.ConvergePath, converge.New(o.ctx, o.program, b.converges()))
 }
 
 // spawn starts a child, unless it is there.
-func (o *operator) spawn(ctx actor.Context, stage int, name string, child actor.Actor) {
-	if o.children[name] {
+func (o *operator) spawn(ctx actor.Context, stage int, path string, child actor.Actor) {
+	if o.children[path] {
 		return
 	}
-	pid, err := ctx.SpawnNamed(o.program.Props(func() actor.Actor { return child }), name)
+	pid, err := ctx.SpawnNamed(o.program.Props(func() actor.Actor { return child }), strings.TrimPrefix(path, work.Root+"/"))
 	if err != nil { // names are unique
-		o.program.Log.Error("bug: an actor could not be spawned", "name", name, "err", err)
+		o.program.Log.Error("bug: an actor could not be spawned", "path", path, "err", err)
 		return
 	}
-	o.children[name] = true
+	o.children[path] = true
 	o.stages.AddTo(stage, pid)
 }
 
@@ -305,10 +323,10 @@ func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error 
 			found, asked := msg.Hooks[m.Name]
 			ctx.Send(o.program.Owner(m.Name), work.UpdateModule{Module: m, Section: section, Hooks: found, Asked: asked})
 			continue
-		case o.children["module/"+m.Name]:
+		case o.children[work.ModulePath+m.Name]:
 			ctx.Send(o.program.Owner(m.Name), work.AdoptModule{Module: m, Section: section})
 		default:
-			o.spawn(ctx, stageOwners, "module/"+m.Name, modules.New(o.program, m, section, nil))
+			o.spawn(ctx, stageOwners, work.ModulePath+m.Name, modules.New(o.program, m, section, nil))
 		}
 		sections[m.Key] = section
 	}
@@ -355,3 +373,25 @@ func (o *operator) publish(ctx actor.Context) {
 	status := view.OperatorStatus{Stopping: o.stopping, StandBy: o.standby}
 	o.program.Inspector.Publish(ctx.Self(), liveOperator{status, o.program.Leadership})
 }
+
+// liveOperator is what the root publishes.
+type liveOperator struct {
+	status     view.OperatorStatus
+	leadership func() view.Leadership
+}
+
+// Operator implements view.OperatorReporter.
+func (l liveOperator) Operator() view.OperatorStatus {
+	s := l.status
+	if l.leadership != nil {
+		now := l.leadership()
+		s.Leadership = &now
+	}
+	return s
+}
+
+// String implements supervisor.Status.
+func (l liveOperator) String() string { return l.Operator().String() }
+
+// MarshalJSON shows what String shows.
+func (l liveOperator) MarshalJSON() ([]byte, error) { return json.Marshal(l.Operator()) }

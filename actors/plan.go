@@ -209,12 +209,7 @@ func suspendedIn(ctx context.Context, w shared.World, known *plan.Known) error {
 		known.Notes = append(known.Notes, "it is unknown whether modules are suspended: "+err.Error())
 		return nil
 	}
-	known.Suspended = map[string]bool{}
-	for _, object := range all {
-		if object.Suspend {
-			known.Suspended[object.Name] = true
-		}
-	}
+	known.Suspended = suspendedOf(all)
 	return err
 }
 

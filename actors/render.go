@@ -64,18 +64,3 @@ func (o *Operator) helmModule(ctx context.Context, name string) (helm.Module, er
 	merged, _ := got.Known.Values()
 	return plan.HelmModule(*m, merged), nil
 }
-
-// askFor asks the actor with a path below the root, for callers outside of the actors. It ends with
-// ctx; an actor that does not exist is an error.
-func askFor[Answer any](ctx context.Context, o *Operator, path string, question any) (Answer, error) {
-	var none Answer
-	got, err := o.Ask(ctx, path, question)
-	if err != nil {
-		return none, err
-	}
-	answer, ok := got.(Answer)
-	if !ok {
-		return none, fmt.Errorf("bug: %s answered %T with %T", path, question, got)
-	}
-	return answer, nil
-}

@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"maps"
 	"slices"
@@ -25,7 +24,7 @@ import (
 // their configuration, and has monitors fill the watches of their bindings, so that at a takeover
 // only hooks and Helm remain. It runs no binding and writes nothing.
 //
-//	idle -WarmUp-> loading -done-> idle
+//	idle -FlagsMoved-> loading -done-> idle     (and once at the start)
 //
 // What only a hook or an enabled script decides is unknown here: a module that only a hook switches
 // on stays cold, and one that its script switches off is warm without need. Both cost time and no
@@ -195,24 +194,22 @@ func (o *Operator) StandBy(ctx context.Context) error {
 // ConfigMap as it is now, or the last valid ones that this replica has seen (D16). An error leaves
 // the follower as it was; the caller decides (the program ends).
 func (o *Operator) Lead(ctx context.Context) error {
-	current, err := o.Ask(ctx, "config", configmap.GetCurrent{})
+	current, err := askFor[configmap.Current](ctx, o, "config", configmap.GetCurrent{})
 	if err != nil {
 		return err
 	}
-	warm, err := o.Ask(ctx, "standby", getWarm{})
+	warm, err := askFor[warmth](ctx, o, "standby", getWarm{})
 	if err != nil {
 		return err
 	}
-	config, _ := current.(configmap.Current)
-	b, err := o.boot.with(o.program.World, config)
+	b, err := o.boot.with(o.program.World, current)
 	if err != nil {
 		return err
 	}
 	if b.suspended, err = readSuspended(ctx, o.program.World, o.boot.suspended, o.waitsFor); err != nil {
 		return err
 	}
-	loaded, _ := warm.(warmth)
-	if _, err := o.program.Ask(ctx, o.root, takeOver{boot: b, warm: loaded.hooks}); err != nil {
+	if _, err := o.program.Ask(ctx, o.root, takeOver{boot: b, warm: warm.hooks}); err != nil {
 		return err
 	}
 	o.program.Send(o.program.PID(work.ConvergePath), messages.StartUp{})
@@ -230,40 +227,18 @@ type takeOver struct {
 func (o *operator) takeOver(ctx actor.Context, msg takeOver) {
 	o.boot = msg.boot
 	o.standby = false
-	o.retire(ctx, "standby")
+	o.retire(ctx, work.StandbyPath)
 	o.spawnActing(ctx, msg.warm)
 	ctx.Send(o.program.PID(work.MonitorsPath), messages.Lead{})
-	ctx.Send(o.program.PID(work.ConfigPath), configmap.LeadFrom{Known: msg.boot.config.Data, Secret: msg.boot.secret.Data})
+	ctx.Send(o.program.PID(work.ConfigPath), messages.LeadFrom{Known: msg.boot.config.Data, Secret: msg.boot.secret.Data})
 	o.publish(ctx)
 }
 
 // retire stops a child that is not needed any more.
-func (o *operator) retire(ctx actor.Context, name string) {
-	if !o.children[name] {
+func (o *operator) retire(ctx actor.Context, path string) {
+	if !o.children[path] {
 		return
 	}
-	delete(o.children, name)
-	ctx.Stop(o.program.PID(work.Root + "/" + name))
+	delete(o.children, path)
+	ctx.Stop(o.program.PID(path))
 }
-
-// liveOperator is what the root publishes.
-type liveOperator struct {
-	status     view.OperatorStatus
-	leadership func() view.Leadership
-}
-
-// Operator implements view.OperatorReporter.
-func (l liveOperator) Operator() view.OperatorStatus {
-	s := l.status
-	if l.leadership != nil {
-		now := l.leadership()
-		s.Leadership = &now
-	}
-	return s
-}
-
-// String implements supervisor.Status.
-func (l liveOperator) String() string { return l.Operator().String() }
-
-// MarshalJSON shows what String shows.
-func (l liveOperator) MarshalJSON() ([]byte, error) { return json.Marshal(l.Operator()) }

@@ -49,3 +49,20 @@ type Part struct {
 	Began time.Time
 	Took  time.Duration
 }
+
+// SetDynamicFlags carries the opinions of global hooks on enabled modules (D25), by flag key, and
+// which hook has said each.
+type SetDynamicFlags struct {
+	Flags map[string]bool
+	By    map[string]string
+}
+
+// ConvergeFinished says that the last step of a reload is done.
+type ConvergeFinished struct {
+	Reload int
+	// GlobalChanged: afterAll hooks changed global values, so steps 3 to 8 are due again.
+	GlobalChanged bool
+}
+
+// Converged says that the first converge is over: ticks of schedules count from now on (C14).
+type Converged struct{}

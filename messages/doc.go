@@ -1,11 +1,11 @@
 // Package messages is the vocabulary of the actors: one file for each conversation.
 //
 // Commands are imperative and have one receiver (RunHook, SaveConfig). Events are past
-// and state a fact (ObjectChanged, TaskDone). Messages are values and are never written
-// to once sent; they carry no context, func, PID or mutex. What an actor hears only from itself, from
-// its timers and watches, or from the root that has spawned it, is declared next to its handler: in the
-// second part of the table. What belongs to runs, or carries types of modules and releases, is in package
-// actors/work: in the third part. A test compares the table with the types, with what actors handle and
+// and state a fact (ModuleDeleted, TaskDone). Messages are values and are never written
+// to once sent; they carry no context, func, PID or mutex. What belongs to runs, or carries types of modules and
+// releases, is in package actors/work: in the third part of the table. What an actor hears only from its own
+// timers and watches, and what Operator asks at the start and at a takeover, is declared next to its handler: in
+// the second part. A test compares the table with the types, with what actors handle and
 // with their answers.
 //
 // Also in here: what tasks do (task.go: the types of Work) and what messages consist of. They may
@@ -19,16 +19,16 @@
 //
 //	Enqueue              who makes tasks   queue; operator, which passes it on to queues but main
 //	DropTasks            converge          queue, global-hooks
-//	ExecuteTask          queue             owner
-//	TaskDone             owner             queue
-//	SetAside             run               queue
+//	ExecuteTask          queue, run        owner
+//	TaskDone             owner             queue, run
+//	SetAside             run, module       queue
 //	TaskWaits            owner             queue
 //	GetTurn              run               queue
 //	Turn                 queue             run
 //	ReloadHeld           queue             converge
 //	LetPass              module            queue
 //	AsideDue             monitors          operator
-//	UseQueues            module            operator
+//	UseQueues            module, global    operator
 //	EndQueue             operator          queue
 //	QueueEmpty           queue             operator
 //
@@ -39,8 +39,8 @@
 //	ListMonitored        server            healer
 //	Monitored            healer            server
 //
-//	GetValues            discovery, server module, global-hooks
-//	Values               module, global    discovery, server
+//	GetValues            run, server       module, global-hooks
+//	Values               module, global    run, server
 //	ApplyHookResult      run               module, global-hooks
 //	RememberValues       converge          module, global-hooks
 //
@@ -54,8 +54,7 @@
 //	GetDrift             server            module
 //	Drift                module            server
 //	ModuleDeleted        module            converge
-//	RetryNow             converge          module, global-hooks, converge
-//	DiskChanged          cmd               converge
+//	RetryNow             converge, module-objects, cmd module, global-hooks, converge
 //	RetireModule         converge          module
 //	ForgetModule         converge          module
 //	SectionChanged       module            converge
@@ -73,18 +72,15 @@
 //	ObjectsWritten       run               monitors
 //	HookBegan            run               monitors
 //	HookEnded            run               monitors
-//	Unwatch              module            monitors
+//	Unwatch              module, standby   monitors
 //	ExchangeWatches      module, global    monitors
 //	ResyncAll            config            monitors
-//	ObjectChanged        kube              monitors
-//	WatchSynced          kube              monitors
 //
 //	StartSchedules       owners            schedule
 //	StopSchedules        module            schedule
-//	ScheduleFired        cron              schedule
+//	ScheduleFired        scenario          schedule
 //	Converged            converge          schedule
 //
-//	ConfigMapSeen        kube              config
 //	SaveConfig           owners            config
 //	ConfigSaved          config            owners
 //	ConfigChanged        config            converge
@@ -98,7 +94,7 @@
 //	ConfirmPurge         config            converge
 //	RemoveConfirmation   converge          config
 //
-//	ReloadModules        global, module    converge
+//	ReloadModules        global, module, config converge
 //	SetDynamicFlags      global-hooks      converge, config
 //	ConvergeFinished     global-hooks      converge
 //	StepEnded            owners            converge
@@ -108,6 +104,7 @@
 //	WarmUp               standby           monitors
 //	FlagsMoved           config            standby
 //	Lead                 operator          monitors
+//	LeadFrom             operator          config
 //	DropWarm             converge          monitors
 //
 //	of other packages    sender            receiver
@@ -115,32 +112,35 @@
 //	areYouReady          cmd               operator
 //	takeOver             cmd               operator
 //
+//	configMapSeen        kube              config
 //	secretSeen           kube              config
 //	clusterWentBack      kube              config
 //	GetCurrent           cmd               config
 //	Current              config            cmd
-//	LeadFrom             operator          config
 //	compareAgain         timer             config
 //	keepAgain            timer             config
 //
+//	diskChanged          disk              converge
 //	askAgain             timer             converge
 //	delayedReload        timer             converge
 //	postponedDue         timer             converge
 //	remindHeld           timer             converge
 //
-//	objectHealth         watches           healer
-//	healthDue            healer            healer
+//	objectHealth         helm              healer
+//	healthDue            itself            healer
 //	unreadDue            timer             module
 //	driftDue             timer             module
 //
+//	objectChanged        kube              monitors
+//	watchSynced          kube              monitors
 //	watchOverflowed      kube              monitors
 //	lookAgain            timer             monitors
 //	resyncDue            timer             monitors
 //	slowedDue            timer             monitors
 //	watchAgain           timer             monitors
 //
-//	objectGone           kube              healer
-//	releaseChanged       kube              healer
+//	objectGone           helm              healer
+//	releaseChanged       helm              healer
 //	healDue              timer             healer
 //	fightOver            timer             healer
 //

@@ -5,10 +5,6 @@ import (
 	"time"
 )
 
-// CheckDrift compares the objects of a module's release with its chart, to find what others have
-// changed. It changes nothing; a RunModule corrects what it finds.
-type CheckDrift struct{}
-
 // Describe implements Work.
 func (CheckDrift) Describe() (kind, about string) { return "CheckDrift", "" }
 

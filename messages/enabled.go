@@ -1,11 +1,5 @@
 package messages
 
-// ForgetModule notifies a module actor that its directory is gone.
-type ForgetModule struct{}
-
-// RetireModule says to a module that it is disabled while it is under maintenance.
-type RetireModule struct{}
-
 // SectionChanged says to converge that hooks have changed the section of a module with an enabled script.
 type SectionChanged struct {
 	Module string

@@ -24,26 +24,11 @@ type ResumeModule struct{}
 // ModuleDeleted notifies converge that nothing of a module is left in the cluster.
 type ModuleDeleted struct{ Name string }
 
-// DiskChanged notifies converge that files below the modules directories, or of global hooks, may
-// have changed.
-type DiskChanged struct{}
-
 // RetryNow ends the delays of failed tasks (F8): what has changed may be what they failed at.
 type RetryNow struct{}
 
-// SetDynamicFlags carries the opinions of global hooks on enabled modules (D25), by flag key, and
-// which hook has said each.
-type SetDynamicFlags struct {
-	Flags map[string]bool
-	By    map[string]string
-}
+// ForgetModule notifies a module actor that its directory is gone.
+type ForgetModule struct{}
 
-// ConvergeFinished says that the last step of a reload is done.
-type ConvergeFinished struct {
-	Reload int
-	// GlobalChanged: afterAll hooks changed global values, so steps 3 to 8 are due again.
-	GlobalChanged bool
-}
-
-// Converged says that the first converge is over: ticks of schedules count from now on (C14).
-type Converged struct{}
+// RetireModule says to a module that it is disabled while it is under maintenance.
+type RetireModule struct{}

@@ -139,7 +139,7 @@ func (r reporter) Monitors() view.MonitorsStatus { return r.MonitorsStatus }
 func (h *operator) fill() {
 	now := time.Now()
 	task := func(id, owner string, work messages.Work, ago time.Duration) messages.Task {
-		return messages.Task{ID: id, Owner: owner, Work: work, QueuedAt: now.Add(-ago), Cause: messages.Cause{Activation: messages.ByReload}}
+		return messages.Task{ID: id, Owner: owner, Work: work, QueuedAt: now.Add(-ago), Cause: messages.Cause{Activation: messages.ByFiles}}
 	}
 	var many []messages.Task
 	for i := range 2 {

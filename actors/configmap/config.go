@@ -35,7 +35,7 @@ type config struct {
 	configMap, secret *layer
 	// schemas are what both are checked against (see rules). doc is what is in force of both; it
 	// changes in step with the known texts of the layers.
-	schemas decide.Schemas // see rules
+	schemas decide.Schemas
 	global  addons.Global
 	doc     values.Document
 
@@ -43,8 +43,7 @@ type config struct {
 	written   written
 	confirmed confirmation
 	misplaced misplaced
-	// wentBack counts the watches that have seen the API server go back.
-	wentBack int // watches that have seen the API server go back, since that was last reported
+	wentBack  int // watches that have seen the API server go back, since that was last reported
 }
 
 // Initial is the ConfigMap as it was read at the start.
@@ -59,8 +58,8 @@ type Initial struct {
 	Sections map[string]*values.Section
 	Modules  []addons.Module
 	Global   addons.Global
-	// Refused and secretRefused say why the ConfigMap, or the Secret with values, is not in force
-	// from the start: data and secret are the last valid contents that were kept (P3).
+	// Refused and SecretRefused say why the ConfigMap, or the Secret with values, is not in force
+	// from the start: Data and Secret are the last valid contents that were kept (P3).
 	Refused, SecretRefused string
 	// Written is the annotation of the ConfigMap that lists which values hooks wrote.
 	Written string
@@ -106,7 +105,7 @@ func New(ctx context.Context, p *shared.Program, initial Initial, standby bool) 
 		c.secret.noticeRefused()
 		c.written.before(initial.Written)
 		c.written.compare(values.Document{}, c.doc)
-		c.configMap.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, messages.ConfigMapSeen(content)) })
+		c.configMap.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, configMapSeen{content}) })
 		if p.WentBack != nil {
 			p.WentBack(ctx, func(watch string) { p.Send(self, clusterWentBack{watch}) })
 		}
@@ -117,6 +116,12 @@ func New(ctx context.Context, p *shared.Program, initial Initial, standby bool) 
 	}
 	return c
 }
+
+// configMapSeen is the content of the ConfigMap as the API server shows it.
+type configMapSeen struct{ content kube.ConfigMap }
+
+// LogValue keeps it out of logs.
+func (configMapSeen) LogValue() slog.Value { return slog.StringValue("the ConfigMap") }
 
 // secretSeen is the content of the Secret as the API server shows it.
 type secretSeen struct{ content kube.ConfigMap }
@@ -129,15 +134,15 @@ func (c *config) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		c.started(ctx.Self())
-	case messages.ConfigMapSeen:
-		c.seen(ctx, c.configMap, kube.ConfigMap(msg))
+	case configMapSeen:
+		c.seen(ctx, c.configMap, msg.content)
 	case secretSeen:
 		c.seen(ctx, c.secret, msg.content)
 	case messages.SaveConfig:
 		ctx.Respond(c.save(ctx, msg))
 	case GetCurrent:
 		ctx.Respond(c.current(ctx))
-	case LeadFrom:
+	case messages.LeadFrom:
 		c.lead(ctx, msg)
 	case clusterWentBack:
 		c.clusterWentBack(ctx, msg)
@@ -373,16 +378,9 @@ func (c *config) current(ctx actor.Context) Current {
 	return Current{c.configMap.known, c.configMap.revision, InitialSecret{c.secret.known, c.secret.revision, c.secret.store == nil}}
 }
 
-// LeadFrom notifies config that this replica leads from now on. known and secret are the contents of ConfigMap and
-// Secret with which the owners were spawned.
-type LeadFrom struct{ Known, Secret map[string]string }
-
-// LogValue keeps it out of logs.
-func (LeadFrom) LogValue() slog.Value { return slog.StringValue("the ConfigMap and the Secret") }
-
 // lead begins to announce what people write. What changed between the content with which the owners
 // were spawned and now is announced at once.
-func (c *config) lead(ctx actor.Context, msg LeadFrom) {
+func (c *config) lead(ctx actor.Context, msg messages.LeadFrom) {
 	c.report.standby = false
 	c.confirmed.send(ctx)
 	c.configMap.noticeRefused()

@@ -3,5 +3,6 @@
 //
 // config.go receives; layer.go is what it knows of one of the two, and save.go writes what hooks patch. chart.go checks
 // by the schemas of charts, keep.go keeps the last valid content for a restart (P3), written.go knows which values hooks
-// wrote, and wentback.go notices that the API server went back to an earlier state (P14).
+// wrote, wentback.go notices that the API server went back to an earlier state (P14), and confirmation.go is the annotation
+// that confirms a purge (P1).
 package configmap

@@ -43,8 +43,7 @@ func (k *kept) keep(ctx actor.Context, p *shared.Program, now kube.LastValid) {
 		pause := k.delays.NextBackOff()
 		p.Log.Warn("the last valid values cannot be saved, will retry; a restart with an invalid ConfigMap or Secret would end with exit code 1, or use older values", "in", pause, "err", err)
 		k.waits = true
-		self := ctx.Self()
-		time.AfterFunc(pause, func() { p.Send(self, keepAgain{}) })
+		p.SendLater(ctx, pause, keepAgain{})
 		return
 	}
 	k.delays = nil

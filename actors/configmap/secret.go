@@ -1,6 +1,6 @@
 package configmap
 
-// InitialSecret is the Secret as it was read at the start. off: there is none to be read or
+// InitialSecret is the Secret as it was read at the start. Off: there is none to be read or
 // written, until the end of the process: a right that is given later takes effect after a restart.
 type InitialSecret struct {
 	Data     map[string]string

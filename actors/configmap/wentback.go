@@ -30,8 +30,7 @@ const backDelay = 3 * time.Second
 
 func (c *config) clusterWentBack(ctx actor.Context, msg clusterWentBack) {
 	c.wentBack++
-	self, again := ctx.Self(), compareAgain{msg.watch, c.wentBack}
-	time.AfterFunc(backDelay, func() { c.program.Send(self, again) })
+	c.program.SendLater(ctx, backDelay, compareAgain{msg.watch, c.wentBack})
 }
 
 func (c *config) compareAgain(ctx actor.Context, msg compareAgain) {

@@ -177,3 +177,11 @@ func (c *catalog) mayPurge(release string, held []string) work.Purgeable {
 		Removed: c.removed[release],
 	}
 }
+
+// tell sends the same message to the actors of some modules. The message is shared, so it must not
+// hold what a receiver changes.
+func (c *catalog) tell(ctx actor.Context, modules []addons.Module, message any) {
+	for _, m := range modules {
+		ctx.Send(c.program.Owner(m.Name), message)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -88,7 +87,7 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.reloads.request(ctx, msg.cause)
 	case messages.ExecuteTask:
 		c.execute(ctx, msg.Task)
-	case messages.DiskChanged:
+	case diskChanged:
 		c.looks.diskChanged(ctx)
 	case messages.ConfigChanged:
 		c.configChanged(ctx, msg)
@@ -188,7 +187,7 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 	}
 }
 
-// start gives a task to a run, like ownTasks.start for tasks of owners. An allowed failure is that
+// start gives a task to a run, like ownTasks.start of package modules for tasks of owners. An allowed failure is that
 // of a purge, which is tried again in a queue of its own (E10).
 //
 // A task is recorded and its end is reported in Ended, so that both happen once, however it ends.
@@ -231,12 +230,11 @@ func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervis
 // failed is called after each failed attempt. It reports to the log and, when the failure lasts, as
 // an Event; pages show why a discovery fails.
 func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
-	kind, about := t.Work.Describe()
 	if _, ok := t.Work.(messages.DiscoverModules); ok {
 		c.catalog.discoveryFailed(a.Err)
 	}
 	c.program.NoticeFailure(t, a)
-	c.log.Error("task failed, will retry", "task", strings.TrimSpace(kind+" "+about), "queue", t.Queue, "attempt", a.Number, "in", a.In, "err", a.Err)
+	c.log.Error("task failed, will retry", "task", t.What(), "queue", t.Queue, "attempt", a.Number, "in", a.In, "err", a.Err)
 }
 
 // discovered turns the result of a discovery into tasks (E8), unless a newer reload has overtaken
@@ -334,7 +332,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 		ctx.Send(c.program.PID(work.MonitorsPath), messages.DropWarm{})
 		c.reloads.ready = true
 	}
-	c.program.Tell(ctx, c.catalog.tree.Modules, messages.RememberValues{})
+	c.catalog.tell(ctx, c.catalog.tree.Modules, messages.RememberValues{})
 	ctx.Send(c.program.PID(work.GlobalPath), messages.RememberValues{})
 	c.reloads.beginPostponed(ctx)
 	if msg.GlobalChanged {
@@ -354,7 +352,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 		c.switchModules(ctx)
 	}
 	// Owners have received the new values before: config sends these first.
-	c.program.Tell(ctx, c.catalog.tree.Modules, messages.RetryNow{})
+	c.catalog.tell(ctx, c.catalog.tree.Modules, messages.RetryNow{})
 	ctx.Send(c.program.PID(work.GlobalPath), messages.RetryNow{})
 	c.runs.RetryNow()
 	switch {

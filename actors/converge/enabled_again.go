@@ -112,8 +112,7 @@ type askAgain struct {
 const askPause = 5 * time.Second
 
 func (a *asks) later(ctx actor.Context, changed messages.SectionChanged) {
-	self, again := ctx.Self(), askAgain{changed, a.reloads.number}
-	time.AfterFunc(askPause, func() { a.program.Send(self, again) })
+	a.program.SendLater(ctx, askPause, askAgain{changed, a.reloads.number})
 }
 
 // answered compares an answer with the last discovery. A module that its script switches off is

@@ -16,6 +16,9 @@ import (
 	"addon-operator/supervisor"
 )
 
+// diskChanged comes when files below the modules directories, or of global hooks, may have changed (P8).
+type diskChanged struct{}
+
 // looks is the part of converge that compares the disk with the tree in force.
 //
 // That happens at each reload, by its discovery, and where the disk is watched also at once (P8):
@@ -51,7 +54,7 @@ func (l *looks) diskChanged(ctx actor.Context) {
 func (l *looks) watch(ctx context.Context, self *actor.PID) {
 	l.program.Tree.Store(l.catalog.tree)
 	if l.program.Disk != nil {
-		l.program.Disk(ctx, func() { l.program.Send(self, messages.DiskChanged{}) })
+		l.program.Disk(ctx, func() { l.program.Send(self, diskChanged{}) })
 	}
 }
 
@@ -106,7 +109,7 @@ func (l *looks) looked(ctx actor.Context, result any) {
 	l.catalog.listProblems()
 	// The code of hooks is read from disk at each run, so it is in force even where the new version
 	// of a module is refused, and may be the fix of what fails.
-	l.program.Tell(ctx, slices.DeleteFunc(slices.Clone(l.catalog.tree.Modules), func(m addons.Module) bool { return m.Stale() == "" }), messages.RetryNow{})
+	l.catalog.tell(ctx, slices.DeleteFunc(slices.Clone(l.catalog.tree.Modules), func(m addons.Module) bool { return m.Stale() == "" }), messages.RetryNow{})
 	if len(found.Changed) == 0 {
 		return
 	}

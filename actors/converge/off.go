@@ -23,10 +23,15 @@ func (c *catalog) listOff(d work.Discovery) []string {
 			off = append(off, m.Name+": "+c.why(d.Verdicts[m.Name], m))
 		}
 	}
-	if more := len(off) - shownOff; more > 0 {
-		off = append(off[:shownOff], fmt.Sprintf("and %d more", more))
+	return shortened(off, shownOff)
+}
+
+// shortened is a list, or its beginning and how many more there are.
+func shortened(list []string, most int) []string {
+	if more := len(list) - most; more > 0 {
+		return append(slices.Clone(list[:most]), fmt.Sprintf("and %d more", more))
 	}
-	return off
+	return list
 }
 
 // why says which rule has enabled or disabled a module, and which hook (E16). decide does not know

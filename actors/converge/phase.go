@@ -8,8 +8,8 @@ import (
 // convergePhase is where 'reload all modules' is.
 //
 //	created -StartUp-> starting -ReloadModules-> reloading -FinishReload-> idle
-//	idle -requestReload-> requested -ReloadModules-> reloading
-//	reloading -requestReload-> overtaken -ReloadModules-> reloading
+//	idle -request-> requested -ReloadModules-> reloading
+//	reloading -request-> overtaken -ReloadModules-> reloading
 //
 // In starting, requested and overtaken the task ReloadModules waits in the main queue, and one is enough (F9). In
 // reloading the steps of the reload are there. What is left of the steps of one that is overtaken is dropped, and what

@@ -1,7 +1,6 @@
 package converge
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -22,11 +21,8 @@ const shownProblems = 10
 func (c *catalog) listProblems() {
 	all := map[string][]string{}
 	add := func(owner string, problems []string) {
-		if more := len(problems) - shownProblems; more > 0 {
-			problems = append(slices.Clone(problems[:shownProblems]), fmt.Sprintf("and %d more", more))
-		}
 		if len(problems) > 0 {
-			all[owner] = problems
+			all[owner] = shortened(problems, shownProblems)
 		}
 	}
 	add(messages.GlobalHooks, c.globalProblems)

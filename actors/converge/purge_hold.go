@@ -20,20 +20,6 @@ import (
 // and people look at the newest.
 const purgeReminder = 10 * time.Minute
 
-// steps decides what a reload does, and reports the purges that no person has allowed.
-//
-// Absence is not an order to delete (P1): a volume that is not mounted looks like modules that were
-// removed. A reload holds its purges back when they look like that; people are shown which releases
-// would go and how to allow it. The rest of the reload continues.
-func (c *converge) steps(ctx actor.Context, enabled []string) decide.Steps {
-	s, confirmed := decide.Reload{
-		Tree: c.catalog.tree, Enabled: enabled, Deployed: c.catalog.deployed, Ignored: c.program.IgnoredRelease,
-		Maintenance: c.catalog.maintenance, Purges: c.purges.Purges, AllowPurge: c.program.AllowPurge, PurgeShare: c.program.PurgeShare,
-	}.Steps()
-	c.purges.decided(ctx, s, confirmed)
-	return s
-}
-
 // decided notes which purges a reload does and which it holds; confirmed: a person has allowed the
 // former. A confirmation is valid for the releases that it was given for, and is removed once it
 // was read.
@@ -79,8 +65,7 @@ func (p *purger) notice(ctx actor.Context) {
 	}
 	p.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "PurgeHeld", Message: held.String()})
 	p.reminded++
-	self, again := ctx.Self(), remindHeld{p.reminded}
-	time.AfterFunc(purgeReminder, func() { p.program.Send(self, again) })
+	p.program.SendLater(ctx, purgeReminder, remindHeld{p.reminded})
 }
 
 // held is the report about the purges that are held back; nil for none.

@@ -90,8 +90,7 @@ func (r *reloads) unlessHeld(ctx actor.Context) {
 		return
 	}
 	r.due = r.holds
-	self, due := ctx.Self(), postponedDue{r.number, r.holds}
-	time.AfterFunc(heldReload, func() { r.program.Send(self, due) })
+	r.program.SendLater(ctx, heldReload, postponedDue{r.number, r.holds})
 }
 
 // postponedDue is sent by that timer; a change of either number since makes it void.
@@ -147,8 +146,7 @@ func (r *reloads) requestUnlooped(ctx actor.Context, cause messages.Cause) {
 		return
 	}
 	r.program.Looping(r.log, messages.GlobalHooks, "reload", cause, d)
-	self := ctx.Self()
-	time.AfterFunc(d, func() { r.program.Send(self, delayedReload{cause}) })
+	r.program.SendLater(ctx, d, delayedReload{cause})
 }
 
 // restart replaces what is left of the reload in progress by the next one. DropTasks goes out

@@ -109,8 +109,7 @@ func describeFight(o helm.Object, times int) string {
 // endLater starts the timer after which the fight may be over.
 func (l *fights) endLater(ctx actor.Context, o helm.Object) {
 	f := l.objects[o]
-	self, over := ctx.Self(), fightOver{l.module, o, f.times}
-	time.AfterFunc(f.delay()+peace, func() { l.program.Send(self, over) })
+	l.program.SendLater(ctx, f.delay()+peace, fightOver{l.module, o, f.times})
 }
 
 // over forgets a fight.

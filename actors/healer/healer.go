@@ -32,7 +32,7 @@ import (
 //	             at the end of that run, too, the healer assumes that a hook deletes it. Such a report may
 //	             be late. Without hooks another client has deleted it: it is looked for when the run ends
 //
-//	resting -RunBegan-> running -releaseApplied-> after -RunEnded-> resting
+//	resting -RunBegan-> running -ReleaseApplied-> after -RunEnded-> resting
 //
 // The module receives the list of what is gone, so that it can hand it over to any of its runs.
 type healer struct {
@@ -81,11 +81,11 @@ const (
 	after   stage = "after"
 )
 
-const (
-	// healDelay is how long a module waits after a report for others, so that one run heals them
-	// all.
-	healDelay = time.Second
-)
+// healDelay is how long a module waits after a report for others, so that one run heals them
+// all.
+const healDelay = time.Second
+
+func (h *healer) delay() time.Duration { return cmp.Or(h.program.HealDelay, healDelay) }
 
 // These are the messages to the healer from watches and timers.
 type (
@@ -296,7 +296,7 @@ func (h *healer) disown(module string, p *patient) {
 // healLater queues a run a moment after the last report, later in a fight. Reports that never end
 // delay it healNews times at most.
 func (h *healer) healLater(ctx actor.Context, module string, p *patient) {
-	now, delay := time.Now(), cmp.Or(h.program.HealDelay, healDelay)
+	now, delay := time.Now(), h.delay()
 	if p.first.IsZero() {
 		p.first = now
 	}
@@ -314,9 +314,8 @@ func (h *healer) healLater(ctx actor.Context, module string, p *patient) {
 
 func (h *healer) healAt(ctx actor.Context, module string, p *patient, due time.Time) {
 	p.stopTimer()
-	self := ctx.Self()
 	p.due = due
-	p.timer = time.AfterFunc(time.Until(due), func() { h.program.Send(self, healDue{module, due}) })
+	p.timer = h.program.SendLater(ctx, time.Until(due), healDue{module, due})
 }
 
 // stopTimer also makes a message void that the timer has sent already: due is compared.
@@ -335,7 +334,7 @@ func (h *healer) healDue(ctx actor.Context, msg healDue) {
 	if p == nil || !p.due.Equal(msg.due) || h.ctx.Err() != nil {
 		return
 	}
-	now, moment := time.Now(), cmp.Or(h.program.HealDelay, healDelay)
+	now, moment := time.Now(), h.delay()
 	soon := map[string][]decide.Object{}
 	for name, p := range h.patients {
 		if p.stage != resting || p.due.IsZero() || p.due.After(now.Add(moment)) {
@@ -358,7 +357,7 @@ func (h *healer) healDue(ctx actor.Context, msg healDue) {
 
 // waitFor makes modules wait for an earlier one, unless they have waited long enough.
 func (h *healer) waitFor(ctx actor.Context, until, now time.Time, modules []string) {
-	longest := healNews * cmp.Or(h.program.HealDelay, healDelay)
+	longest := healNews * h.delay()
 	for _, name := range modules {
 		if p := h.patients[name]; !p.due.After(now) && !until.After(p.first.Add(longest)) {
 			h.healAt(ctx, name, p, until)

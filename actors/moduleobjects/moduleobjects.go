@@ -24,7 +24,7 @@ import (
 // takes the requests of people from there (J14 to J17). Nothing depends on it: without the kind, or
 // the rights, it waits for them.
 //
-// Whoever publishes a status notes which module has changed (changedModules). Once a second, if
+// Whoever publishes a status notes which module has changed (Program.Changed). Once a second, if
 // something was noted, the objects of these modules are compared with what they should be, and
 // those that differ are written.
 type moduleObjects struct {

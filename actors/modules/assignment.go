@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -194,9 +193,8 @@ func (o *ownTasks) dropNext(ctx actor.Context) {
 func (o *ownTasks) noteFailure(t messages.Task, a supervisor.Attempt) {
 	o.logFailure(t, a)
 	o.program.NoticeFailure(t, a)
-	kind, about := t.Work.Describe()
 	o.failing[t.ID] = view.FailingTask{
-		Task: strings.TrimSpace(kind + " " + about), Attempts: a.Number, RetryAt: time.Now().Add(a.In), Error: a.Err.Error(),
+		Task: t.What(), Attempts: a.Number, RetryAt: time.Now().Add(a.In), Error: a.Err.Error(),
 		Hook: t.Hook(), Public: shared.ForEverybody(a.Err),
 	}
 }

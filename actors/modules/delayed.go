@@ -8,7 +8,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/shared"
-	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -58,8 +57,7 @@ func (d *delayedRun) tellUnstable(t messages.Task, o helm.Outcome) {
 // queue queues a run after a delay, in place of one that waits already.
 func (d *delayedRun) queue(t messages.Task, in time.Duration) {
 	d.stop()
-	to := d.program.PID(work.QueuePath + t.Queue)
-	d.timer = time.AfterFunc(in, func() { d.program.Send(to, messages.Enqueue{Queue: t.Queue, Tasks: []messages.Task{t}}) })
+	d.timer = time.AfterFunc(in, func() { d.program.Enqueue(d.program, false, t) })
 }
 
 func (d *delayedRun) stop() {

@@ -2,5 +2,6 @@
 //
 // What they have in common is an owner in three parts: its tasks and their runs (assignment.go), its hooks
 // (synchronize.go, exchange.go) and its values (apply.go). What a module has besides is in parts of its own: its phase
-// (phase.go), its release, drift, readiness, and the loading of its hooks.
+// (phase.go), its release, drift, readiness, and the loading of its hooks
+// (loading.go).
 package modules

@@ -171,7 +171,7 @@ func (d *drift) correct(ctx actor.Context) {
 	d.cause, d.corrected = &cause, time.Now()
 	d.program.Metrics.Modules.DriftCorrected(d.name)
 	t := d.program.NewTask(d.name, messages.RunModule{}, cause)
-	delay := fightDelay(cause, d.program.DriftPeriod)
+	delay := shared.SlowedDown(shared.Turns(cause), driftFirstDelay, d.program.DriftPeriod)
 	if delay == 0 {
 		d.program.Enqueue(ctx, false, t)
 		return
@@ -179,11 +179,6 @@ func (d *drift) correct(ctx actor.Context) {
 	d.program.Metrics.Converge.Looped(cause)
 	d.log.Warn("fields are changed again after each correction: corrections are slowed down; metadata.managedFields of the object names the writer", "in", delay, "drift", cause.Detail)
 	d.delayed.queue(t, delay)
-}
-
-// fightDelay is how long a correction waits that was needed again and again.
-func fightDelay(c messages.Cause, longest time.Duration) time.Duration {
-	return shared.SlowedDown(shared.Turns(c), driftFirstDelay, longest)
 }
 
 func describeDrift(told []view.DriftedObject) string {

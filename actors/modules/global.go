@@ -121,7 +121,7 @@ func (g *globalHooks) unlessExchanged(j work.Job, hook hooks.Hook, do func(*supe
 }
 
 // update takes over in place what has changed on disk. Converge has queued the start-up of new
-// hooks before this message (exchangeGlobal).
+// hooks before this message (exchangeGlobal in package converge).
 func (g *globalHooks) update(ctx actor.Context, msg work.UpdateGlobal) {
 	g.owner.values.onFiles(msg.Section)
 	if msg.Asked {

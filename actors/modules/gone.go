@@ -12,23 +12,6 @@ import (
 // was removed.
 type directoryGone struct{ err error }
 
-// whenQuiet answers runs that wait until nothing of a module runs.
-type whenQuiet struct {
-	runs     *supervisor.Runs
-	awaiting []*actor.PID
-}
-
-// answer is called after every message, because the end of a run is one.
-func (q *whenQuiet) answer(ctx actor.Context) {
-	if q.runs.Len() > 0 {
-		return
-	}
-	for _, pid := range q.awaiting {
-		ctx.Send(pid, work.ModuleQuiet{})
-	}
-	q.awaiting = nil
-}
-
 // unlessGone ends a task that failed when the directory of its module is gone. No
 // further attempt could succeed, and the reload that finds out that the module is to be
 // purged may wait behind this very task: the main queue would be blocked forever.

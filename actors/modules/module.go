@@ -244,7 +244,7 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 		now, err := m.owner.hooks.find(name)
 		exchanged := err == nil && now.Config != hook.Config             // what it is about is shown by the Synchronization of the new one
 		if !m.life.off() && !m.owner.tasks.runs.Ending() && !exchanged { // switched on again while the run was ending
-			m.program.Requeue(ctx, a.Task)
+			m.requeue(ctx, a.Task)
 		}
 	}
 	m.owner.tasks.start(ctx, m.unlessGone(a))
@@ -365,8 +365,8 @@ func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, 
 	m.publish()
 }
 
-// publish shows the module on pages, in metrics and in its object of kind Module. changed notes it
-// after the publication, so that who reads the note finds the new status.
+// publish shows the module on pages, in metrics and in its object of kind Module. It is noted as
+// changed after the publication, so that who reads the note finds the new status.
 func (m *module) publish() {
 	defer m.program.Changed.Note(m.name)
 	m.program.Inspector.Publish(m.program.Owner(m.name), view.ModuleStatus{

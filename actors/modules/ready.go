@@ -10,6 +10,7 @@ import (
 	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/messages/view"
+	"addon-operator/supervisor"
 )
 
 // awaitsReady is a run that asked, and what it knows.
@@ -55,7 +56,23 @@ func (r *readiness) answer(ctx actor.Context, s view.ModuleStatus) {
 	}
 	if due := s.Health.ReadBy(); len(r.awaiting) > 0 && due.After(r.unreadDue) { // only time will change it
 		r.unreadDue = due
-		self := ctx.Self()
-		time.AfterFunc(time.Until(due), func() { r.program.Send(self, unreadDue{}) })
+		r.program.SendLater(ctx, time.Until(due), unreadDue{})
 	}
+}
+
+// whenQuiet answers runs that wait until nothing of a module runs.
+type whenQuiet struct {
+	runs     *supervisor.Runs
+	awaiting []*actor.PID
+}
+
+// answer is called after every message, because the end of a run is one.
+func (q *whenQuiet) answer(ctx actor.Context) {
+	if q.runs.Len() > 0 {
+		return
+	}
+	for _, pid := range q.awaiting {
+		ctx.Send(pid, work.ModuleQuiet{})
+	}
+	q.awaiting = nil
 }

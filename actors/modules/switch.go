@@ -95,8 +95,34 @@ func (m *module) resume(ctx actor.Context) {
 		if m.life.maintenance == values.Suspended {
 			return
 		}
-		m.program.Requeue(ctx, m.life.missed...)
+		m.requeue(ctx, m.life.missed...)
 		m.life.missed = nil
 		m.life.become(m.life.resumes)
+	}
+}
+
+// update takes over in place what has changed on disk (P8). The release stays, and hooks that bind
+// as before keep their watches and Synchronizations. Failed tasks are retried at once: the change
+// may be the fix.
+func (m *module) update(ctx actor.Context, msg work.UpdateModule) {
+	m.crds.want(!msg.Module.SameCRDs(m.module))
+	m.module = msg.Module
+	m.owner.values.onFiles(msg.Section)
+	if msg.Asked {
+		m.loading.exchange(ctx, msg.Hooks)
+	}
+	m.owner.tasks.retryNow()
+}
+
+// requeue queues tasks that did not end as they should. They get new IDs, because the queue has seen
+// the end of the old ones.
+//
+// Flags switch a module off at once, before the reload that deletes it: a task that keeps failing
+// must not delay that (F8). Until the reload comes nothing is lost, so that a switch back continues
+// where it was (E14).
+func (m *module) requeue(ctx actor.Context, tasks ...messages.Task) {
+	for _, t := range tasks {
+		t.ID = m.program.Runs.Tasks.NewID()
+		m.program.Enqueue(ctx, false, t)
 	}
 }

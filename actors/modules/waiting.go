@@ -18,14 +18,6 @@ import (
 
 // toldWait is what was logged of a wait, so that nothing is logged twice: a run that replaces
 // another one waits for the same Job.
-//
-// A Helm hook may wait for a Job that does not finish soon, or never: its Pod finds no node, or no
-// image. A run may also wait until another module is ready (H26). The run goes on, but the main
-// queue does not stand still with it. With the option isolate the module is parked, like one that
-// fails. Otherwise the queue continues with what may be the cure and with what is independent:
-// heals, modules that provide what another one lacks, deletes, reloads, global hooks, modules
-// before this one, and a newer run of the same one, which replaces it. Runs of modules after it,
-// and the end of a reload, wait.
 type toldWait struct {
 	about  string // the object, or the module
 	since  time.Time
@@ -35,6 +27,14 @@ type toldWait struct {
 // runWaits shows what a run waits for, nil for the end of the wait, and lets the queue continue
 // meanwhile. While a run waits for another module it holds no objects, so those are healed
 // (a.waits).
+//
+// A Helm hook may wait for a Job that does not finish soon, or never: its Pod finds no node, or no
+// image. A run may also wait until another module is ready (H26). The run goes on, but the main
+// queue does not stand still with it. With the option isolate the module is parked, like one that
+// fails. Otherwise the queue continues with what may be the cure and with what is independent:
+// heals, modules that provide what another one lacks, deletes, reloads, global hooks, modules
+// before this one, and a newer run of the same one, which replaces it. Runs of modules after it,
+// and the end of a reload, wait.
 func (o *ownTasks) runWaits(ctx actor.Context, msg work.Waits) {
 	a, ok := o.changing[msg.Task]
 	if !ok || !o.runs.Lives(msg.Task) {

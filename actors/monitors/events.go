@@ -3,6 +3,7 @@ package monitors
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -11,10 +12,31 @@ import (
 	"addon-operator/messages"
 )
 
+// objectChanged is a change of an object that passed the filter of a binding.
+type objectChanged struct {
+	Watch messages.WatchKey
+	// Instance distinguishes the watch from earlier ones with the same key.
+	Instance uint64
+	Seq      uint64
+	// Event is Added, Modified or Deleted.
+	Event           string
+	Namespace, Name string
+	Version         string // resourceVersion; empty for an object that was found to be gone
+	Object          hooks.Object
+	Arrived         time.Time
+}
+
+// watchSynced notifies monitors that the first list of a binding is complete, or that it is
+// complete again.
+type watchSynced struct {
+	Watch    messages.WatchKey
+	Instance uint64 // as in objectChanged
+}
+
 // objectChanged is step 1 of the way of a task (docs/architecture.md): a change becomes a task in
 // the queue of the binding, is held while a Synchronization runs, or is dropped because the next
 // Synchronization shows it.
-func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) {
+func (m *monitors) objectChanged(ctx actor.Context, msg objectChanged) {
 	mon := m.watches[msg.Watch]
 	switch {
 	case mon == nil:
@@ -33,7 +55,7 @@ func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) 
 // queueEvent makes a task of an event, if the binding asks for this type. An event that is part of
 // a loop waits; one that is not takes those of the same object with it, before itself, so that
 // their order holds.
-func (m *monitors) queueEvent(ctx actor.Context, mon *monitor, msg messages.ObjectChanged) {
+func (m *monitors) queueEvent(ctx actor.Context, mon *monitor, msg objectChanged) {
 	b := mon.binding
 	if !slices.Contains(b.Events, msg.Event) { // it still counts as seen: the snapshot has changed
 		return
@@ -63,7 +85,7 @@ func (m *monitors) resyncHeld(ctx actor.Context, key messages.WatchKey, mon *mon
 }
 
 // eventTrigger is the context of an event in the protocol of its hook (C31, C32).
-func eventTrigger(mon *monitor, msg messages.ObjectChanged) messages.Trigger {
+func eventTrigger(mon *monitor, msg objectChanged) messages.Trigger {
 	b := mon.binding
 	t := messages.Trigger{Snapshots: b.Snapshots, Binding: hooks.OnKubernetes, Index: msg.Watch.Binding.Index}
 	switch {

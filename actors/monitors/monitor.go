@@ -6,7 +6,6 @@ import (
 
 	"addon-operator/actors/shared"
 	"addon-operator/hooks"
-	"addon-operator/messages"
 )
 
 // monitor is one binding of one hook: its watch, and which of its events become tasks.
@@ -75,7 +74,7 @@ func (mon *monitor) runEnded(run int64) {
 }
 
 // hold keeps an event until the Synchronization has succeeded.
-func (mon *monitor) hold(msg messages.ObjectChanged) {
+func (mon *monitor) hold(msg objectChanged) {
 	if mon.held.add(msg, mon.hook.Config.Version == hooks.V0) {
 		mon.become(flooded)
 	}
@@ -83,7 +82,7 @@ func (mon *monitor) hold(msg messages.ObjectChanged) {
 
 // open ends the Synchronization. It returns the held events that the run did not see (C40). If too
 // many came to be held, it returns their number instead.
-func (mon *monitor) open(seen uint64) (events []messages.ObjectChanged, dropped int) {
+func (mon *monitor) open(seen uint64) (events []objectChanged, dropped int) {
 	mon.seen = max(mon.seen, seen)
 	for _, change := range mon.held.events {
 		if change.Seq > mon.seen {
@@ -118,14 +117,14 @@ func (mon *monitor) stop() {
 // heldEvents are the events that came while a Synchronization runs, in order. After too many only
 // their number is known: another Synchronization replaces them.
 type heldEvents struct {
-	events         []messages.ObjectChanged
+	events         []objectChanged
 	bytes, dropped int
 }
 
 // add holds another event, and reports whether that is one too many. Protocol v0 has no
 // Synchronization that could replace events, so there the oldest are dropped.
-func (h *heldEvents) add(msg messages.ObjectChanged, dropOldest bool) (flooded bool) {
-	size := func(c messages.ObjectChanged) int { return len(c.Object.Object) + len(c.Object.FilterResult) }
+func (h *heldEvents) add(msg objectChanged, dropOldest bool) (flooded bool) {
+	size := func(c objectChanged) int { return len(c.Object.Object) + len(c.Object.FilterResult) }
 	over := func() bool { return len(h.events) > shared.MaxTriggers || h.bytes > shared.MaxWaiting }
 	h.events = append(h.events, msg)
 	for h.bytes += size(msg); over() && dropOldest; h.events = h.events[1:] {

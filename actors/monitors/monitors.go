@@ -55,13 +55,13 @@ func (m *monitors) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case messages.GetSnapshots:
 		m.getSnapshots(ctx, msg)
-	case messages.WatchSynced:
+	case watchSynced:
 		m.watchSynced(ctx, msg)
 	case watchOverflowed:
 		m.overflowed(ctx, msg)
 	case watchAgain:
 		m.again(ctx, msg)
-	case messages.ObjectChanged:
+	case objectChanged:
 		m.objectChanged(ctx, msg)
 	case messages.UnlockBinding:
 		m.unlock(ctx, msg)
@@ -194,11 +194,11 @@ func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) 
 	spec.Limit, spec.Budget, spec.Name = m.program.SnapshotLimit, m.budget, fmt.Sprint(key)
 	spec.Overflowed = func() { m.program.Send(self, watchOverflowed{key, instance}) }
 	watch, err := m.program.Watch(m.ctx, spec, func(c kube.Change) {
-		m.program.Send(self, messages.ObjectChanged{
+		m.program.Send(self, objectChanged{
 			Watch: key, Instance: instance, Seq: c.Seq, Event: c.Type, Namespace: c.Object.Namespace, Name: c.Object.Name, Version: c.Version,
 			Object: hooks.Object{Object: c.Object.Object, FilterResult: c.Object.FilterResult}, Arrived: time.Now(),
 		})
-	}, func() { m.program.Send(self, messages.WatchSynced{Watch: key, Instance: instance}) })
+	}, func() { m.program.Send(self, watchSynced{Watch: key, Instance: instance}) })
 	if err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) 
 
 // watchSynced is called when a watch is complete for the first time, and each time it is complete
 // again: then runs that wait for a permission or a kind can go on.
-func (m *monitors) watchSynced(ctx actor.Context, msg messages.WatchSynced) {
+func (m *monitors) watchSynced(ctx actor.Context, msg watchSynced) {
 	mon := m.watches[msg.Watch]
 	if mon == nil || mon.instance != msg.Instance || mon.phase == tooLarge {
 		return

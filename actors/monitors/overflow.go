@@ -53,8 +53,7 @@ func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
 			})
 		}
 	}
-	self := ctx.Self()
-	time.AfterFunc(delay, func() { m.program.Send(self, watchAgain(msg)) })
+	m.program.SendLater(ctx, delay, watchAgain(msg))
 }
 
 // again fills the watch again, as at the first time.

@@ -10,7 +10,7 @@ import (
 //
 //	filling -synced-> filled -GetSnapshots-> showing -UnlockBinding-> open
 //	showing -SynchronizationEnded-> filled     (the hook has failed)
-//	showing -ObjectChanged-> flooded -UnlockBinding-> open
+//	showing -objectChanged-> flooded -UnlockBinding-> open
 //	flooded -SynchronizationEnded-> filled
 //
 // Events are dropped until a Synchronization run gets the snapshot, which contains them. In showing

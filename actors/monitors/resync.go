@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -27,11 +26,10 @@ func (m *monitors) resyncLater(ctx actor.Context, key messages.WatchKey, mon *mo
 	if mon.binding.ResynchronizationPeriod <= 0 {
 		return
 	}
-	self, due := ctx.Self(), resyncDue{key, mon}
 	if mon.resync != nil {
 		mon.resync.Stop()
 	}
-	mon.resync = time.AfterFunc(mon.binding.ResynchronizationPeriod, func() { m.program.Send(self, due) })
+	mon.resync = m.program.SendLater(ctx, mon.binding.ResynchronizationPeriod, resyncDue{key, mon})
 }
 
 // resync queues another Synchronization of a binding (C15). It comes in addition to the events,

@@ -148,3 +148,18 @@ func (l *waitingLine) count() (triggers int, many map[string]int) {
 	}
 	return triggers, many
 }
+
+// firstRun is what one run of a hook serves of a waiting task. In protocol v0 each trigger has
+// a run of its own (C20); rest goes on waiting then.
+func firstRun(t messages.Task) (now, rest messages.Task, more bool) {
+	w, _ := t.Work.(messages.RunHook)
+	if !shared.CarriesTriggers(t) || len(w.Triggers) < 2 || w.Triggers[0].Context.Type != "" {
+		return t, messages.Task{}, false
+	}
+	now, rest = t, t
+	later := w
+	w.Triggers, later.Triggers = w.Triggers[:1:1], slices.Clip(w.Triggers[1:])
+	later.Binding = later.Triggers[0].Binding
+	now.Work, rest.Work = w, later
+	return now, rest, true
+}

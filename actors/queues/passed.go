@@ -8,7 +8,7 @@ import (
 	"addon-operator/messages"
 )
 
-// passedTask is a task that its queue has gone past, because its module waits for a Helm hook.
+// passedTask is a task that its queue has gone past, because its module waits for a Helm hook or for another module (H26).
 type passedTask struct {
 	messages.Task
 	since   time.Time

@@ -30,10 +30,10 @@ type queue struct {
 	aside   []messages.Task
 	// left is what remains of the current task when its hook has to wait for complete snapshots. It
 	// is set aside only at TaskDone, because until then the run may still execute (aside.go).
-	left    *messages.RunHook // of the current task, to be set aside
-	passed  []passedTask      // tasks that wait for Helm hooks (passed.go)
-	failed  []string          // the IDs of tasks that have failed and are not done
-	holdsUp int               // the reload that steps of this queue hold up, as converge knows it; 0 for none
+	left    *messages.RunHook
+	passed  []passedTask // tasks that wait for Helm hooks or other modules (passed.go)
+	failed  []string     // the IDs of tasks that have failed and are not done
+	holdsUp int          // the reload that steps of this queue hold up, as converge knows it; 0 for none
 }
 
 // New makes the actor of a queue.
@@ -134,7 +134,7 @@ func (q *queue) next(ctx actor.Context) {
 		return
 	}
 	now := time.Now()
-	head, rest, more := shared.FirstRun(q.line.tasks[at])
+	head, rest, more := firstRun(q.line.tasks[at])
 	if more {
 		rest.ID = q.program.Runs.Tasks.NewID()
 		q.line.tasks[at] = rest

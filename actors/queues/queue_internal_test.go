@@ -197,7 +197,7 @@ func TestWaitingOfProtocolV0(t *testing.T) {
 		t.Errorf("%d triggers wait behind a tick, want %d", len(all), shared.MaxTriggers)
 	}
 	for i := range 3 {
-		now, rest, more := shared.FirstRun(waiting[0])
+		now, rest, more := firstRun(waiting[0])
 		if got := now.Work.(messages.RunHook).Triggers; len(got) != 1 || got[0].Context.Resource.Name != fmt.Sprint(i) || !more {
 			t.Fatalf("run %d serves %v", i, got)
 		}

@@ -7,14 +7,15 @@ import (
 	"addon-operator/supervisor"
 )
 
-// changedModules are those whose objects are to be compared. All actors note them, in the middle of
+// ChangedModules are those whose objects are to be compared. All actors note them, in the middle of
 // their handlers, so noting must not block and must not cost a message each time.
-type changedModules struct{ noted supervisor.Shared[changes] }
+type ChangedModules struct{ noted supervisor.Shared[Changes] }
 
 // notePause is the shortest time between two writes of an object.
 const notePause = time.Second
 
-type changes struct {
+// Changes is what was noted.
+type Changes struct {
 	wake  func()          // nil: no one looks
 	Names map[string]bool // not written to
 	All   bool
@@ -22,9 +23,9 @@ type changes struct {
 
 // Note marks a module for the next comparison; an empty name stands for all. The first note after a
 // comparison starts the timer, which all later ones share.
-func (c *changedModules) Note(name string) {
+func (c *ChangedModules) Note(name string) {
 	var wake func()
-	c.noted.Change(func(now changes) changes {
+	c.noted.Change(func(now Changes) Changes {
 		wake = nil
 		if now.wake == nil || now.All || now.Names[name] {
 			return now
@@ -45,10 +46,10 @@ func (c *changedModules) Note(name string) {
 
 // Take returns what was noted since the last time, and begins again. From then on wake is called
 // for what is new.
-func (c *changedModules) Take(wake func()) (taken changes) {
-	c.noted.Change(func(now changes) changes {
+func (c *ChangedModules) Take(wake func()) (taken Changes) {
+	c.noted.Change(func(now Changes) Changes {
 		taken = now
-		return changes{wake: wake, Names: map[string]bool{}}
+		return Changes{wake: wake, Names: map[string]bool{}}
 	})
 	return taken
 }

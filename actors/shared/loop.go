@@ -56,8 +56,8 @@ func (p *Program) Looping(log *slog.Logger, owner, where string, c messages.Caus
 	log.Warn("hooks run in a loop: the following runs are slowed down; fix the hook that makes a change in each run", "in", in, "causes", chainText(c))
 }
 
-// circles are the last turns of loops that were slowed down, by owner.
-type circles struct {
+// Loops are the last turns of loops that were slowed down, by owner.
+type Loops struct {
 	turns supervisor.Shared[map[string]lastTurn]
 }
 
@@ -68,7 +68,7 @@ type lastTurn struct {
 
 // turned notes a turn; the next one comes after in. Without another turn by then, and some slack,
 // the loop is over.
-func (l *circles) turned(owner string, c messages.Cause, in time.Duration) {
+func (l *Loops) turned(owner string, c messages.Cause, in time.Duration) {
 	now := time.Now()
 	const slack = 30 * time.Second // for what runs in a turn
 	l.turns.Change(func(before map[string]lastTurn) map[string]lastTurn {
@@ -83,7 +83,7 @@ func (l *circles) turned(owner string, c messages.Cause, in time.Duration) {
 }
 
 // Said says of each owner by which causes its hooks run in a loop now.
-func (l *circles) Said() map[string]string {
+func (l *Loops) Said() map[string]string {
 	said := map[string]string{}
 	for owner, t := range l.turns.Get() {
 		if time.Now().Before(t.over) {

@@ -71,21 +71,6 @@ func withTrigger(w messages.RunHook, t messages.Trigger) messages.RunHook {
 	return w
 }
 
-// FirstRun is what one run of a hook serves of a waiting task. In protocol v0 each trigger has
-// a run of its own (C20); rest goes on waiting then.
-func FirstRun(t messages.Task) (now, rest messages.Task, more bool) {
-	w, _ := t.Work.(messages.RunHook)
-	if !CarriesTriggers(t) || len(w.Triggers) < 2 || w.Triggers[0].Context.Type != "" {
-		return t, messages.Task{}, false
-	}
-	now, rest = t, t
-	later := w
-	w.Triggers, later.Triggers = w.Triggers[:1:1], slices.Clip(w.Triggers[1:])
-	later.Binding = later.Triggers[0].Binding
-	now.Work, rest.Work = w, later
-	return now, rest, true
-}
-
 // Repeats reports whether the task that is added Repeats one that has not ended yet, so
 // that they do not pile up: a Synchronization whose hook takes longer than its
 // resynchronizationPeriod, or fails (C15), and a purge that fails at each reload (E10).

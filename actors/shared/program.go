@@ -32,15 +32,16 @@ type Program struct {
 	Enabled atomic.Pointer[[]string]
 	// Tree is what is in force of the files on disk; converge alone replaces it.
 	Tree atomic.Pointer[addons.Tree]
-	// MainWaits: a task of main waits for a Helm hook, and others go past it.
+	// MainWaits: a task of main waits for a Helm hook or for another module, and others go past it; the queue main alone
+	// sets it.
 	MainWaits atomic.Bool
 
 	// Told, Loops, Changed and Ran synchronise themselves: several actors, runs and pages use them.
-	Told    told // of loops
-	Loops   circles
-	Changed changedModules
-	Ran     ranSections // what schemas of charts are compared with
-	// SecretOff: the Secret with values is not read or written.
+	Told    Told // what was logged, and when it is logged again
+	Loops   Loops
+	Changed ChangedModules
+	Ran     RanSections // what schemas of charts are compared with
+	// SecretOff: the Secret with values is not read or written; set once, before the root is spawned.
 	SecretOff atomic.Bool
 }
 

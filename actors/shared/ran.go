@@ -6,12 +6,13 @@ import (
 	"addon-operator/values"
 )
 
-// ranSections are the sections of modules as their last successful run has left them, with what
+// RanSections are the sections of modules as their last successful run has left them, with what
 // hooks have set: only with these is a violation of a chart's schema certain. Modules note them,
 // config reads them.
-type ranSections struct{ byKey sync.Map }
+type RanSections struct{ byKey sync.Map }
 
-func (r *ranSections) Note(sections ...*values.Section) {
+// Note remembers sections as a run has left them; nil ones are left out.
+func (r *RanSections) Note(sections ...*values.Section) {
 	for _, section := range sections {
 		if section != nil {
 			r.byKey.Store(section.Key(), section)
@@ -19,9 +20,11 @@ func (r *ranSections) Note(sections ...*values.Section) {
 	}
 }
 
-func (r *ranSections) Forget(key string) { r.byKey.Delete(key) }
+// Forget is called when the module is disabled.
+func (r *RanSections) Forget(key string) { r.byKey.Delete(key) }
 
-func (r *ranSections) Of(key string) *values.Section {
+// Of returns the section of a key; nil when none is known.
+func (r *RanSections) Of(key string) *values.Section {
 	section, _ := r.byKey.Load(key)
 	known, _ := section.(*values.Section)
 	return known

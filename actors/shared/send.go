@@ -1,13 +1,14 @@
 package shared
 
 import (
+	"errors"
 	"log/slog"
 	"reflect"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/work"
-	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/messages"
 )
@@ -23,7 +24,7 @@ func (p *Program) NewTask(owner string, work messages.Work, cause messages.Cause
 // Enqueue sends tasks to their queues. main always exists and is addressed directly. Other queues
 // come and go, so their tasks take the way through the root, which spawns a queue when it must. All
 // tasks of one sender for one queue take the same way, so their order is kept.
-func (p *Program) Enqueue(ctx actor.Context, head bool, tasks ...messages.Task) {
+func (p *Program) Enqueue(from Sender, head bool, tasks ...messages.Task) {
 	for len(tasks) > 0 {
 		queue, n := tasks[0].Queue, 1
 		for n < len(tasks) && tasks[n].Queue == queue {
@@ -33,29 +34,8 @@ func (p *Program) Enqueue(ctx actor.Context, head bool, tasks ...messages.Task) 
 		if queue == messages.MainQueue {
 			to = p.PID(work.QueuePath + queue)
 		}
-		ctx.Send(to, messages.Enqueue{Queue: queue, Tasks: tasks[:n:n], Head: head})
+		from.Send(to, messages.Enqueue{Queue: queue, Tasks: tasks[:n:n], Head: head})
 		tasks = tasks[n:]
-	}
-}
-
-// Tell sends the same message to the actors of some modules. The message is shared, so it must not
-// hold what a receiver changes.
-func (p *Program) Tell(ctx actor.Context, modules []addons.Module, message any) {
-	for _, m := range modules {
-		ctx.Send(p.Owner(m.Name), message)
-	}
-}
-
-// Requeue queues tasks that did not end as they should. They get new IDs, because the queue has seen
-// the end of the old ones.
-//
-// Flags switch a module off at once, before the reload that deletes it: a task that keeps failing
-// must not delay that (F8). Until the reload comes nothing is lost, so that a switch back continues
-// where it was (E14).
-func (p *Program) Requeue(ctx actor.Context, tasks ...messages.Task) {
-	for _, t := range tasks {
-		t.ID = p.Runs.Tasks.NewID()
-		p.Enqueue(ctx, false, t)
 	}
 }
 
@@ -66,16 +46,23 @@ func (p *Program) TaskWaits(t messages.Task, err error) {
 	p.Send(p.PID(work.QueuePath+t.Queue), messages.TaskWaits{ID: t.InQueue(), Holder: helm.HolderOf(err)})
 }
 
-// sender is the part of an actor's context, or of the system, that sends.
-type sender interface {
+// Sender is the part of an actor's context, or of the system, that sends.
+type Sender interface {
 	Send(to *actor.PID, message any)
 }
 
 // TaskEnded notifies the queue that it need not wait for a task any more: nothing of it runs, or it is
 // parked.
-func TaskEnded(ctx sender, t messages.Task, queue *actor.PID) {
+func TaskEnded(ctx Sender, t messages.Task, queue *actor.PID) {
 	ctx.Send(queue, messages.TaskDone{ID: t.ID})
 }
+
+// Refuse ends a task that is not executed. The queue is the sender, so this works only while
+// ExecuteTask is handled.
+func Refuse(ctx actor.Context, t messages.Task) { TaskEnded(ctx, t, ctx.Sender()) }
+
+// ErrNoSuchWork reports a bug: a task was sent to an owner that cannot do it.
+var ErrNoSuchWork = errors.New("bug: this owner cannot do this work")
 
 // Unhandled is the last case of every actor. The messages of the library's own lifecycle need no
 // handling; any other message here is a bug. testkit fails a test that logs it.
@@ -88,3 +75,10 @@ func Unhandled(ctx actor.Context, log *slog.Logger) {
 }
 
 func typeName(v any) string { return reflect.TypeOf(v).String() }
+
+// SendLater sends an actor a message of its own after a delay. A message that is on its way already arrives although the
+// timer is stopped.
+func (p *Program) SendLater(ctx actor.Context, in time.Duration, message any) *time.Timer {
+	self := ctx.Self()
+	return time.AfterFunc(in, func() { p.Send(self, message) })
+}

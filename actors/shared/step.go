@@ -1,11 +1,7 @@
 package shared
 
 import (
-	"errors"
-	"strings"
 	"time"
-
-	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/work"
 	"addon-operator/messages"
@@ -22,9 +18,8 @@ func ReloadOf(t messages.Task) int {
 
 // Step is a task that has ended, for the record of its reload.
 func Step(t messages.Task, began time.Time, failed int, outcome supervisor.Outcome, parts *work.Parts) messages.Step {
-	kind, about := t.Work.Describe()
 	s := messages.Step{
-		Task: strings.TrimSpace(kind + " " + about), Owner: t.Owner, Queue: t.Queue, Began: began, Ended: time.Now(), Failed: failed,
+		Task: t.What(), Owner: t.Owner, Queue: t.Queue, Began: began, Ended: time.Now(), Failed: failed,
 		Cancelled: outcome == supervisor.Cancelled,
 	}
 	if parts != nil {
@@ -32,10 +27,3 @@ func Step(t messages.Task, began time.Time, failed int, outcome supervisor.Outco
 	}
 	return s
 }
-
-// Refuse ends a task that is not executed. The queue is the sender, so this works only while
-// ExecuteTask is handled.
-func Refuse(ctx actor.Context, t messages.Task) { TaskEnded(ctx, t, ctx.Sender()) }
-
-// ErrNoSuchWork reports a bug: a task was sent to an owner that cannot do it.
-var ErrNoSuchWork = errors.New("bug: this owner cannot do this work")

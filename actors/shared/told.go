@@ -7,10 +7,10 @@ import (
 	"addon-operator/supervisor"
 )
 
-// told decides when a repeated event is logged: at once, and then at intervals that double.
-// Kubernetes Events are not limited here but by the recorder (package kube). Actors and runs share
-// it, so it synchronises itself.
-type told struct {
+// Told decides when a repeated event is logged: at once, and then at intervals that double.
+// Kubernetes Events are not limited here but by the recorder (package kube). Several actors share it,
+// so it synchronises itself.
+type Told struct {
 	known supervisor.Shared[map[string]telling]
 }
 
@@ -32,7 +32,7 @@ const (
 )
 
 // Due reports whether to report this event, which happened once more.
-func (t *told) Due(what string, now time.Time) (due bool) {
+func (t *Told) Due(what string, now time.Time) (due bool) {
 	over := func(_ string, k telling) bool { return now.Sub(k.last) > tellQuiet }
 	t.known.Change(func(before map[string]telling) map[string]telling {
 		known := map[string]telling{}

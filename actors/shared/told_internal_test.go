@@ -8,7 +8,7 @@ import (
 
 // What goes on is logged at once, and then at intervals that double; after a pause it is logged again.
 func TestTold(t *testing.T) {
-	list, now := told{}, time.Unix(0, 0)
+	list, now := Told{}, time.Unix(0, 0)
 	var at []int
 	for minute := range 130 {
 		if list.Due("a", now.Add(time.Duration(minute)*time.Minute)) {

@@ -11,7 +11,7 @@ type RunBegan struct {
 	Absent []helm.Object // of its release, when it began: the run may have applied them again before this is read
 }
 
-// RunEnded notifies the healer that a run of a module has ended; hooks: hooks of it have run.
+// RunEnded notifies the healer that a run of a module has ended; Hooks: hooks of it have run.
 type RunEnded struct {
 	Module string
 	Hooks  bool

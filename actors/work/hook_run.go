@@ -351,7 +351,7 @@ func (h HookJob) runAndApply(prepared hooks.Run, binding hooks.BindingType, trig
 	e.metrics = result.Metrics
 	h.job.Unfinished.begin(h.job.Task.ID, e)
 	err = h.job.ask(h.run, messages.ApplyHookResult{
-		Hook: h.hook.Name, Binding: binding, Triggers: triggers, Reload: h.job.Task.Reload,
+		Hook: h.hook.Name, Binding: binding, Triggers: triggers,
 		Cause:  messages.By(messages.ByHook, h.hook.Name+" changed "+changedPaths(result), h.job.Task.Cause).In(traceOf(h.run)),
 		Result: result, Origin: values.Origin{Hook: h.hook.Name, Task: h.job.Task.ID, Time: time.Now()},
 	})

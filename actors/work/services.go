@@ -81,31 +81,6 @@ func (t *Tasks) New(owner string, work messages.Work, cause messages.Cause) mess
 // NewID makes a name that no other task has.
 func (t *Tasks) NewID() string { return strconv.FormatInt(t.made.Add(1), 10) }
 
-// Paths of the actors that runs speak to, and of all below the root.
-const (
-	Root         = "operator"
-	ModulePath   = Root + "/module/"
-	QueuePath    = Root + "/queue/"
-	GlobalPath   = Root + "/" + messages.GlobalHooks
-	ConvergePath = Root + "/" + messages.Converge
-	MonitorsPath = Root + "/monitors"
-	HealerPath   = Root + "/healer"
-	ConfigPath   = Root + "/config"
-	SchedulePath = Root + "/schedule"
-	StandbyPath  = Root + "/standby"
-)
-
-// OwnerPath is the address of an owner of tasks.
-func OwnerPath(name string) string {
-	switch name {
-	case messages.GlobalHooks:
-		return GlobalPath
-	case messages.Converge:
-		return ConvergePath
-	}
-	return ModulePath + name
-}
-
 // HookRunner runs executables. Package hooks implements it.
 type HookRunner interface {
 	Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error)

@@ -40,7 +40,7 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 			converge = status
 		}
 	}
-	problems := Problems(statuses)
+	problems := problemsOf(statuses)
 	for i := range all {
 		m := &all[i]
 		m.Off, m.On, m.Problems = converge.Off[m.Name], converge.On[m.Name], problems[m.Name]
@@ -59,9 +59,9 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 	return all
 }
 
-// Problems is what is wrong with files and with watches of bindings, by module or
+// problemsOf is what is wrong with files and with watches of bindings, by module or
 // messages.GlobalHooks.
-func Problems[S any](statuses map[string]S) map[string][]string {
+func problemsOf[S any](statuses map[string]S) map[string][]string {
 	problems := map[string][]string{}
 	for _, path := range slices.Sorted(maps.Keys(statuses)) {
 		switch status := any(statuses[path]).(type) {
@@ -82,5 +82,5 @@ func Problems[S any](statuses map[string]S) map[string][]string {
 
 // GlobalProblems are those of global hooks.
 func GlobalProblems[S any](statuses map[string]S) []string {
-	return Problems(statuses)[messages.GlobalHooks]
+	return problemsOf(statuses)[messages.GlobalHooks]
 }

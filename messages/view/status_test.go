@@ -78,13 +78,13 @@ func TestStatusAsText(t *testing.T) {
 func TestQueueStatusAsJSON(t *testing.T) {
 	status := view.QueueStatus{Length: 1, InProgress: true, Since: noon, Head: []messages.Task{{
 		ID: "7", Owner: "dns", Work: messages.PurgeRelease{Release: "old"}, QueuedAt: noon,
-		Cause: messages.Cause{Activation: messages.ByReload},
+		Cause: messages.Cause{Activation: messages.ByFiles},
 	}}}
 	got, err := json.Marshal(status)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"length":1,"inProgress":true,"since":"2026-01-02T12:00:00Z","tasks":[{"id":"7","kind":"PurgeRelease","owner":"dns","about":"old","cause":{"activation":"ReloadAllModules"},"queuedAt":"2026-01-02T12:00:00Z"}]}`
+	const want = `{"length":1,"inProgress":true,"since":"2026-01-02T12:00:00Z","tasks":[{"id":"7","kind":"PurgeRelease","owner":"dns","about":"old","cause":{"activation":"Files"},"queuedAt":"2026-01-02T12:00:00Z"}]}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -1,6 +1,8 @@
 package converge
 
 import (
+	"github.com/asynkron/protoactor-go/actor"
+
 	"addon-operator/actors/decide"
 	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
@@ -8,6 +10,20 @@ import (
 	"addon-operator/hooks"
 	"addon-operator/messages"
 )
+
+// steps decides what a reload does, and reports the purges that no person has allowed.
+//
+// Absence is not an order to delete (P1): a volume that is not mounted looks like modules that were
+// removed. A reload holds its purges back when they look like that; people are shown which releases
+// would go and how to allow it. The rest of the reload continues.
+func (c *converge) steps(ctx actor.Context, enabled []string) decide.Steps {
+	s, confirmed := decide.Reload{
+		Tree: c.catalog.tree, Enabled: enabled, Deployed: c.catalog.deployed, Ignored: c.program.IgnoredRelease,
+		Maintenance: c.catalog.maintenance, Purges: c.purges.Purges, AllowPurge: c.program.AllowPurge, PurgeShare: c.program.PurgeShare,
+	}.Steps()
+	c.purges.decided(ctx, s, confirmed)
+	return s
+}
 
 // reloadTasks are the tasks that the steps of a reload become, in their order: runs, deletes,
 // purges, afterAll, the end (E8, X21). Modules of one order number form a group, which one task

@@ -197,6 +197,5 @@ func (s *snapshotWaiters) lookLater(ctx actor.Context) {
 		return
 	}
 	s.looking = true
-	self := ctx.Self()
-	time.AfterFunc(lookEvery, func() { s.program.Send(self, lookAgain{}) })
+	s.program.SendLater(ctx, lookEvery, lookAgain{})
 }

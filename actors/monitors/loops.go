@@ -71,7 +71,7 @@ type loops struct {
 }
 
 // linkOf finds what has led to an event.
-func (l *loops) linkOf(mon *monitor, msg messages.ObjectChanged) link {
+func (l *loops) linkOf(mon *monitor, msg objectChanged) link {
 	detail := describeEvent(mon, msg)
 	object := objectID{msg.Namespace, msg.Name}
 	name := messages.ObjectName{Kind: strings.ToLower(kindOf(mon)), Namespace: msg.Namespace, Name: msg.Name}
@@ -105,7 +105,7 @@ func (mon *monitor) pace(object objectID, over int) int {
 }
 
 // echoOf counts an event that comes while its hook runs, or right behind that; nil for others.
-func (l *loops) echoOf(mon *monitor, msg messages.ObjectChanged, object objectID) *echo {
+func (l *loops) echoOf(mon *monitor, msg objectChanged, object objectID) *echo {
 	e := mon.echoes[object]
 	if !l.runs[hookKey{msg.Watch.Owner, mon.hook.Name}].open(time.Now()) {
 		delete(mon.echoes, object)

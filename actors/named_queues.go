@@ -57,7 +57,7 @@ func (o *operator) useQueues(ctx actor.Context, msg messages.UseQueues) {
 		o.spawnQueue(ctx, name)
 	}
 	for _, child := range slices.Sorted(maps.Keys(o.children)) {
-		name, ok := strings.CutPrefix(child, queueChild(""))
+		name, ok := strings.CutPrefix(child, work.QueuePath)
 		_, stops := o.queues.stopping[name]
 		if ok && !stops && o.queues.ending[name] == 0 {
 			o.endUnnamed(ctx, name)
@@ -99,7 +99,7 @@ func (o *operator) queueTerminated(ctx actor.Context, who *actor.PID) {
 		return
 	}
 	o.program.Metrics.Queues.Forget(name)
-	delete(o.children, queueChild(name))
+	delete(o.children, who.Id)
 	delete(o.queues.stopping, name)
 	if o.queues.stays(name) {
 		o.spawnQueue(ctx, name)
@@ -125,7 +125,5 @@ func (o *operator) enqueue(ctx actor.Context, msg messages.Enqueue) {
 
 // spawnQueue does nothing for a queue that exists.
 func (o *operator) spawnQueue(ctx actor.Context, name string) {
-	o.spawn(ctx, stageQueues, queueChild(name), queues.New(o.program, name))
+	o.spawn(ctx, stageQueues, work.QueuePath+name, queues.New(o.program, name))
 }
-
-func queueChild(name string) string { return "queue/" + name }

@@ -7,11 +7,9 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
-	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
@@ -138,30 +136,3 @@ func (l *loading) ended(ctx actor.Context) {
 
 // errNotLoaded is the answer of a module that stops, or is switched off.
 var errNotLoaded = errors.New("the module was stopped or disabled before its hooks were loaded")
-
-// update takes over in place what has changed on disk (P8). The release stays, and hooks that bind
-// as before keep their watches and Synchronizations. Failed tasks are retried at once: the change
-// may be the fix.
-func (m *module) update(ctx actor.Context, msg work.UpdateModule) {
-	m.crds.want(!msg.Module.SameCRDs(m.module))
-	m.module = msg.Module
-	m.owner.values.onFiles(msg.Section)
-	if msg.Asked {
-		m.loading.exchange(ctx, msg.Hooks)
-	}
-	m.owner.tasks.retryNow()
-}
-
-// nameQueues notifies the root which queues the hooks of a module name.
-func nameQueues(ctx actor.Context, p *shared.Program, module string, found []hooks.Hook) {
-	if names := hooks.Queues(found); len(names) > 0 {
-		ctx.Send(p.PID(work.Root), messages.UseQueues{Owner: module, Queues: names})
-	}
-}
-
-// leaveQueues notifies the root that the hooks of a module are gone.
-func leaveQueues(ctx actor.Context, p *shared.Program, module string, found []hooks.Hook) {
-	if len(hooks.Queues(found)) > 0 {
-		ctx.Send(p.PID(work.Root), messages.UseQueues{Owner: module})
-	}
-}

@@ -1,4 +1,4 @@
-package actors
+package schedules
 
 import (
 	"log/slog"
@@ -42,7 +42,8 @@ type entry struct {
 // harm: due looks at the clock.
 type entriesDue struct{}
 
-func newSchedule(p *shared.Program) *schedule {
+// New makes the actor.
+func New(p *shared.Program) actor.Actor {
 	return &schedule{program: p, log: p.Log, owners: map[string][]hooks.Hook{}, entries: map[string]entry{}}
 }
 
