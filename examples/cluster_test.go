@@ -213,7 +213,19 @@ kubectl --kubeconfig %[1]s config set-context --current --user=pod`, access, pod
 		why = cmd.Wait()
 		close(ended)
 	}()
+	// The kubelet ends the container of a Pod that is deleted: without its rights the operator would end by itself, as
+	// one that has lost its lease.
+	deleted := exec.Command(filepath.Join(s.home, "bin/kubectl"), "--kubeconfig", filepath.Join(s.home, ".kube/config"), "-n", pod.Namespace, "wait", "--for=delete", "--timeout=1h", "pod/"+pod.Name)
+	if err := deleted.Start(); err != nil {
+		s.Fatal(err)
+	}
+	go func() {
+		if deleted.Wait() == nil {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+		}
+	}()
 	s.Cleanup(func() {
+		_ = deleted.Process.Kill()
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		<-ended
 		if why != nil {

@@ -77,6 +77,9 @@ type terminal struct {
 	dir, home string
 }
 
+// longestPause is between two looks at something that takes long.
+const longestPause = 2 * time.Second
+
 // failed is what a terminal prints that stops at an error.
 const failed = "this command has failed: "
 
@@ -134,11 +137,10 @@ func (t *terminal) step(s step, prints string) {
 	first := t.paste(before)
 	out := first + t.paste(again)
 	late := time.After(patience)
-	tick := time.NewTicker(100 * time.Millisecond) // each look is a process
-	defer tick.Stop()
-	for again != "" && !right(out) {
+	// Each look starts programs, and some steps take a minute: a reader who waits longer looks less often.
+	for pause := 100 * time.Millisecond; again != "" && !right(out); pause = min(2*pause, longestPause) {
 		select {
-		case <-tick.C:
+		case <-time.After(pause):
 			out = first + t.paste(again)
 			continue
 		case <-late:

@@ -145,6 +145,14 @@ func (b *browser) listen() {
 // ask gives an order to the browser and waits for the answer.
 func (b *browser) ask(method string, params, answer any) {
 	b.t.Helper()
+	if err := b.mayAsk(method, params, answer); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// mayAsk is ask that returns the refusal of the browser.
+func (b *browser) mayAsk(method string, params, answer any) error {
+	b.t.Helper()
 	got := make(chan json.RawMessage, 1)
 	b.mu.Lock()
 	b.asked++
@@ -158,7 +166,7 @@ func (b *browser) ask(method string, params, answer any) {
 	select {
 	case result := <-got:
 		if result == nil {
-			b.t.Fatalf("the browser refuses %s %v", method, params)
+			return fmt.Errorf("the browser refuses %s %v", method, params)
 		}
 		if answer != nil {
 			if err := json.Unmarshal(result, answer); err != nil {
@@ -168,6 +176,7 @@ func (b *browser) ask(method string, params, answer any) {
 	case <-time.After(patience):
 		b.t.Fatalf("the browser does not answer %s", method)
 	}
+	return nil
 }
 
 func (b *browser) open(url string) {
@@ -178,23 +187,40 @@ func (b *browser) open(url string) {
 // eval is the value of an expression, as JSON; a promise is waited for.
 func (b *browser) eval(expression string) string {
 	b.t.Helper()
+	value, err := b.try(expression)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return value
+}
+
+// try is eval that returns the exception of an expression that throws, and the refusal of a page that is being left.
+func (b *browser) try(expression string) (string, error) {
+	b.t.Helper()
 	var answer struct {
 		Result           struct{ Value json.RawMessage }
 		ExceptionDetails json.RawMessage
 	}
-	b.ask("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true}, &answer)
-	if answer.ExceptionDetails != nil {
-		b.t.Fatalf("%.200s: %s", expression, answer.ExceptionDetails)
+	if err := b.mayAsk("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true}, &answer); err != nil {
+		return "", err
 	}
-	return string(answer.Result.Value)
+	if answer.ExceptionDetails != nil {
+		return "", fmt.Errorf("%.200s: %s", expression, answer.ExceptionDetails)
+	}
+	return string(answer.Result.Value), nil
 }
 
-// await waits until an expression is true.
+// await waits until an expression is true. One that throws is not true yet: while a page loads, it lacks elements.
 func (b *browser) await(expression string) {
 	b.t.Helper()
 	b.house.eventually("in the browser: "+expression, func() error {
-		if b.eval("Boolean("+expression+")") != "true" {
-			return fmt.Errorf("the page is:\n%s", b.eval("document.body ? document.body.innerText : ''"))
+		value, err := b.try("Boolean(" + expression + ")")
+		if err != nil {
+			return err
+		}
+		if value != "true" {
+			text, _ := b.try("document.body ? document.body.innerText : ''") // of a page that may be left meanwhile
+			return fmt.Errorf("the page is:\n%s", text)
 		}
 		return nil
 	})

@@ -256,11 +256,20 @@ func (c *Cluster) RESTConfig() *rest.Config {
 // tests; it builds them when they are not there.
 func (c *Cluster) Tools(t testing.TB) string {
 	t.Helper()
-	if err := build(c.root, buildTools); err != nil {
+	if err := tools(); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(c.root, binDir)
 }
+
+// tools builds them, or finds that they are there, once for all tests of a binary.
+var tools = sync.OnceValue(func() error {
+	root, err := repositoryRoot()
+	if err != nil {
+		return err
+	}
+	return build(root, buildTools)
+})
 
 // Kill ends the cluster as a power cut would (SIGKILL), and returns when its
 // connections are gone. On a killed cluster it does nothing.
