@@ -18,7 +18,7 @@ func TestHookThatHangs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes more than a minute")
 	}
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/values.yaml --
 stuckEnabled: true
 -- modules/010-stuck/hooks/hang.sh --

@@ -14,7 +14,7 @@ import (
 // A chart of which a part is not there fails alone, before anything is written, and says what to do: in the log, the list of
 // modules, the plan and the check. One that nothing installs is a problem that people see. H21, A17.
 func TestChartIsIncomplete(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/values.yaml --
 dnsEnabled: true
 forgottenEnabled: true
@@ -51,7 +51,7 @@ webEnabled: true
 // What the schema of a chart or of a subchart refuses is refused with everything else, before anything is written: the last
 // valid values stay in force, and the error names the key of the ConfigMap and the path. H22.
 func TestSchemaOfChartRefuses(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/values.yaml --
 dnsEnabled: true
 podinfoEnabled: true
@@ -105,7 +105,7 @@ replicaCount: 1
 // A value that no template reads is named: in the log, once, in the plan and by the check, with what was probably meant. It is
 // no error. H23.
 func TestValuesThatReachNothing(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/values.yaml --
 dropInEnabled: true
 ingressNginxEnabled: true
@@ -191,7 +191,7 @@ podinfo: '{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}'
 // A webhook that does not answer fails the objects of others: the error names the module that brought it, and to disable that
 // one cures it. H24.
 func TestWebhookWithoutService(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/values.yaml --
 guardEnabled: true
 webEnabled: true
@@ -233,7 +233,7 @@ webhooks:
 
 // A webhook configuration that a controller has made is of no module, which the error says. H24.
 func TestWebhookOfNoModule(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/values.yaml --
 webEnabled: true
 -- modules/020-web/templates/cm.yaml --
@@ -269,7 +269,7 @@ func TestConversionWithoutService(t *testing.T) {
 	for what, dir := range map[string]string{"in templates": "templates", "in crds": "crds"} {
 		t.Run(what, func(t *testing.T) {
 			kind := devclustertest.Kind("Turned")
-			h := newHouse(t, "-- modules/values.yaml --\nturnsEnabled: true\nwebEnabled: true\n")
+			h := newFixture(t, "-- modules/values.yaml --\nturnsEnabled: true\nwebEnabled: true\n")
 			group := h.namespace + ".example.com"
 			name := resource(kind, group)
 			both := "{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}, {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}"

@@ -21,8 +21,8 @@ import (
 // aggregated is an API server of its own behind the one of the cluster.
 type aggregated struct {
 	*apiserver.Server
-	house *house
-	down  atomic.Bool
+	fixture *fixture
+	down    atomic.Bool
 }
 
 // sideGroup is its group; the name of its APIService is sideService.
@@ -33,9 +33,9 @@ const (
 
 // aggregate starts an API server in memory and registers it with the cluster, which the test
 // has for itself.
-func aggregate(h *house) *aggregated {
+func aggregate(h *fixture) *aggregated {
 	h.t.Helper()
-	a := &aggregated{Server: apiserver.New("v1.36.0"), house: h}
+	a := &aggregated{Server: apiserver.New("v1.36.0"), fixture: h}
 	a.EnsureNamespace(h.namespace)
 	err := a.Apply(map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "things." + sideGroup},
@@ -96,13 +96,13 @@ func (a *aggregated) come() {
 // await waits until the cluster says whether it reaches the server; a change of the
 // APIService makes it look at once.
 func (a *aggregated) await(available string) {
-	a.house.t.Helper()
+	a.fixture.t.Helper()
 	n := 0
-	a.house.eventually("APIService available: "+available, func() error {
+	a.fixture.eventually("APIService available: "+available, func() error {
 		n++
 		patch := fmt.Appendf(nil, `{"metadata": {"annotations": {"test/looks": "%s%d"}}}`, available, n)
-		data, err := a.house.client.CoreV1().RESTClient().Patch(types.MergePatchType).
-			AbsPath("/apis/apiregistration.k8s.io/v1/apiservices/" + sideService).Body(patch).DoRaw(a.house.ctx)
+		data, err := a.fixture.client.CoreV1().RESTClient().Patch(types.MergePatchType).
+			AbsPath("/apis/apiregistration.k8s.io/v1/apiservices/" + sideService).Body(patch).DoRaw(a.fixture.ctx)
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (a *aggregated) await(available string) {
 	})
 }
 
-const awayHouse = `
+const awayModules = `
 -- modules/values.yaml --
 guardEnabled: true
 thingsEnabled: true
@@ -182,15 +182,15 @@ data: {size: {{ .Values.plain.size }}, apps: {{ .Capabilities.APIVersions.Has "a
 
 // has is whether a thing exists.
 func (a *aggregated) has(name string) bool {
-	return a.Object(sideGroup+"/v1beta1", "Thing", a.house.namespace, name) != nil
+	return a.Object(sideGroup+"/v1beta1", "Thing", a.fixture.namespace, name) != nil
 }
 
 // guarded expects both objects that the chart has only while the API is there.
 func (a *aggregated) guarded() {
-	a.house.t.Helper()
+	a.fixture.t.Helper()
 	for _, name := range []string{"guarded-by-version", "guarded-by-kind"} {
-		if err := a.house.get("configmap", name); err != nil {
-			a.house.t.Errorf("an object went with its API: %v", err)
+		if err := a.fixture.get("configmap", name); err != nil {
+			a.fixture.t.Errorf("an object went with its API: %v", err)
 		}
 	}
 }
@@ -199,7 +199,7 @@ func (a *aggregated) guarded() {
 // see the kinds that it had, or wait when they are not known; a module whose object it holds
 // keeps its release until the object can be deleted. Other modules go on. P13.
 func TestAggregatedAPIIsDown(t *testing.T) {
-	h, _ := ownHouse(t, awayHouse, devclustertest.Borrow)
+	h, _ := ownFixture(t, awayModules, devclustertest.Borrow)
 	side := aggregate(h)
 	o := h.start("ADDON_OPERATOR_DRIFT=report").ready()
 	h.awaitRevisions("things", "1:deployed")

@@ -9,7 +9,7 @@ import (
 // A batch file of a module is several hooks: one gives the chart a value, another one sees all
 // snapshots of its group, and the probe that fails holds nothing up. Issue 14.15.
 func TestBatchOfHooks(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.write("modules/010-web/hooks/batch", `#!/usr/bin/env bash
 set -euo pipefail
 case "$1 $2" in
@@ -47,7 +47,7 @@ esac
 
 // One of several hooks is tried by hand by its number or the end of its name.
 func TestHookOfABatchByHand(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.write("batch", "#!/bin/sh\ncase \"$1 $2\" in\n\"hook config\") echo '{\"version\": \"v1\", \"hooks\": ["+
 		"{\"configVersion\": \"v1\", \"metadata\": {\"name\": \"a\"}, \"onStartup\": 1}, {\"configVersion\": \"v1\", \"metadata\": {\"name\": \"b\"}, \"beforeHelm\": 2}]}' ;;\n"+
 		"*) echo \"{\\\"op\\\": \\\"add\\\", \\\"path\\\": \\\"/web/ran\\\", \\\"value\\\": \\\"$*\\\"}\" >\"$VALUES_JSON_PATCH_PATH\" ;;\nesac\n")

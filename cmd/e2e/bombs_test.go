@@ -42,7 +42,7 @@ func (p part) packed(t testing.TB) []byte {
 }
 
 // craftRecord writes a release record of revision 1 whose JSON is what these parts give together.
-func (h *house) craftRecord(name string, parts ...part) {
+func (h *fixture) craftRecord(name string, parts ...part) {
 	h.t.Helper()
 	var packed []byte
 	for _, p := range parts {
@@ -79,7 +79,7 @@ func TestBombInAReleaseRecord(t *testing.T) {
 		"values in a list of the manifest": {text(head + `"manifest":"kind: A\nmetadata: {name: a}\nl: [`), part{`0,`, 10_000_000}, text(`]\n"}`)},
 	} {
 		t.Run(what, func(t *testing.T) {
-			h := newHouse(t, "configmap")
+			h := newFixture(t, "configmap")
 			h.craftRecord("one", record...)
 			o := h.start()
 			peak := bounded(o)
@@ -93,7 +93,7 @@ func TestBombInAReleaseRecord(t *testing.T) {
 // A chart that prints a text of the ConfigMap as it is lets its writers add YAML. The module fails. H3, D39.
 func TestBombInARenderedManifest(t *testing.T) {
 	withoutRaceDetector(t)
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	h.write("modules/020-two/templates/extra.yaml", "{{ .Values.two.extra }}\n")
 	o := h.start()
 	peak := bounded(o)
@@ -127,7 +127,7 @@ func TestFloodOfViolations(t *testing.T) {
 			"l: [" + strings.Repeat("{"+strings.Repeat("a", 1000)+"!: 1},", 800) + "]\n"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			h := newHouse(t, "configmap")
+			h := newFixture(t, "configmap")
 			h.write("modules/010-one/openapi/config-values.yaml", "type: object\nproperties: {l: {type: array, items: {"+c.schema+"}}}\n")
 			o := h.start()
 			peak := bounded(o)
@@ -140,7 +140,7 @@ func TestFloodOfViolations(t *testing.T) {
 }
 
 // pipe makes a named pipe; a reader waits for somebody who writes.
-func (h *house) pipe(name string) {
+func (h *fixture) pipe(name string) {
 	h.t.Helper()
 	h.mkdir(filepath.ToSlash(filepath.Dir(name)))
 	if err := syscall.Mkfifo(h.path(name), 0o644); err != nil {
@@ -150,7 +150,7 @@ func (h *house) pipe(name string) {
 
 // What a start reads and what is no file, or never ends, ends the start with a word. A19, D39.
 func TestStartDoesNotWaitForPipesAndDevices(t *testing.T) {
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	h.remove("modules/values.yaml")
 	h.pipe("modules/values.yaml")
 	h.pipe("modules/010-one/openapi/values.yaml")
@@ -176,36 +176,36 @@ func TestBombInTheFilesOfAModule(t *testing.T) {
 	withoutRaceDetector(t)
 	crd := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: bombs.example.com}\nspec:\n"
 	for what, c := range map[string]struct {
-		prepare func(h *house)
+		prepare func(h *fixture)
 		says    string
 	}{
-		"aliases in Chart.yaml": {func(h *house) {
+		"aliases in Chart.yaml": {func(h *fixture) {
 			h.write("modules/010-one/Chart.yaml", "name: one\nversion: 0.1.0\napiVersion: v2\n"+aliasBomb(99_000))
 		}, "Chart.yaml: the manifest is larger than 16 MiB"},
-		"aliases in the values of a subchart": {func(h *house) {
+		"aliases in the values of a subchart": {func(h *fixture) {
 			h.write("modules/010-one/charts/sub/Chart.yaml", "name: sub\nversion: 0.1.0\napiVersion: v2\n")
 			h.write("modules/010-one/charts/sub/values.yaml", aliasBomb(99_000))
 		}, "charts/sub/values.yaml: the manifest is larger than 16 MiB"},
-		"many files": {func(h *house) {
+		"many files": {func(h *fixture) {
 			large := strings.Repeat("x", 4<<20)
 			for i := range 17 {
 				h.write(fmt.Sprint("modules/010-one/files/", i), large)
 			}
 		}, "its files have more than 64 MiB; list in .helmignore what no template reads"},
-		"a pipe as .helmignore":  {func(h *house) { h.pipe("modules/010-one/.helmignore") }, ".helmignore is neither a regular file"},
-		"a pipe as a definition": {func(h *house) { h.pipe("modules/020-two/crds/a.yaml") }, "crds/a.yaml: it is neither a regular file"},
-		"aliases in a definition": {func(h *house) {
+		"a pipe as .helmignore":  {func(h *fixture) { h.pipe("modules/010-one/.helmignore") }, ".helmignore is neither a regular file"},
+		"a pipe as a definition": {func(h *fixture) { h.pipe("modules/020-two/crds/a.yaml") }, "crds/a.yaml: it is neither a regular file"},
+		"aliases in a definition": {func(h *fixture) {
 			h.write("modules/020-two/crds/a.yaml", crd+"  "+strings.ReplaceAll(aliasBomb(99_000), "\n", "\n  "))
 		}, "crds/a.yaml: document 1: the document is larger than 4 MiB"},
-		"a long definition": {func(h *house) {
+		"a long definition": {func(h *fixture) {
 			h.write("modules/020-two/crds/a.yaml", crd+"  l:\n"+strings.Repeat("  - {description: something}\n", 400_000))
 		}, "bytes, more than 4 MiB, which no API server accepts"},
-		"a long file of definitions": {func(h *house) {
+		"a long file of definitions": {func(h *fixture) {
 			h.write("modules/020-two/crds/a.yaml", strings.Repeat(crd+"---\n", 200_000))
 		}, "more than 16 MiB; split it into several files"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			h := newHouse(t, "configmap")
+			h := newFixture(t, "configmap")
 			c.prepare(h)
 			o := h.start()
 			peak := bounded(o)

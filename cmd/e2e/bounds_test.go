@@ -82,7 +82,7 @@ func nestedBomb(depth int) string {
 // operator runs, whatever module it is for, and at the start. D39, D16, D36, D37.
 func TestBombInTheConfigMap(t *testing.T) {
 	withoutRaceDetector(t)
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	h.write("modules/030-idle/values.yaml", "idle: {a: 1}\n")
 	h.setConfig(map[string]string{"one": "size: 2"})
 	o := h.start()
@@ -136,7 +136,7 @@ func TestBombInTheConfigMap(t *testing.T) {
 // A values file is refused in the same way, by the operator and by values check. D39, A19.
 func TestBombInAValuesFile(t *testing.T) {
 	withoutRaceDetector(t)
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	h.write("modules/010-one/values.yaml", "one:\n  big: &a "+strings.Repeat("x", 600_000)+"\n  l: ["+strings.Repeat("*a,", 99_000)+"]\n")
 	o := h.start()
 	peak := bounded(o)
@@ -167,7 +167,7 @@ func TestBombInTheOutputOfHooks(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			h := newHouse(t, "configmap")
+			h := newFixture(t, "configmap")
 			h.write("modules/values.yaml", "global: {zone: a}\noneEnabled: true\ntwoEnabled: true\ntwo: {a: some values}\n")
 			h.write("modules/020-two/hooks/bomb.sh", "#!/usr/bin/env bash\nif [[ ${1:-} == --config ]]; then echo '{\"configVersion\": \"v1\", \"beforeHelm\": 1}'; exit; fi\n[[ -e $OUT/fixed ]] && exit\n"+c.script+"\n")
 			o := h.start()
@@ -196,7 +196,7 @@ func (o *operator) sockets() (n int) {
 // Who opens many connections and sends large headers that never end takes neither the
 // memory nor the place of others, on any listener. J8.
 func TestManyHalfSentHeaders(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	o := h.start()
 	peak := bounded(o)
 	o.ready()
@@ -260,7 +260,7 @@ func TestManyHalfSentHeaders(t *testing.T) {
 
 // Who sends half a request and no more is left alone after a few seconds, on every listener. J8.
 func TestHalfSentRequestsEnd(t *testing.T) {
-	h := newHouse(t, "-- modules/values.yaml --\n")
+	h := newFixture(t, "-- modules/values.yaml --\n")
 	o := h.start().ready()
 	var connections []net.Conn
 	for _, address := range [][2]string{{"tcp", strings.TrimPrefix(o.public, "http://")}, {"tcp", o.debug}, {"unix", h.socket()}} {
@@ -288,7 +288,7 @@ func TestHalfSentRequestsEnd(t *testing.T) {
 // others. J8.
 func TestManyWhoDoNotRead(t *testing.T) {
 	withoutRaceDetector(t)
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.write("global-hooks/series.sh", `#!/usr/bin/env bash
 if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "onStartup": 1}'; exit; fi
 for i in {1..1000}; do printf '{"name":"wide","set":1,"labels":{"a":"%02000d"}}\n' $i; done > "$METRICS_PATH"
@@ -336,7 +336,7 @@ for i in {1..1000}; do printf '{"name":"wide","set":1,"labels":{"a":"%02000d"}}\
 // Who plans many large ConfigMaps at once waits; the operator does not run out of memory. J8.
 func TestManyLargePlans(t *testing.T) {
 	withoutRaceDetector(t)
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	o := h.start()
 	peak := bounded(o)
 	o.ready()
@@ -386,7 +386,7 @@ func TestManyLargePlans(t *testing.T) {
 // Tenants create more objects of a watched kind than there is memory for. The hook stops, as for a kind that is missing, and
 // says so; no other hook waits, and when the objects fit again the hook learns what is there. P5.4.
 func TestSnapshotThatIsTooLarge(t *testing.T) {
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	h.write("modules/020-two/hooks/watch.sh", `#!/usr/bin/env bash
 set -euo pipefail
 if [[ ${1:-} == --config ]]; then
@@ -431,7 +431,7 @@ jq -r '.[] | "\(.type) \(.snapshots.watched | length)"' "$BINDING_CONTEXT_PATH" 
 
 // The snapshots of two bindings fit, but not both: the larger one is not kept, whichever came first. P5.4.
 func TestSnapshotsThatAreTooLargeTogether(t *testing.T) {
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	for _, app := range []string{"large", "small"} {
 		h.write("modules/020-two/hooks/"+app+".sh", `#!/usr/bin/env bash
 set -euo pipefail
@@ -467,7 +467,7 @@ jq -r '.[] | "\(.type) \(.snapshots.`+app+` | length)"' "$BINDING_CONTEXT_PATH" 
 // limits; when the hook succeeds, it learns what is there. C41, C35, P5.
 func TestManyEditsWhileAHookFails(t *testing.T) {
 	withoutRaceDetector(t)
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	h.write("modules/020-two/hooks/edits.sh", `#!/usr/bin/env bash
 set -euo pipefail
 if [[ ${1:-} == --config ]]; then

@@ -21,9 +21,9 @@ import (
 
 // browser is a page in a headless Chromium, spoken to in its DevTools protocol: the few words that these tests need.
 type browser struct {
-	t     *testing.T
-	house *house
-	conn  *websocket.Conn
+	t       *testing.T
+	fixture *fixture
+	conn    *websocket.Conn
 
 	mu       sync.Mutex
 	asked    int
@@ -42,7 +42,7 @@ func chromium() string {
 }
 
 // browse opens a page. Where there is no browser the test is skipped, unless $CHROMIUM says that there must be one.
-func (h *house) browse(url string) *browser {
+func (h *fixture) browse(url string) *browser {
 	t := h.t.(*testing.T)
 	t.Helper()
 	program := chromium()
@@ -74,7 +74,7 @@ func (h *house) browse(url string) *browser {
 			}
 		}
 	}()
-	b := &browser{t: t, house: h, answers: map[int]chan json.RawMessage{}}
+	b := &browser{t: t, fixture: h, answers: map[int]chan json.RawMessage{}}
 	select {
 	case whole := <-address:
 		b.connect(whole)
@@ -93,7 +93,7 @@ func (b *browser) connect(address string) {
 		b.t.Fatal(err)
 	}
 	var pages []struct{ Type, WebSocketDebuggerURL string }
-	b.house.eventually("a page in the browser", func() error {
+	b.fixture.eventually("a page in the browser", func() error {
 		_, body := get("http://" + whole.Host + "/json/list")
 		if err := json.Unmarshal([]byte(body), &pages); err != nil {
 			return err
@@ -213,7 +213,7 @@ func (b *browser) try(expression string) (string, error) {
 // await waits until an expression is true. One that throws is not true yet: while a page loads, it lacks elements.
 func (b *browser) await(expression string) {
 	b.t.Helper()
-	b.house.eventually("in the browser: "+expression, func() error {
+	b.fixture.eventually("in the browser: "+expression, func() error {
 		value, err := b.try("Boolean(" + expression + ")")
 		if err != nil {
 			return err

@@ -84,7 +84,7 @@ data: {size: {{ .Values.size | quote }}, site: {{ .Values.global.site | quote }}
 // where a chart lies finds it.
 func TestChartAsItIs(t *testing.T) {
 	kind := devclustertest.Kind("Leaf")
-	h := newHouse(t, strings.NewReplacer("KIND", strings.ToLower(kind), "Kind", kind, "GROUP", "asitis.example.com").Replace(asItIs))
+	h := newFixture(t, strings.NewReplacer("KIND", strings.ToLower(kind), "Kind", kind, "GROUP", "asitis.example.com").Replace(asItIs))
 	h.setConfig(map[string]string{"webApp": "replicas: 2\ncache: {enabled: true}\n"})
 	t.Cleanup(func() {
 		_ = h.tryIn(context.Background(), "delete", "crd", strings.ToLower(kind)+"s.asitis.example.com")
@@ -117,7 +117,7 @@ func TestChartAsItIs(t *testing.T) {
 }
 
 // command runs the program next to the operator, and returns what it prints.
-func (h *house) command(args ...string) string {
+func (h *fixture) command(args ...string) string {
 	h.t.Helper()
 	cmd := exec.Command(program(), args...)
 	cmd.Env, cmd.Dir = h.environment(), h.dir
@@ -131,7 +131,7 @@ func (h *house) command(args ...string) string {
 // H20: a module has a namespace of its own, and the generated roles name it. It is shown, healed, and
 // purged when its module is gone; one that is edited is refused.
 func TestNamespaceOfModule(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/values.yaml --
 webEnabled: true
 stayEnabled: true

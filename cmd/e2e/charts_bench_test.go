@@ -127,8 +127,8 @@ func BenchmarkCharts(b *testing.B) {
 	}
 	inOrder(all)
 	s := &chartsBench{counted: newCounted(b, cluster)}
-	s.chartsPlay = newChartsPlay(houseOn(b, cluster, "-- modules/values.yaml --\n"), cluster, withoutConflicts(all)[0])
-	s.house.kubeconfig = s.counted.kubeconfig
+	s.chartsPlay = newChartsPlay(fixtureOn(b, cluster, "-- modules/values.yaml --\n"), cluster, withoutConflicts(all)[0])
+	s.fixture.kubeconfig = s.counted.kubeconfig
 	s.start()
 	s.install() // what Helm refuses takes no part
 	s.all = slices.Clone(s.charts)
@@ -159,7 +159,7 @@ func (s *chartsBench) stop() {
 
 // switchAll waits until all modules are on, or nothing is left of them.
 func (s *chartsBench) switchAll(on bool) {
-	s.house.t.Helper()
+	s.fixture.t.Helper()
 	s.charts = slices.Clone(s.all)
 	if len(s.all) == 0 {
 		return
@@ -184,7 +184,7 @@ func (s *chartsBench) switchAll(on bool) {
 
 // editAll changes one value of each chart.
 func (s *chartsBench) editAll() {
-	s.house.t.Helper()
+	s.fixture.t.Helper()
 	s.turn++
 	texts := map[string]string{}
 	for _, c := range s.all {
@@ -261,7 +261,7 @@ type plainChart struct {
 
 // definitionsGone waits until no definition is being deleted: the plain loop would adopt one that then disappears.
 func (s *chartsBench) definitionsGone() {
-	s.house.t.Helper()
+	s.fixture.t.Helper()
 	s.eventually("definitions to be gone", func() error {
 		list, err := s.records.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).List(s.ctx, metav1.ListOptions{})
 		if err == nil && slices.ContainsFunc(list.Items, func(m metav1.PartialObjectMetadata) bool { return m.DeletionTimestamp != nil }) {

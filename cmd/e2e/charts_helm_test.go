@@ -166,7 +166,7 @@ func idsOf(text string) []string {
 
 // stockHelm is the Helm library on the cluster of a test.
 type stockHelm struct {
-	*house
+	*fixture
 	*stockShared
 	capabilities *chartutil.Capabilities
 }
@@ -284,13 +284,13 @@ func newStockShared(config *rest.Config) (*stockShared, error) {
 	return &stockShared{rest: config, cached: cached, mapper: restmapper.NewDeferredDiscoveryRESTMapper(cached)}, nil
 }
 
-func newStockHelm(h *house, config *rest.Config) *stockHelm {
+func newStockHelm(h *fixture, config *rest.Config) *stockHelm {
 	h.t.Helper()
 	shared, err := newStockShared(config)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return &stockHelm{house: h, stockShared: shared}
+	return &stockHelm{fixture: h, stockShared: shared}
 }
 
 // stockGetter gives Helm what it needs for one namespace.

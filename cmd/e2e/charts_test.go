@@ -91,7 +91,7 @@ spec:
 
 // chartsPlay plays charts as modules of one operator.
 type chartsPlay struct {
-	*house
+	*fixture
 	helm     *stockHelm
 	operator *operator
 	records  metadata.Interface
@@ -103,7 +103,7 @@ type chartsPlay struct {
 // playCharts plays a group in a cluster that it has for itself: nothing serves the webhooks of charts.
 func playCharts(t *testing.T, group []*foreignChart) {
 	t.Helper()
-	h, cluster := houseWithCluster(t, "-- modules/values.yaml --\n", devclustertest.StartOwn)
+	h, cluster := fixtureWithCluster(t, "-- modules/values.yaml --\n", devclustertest.StartOwn)
 	p := newChartsPlay(h, cluster, group)
 	p.start()
 	p.install()
@@ -115,9 +115,9 @@ func playCharts(t *testing.T, group []*foreignChart) {
 }
 
 // newChartsPlay writes the modules of charts, without those that Helm refuses.
-func newChartsPlay(h *house, cluster *devclustertest.Cluster, group []*foreignChart) *chartsPlay {
+func newChartsPlay(h *fixture, cluster *devclustertest.Cluster, group []*foreignChart) *chartsPlay {
 	h.t.Helper()
-	p := &chartsPlay{house: h, helm: newStockHelm(h, cluster.RESTConfig())}
+	p := &chartsPlay{fixture: h, helm: newStockHelm(h, cluster.RESTConfig())}
 	var err1, err2 error
 	p.records, err1 = metadata.NewForConfig(p.helm.rest)
 	p.objects, err2 = dynamic.NewForConfig(p.helm.rest)
@@ -167,7 +167,7 @@ func (p *chartsPlay) makeNamespaces(c *foreignChart) {
 
 func (p *chartsPlay) start() {
 	p.t.Helper()
-	p.operator = p.house.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
+	p.operator = p.fixture.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
 }
 
 // vendor writes the module of a chart.

@@ -14,16 +14,16 @@ import (
 // ask runs a command as a person would in the Pod, over the unix socket; want are parts of
 // what it prints.
 func (o *operator) ask(command string, want ...string) string {
-	o.house.t.Helper()
+	o.fixture.t.Helper()
 	cmd := exec.Command(program(), strings.Fields(command)...)
-	cmd.Env = append(slices.Clone(o.env), "ADDON_OPERATOR_DEBUG_ADDRESS=unix:"+o.house.socket())
+	cmd.Env = append(slices.Clone(o.env), "ADDON_OPERATOR_DEBUG_ADDRESS=unix:"+o.fixture.socket())
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		o.house.t.Errorf("%s: %v\n%s", command, err, out)
+		o.fixture.t.Errorf("%s: %v\n%s", command, err, out)
 	}
 	for _, text := range want {
 		if !strings.Contains(string(out), text) {
-			o.house.t.Errorf("%s: no %q in\n%s", command, text, out)
+			o.fixture.t.Errorf("%s: no %q in\n%s", command, text, out)
 		}
 	}
 	return string(out)
@@ -31,19 +31,19 @@ func (o *operator) ask(command string, want ...string) string {
 
 // refuse runs a command that must fail, with these parts in what it prints.
 func (o *operator) refuse(command string, want ...string) {
-	o.house.t.Helper()
+	o.fixture.t.Helper()
 	cmd := exec.Command(program(), strings.Fields(command)...)
-	cmd.Env = append(slices.Clone(o.env), "ADDON_OPERATOR_DEBUG_ADDRESS=unix:"+o.house.socket())
+	cmd.Env = append(slices.Clone(o.env), "ADDON_OPERATOR_DEBUG_ADDRESS=unix:"+o.fixture.socket())
 	out, err := cmd.CombinedOutput()
 	if err == nil || !containsAll(string(out), want) {
-		o.house.t.Errorf("%s: %v, want %q in\n%s", command, err, want, out)
+		o.fixture.t.Errorf("%s: %v, want %q in\n%s", command, err, want, out)
 	}
 }
 
 // Issue 8, point 4: a person looks into a running operator, from modules to manifests, and
 // changes how much it logs. J4, J6.
 func TestLookIntoARunningOperator(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/values.yaml --
 wellEnabled: true
 -- modules/010-well/Chart.yaml --
@@ -116,7 +116,7 @@ fi
 }
 
 // hasEvent looks for an event on the ConfigMap of the operator.
-func (h *house) hasEvent(reason, eventType string) error {
+func (h *fixture) hasEvent(reason, eventType string) error {
 	list, err := h.client.CoreV1().Events(h.namespace).List(h.ctx, metav1.ListOptions{})
 	if err != nil {
 		return err

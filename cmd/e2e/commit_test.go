@@ -12,7 +12,7 @@ import (
 // before the append; what the API server refuses is tried again without another append, and
 // without another run. D26, K3, K5, K7.
 func TestObjectPatchesThatFail(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/values.yaml --
 listsEnabled: true
 -- modules/010-lists/hooks/append.sh --
@@ -81,7 +81,7 @@ cp $OUT/patch $KUBERNETES_PATCH_PATH
 // The section of a module that a global hook has enabled is checked when it changes; that of one
 // that its script has switched off is not. D16, D37.
 func TestConfigOfAModuleThatAHookEnables(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- global-hooks/enable.sh --
 #!/usr/bin/env bash
 if [[ $1 == --config ]]; then echo '{"configVersion": "v1", "onStartup": 1}'; exit; fi

@@ -17,7 +17,7 @@ const reloadJournal = "beforeAll one two afterAll"
 
 // What a person changes decides what is done again. G16, D14, D15, F9.
 func TestConfigMapIsEdited(t *testing.T) {
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	o := h.start().ready()
 	h.awaitJournal(reloadJournal)
 
@@ -67,7 +67,7 @@ data:
 // nothing happens, however long it is away; a deletion is reported, and no order to uninstall
 // modules that are enabled only there. P1, D13, D15.
 func TestConfigMapIsReplacedByForce(t *testing.T) {
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	h.write("modules/values.yaml", "global: {zone: a}\n")
 	h.write("cm.yaml", enabledOnlyThere)
 	h.kubectl("create", "-n", h.namespace, "-f", h.path("cm.yaml"))
@@ -100,7 +100,7 @@ func TestConfigMapIsReplacedByForce(t *testing.T) {
 }
 
 // awaitRefusal waits until the operator says that it is ready, and that the ConfigMap is refused.
-func (h *house) awaitRefusal(o *operator) {
+func (h *fixture) awaitRefusal(o *operator) {
 	h.t.Helper()
 	h.eventually("a refusal in /readyz?verbose", func() error {
 		if status, body := get(o.public + "/readyz?verbose"); status != http.StatusOK || !strings.Contains(body, "REFUSED") {
@@ -112,7 +112,7 @@ func (h *house) awaitRefusal(o *operator) {
 
 // awaitEvent waits for an event whose text, 'TYPE REASON: MESSAGE', has all these parts. That on
 // a ConfigMap that is deleted has no UID.
-func (h *house) awaitEvent(parts ...string) {
+func (h *fixture) awaitEvent(parts ...string) {
 	h.t.Helper()
 	h.eventually(fmt.Sprintf("an event with %q", parts), func() error {
 		list, err := h.client.CoreV1().Events(h.namespace).List(h.ctx, metav1.ListOptions{})
@@ -130,7 +130,7 @@ func (h *house) awaitEvent(parts ...string) {
 // A hook that saves values while the ConfigMap is deleted does not take away what people wrote.
 // P1, D24.
 func TestConfigMapIsDeletedAndAHookSaves(t *testing.T) {
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	h.write("modules/values.yaml", "global: {zone: a}\n")
 	h.write("modules/020-two/hooks/save.sh", `#!/usr/bin/env bash
 if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "schedule": [{"crontab": "* * * * * *", "queue": "side"}]}'; exit; fi
@@ -154,7 +154,7 @@ if [[ -e $OUT/save ]]; then echo '{"op": "add", "path": "/two/password", "value"
 // Whoever replaces the text of a section and drops the password that a hook once made learns of
 // it, also when the operator was not running. The warning has no value. D24.
 func TestHookValueIsRemoved(t *testing.T) {
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	h.write("modules/values.yaml", "global: {zone: a}\ntwoEnabled: true\n")
 	h.write("modules/020-two/hooks/password.sh", `#!/usr/bin/env bash
 if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; exit; fi
@@ -208,7 +208,7 @@ fi
 // An invalid ConfigMap is refused as a whole while the operator runs; it says what is
 // wrong until that is fixed. D16, D36, D38.
 func TestInvalidConfigMapIsRefused(t *testing.T) {
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	h.setConfig(map[string]string{"one": "size: 2"})
 	o := h.start().ready()
 
@@ -238,7 +238,7 @@ func TestInvalidConfigMapIsRefused(t *testing.T) {
 
 // At the start the operator refuses to run with invalid values. D16, D36.
 func TestInvalidConfigMapAtTheStart(t *testing.T) {
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	h.setConfig(map[string]string{"one": "size: 0", "global": "zone: 3\nregion: x"})
 	o := h.start()
 	if code := o.exit(); code != 1 {
@@ -255,7 +255,7 @@ func TestInvalidConfigMapAtTheStart(t *testing.T) {
 // valid values are in force, and every status says so, until the ConfigMap is fixed. P3, P1.
 func TestStartWithLastValidConfig(t *testing.T) {
 	const option = "ADDON_OPERATOR_START_WITH_LAST_VALID_CONFIG=true"
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	h.write("modules/values.yaml", "global: {zone: a}\n")
 	h.write("cm.yaml", enabledOnlyThere)
 	h.kubectl("create", "-n", h.namespace, "-f", h.path("cm.yaml"))
@@ -305,7 +305,7 @@ func TestStartWithLastValidConfig(t *testing.T) {
 // Without a ConfigMap there are only static values; the first config patch creates it.
 // D13, D24, D25.
 func TestMissingConfigMapIsCreatedByAConfigPatch(t *testing.T) {
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	h.start().ready().terminate()
 	if h.config() != nil {
 		t.Fatal("the operator made a ConfigMap for nothing")
@@ -335,7 +335,7 @@ END
 // The values of a disabled module are not looked at; when a hook enables it, they hold
 // this module only, and not the process. D37.
 func TestInvalidValuesOfAModuleThatAHookEnables(t *testing.T) {
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	h.write("modules/values.yaml", "global: {zone: a}\ntwoEnabled: true\n")
 	h.write("global-hooks/hooks/enable.sh", `#!/usr/bin/env bash
 if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "onStartup": 1}'; exit; fi

@@ -11,7 +11,7 @@ import (
 // What hooks have done is counted as what became of it: a result that is refused is an error and no success, a
 // failure that is allowed is no other error, and all of them are timed. What an old name counts is the sum. I2, I3.
 func TestRunsOfHooksAreCountedOnce(t *testing.T) {
-	h := newHouse(t, "counters")
+	h := newFixture(t, "counters")
 	o := h.start()
 	for i, why := range []string{"hooks of this module may change", "KUBERNETES_PATCH_PATH", "addon_operator_mine", "exit code 1"} {
 		o.expect("ERROR", "task failed, will retry", "refused.sh", why)

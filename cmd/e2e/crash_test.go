@@ -8,7 +8,7 @@ import (
 // The operator dies in the middle of its first converge, after a config patch and one of
 // two releases; the next one goes on from what is in the cluster. Issue 2, "Proof".
 func TestKilledInTheMiddleOfAConverge(t *testing.T) {
-	h := newHouse(t, "crash")
+	h := newFixture(t, "crash")
 	o := h.start()
 	h.awaitJournal("there")
 	password := h.config()["second"]
@@ -36,7 +36,7 @@ func TestKilledInTheMiddleOfAConverge(t *testing.T) {
 // The operator dies while Helm installs, and again while Helm upgrades; the next one needs
 // no help with the pending release. H8, T20.
 func TestKilledWhileHelmWorks(t *testing.T) {
-	h := newHouse(t, "stuck_helm")
+	h := newFixture(t, "stuck_helm")
 	o := h.start()
 	h.awaitRevisions("stuck", "1:pending-install")
 	o.kill()
@@ -57,7 +57,7 @@ func TestKilledWhileHelmWorks(t *testing.T) {
 // The stop comes while Helm waits for a hook of a chart: it does not wait for that, and the next start goes
 // on. F18, H14.
 func TestStopWhileHelmWaits(t *testing.T) {
-	h := newHouse(t, "stuck_helm")
+	h := newFixture(t, "stuck_helm")
 	o := h.start()
 	h.awaitRevisions("stuck", "1:pending-install")
 	if code := o.terminate(); code != 0 {

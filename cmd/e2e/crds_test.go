@@ -24,7 +24,7 @@ func TestWrongCRDsOfOneModule(t *testing.T) {
 		"refused, in a subchart": {"isolate", "modules/010-bad/charts/sub/crds/a.yaml", "", "metadata.name: Invalid value"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			h := newHouse(t, "-- modules/values.yaml --\nbadEnabled: true\ngoodEnabled: true\n")
+			h := newFixture(t, "-- modules/values.yaml --\nbadEnabled: true\ngoodEnabled: true\n")
 			group := h.namespace + ".example.com"
 			kind, late := devclustertest.Kind("Thing"), devclustertest.Kind("Late")
 			for _, kind := range []string{kind, late} {

@@ -15,7 +15,7 @@ import (
 )
 
 // worktree writes a commit as git-sync checks it out, next to others.
-func (h *house) worktree(hash, template string) {
+func (h *fixture) worktree(hash, template string) {
 	dir := "git/.worktrees/" + hash
 	h.write(dir+"/global-hooks/.gitkeep", "")
 	h.write(dir+"/modules/values.yaml", "webEnabled: true\nweb: {size: of-"+hash+"}\n")
@@ -23,7 +23,7 @@ func (h *house) worktree(hash, template string) {
 }
 
 // flip points the link of git-sync at another worktree, as it does: a new link takes the place of the old one.
-func (h *house) flip(hash string) {
+func (h *fixture) flip(hash string) {
 	h.t.Helper()
 	if err := os.Symlink(filepath.Join(".worktrees", hash), h.path("git/link.tmp")); err != nil {
 		h.t.Fatal(err)
@@ -34,7 +34,7 @@ func (h *house) flip(hash string) {
 // P8, docs/delivery.md: git-sync brings commits. One is in force as a whole after the flip of the link, the same object and one more
 // revision; one that does not load is not, and going back is another flip. The old worktree may go after that.
 func TestDeliveryByGit(t *testing.T) {
-	h := newHouse(t, "-- a --\n")
+	h := newFixture(t, "-- a --\n")
 	const template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {size: {{ .Values.web.size }}, in: \"1\"}\n"
 	h.worktree("aaa", template)
 	h.flip("aaa")
@@ -70,7 +70,7 @@ func TestDeliveryByGit(t *testing.T) {
 
 // A real API server accepts the Deployment with each way of delivery, field by field.
 func TestDeliveryIsAccepted(t *testing.T) {
-	h := newHouse(t, "-- a --\n")
+	h := newFixture(t, "-- a --\n")
 	for _, values := range []string{
 		"{source: artifact, artifact: {reference: example.com/modules:v1, path: prod, mount: volume}}",
 		"{source: artifact, artifact: {reference: example.com/modules:v1, mount: copy}}",
@@ -84,7 +84,7 @@ func TestDeliveryIsAccepted(t *testing.T) {
 
 // A real API server accepts all objects of the chart, with each of its switches.
 func TestOperatorChartIsAccepted(t *testing.T) {
-	h := newHouse(t, "-- a --\n")
+	h := newFixture(t, "-- a --\n")
 	for _, values := range []string{
 		"",
 		"replicas: 3\nsecureMetrics: {enabled: true}\nserviceMonitor: {create: true}\ndashboard: {create: true}\ninitialConfig: {global: {a: 1}}\nopenshift: true",
@@ -103,7 +103,7 @@ func TestOperatorChartIsAccepted(t *testing.T) {
 
 // operatorChart are the objects of the Deployment's chart that a cluster without other kinds has. The definition of Module is left
 // out: other tests have it.
-func (h *house) operatorChart(values string) (objects []*unstructured.Unstructured) {
+func (h *fixture) operatorChart(values string) (objects []*unstructured.Unstructured) {
 	h.t.Helper()
 	chart, err := loader.LoadDir("../../deploy/chart")
 	if err != nil {

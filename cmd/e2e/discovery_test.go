@@ -11,7 +11,7 @@ import (
 
 // Seed 001, "Modules discovery" and its examples. E2, E3, E6, X4, X12, A18, D9.
 func TestFlagsDecideWhichModulesRun(t *testing.T) {
-	h := newHouse(t, "discovery")
+	h := newFixture(t, "discovery")
 	h.setConfig(map[string]string{
 		"global":                "param1: 200\n",
 		"someModule":            "param1: \"Long string\"\nparam2: \"FOO\"\n",
@@ -40,7 +40,7 @@ func TestFlagsDecideWhichModulesRun(t *testing.T) {
 // Seed 001, "Enabled script": the answer follows the values of the module; a module that it
 // switches off is deleted. E6, E7, G6.
 func TestEnabledScriptOfSeed001(t *testing.T) {
-	h := newHouse(t, "seed001_script")
+	h := newFixture(t, "seed001_script")
 	o := h.start().ready()
 	h.awaitRevisions("simple-module", "1:deployed")
 
@@ -52,7 +52,7 @@ func TestEnabledScriptOfSeed001(t *testing.T) {
 
 // Seed 004, "Values example" and "Enabled script example". X2, X19, D17–D19.
 func TestSampleOfSeed004(t *testing.T) {
-	h := newHouse(t, "seed004")
+	h := newFixture(t, "seed004")
 	h.setConfig(map[string]string{
 		"global":                 "globParam1: globalValue1\n",
 		"simpleOneModule":        "param3: value_3\nparam2: newValue_1\n",
@@ -80,7 +80,7 @@ func TestSampleOfSeed004(t *testing.T) {
 	})
 }
 
-func (h *house) daemonSetEnv() string {
+func (h *fixture) daemonSetEnv() string {
 	h.t.Helper()
 	set, err := h.client.AppsV1().DaemonSets(h.namespace).Get(h.ctx, "simple", metav1.GetOptions{})
 	if err != nil {
@@ -95,7 +95,7 @@ func (h *house) daemonSetEnv() string {
 
 // Roots may be several, relative, and hold links; what is skipped is named. A1, A3, A9–A11.
 func TestSeveralRootsWithLinks(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.write("elsewhere/chart/values.yaml", "linked: {size: through a link}\n")
 	h.write("elsewhere/chart/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: linked}\ndata: {size: {{ .Values.linked.size }}}\n")
 	h.write("more/values.yaml", "linkedEnabled: true\nweb: {size: below that of the module}\n")
@@ -119,7 +119,7 @@ func TestSeveralRootsWithLinks(t *testing.T) {
 
 // A script that fails, or says neither word, holds the discovery; it is asked again. E6.
 func TestEnabledScriptFails(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.write("modules/010-web/enabled", "#!/bin/bash\necho yes > $MODULE_ENABLED_RESULT\n")
 	o := h.start()
 	expectAll(t, o.expect("ERROR", "will retry", "DiscoverModules"), "web/enabled", `wrote "yes" to MODULE_ENABLED_RESULT; write true or false`)
@@ -135,7 +135,7 @@ func TestEnabledScriptFails(t *testing.T) {
 // An enabled script that reads its own section is asked when that section changes: the module goes and comes with it,
 // and no other module runs. The same answer costs no reload. E6.
 func TestEnabledScriptReadsItsSection(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/values.yaml --
 webEnabled: true
 otherEnabled: true

@@ -22,7 +22,7 @@ import (
 // the release is changed, or a new hook has run for its Synchronization. p50-ms is the median; it is meant to be at most 500 for a
 // template and 1000 for a hook.
 func BenchmarkSave(b *testing.B) {
-	h := houseOn(b, devclustertest.StartOwn(b), "web")
+	h := fixtureOn(b, devclustertest.StartOwn(b), "web")
 	h.start("ADDON_OPERATOR_WATCH_MODULES=yes").ready()
 	changes, err := h.client.CoreV1().ConfigMaps(h.namespace).Watch(h.ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "web").String()})
 	if err != nil {

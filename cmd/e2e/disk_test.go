@@ -18,7 +18,7 @@ jq -r '.[] | "new-" + .binding + (.type // "")' "$BINDING_CONTEXT_PATH" >> "$OUT
 // P8: with the watch, what is on disk is in force a moment after it was written: a template, values, a hook, a module. What
 // is broken is not, and is shown everywhere; the release stays through all of it.
 func TestDiskIsLive(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	o := h.start("ADDON_OPERATOR_WATCH_MODULES=yes").ready()
 	uid := h.configMapUID("web")
 
@@ -92,7 +92,7 @@ echo '{"op": "add", "path": "/global/found", "value": "VALUE"}' > "$VALUES_JSON_
 // the name of a module, also together with a mistake, and its end. The release is only upgraded where its objects are others, and
 // its object stays the same one throughout.
 func TestDiskRowByRow(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.write("modules/010-web/templates/cm.yaml", rowsTemplate)
 	o := h.start("ADDON_OPERATOR_WATCH_MODULES=yes").ready()
 	uid, revision := h.configMapUID("web"), 1
@@ -204,7 +204,7 @@ func TestDiskRowByRow(t *testing.T) {
 
 // P8: without the watch nothing is in force before a reload, and what people are shown says so.
 func TestDiskChangedSince(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	o := h.start().ready()
 	h.write("modules/010-web/values.yaml", "web: {size: large, unused: 1}\n")
 	says := "changed on disk since it was loaded: " + h.path("modules/010-web")
@@ -229,8 +229,8 @@ func TestDiskChangedSince(t *testing.T) {
 	}
 }
 
-// configMapUID is that of a ConfigMap of the house.
-func (h *house) configMapUID(name string) string {
+// configMapUID is that of a ConfigMap of the fixture.
+func (h *fixture) configMapUID(name string) string {
 	h.t.Helper()
 	cm, err := h.client.CoreV1().ConfigMaps(h.namespace).Get(h.ctx, name, metav1.GetOptions{})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // What somebody changes of the objects of a module is shown by every command and page, with the values
 // of Secrets masked, or put back. Issue 6.5.
 func TestDrift(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.write("modules/010-web/templates/secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: web}\nstringData: {password: hunter2}\n")
 	o := h.start("ADDON_OPERATOR_DRIFT=report", "ADDON_OPERATOR_DRIFT_PERIOD=1s").ready()
 	h.awaitRevisions("web", "1:deployed")

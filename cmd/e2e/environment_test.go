@@ -10,7 +10,7 @@ import (
 // An installation whose records are ConfigMaps is taken over: its release is found again after
 // a restart, and no Secret of Helm appears. What is not served is named in the log. Issue 14.9.
 func TestVariablesOfAnExistingInstallation(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	o := h.start("HELM_DRIVER=configmap", "HELM_MONITOR_KUBE_CLIENT_QPS=5", "ADDON_OPERATOR_LISTENPORT=1").ready()
 	for _, want := range [][]string{
 		{"WARN environment variable", "HELM_MONITOR_KUBE_CLIENT_QPS", "not needed"},

@@ -9,7 +9,7 @@ import (
 )
 
 // createConfigMap makes a ConfigMap that the hooks of events.txtar watch, or do not.
-func (h *house) createConfigMap(name, key string, labels map[string]string) *corev1.ConfigMap {
+func (h *fixture) createConfigMap(name, key string, labels map[string]string) *corev1.ConfigMap {
 	h.t.Helper()
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Data: map[string]string{"key": key}}
 	cm, err := h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, cm, metav1.CreateOptions{})
@@ -19,7 +19,7 @@ func (h *house) createConfigMap(name, key string, labels map[string]string) *cor
 	return cm
 }
 
-func (h *house) updateConfigMap(cm *corev1.ConfigMap) *corev1.ConfigMap {
+func (h *fixture) updateConfigMap(cm *corev1.ConfigMap) *corev1.ConfigMap {
 	h.t.Helper()
 	cm, err := h.client.CoreV1().ConfigMaps(h.namespace).Update(h.ctx, cm, metav1.UpdateOptions{})
 	if err != nil {
@@ -28,7 +28,7 @@ func (h *house) updateConfigMap(cm *corev1.ConfigMap) *corev1.ConfigMap {
 	return cm
 }
 
-func (h *house) deleteConfigMap(name string) {
+func (h *fixture) deleteConfigMap(name string) {
 	h.t.Helper()
 	if err := h.client.CoreV1().ConfigMaps(h.namespace).Delete(h.ctx, name, metav1.DeleteOptions{}); err != nil {
 		h.t.Fatal(err)
@@ -38,7 +38,7 @@ func (h *house) deleteConfigMap(name string) {
 // What happens to matching objects reaches the hook, and nothing else does: no other
 // labels, no change that the filter does not show; v0 has the coordinates. C22, C31, C32, C38, T9.
 func TestKubernetesEventsReachHooks(t *testing.T) {
-	h := newHouse(t, "events")
+	h := newFixture(t, "events")
 	watched := map[string]string{"app": "watched"}
 	h.createConfigMap("early", "one", watched)
 	h.start().ready()
@@ -74,7 +74,7 @@ func TestKubernetesEventsReachHooks(t *testing.T) {
 // A Secret is changed, the hook puts it into the values, the module is upgraded. The walk
 // Design 3; G10, G14, D27, T6.
 func TestChangedSecretLeadsToAnUpgrade(t *testing.T) {
-	h := newHouse(t, "secret")
+	h := newFixture(t, "secret")
 	secrets := h.client.CoreV1().Secrets(h.namespace)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "token"}, StringData: map[string]string{"token": "first"}}
 	secret, err := secrets.Create(h.ctx, secret, metav1.CreateOptions{})
@@ -110,7 +110,7 @@ func TestChangedSecretLeadsToAnUpgrade(t *testing.T) {
 // Schedules tick when the first converge is over, global ones in a queue of their own,
 // too; the allowed failure of one stops nothing. C12–C14, F12.
 func TestSchedulesTickAfterTheFirstConverge(t *testing.T) {
-	h := newHouse(t, "schedule")
+	h := newFixture(t, "schedule")
 	o := h.start("LOG_LEVEL=debug")
 	o.expect("tick dropped", "@every 1s")
 	o.expect("tick dropped", "@every 1s")

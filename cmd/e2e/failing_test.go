@@ -16,7 +16,7 @@ import (
 
 // retried waits for the first failure of web's run, mends the file and changes the
 // ConfigMap, which cuts the waiting short (F8).
-func (h *house) retried(o *operator, file, fixed string, says ...string) {
+func (h *fixture) retried(o *operator, file, fixed string, says ...string) {
 	h.t.Helper()
 	line := o.expect("ERROR", "task failed, will retry", "module=web", "attempt=1")
 	expectAll(h.t, line, says...)
@@ -36,7 +36,7 @@ func beforeHelm(body string) string {
 // A module whose hook has no valid configuration is tried again; queues other than main go on
 // meanwhile. C6, F1, F6, T17.
 func TestModuleHookPrintsGarbage(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.write("global-hooks/watch.sh", `#!/usr/bin/env bash
 if [[ ${1:-} == --config ]]; then
   echo '{"configVersion": "v1", "kubernetes": [{"kind": "ConfigMap", "queue": "other", "nameSelector": {"matchNames": ["seen"]}, "namespace": {"nameSelector": {"matchNames": ["'$NAMESPACE'"]}}}]}'
@@ -60,7 +60,7 @@ jq -r '.[].type' "$BINDING_CONTEXT_PATH" >> "$OUT/global"
 
 // A typing error in a module hook's bindings is reported with its place.
 func TestModuleHookHasAnUnknownBinding(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.write("modules/010-web/hooks/x.sh", `#!/usr/bin/env bash
 echo '{"configVersion": "v1", "beforeAll": 1, "kubernetes": [{"kind": "Pod", "jqFilter": "] wrong", "labels": {}}]}'
 `)
@@ -82,7 +82,7 @@ func TestMalformedPatches(t *testing.T) {
 		"the good one first": {`echo '[{"op": "add", "path": "/web/size", "value": "lost"}]' > "$CONFIG_VALUES_JSON_PATCH_PATH"; echo '[{"op": "add"}]' > "$VALUES_JSON_PATCH_PATH"`, []string{"VALUES_JSON_PATCH_PATH", "path"}},
 	} {
 		t.Run(situation, func(t *testing.T) {
-			h := newHouse(t, "web")
+			h := newFixture(t, "web")
 			h.write("modules/010-web/hooks/x.sh", beforeHelm(c.body))
 			h.retried(h.start(), "modules/010-web/hooks/x.sh", quietHook, append(c.says, "010-web/hooks/x.sh")...)
 			h.awaitConfigMap("web", "size", "small")
@@ -95,7 +95,7 @@ func TestMalformedPatches(t *testing.T) {
 
 // A hook that fails has written nothing, whatever its files hold. C26, T7.
 func TestFailedHookAppliesNothing(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.write("modules/010-web/hooks/x.sh", beforeHelm(`echo '[{"op": "add", "path": "/web/size", "value": "lost"}]' | tee "$CONFIG_VALUES_JSON_PATCH_PATH" > "$VALUES_JSON_PATCH_PATH"
 echo "the last words" >&2
 exit 7`))
@@ -108,7 +108,7 @@ exit 7`))
 
 // A chart that does not render is reported with its template, before anything is applied.
 func TestChartDoesNotRender(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.write("modules/010-web/templates/broken.yaml", "a: {{ .Values.web.missing.deeper }}\n")
 	o := h.start()
 	line := o.expect("ERROR", "task failed, will retry", "module=web")
@@ -123,7 +123,7 @@ func TestChartDoesNotRender(t *testing.T) {
 
 // Without its namespace the operator says so, and goes on as soon as there is one.
 func TestNamespaceDoesNotExist(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	namespaces := h.client.CoreV1().Namespaces()
 	h.namespace += "-not"
 	o := h.start("ADDON_OPERATOR_NAMESPACE=" + h.namespace)
@@ -146,7 +146,7 @@ func TestNamespaceDoesNotExist(t *testing.T) {
 // The operator may be started before its API server: it waits, is alive and not ready.
 // Issue 2, "Bad input".
 func TestAPIServerIsAwayAtTheStart(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	port := freePort(t)
 	o := h.start("KUBE_SERVER=https://127.0.0.1:" + port)
 	line := o.expect("ERROR", "the ConfigMap cannot be read, will retry")
@@ -162,7 +162,7 @@ func TestAPIServerIsAwayAtTheStart(t *testing.T) {
 }
 
 // forward connects a port with the API server.
-func (h *house) forward(port string) {
+func (h *fixture) forward(port string) {
 	h.t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", h.kubeconfig)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // labels stay as they are, numbers have the types that Helm gives them, and tests with random names make no
 // revision after a restart. H2, H6, H10.
 func TestForeignChart(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	for _, name := range []string{"hooks", "openapi", "templates", "values.yaml"} {
 		h.remove("modules/010-web/" + name)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // The tests of this package run the program itself against a real API server.
-// This file starts it, watches its log and stops it; house_test.go makes what it
+// This file starts it, watches its log and stops it; fixture_test.go makes what it
 // needs around it.
 
 const (
@@ -27,14 +27,14 @@ const (
 
 // operator is a running addon-operator.
 type operator struct {
-	house  *house
-	cmd    *exec.Cmd
-	env    []string
-	output *output
-	public string // http://address of probes and metrics
-	debug  string // host:port of the debug pages
-	exited chan struct{}
-	seen   int // lines of the log that expect has passed
+	fixture *fixture
+	cmd     *exec.Cmd
+	env     []string
+	output  *output
+	public  string // http://address of probes and metrics
+	debug   string // host:port of the debug pages
+	exited  chan struct{}
+	seen    int // lines of the log that expect has passed
 }
 
 // output collects what the operator writes, line by line.
@@ -110,7 +110,7 @@ func flat(line string) string {
 }
 
 // start starts the operator; more are environment variables that win over the usual ones.
-func (h *house) start(more ...string) *operator {
+func (h *fixture) start(more ...string) *operator {
 	h.t.Helper()
 	o := h.launch(more...)
 	h.t.Cleanup(o.cleanUp)
@@ -123,11 +123,11 @@ func command(prefix []string, name string) *exec.Cmd {
 }
 
 // launch is start for those who end the operator themselves.
-func (h *house) launch(more ...string) *operator {
+func (h *fixture) launch(more ...string) *operator {
 	h.t.Helper()
 	public, private := freePort(h.t), freePort(h.t)
 	o := &operator{
-		house: h, cmd: command(h.within, program()), output: &output{sieve: h.sieve}, exited: make(chan struct{}),
+		fixture: h, cmd: command(h.within, program()), output: &output{sieve: h.sieve}, exited: make(chan struct{}),
 		public: "http://127.0.0.1:" + public, debug: "127.0.0.1:" + private,
 	}
 	o.env = append(h.environment(),
@@ -149,13 +149,13 @@ func (h *house) launch(more ...string) *operator {
 func (o *operator) cleanUp() {
 	if o.running() {
 		if code := o.terminate(); code != 0 {
-			o.house.t.Errorf("exit code %d after SIGTERM, want 0", code)
+			o.fixture.t.Errorf("exit code %d after SIGTERM, want 0", code)
 		}
 	}
-	if log := strings.Join(o.output.lines(), "\n"); o.house.t.Failed() {
-		o.house.t.Logf("log of the operator:\n%s", log)
+	if log := strings.Join(o.output.lines(), "\n"); o.fixture.t.Failed() {
+		o.fixture.t.Logf("log of the operator:\n%s", log)
 	} else if strings.Contains(log, "please report this") || strings.Contains(log, "DATA RACE") || strings.Contains(log, "bug:") {
-		o.house.t.Errorf("the log speaks of a bug:\n%s", log)
+		o.fixture.t.Errorf("the log speaks of a bug:\n%s", log)
 	}
 }
 
@@ -182,12 +182,12 @@ func (o *operator) kill() {
 
 // exit waits for the end of the operator and returns its exit code.
 func (o *operator) exit() int {
-	o.house.t.Helper()
+	o.fixture.t.Helper()
 	select {
 	case <-o.exited:
 	case <-time.After(patience):
 		o.kill()
-		o.house.t.Errorf("the operator did not end within %s", patience)
+		o.fixture.t.Errorf("the operator did not end within %s", patience)
 	}
 	return o.cmd.ProcessState.ExitCode()
 }
@@ -195,9 +195,9 @@ func (o *operator) exit() int {
 // expect waits for a line of the log that has all these parts, behind those that were
 // expected before.
 func (o *operator) expect(parts ...string) string {
-	o.house.t.Helper()
+	o.fixture.t.Helper()
 	var found string
-	o.house.eventually(fmt.Sprintf("a log line with %q", parts), func() error {
+	o.fixture.eventually(fmt.Sprintf("a log line with %q", parts), func() error {
 		lines := o.output.lines()
 		for i := o.seen; i < len(lines); i++ {
 			if containsAll(lines[i], parts) {
@@ -206,7 +206,7 @@ func (o *operator) expect(parts ...string) string {
 			}
 		}
 		if !o.running() {
-			o.house.t.Fatalf("the operator has ended; no log line with %q", parts)
+			o.fixture.t.Fatalf("the operator has ended; no log line with %q", parts)
 		}
 		return errNotYet
 	})
@@ -229,10 +229,10 @@ func containsAll(line string, parts []string) bool {
 
 // ready waits for the end of the first converge.
 func (o *operator) ready() *operator {
-	o.house.t.Helper()
-	o.house.eventually("readiness", func() error {
+	o.fixture.t.Helper()
+	o.fixture.eventually("readiness", func() error {
 		if !o.running() {
-			o.house.t.Fatal("the operator has ended")
+			o.fixture.t.Fatal("the operator has ended")
 		}
 		if status, body := get(o.public + "/readyz"); status != http.StatusOK {
 			return fmt.Errorf("%d %s", status, body)

@@ -16,7 +16,7 @@ import (
 // A deleted object of a release is back a moment later; metrics and the dump tell of it.
 // Event 15, H13, I2.
 func TestDeletedObjectIsBack(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	o := h.start().ready()
 	h.awaitRevisions("web", "1:deployed")
 	began := time.Now()
@@ -37,7 +37,7 @@ func TestDeletedObjectIsBack(t *testing.T) {
 // An object that a person deletes while afterHelm hooks run is back when they have ended; what such a hook takes away
 // itself is brought back once, and not again. H13.
 func TestDeletedWhileAfterHelmHooksRun(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.write("modules/010-web/templates/job.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: done}\ndata: {a: b}\n")
 	h.write("modules/010-web/hooks/z.sh", `#!/usr/bin/env bash
 if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "afterHelm": 1}'; exit; fi
@@ -75,7 +75,7 @@ while [[ -e $OUT/hold ]]; do sleep 0.05; done
 // that is deleted by hand comes back with its objects, also when it is another module's; so
 // does an object alone. They stay when their module is disabled. M2, M5, M6, H13.
 func TestCRDsOfModules(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.remove("modules/010-web/hooks") // what goes right after a run may be taken away by a hook; here are none
 	group := h.namespace + ".example.com"
 	h.write("modules/values.yaml", "webEnabled: true\nearlyEnabled: true\n")
@@ -114,7 +114,7 @@ func TestCRDsOfModules(t *testing.T) {
 // CRDs of subcharts are installed with those of modules: when the subchart is enabled from the start, when a value
 // enables it later, and again when somebody has deleted one. They stay when it is disabled. M1, M2, M5.
 func TestCRDsOfSubcharts(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.remove("modules/010-web/hooks")
 	group := h.namespace + ".example.com"
 	define := func(kind string) string {
@@ -167,7 +167,7 @@ func TestCRDsOfSubcharts(t *testing.T) {
 // The API server is lost while objects must be healed, and the operator survives it:
 // what went meanwhile is back soon after the API server is. H13, T20.
 func TestHealingOutlivesTheAPIServer(t *testing.T) {
-	h, cluster := ownHouse(t, "web", devclustertest.Borrow)
+	h, cluster := ownFixture(t, "web", devclustertest.Borrow)
 	o := h.start().ready()
 	h.awaitRevisions("web", "1:deployed")
 	maps := h.client.CoreV1().ConfigMaps(h.namespace)

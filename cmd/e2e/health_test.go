@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// healthHouse has modules with Deployments: slow waits for its Pod, late has given up on it after a second.
-const healthHouse = `
+// healthModules has modules with Deployments: slow waits for its Pod, late has given up on it after a second.
+const healthModules = `
 -- modules/values.yaml --
 plainEnabled: true
 slowEnabled: true
@@ -38,8 +38,8 @@ spec:
 
 // awaitModule waits until a module is in a state, as the list of modules says.
 func (o *operator) awaitModule(module, want string) {
-	o.house.t.Helper()
-	o.house.eventually(fmt.Sprintf("module %s to be %s", module, want), func() error {
+	o.fixture.t.Helper()
+	o.fixture.eventually(fmt.Sprintf("module %s to be %s", module, want), func() error {
 		var list struct {
 			Modules []struct{ Name, State string }
 		}
@@ -60,7 +60,7 @@ func (o *operator) awaitModule(module, want string) {
 }
 
 // runPods plays the kubelet: all Pods of an app are ready from now on.
-func (h *house) runPods(app string) {
+func (h *fixture) runPods(app string) {
 	h.t.Helper()
 	pods := h.client.CoreV1().Pods(h.namespace)
 	h.eventually("the Pods of "+app, func() error {
@@ -81,7 +81,7 @@ func (h *house) runPods(app string) {
 // A module is ready when its objects are: a Deployment whose Pod does not run keeps it from that, and one that has given up is
 // a problem, in the list, on the page and as a metric. The operator itself is ready all the same. H25.
 func TestHealthOfObjects(t *testing.T) {
-	h := newHouse(t, healthHouse)
+	h := newFixture(t, healthModules)
 	o := h.start().ready()
 	o.awaitModule("plain", "ready")
 	o.awaitModule("slow", "progressing")
@@ -116,8 +116,8 @@ func TestHealthOfObjects(t *testing.T) {
 	o.awaitModule("late", "disabled")
 }
 
-// waitForHouse has a module whose chart needs another one that works.
-const waitForHouse = `
+// waitForModules has a module whose chart needs another one that works.
+const waitForModules = `
 -- modules/values.yaml --
 baseEnabled: true
 userEnabled: true
@@ -141,7 +141,7 @@ waitFor: [base]
 // A module is not installed before the one that it waits for works, and not upgraded while that one is rolled out; others
 // go on, and what is deleted of it is healed. H26.
 func TestModuleWaitsForAnother(t *testing.T) {
-	h := newHouse(t, waitForHouse)
+	h := newFixture(t, waitForModules)
 	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate").ready()
 	h.setConfig(map[string]string{"otherEnabled": "true"})
 	h.awaitRevisions("other", "1:deployed")

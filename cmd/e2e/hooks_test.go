@@ -25,17 +25,17 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-// ownHouse is a house on a cluster that the test has for itself. The test runs in parallel with others.
-func ownHouse(t *testing.T, name string, start func(testing.TB) *devclustertest.Cluster) (*house, *devclustertest.Cluster) {
+// ownFixture is a fixture on a cluster that the test has for itself. The test runs in parallel with others.
+func ownFixture(t *testing.T, name string, start func(testing.TB) *devclustertest.Cluster) (*fixture, *devclustertest.Cluster) {
 	t.Helper()
 	t.Parallel()
-	return houseWithCluster(t, name, start)
+	return fixtureWithCluster(t, name, start)
 }
 
-// houseWithCluster is ownHouse for tests that say themselves whether they are parallel.
-func houseWithCluster(t *testing.T, name string, start func(testing.TB) *devclustertest.Cluster) (*house, *devclustertest.Cluster) {
+// fixtureWithCluster is ownFixture for tests that say themselves whether they are parallel.
+func fixtureWithCluster(t *testing.T, name string, start func(testing.TB) *devclustertest.Cluster) (*fixture, *devclustertest.Cluster) {
 	t.Helper()
-	h := houseOn(t, devclustertest.Start(t), name)
+	h := fixtureOn(t, devclustertest.Start(t), name)
 	cluster := start(t)
 	client, err := kubernetes.NewForConfig(cluster.RESTConfig())
 	if err != nil {
@@ -50,13 +50,13 @@ func houseWithCluster(t *testing.T, name string, start func(testing.TB) *devclus
 }
 
 // lines are the lines of a file that hooks write.
-func (h *house) lines(name string) []string {
+func (h *fixture) lines(name string) []string {
 	h.t.Helper()
 	return strings.FieldsFunc(h.read(name), func(r rune) bool { return r == '\n' })
 }
 
 // awaitLine waits for a line of a file that hooks write.
-func (h *house) awaitLine(name, want string) {
+func (h *fixture) awaitLine(name, want string) {
 	h.t.Helper()
 	h.eventually("a line in "+name, func() error {
 		if lines := h.lines(name); !slices.Contains(lines, want) {
@@ -69,7 +69,7 @@ func (h *house) awaitLine(name, want string) {
 // metric is the value of a series of /metrics whose line begins with the name and has all
 // these parts; "" when there is none.
 func (o *operator) metric(name string, parts ...string) string {
-	o.house.t.Helper()
+	o.fixture.t.Helper()
 	_, body := get(o.public + "/metrics")
 	for line := range strings.SplitSeq(body, "\n") {
 		if strings.HasPrefix(line, name) && containsAll(line, parts) {
@@ -82,7 +82,7 @@ func (o *operator) metric(name string, parts ...string) string {
 // Both protocols on Pods, ConfigMaps and a kind whose definition comes five seconds after
 // the start: the hooks of that kind wait, the others do not. C15, C16, C19, C31, C32.
 func TestHooksOfBothProtocols(t *testing.T) {
-	h := newHouse(t, "hooks")
+	h := newFixture(t, "hooks")
 	widget := devclustertest.Kind("Widget") // the hooks name it without its API version
 	for _, name := range []string{"widgets.yaml", "widget.yaml"} {
 		h.write(name, strings.NewReplacer("WIDGETS", strings.ToLower(widget)+"s", "WIDGET", widget).Replace(h.read(name)))
@@ -132,7 +132,7 @@ func TestHooksOfBothProtocols(t *testing.T) {
 // Each object reaches the hook exactly once, though the API server is killed and comes
 // back while they are created. Issue 3.5.
 func TestThousandConfigMapsAcrossACrashOfTheAPIServer(t *testing.T) {
-	h, cluster := ownHouse(t, "burst", devclustertest.Borrow)
+	h, cluster := ownFixture(t, "burst", devclustertest.Borrow)
 	o := h.start().ready()
 	h.awaitLine("out/seen", "synchronized 0")
 	total := 250
@@ -183,7 +183,7 @@ func TestThousandConfigMapsAcrossACrashOfTheAPIServer(t *testing.T) {
 
 // createUntilThere creates a ConfigMap, also while the API server is away. A creation whose
 // answer was lost is one.
-func (h *house) createUntilThere(name string) {
+func (h *fixture) createUntilThere(name string) {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "watched"}}}
 	deadline := time.Now().Add(patience)
 	for {
@@ -205,7 +205,7 @@ func (h *house) createUntilThere(name string) {
 // Hooks that misbehave in queues of their own: each gets a clear error or none, and the
 // good one next to them is not slowed. C26–C29, issue 3 'bad input'.
 func TestHooksThatMisbehave(t *testing.T) {
-	h := newHouse(t, "misbehaving")
+	h := newFixture(t, "misbehaving")
 	// Of the grace period hooks have 10 s, which the stubborn one needs to the end. The rest is
 	// for what a slow machine has still to read of 100 MB.
 	o := h.start("ADDON_OPERATOR_HOOK_TIMEOUT=1s", "ADDON_OPERATOR_GRACE_PERIOD=30s").ready()
@@ -267,7 +267,7 @@ func TestHooksThatMisbehave(t *testing.T) {
 }
 
 // runningHooks are processes of a hook that was killed long ago, by the mark they carry.
-func (h *house) runningHooks() string {
+func (h *fixture) runningHooks() string {
 	return strings.Join(processesWith(h.t, h.path("modules")+"/stubborn-child"), " ")
 }
 
@@ -290,7 +290,7 @@ func processesWith(t testing.TB, argument string) (found []string) {
 // others as always, and the failures are counted and shown. An object of a megabyte
 // arrives whole. C37, C39.
 func TestFiltersThatMisbehave(t *testing.T) {
-	h := newHouse(t, "filters")
+	h := newFixture(t, "filters")
 	o := h.start().ready()
 	watched := map[string]string{"app": "watched"}
 	h.createConfigMap("fails", "x", watched)
@@ -319,7 +319,7 @@ func TestFiltersThatMisbehave(t *testing.T) {
 // Without a permission the binding says which verb on which resource is missing; other
 // hooks and the module go on; with the permission the hook catches up. C17.
 func TestForbiddenBindings(t *testing.T) {
-	h := newHouse(t, "forbidden")
+	h := newFixture(t, "forbidden")
 	h.grant("operator", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets", "events"}, Verbs: []string{"*"}})
 	h.kubeconfig = h.serviceAccount("operator")
 	o := h.start().ready()
@@ -342,8 +342,8 @@ func TestForbiddenBindings(t *testing.T) {
 	h.awaitLine("out/denied", "Synchronization")
 }
 
-// grant lets the ServiceAccount operator do something in the namespace of the house.
-func (h *house) grant(name string, rule rbacv1.PolicyRule) {
+// grant lets the ServiceAccount operator do something in the namespace of the fixture.
+func (h *fixture) grant(name string, rule rbacv1.PolicyRule) {
 	h.t.Helper()
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{rule}}
 	binding := &rbacv1.RoleBinding{
@@ -360,7 +360,7 @@ func (h *house) grant(name string, rule rbacv1.PolicyRule) {
 }
 
 // serviceAccount makes a ServiceAccount and returns a kubeconfig with its token.
-func (h *house) serviceAccount(name string) string {
+func (h *fixture) serviceAccount(name string) string {
 	h.t.Helper()
 	accounts := h.client.CoreV1().ServiceAccounts(h.namespace)
 	if _, err := accounts.Create(h.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
@@ -387,7 +387,7 @@ func (h *house) serviceAccount(name string) string {
 // What hooks write to KUBERNETES_PATCH_PATH: all operations, also of a hook that fails for
 // those with ignoreHookError, and nothing of a file that is wrong somewhere. K1–K9, X27.
 func TestObjectPatchesOfHooks(t *testing.T) {
-	h := newHouse(t, "patches")
+	h := newFixture(t, "patches")
 	h.createConfigMap("status", "old", nil)
 	h.createConfigMap("victim", "x", nil)
 	h.createConfigMap("counter", "1", nil)
@@ -415,7 +415,7 @@ func TestObjectPatchesOfHooks(t *testing.T) {
 // A wrong option is refused at the start, by its name; files that a killed operator left
 // are removed. B3.
 func TestOptionsOfHooks(t *testing.T) {
-	h := newHouse(t, "modules/none/README.md\n-- modules/values.yaml --\n")
+	h := newFixture(t, "modules/none/README.md\n-- modules/values.yaml --\n")
 	o := h.start("ADDON_OPERATOR_SHELL_CHROOT_DIR=" + h.path("elsewhere"))
 	if code := o.exit(); code != 1 {
 		t.Errorf("exit code %d", code)
@@ -430,18 +430,18 @@ func TestOptionsOfHooks(t *testing.T) {
 }
 
 // kubectl runs kubectl as the admin.
-func (h *house) kubectl(args ...string) {
+func (h *fixture) kubectl(args ...string) {
 	h.t.Helper()
 	if err := h.try(args...); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *house) try(args ...string) error { return h.tryIn(h.ctx, args...) }
+func (h *fixture) try(args ...string) error { return h.tryIn(h.ctx, args...) }
 
-// get asks for an object of the house, or for a CRD: "things.example.com", "crd" or "configmap". A kubectl for each
+// get asks for an object of the fixture, or for a CRD: "things.example.com", "crd" or "configmap". A kubectl for each
 // question costs a tenth of a second of a processor.
-func (h *house) get(resource, name string) error {
+func (h *fixture) get(resource, name string) error {
 	plural, group, _ := strings.Cut(resource, ".")
 	path := "/apis/" + group + "/v1/namespaces/" + h.namespace + "/" + plural + "/" + name
 	switch resource {
@@ -453,7 +453,7 @@ func (h *house) get(resource, name string) error {
 	return h.client.CoreV1().RESTClient().Get().AbsPath(path).Do(h.ctx).Error()
 }
 
-func (h *house) tryIn(ctx context.Context, args ...string) error {
+func (h *fixture) tryIn(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, h.tools+"/kubectl", append([]string{"--kubeconfig", h.kubeconfig}, args...)...)
 	output, err := cmd.CombinedOutput()
 	if err != nil {

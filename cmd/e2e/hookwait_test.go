@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// waitingHouse has a module whose chart has a Job as a Helm hook, and others around it.
-const waitingHouse = `
+// waitingModules has a module whose chart has a Job as a Helm hook, and others around it.
+const waitingModules = `
 -- modules/values.yaml --
 roomEnabled: true
 firstEnabled: true
@@ -41,7 +41,7 @@ spec:
 `
 
 // changePod waits for the Pod of a Job and changes its status: there are no nodes.
-func (h *house) changePod(job string, change func(*corev1.PodStatus)) {
+func (h *fixture) changePod(job string, change func(*corev1.PodStatus)) {
 	h.t.Helper()
 	pods := h.client.CoreV1().Pods(h.namespace)
 	h.eventually("the status of the Pod of "+job, func() error {
@@ -59,7 +59,7 @@ func (h *house) changePod(job string, change func(*corev1.PodStatus)) {
 	})
 }
 
-func (h *house) jobUID(name string) string {
+func (h *fixture) jobUID(name string) string {
 	h.t.Helper()
 	job, err := h.client.BatchV1().Jobs(h.namespace).Get(h.ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -72,7 +72,7 @@ func (h *house) jobUID(name string) string {
 // meanwhile; SIGTERM does not wait for it; the next operator, with isolate, parks the module, goes on waiting for the same
 // Job, and a heal afterwards does not run it again. H14, F18, F19.
 func TestHelmHookThatWaits(t *testing.T) {
-	h := newHouse(t, waitingHouse)
+	h := newFixture(t, waitingModules)
 	o := h.start()
 	h.changePod("job", func(s *corev1.PodStatus) {
 		s.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}
@@ -127,7 +127,7 @@ func TestHelmHookThatWaits(t *testing.T) {
 // The Job of an earlier run has a finalizer, and Helm deletes it before it creates the hook again: what it waits for is shown.
 // F19, H14.
 func TestHelmHookThatIsNotDeleted(t *testing.T) {
-	h := newHouse(t, waitingHouse)
+	h := newFixture(t, waitingModules)
 	jobs := h.client.BatchV1().Jobs(h.namespace)
 	old := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job", Finalizers: []string{"example.com/hold"}}}
 	old.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "none"}}}

@@ -24,18 +24,18 @@ import (
 
 // person is somebody who uses the helm command line in a namespace.
 type person struct {
-	*house
+	*fixture
 	namespace, driver string
 	postRenderer      postrender.PostRenderer
 }
 
 // helm is a person who works in a new namespace.
-func (h *house) helm() person {
+func (h *fixture) helm() person {
 	h.t.Helper()
-	return person{house: h, namespace: devclustertest.Start(h.t).Namespace(h.t), driver: "secret"}
+	return person{fixture: h, namespace: devclustertest.Start(h.t).Namespace(h.t), driver: "secret"}
 }
 
-// install installs a chart, which is written to the house, and returns its directory.
+// install installs a chart, which is written to the fixture, and returns its directory.
 func (p person) install(release, chart, given string) (dir string) {
 	p.t.Helper()
 	dir = "charts/" + release
@@ -191,8 +191,8 @@ metadata:
 // say before, and although its chart has subcharts, values of global, definitions, hooks, and what is random. From then on
 // it is a module as others are. Issue 16, 2.3; H6, A20, A21.
 func TestImportRelease(t *testing.T) {
-	h, cluster := ownHouse(t, "-- modules/values.yaml --\nglobal: {zone: shared}\n-- charts/none --\n", devclustertest.Borrow) // what renders by chance runs again when other tests define kinds
-	p := person{house: h, namespace: cluster.Namespace(t), driver: "secret"}
+	h, cluster := ownFixture(t, "-- modules/values.yaml --\nglobal: {zone: shared}\n-- charts/none --\n", devclustertest.Borrow) // what renders by chance runs again when other tests define kinds
+	p := person{fixture: h, namespace: cluster.Namespace(t), driver: "secret"}
 	p.install("plain", plainRelease, "text: mine\nreplicas: 3\nadminPassword: hunter2\n")
 	parent := p.install("parent", parentRelease, "global: {zone: own}\ncache: {enabled: true, word: hello}\nunset: null\nmillion: 1000000\n")
 	p.install("leaves", crdRelease, "")
@@ -287,8 +287,8 @@ func (r replacing) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 // Where the module does not render what is deployed, the import says so, with the difference; the first run upgrades. The
 // records are in ConfigMaps, and in the namespace of the operator. Issue 16, 2.3.
 func TestImportOfAReleaseThatDiffers(t *testing.T) {
-	h := newHouse(t, "-- charts/none --\n")
-	p := person{house: h, namespace: h.namespace, driver: "configmap", postRenderer: replacing{"mine", "changed by a post renderer"}}
+	h := newFixture(t, "-- charts/none --\n")
+	p := person{fixture: h, namespace: h.namespace, driver: "configmap", postRenderer: replacing{"mine", "changed by a post renderer"}}
 	p.install("plain", plainRelease, "text: mine\n")
 	p.postRenderer = nil
 	p.install("same", plainRelease, "text: mine\n")
@@ -313,7 +313,7 @@ func TestImportOfAReleaseThatDiffers(t *testing.T) {
 
 // What cannot be taken over is refused, with the reason and the way out, and nothing is written. Issue 16, 2.3.
 func TestImportRefuses(t *testing.T) {
-	h := newHouse(t, "-- modules/010-taken/templates/none.yaml --\n-- charts/none --\n")
+	h := newFixture(t, "-- modules/010-taken/templates/none.yaml --\n-- charts/none --\n")
 	p := h.helm()
 	p.install("plain", plainRelease, "")
 	p.install("with.dots", strings.ReplaceAll(plainRelease, "name: plain", "name: dots"), "")
@@ -324,7 +324,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 	elsewhere := h.helm()
 	nobody, weak := p, *h
-	weak.kubeconfig, nobody.house = h.serviceAccount("nobody"), &weak
+	weak.kubeconfig, nobody.fixture = h.serviceAccount("nobody"), &weak
 	for _, refused := range []struct {
 		person
 		args []string

@@ -19,12 +19,12 @@ import (
 
 // dump asks the running operator for its actors, as a person would in its Pod.
 func (o *operator) dump(args ...string) string {
-	o.house.t.Helper()
+	o.fixture.t.Helper()
 	cmd := exec.Command(program(), append([]string{"--dump-actors"}, args...)...)
 	cmd.Env = o.env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		o.house.t.Fatalf("--dump-actors %s: %v\n%s", args, err, out)
+		o.fixture.t.Fatalf("--dump-actors %s: %v\n%s", args, err, out)
 	}
 	return string(out)
 }
@@ -60,7 +60,7 @@ func (n *node) find(path string) *node {
 // Whoever looks at an operator with a failing module sees it from every side: the dump of
 // the actors, /queue, /readyz, /metrics, the log. Issue 2, "Proof"; J1–J3, I2, C27.
 func TestFailingModuleIsSeenFromEverySide(t *testing.T) {
-	h := newHouse(t, "failing")
+	h := newFixture(t, "failing")
 	o := h.start()
 	o.expect("task failed, will retry", "module=failing", "attempt=1", "the database is away")
 
@@ -203,7 +203,7 @@ func checkLog(t *testing.T, o *operator) {
 
 // The stop ends a hook with everything it has started. F18, C29.
 func TestStopEndsHooksWithTheirChildren(t *testing.T) {
-	h := newHouse(t, "sleeper")
+	h := newFixture(t, "sleeper")
 	o := h.start("ADDON_OPERATOR_GRACE_PERIOD=2s")
 	h.eventually("the hook", func() error {
 		if h.journal() == "" {
@@ -235,7 +235,7 @@ func TestStopEndsHooksWithTheirChildren(t *testing.T) {
 
 // The stop comes before the operator is up.
 func TestStopWhileTheAPIServerIsAway(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	o := h.start("KUBE_SERVER=https://127.0.0.1:" + freePort(t))
 	o.expect("will retry")
 	if code := o.terminate(); code != 0 {

@@ -9,7 +9,7 @@ import (
 // kubectl in hooks uses the cluster of the operator: a kubeconfig and a context that only an option names, by a path that is
 // relative to the directory of the operator, also when the kubeconfig has another current context.
 func TestHooksUseTheClusterOfTheOperator(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- global-hooks/look --
 #!/bin/bash
 [[ $1 == --config ]] && { echo '{"configVersion": "v1", "onStartup": 1}'; exit; }

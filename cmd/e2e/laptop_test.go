@@ -32,7 +32,7 @@ wellEnabled: true
 
 // laptop runs the program as a person with a kubeconfig does, outside of the cluster.
 type laptop struct {
-	*house
+	*fixture
 	program    string
 	kubeconfig string
 }
@@ -73,7 +73,7 @@ func (l laptop) fails(command, text string) {
 func TestAskedFromALaptop(t *testing.T) {
 	t.Parallel()
 	cluster := devclustertest.StartWithNode(t)
-	h := houseOn(t, cluster, twoModules)
+	h := fixtureOn(t, cluster, twoModules)
 	l := laptop{h, program(), h.kubeconfig}
 	l.fails("status -n "+h.namespace, "there is no operator in namespace "+h.namespace)
 
@@ -152,7 +152,7 @@ func TestAskedFromALaptop(t *testing.T) {
 }
 
 // operatorPod makes the Pod of a replica, which the node of the cluster runs.
-func (h *house) operatorPod(name, debug string) {
+func (h *fixture) operatorPod(name, debug string) {
 	h.t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": "addon-operator"}},

@@ -13,8 +13,8 @@ import (
 // act at the same time. Nobody sets ADDON_OPERATOR_HA here: the name of the Pod is enough.
 
 // inCluster are the replicas of a Deployment, n at first.
-func inCluster(h *house, n int, env ...string) *replicas {
-	r := &replicas{house: h, env: append([]string{"DEBUG_UNIX_SOCKET="}, env...)}
+func inCluster(h *fixture, n int, env ...string) *replicas {
+	r := &replicas{fixture: h, env: append([]string{"DEBUG_UNIX_SOCKET="}, env...)}
 	for range n {
 		r.add()
 	}
@@ -24,7 +24,7 @@ func inCluster(h *house, n int, env ...string) *replicas {
 // From one replica to three and back, without a detour over none; the leader is killed on
 // the way, and one ends in good order. No two ever act at the same time. L1, L5.
 func TestScaling(t *testing.T) {
-	h := newHouse(t, "replicas")
+	h := newFixture(t, "replicas")
 	r := inCluster(h, 1, patient...) // the leader is found by its name, so a busy machine must not lose the Lease
 	first := r.awaitConverged()
 	expectAll(t, first.command("module", "list"), "This replica is the leader replica-1 since")
@@ -68,7 +68,7 @@ func TestScaling(t *testing.T) {
 // the directory for temporary files outlives: it leads at once, though its Lease lasts for
 // minutes more. A Pod that has only the same name waits. L4.
 func TestKilledContainerLeadsAtOnceAgain(t *testing.T) {
-	h := newHouse(t, "replicas")
+	h := newFixture(t, "replicas")
 	r := inCluster(h, 0, lasting...)
 	pod := func(more ...string) *operator {
 		o := h.start(slices.Concat(r.env, []string{"ADDON_OPERATOR_POD=pod"}, more)...)
@@ -101,7 +101,7 @@ func TestKilledContainerLeadsAtOnceAgain(t *testing.T) {
 // Two processes in one place, as when a person starts a second operator in the Pod: as long
 // as the first one lives, no replica takes its Lease for free. L4.
 func TestLeaseOfALivingProcessIsNotTaken(t *testing.T) {
-	h := newHouse(t, "replicas")
+	h := newFixture(t, "replicas")
 	r := inCluster(h, 0, append([]string{"ADDON_OPERATOR_POD=pod"}, lasting...)...)
 	first := h.start(r.env...)
 	first.ready()
@@ -126,7 +126,7 @@ func TestLeaseOfALivingProcessIsNotTaken(t *testing.T) {
 
 // versions are two directories of modules, as two images have them: that of the second has a
 // hook that fails.
-func versions(h *house) (good, failing string) {
+func versions(h *fixture) (good, failing string) {
 	h.t.Helper()
 	if err := os.CopyFS(h.path("failing"), os.DirFS(h.path("modules"))); err != nil {
 		h.t.Fatal(err)
@@ -136,8 +136,8 @@ func versions(h *house) (good, failing string) {
 }
 
 func (o *operator) awaitFailing() {
-	o.house.t.Helper()
-	o.house.eventually("a first converge that fails", func() error {
+	o.fixture.t.Helper()
+	o.fixture.eventually("a first converge that fails", func() error {
 		if status, body := get(o.public + "/readyz?verbose"); status != 500 || !strings.Contains(body, "the first converge has not finished") || !strings.Contains(body, "BACKOFF") {
 			return fmt.Errorf("%d %s", status, body)
 		}
@@ -149,7 +149,7 @@ func (o *operator) awaitFailing() {
 // Neither a converge that fails before, nor one that fails after holds an update up, in
 // either direction. L3.
 func TestSingleReplicaIsRolledOut(t *testing.T) {
-	h := newHouse(t, "replicas")
+	h := newFixture(t, "replicas")
 	good, failing := versions(h)
 	r := inCluster(h, 1, lasting...)
 	one := r.awaitConverged()
@@ -180,7 +180,7 @@ func TestSingleReplicaIsRolledOut(t *testing.T) {
 // So are three: the update that repairs a converge goes through while it fails, one replica
 // after the other. L3.
 func TestReplicasAreRolledOutWhileTheirLeaderFails(t *testing.T) {
-	h := newHouse(t, "replicas")
+	h := newFixture(t, "replicas")
 	good, failing := versions(h)
 	r := inCluster(h, 0, lasting...)
 	for range 3 {

@@ -13,7 +13,7 @@ const (
 // Switched off, a module loses its release before its afterDeleteHelm hooks run; switched
 // on again, it starts from the beginning. E11, E13, G6, H12.
 func TestModuleIsDisabledAndEnabled(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	o := h.start().ready()
 	h.awaitJournal(startedJournal)
 	h.awaitRevisions("web", "1:deployed")
@@ -34,7 +34,7 @@ func TestModuleIsDisabledAndEnabled(t *testing.T) {
 // A module whose directory is gone is purged at the next reload, without its hooks. E10,
 // G7, X31.
 func TestRemovedDirectoryIsPurgedWithoutHooks(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	o := h.start("ADDON_OPERATOR_ALLOW_PURGE=yes").ready()
 	h.awaitRevisions("web", "1:deployed")
 
@@ -50,7 +50,7 @@ func TestRemovedDirectoryIsPurgedWithoutHooks(t *testing.T) {
 // At the start, releases without a directory are purged, except the one of the operator
 // itself. E10, B6, T16.
 func TestUnknownReleasesArePurgedAtTheStart(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.write("modules/values.yaml", "webEnabled: true\nselfEnabled: true\n")
 	h.write("modules/020-self/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: self}\n")
 	h.start().ready().terminate()
@@ -66,7 +66,7 @@ func TestUnknownReleasesArePurgedAtTheStart(t *testing.T) {
 // A module that was switched off while the operator was away is deleted with its hooks;
 // the start after that finds nothing to do. E9, T15.
 func TestModuleDisabledWhileTheOperatorWasAway(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.start().ready().terminate()
 	h.setConfig(map[string]string{"webEnabled": "false"})
 
@@ -81,7 +81,7 @@ func TestModuleDisabledWhileTheOperatorWasAway(t *testing.T) {
 // Helm is asked for nothing when nothing changed: neither by a restart nor by values that
 // no template uses. H5, H6.
 func TestNoRevisionWithoutAChange(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.start().ready().terminate()
 	h.start().ready()
 	h.awaitJournal(startedJournal + " " + startedJournal)
@@ -106,7 +106,7 @@ func TestNoRevisionWithoutAChange(t *testing.T) {
 // A module that comes back, or whose directory gets another number, is the module that
 // lies there now: its values, and its hooks by their new paths. E10, E13.
 func TestModuleDirectoryComesBackAndIsRenamed(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	o := h.start("ADDON_OPERATOR_ALLOW_PURGE=yes").ready()
 	o.expect("converged", "modules=1")
 	h.rename("modules/010-web", "kept")
@@ -129,7 +129,7 @@ func TestModuleDirectoryComesBackAndIsRenamed(t *testing.T) {
 	h.awaitRevisions("web", "1:superseded 2:deployed")
 }
 
-func (h *house) rename(from, to string) {
+func (h *fixture) rename(from, to string) {
 	h.t.Helper()
 	if err := os.Rename(h.path(from), h.path(to)); err != nil {
 		h.t.Fatal(err)

@@ -14,7 +14,7 @@ func TestMemoryLimitOfTheContainer(t *testing.T) {
 	if out, err := exec.Command("unshare", "-rm", "sh", "-c", mounts).CombinedOutput(); err != nil {
 		t.Skipf("control groups cannot be replaced for a process: %v: %s", err, out)
 	}
-	h := newHouse(t, "-- modules/values.yaml --\n")
+	h := newFixture(t, "-- modules/values.yaml --\n")
 	// Both versions of control groups, as a container with a limit of 400 MiB has them.
 	h.within = []string{"unshare", "-rm", "sh", "-c", mounts + ` && mkdir /sys/fs/cgroup/memory &&
 		echo 419430400 > /sys/fs/cgroup/memory.max && echo 419430400 > /sys/fs/cgroup/memory/memory.limit_in_bytes && exec "$0"`}
@@ -26,7 +26,7 @@ func TestMemoryLimitOfTheContainer(t *testing.T) {
 // A hook that reports a series more for each object takes neither the memory of the operator nor that of Prometheus: new series
 // beyond the limit are dropped, and that is logged; those of others stay. I6, I7.
 func TestSeriesOfAHookAreLimited(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/values.yaml --
 manyEnabled: true
 -- modules/010-many/hooks/many.sh --
@@ -61,7 +61,7 @@ func (o *operator) metricNow(name string, parts ...string) string {
 }
 
 // awaitOr polls until something is so, or the time is over.
-func awaitOr(h *house, longest time.Duration, so func() bool) {
+func awaitOr(h *fixture, longest time.Duration, so func() bool) {
 	deadline, tick := time.After(longest), time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for !so() {
@@ -76,7 +76,7 @@ func awaitOr(h *house, longest time.Duration, so func() bool) {
 // What lies where others could replace it, or would be shown to others, is refused at the start, by the name of the option.
 // B3, J7, C24.
 func TestOptionsThatExposeSecrets(t *testing.T) {
-	h := newHouse(t, "-- modules/values.yaml --\n")
+	h := newFixture(t, "-- modules/values.yaml --\n")
 	h.mkdir("open")
 	if err := os.Chmod(h.path("open"), 0o777); err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ exit 3
 // the page says when it has lost the operator and comes back. Nothing is red on the console: the policy lets through
 // all that the page does.
 func TestLivePage(t *testing.T) {
-	h := newHouse(t, liveModules)
+	h := newFixture(t, liveModules)
 	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate").ready()
 	b := h.browse("http://" + o.debug + "/#%") // what a person types names no module, and is no address
 	b.await(`document.querySelector("#rows tr") !== null`)
@@ -153,7 +153,7 @@ echo ran >>"$OUT/journal"
 // suspended, and goes on.
 func TestRequestsOnLivePage(t *testing.T) {
 	t.Parallel()
-	h := houseOn(t, devclustertest.Borrow(t), modulesToRequest)
+	h := fixtureOn(t, devclustertest.Borrow(t), modulesToRequest)
 	o := h.start(hasty...).ready()
 	b := h.browse("http://" + o.debug + "/#web")
 	b.screen(1200, 800, "light")
@@ -185,7 +185,7 @@ func TestRequestsOnLivePage(t *testing.T) {
 }
 
 // axe has the accessibility engine look at the page, if its file is given: it is no part of this repository.
-func (h *house) axe(b *browser, scheme string) {
+func (h *fixture) axe(b *browser, scheme string) {
 	engine := os.Getenv("AXE")
 	if engine == "" {
 		return

@@ -11,8 +11,8 @@ import (
 
 // awaitLoop waits until a turn of a loop is slowed down.
 func (o *operator) awaitLoop() {
-	o.house.t.Helper()
-	o.house.eventually("a turn of a loop that is slowed down", func() error {
+	o.fixture.t.Helper()
+	o.fixture.eventually("a turn of a loop that is slowed down", func() error {
 		if o.metricNow("addon_operator_value_loops_total") == "" {
 			return errNotYet
 		}
@@ -24,7 +24,7 @@ func (o *operator) awaitLoop() {
 // each revision leads to the next one. The loop runs in slow motion, the log says where it
 // begins, and what a person changes meanwhile gets through. G14, H6, K10.
 func TestLoopThroughAChart(t *testing.T) {
-	h := newHouse(t, "loop_chart")
+	h := newFixture(t, "loop_chart")
 	h.setConfig(map[string]string{"chanceEnabled": "true"})
 	o := h.start().ready()
 	o.awaitLoop()
@@ -59,7 +59,7 @@ func TestLoopThroughAChart(t *testing.T) {
 
 // A hook writes with kubectl into the object that it watches: each run leads to the next one. G10, K10.
 func TestLoopThroughKubectl(t *testing.T) {
-	h := newHouse(t, "loop_kubectl")
+	h := newFixture(t, "loop_kubectl")
 	h.setConfig(map[string]string{"echoEnabled": "true"})
 	h.createConfigMap("watched", "watched", nil)
 	o := h.start().ready()

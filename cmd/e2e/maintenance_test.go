@@ -11,7 +11,7 @@ import (
 // Under maintenance the hooks of a module go on while its release is not touched, whatever
 // happens to it; it is seen from every side. When maintenance is over, the module runs. H15.
 func TestMaintenance(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	o := h.start().ready()
 	h.awaitRevisions("web", "1:deployed")
 	h.awaitJournal(startedJournal)
@@ -49,7 +49,7 @@ func TestMaintenance(t *testing.T) {
 
 // An unknown mode stops the start and names the file and the key. H15, D36.
 func TestUnknownMaintenanceMode(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.write("modules/010-web/values.yaml", "webMaintenance: Manual\n")
 	o := h.start()
 	if code := o.exit(); code != 1 {

@@ -99,12 +99,12 @@ func TestMetricsOfTheRulesExist(t *testing.T) {
 
 // page reads the metrics of the running program.
 func (o *operator) page() map[string]*dto.MetricFamily {
-	o.house.t.Helper()
+	o.fixture.t.Helper()
 	status, body := get(o.public + "/metrics")
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(body))
 	if err != nil || status != http.StatusOK {
-		o.house.t.Fatalf("/metrics answers %d: %v", status, err)
+		o.fixture.t.Fatalf("/metrics answers %d: %v", status, err)
 	}
 	return families
 }
@@ -141,7 +141,7 @@ func absent(page map[string]*dto.MetricFamily, prefix string) (missing []string,
 // Every metric of the rules is on the page of the program when there is something to
 // tell, beside those of its hooks, its clients and its process. I1, I2, X11.
 func TestMetricsOfTheRulesAreOnThePage(t *testing.T) {
-	h := newHouse(t, "metrics")
+	h := newFixture(t, "metrics")
 	o := h.start()
 	o.expect("task failed, will retry", "hook start.sh")
 	h.setConfig(map[string]string{"global": "waits: short"}) // F8

@@ -51,7 +51,7 @@ version: 0.1.0
 // right to them. J14–J17, H27.
 func TestModuleObjects(t *testing.T) {
 	t.Parallel()
-	h := houseOn(t, devclustertest.Borrow(t), modulesOfObjects)
+	h := fixtureOn(t, devclustertest.Borrow(t), modulesOfObjects)
 	crd := h.definition()
 	patient := append(slices.Clone(patient), "ADDON_OPERATOR_HA=true", "DEBUG_UNIX_SOCKET=", "ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
 	first := h.start(append(patient, "ADDON_OPERATOR_POD=first")...)
@@ -150,7 +150,7 @@ func TestModuleObjects(t *testing.T) {
 }
 
 // definition returns the file of the kind Module, which is removed from the cluster when the test ends.
-func (h *house) definition() string {
+func (h *fixture) definition() string {
 	h.t.Cleanup(func() {
 		cmd := exec.Command(h.tools+"/kubectl", "--kubeconfig", h.kubeconfig, "delete", "crd", "modules.addon-operator.io", "--ignore-not-found", "--timeout=1m") // gone, for who borrows the cluster next
 		_ = cmd.Run()                                                                                                                                             // the cluster may be gone
@@ -159,7 +159,7 @@ func (h *house) definition() string {
 }
 
 // printed is what kubectl prints.
-func (h *house) printed(args ...string) string {
+func (h *fixture) printed(args ...string) string {
 	h.t.Helper()
 	cmd := exec.CommandContext(h.ctx, h.tools+"/kubectl", append([]string{"--kubeconfig", h.kubeconfig}, args...)...)
 	output, err := cmd.CombinedOutput()
@@ -170,7 +170,7 @@ func (h *house) printed(args ...string) string {
 }
 
 // module reads an object of kind Module; nil while there is none.
-func (h *house) module(name string) *unstructured.Unstructured {
+func (h *fixture) module(name string) *unstructured.Unstructured {
 	h.t.Helper()
 	data, err := h.client.CoreV1().RESTClient().Get().AbsPath("/apis/addon-operator.io/v1alpha1/namespaces/" + h.namespace + "/modules/" + name).DoRaw(h.ctx)
 	object := &unstructured.Unstructured{}
@@ -181,7 +181,7 @@ func (h *house) module(name string) *unstructured.Unstructured {
 }
 
 // awaitModule waits until an object shows a phase, and a status of its condition Ready.
-func (h *house) awaitModule(name, phase, ready string) {
+func (h *fixture) awaitModule(name, phase, ready string) {
 	h.t.Helper()
 	h.eventually("object of module "+name, func() error {
 		object := h.module(name)
@@ -199,7 +199,7 @@ func (h *house) awaitModule(name, phase, ready string) {
 	})
 }
 
-func (h *house) request(module, annotation, value string) {
+func (h *fixture) request(module, annotation, value string) {
 	h.t.Helper()
 	h.kubectl("annotate", "--overwrite", "module", module, "addon-operator.io/"+annotation+"="+value, "-n", h.namespace)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // move runs the bash blocks of a section of docs/charts.md whose numbers are given, word by word but for the names in capitals.
-func (h *house) move(section string, names *strings.Replacer, numbers ...int) {
+func (h *fixture) move(section string, names *strings.Replacer, numbers ...int) {
 	h.t.Helper()
 	found := blocks(page(h.t, "charts.md", section), "bash")
 	for _, i := range numbers {
@@ -20,7 +20,7 @@ func (h *house) move(section string, names *strings.Replacer, numbers ...int) {
 }
 
 // someonesKind defines a kind of another tool, as it is but for its schema, and an object of it.
-func (h *house) someonesKind(group, version, kind, plural, object string) {
+func (h *fixture) someonesKind(group, version, kind, plural, object string) {
 	h.write("crd.yaml", fmt.Sprintf("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: %s.%s}\nspec:\n  group: %s\n  scope: Namespaced\n  names: {plural: %s, kind: %s}\n"+
 		"  versions: [{name: %s, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]\n", plural, group, group, plural, kind, version))
 	name := plural + "." + group
@@ -41,7 +41,7 @@ color: red
 // The steps of docs/charts.md: Argo CD has applied the objects of a chart. The first run adopts them, and they stay when the
 // Application is deleted.
 func TestMovingFromArgoCD(t *testing.T) {
-	h := newHouse(t, "-- modules/values.yaml --\nwebEnabled: true\n")
+	h := newFixture(t, "-- modules/values.yaml --\nwebEnabled: true\n")
 	for name, text := range map[string]string{"Chart.yaml": "{apiVersion: v2, name: web, version: 1.0.0}\n", "values.yaml": "color: red\n"} {
 		h.write("modules/010-web/chart/"+name, text)
 	}
@@ -75,7 +75,7 @@ func TestMovingFromArgoCD(t *testing.T) {
 // The steps of docs/charts.md: Flux has installed a release, whose records lie in the namespace of the HelmRelease. The first run
 // of the module that is imported is a no-op, and the HelmRelease goes without it.
 func TestMovingFromFlux(t *testing.T) {
-	h := newHouse(t, "-- modules/values.yaml --\nwebEnabled: true\n")
+	h := newFixture(t, "-- modules/values.yaml --\nwebEnabled: true\n")
 	p := h.helm()
 	p.install("web", movingChart, "color: blue")
 	h.someonesKind("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases", `{apiVersion: helm.toolkit.fluxcd.io/v2, kind: HelmRelease, metadata: {name: web, finalizers: [finalizers.fluxcd.io]}, spec: {releaseName: web}}`)

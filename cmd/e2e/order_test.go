@@ -19,9 +19,9 @@ func definition(kind, group string) string {
 		"  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {size: {type: integer}}}}}]\n", plural, group, group, plural, kind)
 }
 
-// orderHouse has module 010-base with CRDs among its templates, and module 360-rules with an object of each.
-func orderHouse(t *testing.T, kinds ...string) (h *house, group string) {
-	h = newHouse(t, "-- modules/values.yaml --\nbaseEnabled: true\nrulesEnabled: true\nrules: {size: 1}\n")
+// orderFixture has module 010-base with CRDs among its templates, and module 360-rules with an object of each.
+func orderFixture(t *testing.T, kinds ...string) (h *fixture, group string) {
+	h = newFixture(t, "-- modules/values.yaml --\nbaseEnabled: true\nrulesEnabled: true\nrules: {size: 1}\n")
 	group = h.namespace + ".example.com"
 	for _, kind := range kinds {
 		h.write("modules/010-base/templates/"+kind+".yaml", definition(kind, group))
@@ -34,7 +34,7 @@ func orderHouse(t *testing.T, kinds ...string) (h *house, group string) {
 func resource(kind, group string) string { return strings.ToLower(kind) + "s." + group }
 
 // awaitObject waits until there is, or is not, an object with this name.
-func (h *house) awaitObject(there bool, resource, name string) {
+func (h *fixture) awaitObject(there bool, resource, name string) {
 	h.t.Helper()
 	h.eventually(fmt.Sprintf("%s %s exists: %v", resource, name, there), func() error {
 		switch err := h.get(resource, name); {
@@ -52,7 +52,7 @@ func (h *house) awaitObject(there bool, resource, name string) {
 // F6, H13.
 func TestDeletedCRDOfTemplates(t *testing.T) {
 	kinds := []string{devclustertest.Kind("Rule"), devclustertest.Kind("Probe")}
-	h, group := orderHouse(t, kinds...)
+	h, group := orderFixture(t, kinds...)
 	o := h.start().ready()
 	h.awaitRevisions("rules", "1:deployed")
 	for _, kind := range kinds {
@@ -68,7 +68,7 @@ func TestDeletedCRDOfTemplates(t *testing.T) {
 // behind it runs. F6, E11, design 4.
 func TestHeadIsSwitchedOff(t *testing.T) {
 	kind := devclustertest.Kind("Rule")
-	h, group := orderHouse(t, kind)
+	h, group := orderFixture(t, kind)
 	h.write("modules/values.yaml", "baseEnabled: true\nrulesEnabled: true\nlaterEnabled: true\nrules: {size: 1}\nlater: {}\n")
 	h.write("modules/370-later/templates/later.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: later}\n")
 	o := h.start().ready()
@@ -92,7 +92,7 @@ func TestHeadIsSwitchedOff(t *testing.T) {
 // and give no advice to install what is on its way. F6, M4.
 func TestMissingKindNamesItsModule(t *testing.T) {
 	rule, probe := devclustertest.Kind("Rule"), devclustertest.Kind("Probe")
-	h := newHouse(t, "-- modules/values.yaml --\nbaseEnabled: true\nrulesEnabled: true\n")
+	h := newFixture(t, "-- modules/values.yaml --\nbaseEnabled: true\nrulesEnabled: true\n")
 	group := h.namespace + ".example.com"
 	h.write("modules/360-base/templates/rule.yaml", definition(rule, group))
 	h.write("modules/360-base/crds/probe.yaml", definition(probe, group))

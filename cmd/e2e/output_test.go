@@ -81,7 +81,7 @@ func (n *noise) await(t *testing.T, what string, done func() bool) {
 // operator does not hold them in memory; and while the hook prints, one in another queue
 // handles an event. C27, C28, issue 3 'bad input'.
 func TestHookPrintsHundredMegabytes(t *testing.T) {
-	h := newHouse(t, "noisy")
+	h := newFixture(t, "noisy")
 	noise := newNoise()
 	h.sieve = noise.sieve
 	o := h.start("LOG_TYPE=json").ready()
@@ -112,7 +112,7 @@ func TestHookPrintsHundredMegabytes(t *testing.T) {
 
 // peakMemory is the most memory that the operator has had, in bytes; 0 where it is not known.
 func (o *operator) peakMemory() int {
-	o.house.t.Helper()
+	o.fixture.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.cmd.Process.Pid))
 	if err != nil {
 		return 0
@@ -120,7 +120,7 @@ func (o *operator) peakMemory() int {
 	_, rest, _ := strings.Cut(string(status), "VmHWM:")
 	kilobytes, err := strconv.Atoi(strings.Fields(rest + " 0")[0])
 	if err != nil {
-		o.house.t.Fatal(err)
+		o.fixture.t.Fatal(err)
 	}
 	return kilobytes << 10
 }

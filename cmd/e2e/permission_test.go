@@ -18,7 +18,7 @@ import (
 // ends the watch, no hook runs with what was known before. What triggered it waits, others go on,
 // and with the permission it runs, with what has come meanwhile. Issue 14, 1.4; C17, C36, C40.
 func TestPermissionLostWhileItRuns(t *testing.T) {
-	h := newHouse(t, "permission")
+	h := newFixture(t, "permission")
 	h.grant("operator", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets", "events"}, Verbs: []string{"*"}})
 	pods := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}}
 	h.grant("pods", pods)
@@ -74,7 +74,7 @@ func TestPermissionLostWhileItRuns(t *testing.T) {
 }
 
 // createPod makes a Pod that no node runs.
-func (h *house) createPod(name string) {
+func (h *fixture) createPod(name string) {
 	h.t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

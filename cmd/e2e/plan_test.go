@@ -86,7 +86,7 @@ func (g *gate) forget() {
 }
 
 // plan runs the command and returns its output and exit code; env is that of the operator.
-func (h *house) plan(env []string, args ...string) (stdout, stderr string, code int) {
+func (h *fixture) plan(env []string, args ...string) (stdout, stderr string, code int) {
 	h.t.Helper()
 	var out, problems strings.Builder
 	cmd := exec.Command(program(), append([]string{"plan"}, args...)...)
@@ -124,7 +124,7 @@ func golden(t *testing.T, name, got string) {
 // and the objects; then it does exactly that. Secrets are masked, nothing is written, and the
 // exit code says whether anything would be done.
 func TestPlanOfTheRunningOperator(t *testing.T) {
-	h, g := newHouse(t, "plan"), newGate(t)
+	h, g := newFixture(t, "plan"), newGate(t)
 	h.setConfig(map[string]string{"frozenMaintenance": "NoResourceReconciliation"})
 	o := h.start("KUBECONFIG=" + g.kubeconfig).ready()
 	h.awaitRevisions("web", "1:deployed")
@@ -177,7 +177,7 @@ func TestPlanOfTheRunningOperator(t *testing.T) {
 // Without an operator the plan is made from files and the cluster. Values of hooks are
 // unknown, and it says so; hooks are not run, enabled scripts are.
 func TestPlanFromFiles(t *testing.T) {
-	h, g := newHouse(t, "plan"), newGate(t)
+	h, g := newFixture(t, "plan"), newGate(t)
 	env := append(h.environment(), "KUBECONFIG="+g.kubeconfig, "ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:"+freePort(t))
 	out, problems, code := h.plan(env, "--detailed-exitcode")
 	if code != 2 || problems != "" {

@@ -12,7 +12,7 @@ import (
 // name, files without their x bit, a default that cannot be valid, a kind that the cluster does not have; in the list of
 // modules and hooks, by why, on the page, and as an Event. A rule that is not evaluated is named. A11, A15, A18, C16, D34, D35, J12.
 func TestProblemsAreShown(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/values.yaml --
 dnsEnabled: true
 watchEnabled: true

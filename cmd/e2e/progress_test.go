@@ -32,7 +32,7 @@ echo the hook goes on
 `
 
 // inTerminal starts a command of the program on a terminal of 100 columns; raw is all that it writes there.
-func (h *house) inTerminal(more []string, args ...string) (s *terminal, raw *lines) {
+func (h *fixture) inTerminal(more []string, args ...string) (s *terminal, raw *lines) {
 	h.t.Helper()
 	keys, tty, err := pty.Open()
 	if err == nil {
@@ -76,7 +76,7 @@ func addresses(t *testing.T) []string {
 // On a terminal the progress is one line below the log, which stays whole; it is gone when all has converged. The
 // command progress shows the same of a running operator, also below a file.
 func TestProgressOnATerminal(t *testing.T) {
-	h := newHouse(t, slowHouse)
+	h := newFixture(t, slowHouse)
 	where := addresses(t)
 	s, _ := h.inTerminal(where, "start")
 	const line = "converging: 1/2 modules ready, "
@@ -123,7 +123,7 @@ func TestProgressOnATerminal(t *testing.T) {
 
 // Nothing commands a pipe or a file, whatever the form of the log, and no log of JSON is followed by a line.
 func TestNoProgressElsewhere(t *testing.T) {
-	h := newHouse(t, slowHouse)
+	h := newFixture(t, slowHouse)
 	h.write("out/go", "")
 	controls := func(text string) bool {
 		return strings.ContainsAny(text, "\x1b\r") || strings.Contains(text, "converging:")

@@ -16,7 +16,7 @@ import (
 
 // helmInstall is what a person does with the helm command line: a release whose only object
 // is a ConfigMap of its name.
-func (h *house) helmInstall(name string) {
+func (h *fixture) helmInstall(name string) {
 	h.t.Helper()
 	settings := cli.New()
 	settings.KubeConfig = h.kubeconfig
@@ -39,7 +39,7 @@ func (h *house) helmInstall(name string) {
 
 // craft writes a release record that nothing was installed for: it looks like one of an
 // operator, names somebody else's ConfigMap, and brings a hook that makes a cluster-admin.
-func (h *house) craft(name, stranger, binding string) {
+func (h *fixture) craft(name, stranger, binding string) {
 	h.t.Helper()
 	rel := &release.Release{
 		Name: name, Namespace: h.namespace, Version: 1,
@@ -65,7 +65,7 @@ func (h *house) craft(name, stranger, binding string) {
 // A start purges the release of a removed module and a crafted record, and does no harm: a
 // person's release and a stranger's object stay, and no hook of a record runs. P2, E10, G7, H6.
 func TestPurgeDoesNoHarm(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.start().ready().terminate()
 	h.awaitRevisions("web", "1:deployed")
 	h.remove("modules/010-web")

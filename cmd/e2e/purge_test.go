@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// withSelf adds a second module without hooks to the house of web.txtar.
-func (h *house) withSelf() {
+// withSelf adds a second module without hooks to the fixture of web.txtar.
+func (h *fixture) withSelf() {
 	h.t.Helper()
 	h.write("modules/values.yaml", "webEnabled: true\nselfEnabled: true\n")
 	h.write("modules/020-self/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: self}\n")
@@ -20,7 +20,7 @@ func (h *house) withSelf() {
 // A start with an empty modules directory purges nothing. It is seen from every side, and the
 // command that the Event prints allows the purge, without a restart. P1, P1.2, E10.
 func TestEmptyModulesDirectoryPurgesNothing(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.withSelf()
 	h.setConfig(map[string]string{"global": "any: text"})
 	h.start().ready().terminate()
@@ -72,7 +72,7 @@ func TestEmptyModulesDirectoryPurgesNothing(t *testing.T) {
 
 // confirmation is the command that the Event of a purge that is held back prints, without
 // "kubectl".
-func (h *house) confirmation() string {
+func (h *fixture) confirmation() string {
 	h.t.Helper()
 	var command string
 	h.eventually("an event with a command", func() error {
@@ -91,7 +91,7 @@ func (h *house) confirmation() string {
 	return command
 }
 
-func (h *house) awaitNoConfirmation() {
+func (h *fixture) awaitNoConfirmation() {
 	h.t.Helper()
 	h.eventually("the end of the confirmation", func() error {
 		cm, err := h.client.CoreV1().ConfigMaps(h.namespace).Get(h.ctx, "addon-operator", metav1.GetOptions{})
@@ -106,7 +106,7 @@ func (h *house) awaitNoConfirmation() {
 // disabled one is deleted. What was held back stays while not all directories are back, also
 // when no root is empty any more; when all are, nothing is held back. P1, E10, X31.
 func TestRootIsEmptiedAtRunTime(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.withSelf()
 	h.write("more/030-other/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n")
 	h.write("more/040-stays/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: stays}\n")
@@ -145,7 +145,7 @@ func TestRootIsEmptiedAtRunTime(t *testing.T) {
 // The options: a share of 100 percent lets everything go but what an empty root would take;
 // ADDON_OPERATOR_ALLOW_PURGE lets go of that, too. P1.1, E10.
 func TestPurgeIsAllowedByOptions(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.withSelf()
 	h.write("modules/030-last/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: last}\n")
 	h.write("modules/values.yaml", "webEnabled: true\nselfEnabled: true\nlastEnabled: true\n")

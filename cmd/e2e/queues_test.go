@@ -12,8 +12,8 @@ import (
 
 // awaitQueue waits until a queue has so many tasks, with the one in progress.
 func (o *operator) awaitQueue(name string, length int) {
-	o.house.t.Helper()
-	o.house.eventually("queue "+name, func() error {
+	o.fixture.t.Helper()
+	o.fixture.eventually("queue "+name, func() error {
 		if got := o.metric("addon_operator_tasks_queue_length", `queue="`+name+`"`); got != strconv.Itoa(length) {
 			return fmt.Errorf("has length %q, want %d", got, length)
 		}
@@ -23,8 +23,8 @@ func (o *operator) awaitQueue(name string, length int) {
 
 // awaitTriggers waits until tasks that wait in a queue carry so many events and ticks.
 func (o *operator) awaitTriggers(queue string, n int) {
-	o.house.t.Helper()
-	o.house.eventually("triggers in queue "+queue, func() error {
+	o.fixture.t.Helper()
+	o.fixture.eventually("triggers in queue "+queue, func() error {
 		if got := o.metric("addon_operator_tasks_queue_triggers", `queue="`+queue+`"`); got != strconv.Itoa(n) {
 			return fmt.Errorf("%q wait, want %d", got, n)
 		}
@@ -32,7 +32,7 @@ func (o *operator) awaitTriggers(queue string, n int) {
 	})
 }
 
-func (h *house) awaitLines(name string, want ...string) {
+func (h *fixture) awaitLines(name string, want ...string) {
 	h.t.Helper()
 	h.eventually(name, func() error {
 		if got := h.lines(name); !slices.Equal(got, want) {
@@ -46,7 +46,7 @@ func (h *house) awaitLines(name string, want ...string) {
 // are not merged into the runs of the other, one runs at a time; what comes for a hook joins
 // its waiting run. C41, F1, F3, T12, P5.
 func TestTwoModulesInOneQueue(t *testing.T) {
-	h := newHouse(t, "queue")
+	h := newFixture(t, "queue")
 	o := h.start().ready()
 	one, two := map[string]string{"app": "one"}, map[string]string{"app": "two"}
 	h.createConfigMap("a", "x", one)
@@ -67,7 +67,7 @@ func TestTwoModulesInOneQueue(t *testing.T) {
 // Behind a neighbour that fails, the ticks of a schedule wait as one: none is added by those that
 // come in each second. C41, P5.
 func TestTicksWaitAsOne(t *testing.T) {
-	h := newHouse(t, "-- modules/values.yaml --\nticksEnabled: true\n")
+	h := newFixture(t, "-- modules/values.yaml --\nticksEnabled: true\n")
 	for name, c := range map[string]struct{ queue, does string }{
 		"neighbour": {"shared", `echo failed >> "$OUT/failed"; exit 1`},
 		"often":     {"shared", ""},
@@ -95,7 +95,7 @@ if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "schedule": [{"c
 // release is deleted, and the queue goes on with the tasks of other modules, without the
 // waiting one of this. E11, E12, E15, F3, T14.
 func TestModuleIsDisabledWhileItsHookSleeps(t *testing.T) {
-	h := newHouse(t, "asleep")
+	h := newFixture(t, "asleep")
 	o := h.start().ready()
 	h.awaitRevisions("sleeper", "1:deployed")
 	watched := map[string]string{"app": "watched"}
@@ -138,7 +138,7 @@ func TestModuleIsDisabledWhileItsHookSleeps(t *testing.T) {
 // A named queue is listed, with length 0, as soon as its hook is loaded. It goes with the last hook that names it,
 // with its actor and its series, and comes back with it. F1, E11.
 func TestQueuesComeAndGo(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/values.yaml --
 oneEnabled: true
 twoEnabled: true

@@ -38,10 +38,10 @@ import (
 
 const account = "rbac-account" // of the operator in these tests
 
-// examples makes a house whose modules are those of examples/.
-func examples(t *testing.T) *house {
+// examples makes a fixture whose modules are those of examples/.
+func examples(t *testing.T) *fixture {
 	t.Helper()
-	h := newHouse(t, "the examples\n")
+	h := newFixture(t, "the examples\n")
 	for _, dir := range []string{"modules", "global-hooks"} {
 		if err := os.CopyFS(h.path(dir), os.DirFS(filepath.Join("..", "..", "examples", dir))); err != nil {
 			h.t.Fatal(err)
@@ -50,8 +50,8 @@ func examples(t *testing.T) *house {
 	return h
 }
 
-// generated are the roles that 'rbac generate' prints for a house.
-func (h *house) generated(args ...string) []*unstructured.Unstructured {
+// generated are the roles that 'rbac generate' prints for a fixture.
+func (h *fixture) generated(args ...string) []*unstructured.Unstructured {
 	h.t.Helper()
 	name := "rbac-" + h.namespace // roles of the whole cluster are the whole cluster's
 	cmd := exec.Command(program(), append([]string{"rbac", "generate", "--service-account", account, "--name", name}, args...)...)
@@ -84,7 +84,7 @@ func objectsIn(t testing.TB, text []byte) (all []*unstructured.Unstructured) {
 }
 
 // apply writes objects as an administrator, or only asks whether that would work.
-func (h *house) apply(objects []*unstructured.Unstructured, dryRun bool) {
+func (h *fixture) apply(objects []*unstructured.Unstructured, dryRun bool) {
 	h.t.Helper()
 	config := devclustertest.Start(h.t).RESTConfig()
 	client, err := dynamic.NewForConfig(config)
@@ -127,7 +127,7 @@ func (h *house) apply(objects []*unstructured.Unstructured, dryRun bool) {
 }
 
 // awaitRoles waits until all roles are in force, of which the API server hears by watches: by the first rule of each.
-func (h *house) awaitRoles(objects []*unstructured.Unstructured) {
+func (h *fixture) awaitRoles(objects []*unstructured.Unstructured) {
 	h.t.Helper()
 	roles := map[string]rbacv1.ClusterRole{} // by kind, namespace and name; a Role has the same rules
 	convert := func(u *unstructured.Unstructured, to any) {
@@ -171,8 +171,8 @@ func (h *house) awaitRoles(objects []*unstructured.Unstructured) {
 	}
 }
 
-// awaitAllowed waits until a ServiceAccount of the house may do something.
-func (h *house) awaitAllowed(account string, what authorizationv1.SubjectAccessReviewSpec) {
+// awaitAllowed waits until a ServiceAccount of the fixture may do something.
+func (h *fixture) awaitAllowed(account string, what authorizationv1.SubjectAccessReviewSpec) {
 	h.t.Helper()
 	what.User = "system:serviceaccount:" + h.namespace + ":" + account
 	h.eventually("the rights of "+account, func() error {
@@ -184,9 +184,9 @@ func (h *house) awaitAllowed(account string, what authorizationv1.SubjectAccessR
 	})
 }
 
-// become makes the ServiceAccount of the operator and hands the house its token: from
+// become makes the ServiceAccount of the operator and hands the fixture its token: from
 // now on operator and hooks may do what its roles say, and nothing more.
-func (h *house) become() {
+func (h *fixture) become() {
 	h.t.Helper()
 	accounts := h.client.CoreV1().ServiceAccounts(h.namespace)
 	_, err := accounts.Create(h.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{})
@@ -258,7 +258,7 @@ func TestWatchedChartsMissNothing(t *testing.T) {
 // Without a chart that asks for more, the operator may touch one ConfigMap and one Lease, its
 // own: it makes, reads, watches and changes them, and no others of their kinds. L6.
 func TestBaseRolesNameTheirObjects(t *testing.T) {
-	h := newHouse(t, `a hook that writes config values
+	h := newFixture(t, `a hook that writes config values
 -- modules/values.yaml --
 workEnabled: true
 -- modules/010-work/hooks/count.sh --
@@ -414,7 +414,7 @@ func TestKindsOfTheClusterGiveTheSameRules(t *testing.T) {
 // The plain manifests pass the checks of an API server, unknown fields included. The
 // kinds of the Prometheus operator are not there; their file is not sent.
 func TestManifestsPassADryRun(t *testing.T) {
-	h := newHouse(t, "nothing\n")
+	h := newFixture(t, "nothing\n")
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "manifests", "addon-operator.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -436,7 +436,7 @@ func TestManifestsPassADryRun(t *testing.T) {
 
 // A Pod of the Deployment is admitted where the restricted profile is enforced.
 func TestPodIsAdmittedWithTheRestrictedProfile(t *testing.T) {
-	h := newHouse(t, "nothing\n")
+	h := newFixture(t, "nothing\n")
 	patch := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
 	if _, err := h.client.CoreV1().Namespaces().Patch(h.ctx, h.namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)

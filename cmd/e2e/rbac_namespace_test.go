@@ -12,7 +12,7 @@ import (
 // healed and removed, and misses nothing. A namespace that is not there, for which the rules could not be applied, is named,
 // with the module and what to do. H20.
 func TestNamespaceOfModuleWithGeneratedRoles(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/values.yaml --
 webEnabled: true
 -- modules/010-web/values.yaml --

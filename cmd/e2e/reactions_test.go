@@ -9,7 +9,7 @@ import (
 // converge, what hooks it runs, and whether that leads to a reload of all modules, a run of
 // one module, or nothing. G9–G16, D27, T6.
 func TestReactionsToEvents(t *testing.T) {
-	h := newHouse(t, "reactions")
+	h := newFixture(t, "reactions")
 	h.start().ready()
 	const reload, run = " g.beforeAll w.beforeHelm w.afterHelm g.afterAll", " w.beforeHelm w.afterHelm"
 	journal := "g.beforeAll w.onStartup w.beforeHelm w.afterHelm g.afterAll"
@@ -52,7 +52,7 @@ func TestReactionsToEvents(t *testing.T) {
 // A global hook changes a value more often than a reload takes: reloads are finished all the
 // same, and the log says which hook and value it is. F10.
 func TestValueThatChangesAllTheTime(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.write("global-hooks/tick.sh", `#!/usr/bin/env bash
 if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "schedule": [{"crontab": "* * * * * *", "queue": "side"}]}'; exit; fi
 [[ -e $OUT/quiet ]] || echo '{"op": "add", "path": "/global/tick", "value": "'$(date +%s%N)'"}' > "$VALUES_JSON_PATCH_PATH"
@@ -83,7 +83,7 @@ sleep 1
 // An object that somebody deletes again and again is healed at growing intervals, and the
 // module list says so. H13.
 func TestObjectThatIsDeletedAgainAndAgain(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.write("modules/030-plain/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: plain}\ndata: {a: b}\n")
 	h.setConfig(map[string]string{"plainEnabled": "true"})
 	o := h.start().ready()

@@ -13,8 +13,8 @@ func TestStartUpIsRefused(t *testing.T) {
 	t.Parallel()
 	const script = "#!/usr/bin/env bash\n"
 	cases := map[string]struct {
-		file, content string   // written over a house that is in order
-		env           []string // DIR stands for the directory of the house
+		file, content string   // written over a fixture that is in order
+		env           []string // DIR stands for the directory of the fixture
 		code          int
 		says          []string
 	}{
@@ -85,7 +85,7 @@ func TestStartUpIsRefused(t *testing.T) {
 	}
 	for situation, c := range cases {
 		t.Run(situation, func(t *testing.T) {
-			h := newHouse(t, "web")
+			h := newFixture(t, "web")
 			if c.file != "" {
 				h.write(c.file, c.content)
 			}
@@ -111,7 +111,7 @@ func TestStartUpIsRefused(t *testing.T) {
 
 // The port is somebody else's.
 func TestPortIsTaken(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at the end of the test
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestPortIsTaken(t *testing.T) {
 
 // All that is wrong on disk is said at once, not one thing at each start.
 func TestAllMistakesAreToldAtOnce(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.write("modules/values.yaml", "global: [\n")
 	h.write("modules/010-web/values.yaml", "web: 5\n")
 	h.write("modules/020-dns/openapi/values.yaml", "type: [\n")
@@ -145,7 +145,7 @@ func TestAllMistakesAreToldAtOnce(t *testing.T) {
 // A module's values.yaml is the values file of its chart, too: keys that are not the
 // module's section are the chart's business. D5 (2).
 func TestOtherKeysInTheValuesOfAModule(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	h.write("modules/010-web/values.yaml", "web: {size: small}\nreplicaCount: 1\nimage: {tag: v1}\nother-key: x\n")
 	h.write("modules/010-web/templates/other.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\ndata: {tag: {{ .Values.image.tag }}}\n")
 	h.start().ready()

@@ -20,10 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// replicas are several operators in one house; who ends by itself is started again, as
+// replicas are several operators in one fixture; who ends by itself is started again, as
 // kubelet would.
 type replicas struct {
-	*house
+	*fixture
 	env     []string
 	running []*operator
 	started int
@@ -48,8 +48,8 @@ func leaseTimes(duration, renewDeadline, retryPeriod string) []string {
 	return []string{"ADDON_OPERATOR_HA_LEASE_DURATION=" + duration, "ADDON_OPERATOR_HA_RENEW_DEADLINE=" + renewDeadline, "ADDON_OPERATOR_HA_RETRY_PERIOD=" + retryPeriod}
 }
 
-func startReplicas(h *house, n int, env ...string) *replicas {
-	r := &replicas{house: h, env: append([]string{"ADDON_OPERATOR_HA=true", "DEBUG_UNIX_SOCKET="}, env...)}
+func startReplicas(h *fixture, n int, env ...string) *replicas {
+	r := &replicas{fixture: h, env: append([]string{"ADDON_OPERATOR_HA=true", "DEBUG_UNIX_SOCKET="}, env...)}
 	for range n {
 		r.add()
 	}
@@ -174,7 +174,7 @@ func (r *replicas) rollOut(old *operator, more ...string) (next *operator) {
 
 // beats are what hooks wrote as long as they lived, in the order of time: the process of
 // their operator.
-func (h *house) beats() (operators []string) {
+func (h *fixture) beats() (operators []string) {
 	var lines [][2]string
 	for line := range strings.Lines(h.read("out/beats")) {
 		if at, operator, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
@@ -190,7 +190,7 @@ func (h *house) beats() (operators []string) {
 
 // oneAfterAnother complains when an operator's hooks lived after another operator's had
 // begun.
-func (h *house) oneAfterAnother() (terms int) {
+func (h *fixture) oneAfterAnother() (terms int) {
 	h.t.Helper()
 	terms = 0
 	ended, last := map[string]bool{}, ""
@@ -207,8 +207,8 @@ func (h *house) oneAfterAnother() (terms int) {
 	return terms
 }
 
-// object makes or deletes an object that the hook of the house watches.
-func (h *house) object(name string, exists bool) error {
+// object makes or deletes an object that the hook of the fixture watches.
+func (h *fixture) object(name string, exists bool) error {
 	maps := h.client.CoreV1().ConfigMaps(h.namespace)
 	if !exists {
 		return maps.Delete(h.ctx, name, metav1.DeleteOptions{})
@@ -218,7 +218,7 @@ func (h *house) object(name string, exists bool) error {
 }
 
 // objects are those that exist.
-func (h *house) objects() string {
+func (h *fixture) objects() string {
 	h.t.Helper()
 	list, err := h.client.CoreV1().ConfigMaps(h.namespace).List(h.ctx, metav1.ListOptions{LabelSelector: labels.Set{"test": "event"}.String()})
 	if err != nil {
@@ -232,8 +232,8 @@ func (h *house) objects() string {
 	return strings.Join(names, " ")
 }
 
-// awaitState waits until the hook of the house has seen what there is.
-func (h *house) awaitState() {
+// awaitState waits until the hook of the fixture has seen what there is.
+func (h *fixture) awaitState() {
 	h.t.Helper()
 	h.eventually("the hook has seen all objects", func() error {
 		if got, want := strings.TrimSpace(h.read("out/state")), h.objects(); got != want {
@@ -245,7 +245,7 @@ func (h *house) awaitState() {
 
 // traffic lets objects come and go and the values change until ctx ends; it returns the
 // last value.
-func (h *house) traffic(ctx context.Context) (n int, err error) {
+func (h *fixture) traffic(ctx context.Context) (n int, err error) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -309,7 +309,7 @@ func (o *operator) between(from, to string) time.Duration {
 // command runs a command of the program against an operator; its output is all that it
 // printed, on stdout or stderr.
 func (o *operator) command(args ...string) string {
-	o.house.t.Helper()
+	o.fixture.t.Helper()
 	cmd := exec.Command(program(), args...)
 	cmd.Env = o.env
 	output, _ := cmd.CombinedOutput() // some commands are meant to fail

@@ -29,7 +29,7 @@ var leaderKills = flag.Int("kills", usualKills, "kills of TestLeaderIsKilled, on
 // is, and the release is of the last values. Issue 8, "Proof"; L1, L4, L5.
 func TestLeaderIsKilled(t *testing.T) {
 	kills := *leaderKills
-	h := newHouse(t, "replicas")
+	h := newFixture(t, "replicas")
 	r := startReplicas(h, 3, hasty...)
 	first := r.awaitConverged()
 	t.Logf("cold: %s from the leadership to the end of the first converge", first.between("this replica leads", "INFO converged"))
@@ -87,7 +87,7 @@ func TestLeaderIsKilled(t *testing.T) {
 // A leader that is stopped beyond its lease, in the middle of a hook: the hook is dead, and
 // the leader too, before the next leader acts. L5.
 func TestStoppedLeaderIsDeadBeforeTheNextActs(t *testing.T) {
-	h := newHouse(t, "replicas")
+	h := newFixture(t, "replicas")
 	r := startReplicas(h, 2, patient...)
 	r.awaitConverged()
 	r.follower()
@@ -115,7 +115,7 @@ func TestStoppedLeaderIsDeadBeforeTheNextActs(t *testing.T) {
 // A leader that is stopped in the middle of a hook until its time is over, and woken up
 // while no other replica leads yet: its hooks are dead, and it does nothing more but end. L4, L5.
 func TestStoppedLeaderDoesNotActWhenItWakesUp(t *testing.T) {
-	h := newHouse(t, "replicas")
+	h := newFixture(t, "replicas")
 	r := startReplicas(h, 1, lingering...)
 	r.awaitConverged()
 	h.write("out/long", "")
@@ -152,7 +152,7 @@ func TestStoppedLeaderDoesNotActWhenItWakesUp(t *testing.T) {
 // once, though the lease lasts for minutes; until then it is ready, says
 // who leads, and writes nothing. L1, L2, L3.
 func TestFollowerTakesOverAtOnce(t *testing.T) {
-	h := newHouse(t, "replicas")
+	h := newFixture(t, "replicas")
 	r := startReplicas(h, 1, lasting...)
 	leader := r.awaitConverged()
 	follower := r.add()
@@ -197,7 +197,7 @@ func TestFollowerTakesOverAtOnce(t *testing.T) {
 // the followers stay; when it is back, one leads, and what happened meanwhile is not
 // lost. L4.
 func TestAPIServerIsAwayLongerThanTheLease(t *testing.T) {
-	h := newHouse(t, "replicas")
+	h := newFixture(t, "replicas")
 	line := newLine(t, devclustertest.Start(t).RESTConfig().Host)
 	r := startReplicas(h, 2, append([]string{"KUBE_SERVER=" + line.url}, patient...)...)
 	r.awaitConverged()

@@ -107,7 +107,7 @@ exit 1
 `
 
 // setSecret writes keys of the Secret with values as a person would, and creates it.
-func (h *house) setSecret(texts map[string]string) {
+func (h *fixture) setSecret(texts map[string]string) {
 	h.t.Helper()
 	secrets := h.client.CoreV1().Secrets(h.namespace)
 	h.eventually("a write without a conflict", func() error {
@@ -125,7 +125,7 @@ func (h *house) setSecret(texts map[string]string) {
 }
 
 // secretData reads the Secret with values.
-func (h *house) secretData() map[string]string {
+func (h *fixture) secretData() map[string]string {
 	h.t.Helper()
 	secret, err := h.client.CoreV1().Secrets(h.namespace).Get(h.ctx, "addon-operator", metav1.GetOptions{})
 	if err != nil {
@@ -141,7 +141,7 @@ func (h *house) secretData() map[string]string {
 // D40, D41, J9: what lies in the Secret, and what a schema marks with x-secret, is in no page, plan, explanation, render, drift,
 // dump, metric, trace, event or line of the log, through whatever door it came and wherever a chart or a hook has put it.
 func TestNoSecretIsShown(t *testing.T) {
-	h, traces := newHouse(t, secretHouse), newReceiver(t)
+	h, traces := newFixture(t, secretHouse), newReceiver(t)
 	h.setConfig(map[string]string{"well": "token: " + plantedConfig + "\n"})
 	others := "lines: \"" + plantedLines + "\"\nlong: " + plantedLong + "\n"
 	h.setSecret(map[string]string{"well": "word: " + plantedOld + "\n" + others})
@@ -200,7 +200,7 @@ func TestNoSecretIsShown(t *testing.T) {
 // allThatIsShown collects what a person or a program can see of the operator without asking for secrets, by where it comes from.
 func (o *operator) allThatIsShown(t *testing.T) map[string]string {
 	t.Helper()
-	h, all := o.house, map[string]string{}
+	h, all := o.fixture, map[string]string{}
 	debug := "http://" + o.debug
 	for _, path := range []string{
 		"/", "/?actors", "/readyz?verbose", "/metrics", "/metrics/hooks", "/queue", "/status/converge", "/status/converge?output=json", "/discovery",

@@ -17,7 +17,7 @@ import (
 )
 
 // tokenOf makes a ServiceAccount and returns its token.
-func (h *house) tokenOf(account string) string {
+func (h *fixture) tokenOf(account string) string {
 	h.t.Helper()
 	config, err := clientcmd.LoadFromFile(h.serviceAccount(account))
 	if err != nil {
@@ -31,7 +31,7 @@ func (h *house) tokenOf(account string) string {
 }
 
 // grantAll lets a ServiceAccount do something in the whole cluster.
-func (h *house) grantAll(account string, rules ...rbacv1.PolicyRule) {
+func (h *fixture) grantAll(account string, rules ...rbacv1.PolicyRule) {
 	h.t.Helper()
 	name := h.namespace + ":" + account
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
@@ -59,7 +59,7 @@ func (h *house) grantAll(account string, rules ...rbacv1.PolicyRule) {
 
 // Secure metrics, against a real API server: TLS, probes for everybody, and everything else for those who may. J11.
 func TestSecureMetrics(t *testing.T) {
-	h := newHouse(t, "-- modules/values.yaml --\n")
+	h := newFixture(t, "-- modules/values.yaml --\n")
 	reader, stranger := h.tokenOf("reader"), h.tokenOf("stranger")
 	h.grantAll("reader", rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}})
 	h.awaitAllowed("reader", authorizationv1.SubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"}})

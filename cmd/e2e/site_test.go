@@ -113,7 +113,7 @@ func TestSiteHasNoDeadLinks(t *testing.T) {
 // A browser shows the site in light and dark and on a telephone, draws its pictures, finds words, and has no complaint.
 func TestSiteInABrowser(t *testing.T) {
 	_, at := site(t)
-	h := newHouse(t, "-- a --\n")
+	h := newFixture(t, "-- a --\n")
 	b := h.browse(at.URL)
 	for _, scheme := range []string{"light", "dark"} {
 		b.screen(1280, 900, scheme)

@@ -26,8 +26,8 @@ type moodyServer struct {
 	away   atomic.Bool
 }
 
-// moodyServerFor starts one, and lets the operators of the house talk to it.
-func moodyServerFor(h *house) *moodyServer {
+// moodyServerFor starts one, and lets the operators of the fixture talk to it.
+func moodyServerFor(h *fixture) *moodyServer {
 	h.t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", h.kubeconfig)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *moodyServer) leave() {
 // /readyz?verbose: syncing, complete, waiting for its kind, forbidden with verb, resource
 // and namespace, stale since when. None holds up more than its own hook. Issue 3.6; C16, C17, C36.
 func TestStatesOfSnapshots(t *testing.T) {
-	h := newHouse(t, "snapshots")
+	h := newFixture(t, "snapshots")
 	server := moodyServerFor(h)
 	o := h.start().ready() // though three of four bindings are not complete
 
@@ -119,9 +119,9 @@ func TestStatesOfSnapshots(t *testing.T) {
 // why: in the metrics, and, unless it is complete, as text on both pages; in the dump as
 // JSON in any case.
 func (o *operator) awaitState(kind, state string, why ...string) {
-	o.house.t.Helper()
+	o.fixture.t.Helper()
 	hook := "010-watch/hooks/" + kind + ".sh"
-	o.house.eventually(kind+" is "+state, func() error {
+	o.fixture.eventually(kind+" is "+state, func() error {
 		if got := o.metric("addon_operator_kube_binding_state", `hook="`+hook+`"`, `state="`+state+`"`); got != "1" {
 			return fmt.Errorf("kube_binding_state is %q", got)
 		}
@@ -156,8 +156,8 @@ func (o *operator) awaitState(kind, state string, why ...string) {
 
 // expectEverywhere waits for a text in /readyz?verbose and in the dump.
 func (o *operator) expectEverywhere(want string) {
-	o.house.t.Helper()
-	o.house.eventually(want, func() error {
+	o.fixture.t.Helper()
+	o.fixture.eventually(want, func() error {
 		_, verbose := get(o.public + "/readyz?verbose")
 		if dump := o.dump(); !strings.Contains(verbose, want) || !strings.Contains(dump, want) {
 			return fmt.Errorf("/readyz?verbose:\n%s\ndump:\n%s", verbose, dump)

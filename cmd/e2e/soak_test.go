@@ -45,7 +45,7 @@ const (
 
 // soak is one run of the test.
 type soak struct {
-	*house
+	*fixture
 	cluster *devclustertest.Cluster
 	proxy   *faultproxy.Proxy
 	objects dynamic.Interface
@@ -105,9 +105,9 @@ func soakSeed(t *testing.T) uint64 {
 func newSoak(t *testing.T, seed uint64) *soak {
 	t.Helper()
 	t.Logf("soak: SOAK_SEED=%d draws the same faults again", seed)
-	h, cluster := ownHouse(t, "soak", devclustertest.StartOwn)
+	h, cluster := ownFixture(t, "soak", devclustertest.StartOwn)
 	s := &soak{
-		house: h, cluster: cluster, seed: seed, began: time.Now(), draw: rand.New(rand.NewPCG(seed, 1)), // repeatable on purpose
+		fixture: h, cluster: cluster, seed: seed, began: time.Now(), draw: rand.New(rand.NewPCG(seed, 1)), // repeatable on purpose
 		counts: map[string]int{}, effects: map[string]int{}, side: aggregate(h),
 	}
 	s.proxy = faultproxy.New(t, cluster.RESTConfig(), seed)

@@ -30,7 +30,7 @@ type state struct {
 const placeOfNamespace = "NAMESPACE"
 
 // readState reads what is in the namespace, without what the API server has added.
-func (h *house) readState() (s state) {
+func (h *fixture) readState() (s state) {
 	h.t.Helper()
 	maps, err := h.client.CoreV1().ConfigMaps(h.namespace).List(h.ctx, metav1.ListOptions{})
 	if err != nil {
@@ -63,7 +63,7 @@ func (h *house) readState() (s state) {
 func isRelease(s corev1.Secret) bool { return s.Type == "helm.sh/release.v1" }
 
 // unpackRecord and packRecord know Helm's form of a record: JSON, zipped, in base64.
-func (h *house) unpackRecord(data []byte) string {
+func (h *fixture) unpackRecord(data []byte) string {
 	h.t.Helper()
 	zipped, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data)))
 	if err != nil {
@@ -76,7 +76,7 @@ func (h *house) unpackRecord(data []byte) string {
 	return string(text)
 }
 
-func (h *house) packRecord(text string) string {
+func (h *fixture) packRecord(text string) string {
 	h.t.Helper()
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
@@ -90,7 +90,7 @@ func (h *house) packRecord(text string) string {
 }
 
 // writeState creates what a version has left.
-func (h *house) writeState(file string) {
+func (h *fixture) writeState(file string) {
 	h.t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -117,7 +117,7 @@ func (h *house) writeState(file string) {
 
 // standing is what a take-over must leave as it is: revisions of releases, the objects of modules, down to their
 // resourceVersion, and what the ConfigMap says.
-func (h *house) standing() string {
+func (h *fixture) standing() string {
 	h.t.Helper()
 	var text strings.Builder
 	for _, name := range []string{"site", "plain", "asked"} {
@@ -144,7 +144,7 @@ func TestStateOfOlderVersionsIsTakenOver(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			h := newHouse(t, "taken_over")
+			h := newFixture(t, "taken_over")
 			h.writeState(file)
 			before := h.standing()
 			o := h.start().ready()
@@ -176,7 +176,7 @@ func TestForthAndBack(t *testing.T) {
 	if older == "" || version == "" {
 		t.Skip("needs OLDER_PROGRAM, the path of an older addon-operator, and OLDER_VERSION, its name")
 	}
-	h := newHouse(t, "taken_over")
+	h := newFixture(t, "taken_over")
 	h.setConfig(map[string]string{"site": "size: 3\n"})
 	startOlder := func() *operator {
 		h.within = []string{"sh", "-c", `exec "` + older + `"`}

@@ -130,7 +130,7 @@ const convergeTree = `converge
 // A converge is one trace: discovery, modules, hooks, Helm, failures. What an event causes
 // is another one, and it knows what led to it. Hooks may join. Issue 8, point 3.
 func TestTraces(t *testing.T) {
-	h := newHouse(t, "traces")
+	h := newFixture(t, "traces")
 	r := newReceiver(t)
 	o := h.start("OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_EXPORTER_OTLP_HEADERS=team=dns", "OTEL_BSP_SCHEDULE_DELAY=100", "OTEL_RESOURCE_ATTRIBUTES=team=dns")
 	o.expect("task failed, will retry", "the network is away")
@@ -175,7 +175,7 @@ func TestTraces(t *testing.T) {
 // Without an endpoint hooks receive no trace; with a protocol that the operator does
 // not speak, it says so and works.
 func TestTracesAreOff(t *testing.T) {
-	h := newHouse(t, "traces")
+	h := newFixture(t, "traces")
 	r := newReceiver(t)
 	o := h.start("OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=grpc")
 	o.expect("no traces are sent", "http/protobuf")

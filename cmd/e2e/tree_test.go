@@ -12,7 +12,7 @@ import (
 // A tree shows the objects of a release, what they own over others, and how all of them are doing; an object that is
 // gone is missing, and a ring of owners ends.
 func TestTreeOfAModule(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/values.yaml --
 webEnabled: true
 plainEnabled: true

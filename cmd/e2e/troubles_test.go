@@ -22,13 +22,13 @@ import (
 type trouble struct {
 	heading string   // the one that it stands below
 	says    []string // the cause and the next step; NAMESPACE stands for that of the test
-	after   func(h *house)
+	after   func(h *fixture)
 }
 
 // troubles are problems that one operator has.
 type troubles struct {
 	files string
-	start func(h *house) *operator
+	start func(h *fixture) *operator
 	all   []trouble
 }
 
@@ -37,7 +37,7 @@ func TestStatusAndPageShowEachProblem(t *testing.T) {
 	t.Parallel()
 	for name, group := range allTroubles() {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t, group.files)
+			h := newFixture(t, group.files)
 			o := group.start(h)
 			for _, p := range group.all {
 				if p.after != nil {
@@ -57,7 +57,7 @@ func (o *operator) shows(p trouble) error {
 	}
 	shown := func(where, text string) error {
 		for _, want := range p.says {
-			if want = strings.ReplaceAll(want, "NAMESPACE", o.house.namespace); !strings.Contains(text, want) {
+			if want = strings.ReplaceAll(want, "NAMESPACE", o.fixture.namespace); !strings.Contains(text, want) {
 				return fmt.Errorf("%s has no %q:\n%s", where, want, text)
 			}
 		}
@@ -71,7 +71,7 @@ func (o *operator) shows(p trouble) error {
 
 // livePage is the text of what the live page is sent first.
 func (o *operator) livePage() (string, error) {
-	ctx, cancel := context.WithCancel(o.house.ctx)
+	ctx, cancel := context.WithCancel(o.fixture.ctx)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+o.debug+"/live", http.NoBody)
 	if err != nil {
@@ -172,7 +172,7 @@ kubectl annotate configmap watched -n "$NAMESPACE" --overwrite "time=$(date +%s%
 // allTroubles are the problems that can be brought about, by the operators that have them.
 func allTroubles() map[string]troubles {
 	return map[string]troubles{
-		"modules": {troubledModules, (*house).startTroubled, []trouble{
+		"modules": {troubledModules, (*fixture).startTroubled, []trouble{
 			{"2. A hook fails, and its queue grows", []string{"the database is away", "addon-operator logs fails 010-fails/hooks/fail.sh"}, nil},
 			{"Object patches that are refused", []string{`configmaps "later" not found`, "addon-operator logs patches"}, nil},
 			{"3. A module's release cannot be upgraded", []string{"spec.ipFamilyPolicy: Unsupported value", "addon-operator module render service --diff"}, nil},
@@ -180,23 +180,23 @@ func allTroubles() map[string]troubles {
 			{"6. A module fails: an object of its chart is forbidden", []string{"the webhook guard.example.com is in ValidatingWebhookConfiguration NAMESPACE", "make its service answer, or delete it"}, nil},
 			{"7. A hook does not run: its kind does not exist", []string{"binding monitors: waiting for absent.example.com/v1/NeverThere", "install its CRD"}, nil},
 			{"8. A module is not installed, and nothing fails", []string{"declares the dependency redis, which is not in charts/", "helm dependency build"}, nil},
-			{"A Helm hook waits", []string{"Helm hook Job NAMESPACE/job has not finished", "0/3 nodes are available", "kubectl -n NAMESPACE describe pod job-"}, func(h *house) {
+			{"A Helm hook waits", []string{"Helm hook Job NAMESPACE/job has not finished", "0/3 nodes are available", "kubectl -n NAMESPACE describe pod job-"}, func(h *fixture) {
 				h.changePod("job", func(s *corev1.PodStatus) {
 					s.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}
 				})
 			}},
 			{"A module is progressing, or unhealthy", []string{"Deployment NAMESPACE/late has been Failed", "kubectl -n NAMESPACE describe deployment late"}, nil},
-			{"A release, or an object of it, does not go", []string{"something else has deleted ConfigMap NAMESPACE/fight", "kubectl get events -A"}, func(h *house) {
+			{"A release, or an object of it, does not go", []string{"something else has deleted ConfigMap NAMESPACE/fight", "kubectl get events -A"}, func(h *fixture) {
 				for range 4 {
 					h.awaitConfigMap("fight", "a", "b")
 					h.deleteConfigMap("fight")
 				}
 			}},
 			{"9. Hooks run in a loop", []string{"hooks run in a loop", "fix the first of these", "binding cm"}, nil},
-			{"1. The ConfigMap was edited and nothing happens", []string{"dns.replicas: must be an integer, is a string", "next: fix the ConfigMap"}, func(h *house) {
+			{"1. The ConfigMap was edited and nothing happens", []string{"dns.replicas: must be an integer, is a string", "next: fix the ConfigMap"}, func(h *fixture) {
 				h.setConfig(map[string]string{"dns": "replicas: many"})
 			}},
-			{"1. The ConfigMap was edited and nothing happens", []string{"the ConfigMap is deleted", "create it again before the operator restarts"}, func(h *house) {
+			{"1. The ConfigMap was edited and nothing happens", []string{"the ConfigMap is deleted", "create it again before the operator restarts"}, func(h *fixture) {
 				h.deleteConfigMap("addon-operator")
 			}},
 		}},
@@ -206,7 +206,7 @@ func allTroubles() map[string]troubles {
 [ "$1" = --config ] && { echo '{configVersion: v1, beforeAll: 1}'; exit; }
 echo 'the cloud is away' >&2
 exit 1
-`, (*house).startPlain, []trouble{
+`, (*fixture).startPlain, []trouble{
 			{"A global hook that fails in the main queue", []string{"the cloud is away", "addon-operator logs global g.sh"}, nil},
 		}},
 		"rights": {`
@@ -221,12 +221,12 @@ apiVersion: batch/v1
 kind: CronJob
 metadata: {name: backup}
 spec: {schedule: "0 0 * * *", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: none}]}}}}}
-`, (*house).startWithoutRights, []trouble{
+`, (*fixture).startWithoutRights, []trouble{
 			{"5. A hook does not run: its binding is forbidden", []string{"not allowed to list storageclasses.storage.k8s.io", "'addon-operator rbac generate'"}, nil},
 			{"6. A module fails: an object of its chart is forbidden", []string{`cannot create resource "cronjobs"`, "'addon-operator rbac generate'"}, nil},
 		}},
-		"purge": {troubledPurge, (*house).startPlain, []trouble{
-			{"11. Releases of removed modules stay", []string{"the purge of 2 releases is held back", "to allow it: kubectl annotate"}, func(h *house) {
+		"purge": {troubledPurge, (*fixture).startPlain, []trouble{
+			{"11. Releases of removed modules stay", []string{"the purge of 2 releases is held back", "to allow it: kubectl annotate"}, func(h *fixture) {
 				h.awaitRevisions("one", "1:deployed")
 				h.awaitRevisions("two", "1:deployed")
 				h.remove("modules/010-one")
@@ -247,13 +247,13 @@ twoEnabled: true
 {apiVersion: v1, kind: ConfigMap, metadata: {name: two}}
 `
 
-func (h *house) startPlain() *operator {
+func (h *fixture) startPlain() *operator {
 	h.setConfig(map[string]string{"global": "any: text"})
 	return h.start()
 }
 
 // startTroubled makes what fails the modules of troubledModules.
-func (h *house) startTroubled() *operator {
+func (h *fixture) startTroubled() *operator {
 	h.setConfig(map[string]string{"global": "any: text"})
 	h.createConfigMap("watched", "watched", nil)
 	_, err := h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
@@ -282,7 +282,7 @@ webhooks:
 }
 
 // startWithoutRights starts an operator that may do little more than lead itself.
-func (h *house) startWithoutRights() *operator {
+func (h *fixture) startWithoutRights() *operator {
 	h.grant("operator", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets", "events"}, Verbs: []string{"*"}})
 	h.kubeconfig = h.serviceAccount("operator")
 	return h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
@@ -302,7 +302,7 @@ func elsewhere() map[string]string {
 // An operator that does not start cannot be asked: the last line of its log has the cause and what to do. After a wrong option
 // one that refers to the help follows. B8.
 func TestLastLineOfARefusedStart(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	for setting, want := range map[string][]string{
 		"ADDON_OPERATOR_NAMESPACE=":             {"no namespace is given", "set ADDON_OPERATOR_NAMESPACE or --namespace"},
 		"MODULES_DIR=" + h.path("nowhere"):      {"does not exist", "create it or set MODULES_DIR"},

@@ -10,7 +10,7 @@ import (
 // It is shown where it stands, and no cluster is needed. Issue 16.2.
 func TestUpgradeChartWithConfigMap(t *testing.T) {
 	const chart = "{apiVersion: v2, name: web, version: VERSION}\n"
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/010-web/chart/values.yaml --
 size: 1
 color: red

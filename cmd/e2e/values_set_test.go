@@ -17,7 +17,7 @@ import (
 // 'values set' and 'values unset' change one value and keep all else to the byte; what the operator
 // would refuse is not written, and a deleted ConfigMap comes back with all that it held. D24, P1.
 func TestValuesAreSet(t *testing.T) {
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	h.write("modules/values.yaml", "global: {zone: a}\n")
 	h.write("cm.yaml", enabledOnlyThere)
 	h.kubectl("create", "-n", h.namespace, "-f", h.path("cm.yaml"))
@@ -107,7 +107,7 @@ func TestValuesAreSet(t *testing.T) {
 // Somebody else writes between the read and the write of 'values set': it reads, edits and validates
 // again, and neither edit is lost. D24.
 func TestValuesSetLosesNoEditOfOthers(t *testing.T) {
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	h.setConfig(map[string]string{"one": "size: 2\n"})
 	var mu sync.Mutex
 	checks, writes := 0, 0
@@ -139,7 +139,7 @@ func TestValuesSetLosesNoEditOfOthers(t *testing.T) {
 // In the operator's Pod 'values set' needs no more than the roles that the operator has: with a running
 // operator, with a deleted ConfigMap, and without an operator. B3.
 func TestValuesAreSetWithTheRolesOfTheOperator(t *testing.T) {
-	h := newHouse(t, "configmap")
+	h := newFixture(t, "configmap")
 	h.write("modules/values.yaml", "global: {zone: a}\noneEnabled: true\n")
 	h.apply(h.generated(), false)
 	h.become()

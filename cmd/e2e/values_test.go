@@ -26,7 +26,7 @@ func sameJSON(t *testing.T, what, got, want string) {
 // Seed 000, "Example": what hooks and charts see of files and ConfigMap, and what a config
 // patch writes. D5, D8, D9, D14, D24, X20; G5.4, T2, T5.
 func TestExampleOfSeed000(t *testing.T) {
-	h := newHouse(t, "seed000")
+	h := newFixture(t, "seed000")
 	const (
 		global    = "# chosen by the team of the cluster\nparam1: 200   # do not lower\n"
 		leftAlone = "{a: 1,   b: [1,2]} # of a module that does not exist\n"

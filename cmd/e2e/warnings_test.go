@@ -12,7 +12,7 @@ import (
 // What the API server warns of, such as a misspelt field, names the module and the object, whether Helm writes it or a hook.
 // J13.
 func TestWarningsOfTheAPIServer(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/values.yaml --
 oddEnabled: true
 -- modules/010-odd/Chart.yaml --
@@ -43,7 +43,7 @@ echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "Co
 // An object that exists, with another value in a field that Kubernetes never changes, is recreated at the first install,
 // which adopts it, and when the record of the release is lost. H3, H9.
 func TestRecreateWhatIsAdopted(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/values.yaml --
 fixedEnabled: true
 fixed: {app: one}
@@ -102,7 +102,7 @@ spec:
 
 // HELM_TIMEOUT ends the waiting for a Helm hook that does not finish; the module recovers when its chart does. H7.
 func TestHelmTimeout(t *testing.T) {
-	h := newHouse(t, "web")
+	h := newFixture(t, "web")
 	const pod = "modules/010-web/templates/pod.yaml"
 	h.write(pod, strings.TrimSpace(`
 apiVersion: v1

@@ -65,7 +65,7 @@ jq -r '.[] | .type + " " + ([.snapshots.w[].filterResult] | join(","))' "$BINDIN
 `
 
 // watched makes or changes an object that the hook watches.
-func (h *house) watched(name, v string) {
+func (h *fixture) watched(name, v string) {
 	h.t.Helper()
 	maps := h.client.CoreV1().ConfigMaps(h.namespace)
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"watched": "yes"}}, Data: map[string]string{"v": v}}
@@ -82,7 +82,7 @@ func (h *house) watched(name, v string) {
 // of releases. What people do next is seen, though its resource versions are lower than those
 // that are known. P14.
 func TestClusterGoesBack(t *testing.T) {
-	h, cluster := ownHouse(t, backHouse, devclustertest.Borrow)
+	h, cluster := ownFixture(t, backHouse, devclustertest.Borrow)
 	o := h.start().ready()
 	h.setConfig(map[string]string{"web": "size: early"})
 	h.awaitConfigMap("web", "size", "early")

@@ -7,7 +7,7 @@ import (
 // Why a module is off, and which rule has decided it, is shown by why, by the list of modules, by the log and on
 // the page. A flag that belongs to no module is named, with the one that was probably meant. E16.
 func TestWhyAModuleIsOff(t *testing.T) {
-	h := newHouse(t, `
+	h := newFixture(t, `
 -- modules/values.yaml --
 wellEnabled: true
 fileEnabled: false

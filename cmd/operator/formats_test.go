@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// spelled adds what a command line needs beyond its words, in the house of the tests.
+// spelled adds what a command line needs beyond its words, in the fixture of the tests.
 func spelled(command string) string {
 	switch command {
 	case "why", "history", "diff", "get values", "module values", "module config", "module patches", "module render", "module snapshots", "values explain", "module drift":

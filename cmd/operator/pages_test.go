@@ -40,7 +40,7 @@ func (renderedByHand) History(context.Context, string, int) (newest []helm.Recor
 	return []helm.Recorded{{Revision: 3, Status: "deployed", ChartVersion: "1.0.0", Description: "Upgrade complete"}}, 2, nil
 }
 
-// asked are the paths under which a route is asked for, in the house of the tests.
+// asked are the paths under which a route is asked for, in the fixture of the tests.
 func asked(r server.Route) []string {
 	fill := strings.NewReplacer("/module/{name}", "/module/ingress", "/hook/{name}", "/hook/010-ingress/hooks/h.sh", "/queue/{name}", "/queue/main")
 	path := fill.Replace(r.Path)

@@ -24,9 +24,9 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-// house is what one test gives to the operator: directories, a namespace of a real
+// fixture is what one test gives to the operator: directories, a namespace of a real
 // cluster, an environment.
-type house struct {
+type fixture struct {
 	t          testing.TB
 	ctx        context.Context // ends with the test
 	dir        string
@@ -38,22 +38,22 @@ type house struct {
 	within     []string               // a command that executes its last argument, the operator; nil for none
 }
 
-// newHouse unpacks testdata/NAME.txtar (or NAME itself, when it has several lines) and
+// newFixture unpacks testdata/NAME.txtar (or NAME itself, when it has several lines) and
 // makes a namespace. The test runs in parallel with others.
-func newHouse(t *testing.T, name string) *house {
+func newFixture(t *testing.T, name string) *fixture {
 	t.Helper()
 	t.Parallel()
-	return houseOn(t, devclustertest.Start(t), name)
+	return fixtureOn(t, devclustertest.Start(t), name)
 }
 
-// houseOn is newHouse on a cluster, also for benchmarks.
-func houseOn(t testing.TB, cluster *devclustertest.Cluster, name string) *house {
+// fixtureOn is newFixture on a cluster, also for benchmarks.
+func fixtureOn(t testing.TB, cluster *devclustertest.Cluster, name string) *fixture {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(cluster.RESTConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, ctx: t.Context(), dir: t.TempDir(), kubeconfig: cluster.Kubeconfig(), tools: cluster.Tools(t), client: client}
+	h := &fixture{t: t, ctx: t.Context(), dir: t.TempDir(), kubeconfig: cluster.Kubeconfig(), tools: cluster.Tools(t), client: client}
 	h.namespace = cluster.Namespace(t)
 	t.Cleanup(func() { _ = os.Remove(h.socket()) }) // an operator that is killed leaves it
 	archive := txtar.Parse([]byte(name))
@@ -71,9 +71,9 @@ func houseOn(t testing.TB, cluster *devclustertest.Cluster, name string) *house 
 	return h
 }
 
-// environment is what the operator of this house needs. Hooks write what they see into
+// environment is what the operator of this fixture needs. Hooks write what they see into
 // the directory $OUT.
-func (h *house) environment() []string {
+func (h *fixture) environment() []string {
 	return []string{
 		"GORACE=" + os.Getenv("GORACE"), // see program_test.go
 		"GOGC=400",                      // as in the image
@@ -85,13 +85,13 @@ func (h *house) environment() []string {
 	}
 }
 
-// socket is where the operator of this house answers. The path of a socket has at most 107
+// socket is where the operator of this fixture answers. The path of a socket has at most 107
 // characters, those of tests are longer.
-func (h *house) socket() string { return filepath.Join(os.TempDir(), h.namespace+".socket") }
+func (h *fixture) socket() string { return filepath.Join(os.TempDir(), h.namespace+".socket") }
 
-func (h *house) path(name string) string { return filepath.Join(h.dir, filepath.FromSlash(name)) }
+func (h *fixture) path(name string) string { return filepath.Join(h.dir, filepath.FromSlash(name)) }
 
-func (h *house) mkdir(name string) {
+func (h *fixture) mkdir(name string) {
 	h.t.Helper()
 	if err := os.MkdirAll(h.path(name), 0o755); err != nil {
 		h.t.Fatal(err)
@@ -99,7 +99,7 @@ func (h *house) mkdir(name string) {
 }
 
 // write writes a file; what begins like a script is executable.
-func (h *house) write(name, content string) {
+func (h *fixture) write(name, content string) {
 	h.t.Helper()
 	h.mkdir(filepath.Dir(name))
 	mode := os.FileMode(0o644)
@@ -115,7 +115,7 @@ func (h *house) write(name, content string) {
 	}
 }
 
-func (h *house) remove(name string) {
+func (h *fixture) remove(name string) {
 	h.t.Helper()
 	if err := os.RemoveAll(h.path(name)); err != nil {
 		h.t.Fatal(err)
@@ -123,7 +123,7 @@ func (h *house) remove(name string) {
 }
 
 // read returns a file, or "" while there is none.
-func (h *house) read(name string) string {
+func (h *fixture) read(name string) string {
 	data, err := os.ReadFile(h.path(name))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		h.t.Fatal(err)
@@ -132,13 +132,13 @@ func (h *house) read(name string) string {
 }
 
 // journal are the lines that hooks have written to out/journal, in one string.
-func (h *house) journal() string { return strings.Join(strings.Fields(h.read("out/journal")), " ") }
+func (h *fixture) journal() string { return strings.Join(strings.Fields(h.read("out/journal")), " ") }
 
 var errNotYet = errors.New("not yet")
 
 // eventually polls until the condition has no more to say. One that takes long, such as a program that it starts, is asked less often:
 // other tests want the processor, too.
-func (h *house) eventually(what string, condition func() error) {
+func (h *fixture) eventually(what string, condition func() error) {
 	h.t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
@@ -159,7 +159,7 @@ func (h *house) eventually(what string, condition func() error) {
 }
 
 // awaitJournal waits until hooks have written exactly these lines, apart by spaces.
-func (h *house) awaitJournal(want string) {
+func (h *fixture) awaitJournal(want string) {
 	h.t.Helper()
 	h.eventually("the journal of the hooks", func() error {
 		if got := h.journal(); got != want {
@@ -171,7 +171,7 @@ func (h *house) awaitJournal(want string) {
 
 // setConfig writes keys of the operator's ConfigMap as a person with kubectl would; it
 // creates the ConfigMap, and removes keys that have no text.
-func (h *house) setConfig(texts map[string]string) {
+func (h *fixture) setConfig(texts map[string]string) {
 	h.t.Helper()
 	maps := h.client.CoreV1().ConfigMaps(h.namespace)
 	h.eventually("a write without a conflict", func() error {
@@ -199,13 +199,13 @@ func (h *house) setConfig(texts map[string]string) {
 }
 
 // config reads the operator's ConfigMap.
-func (h *house) config() map[string]string {
+func (h *fixture) config() map[string]string {
 	h.t.Helper()
 	return h.configMap("addon-operator")
 }
 
 // configMap reads the data of a ConfigMap; nil while there is none.
-func (h *house) configMap(name string) map[string]string {
+func (h *fixture) configMap(name string) map[string]string {
 	h.t.Helper()
 	cm, err := h.client.CoreV1().ConfigMaps(h.namespace).Get(h.ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -219,7 +219,7 @@ func (h *house) configMap(name string) map[string]string {
 
 // awaitConfigMap waits for a value in a ConfigMap, which charts of tests deploy to show
 // what they were rendered with.
-func (h *house) awaitConfigMap(name, key, want string) {
+func (h *fixture) awaitConfigMap(name, key, want string) {
 	h.t.Helper()
 	h.eventually("ConfigMap "+name, func() error {
 		if data := h.configMap(name); data == nil || data[key] != want {
@@ -231,7 +231,7 @@ func (h *house) awaitConfigMap(name, key, want string) {
 
 // revisions are the revisions of a Helm release with their status, such as
 // "1:superseded 2:deployed"; "" when there is no release.
-func (h *house) revisions(release string) string {
+func (h *fixture) revisions(release string) string {
 	h.t.Helper()
 	secrets, err := h.client.CoreV1().Secrets(h.namespace).List(h.ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + release})
 	if err != nil {
@@ -251,7 +251,7 @@ func revision(text string) int {
 	return n
 }
 
-func (h *house) awaitRevisions(release, want string) {
+func (h *fixture) awaitRevisions(release, want string) {
 	h.t.Helper()
 	h.eventually("release "+release, func() error {
 		if got := h.revisions(release); got != want {
