@@ -14,8 +14,8 @@ import (
 	"github.com/hinshun/vt10x"
 )
 
-// slowHouse has a module that is quick and one whose hook waits for the file $OUT/go.
-const slowHouse = `
+// slowModules has a module that is quick and one whose hook waits for the file $OUT/go.
+const slowModules = `
 -- modules/values.yaml --
 quickEnabled: true
 slowEnabled: true
@@ -76,7 +76,7 @@ func addresses(t *testing.T) []string {
 // On a terminal the progress is one line below the log, which stays whole; it is gone when all has converged. The
 // command progress shows the same of a running operator, also below a file.
 func TestProgressOnATerminal(t *testing.T) {
-	h := newFixture(t, slowHouse)
+	h := newFixture(t, slowModules)
 	where := addresses(t)
 	s, _ := h.inTerminal(where, "start")
 	const line = "converging: 1/2 modules ready, "
@@ -123,7 +123,7 @@ func TestProgressOnATerminal(t *testing.T) {
 
 // Nothing commands a pipe or a file, whatever the form of the log, and no log of JSON is followed by a line.
 func TestNoProgressElsewhere(t *testing.T) {
-	h := newFixture(t, slowHouse)
+	h := newFixture(t, slowModules)
 	h.write("out/go", "")
 	controls := func(text string) bool {
 		return strings.ContainsAny(text, "\x1b\r") || strings.Contains(text, "converging:")

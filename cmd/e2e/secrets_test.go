@@ -29,7 +29,7 @@ const (
 	plantedLines = "planted-a\\nplanted-b\\nplanted-c"
 )
 
-const secretHouse = `
+const secretModules = `
 -- modules/values.yaml --
 wellEnabled: true
 -- modules/010-well/Chart.yaml --
@@ -141,7 +141,7 @@ func (h *fixture) secretData() map[string]string {
 // D40, D41, J9: what lies in the Secret, and what a schema marks with x-secret, is in no page, plan, explanation, render, drift,
 // dump, metric, trace, event or line of the log, through whatever door it came and wherever a chart or a hook has put it.
 func TestNoSecretIsShown(t *testing.T) {
-	h, traces := newFixture(t, secretHouse), newReceiver(t)
+	h, traces := newFixture(t, secretModules), newReceiver(t)
 	h.setConfig(map[string]string{"well": "token: " + plantedConfig + "\n"})
 	others := "lines: \"" + plantedLines + "\"\nlong: " + plantedLong + "\n"
 	h.setSecret(map[string]string{"well": "word: " + plantedOld + "\n" + others})

@@ -11,7 +11,7 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-const backHouse = `
+const backModules = `
 -- modules/010-web/hooks/late.sh --
 #!/usr/bin/env bash
 set -euo pipefail
@@ -82,7 +82,7 @@ func (h *fixture) watched(name, v string) {
 // of releases. What people do next is seen, though its resource versions are lower than those
 // that are known. P14.
 func TestClusterGoesBack(t *testing.T) {
-	h, cluster := ownFixture(t, backHouse, devclustertest.Borrow)
+	h, cluster := ownFixture(t, backModules, devclustertest.Borrow)
 	o := h.start().ready()
 	h.setConfig(map[string]string{"web": "size: early"})
 	h.awaitConfigMap("web", "size", "early")
