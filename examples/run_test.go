@@ -281,10 +281,7 @@ func TestRunWithAView(t *testing.T) {
 
 func TestTakenPortIsNamed(t *testing.T) {
 	alone(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:9650")
-	if err != nil {
-		t.Logf("port 9650 is taken by another program already: %v", err)
-	} else {
+	if listener := take(t, "127.0.0.1:9650"); listener != nil {
 		defer listener.Close()
 		go func() {
 			for {
@@ -300,6 +297,25 @@ func TestTakenPortIsNamed(t *testing.T) {
 	p.ends(0)
 	if !strings.Contains(p.text(), "port 9650 is taken") {
 		t.Errorf("output:\n%s", p.text())
+	}
+}
+
+// take listens on an address, also when a program that is about to end has it still; nil when another one keeps it.
+func take(t *testing.T, address string) net.Listener {
+	t.Helper()
+	again, patience := time.NewTicker(100*time.Millisecond), time.After(30*time.Second)
+	defer again.Stop()
+	for {
+		listener, err := net.Listen("tcp", address)
+		if err == nil {
+			return listener
+		}
+		select {
+		case <-again.C:
+		case <-patience:
+			t.Logf("another program keeps the address: %v", err)
+			return nil
+		}
 	}
 }
 
