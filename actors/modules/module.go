@@ -244,7 +244,7 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 		now, err := m.owner.hooks.find(name)
 		exchanged := err == nil && now.Config != hook.Config             // what it is about is shown by the Synchronization of the new one
 		if !m.life.off() && !m.owner.tasks.runs.Ending() && !exchanged { // switched on again while the run was ending
-			m.requeue(ctx, a.Task)
+			requeue(ctx, m.program, a.Task)
 		}
 	}
 	m.owner.tasks.start(ctx, m.unlessGone(a))

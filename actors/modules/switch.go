@@ -5,6 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/messages"
@@ -95,7 +96,7 @@ func (m *module) resume(ctx actor.Context) {
 		if m.life.maintenance == values.Suspended {
 			return
 		}
-		m.requeue(ctx, m.life.missed...)
+		requeue(ctx, m.program, m.life.missed...)
 		m.life.missed = nil
 		m.life.become(m.life.resumes)
 	}
@@ -120,9 +121,9 @@ func (m *module) update(ctx actor.Context, msg work.UpdateModule) {
 // Flags switch a module off at once, before the reload that deletes it: a task that keeps failing
 // must not delay that (F8). Until the reload comes nothing is lost, so that a switch back continues
 // where it was (E14).
-func (m *module) requeue(ctx actor.Context, tasks ...messages.Task) {
+func requeue(ctx actor.Context, p *shared.Program, tasks ...messages.Task) {
 	for _, t := range tasks {
-		t.ID = m.program.Runs.Tasks.NewID()
-		m.program.Enqueue(ctx, false, t)
+		t.ID = p.Runs.Tasks.NewID()
+		p.Enqueue(ctx, false, t)
 	}
 }
