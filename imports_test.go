@@ -196,22 +196,24 @@ func TestViolation(t *testing.T) {
 func TestWallsInFolders(t *testing.T) {
 	const library = " github.com/asynkron/protoactor-go "
 	walls := map[string]string{
-		"actors/configmap":     "actors/decide actors/shared actors/work addons hooks kube messages supervisor values" + library,
-		"actors/converge":      "actors/decide actors/shared actors/work addons hooks kube messages supervisor values" + library,
-		"actors/healer":        "actors/decide actors/shared actors/work helm kube messages" + library,
-		"actors/moduleobjects": "actors/objects actors/shared actors/work addons kube messages values" + library,
-		"actors/modules":       "actors/shared actors/work addons helm hooks kube messages supervisor values" + library,
-		"actors/monitors":      "actors/shared actors/work hooks kube messages" + library,
-		"actors/queues":        "actors/metrics actors/shared actors/work hooks messages" + library,
-		"actors/schedules":     "actors/shared hooks messages" + library,
-		"actors/shared":        "actors/plan actors/work addons helm hooks kube messages supervisor values" + library,
-		"actors/check":         "actors/decide actors/plan addons helm/charts hooks values",
-		"actors/decide":        "addons helm/charts hooks values",
-		"actors/plan":          "actors/decide addons helm hooks messages values",
-		"actors/work":          "actors/decide actors/metrics actors/plan addons helm hooks kube messages supervisor values go.opentelemetry.io/otel",
-		"actors/objects":       "hooks kube messages values",
-		"messages":             "hooks values",
-		"messages/view":        "hooks messages values",
+		"actors/configmap":        "actors/decide actors/shared actors/work addons hooks kube messages supervisor values" + library,
+		"actors/converge":         "actors/decide actors/shared actors/work addons hooks kube messages supervisor values" + library,
+		"actors/healer":           "actors/decide actors/shared actors/work helm kube messages" + library,
+		"actors/moduleobjects":    "actors/objects actors/shared actors/work addons kube messages values" + library,
+		"actors/modules":          "actors/shared actors/work addons helm hooks kube messages supervisor values" + library,
+		"actors/monitors":         "actors/shared actors/work hooks kube messages" + library,
+		"actors/queues":           "actors/metrics actors/shared actors/work hooks messages" + library,
+		"actors/schedules":        "actors/shared hooks messages" + library,
+		"actors/scenario/match":   "hooks values",
+		"actors/scenario/standin": "actors/scenario/match supervisor values",
+		"actors/shared":           "actors/plan actors/work addons helm hooks kube messages supervisor values" + library,
+		"actors/check":            "actors/decide actors/plan addons helm/charts hooks values",
+		"actors/decide":           "addons helm/charts hooks values",
+		"actors/plan":             "actors/decide addons helm hooks messages values",
+		"actors/work":             "actors/decide actors/metrics actors/plan addons helm hooks kube messages supervisor values go.opentelemetry.io/otel",
+		"actors/objects":          "hooks kube messages values",
+		"messages":                "hooks values",
+		"messages/view":           "hooks messages values",
 	}
 	seen := map[string]bool{}
 	err := imports(os.DirFS("."), func(file, imported string) {
@@ -245,7 +247,7 @@ func TestWallsInFolders(t *testing.T) {
 // A package that imports nearly everything, or lies at the end of a long chain, is one that every change reaches. The
 // limits are the figures of today. Package actors puts all actors together, and has a limit of its own.
 func TestReachOfPackages(t *testing.T) {
-	const widest, together, deepest = 15, 21, 12
+	const widest, together, deepest = 17, 21, 12
 	direct := map[string]map[string]bool{}
 	err := imports(os.DirFS("."), func(file, imported string) {
 		ours, isOurs := strings.CutPrefix(imported, module)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"addon-operator/actors"
+	"addon-operator/actors/scenario/match"
 	"addon-operator/kube/apiserver"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
@@ -27,8 +28,8 @@ func (p *play) check(ctx context.Context, place string, e expect) {
 	report("refused", checkRefused(p.Engine, e.Refused))
 	report("failing", checkFailing(failing(p.Engine), e.Failing))
 	report("hooks", p.checkHooks(e.Hooks))
-	report("commands", p.commands.check(e.Commands))
-	report("http", p.http.check(e.HTTP))
+	report("commands", p.commands.Check(e.Commands))
+	report("http", p.http.Check(e.HTTP))
 	report("values", p.checkValues(ctx, e.Values))
 	report("configMap", checkConfigMap(p.Cluster.ConfigMap.Data(), e.ConfigMap))
 	report("objects", checkObjects(p.Cluster.Server.Objects, e.Objects))
@@ -54,7 +55,7 @@ type fieldNotes struct {
 // note notes a field of an object that an API server would drop, or a value that it would refuse.
 // The API server calls it in the goroutine of the request, with its lock held.
 func (f *fieldNotes) note(object map[string]any, wrong apiserver.FieldProblem) {
-	text := identity(object)
+	text := match.Identity(object)
 	if release := releaseOf(object); release != "" {
 		text += ", of the release " + release
 	}
@@ -87,33 +88,10 @@ func releaseOf(object map[string]any) string {
 	return release
 }
 
-// check compares the calls of stand-ins since the last expect. One that had no answer is a problem
-// always.
-func (s *standIns) check(want []wantedCall) (problems []string) {
-	calls := s.take()
-	for _, c := range calls {
-		if c.unfit {
-			problems = append(problems, fmt.Sprintf("given.commands.%s has no answer for the call: %s", c.command, c))
-		}
-	}
-	return append(problems, unmatched(want, calls, "call")...)
-}
-
-// check does the same for requests of HTTP.
-func (h *httpStandIn) check(want []wantedRequest) (problems []string) {
-	requests := h.take()
-	for _, r := range requests {
-		if r.wrong != "" {
-			problems = append(problems, fmt.Sprintf("given.http: %s: %s", r, r.wrong))
-		}
-	}
-	return append(problems, unmatched(want, requests, "request")...)
-}
-
 // checkLog wants texts in the log, and other matchers to match it as a whole.
 func checkLog(log string, want elements) (problems []string) {
 	for _, w := range want {
-		switch matcher, _ := w.any.(map[string]any); text := w.any.(type) {
+		switch matcher, _ := w.Any.(map[string]any); text := w.Any.(type) {
 		case string:
 			if !strings.Contains(log, text) {
 				problems = append(problems, fmt.Sprintf("%q is not in the log:\n%s", text, log))
@@ -122,8 +100,8 @@ func checkLog(log string, want elements) (problems []string) {
 			if unwanted, ok := matcher["$not"].(string); ok { // as everywhere here, a text is a part of the log
 				text = map[string]any{"$not": map[string]any{"$contains": unwanted}}
 			}
-			if len(difference("", text, log)) > 0 {
-				problems = append(problems, fmt.Sprintf("the log does not match %s:\n%s", short(w.any), log))
+			if len(match.Difference("", text, log)) > 0 {
+				problems = append(problems, fmt.Sprintf("the log does not match %s:\n%s", match.Short(w.Any), log))
 			}
 		}
 	}
@@ -171,7 +149,7 @@ func checkFailing(got, want map[string]string) (problems []string) {
 
 // checkValues compares the merged values of the modules that are there. It asks their owners,
 // because values are in no status.
-func (p *play) checkValues(ctx context.Context, want tree) []string {
+func (p *play) checkValues(ctx context.Context, want match.Tree) []string {
 	if want == nil {
 		return nil
 	}
@@ -192,12 +170,12 @@ func (p *play) checkValues(ctx context.Context, want tree) []string {
 			got[key] = v.Section.Merged()
 		}
 	}
-	return difference("", want, got)
+	return match.Difference("", want, got)
 }
 
 // checkConfigMap compares keys of the ConfigMap: a text with a text, except for space around it,
 // and a tree with the YAML of the key. null wants no key.
-func checkConfigMap(data map[string]string, want tree) (problems []string) {
+func checkConfigMap(data map[string]string, want match.Tree) (problems []string) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		text, exists := data[key]
 		switch w := want[key].(type) {
@@ -212,10 +190,10 @@ func checkConfigMap(data map[string]string, want tree) (problems []string) {
 		default:
 			got, err := values.ParseYAML([]byte(text))
 			if err != nil || !exists {
-				problems = append(problems, fmt.Sprintf("%s must be %s, is %q", key, short(w), text))
+				problems = append(problems, fmt.Sprintf("%s must be %s, is %q", key, match.Short(w), text))
 				continue
 			}
-			problems = append(problems, difference(key, w, got)...)
+			problems = append(problems, match.Difference(key, w, got)...)
 		}
 	}
 	return problems
@@ -233,14 +211,14 @@ func find(objects []map[string]any, r Reference) (found []map[string]any, alike 
 		if (r.Name == "" || meta["name"] == r.Name) && (r.Namespace == "" || r.Namespace == other) {
 			found = append(found, object)
 		}
-		alike = append(alike, identity(object))
+		alike = append(alike, match.Identity(object))
 	}
 	return found, alike
 }
 
 // referenceOf is the name of an expected object, as far as it has one. Matchers in place of a name
 // or namespace are no texts, and so any object of the kind may match.
-func referenceOf(object tree) (r Reference) {
+func referenceOf(object match.Tree) (r Reference) {
 	meta, _ := object["metadata"].(map[string]any)
 	r.APIVersion, _ = object["apiVersion"].(string)
 	r.Kind, _ = object["kind"].(string)
@@ -252,7 +230,7 @@ func referenceOf(object tree) (r Reference) {
 // checkObjects wants at least one object like each entry, or as many as $count says. If none is
 // like it, the problem shows the differences of the object that has the fewest. objects is only
 // called when something is wanted: it copies all that there are.
-func checkObjects(objects func() []map[string]any, want []tree) (problems []string) {
+func checkObjects(objects func() []map[string]any, want []match.Tree) (problems []string) {
 	for _, w := range want {
 		r := referenceOf(w)
 		found, alike := find(objects(), r)
@@ -263,15 +241,15 @@ func checkObjects(objects func() []map[string]any, want []tree) (problems []stri
 		var matched []string
 		var nearest []string
 		for _, object := range found {
-			problems := difference(r.String(), w, withTexts(object))
+			problems := match.Difference(r.String(), w, match.WithTexts(object))
 			if len(problems) == 0 {
-				matched = append(matched, identity(object))
+				matched = append(matched, match.Identity(object))
 			} else if nearest == nil || len(problems) < len(nearest) {
 				nearest = problems
 			}
 		}
 		switch {
-		case counted && !same(count, int64(len(matched))):
+		case counted && !match.Same(count, int64(len(matched))):
 			problems = append(problems, fmt.Sprintf("there must be %v %s like it, there are %d: %v", count, r, len(matched), matched))
 		case counted || len(matched) > 0:
 		case nearest == nil:
@@ -287,7 +265,7 @@ func checkAbsent(objects func() []map[string]any, want []Reference) (problems []
 	for _, r := range want {
 		found, _ := find(objects(), r)
 		for _, got := range found {
-			problems = append(problems, fmt.Sprintf("%s must not be there", identity(got)))
+			problems = append(problems, fmt.Sprintf("%s must not be there", match.Identity(got)))
 		}
 	}
 	return problems

@@ -9,7 +9,8 @@
 // A test takes this way: [Find] locates the files, parse.go makes scenarios of their documents,
 // tests and rows, [Play] plays each in a play of its own (play.go), which copies the module
 // (files.go), puts a recorder between the actors and the outside (recorder.go) and compares at
-// each expect (check.go, with the rules of match.go). A play shares nothing with another one, so
+// each expect (check.go, with the rules of package match). Package standin answers what hooks
+// call. A play shares nothing with another one, so
 // they run in parallel.
 //
 // The engine below it also plays the lifecycle scripts of package testkit, which has a cast of

@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-
-	"addon-operator/values"
+	"addon-operator/actors/scenario/match"
+	"addon-operator/actors/scenario/standin"
 )
 
 // Scenario is a test of a file, or a row of its table. The schema of files is
@@ -33,37 +32,16 @@ func (s *Scenario) Name() string { return s.name }
 // Path is the absolute path of the file.
 func (s *Scenario) Path() string { return s.path }
 
-// tree is a map of JSON whose integers stay integers (int64), as in the values of the operator:
-// with encoding/json they would be floats, and 1e+06 in a chart.
-type tree map[string]any
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *tree) UnmarshalJSON(data []byte) error {
-	var into map[string]any
-	err := utiljson.Unmarshal(data, &into)
-	*t = into
-	return err
-}
-
-// value is anything of JSON whose integers stay integers.
-type value struct{ any }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (v *value) UnmarshalJSON(data []byte) (err error) {
-	v.any, err = values.ParseJSON(data)
-	return err
-}
-
 // elements are a list of such values.
-type elements []value
+type elements []match.Value
 
 // trees is one tree or a list of them.
-type trees []tree
+type trees []match.Tree
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (t *trees) UnmarshalJSON(data []byte) error {
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
-		return json.Unmarshal(data, (*[]tree)(t))
+		return json.Unmarshal(data, (*[]match.Tree)(t))
 	}
 	*t = make(trees, 1)
 	return json.Unmarshal(data, &(*t)[0])
@@ -71,25 +49,25 @@ func (t *trees) UnmarshalJSON(data []byte) error {
 
 // given is what is there before the operator starts.
 type given struct {
-	KubernetesVersion string             `json:"kubernetesVersion"`
-	Objects           []tree             `json:"objects"`
-	ConfigMap         tree               `json:"configMap"`
-	Values            tree               `json:"values"`
-	FromGlobalHooks   tree               `json:"fromGlobalHooks"`
-	Modules           []string           `json:"modules"`
-	GlobalHooks       bool               `json:"globalHooks"`
-	Env               map[string]string  `json:"env"`
-	Commands          map[string]answers `json:"commands"`
-	HTTP              []httpAnswer       `json:"http"`
-	Clock             time.Time          `json:"clock"`        // zero: startOfTime
-	StrictFields      *bool              `json:"strictFields"` // nil: true
+	KubernetesVersion string                     `json:"kubernetesVersion"`
+	Objects           []match.Tree               `json:"objects"`
+	ConfigMap         match.Tree                 `json:"configMap"`
+	Values            match.Tree                 `json:"values"`
+	FromGlobalHooks   match.Tree                 `json:"fromGlobalHooks"`
+	Modules           []string                   `json:"modules"`
+	GlobalHooks       bool                       `json:"globalHooks"`
+	Env               map[string]string          `json:"env"`
+	Commands          map[string]standin.Answers `json:"commands"`
+	HTTP              []standin.HTTPAnswer       `json:"http"`
+	Clock             time.Time                  `json:"clock"`        // zero: startOfTime
+	StrictFields      *bool                      `json:"strictFields"` // nil: true
 }
 
 // step is one thing that happens; exactly one of its fields is set.
 type step struct {
 	Apply     trees      `json:"apply"`
 	Delete    *Reference `json:"delete"`
-	ConfigMap tree       `json:"configMap"`
+	ConfigMap match.Tree `json:"configMap"`
 	Tick      string     `json:"tick"`
 	Advance   string     `json:"advance"`
 	FailHook  *failHook  `json:"failHook"`
@@ -113,11 +91,11 @@ type failHelm struct {
 // failure, a refusal, or an unknown field that is not expected is a problem.
 type expect struct {
 	Hooks     []run             `json:"hooks"`
-	Commands  []wantedCall      `json:"commands"`
-	HTTP      []wantedRequest   `json:"http"`
-	Values    tree              `json:"values"`
-	ConfigMap tree              `json:"configMap"`
-	Objects   []tree            `json:"objects"`
+	Commands  []standin.Call    `json:"commands"`
+	HTTP      []standin.Request `json:"http"`
+	Values    match.Tree        `json:"values"`
+	ConfigMap match.Tree        `json:"configMap"`
+	Objects   []match.Tree      `json:"objects"`
 	Absent    []Reference       `json:"absent"`
 	Rendered  string            `json:"rendered"`
 	Metrics   []metric          `json:"metrics"`
@@ -129,16 +107,16 @@ type expect struct {
 
 // run is an expected run of a hook.
 type run struct {
-	Hook          string `json:"hook"`    // the end of its path
-	Binding       string `json:"binding"` // "": any
-	Context       tree   `json:"context"` // the last one of the run
-	Contexts      value  `json:"contexts"`
-	ValuesPatch   value  `json:"valuesPatch"`
-	ConfigPatch   value  `json:"configPatch"`
-	ObjectPatches value  `json:"objectPatches"`
-	Fails         any    `json:"fails"` // nil, bool or text
-	Times         *int   `json:"times"` // nil: at least one, see unmatched
-	Golden        string `json:"golden"`
+	Hook          string      `json:"hook"`    // the end of its path
+	Binding       string      `json:"binding"` // "": any
+	Context       match.Tree  `json:"context"` // the last one of the run
+	Contexts      match.Value `json:"contexts"`
+	ValuesPatch   match.Value `json:"valuesPatch"`
+	ConfigPatch   match.Value `json:"configPatch"`
+	ObjectPatches match.Value `json:"objectPatches"`
+	Fails         any         `json:"fails"` // nil, bool or text
+	Times         *int        `json:"times"` // nil: at least one, see unmatched
+	Golden        string      `json:"golden"`
 
 	compare func(name, text string) []string // with a golden file; set by checkHooks
 }

@@ -11,6 +11,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"addon-operator/actors"
+	"addon-operator/actors/scenario/match"
 	"addon-operator/helm"
 	"addon-operator/values"
 )
@@ -134,7 +135,7 @@ func rendered(objects []map[string]any, release string) (string, error) {
 		}
 		text, err := values.YAML(object)
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", identity(object), err)
+			return "", fmt.Errorf("%s: %w", match.Identity(object), err)
 		}
 		documents = append(documents, string(text))
 	}

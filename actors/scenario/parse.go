@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"addon-operator/actors/scenario/match"
 	"addon-operator/values"
 )
 
@@ -270,7 +271,7 @@ func filledText(text string, cells map[string]any, used map[string]bool) any {
 		if text, isText := cell.(string); isText {
 			return text
 		}
-		return short(cell)
+		return match.Short(cell)
 	})
 }
 
@@ -304,7 +305,7 @@ func checkExpected(w *written, tree map[string]any) error {
 	}
 	expected := func(path []string, e any) {
 		e = withoutCounts(e)
-		checkMatchers(path, e, report)
+		match.CheckMatchers(path, e, report)
 	}
 	expected([]string{"expect"}, tree["expect"])
 	steps, _ := tree["steps"].([]any)

@@ -17,6 +17,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/actors/check"
+	"addon-operator/actors/scenario/standin"
 	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
@@ -41,8 +42,8 @@ type play struct {
 	log        *slog.Logger // of the operator; its lines are the trace
 	recorder   *recorder
 	clock      *clock
-	commands   standIns
-	http       *httpStandIn // nil: none is given
+	commands   *standin.Commands
+	http       *standin.HTTP // nil: none is given
 	dispatcher *dispatcher
 
 	problems  []string   // of all expects so far
@@ -93,7 +94,7 @@ func (p *play) run(ctx context.Context) (err error) {
 	}
 	// Deferred before the stop, so done after it: an operator that stops still needs its API
 	// server.
-	defer func() { err = errors.Join(err, p.Cluster.Server.Close(), p.http.close()) }()
+	defer func() { err = errors.Join(err, p.Cluster.Server.Close(), p.http.Close()) }()
 	if err := p.start(ctx); err != nil {
 		return err
 	}
@@ -138,17 +139,17 @@ func (p *play) prepare() error {
 // stand-in for date, unless it gives one itself.
 func (p *play) standIn() (err error) {
 	g := p.scenario.Given
-	p.commands = standIns{dir: filepath.Join(p.files.dir, "commands"), commands: g.Commands}
-	if err := p.commands.write(); err != nil {
+	p.commands = standin.NewCommands(filepath.Join(p.files.dir, "commands"), g.Commands)
+	if err := p.commands.Write(); err != nil {
 		return err
 	}
 	if _, given := g.Commands["date"]; !given && !g.Clock.IsZero() {
-		if err := p.commands.program("date", fmt.Sprintf(dateStandIn, quoted(os.Getenv("PATH")))); err != nil {
+		if err := p.commands.Date(); err != nil {
 			return err
 		}
 	}
 	if len(g.HTTP) > 0 {
-		p.http, err = newHTTPStandIn(g.HTTP, filepath.Join(p.files.dir, "http-ca.crt"))
+		p.http, err = standin.NewHTTP(g.HTTP, filepath.Join(p.files.dir, "http-ca.crt"))
 	}
 	return err
 }
@@ -159,14 +160,14 @@ func (p *play) standIn() (err error) {
 func (p *play) environment() (env []string) {
 	url := ""
 	if p.http != nil {
-		url = p.http.url
-		env = p.http.environment()
+		url = p.http.URL
+		env = p.http.Environment()
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.scenario.Given.Env)) {
 		env = append(env, name+"="+strings.ReplaceAll(p.scenario.Given.Env[name], "${TEST_HTTP_URL}", url))
 	}
-	if _, err := os.Stat(p.commands.bin()); err == nil {
-		env = append(env, "PATH="+p.commands.bin()+string(os.PathListSeparator)+cmp.Or(p.scenario.Given.Env["PATH"], os.Getenv("PATH")))
+	if _, err := os.Stat(p.commands.Bin()); err == nil {
+		env = append(env, "PATH="+p.commands.Bin()+string(os.PathListSeparator)+cmp.Or(p.scenario.Given.Env["PATH"], os.Getenv("PATH")))
 	}
 	// kubectl caches the kinds of a server by its address, and a later play with other kinds may
 	// get the port of an earlier one.

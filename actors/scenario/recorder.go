@@ -14,6 +14,7 @@ import (
 	"github.com/robfig/cron/v3"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
+	"addon-operator/actors/scenario/match"
 	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -31,7 +32,7 @@ type recorder struct {
 	releases   work.Releases
 	cluster    *Cluster
 	crds       work.CRDs
-	given      tree                            // what the hook givenHook patches
+	given      match.Tree                      // what the hook givenHook patches
 	configured func([]hooks.Hook, hooks.Scope) // called with the hooks of a file; nil: nothing is
 	env        func() []string                 // added to the environment of runs; nil: nothing
 
@@ -52,7 +53,7 @@ type hookRun struct {
 	err                      error // nil when the hook succeeded; its results may still be refused
 }
 
-func newRecorder(e *Engine, given tree) *recorder {
+func newRecorder(e *Engine, given match.Tree) *recorder {
 	return &recorder{cluster: e.Cluster, given: given}
 }
 
@@ -186,7 +187,7 @@ func plain(value any) any {
 
 // globalPatch adds the keys of a section to the global values. The order of its operations is not
 // fixed; their paths differ, so it does not matter.
-func globalPatch(section tree) (values.Patch, error) {
+func globalPatch(section match.Tree) (values.Patch, error) {
 	var ops []any
 	for key, value := range section {
 		ops = append(ops, map[string]any{"op": "add", "path": values.JSONPointer(values.GlobalKey, key), "value": value})

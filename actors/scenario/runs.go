@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"addon-operator/actors/scenario/match"
 )
 
 // checkHooks compares the runs since the last expect. Runs that no entry wants are no problem,
@@ -22,89 +24,23 @@ func (p *play) checkHooks(want []run) []string {
 			return p.goldens.compare(name, text, "the input or output of the hook differs", "now")
 		}
 	}
-	return unmatched(want, got, "run")
-}
-
-// wanted is an expected run of a hook, or call of a stand-in.
-type wanted[G any] interface {
-	String() string // for messages
-	times() *int    // exactly so many; nil: one, if there are more, too
-	// unlike lists how one differs from what is wanted; isIt is false when it is another one
-	// altogether.
-	unlike(got G) (list []string, isIt bool)
-}
-
-// unmatched finds for each entry runs or calls that are like it. An entry without times takes one,
-// so that two equal entries want two; one with times takes all that are like it. Entries choose in
-// their order and the order of runs does not matter, so a narrow entry belongs before a wide one.
-// If none is like an entry, the problem shows the differences of the one that has the fewest.
-func unmatched[G fmt.Stringer, W wanted[G]](want []W, got []G, what string) (problems []string) {
-	left := slices.Clone(got)
-	for i, w := range want {
-		place := fmt.Sprintf("[%d] %s", i, w)
-		var nearest []string
-		matched := 0
-		for k := 0; k < len(left); k++ {
-			differences, isIt := w.unlike(left[k])
-			if !isIt {
-				continue
-			}
-			if len(differences) > 0 {
-				if nearest == nil || len(differences) < len(nearest) {
-					nearest = differences
-				}
-				continue
-			}
-			matched++
-			left = slices.Delete(left, k, k+1)
-			k--
-			if w.times() == nil {
-				break
-			}
-		}
-		switch times := w.times(); {
-		case times != nil && matched != *times:
-			problems = append(problems, fmt.Sprintf("%s: there must be %d such %ss, there are %d; %s", place, *times, what, matched, were(got, what)))
-		case times == nil && matched == 0 && nearest != nil:
-			problems = append(problems, fmt.Sprintf("%s: the most similar %s differs:\n    %s", place, what, strings.Join(nearest, "\n    ")))
-		case times == nil && matched == 0:
-			problems = append(problems, fmt.Sprintf("%s: there is no such %s; %s", place, what, were(got, what)))
-		}
-	}
-	return problems
-}
-
-// were lists all runs or calls, those that other entries have taken, too.
-func were[G fmt.Stringer](got []G, what string) string {
-	var lines []string
-	for _, g := range got {
-		lines = append(lines, "    "+g.String())
-	}
-	switch {
-	case what != "run" && len(lines) == 0:
-		return "there was none"
-	case what != "run":
-		return "there were:\n" + strings.Join(lines, "\n")
-	case len(lines) == 0:
-		return "no hook ran"
-	}
-	return "these ran:\n" + strings.Join(lines, "\n")
+	return match.Unmatched(want, got, "run")
 }
 
 // String names the run for messages.
 func (w run) String() string { return strings.TrimSpace(w.Hook + " " + w.Binding) }
 
-func (w run) times() *int { return w.Times }
+func (w run) Exactly() *int { return w.Times }
 
-// unlike lists how a run differs from what is wanted; isIt is false when it is one of
+// Unlike lists how a run differs from what is wanted; isIt is false when it is one of
 // another hook or binding.
-func (w run) unlike(r hookRun) (list []string, isIt bool) {
+func (w run) Unlike(r hookRun) (list []string, isIt bool) {
 	binding := r.binding()
 	if !isFile(r.hook, w.Hook) || w.Binding != "" && w.Binding != binding {
 		return nil, false
 	}
 	if w.Context != nil {
-		list = append(list, difference("context", w.Context, r.contexts[len(r.contexts)-1])...)
+		list = append(list, match.Difference("context", w.Context, r.contexts[len(r.contexts)-1])...)
 	}
 	list = append(list, listDifference("contexts", w.Contexts, r.contexts)...)
 	list = append(list, listDifference("valuesPatch", w.ValuesPatch, r.valuesPatch)...)
@@ -133,14 +69,14 @@ func (w run) unlike(r hookRun) (list []string, isIt bool) {
 
 // listDifference compares a list that may be nil; null, or nothing, wants nothing. [] wants it to
 // be empty.
-func listDifference(place string, want value, got []any) []string {
-	if want.any == nil {
+func listDifference(place string, want match.Value, got []any) []string {
+	if want.Any == nil {
 		return nil
 	}
 	if got == nil {
 		got = []any{}
 	}
-	return difference(place, want.any, got)
+	return match.Difference(place, want.Any, got)
 }
 
 // binding is that of the last context. Earlier ones are those of triggers that waited and were

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"addon-operator/actors/scenario/match"
 	"addon-operator/values"
 )
 
@@ -112,24 +113,24 @@ func FuzzParse(f *testing.F) {
 func TestDifference(t *testing.T) {
 	got := map[string]any{"a": int64(1), "b": []any{map[string]any{"c": "x", "d": true}}, "e/f": "text", "n": nil}
 	for name, c := range map[string]struct {
-		want tree
+		want match.Tree
 		says string // nothing: they are alike
 	}{
-		"a part":             {tree{"a": int64(1)}, ""},
-		"numbers are equal":  {tree{"a": float64(1)}, ""},
-		"part of an element": {tree{"b": []any{map[string]any{"c": "x"}}}, ""},
-		"absent":             {tree{"z": nil, "n": nil}, ""},
-		"a text that fits":   {tree{"e/f": map[string]any{"$regex": "^t"}}, ""},
-		"another value":      {tree{"b": []any{map[string]any{"c": "y"}}}, `b[0].c must be "y", is "x"`},
-		"a longer list":      {tree{"b": []any{}}, "b must be []"},
-		"not absent":         {tree{"a": nil}, "a must be absent, is 1"},
-		"missing":            {tree{"z": true}, "z must be true, is absent; there are [a b e/f n]"},
-		"no map":             {tree{"a": map[string]any{"b": true}}, `a must be {"b":true}, is 1`},
-		"a text that is not": {tree{"e/f": map[string]any{"$regex": "^x"}}, `["e/f"] must match ^x, is "text"`},
-		"no pattern":         {tree{"a": map[string]any{"$regex": "("}}, "a: $regex"},
+		"a part":             {match.Tree{"a": int64(1)}, ""},
+		"numbers are equal":  {match.Tree{"a": float64(1)}, ""},
+		"part of an element": {match.Tree{"b": []any{map[string]any{"c": "x"}}}, ""},
+		"absent":             {match.Tree{"z": nil, "n": nil}, ""},
+		"a text that fits":   {match.Tree{"e/f": map[string]any{"$regex": "^t"}}, ""},
+		"another value":      {match.Tree{"b": []any{map[string]any{"c": "y"}}}, `b[0].c must be "y", is "x"`},
+		"a longer list":      {match.Tree{"b": []any{}}, "b must be []"},
+		"not absent":         {match.Tree{"a": nil}, "a must be absent, is 1"},
+		"missing":            {match.Tree{"z": true}, "z must be true, is absent; there are [a b e/f n]"},
+		"no map":             {match.Tree{"a": map[string]any{"b": true}}, `a must be {"b":true}, is 1`},
+		"a text that is not": {match.Tree{"e/f": map[string]any{"$regex": "^x"}}, `["e/f"] must match ^x, is "text"`},
+		"no pattern":         {match.Tree{"a": map[string]any{"$regex": "("}}, "a: $regex"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			list := strings.Join(difference("", c.want, got), "\n")
+			list := strings.Join(match.Difference("", c.want, got), "\n")
 			if (c.says == "") != (list == "") || !strings.Contains(list, c.says) {
 				t.Errorf("got %q, want %q", list, c.says)
 			}
@@ -173,7 +174,7 @@ func TestMatchers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list := strings.Join(difference("", want, got), "\n")
+		list := strings.Join(match.Difference("", want, got), "\n")
 		if (c.says == "") != (list == "") || !strings.Contains(list, c.says) {
 			t.Errorf("%s: got %q, want %q", c.want, list, c.says)
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"addon-operator/actors/scenario/match"
 	"addon-operator/messages"
 	"addon-operator/values"
 )
@@ -57,7 +58,7 @@ func (p *play) step(ctx context.Context, line Line) error {
 			err = errors.Join(err, p.Cluster.Server.Apply(object))
 		}
 		return err
-	case tree:
+	case match.Tree:
 		return editConfigMap(p.Cluster, data)
 	}
 	switch line.Verb {
@@ -77,7 +78,7 @@ func (p *play) step(ctx context.Context, line Line) error {
 
 // editConfigMap changes keys as a person would; null removes one. A ConfigMap holds only texts, so
 // a section that is written as a tree becomes YAML.
-func editConfigMap(c *Cluster, keys tree) error {
+func editConfigMap(c *Cluster, keys match.Tree) error {
 	texts := map[string]*string{}
 	for key, value := range keys {
 		switch v := value.(type) {

@@ -1,4 +1,4 @@
-package scenario
+package standin
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"addon-operator/actors/scenario/match"
 	"addon-operator/values"
 )
 
@@ -19,26 +20,26 @@ import (
 // test does not fill the disk.
 const mostCalls = 1000
 
-// answers are one answer or a list of them.
-type answers []answer
+// Answers are one answer or a list of them.
+type Answers []answer
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (a *answers) UnmarshalJSON(data []byte) error {
+func (a *Answers) UnmarshalJSON(data []byte) error {
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
 		return json.Unmarshal(data, (*[]answer)(a))
 	}
-	*a = make(answers, 1)
+	*a = make(Answers, 1)
 	return json.Unmarshal(data, &(*a)[0])
 }
 
 // answer is what a stand-in for a command writes, and how it exits.
 type answer struct {
-	Args   *string `json:"args"` // pattern of all, with * and ?; nil: any
-	Stdout value   `json:"stdout"`
-	Stderr string  `json:"stderr"`
-	Exit   int     `json:"exit"`
-	Stdin  bool    `json:"stdin"` // read and note it
-	Times  int     `json:"times"` // 0: always
+	Args   *string     `json:"args"` // pattern of all, with * and ?; nil: any
+	Stdout match.Value `json:"stdout"`
+	Stderr string      `json:"stderr"`
+	Exit   int         `json:"exit"`
+	Stdin  bool        `json:"stdin"` // read and note it
+	Times  int         `json:"times"` // 0: always
 }
 
 // call is one of a stand-in for a command.
@@ -52,8 +53,8 @@ type call struct {
 // String is the call in a line.
 func (c call) String() string { return strings.TrimSpace(c.command + " " + strings.Join(c.args, " ")) }
 
-// standIns take the place of the programs that hooks call, by shell scripts that come first in
-// their PATH. (For HTTP servers see httpStandIn.) A script runs in a process of the hook, perhaps
+// Commands take the place of the programs that hooks call, by shell scripts that come first in
+// their PATH. (For HTTP servers see HTTP.) A script runs in a process of the hook, perhaps
 // at the same time as others, so all state is in files:
 //
 //	bin/NAME                   the script
@@ -62,20 +63,26 @@ func (c call) String() string { return strings.TrimSpace(c.command + " " + strin
 //	calls/NAME/K.stdin, .unfit what it read; that it had no answer
 //	calls/NAME/used.I.N        answer I was given N times; only for answers with times
 //	calls/NAME/last            a call from which on to look for a free K
-type standIns struct {
+type Commands struct {
 	dir      string
-	commands map[string]answers
+	commands map[string]Answers
 	read     map[string]int // how many calls take has returned, by command
 }
 
-func (s *standIns) bin() string              { return filepath.Join(s.dir, "bin") }
-func (s *standIns) notes(name string) string { return filepath.Join(s.dir, "calls", name) }
+// NewCommands makes stand-ins with these answers, by name of the command; Write puts them below dir.
+func NewCommands(dir string, commands map[string]Answers) *Commands {
+	return &Commands{dir: dir, commands: commands}
+}
 
-// write makes the programs. Each answer becomes a case of the script, in the order of the test: the
+// Bin is the directory of the programs, which belongs into the PATH.
+func (s *Commands) Bin() string              { return filepath.Join(s.dir, "bin") }
+func (s *Commands) notes(name string) string { return filepath.Join(s.dir, "calls", name) }
+
+// Write makes the programs. Each answer becomes a case of the script, in the order of the test: the
 // first one that fits and is not used up writes its files and ends the script. What follows the
-// last case is for calls without an answer, which check reports even if the hook ignores the exit
+// last case is for calls without an answer, which Check reports even if the hook ignores the exit
 // code.
-func (s *standIns) write() error {
+func (s *Commands) Write() error {
 	s.read = map[string]int{}
 	for name, list := range s.commands {
 		notes := s.notes(name)
@@ -84,7 +91,7 @@ func (s *standIns) write() error {
 		}
 		script := fmt.Sprintf(standInStart, quoted(os.Getenv("PATH")), quoted(notes), mostCalls, name)
 		for i, a := range list {
-			for stream, text := range map[string]string{"stdout": textOf(a.Stdout.any), "stderr": textOf(a.Stderr)} {
+			for stream, text := range map[string]string{"stdout": textOf(a.Stdout.Any), "stderr": textOf(a.Stderr)} {
 				if err := os.WriteFile(filepath.Join(notes, fmt.Sprintf("%s.%d", stream, i)), []byte(text), 0o644); err != nil {
 					return err
 				}
@@ -107,11 +114,11 @@ func (s *standIns) write() error {
 }
 
 // program writes an executable file.
-func (s *standIns) program(name, script string) error {
-	if err := os.MkdirAll(s.bin(), 0o755); err != nil {
+func (s *Commands) program(name, script string) error {
+	if err := os.MkdirAll(s.Bin(), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(s.bin(), name), []byte(script), 0o755)
+	return os.WriteFile(filepath.Join(s.Bin(), name), []byte(script), 0o755)
 }
 
 // standInStart notes the call in a file of its number, and has the function claim ANSWER TIMES,
@@ -178,7 +185,7 @@ func textOf(value any) string {
 // take returns the calls since it was called last, by command, and those of a command in their
 // order. It is called when the operator is idle; a call of a program that a hook has left behind
 // may appear later.
-func (s *standIns) take() (calls []call) {
+func (s *Commands) take() (calls []call) {
 	for _, name := range slices.Sorted(maps.Keys(s.commands)) {
 		for {
 			path := filepath.Join(s.notes(name), strconv.Itoa(s.read[name]+1))
@@ -199,40 +206,41 @@ func (s *standIns) take() (calls []call) {
 	return calls
 }
 
-// wantedCall is an expected call of a command.
-type wantedCall struct {
-	Command string `json:"command"`
-	Args    value  `json:"args"` // a pattern, a list, or matchers of the text
-	Stdin   value  `json:"stdin"`
-	Times   *int   `json:"times"`
+// Call is an expected call of a command.
+type Call struct {
+	Command string      `json:"command"`
+	Args    match.Value `json:"args"` // a pattern, a list, or matchers of the text
+	Stdin   match.Value `json:"stdin"`
+	Times   *int        `json:"times"`
 }
 
 // String names the call for messages.
-func (w wantedCall) String() string {
-	if w.Args.any == nil {
+func (w Call) String() string {
+	if w.Args.Any == nil {
 		return w.Command
 	}
-	return w.Command + " " + short(w.Args.any)
+	return w.Command + " " + match.Short(w.Args.Any)
 }
 
-func (w wantedCall) times() *int { return w.Times }
+// Exactly implements match.Wanted.
+func (w Call) Exactly() *int { return w.Times }
 
-// unlike implements wanted: another command is another call, other arguments are a difference. A
+// Unlike implements match.Wanted: another command is another call, other arguments are a difference. A
 // list of arguments is compared one by one, a text with all of them, joined by spaces.
-func (w wantedCall) unlike(c call) (list []string, isIt bool) {
+func (w Call) Unlike(c call) (list []string, isIt bool) {
 	if w.Command != c.command {
 		return nil, false
 	}
-	list = differenceOfText("args", w.Args.any, strings.Join(c.args, " "))
-	if wanted, ok := w.Args.any.([]any); ok {
+	list = differenceOfText("args", w.Args.Any, strings.Join(c.args, " "))
+	if wanted, ok := w.Args.Any.([]any); ok {
 		args := []any{}
 		for _, a := range c.args {
 			args = append(args, a)
 		}
-		list = difference("args", wanted, args)
+		list = match.Difference("args", wanted, args)
 	}
-	if w.Stdin.any != nil {
-		list = append(list, difference("stdin", w.Stdin.any, strings.TrimSuffix(c.stdin, "\n"))...)
+	if w.Stdin.Any != nil {
+		list = append(list, match.Difference("stdin", w.Stdin.Any, strings.TrimSuffix(c.stdin, "\n"))...)
 	}
 	return list, true
 }
@@ -242,10 +250,27 @@ func differenceOfText(place string, want any, got string) []string {
 	if pattern, ok := want.(string); ok && !likePattern(pattern, got) {
 		return []string{fmt.Sprintf("%s must be like %q, is %q", place, pattern, got)}
 	}
-	if _, ok := asMatchers(want); ok {
-		return difference(place, want, got)
+	if _, ok := match.AsMatchers(want); ok {
+		return match.Difference(place, want, got)
 	}
 	return nil
+}
+
+// Check compares the calls of stand-ins since the last expect. One that had no answer is a problem
+// always.
+func (s *Commands) Check(want []Call) (problems []string) {
+	calls := s.take()
+	for _, c := range calls {
+		if c.unfit {
+			problems = append(problems, fmt.Sprintf("given.commands.%s has no answer for the call: %s", c.command, c))
+		}
+	}
+	return append(problems, match.Unmatched(want, calls, "call")...)
+}
+
+// Date makes a stand-in for date that shows the clock of the test.
+func (s *Commands) Date() error {
+	return s.program("date", fmt.Sprintf(dateStandIn, quoted(os.Getenv("PATH"))))
 }
 
 // dateStandIn shows the clock of the test to scripts that call date. Calls that do not ask for the

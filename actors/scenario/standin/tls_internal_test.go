@@ -1,4 +1,4 @@
-package scenario
+package standin
 
 import (
 	"crypto/tls"
@@ -13,20 +13,22 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"addon-operator/actors/scenario/match"
 )
 
 // A request to https://… goes to the proxy, as programs do it, and is answered with a certificate of its server, which the CA in the
 // environment has signed. One that does not trust it fails the test, and says why.
 func TestStandInForHTTPS(t *testing.T) {
 	ca := filepath.Join(t.TempDir(), "ca.crt")
-	h, err := newHTTPStandIn([]httpAnswer{{URL: "https://vault.example/v1/*", Body: value{"over TLS"}}, {URL: "/by-path", Status: http.StatusCreated}}, ca)
+	h, err := NewHTTP([]HTTPAnswer{{URL: "https://vault.example/v1/*", Body: match.Value{Any: "over TLS"}}, {URL: "/by-path", Status: http.StatusCreated}}, ca)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer h.close()
-	for _, want := range []string{"https_proxy=" + h.url, "SSL_CERT_FILE=" + ca, "CURL_CA_BUNDLE=" + ca} {
-		if !slices.Contains(h.environment(), want) {
-			t.Errorf("no %s in %q", want, h.environment())
+	defer h.Close()
+	for _, want := range []string{"https_proxy=" + h.URL, "SSL_CERT_FILE=" + ca, "CURL_CA_BUNDLE=" + ca} {
+		if !slices.Contains(h.Environment(), want) {
+			t.Errorf("no %s in %q", want, h.Environment())
 		}
 	}
 	certificate, err := os.ReadFile(ca)
@@ -35,7 +37,7 @@ func TestStandInForHTTPS(t *testing.T) {
 	}
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(certificate)
-	proxy, err := url.Parse(h.url)
+	proxy, err := url.Parse(h.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,11 +91,11 @@ func TestStandInForHTTPS(t *testing.T) {
 // Answers that are limited are given that often, and each request is recorded once, also when requests come at the same time.
 func TestStandInForHTTPAtTheSameTime(t *testing.T) {
 	const requests, times = 40, 7
-	h, err := newHTTPStandIn([]httpAnswer{{URL: "/a", Times: times}, {URL: "/*", Status: http.StatusAccepted}}, filepath.Join(t.TempDir(), "ca.crt"))
+	h, err := NewHTTP([]HTTPAnswer{{URL: "/a", Times: times}, {URL: "/*", Status: http.StatusAccepted}}, filepath.Join(t.TempDir(), "ca.crt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer h.close()
+	defer h.Close()
 	statuses := make(chan int)
 	for range requests {
 		go func() {

@@ -1,4 +1,4 @@
-package scenario
+package match
 
 import (
 	"cmp"
@@ -12,9 +12,32 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
 	"addon-operator/hooks"
 	"addon-operator/values"
 )
+
+// Tree is a map of JSON whose integers stay integers (int64), as in the values of the operator:
+// with encoding/json they would be floats, and 1e+06 in a chart.
+type Tree map[string]any
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Tree) UnmarshalJSON(data []byte) error {
+	var into map[string]any
+	err := utiljson.Unmarshal(data, &into)
+	*t = into
+	return err
+}
+
+// Value is anything of JSON whose integers stay integers.
+type Value struct{ Any any }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *Value) UnmarshalJSON(data []byte) (err error) {
+	v.Any, err = values.ParseJSON(data)
+	return err
+}
 
 // matchers are what may stand in the place of a value. A map whose keys are all names of matchers
 // is not compared: each of them must match.
@@ -43,11 +66,11 @@ type matcher struct {
 // is a type of its own because nil is also what JSON has as null.
 type absent struct{}
 
-// asMatchers reports whether a value is matchers: a map with nothing but names of them, and not an
+// AsMatchers reports whether a value is matchers: a map with nothing but names of them, and not an
 // empty one, which is an ordinary map that any map fits.
-func asMatchers(want any) (map[string]any, bool) {
+func AsMatchers(want any) (map[string]any, bool) {
 	w, ok := want.(map[string]any)
-	if t, isTree := want.(tree); isTree {
+	if t, isTree := want.(Tree); isTree {
 		w, ok = t, true
 	}
 	if !ok || len(w) == 0 {
@@ -62,14 +85,14 @@ func asMatchers(want any) (map[string]any, bool) {
 	return w, true
 }
 
-// checkMatchers finds matchers that cannot match, and keys that look like misspelt ones: those that
+// CheckMatchers finds matchers that cannot match, and keys that look like misspelt ones: those that
 // begin with $ and are near to a matcher. Other keys with $ are fields, as in a JSON Schema that a
 // ConfigMap holds.
-func checkMatchers(path []string, want any, report func(path []string, text string)) {
+func CheckMatchers(path []string, want any, report func(path []string, text string)) {
 	switch w := want.(type) {
 	case []any:
 		for i := range w {
-			checkMatchers(append(slices.Clone(path), strconv.Itoa(i)), w[i], report)
+			CheckMatchers(append(slices.Clone(path), strconv.Itoa(i)), w[i], report)
 		}
 	case map[string]any:
 		known := matchers()
@@ -87,22 +110,22 @@ func checkMatchers(path []string, want any, report func(path []string, text stri
 			case strings.HasPrefix(key, "$") && best != "":
 				report(at, fmt.Sprintf("%s is unknown; did you mean %s?", key, best))
 			}
-			checkMatchers(at, w[key], report)
+			CheckMatchers(at, w[key], report)
 		}
 	}
 }
 
 func areMatchers(w map[string]any) bool {
-	_, all := asMatchers(w)
+	_, all := AsMatchers(w)
 	return all
 }
 
-// difference lists where got is not what is wanted, each place with both. The comparison is
+// Difference lists where got is not what is wanted, each place with both. The comparison is
 // partial: of a map, only the keys that are wanted count, at every depth, and null is wanted where
 // a key must be absent. A list must have the length of the wanted one, and each element is compared
 // with the one at its place. place is how authors write the place: spec.ports[0].
-func difference(place string, want, got any) []string {
-	if asked, ok := asMatchers(want); ok {
+func Difference(place string, want, got any) []string {
+	if asked, ok := AsMatchers(want); ok {
 		known := matchers()
 		var list []string
 		for _, key := range slices.Sorted(maps.Keys(asked)) {
@@ -111,8 +134,8 @@ func difference(place string, want, got any) []string {
 		return list
 	}
 	switch w := want.(type) {
-	case tree:
-		return difference(place, map[string]any(w), got)
+	case Tree:
+		return Difference(place, map[string]any(w), got)
 	case map[string]any:
 		if g, ok := got.(map[string]any); ok {
 			return mapDifference(place, w, g)
@@ -125,11 +148,11 @@ func difference(place string, want, got any) []string {
 		}
 		var list []string
 		for i := range w {
-			list = append(list, difference(fmt.Sprintf("%s[%d]", place, i), w[i], g[i])...)
+			list = append(list, Difference(fmt.Sprintf("%s[%d]", place, i), w[i], g[i])...)
 		}
 		return list
 	}
-	if !same(want, got) {
+	if !Same(want, got) {
 		return []string{unlike(place, want, got)}
 	}
 	return nil
@@ -142,20 +165,20 @@ func mapDifference(place string, want, got map[string]any) (list []string) {
 		value, exists := got[key]
 		at := keyed(place, key)
 		// Matchers decide themselves what an absent key is worth: $not matches it, $regex does not.
-		if _, ok := asMatchers(want[key]); ok && (!exists || value == nil) {
-			for _, problem := range difference(at, want[key], absent{}) {
+		if _, ok := AsMatchers(want[key]); ok && (!exists || value == nil) {
+			for _, problem := range Difference(at, want[key], absent{}) {
 				list = append(list, problem+others(got))
 			}
 			continue
 		}
 		switch {
 		case want[key] == nil && exists && value != nil:
-			list = append(list, fmt.Sprintf("%s must be absent, is %s", at, short(value)))
+			list = append(list, fmt.Sprintf("%s must be absent, is %s", at, Short(value)))
 		case want[key] == nil:
 		case !exists:
-			list = append(list, fmt.Sprintf("%s must be %s, is absent%s", at, short(want[key]), others(got)))
+			list = append(list, fmt.Sprintf("%s must be %s, is absent%s", at, Short(want[key]), others(got)))
 		default:
-			list = append(list, difference(at, want[key], value)...)
+			list = append(list, Difference(at, want[key], value)...)
 		}
 	}
 	return list
@@ -186,7 +209,7 @@ func isAnything(any) error { return nil }
 // isOf refuses what is not of a type.
 func isOf[T any](want any) error {
 	if _, ok := want.(T); !ok {
-		return fmt.Errorf("it is %s", short(want))
+		return fmt.Errorf("it is %s", Short(want))
 	}
 	return nil
 }
@@ -194,7 +217,7 @@ func isOf[T any](want any) error {
 // isCount refuses what is no whole number from 0 on; 2.0 is one.
 func isCount(want any) error {
 	if n, ok := number(want); !ok || n < 0 || n != float64(int(n)) {
-		return fmt.Errorf("it is %s", short(want))
+		return fmt.Errorf("it is %s", Short(want))
 	}
 	return nil
 }
@@ -211,7 +234,7 @@ func isRegex(want any) error {
 func isFilters(want any) error {
 	asked, ok := want.(map[string]any)
 	if !ok || len(asked) == 0 {
-		return fmt.Errorf("it is %s", short(want))
+		return fmt.Errorf("it is %s", Short(want))
 	}
 	for jq := range asked {
 		if _, err := hooks.CompileFilter(jq); err != nil {
@@ -227,7 +250,7 @@ func matchAbsent(place string, want, got any) []string {
 	isAbsent = isAbsent || got == nil
 	switch {
 	case want == true && !isAbsent:
-		return []string{fmt.Sprintf("%s must be absent, is %s", place, short(got))}
+		return []string{fmt.Sprintf("%s must be absent, is %s", place, Short(got))}
 	case want == false && isAbsent:
 		return []string{place + " must be there, is absent"}
 	}
@@ -237,8 +260,8 @@ func matchAbsent(place string, want, got any) []string {
 // matchNot matches where the value, or the matcher, would differ; an absent key differs from any
 // value.
 func matchNot(place string, want, got any) []string {
-	if len(difference(place, want, got)) == 0 {
-		return []string{fmt.Sprintf("%s must not be %s, is %s", cmp.Or(place, "it"), short(want), short(got))}
+	if len(Difference(place, want, got)) == 0 {
+		return []string{fmt.Sprintf("%s must not be %s, is %s", cmp.Or(place, "it"), Short(want), Short(got))}
 	}
 	return nil
 }
@@ -247,7 +270,7 @@ func matchNot(place string, want, got any) []string {
 // list.
 func matchContains(place string, want, got any) []string {
 	missing := func(part any) []string {
-		return []string{fmt.Sprintf("%s must contain %s, is %s", cmp.Or(place, "it"), short(part), short(got))}
+		return []string{fmt.Sprintf("%s must contain %s, is %s", cmp.Or(place, "it"), Short(part), Short(got))}
 	}
 	parts, several := want.([]any)
 	if !several {
@@ -261,7 +284,7 @@ func matchContains(place string, want, got any) []string {
 				return missing(part)
 			}
 		case []any:
-			if !slices.ContainsFunc(g, func(element any) bool { return len(difference(place, part, element)) == 0 }) {
+			if !slices.ContainsFunc(g, func(element any) bool { return len(Difference(place, part, element)) == 0 }) {
 				return missing(part)
 			}
 		default:
@@ -283,10 +306,10 @@ func matchCount(place string, want, got any) []string {
 		count = utf8.RuneCountInString(g)
 	case absent, nil:
 	default:
-		return []string{fmt.Sprintf("%s cannot be counted: it is %s", place, short(got))}
+		return []string{fmt.Sprintf("%s cannot be counted: it is %s", place, Short(got))}
 	}
-	if !same(want, int64(count)) {
-		return []string{fmt.Sprintf("%s must count %s, counts %d: %s", cmp.Or(place, "it"), short(want), count, short(got))}
+	if !Same(want, int64(count)) {
+		return []string{fmt.Sprintf("%s must count %s, counts %d: %s", cmp.Or(place, "it"), Short(want), count, Short(got))}
 	}
 	return nil
 }
@@ -307,7 +330,7 @@ func matchAnyOrder(place string, want, got any) []string {
 	var take func(i int, tried []bool) bool
 	take = func(i int, tried []bool) bool {
 		for k := range g {
-			if tried[k] || len(difference(place, w[i], g[k])) > 0 {
+			if tried[k] || len(Difference(place, w[i], g[k])) > 0 {
 				continue
 			}
 			tried[k] = true
@@ -320,7 +343,7 @@ func matchAnyOrder(place string, want, got any) []string {
 	}
 	for i := range w {
 		if !take(i, make([]bool, len(g))) {
-			return []string{fmt.Sprintf("%s must have the element %s, in any order, is %s", cmp.Or(place, "it"), short(w[i]), short(got))}
+			return []string{fmt.Sprintf("%s must have the element %s, in any order, is %s", cmp.Or(place, "it"), Short(w[i]), Short(got))}
 		}
 	}
 	return nil
@@ -339,7 +362,7 @@ func matchJQ(place string, want, got any) (list []string) {
 			list = append(list, fmt.Sprintf("%s: %v", at, err))
 			continue
 		}
-		list = append(list, difference(at, asked[jq], result)...)
+		list = append(list, Difference(at, asked[jq], result)...)
 	}
 	return list
 }
@@ -368,22 +391,22 @@ func matchText(place string, want, got any) []string {
 	}
 	text, ok := got.(string)
 	if !ok {
-		text = short(got)
+		text = Short(got)
 	}
 	if _, isAbsent := got.(absent); isAbsent || !expression.MatchString(text) {
-		return []string{fmt.Sprintf("%s must match %s, is %s", cmp.Or(place, "it"), pattern, short(got))}
+		return []string{fmt.Sprintf("%s must match %s, is %s", cmp.Or(place, "it"), pattern, Short(got))}
 	}
 	return nil
 }
 
 func unlike(place string, want, got any) string {
-	return fmt.Sprintf("%s must be %s, is %s", cmp.Or(place, "it"), short(want), short(got))
+	return fmt.Sprintf("%s must be %s, is %s", cmp.Or(place, "it"), Short(want), Short(got))
 }
 
-// same compares scalars; 1 and 1.0 are the same number. Maps and lists never come here, which Go
-// could not compare: difference handles what is wanted as one, and a wanted scalar is of another
+// Same compares scalars; 1 and 1.0 are the same number. Maps and lists never come here, which Go
+// could not compare: Difference handles what is wanted as one, and a wanted scalar is of another
 // type than a map or list that is there.
-func same(a, b any) bool {
+func Same(a, b any) bool {
 	x, isNumber := number(a)
 	y, too := number(b)
 	if isNumber && too {
@@ -407,10 +430,10 @@ func number(value any) (float64, bool) {
 	return 0, false
 }
 
-// short is a value for a message: its JSON, cut after 300 bytes.
-func short(value any) string {
+// Short is a value for a message: its JSON, cut after 300 bytes.
+func Short(value any) string {
 	switch v := value.(type) {
-	case tree:
+	case Tree:
 		value = map[string]any(v)
 	case absent:
 		return "absent"
@@ -426,9 +449,9 @@ func short(value any) string {
 	return string(data)
 }
 
-// withTexts returns an object whose Secret data can be compared as stringData, too, so that authors
+// WithTexts returns an object whose Secret data can be compared as stringData, too, so that authors
 // write no base64.
-func withTexts(object map[string]any) map[string]any {
+func WithTexts(object map[string]any) map[string]any {
 	data, ok := object["data"].(map[string]any)
 	if object["kind"] != "Secret" || !ok {
 		return object
@@ -445,8 +468,8 @@ func withTexts(object map[string]any) map[string]any {
 	return out
 }
 
-// identity names an object: "v1 Secret default/a".
-func identity(object map[string]any) string {
+// Identity names an object: "v1 Secret default/a".
+func Identity(object map[string]any) string {
 	meta, _ := object["metadata"].(map[string]any)
 	name := fmt.Sprint(meta["name"])
 	if namespace, _ := meta["namespace"].(string); namespace != "" {

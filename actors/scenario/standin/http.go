@@ -1,4 +1,4 @@
-package scenario
+package standin
 
 import (
 	"cmp"
@@ -6,23 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"addon-operator/actors/scenario/match"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
-// httpAnswer is what the stand-in for HTTP servers says to a request.
-type httpAnswer struct {
+// HTTPAnswer is what the stand-in for HTTP servers says to a request.
+type HTTPAnswer struct {
 	Method  string            `json:"method"` // "": any
 	URL     string            `json:"url"`    // pattern of the whole, or of the path and the query when it begins with /
 	Status  int               `json:"status"` // 0: 200
 	Headers map[string]string `json:"headers"`
-	Body    value             `json:"body"`
+	Body    match.Value       `json:"body"`
 	Times   int               `json:"times"` // 0: always
 }
 
@@ -37,15 +39,15 @@ type request struct {
 // String is the request in a line.
 func (r request) String() string { return r.method + " " + r.url }
 
-// httpStandIn is a server on the loopback device that hooks find by the variables of proxies, or by
+// HTTP is a server on the loopback device that hooks find by the variables of proxies, or by
 // TEST_HTTP_URL. net/http calls it in a goroutine for each request, and the play takes the requests
 // in a goroutine of its own. They share one value, traffic, which each of them replaces as a whole:
 // nothing in it is written to.
-type httpStandIn struct {
+type HTTP struct {
 	server  *http.Server
 	tunnels *tunnels
-	url     string
-	answers []httpAnswer // in the order of given.http: the first one that fits is given
+	URL     string
+	answers []HTTPAnswer // in the order of given.http: the first one that fits is given
 	traffic supervisor.Shared[traffic]
 }
 
@@ -59,8 +61,8 @@ type traffic struct {
 // mostBody is how much of a request is read.
 const mostBody = 1 << 20
 
-// newHTTPStandIn starts one, and writes the certificate of its CA to a file.
-func newHTTPStandIn(answers []httpAnswer, ca string) (*httpStandIn, error) {
+// NewHTTP starts one, and writes the certificate of its CA to a file.
+func NewHTTP(answers []HTTPAnswer, ca string) (*HTTP, error) {
 	tunnels, err := newTunnels(ca)
 	if err != nil {
 		return nil, fmt.Errorf("given.http: %w", err)
@@ -69,7 +71,7 @@ func newHTTPStandIn(answers []httpAnswer, ca string) (*httpStandIn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("given.http: %w", err)
 	}
-	h := &httpStandIn{tunnels: tunnels, url: "http://" + listener.Addr().String(), answers: answers}
+	h := &HTTP{tunnels: tunnels, URL: "http://" + listener.Addr().String(), answers: answers}
 	h.server = &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	// One server for both: what comes through a tunnel gets the same answers. Both end with close.
 	go func() { _ = h.server.Serve(listener) }()
@@ -77,8 +79,8 @@ func newHTTPStandIn(answers []httpAnswer, ca string) (*httpStandIn, error) {
 	return h, nil
 }
 
-// close ends the server and its tunnels. A nil stand-in, of a test without given.http, has none.
-func (h *httpStandIn) close() error {
+// Close ends the server and its tunnels. A nil stand-in, of a test without given.http, has none.
+func (h *HTTP) Close() error {
 	if h == nil {
 		return nil
 	}
@@ -88,21 +90,21 @@ func (h *httpStandIn) close() error {
 	return nil
 }
 
-// environment leads programs to the stand-in. The API server of the play listens on this machine,
+// Environment leads programs to the stand-in. The API server of the play listens on this machine,
 // too, so addresses of it are excepted. Both spellings of a name are needed: curl reads http_proxy
 // in lower case only, other programs in upper case only.
-func (h *httpStandIn) environment() (env []string) {
+func (h *HTTP) Environment() (env []string) {
 	for _, name := range []string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"} {
-		env = append(env, name+"="+h.url)
+		env = append(env, name+"="+h.URL)
 	}
 	env = append(env, h.tunnels.environment()...)
-	return append(env, "no_proxy=127.0.0.1,localhost", "NO_PROXY=127.0.0.1,localhost", "TEST_HTTP_URL="+h.url)
+	return append(env, "no_proxy=127.0.0.1,localhost", "NO_PROXY=127.0.0.1,localhost", "TEST_HTTP_URL="+h.URL)
 }
 
 // ServeHTTP implements http.Handler. It finds out which URL the program meant, which depends on how
 // the request came here: through the proxy (the request line has the whole URL), through a tunnel
 // (TLS, and only the path), or directly to TEST_HTTP_URL.
-func (h *httpStandIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, mostBody+1)) // one byte more shows that it is too long
 	if err != nil {
 		return // the client has closed the connection
@@ -134,22 +136,22 @@ func (h *httpStandIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// Before the headers of the test, which may name another type.
-	if _, isText := a.Body.any.(string); !isText && a.Body.any != nil {
+	if _, isText := a.Body.Any.(string); !isText && a.Body.Any != nil {
 		w.Header().Set("Content-Type", "application/json")
 	}
 	for name, value := range a.Headers {
 		w.Header().Set(name, value)
 	}
 	w.WriteHeader(cmp.Or(a.Status, http.StatusOK))
-	_, _ = io.WriteString(w, textOf(a.Body.any)) // the client may have closed the connection
+	_, _ = io.WriteString(w, textOf(a.Body.Any)) // the client may have closed the connection
 }
 
 // answer records a request and finds the answer to it. wrong says why there is none; a request that
 // is wrong already gets none. The function in it may be called several times, when requests come at
 // the same time, so it sets all of its results each time.
-func (h *httpStandIn) answer(got request) (a httpAnswer, wrong string) {
+func (h *HTTP) answer(got request) (a HTTPAnswer, wrong string) {
 	h.traffic.Change(func(now traffic) traffic {
-		a, wrong = httpAnswer{}, got.wrong
+		a, wrong = HTTPAnswer{}, got.wrong
 		if now.total++; now.total > mostCalls {
 			wrong = "too many requests"
 			return now
@@ -157,7 +159,10 @@ func (h *httpStandIn) answer(got request) (a httpAnswer, wrong string) {
 		if i := h.fitting(got, now.given); wrong == "" && i < 0 {
 			wrong = "no answer matches"
 		} else if wrong == "" {
-			a, now.given = h.answers[i], with(now.given, i, now.given[i]+1)
+			given := map[int]int{} // a new one: others may read the one before
+			maps.Copy(given, now.given)
+			given[i]++
+			a, now.given = h.answers[i], given
 		}
 		recorded := got
 		recorded.wrong = wrong
@@ -169,7 +174,7 @@ func (h *httpStandIn) answer(got request) (a httpAnswer, wrong string) {
 
 // fitting is the index of the first answer that fits and was not given as often as it may be; -1
 // for none.
-func (h *httpStandIn) fitting(r request, given map[int]int) int {
+func (h *HTTP) fitting(r request, given map[int]int) int {
 	for i, a := range h.answers {
 		if (a.Method == "" || strings.EqualFold(a.Method, r.method)) && r.isAt(a.URL) && (a.Times == 0 || given[i] < a.Times) {
 			return i
@@ -187,7 +192,7 @@ func (r request) isAt(pattern string) bool {
 }
 
 // take returns the requests since it was called last.
-func (h *httpStandIn) take() (taken []request) {
+func (h *HTTP) take() (taken []request) {
 	if h == nil {
 		return nil
 	}
@@ -198,40 +203,42 @@ func (h *httpStandIn) take() (taken []request) {
 	return taken
 }
 
-// wantedRequest is an expected request.
-type wantedRequest struct {
-	Method  string           `json:"method"`
-	URL     string           `json:"url"`
-	Headers map[string]value `json:"headers"`
-	Body    value            `json:"body"` // a text, or a tree of JSON
-	Times   *int             `json:"times"`
+// Request is an expected request.
+type Request struct {
+	Method  string                 `json:"method"`
+	URL     string                 `json:"url"`
+	Headers map[string]match.Value `json:"headers"`
+	Body    match.Value            `json:"body"` // a text, or a tree of JSON
+	Times   *int                   `json:"times"`
 }
 
 // String names the request for messages.
-func (w wantedRequest) String() string { return strings.TrimSpace(w.Method + " " + w.URL) }
+func (w Request) String() string { return strings.TrimSpace(w.Method + " " + w.URL) }
 
-func (w wantedRequest) times() *int { return w.Times }
+// Exactly implements match.Wanted.
+func (w Request) Exactly() *int { return w.Times }
 
-func (w wantedRequest) unlike(r request) (list []string, isIt bool) {
+// Unlike implements match.Wanted: another method or URL is another request.
+func (w Request) Unlike(r request) (list []string, isIt bool) {
 	if w.Method != "" && !strings.EqualFold(w.Method, r.method) || !r.isAt(w.URL) {
 		return nil, false
 	}
 	for name, want := range w.Headers {
-		list = append(list, difference("headers."+name, want.any, r.headers.Get(name))...)
+		list = append(list, match.Difference("headers."+name, want.Any, r.headers.Get(name))...)
 	}
-	if w.Body.any == nil {
+	if w.Body.Any == nil {
 		return list, true
 	}
 	got := any(r.body)
-	if _, isText := w.Body.any.(string); !isText && !isTextMatcher(w.Body.any) {
+	if _, isText := w.Body.Any.(string); !isText && !isTextMatcher(w.Body.Any) {
 		got = parsedJSON(r.body)
 	}
-	return append(list, difference("body", w.Body.any, got)...), true
+	return append(list, match.Difference("body", w.Body.Any, got)...), true
 }
 
 // isTextMatcher reports whether matchers ask for texts.
 func isTextMatcher(want any) bool {
-	asked, ok := asMatchers(want)
+	asked, ok := match.AsMatchers(want)
 	for _, argument := range asked {
 		_, isText := argument.(string)
 		ok = ok && isText
@@ -246,4 +253,15 @@ func parsedJSON(text string) any {
 		return text
 	}
 	return tree
+}
+
+// Check compares the requests since the last expect, as [Commands.Check] does calls.
+func (h *HTTP) Check(want []Request) (problems []string) {
+	requests := h.take()
+	for _, r := range requests {
+		if r.wrong != "" {
+			problems = append(problems, fmt.Sprintf("given.http: %s: %s", r, r.wrong))
+		}
+	}
+	return append(problems, match.Unmatched(want, requests, "request")...)
 }
