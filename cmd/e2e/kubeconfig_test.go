@@ -25,7 +25,19 @@ kubectl get namespace "$NAMESPACE" -o name >>"$OUT/journal"
 			current = strings.TrimSpace(name)
 		}
 	}
+	h.write("plain.yaml", string(text))
 	h.write("cluster.yaml", strings.Replace(string(text), "current-context: "+current, "current-context: nothing", 1))
-	h.start("KUBECONFIG=", "KUBE_CONFIG=cluster.yaml", "KUBE_CONTEXT="+current)
+	options := []string{"KUBECONFIG=", "KUBE_CONFIG=cluster.yaml", "KUBE_CONTEXT=" + current}
+	for _, environment := range [][]string{{"KUBECONFIG=plain.yaml"}, options, options} {
+		o := h.start(environment...)
+		h.awaitJournal("namespace/" + h.namespace)
+		o.kill()
+		h.remove("out/journal")
+	}
+	o := h.start(options...)
 	h.awaitJournal("namespace/" + h.namespace)
+	o.terminate() // removes what those have left that were killed, too
+	if left, err := os.ReadDir(h.path("tmp")); err != nil || len(left) > 0 {
+		t.Errorf("left in the directory for temporary files: %v, %v", left, err)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"addon-operator/cmd/cli"
+	"addon-operator/hooks"
 	"addon-operator/kube"
 )
 
@@ -14,37 +15,52 @@ import (
 // context, or gets one later. It writes its part into the new file. The result is $KUBECONFIG for hooks: kubectl takes the
 // current context, and each cluster, from the first file that has it, and all else from the files behind it.
 func PinCluster(c *cli.Config, target kube.Target, file string) (kubeconfig string, err error) {
-	own := slices.DeleteFunc(filepath.SplitList(target.Kubeconfig), func(file string) bool { return file == "" })
-	for i, file := range own {
-		if own[i], err = filepath.Abs(file); err != nil { // hooks run in other directories
+	if c.Kubeconfig, err = absolute(target.Kubeconfig); err != nil {
+		return "", err
+	}
+	c.KubeContext = target.Context
+	return file + string(filepath.ListSeparator) + c.Kubeconfig, os.WriteFile(file, target.Pin, 0o600)
+}
+
+// absolute gives a list of files the absolute paths: hooks run in other directories.
+func absolute(files string) (string, error) {
+	list := slices.DeleteFunc(filepath.SplitList(files), func(file string) bool { return file == "" })
+	for i, file := range list {
+		var err error
+		if list[i], err = filepath.Abs(file); err != nil {
 			return "", err
 		}
 	}
-	const and = string(filepath.ListSeparator)
-	c.Kubeconfig, c.KubeContext = strings.Join(own, and), target.Context
-	return strings.Join(append([]string{file}, own...), and), os.WriteFile(file, target.Pin, 0o600)
+	return strings.Join(list, string(filepath.ListSeparator)), nil
 }
 
 // shareCluster makes hooks use the cluster of the operator, if that comes from a kubeconfig: without this, one that is given by
-// an option would be unknown to them, and so would a context. In a Pod both use its service account. done removes what was
-// written.
-func shareCluster(c *cli.Config) (done func(), err error) {
+// an option would be unknown to them, and so would a context or a server. In a Pod both use its service account. done removes
+// what was written; the next operator does so for one that is killed.
+func shareCluster(c *cli.Config, runner *hooks.Runner, setKubeconfig func(string) error) (done func(), err error) {
 	done = func() {}
 	if c.Kubeconfig == "" {
 		return done, nil
+	}
+	if c.KubeContext == "" && c.KubeServer == "" { // kubectl finds the rest in the files
+		kubeconfig, err := absolute(c.Kubeconfig)
+		if err != nil {
+			return done, err
+		}
+		return done, setKubeconfig(kubeconfig)
 	}
 	target, err := kube.FindTarget(kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer})
 	if err != nil {
 		return done, err
 	}
-	dir, err := os.MkdirTemp("", "addon-operator-kubeconfig-")
+	dir, err := runner.MakeDir("kubeconfig")
 	if err != nil {
 		return done, err
 	}
-	done = func() { _ = os.RemoveAll(dir) } // it holds no credentials
+	done = func() { _ = os.RemoveAll(dir) } // what stays is removed at the next start
 	kubeconfig, err := PinCluster(c, target, filepath.Join(dir, "context"))
 	if err != nil {
 		return done, err
 	}
-	return done, os.Setenv("KUBECONFIG", kubeconfig)
+	return done, setKubeconfig(kubeconfig)
 }

@@ -39,12 +39,10 @@ func Start(c *cli.Config) *cobra.Command {
 		if err := c.Complete(); err != nil {
 			return err
 		}
-		done, err := shareCluster(c)
-		defer done()
-		if err != nil {
-			return err
-		}
-		return Run(cmd.Context(), c, Host{Log: os.Stderr, Exit: os.Exit, Klog: kube.RedirectKlog})
+		return Run(cmd.Context(), c, Host{
+			Log: os.Stderr, Exit: os.Exit, Klog: kube.RedirectKlog,
+			SetKubeconfig: func(files string) error { return os.Setenv("KUBECONFIG", files) },
+		})
 	}}
 }
 
@@ -58,6 +56,8 @@ type Host struct {
 	// Klog redirects what the Kubernetes libraries log; nil where their logger, which is one for
 	// the process, is set already.
 	Klog func(*slog.Logger)
+	// SetKubeconfig sets $KUBECONFIG of the process, which hooks inherit; nil where it is set already.
+	SetKubeconfig func(files string) error
 	// Begins is called before the start, with a function that kills all hooks at once and lets no
 	// other hook begin. HookRan is that of work.Services. Both may be nil.
 	Begins  func(o *actors.Operator, kill func())
@@ -103,6 +103,13 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	world, err := newWorld(writes, c, replica, metrics)
 	if err != nil {
 		return err
+	}
+	if host.SetKubeconfig != nil {
+		done, err := shareCluster(c, replica.runner, host.SetKubeconfig)
+		defer done()
+		if err != nil {
+			return err
+		}
 	}
 	history := &server.History{Hide: secrets.Hide}
 	world.Secrets, world.HookRan = secrets, func(r view.HookRun) {
