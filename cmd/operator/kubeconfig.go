@@ -39,7 +39,7 @@ func absolute(files string) (string, error) {
 // what was written; the next operator does so for one that is killed.
 func shareCluster(c *cli.Config, runner *hooks.Runner, setKubeconfig func(string) error) (done func(), err error) {
 	done = func() {}
-	if c.Kubeconfig == "" {
+	if setKubeconfig == nil || c.Kubeconfig == "" {
 		return done, nil
 	}
 	if c.KubeContext == "" && c.KubeServer == "" { // kubectl finds the rest in the files

@@ -104,12 +104,10 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	if err != nil {
 		return err
 	}
-	if host.SetKubeconfig != nil {
-		done, err := shareCluster(c, replica.runner, host.SetKubeconfig)
-		defer done()
-		if err != nil {
-			return err
-		}
+	unshare, err := shareCluster(c, replica.runner, host.SetKubeconfig)
+	defer unshare()
+	if err != nil {
+		return err
 	}
 	history := &server.History{Hide: secrets.Hide}
 	world.Secrets, world.HookRan = secrets, func(r view.HookRun) {
