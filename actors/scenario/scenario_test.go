@@ -8,9 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"addon-operator/actors/scenario/match"
-	"addon-operator/values"
 )
 
 // The schema that editors use is the one that validates.
@@ -108,77 +105,6 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("description: a\nexpect: {values: {a: 1}}"))
 	f.Add([]byte("given: {values: {a: {}}}\ntests:\n- {description: a}\n- {description: '${x}', table: [{x: 1}]}\n---\ndescription: c"))
 	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = parseBytes(data) })
-}
-
-func TestDifference(t *testing.T) {
-	got := map[string]any{"a": int64(1), "b": []any{map[string]any{"c": "x", "d": true}}, "e/f": "text", "n": nil}
-	for name, c := range map[string]struct {
-		want match.Tree
-		says string // nothing: they are alike
-	}{
-		"a part":             {match.Tree{"a": int64(1)}, ""},
-		"numbers are equal":  {match.Tree{"a": float64(1)}, ""},
-		"part of an element": {match.Tree{"b": []any{map[string]any{"c": "x"}}}, ""},
-		"absent":             {match.Tree{"z": nil, "n": nil}, ""},
-		"a text that fits":   {match.Tree{"e/f": map[string]any{"$regex": "^t"}}, ""},
-		"another value":      {match.Tree{"b": []any{map[string]any{"c": "y"}}}, `b[0].c must be "y", is "x"`},
-		"a longer list":      {match.Tree{"b": []any{}}, "b must be []"},
-		"not absent":         {match.Tree{"a": nil}, "a must be absent, is 1"},
-		"missing":            {match.Tree{"z": true}, "z must be true, is absent; there are [a b e/f n]"},
-		"no map":             {match.Tree{"a": map[string]any{"b": true}}, `a must be {"b":true}, is 1`},
-		"a text that is not": {match.Tree{"e/f": map[string]any{"$regex": "^x"}}, `["e/f"] must match ^x, is "text"`},
-		"no pattern":         {match.Tree{"a": map[string]any{"$regex": "("}}, "a: $regex"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			list := strings.Join(match.Difference("", c.want, got), "\n")
-			if (c.says == "") != (list == "") || !strings.Contains(list, c.says) {
-				t.Errorf("got %q, want %q", list, c.says)
-			}
-		})
-	}
-}
-
-// Each matcher can match and can fail, and says what it wants.
-func TestMatchers(t *testing.T) {
-	got := map[string]any{
-		"text": "one two", "list": []any{"a", map[string]any{"b": int64(1), "c": "x"}}, "nothing": nil, "map": map[string]any{"k": "v"}, "number": int64(3),
-	}
-	for _, c := range []struct{ want, says string }{
-		{"{text: {$contains: two}}", ""},
-		{"{text: {$contains: [two, one]}}", ""},
-		{"{text: {$contains: three}}", `text must contain "three", is "one two"`},
-		{"{list: {$contains: {b: 1}}}", ""},
-		{"{list: {$contains: [a, {b: 2}]}}", `list must contain {"b":2}, is ["a",`},
-		{"{z: {$contains: a}}", `z must contain "a", is absent; there are [list map nothing number text]`},
-		{"{text: {$not: one}}", ""},
-		{"{text: {$not: {$contains: one}}}", `text must not be {"$contains":"one"}, is "one two"`},
-		{"{z: {$not: one}}", ""},
-		{"{z: {$absent: true}, nothing: {$absent: true}, text: {$absent: false}}", ""},
-		{"{text: {$absent: true}}", `text must be absent, is "one two"`},
-		{"{z: {$absent: false}}", "z must be there, is absent"},
-		{"{list: {$count: 2}, text: {$count: 7}, map: {$count: 1}, z: {$count: 0}}", ""},
-		{"{list: {$count: 3}}", "list must count 3, counts 2"},
-		{"{number: {$count: 1}}", "number cannot be counted: it is 3"},
-		{"{list: {$anyOrder: [{c: x}, a]}}", ""},
-		{"{list: {$anyOrder: [{$not: q}, a]}}", ""},
-		{"{list: {$anyOrder: [a, a]}}", `list must have the element "a", in any order`},
-		{"{list: {$anyOrder: [a]}}", `list must be ["a"], is`},
-		{"{list: {$jq: {'.[1].b + 1': 2, 'map(type)': [string, object]}}}", ""},
-		{"{list: {$jq: {'.[1].c': z}}}", `list | .[1].c must be "z", is "x"`},
-		{"{text: {$jq: {'.a': y}}}", "text | .a: "},
-		{"{text: {$regex: ^one, $not: {$contains: three}}}", ""},
-		{"{text: {$regex: ^one, $not: {$contains: two}}}", "text must not be"},
-		{"{map: {$other: 1}}", `map["$other"] must be 1, is absent`},
-	} {
-		want, err := values.ParseYAML([]byte(c.want))
-		if err != nil {
-			t.Fatal(err)
-		}
-		list := strings.Join(match.Difference("", want, got), "\n")
-		if (c.says == "") != (list == "") || !strings.Contains(list, c.says) {
-			t.Errorf("%s: got %q, want %q", c.want, list, c.says)
-		}
-	}
 }
 
 // Objects are found by what they hold, and counted; logs and patches can be matched, too.
