@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"time"
 
@@ -146,9 +145,8 @@ type ModuleObject struct {
 // Newer reports whether the object has changed since the other state of it was read. Versions that
 // are no numbers, and so cannot be compared, count as newer.
 func (o ModuleObject) Newer(than ModuleObject) bool {
-	mine, err := strconv.ParseUint(o.Version, 10, 64)
-	other, otherErr := strconv.ParseUint(than.Version, 10, 64)
-	return err != nil || otherErr != nil || mine > other
+	order, comparable := compareVersions(o.Version, than.Version)
+	return !comparable || order > 0
 }
 
 // ModuleNews is what has changed of the objects. One of Listed, Set, Gone and Absent is set; All

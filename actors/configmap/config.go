@@ -371,7 +371,7 @@ func (c *config) current(ctx actor.Context) Current {
 		cancel()
 		if err != nil {
 			c.log.Warn(l.name+" cannot be read now; this replica starts with the content that it read last", "err", err)
-		} else if !older(content.ResourceVersion, l.revision) {
+		} else if !kube.Older(content.ResourceVersion, l.revision) {
 			c.meet(ctx, l, content)
 		}
 	}

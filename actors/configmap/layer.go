@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"strconv"
 
 	"addon-operator/actors/shared"
 	"addon-operator/kube"
@@ -89,14 +88,6 @@ func secretWords() *layerWords {
 	}
 }
 
-// older compares two resourceVersions, which the API server lets clients treat as numbers. An empty
-// one, of an object that does not exist, is never older.
-func older(a, b string) bool {
-	x, errX := strconv.ParseUint(a, 10, 64)
-	y, errY := strconv.ParseUint(b, 10, 64)
-	return errX == nil && errY == nil && x < y
-}
-
 // late reports whether the watch shows something older than what is known: the operator's own write
 // may return before the watch shows the edit before it. After the API server went back everything
 // is new (P14).
@@ -104,7 +95,7 @@ func (l *layer) late(content kube.ConfigMap) bool {
 	if content.WentBack {
 		l.ahead = ""
 	}
-	if !older(content.ResourceVersion, l.ahead) {
+	if !kube.Older(content.ResourceVersion, l.ahead) {
 		return false
 	}
 	l.report.log.Debug("an event of the watch of "+l.name+" is older than the known version and is dropped", "resourceVersion", content.ResourceVersion, "known", l.ahead)

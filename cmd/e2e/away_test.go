@@ -79,6 +79,11 @@ spec:
 		}
 	})
 	a.await("True")
+	// An APIService is available before discovery has asked it: until then its kinds are stale to every client.
+	h.eventually("its kinds in discovery", func() error {
+		_, _, err := h.client.Discovery().ServerGroupsAndResources()
+		return err
+	})
 	return a
 }
 

@@ -1,15 +1,9 @@
-// Package sharedtest is for tests of single actors: a program without a cluster, and the comparison of the phases
-// that are drawn with those that are allowed.
+// Package sharedtest is for tests of single actors: a program without a cluster.
 package sharedtest
 
 import (
 	"context"
 	"log/slog"
-	"maps"
-	"os"
-	"regexp"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -76,46 +70,4 @@ func (noConfigMap) RemoveConfirmation(context.Context, string) (kube.ConfigMap, 
 }
 func (noConfigMap) NoteWritten(context.Context, string) (kube.ConfigMap, error) {
 	return kube.ConfigMap{}, nil
-}
-
-// PhasesAreDrawn compares the diagram of phases in the comments of a file with the changes that are allowed
-// ([shared.Phases.List]).
-func PhasesAreDrawn(t *testing.T, actor, file string, allowed []string) {
-	t.Helper()
-	if got := drawn(t, actor, file); !slices.Equal(got, allowed) {
-		t.Errorf("drawn, but not allowed: %q\nallowed, but not drawn: %q", without(got, allowed), without(allowed, got))
-	}
-}
-
-// drawn are the arrows in the comments of a file, as "actor: from to to".
-func drawn(t *testing.T, actor, file string) (arrows []string) {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	arrow := regexp.MustCompile(`^ *(\w+) -\w+-> (\w+)`)
-	last := regexp.MustCompile(`^(\w+)`)
-	for line := range strings.Lines(string(text)) {
-		line, isDrawing := strings.CutPrefix(strings.TrimSpace(line), "//\t")
-		for isDrawing && line != "" {
-			if m := arrow.FindStringSubmatch(line); m != nil {
-				arrows = append(arrows, actor+": "+m[1]+" to "+m[2])
-				line = line[len(m[0])-len(last.FindString(m[2])):]
-				continue
-			}
-			_, line, _ = strings.Cut(strings.TrimLeft(line, " "), " ")
-		}
-	}
-	slices.Sort(arrows)
-	return slices.Compact(arrows)
-}
-
-func without(all, those []string) []string {
-	left := map[string]bool{}
-	for _, s := range all {
-		left[s] = !slices.Contains(those, s)
-	}
-	maps.DeleteFunc(left, func(_ string, is bool) bool { return !is })
-	return slices.Sorted(maps.Keys(left))
 }

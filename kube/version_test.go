@@ -1,6 +1,10 @@
-package configmap
+package kube_test
 
-import "testing"
+import (
+	"testing"
+
+	"addon-operator/kube"
+)
 
 // D14: late news of the ConfigMap, from before an own write, is not taken for a change; a
 // ConfigMap that does not exist has no version and is never late.
@@ -17,7 +21,7 @@ func TestOlder(t *testing.T) {
 		"a version that is no number":   {"abc", "10", false},
 		"compared as numbers, not text": {"100", "99", false},
 	} {
-		if got := older(c.seen, c.written); got != c.want {
+		if got := kube.Older(c.seen, c.written); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}
