@@ -186,6 +186,7 @@ type operator struct {
 	// modules and global are what was handed out last. A module whose directory is gone is not among them; its actor lives on.
 	modules  map[string]addons.Module
 	global   addons.Global
+	spawning []*actor.PID // wait for the modules that they asked for; config answers in their order
 	queues   namedQueues
 	standby  bool // another replica acts
 	stages   supervisor.Stages
@@ -228,10 +229,13 @@ func (o *operator) Receive(ctx actor.Context) {
 		o.useQueues(ctx, msg)
 	case messages.QueueEmpty:
 		o.queueEmpty(ctx, msg)
-	case work.SpawnModules: // config answers, unless it fails here
+	case work.SpawnModules: // answered when config has the sections, unless it fails here
 		if err := o.spawnModules(ctx, msg); err != nil {
 			ctx.Respond(work.ModulesSpawned{Err: err})
 		}
+	case work.SectionsAdded:
+		ctx.Send(o.spawning[0], work.ModulesSpawned{})
+		o.spawning = o.spawning[1:]
 	case messages.ShutDown:
 		o.shutDown(ctx)
 	case *actor.Terminated:
@@ -297,8 +301,10 @@ func (o *operator) spawn(ctx actor.Context, stage int, path string, child actor.
 
 // spawnModules starts actors for modules that are new, sends those that came back, or whose
 // directory was renamed, what is in it now, and the others what has changed there (P8). The config
-// actor receives the sections that are new, gives them their part of the ConfigMap, and then
-// answers who asked: it may be busy with a write, and no module may run before it has its values.
+// actor receives the sections that are new and gives them their part of the ConfigMap. Who asked is
+// answered after that: config may be busy with a write, and no module may run before it has its values.
+// The sections go to config from here, not from the run that asks: one that is cancelled between two
+// questions would leave modules without their part of the ConfigMap.
 func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error {
 	if o.stopping { // they would not be stopped
 		return errors.New("the operator is stopping")
@@ -333,8 +339,8 @@ func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error 
 	if err := o.updateGlobal(ctx, msg); err != nil {
 		return err
 	}
-	// Config answers the run that has asked the root.
-	ctx.RequestWithCustomSender(o.program.PID(work.ConfigPath), work.AddSections{Modules: msg.Tree.Modules, Sections: sections}, ctx.Sender())
+	ctx.Request(o.program.PID(work.ConfigPath), work.AddSections{Modules: msg.Tree.Modules, Sections: sections})
+	o.spawning = append(o.spawning, ctx.Sender())
 	o.modules = now
 	return nil
 }

@@ -157,11 +157,12 @@
 //	of package work      sender            receiver
 //
 //	SpawnModules         discovery         operator
-//	ModulesSpawned       operator, config  discovery
+//	ModulesSpawned       operator          discovery
 //	AdoptModule          operator          module
 //	UpdateModule         operator          module
 //	UpdateGlobal         operator          global-hooks
 //	AddSections          operator          config
+//	SectionsAdded        config            operator
 //
 //	OfferSections        discovery         config
 //	SectionsOffered      config            discovery

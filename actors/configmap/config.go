@@ -228,9 +228,7 @@ func (c *config) addSections(ctx actor.Context, msg work.AddSections) {
 		c.deliver(ctx, key)
 	}
 	c.sectionsKnown()
-	if ctx.Sender() != nil {
-		ctx.Respond(work.ModulesSpawned{})
-	}
+	ctx.Respond(work.SectionsAdded{})
 }
 
 // offered checks static values and schemas that are to replace others together with what people

@@ -57,9 +57,8 @@ type Discovery struct {
 	CRDsDue  []string            // modules whose CRDs could not be installed: their runs begin with it
 }
 
-// SpawnModules asks the operator for the actors of modules, and to hand out what has changed in their files. ModulesSpawned, of the operator
-// or of config, answers when they have their values. The path of a module is known to all,
-// so nothing may be sent to it before that.
+// SpawnModules asks the operator for the actors of modules, and to hand out what has changed in their files. ModulesSpawned
+// answers when they have their values. The path of a module is known to all, so nothing may be sent to it before that.
 type (
 	SpawnModules struct {
 		Tree  *addons.Tree

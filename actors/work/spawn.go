@@ -29,9 +29,13 @@ type UpdateGlobal struct {
 }
 
 // AddSections adds to config the modules that were found after the start. Each receives its section
-// of the ConfigMap before the discovery that asked for the modules is answered, so that no run
-// begins without it.
-type AddSections struct {
-	Modules  []addons.Module
-	Sections map[string]*values.Section
-}
+// of the ConfigMap before SectionsAdded, and the discovery that asked for the modules is answered after
+// it, so that no run begins without its section.
+type (
+	AddSections struct {
+		Modules  []addons.Module
+		Sections map[string]*values.Section
+	}
+	// SectionsAdded is the answer.
+	SectionsAdded struct{}
+)
