@@ -18,8 +18,8 @@ SOAK_TIME ?= 10m
 FUZZ      ?= ^Fuzz
 COUNT     ?= 1
 BASE      ?= HEAD
-# Packages whose tests know the flag -update, by themselves or from testkit.
-GOLDEN    ?= $(shell grep -rlE --include='*.go' 'flag\..*"update"|"addon-operator/testkit"' . | xargs -r -n1 dirname | sort -u)
+# Packages whose tests know the flag -update of testkit/golden.
+GOLDEN    ?= $(shell grep -rlE --include='*_test.go' '^\s+"addon-operator/testkit(/golden)?"$$' . | xargs -r -n1 dirname | sort -u)
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # Of a release: what it is built for, the repository of its image, and the URL below which its archives will lie.
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64

@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"addon-operator/actors/scenario"
 	"addon-operator/testkit"
+	"addon-operator/testkit/golden"
 )
 
 var (
@@ -66,7 +66,7 @@ func TestSeedsReplay(t *testing.T) {
 		first := testkit.NewRandom(seed).Play(t, one)
 		again := testkit.NewRandom(seed).Play(t, other)
 		if first.Trace != again.Trace {
-			t.Errorf("seed %d has two traces:\n%s", seed, scenario.Diff(first.Trace, again.Trace, "first", "again"))
+			t.Errorf("seed %d has two traces:\n%s", seed, golden.Diff(first.Trace, again.Trace))
 		}
 	}
 }

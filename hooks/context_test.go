@@ -4,16 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"addon-operator/testkit/golden"
 )
 
 // update rewrites the golden files: go test ./hooks -run Golden -update
-var update = flag.Bool("update", false, "rewrite the golden files")
-
 func encodeContexts(contexts []Context) ([]byte, error) {
 	var out bytes.Buffer
 	err := writeContexts(&out, contexts)
@@ -121,19 +120,7 @@ func compareGolden(t *testing.T, path string, got []byte) {
 		t.Fatalf("no JSON: %v\n%s", err, got)
 	}
 	indented.WriteByte('\n')
-	if *update {
-		if err := os.WriteFile(path, indented.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(indented.Bytes(), want) {
-		t.Errorf("%s\n got %s\nwant %s", path, indented.Bytes(), want)
-	}
+	golden.File(t, path, indented.String())
 }
 
 func TestCompact(t *testing.T) { // C42, T11

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"addon-operator/testkit/golden"
+
 	"golang.org/x/tools/txtar"
 )
 
@@ -33,15 +35,7 @@ func TestWalk(t *testing.T) {
 	var trace bytes.Buffer
 	walkModule(t, root, &trace)
 
-	if *update {
-		archive.Files[last].Data = trace.Bytes()
-		if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want := archive.Files[last].Data; !bytes.Equal(trace.Bytes(), want) {
-		t.Errorf("\n got %s\nwant %s", trace.Bytes(), want)
-	}
+	golden.Part(t, path, archive, archive.Files[last].Name, trace.String())
 }
 
 // walkModule finds, configures and runs the hooks below root for beforeHelm, and writes what happened.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"addon-operator/server"
+	"addon-operator/testkit/golden"
 )
 
 // J4, J5: queues for scripts, main first; one queue alone; as text for people.
@@ -12,7 +13,7 @@ func TestQueuePages(t *testing.T) {
 	withOperator(t, func(h *operator) {
 		h.fill()
 		handler := server.Debug(h.source())
-		for path, golden := range map[string]string{
+		for path, file := range map[string]string{
 			"/queue/list.json?showEmpty=true": "queue_list.json",
 			"/queue/main.yaml":                "queue_main.yaml",
 			"/queue/list.text":                "queue.txt",
@@ -22,7 +23,7 @@ func TestQueuePages(t *testing.T) {
 			if status != http.StatusOK {
 				t.Errorf("%s: %d", path, status)
 			}
-			compare(t, "testdata/"+golden, body)
+			golden.File(t, "testdata/"+file, body)
 		}
 		if _, body := h.get(handler, "/queue/a/b"); body != "{\n  \"name\": \"a/b\",\n  \"tasksCount\": 0\n}\n" {
 			t.Errorf("a queue with a slash in its name: %s", body)

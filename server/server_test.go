@@ -3,11 +3,9 @@ package server_test
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,9 +18,8 @@ import (
 	"addon-operator/messages/view"
 	"addon-operator/server"
 	"addon-operator/supervisor"
+	"addon-operator/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write golden files again")
 
 // operator is one made of actors that do nothing but have a status.
 type operator struct {
@@ -165,32 +162,16 @@ func TestPages(t *testing.T) {
 	withOperator(t, func(h *operator) {
 		h.fill()
 		handler := server.Debug(h.source())
-		for path, golden := range map[string]string{
+		for path, file := range map[string]string{
 			"/queue":          "queue.txt",
 			"/readyz?verbose": "readyz.txt",
 			"/actors":         "actors.txt",
 			"/":               "index.html",
 		} {
 			_, body := h.get(handler, path)
-			compare(t, "testdata/"+golden, body)
+			golden.File(t, "testdata/"+file, body)
 		}
 	})
-}
-
-func compare(t *testing.T, golden, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s: got:\n%s\nwant:\n%s", golden, got, want)
-	}
 }
 
 // Before anything has started there is nothing to show, and nothing fails.
@@ -256,7 +237,7 @@ func TestActorsAsJSON(t *testing.T) {
 		if status != http.StatusOK {
 			t.Fatalf("status %d: %s", status, body)
 		}
-		compare(t, "testdata/actors.json", body)
+		golden.File(t, "testdata/actors.json", body)
 	})
 }
 

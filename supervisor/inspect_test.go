@@ -3,9 +3,7 @@ package supervisor_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"log/slog"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,9 +11,8 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/supervisor"
+	"addon-operator/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write golden files again")
 
 func quietLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
@@ -193,19 +190,7 @@ func TestWriteText(t *testing.T) {
 	if err := supervisor.WriteText(&out, exampleTree(time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC))); err != nil {
 		t.Fatal(err)
 	}
-	const golden = "testdata/dump.txt"
-	if *update {
-		if err := os.WriteFile(golden, out.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out.String() != string(want) {
-		t.Errorf("got:\n%s\nwant:\n%s", out.String(), want)
-	}
+	golden.File(t, "testdata/dump.txt", out.String())
 }
 
 func TestNodeAsJSON(t *testing.T) {

@@ -2,22 +2,16 @@ package testkit
 
 import (
 	"bytes"
-	"flag"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"addon-operator/testkit/golden"
+
 	"golang.org/x/tools/txtar"
-
-	"addon-operator/actors/scenario"
 )
-
-// update rewrites golden traces. Look at the difference before you commit it: each
-// changed line is a change of behaviour.
-var update = flag.Bool("update", false, "rewrite the golden traces of lifecycle scripts")
 
 // Lifecycle plays every script that matches the pattern and compares its trace with the
 // one in the archive. It returns the changes of phases that actors have made in all scripts, as
@@ -57,28 +51,6 @@ func lifecycle(t *testing.T, path string) (transitions map[string]bool) {
 	for _, problem := range slices.Concat(played.Problems, played.unsprung) {
 		t.Error(problem)
 	}
-	got := played.Trace
-	want := -1 // the index of the trace in the archive
-	for i, f := range archive.Files {
-		if f.Name == "trace" {
-			want = i
-		}
-	}
-	switch {
-	case *update && want < 0:
-		archive.Files = append(archive.Files, txtar.File{Name: "trace", Data: []byte(got)})
-	case *update:
-		archive.Files[want].Data = []byte(got)
-	case want < 0:
-		t.Fatalf("%s has no trace; go test -update writes it\n%s", path, got)
-	default:
-		if text := string(archive.Files[want].Data); text != got {
-			t.Errorf("the trace of %s differs (-want +got); go test -update rewrites it\n%s", path, scenario.Diff(text, got, "expected", "played"))
-		}
-		return played.transitions
-	}
-	if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	golden.Part(t, path, archive, "trace", played.Trace)
 	return played.transitions
 }

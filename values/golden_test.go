@@ -1,11 +1,11 @@
 package values
 
 import (
-	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"addon-operator/testkit/golden"
 
 	"golang.org/x/tools/txtar"
 )
@@ -31,17 +31,7 @@ func TestLayers(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
 			archive, err := txtar.ParseFile(name)
 			wantError(t, err)
-			got := txtar.Format(playLayers(t, archive))
-			want, err := os.ReadFile(name)
-			wantError(t, err)
-			if bytes.Equal(got, want) {
-				return
-			}
-			if *update {
-				wantError(t, os.WriteFile(name, got, 0o644))
-				return
-			}
-			t.Errorf("got\n%s", got)
+			golden.File(t, name, string(txtar.Format(playLayers(t, archive))))
 		})
 	}
 }

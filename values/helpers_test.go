@@ -2,15 +2,12 @@ package values
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // yamlTree parses YAML that the test knows to be right.
 func yamlTree(t testing.TB, text string) any {

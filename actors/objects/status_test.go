@@ -2,10 +2,7 @@ package objects_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,10 +16,9 @@ import (
 	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
+	"addon-operator/testkit/golden"
 	"addon-operator/values"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden statuses")
 
 func noon() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
 
@@ -98,7 +94,7 @@ func TestStatus(t *testing.T) {
 			m.Drift = []view.DriftedObject{{Object: "ConfigMap ns/dns", Fields: []string{"data.a", "data.swordfish"}}}
 		}), status.CurrentStatus},
 	}
-	var golden strings.Builder
+	var statuses strings.Builder
 	for _, c := range cases {
 		facts := objects.Facts{Object: kube.ModuleObject{Generation: 2}, Namespace: "ns", Now: noon(), Hide: func(s string) string { return strings.ReplaceAll(s, "swordfish", "***") }}
 		s := objects.Status(c.module, facts)
@@ -106,7 +102,7 @@ func TestStatus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&golden, "-- %s: %s --\n%s", c.name, c.want, text)
+		fmt.Fprintf(&statuses, "-- %s: %s --\n%s", c.name, c.want, text)
 		if got := computed(t, s); got != c.want {
 			t.Errorf("%s: kstatus says %s, want %s", c.name, got, c.want)
 		}
@@ -115,20 +111,8 @@ func TestStatus(t *testing.T) {
 			t.Errorf("%s: what has not changed is written again:\n%s\n%s", c.name, s, again)
 		}
 	}
-	file := filepath.Join("testdata", "status.golden")
-	if *update {
-		if err := os.WriteFile(file, []byte(golden.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if golden.String() != string(want) {
-		t.Errorf("the statuses differ from %s; go test -update rewrites it:\n%s", file, golden.String())
-	}
-	if strings.Contains(golden.String(), "swordfish") {
+	golden.File(t, "testdata/status.golden", statuses.String())
+	if strings.Contains(statuses.String(), "swordfish") {
 		t.Error("a secret is shown")
 	}
 }

@@ -52,7 +52,7 @@ func (g *goldens) compare(name, got, problem, now string) []string {
 	if string(want) == got {
 		return nil
 	}
-	return []string{problem + "; --update rewrites the file\n" + Diff(string(want), got, name, now)}
+	return []string{problem + "; --update rewrites the file\n" + diff(string(want), got, name, now)}
 }
 
 // goldenRun is what a hook got and wrote, without what differs from run to run.
@@ -100,8 +100,8 @@ func steady(node any) any {
 	return node
 }
 
-// Diff shows the lines in which two texts differ, with what stands around them.
-func Diff(want, got, nameOfWant, nameOfGot string) string {
+// diff shows the lines in which two texts differ, with what stands around them.
+func diff(want, got, nameOfWant, nameOfGot string) string {
 	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
 		A: difflib.SplitLines(want), B: difflib.SplitLines(got), FromFile: nameOfWant, ToFile: nameOfGot, Context: 3,
 	})

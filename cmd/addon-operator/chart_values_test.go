@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"addon-operator/testkit/golden"
+
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	sigsyaml "sigs.k8s.io/yaml"
@@ -302,7 +304,7 @@ func TestReadmeOfTheChart(t *testing.T) {
 	if !ok {
 		t.Fatalf("%s has no line %s", path, mark)
 	}
-	golden(t, path, head+mark+"| value | default | meaning |\n|---|---|---|\n"+rows.String())
+	golden.File(t, repository+path, head+mark+"| value | default | meaning |\n|---|---|---|\n"+rows.String())
 }
 
 // listValues writes a row for each value below a mapping. The comment of the mapping describes the first one that has none

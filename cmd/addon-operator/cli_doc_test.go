@@ -14,6 +14,7 @@ import (
 
 	"addon-operator/cmd/cli"
 	"addon-operator/server"
+	"addon-operator/testkit/golden"
 )
 
 // leaves are the commands that do something, in the order of the help text.
@@ -59,7 +60,7 @@ func TestDocumentTellsAllCommands(t *testing.T) {
 	}
 	commands.WriteString("\n")
 	text := between(t, string(document), "<!-- commands -->", "<!-- end of commands -->", commands.String())
-	golden(t, path, between(t, text, "<!-- pages -->", "<!-- end of pages -->", pageTable()))
+	golden.File(t, repository+path, between(t, text, "<!-- pages -->", "<!-- end of pages -->", pageTable()))
 }
 
 func describeCommand(w *strings.Builder, cmd *cobra.Command) {

@@ -11,6 +11,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"addon-operator/actors/metrics"
+	"addon-operator/testkit/golden"
 )
 
 // docs/metrics.md lists all metrics, from the registry (I2).
@@ -30,7 +31,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, path, between(t, string(document), "<!-- metrics -->", "<!-- end of metrics -->", table.String()))
+	golden.File(t, repository+path, between(t, string(document), "<!-- metrics -->", "<!-- end of metrics -->", table.String()))
 }
 
 func sortedFamilies(all map[string]metrics.Family) []metrics.Family {

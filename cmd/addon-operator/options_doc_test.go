@@ -1,59 +1,18 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 
+	"addon-operator/testkit/golden"
+
 	"github.com/spf13/pflag"
-
-	_ "addon-operator/testkit" // its flag -update
 )
-
-// updating reports the flag -update of testkit: files in deploy/ and docs/ that come from
-// the code are written again.
-func updating() bool {
-	update := flag.Lookup("update")
-	return update != nil && update.Value.String() == "true"
-}
 
 // repository is the root of the repository, seen from the directory of this package.
 const repository = "../../"
-
-// golden compares a file of the repository with what it must be.
-func golden(t *testing.T, path, want string) {
-	t.Helper()
-	if updating() {
-		if err := os.WriteFile(repository+path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(repository + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != want {
-		t.Errorf("%s is out of date: run 'go test ./cmd/addon-operator -update'.\n%s", path, firstDifference(string(got), want))
-	}
-}
-
-func firstDifference(got, want string) string {
-	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
-	for i := range max(len(a), len(b)) {
-		if i >= len(a) || i >= len(b) || a[i] != b[i] {
-			line := func(lines []string) string {
-				if i < len(lines) {
-					return lines[i]
-				}
-				return "(the end)"
-			}
-			return fmt.Sprintf("line %d: has %q, must be %q", i+1, line(a), line(b))
-		}
-	}
-	return ""
-}
 
 // declaredOption is an option with its environment variables, the strongest first.
 type declaredOption struct {
@@ -112,5 +71,5 @@ func TestRunningTellsAllOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, path, between(t, string(document), "<!-- options -->", "<!-- end of options -->", table.String()))
+	golden.File(t, repository+path, between(t, string(document), "<!-- options -->", "<!-- end of options -->", table.String()))
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"addon-operator/testkit/golden"
+
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
@@ -90,10 +92,10 @@ func TestManifestsAreTheChart(t *testing.T) {
 			plain += "---\n" + text
 		}
 	}
-	golden(t, "deploy/manifests/addon-operator.yaml", head+plain)
+	golden.File(t, repository+"deploy/manifests/addon-operator.yaml", head+plain)
 	several := strings.ReplaceAll(rendered(t, "replicas: 3")["deployment.yaml"], "managed-by: Helm", "managed-by: kubectl")
-	golden(t, "deploy/manifests/high-availability.yaml", head+"# In place of the Deployment in addon-operator.yaml.\n---\n"+several)
-	golden(t, "deploy/manifests/prometheus.yaml", head+"# Needs the kinds of the Prometheus operator.\n"+optional)
+	golden.File(t, repository+"deploy/manifests/high-availability.yaml", head+"# In place of the Deployment in addon-operator.yaml.\n---\n"+several)
+	golden.File(t, repository+"deploy/manifests/prometheus.yaml", head+"# Needs the kinds of the Prometheus operator.\n"+optional)
 }
 
 func TestChartIsLinted(t *testing.T) {
@@ -151,7 +153,7 @@ func TestSchemaOfTheChartKnowsTheOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, path, string(data[:begin])+`    "options": `+string(options)+",\n"+string(data[end:]))
+	golden.File(t, repository+path, string(data[:begin])+`    "options": `+string(options)+",\n"+string(data[end:]))
 }
 
 func TestSchemaOfTheChartRefuses(t *testing.T) {

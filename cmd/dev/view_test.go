@@ -1,9 +1,7 @@
 package dev
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,9 +11,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"addon-operator/messages"
+	"addon-operator/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the screens in testdata")
 
 // noon is when all facts of these tests happen.
 var noon = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
@@ -97,14 +94,7 @@ func (p *player) golden(name string) {
 	}
 	file := filepath.Join("testdata", name+".screen")
 	got = strings.NewReplacer("\x1b[7m", "[", "\x1b[m", "]").Replace(got) + "\n"
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			p.t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(file); err != nil || got != string(want) {
-		p.t.Errorf("%v; -update rewrites %s; got\n%s", err, file, got)
-	}
+	golden.File(p.t, file, got)
 }
 
 func TestScreens(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 
 	"addon-operator/helm/fetch/fetchtest"
 	"addon-operator/testkit/devclustertest"
+	"addon-operator/testkit/golden"
 	"addon-operator/values"
 )
 
@@ -207,7 +208,7 @@ func TestImportRelease(t *testing.T) {
 	if failed {
 		t.Fatal(out)
 	}
-	golden(t, "import_plain.golden", out)
+	golden.File(t, "testdata/import_plain.golden", out)
 	if out, failed = p.importRelease("parent"); !failed {
 		t.Errorf("a record without subcharts became a module:\n%s", out)
 	}

@@ -3,13 +3,11 @@ package e2e
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -22,6 +20,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"addon-operator/testkit/devclustertest"
+	"addon-operator/testkit/golden"
 )
 
 // gate stands before the API server and keeps a log of what would change something there.
@@ -100,26 +99,6 @@ func (h *fixture) plan(env []string, args ...string) (stdout, stderr string, cod
 	return stable.Replace(out.String()), problems.String(), cmd.ProcessState.ExitCode()
 }
 
-var update = flag.Bool("update", false, "rewrite golden files")
-
-// golden compares with a file of testdata; -update writes it.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
-	}
-}
-
 // The running operator says what it would do with another ConfigMap: the reasons, the order
 // and the objects; then it does exactly that. Secrets are masked, nothing is written, and the
 // exit code says whether anything would be done.
@@ -138,7 +117,7 @@ func TestPlanOfTheRunningOperator(t *testing.T) {
 	if code != 2 || problems != "" {
 		t.Errorf("exit code %d, want 2: %s", code, problems)
 	}
-	golden(t, "plan_running.golden", out)
+	golden.File(t, "testdata/plan_running.golden", out)
 	if shown, _, _ := h.plan(o.env, "-f", "next.yaml", "--show-secrets"); !strings.Contains(shown, "+  password: hunter2") || strings.Contains(out, "hunter2") {
 		t.Errorf("secrets: masked\n%s\nshown\n%s", out, shown)
 	}
@@ -183,7 +162,7 @@ func TestPlanFromFiles(t *testing.T) {
 	if code != 2 || problems != "" {
 		t.Errorf("exit code %d, want 2: %s", code, problems)
 	}
-	golden(t, "plan_files.golden", out)
+	golden.File(t, "testdata/plan_files.golden", out)
 	if colored, _, _ := h.plan(env, "--color", "always"); !strings.Contains(colored, "\x1b[32m") || strings.Contains(out, "\x1b[") {
 		t.Error("colors are not as asked for")
 	}

@@ -2,7 +2,6 @@ package lint_test
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,9 +14,8 @@ import (
 	"addon-operator/cmd/cli"
 	"addon-operator/cmd/lint"
 	"addon-operator/kube/builtin"
+	"addon-operator/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the expected findings")
 
 // tree writes the files of an archive to a directory. Scripts are executable. Lines of the comment
 // say otherwise: "mode 0644 FILE", "crlf FILE".
@@ -96,16 +94,7 @@ func TestMistakes(t *testing.T) {
 			if got.Len() == 0 {
 				t.Error("the mistake is silent")
 			}
-			last := len(archive.Files) - 1
-			if *update {
-				archive.Files[last].Data = []byte(got.String())
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if want := string(archive.Files[last].Data); got.String() != want {
-				t.Errorf("found:\n%s\nwant:\n%s", got.String(), want)
-			}
+			golden.Part(t, file, archive, "want", got.String())
 		})
 	}
 }

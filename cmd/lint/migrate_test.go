@@ -3,7 +3,6 @@ package lint_test
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"addon-operator/cmd/cli"
 	"addon-operator/cmd/lint"
+	"addon-operator/testkit/golden"
 )
 
 // fromExisting runs the command in a directory, as people do.
@@ -47,16 +47,7 @@ func TestMigration(t *testing.T) {
 			if (err == nil) != (name == "clean") {
 				t.Errorf("error %v", err)
 			}
-			last := len(archive.Files) - 1
-			if *update {
-				archive.Files[last].Data = []byte(got)
-				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if want := string(archive.Files[last].Data); got != want {
-				t.Errorf("found:\n%s\nwant:\n%s", got, want)
-			}
+			golden.Part(t, file, archive, "want", got)
 			if strings.Contains(got, "hunter2") || strings.Contains(got, "horse") {
 				t.Error("a secret is shown")
 			}

@@ -2,20 +2,17 @@ package apiserver_test
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/pmezard/go-difflib/difflib"
 	"golang.org/x/tools/txtar"
 	"k8s.io/client-go/rest"
 
 	"addon-operator/kube/apiserver"
 	"addon-operator/testkit/devclustertest"
+	"addon-operator/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write down what the real API server answers")
 
 const tableFile = "testdata/conformance.txtar"
 
@@ -27,7 +24,7 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *update {
+	if golden.Updating() {
 		writeDown(t, table)
 	}
 	clusters := map[string]func(t *testing.T) (config *rest.Config, namespace string){
@@ -45,7 +42,7 @@ func TestConformance(t *testing.T) {
 					t.Parallel()
 					config, namespace := start(t)
 					if got := converse(t, config, namespace, string(c.Data)); got != string(c.Data) {
-						t.Errorf("it answers otherwise than the real API server did (- expected, + answered):\n%s", diff(t, string(c.Data), got))
+						t.Errorf("it answers otherwise than the real API server did (- want, + got):\n%s", golden.Diff(string(c.Data), got))
 					}
 				})
 			}
@@ -67,15 +64,6 @@ func writeDown(t *testing.T, table *txtar.Archive) {
 	if err := os.WriteFile(tableFile, txtar.Format(table), 0o644); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func diff(t *testing.T, want, got string) string {
-	t.Helper()
-	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{A: difflib.SplitLines(want), B: difflib.SplitLines(got), Context: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
 }
 
 // Each case says in its name what is proven, and asks something.

@@ -1,0 +1,81 @@
+package golden
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"golang.org/x/tools/txtar"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// Updating reports whether the golden files are rewritten, for tests that write something else, too, such as the answers of
+// another program.
+func Updating() bool { return *update }
+
+// File compares got with the content of a file. With -update it writes the file instead.
+func File(t testing.TB, path, got string) {
+	t.Helper()
+	want, err := os.ReadFile(path)
+	if err != nil && !*update {
+		t.Fatalf("%v; go test -update writes it. It would be\n%s", err, got)
+	}
+	if string(want) == got && err == nil {
+		return
+	}
+	if *update {
+		write(t, path, []byte(got))
+		return
+	}
+	t.Errorf("%s differs; go test -update rewrites it\n%s", path, Diff(string(want), got))
+}
+
+// Part compares got with a part of an archive, which is the file at path. With -update it writes the part into the file; one that
+// is missing comes last.
+func Part(t testing.TB, path string, archive *txtar.Archive, part, got string) {
+	t.Helper()
+	for i := range archive.Files {
+		f := &archive.Files[i]
+		if f.Name != part {
+			continue
+		}
+		if want := string(f.Data); want != got && !*update {
+			t.Errorf("%s: %s differs; go test -update rewrites it\n%s", path, part, Diff(want, got))
+		}
+		f.Data = []byte(got)
+		rewrite(t, path, archive)
+		return
+	}
+	if !*update {
+		t.Fatalf("%s has no part %s; go test -update writes it. It would be\n%s", path, part, got)
+	}
+	archive.Files = append(archive.Files, txtar.File{Name: part, Data: []byte(got)})
+	rewrite(t, path, archive)
+}
+
+func rewrite(t testing.TB, path string, archive *txtar.Archive) {
+	t.Helper()
+	if *update {
+		write(t, path, txtar.Format(archive))
+	}
+}
+
+func write(t testing.TB, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Diff shows the lines in which two texts differ, with the three before and after them.
+func Diff(want, got string) string {
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: difflib.SplitLines(want), B: difflib.SplitLines(got), FromFile: "want", ToFile: "got", Context: 3,
+	})
+	if err != nil { // writing into memory does not fail
+		return err.Error()
+	}
+	return text
+}
