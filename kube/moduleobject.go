@@ -145,8 +145,8 @@ type ModuleObject struct {
 // Newer reports whether the object has changed since the other state of it was read. Versions that
 // are no numbers, and so cannot be compared, count as newer.
 func (o ModuleObject) Newer(than ModuleObject) bool {
-	order, comparable := compareVersions(o.Version, than.Version)
-	return !comparable || order > 0
+	order, ok := compareVersions(o.Version, than.Version)
+	return !ok || order > 0
 }
 
 // ModuleNews is what has changed of the objects. One of Listed, Set, Gone and Absent is set; All

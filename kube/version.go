@@ -16,6 +16,6 @@ func compareVersions(a, b string) (int, bool) {
 // Older reports whether the resourceVersion a is from before b. Versions that cannot be compared, such as the empty one of
 // an object that does not exist, are not older.
 func Older(a, b string) bool {
-	order, comparable := compareVersions(a, b)
-	return comparable && order < 0
+	order, ok := compareVersions(a, b)
+	return ok && order < 0
 }
