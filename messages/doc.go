@@ -5,8 +5,8 @@
 // to once sent; they carry no context, func, PID or mutex. What belongs to runs, or carries types of modules and
 // releases, is in package actors/work: in the third part of the table. What an actor hears only from its own
 // timers and watches, and what Operator asks at the start and at a takeover, is declared next to its handler: in
-// the second part. A test compares the table with the types, with what actors handle and
-// with their answers.
+// the second part. Tests compare the table with the types, with what actors handle and
+// answer, and with who sends it.
 //
 // Also in here: what tasks do (task.go: the types of Work) and what messages consist of. They may
 // describe and count themselves for people; other behaviour is not allowed. What people are

@@ -22,13 +22,11 @@ func TestTableOfMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	table := map[string]bool{}
-	for _, row := range regexp.MustCompile(`(?m)^//\t(\w+) +[a-z-]`).FindAllSubmatch(text, -1) {
-		if name := string(row[1]); name != "message" && name != "of" {
-			if table[name] {
-				t.Errorf("the table has %s twice", name)
-			}
-			table[name] = true
+	for _, row := range rows(string(text)) {
+		if table[row.message] {
+			t.Errorf("the table has %s twice", row.message)
 		}
+		table[row.message] = true
 	}
 	ours, actors := parse(t, "."), slices.Concat(parse(t, "../actors"), parse(t, "../actors/*"))
 	for _, name := range slices.Sorted(maps.Keys(exchanged(actors))) {
@@ -51,6 +49,116 @@ func TestTableOfMessages(t *testing.T) {
 		if ast.IsExported(name) && !explained[name] {
 			t.Errorf("%s is neither a message nor a part of one: add it to the table of doc.go, or move it to package view", name)
 		}
+	}
+}
+
+// row is one of the table.
+type row struct{ message, senders, receivers string }
+
+func rows(text string) (all []row) {
+	for _, found := range regexp.MustCompile(`(?m)^//\t(\w+) +(who makes tasks|[a-z-]+(?:, [a-z-]+)*) +([a-z].*)$`).FindAllStringSubmatch(text, -1) {
+		if name := found[1]; name != "message" && name != "of" {
+			all = append(all, row{name, strings.TrimSpace(found[2]), found[3]})
+		}
+	}
+	return all
+}
+
+// folders are where the code of a sender is. What timers, the disk, kube and helm bring is sent by the receiver to itself.
+func folders(who string) []string {
+	switch who {
+	case "operator", "cmd", "standby":
+		return []string{"actors"}
+	case "server":
+		return []string{"server", "actors"}
+	case "run", "discovery":
+		return []string{"actors/work"}
+	case "owner", "owners":
+		return []string{"actors/modules", "actors/converge", "actors/shared"}
+	case "module", "global", "global-hooks":
+		return []string{"actors/modules"}
+	case "config":
+		return []string{"actors/configmap"}
+	case "queue":
+		return []string{"actors/queues"}
+	case "schedule":
+		return []string{"actors/schedules"}
+	case "module-objects":
+		return []string{"actors/moduleobjects"}
+	case "scenario":
+		return []string{"actors/scenario"}
+	}
+	return []string{"actors/" + who}
+}
+
+// The senders in the table are those in the code: who sends a message as a literal is named, and who is named has the
+// message in its code.
+func TestSendersOfMessages(t *testing.T) {
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent, mentioned := map[string]map[string]bool{}, map[string]map[string]bool{}
+	for _, pattern := range []string{"../actors", "../actors/*", "../server"} {
+		dirs, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range dirs {
+			sends(strings.TrimPrefix(dir, "../"), parse(t, dir), sent, mentioned)
+		}
+	}
+	for _, r := range rows(string(text)) {
+		if r.senders == "who makes tasks" {
+			continue
+		}
+		var named []string
+		for _, who := range strings.Split(r.senders, ", ") {
+			if strings.Contains("timer itself kube helm disk", who) {
+				who = r.receivers
+			}
+			of := folders(who)
+			named = append(named, of...)
+			if !slices.ContainsFunc(of, func(folder string) bool { return mentioned[r.message][folder] }) {
+				t.Errorf("%s: the table says that it is sent by %s; nothing in %q has it", r.message, who, of)
+			}
+		}
+		for folder := range sent[r.message] {
+			if !slices.Contains(named, folder) && folder != "actors/scenario" { // it plays whoever a test needs
+				t.Errorf("%s: %s sends it; the table has only %s", r.message, folder, r.senders)
+			}
+		}
+	}
+}
+
+// sends notes which messages a folder has in its code, and which ones it sends as literals.
+func sends(folder string, files []*ast.File, sent, mentioned map[string]map[string]bool) {
+	note := func(in map[string]map[string]bool, name string) {
+		if in[name] == nil {
+			in[name] = map[string]bool{}
+		}
+		in[name][folder] = true
+	}
+	for _, file := range files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Ident:
+				note(mentioned, n.Name)
+			case *ast.CallExpr:
+				name := types.ExprString(n.Fun)
+				name, _, _ = strings.Cut(name, "[")
+				if !slices.Contains([]string{"Send", "SendLater", "Request", "RequestFuture", "Respond", "Ask"}, name[strings.LastIndex(name, ".")+1:]) {
+					break
+				}
+				for _, argument := range n.Args {
+					if literal, ok := argument.(*ast.CompositeLit); ok && literal.Type != nil {
+						message := types.ExprString(literal.Type)
+						note(sent, message[strings.LastIndex(message, ".")+1:])
+					}
+				}
+			}
+			return true
+		})
 	}
 }
 
