@@ -5,8 +5,8 @@
 // to once sent; they carry no context, func, PID or mutex. What belongs to runs, or carries types of modules and
 // releases, is in package actors/work: in the third part of the table. What an actor hears only from its own
 // timers and watches, and what Operator asks at the start and at a takeover, is declared next to its handler: in
-// the second part. Tests compare the table with the types, with what actors handle and
-// answer, and with who sends it.
+// the second part. Tests compare the table with the types, with what actors send, handle and
+// answer.
 //
 // Also in here: what tasks do (task.go: the types of Work) and what messages consist of. They may
 // describe and count themselves for people; other behaviour is not allowed. What people are
@@ -17,7 +17,7 @@
 //	StartUp              operator          converge
 //	ShutDown             cmd               operator
 //
-//	Enqueue              who makes tasks   queue; operator, which passes it on to queues but main
+//	Enqueue              who makes tasks   queue, operator
 //	DropTasks            converge          queue, global-hooks
 //	ExecuteTask          queue, run        owner
 //	TaskDone             owner             queue, run
@@ -94,9 +94,9 @@
 //	ConfirmPurge         config            converge
 //	RemoveConfirmation   converge          config
 //
-//	ReloadModules        global, module, config converge
+//	RequestReload        global, module, config converge
 //	SetDynamicFlags      global-hooks      converge, config
-//	ConvergeFinished     global-hooks      converge
+//	AfterAllEnded        global-hooks      converge
 //	StepEnded            owners            converge
 //	ListConverges        server            converge
 //	Converges            converge          server

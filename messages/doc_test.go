@@ -131,6 +131,74 @@ func TestSendersOfMessages(t *testing.T) {
 	}
 }
 
+// The receivers in the table are those in the code: an actor that is named handles the message, and an actor that handles a
+// message is named. Answers to runs, pages and commands reach no handler.
+func TestReceiversOfMessages(t *testing.T) {
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs, err := filepath.Glob("../actors/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	handled, table := map[string]map[string]bool{}, map[string]bool{}
+	for _, dir := range append(dirs, "../actors") {
+		folder := strings.TrimPrefix(dir, "../")
+		handled[folder] = map[string]bool{}
+		for _, file := range parse(t, dir) {
+			handles(file, handled[folder])
+		}
+	}
+	for _, r := range rows(string(text)) {
+		for _, who := range strings.Split(r.receivers, ", ") {
+			if slices.Contains([]string{"run", "discovery", "server", "cmd"}, who) {
+				continue
+			}
+			of := folders(who)
+			for _, folder := range of {
+				table[folder+" "+r.message] = true
+			}
+			if !slices.ContainsFunc(of, func(folder string) bool { return handled[folder][r.message] }) {
+				t.Errorf("%s: the table says that %s receives it; nothing in %q handles it", r.message, who, of)
+			}
+		}
+	}
+	for folder, all := range handled {
+		for message := range all {
+			if !table[folder+" "+message] {
+				t.Errorf("%s: %s handles it; the table does not say so", message, folder)
+			}
+		}
+	}
+}
+
+// handles notes the types of messages that a file distinguishes.
+func handles(file *ast.File, all map[string]bool) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		choice, ok := n.(*ast.TypeSwitchStmt)
+		if !ok {
+			return true
+		}
+		isMessage := false
+		ast.Inspect(choice.Assign, func(n ast.Node) bool {
+			called, ok := n.(*ast.SelectorExpr)
+			isMessage = isMessage || ok && called.Sel.Name == "Message"
+			return true
+		})
+		for _, c := range choice.Body.List {
+			if c, ok := c.(*ast.CaseClause); ok && isMessage {
+				for _, message := range c.List {
+					if name := types.ExprString(message); !strings.HasPrefix(name, "*") { // of the library
+						all[name[strings.LastIndex(name, ".")+1:]] = true
+					}
+				}
+			}
+		}
+		return true
+	})
+}
+
 // sends notes which messages a folder has in its code, and which ones it sends as literals.
 func sends(folder string, files []*ast.File, sent, mentioned map[string]map[string]bool) {
 	note := func(in map[string]map[string]bool, name string) {

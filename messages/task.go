@@ -230,8 +230,7 @@ type RunModules struct{ Names []string }
 // DeleteModule uninstalls the release of a disabled module (G6).
 type DeleteModule struct{}
 
-// ReloadModules does steps 3 to 8 for all modules (seed 001 'reload all modules').
-// As a message it asks converge for that; as work it is the task that begins it.
+// ReloadModules begins steps 3 to 8 for all modules (seed 001 'reload all modules').
 type ReloadModules struct{ Cause Cause }
 
 // DiscoverModules finds out which modules are enabled and decides what to do (G4).
@@ -244,7 +243,7 @@ type PurgeRelease struct{ Release string }
 // queues have succeeded or are deferred (F13, F14).
 type AwaitSynchronization struct{}
 
-// FinishReload is the last step: it reports whether afterAll changed global values (G8).
+// FinishReload is the last step: all others have ended (G8).
 type FinishReload struct{}
 
 // Describe implements Work.

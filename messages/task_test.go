@@ -47,7 +47,7 @@ func TestTaskAsText(t *testing.T) {
 		"DiscoverModules converge":            {Owner: messages.Converge, Work: messages.DiscoverModules{}},
 		"PurgeRelease converge old":           {Owner: messages.Converge, Work: messages.PurgeRelease{Release: "old"}},
 		"AwaitSynchronization global-hooks":   {Owner: messages.GlobalHooks, Work: messages.AwaitSynchronization{}},
-		"FinishReload global-hooks":           {Owner: messages.GlobalHooks, Work: messages.FinishReload{}},
+		"FinishReload converge":               {Owner: messages.Converge, Work: messages.FinishReload{}},
 	}
 	for want, task := range cases {
 		if got := task.String(); got != want {

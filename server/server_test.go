@@ -151,7 +151,7 @@ func (h *operator) fill() {
 	h.add("operator", "queue/slow", view.QueueStatus{Length: 102, Head: many})
 	h.add("operator", "queue/a/b", view.QueueStatus{})
 	h.add("operator", "queue/main", view.QueueStatus{Length: 2, InProgress: true, Since: now.Add(-5 * time.Second), Head: []messages.Task{
-		task("7", "run", messages.RunModule{}, 10*time.Second), task("8", messages.GlobalHooks, messages.FinishReload{}, 9*time.Second),
+		task("7", "run", messages.RunModule{}, 10*time.Second), task("8", messages.Converge, messages.FinishReload{}, 9*time.Second),
 	}})
 	time.Sleep(30 * time.Second)
 	synctest.Wait()

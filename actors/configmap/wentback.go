@@ -46,5 +46,5 @@ func (c *config) compareAgain(ctx actor.Context, msg compareAgain) {
 	c.log.Warn("the cluster has gone back to an earlier state: values, hooks and releases are compared again", "watches", msg.count)
 	cause := messages.Cause{Activation: messages.ByWentBack}
 	ctx.Send(c.program.PID(work.MonitorsPath), messages.ResyncAll{Cause: cause})
-	ctx.Send(c.program.PID(work.ConvergePath), messages.ReloadModules{Cause: cause})
+	ctx.Send(c.program.PID(work.ConvergePath), messages.RequestReload{Cause: cause})
 }

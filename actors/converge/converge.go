@@ -75,7 +75,7 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.reloads.span.End(nil)
 	case messages.StartUp:
 		c.startUp(ctx)
-	case messages.ReloadModules:
+	case messages.RequestReload:
 		c.reloads.requestUnlooped(ctx, msg.Cause)
 	case messages.ConfirmPurge:
 		c.confirmPurge(ctx, msg.Value)
@@ -107,8 +107,10 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.switchModules(ctx)
 	case messages.ModuleDeleted:
 		delete(c.catalog.deployed, msg.Name)
-	case messages.ConvergeFinished:
-		c.finished(ctx, msg)
+	case messages.AfterAllEnded:
+		if msg.Reload == c.reloads.number {
+			c.reloads.globalChanged = msg.GlobalChanged
+		}
 	case postponedDue:
 		c.reloads.giveUp(ctx, msg)
 	case messages.ReloadHeld:
@@ -165,6 +167,9 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 	case messages.ReloadModules:
 		c.reloads.begin(ctx, c.catalog.globalHooks, work.Cause)
 		shared.Refuse(ctx, t) // it is done: its steps are queued before it
+	case messages.FinishReload:
+		c.finished(ctx, t.Reload)
+		shared.Refuse(ctx, t) // it is done
 	case messages.DiscoverModules:
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.Discover(run) }, func(ctx actor.Context, result any) { c.discovered(ctx, t, result) })
 	case messages.RunModules:
@@ -313,8 +318,8 @@ func (c *converge) logSteps(s decide.Steps, d work.Discovery, gone []string) {
 // finished ends a reload, and with the first one the first converge (G8). A reload that was
 // overtaken at its last step does not count: what the newer one is for has not been done yet (F10).
 // Only from here on do schedules tick (C14).
-func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
-	if msg.Reload != c.reloads.number || c.reloads.phase == overtaken {
+func (c *converge) finished(ctx actor.Context, reload int) {
+	if reload != c.reloads.number || c.reloads.phase == overtaken {
 		return
 	}
 	c.reloads.become(idle)
@@ -335,7 +340,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 	c.catalog.tell(ctx, c.catalog.tree.Modules, messages.RememberValues{})
 	ctx.Send(c.program.PID(work.GlobalPath), messages.RememberValues{})
 	c.reloads.beginPostponed(ctx)
-	if msg.GlobalChanged {
+	if c.reloads.globalChanged {
 		c.reloads.requestUnlooped(ctx, messages.By(messages.ByHook, "afterAll hooks changed global values", c.reloads.cause).In(c.reloads.span.Name()))
 	}
 }

@@ -17,7 +17,7 @@ func TestOvertakenAtTheLastStep(t *testing.T) {
 	p := sharedtest.NewProgram(nil)
 	pid := sharedtest.Spawn(t, p, work.ConvergePath, assembled(context.Background(), p, &catalog{program: p, log: p.Log, tree: &addons.Tree{}}, &reloads{program: p, log: p.Log, number: 1, phase: reloading}))
 	p.Send(pid, messages.ConfigChanged{Global: true})
-	p.Send(pid, messages.ConvergeFinished{Reload: 1})
+	sharedtest.Ask[messages.TaskDone](t, p, pid, messages.ExecuteTask{Task: messages.Task{Owner: messages.Converge, Work: messages.FinishReload{}, Reload: 1}})
 	sharedtest.Ask[work.Discovery](t, p, pid, work.GetDiscovery{})
 	if s, _ := p.Inspector.Status(work.ConvergePath).(view.ConvergeStatus); s.Ready || s.Phase != view.ConvergeReloading {
 		t.Errorf("it says: %s", s)

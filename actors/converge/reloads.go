@@ -34,8 +34,10 @@ type reloads struct {
 	began        time.Time
 	cause        messages.Cause
 	span         work.Span // of the start-up and the reload in progress
-	ready        bool      // the first converge is over
-	record       convergeRecord
+	// globalChanged: afterAll hooks of this reload have changed global values, so the next one is due (G8).
+	globalChanged bool
+	ready         bool // the first converge is over
+	record        convergeRecord
 
 	// restarts counts since a reload has last ended without another one being asked for.
 	restarts int
@@ -168,7 +170,7 @@ func (r *reloads) begin(ctx actor.Context, global []hooks.Hook, cause messages.C
 	r.become(reloading)
 	r.cause = cause
 	r.number++
-	r.began = time.Now()
+	r.began, r.globalChanged = time.Now(), false
 	r.record.begin(r.number, cause)
 	if r.number > 1 {
 		r.span.End(nil) // it was overtaken, or is over

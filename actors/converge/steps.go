@@ -54,8 +54,7 @@ func reloadTasks(p *shared.Program, steps decide.Steps, modules []addons.Module,
 	for _, hook := range afterAll {
 		add(messages.GlobalHooks, work.OrderWork(hook, hooks.AfterAll))
 	}
-	// The end is a task of global-hooks, which alone knows whether afterAll hooks have changed
-	// global values (G8). In the queue it comes when all steps before it have ended.
-	add(messages.GlobalHooks, messages.FinishReload{})
+	// The queue executes it when all steps before it have ended.
+	add(messages.Converge, messages.FinishReload{})
 	return tasks
 }

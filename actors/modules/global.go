@@ -85,6 +85,7 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		if work.Binding == hooks.AfterAll {
 			g.beginAfterAll(t.Reload)
 			g.afterAll.task = t.ID
+			a.succeeded = func(ctx actor.Context, _ any) { g.afterAllEnded(ctx, t.Reload) }
 		}
 		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.Hook(run, hook).Run(work) })
 	case messages.SynchronizeHook:
@@ -97,10 +98,6 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 	case messages.AwaitSynchronization:
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.AwaitSynchronized(run) }
 		a.succeeded = g.startedUp
-	case messages.FinishReload:
-		g.finishReload(ctx, t.Reload)
-		shared.Refuse(ctx, t) // it is done
-		return
 	default:
 		g.log.Error("task refused", "task", t.String(), "err", shared.ErrNoSuchWork)
 		shared.Refuse(ctx, t)
@@ -157,12 +154,11 @@ func (g *globalHooks) dropAfterAll(ctx actor.Context, reload int) {
 	}
 }
 
-// finishReload finds out whether steps 3 to 8 are due again because of afterAll (G8, T4).
-func (g *globalHooks) finishReload(ctx actor.Context, reload int) {
-	g.beginAfterAll(reload) // there may be no afterAll hook
-	a := g.afterAll
-	changed := a.flagsChanged || a.checksum != g.owner.values.section.Checksum()
-	ctx.Send(g.program.PID(work.ConvergePath), messages.ConvergeFinished{Reload: reload, GlobalChanged: changed})
+// afterAllEnded reports whether the afterAll hooks that have ended so far changed global values, which makes steps 3 to 8
+// due again (G8, T4). Converge receives it before the last step of the reload, which begins when this task is done.
+func (g *globalHooks) afterAllEnded(ctx actor.Context, reload int) {
+	changed := g.afterAll.flagsChanged || g.afterAll.checksum != g.owner.values.section.Checksum()
+	ctx.Send(g.program.PID(work.ConvergePath), messages.AfterAllEnded{Reload: reload, GlobalChanged: changed})
 }
 
 // known implements applier. Own and Global are the same section.
@@ -197,13 +193,13 @@ func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult,
 	// waited for, none may follow, and a module would stay suspended.
 	missed := flagsChanged && msg.Binding == hooks.OnKubernetes && g.started
 	if (changed || flagsChanged) && msg.Triggers || missed {
-		ctx.Send(converge, messages.ReloadModules{Cause: msg.Cause})
+		ctx.Send(converge, messages.RequestReload{Cause: msg.Cause})
 	}
 }
 
 // reconcile implements applier.
 func (g *globalHooks) reconcile(ctx actor.Context, cause messages.Cause) {
-	ctx.Send(g.program.PID(work.ConvergePath), messages.ReloadModules{Cause: cause})
+	ctx.Send(g.program.PID(work.ConvergePath), messages.RequestReload{Cause: cause})
 }
 
 // setFlags replaces opinions; nil withdraws one (D25). An equal opinion of another hook is no

@@ -28,7 +28,7 @@ func (m *module) unlessGone(a assignment) assignment {
 		if gone, ok := result.(directoryGone); ok {
 			m.log.Warn("the directory of the module is gone: its task is dropped, all modules are discovered again", "task", a.Task.String(), "err", gone.err)
 			m.forget(ctx)
-			ctx.Send(m.program.PID(work.ConvergePath), messages.ReloadModules{Cause: messages.By(messages.ByDirectory, m.name+" was removed", a.Task.Cause)})
+			ctx.Send(m.program.PID(work.ConvergePath), messages.RequestReload{Cause: messages.By(messages.ByDirectory, m.name+" was removed", a.Task.Cause)})
 			return
 		}
 		if succeeded != nil {

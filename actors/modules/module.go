@@ -184,7 +184,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 	case messages.DeleteModule:
 		if !m.life.off() { // switched on again since this was queued (E14); a reload finds out what is due
 			shared.Refuse(ctx, t)
-			ctx.Send(m.program.PID(work.ConvergePath), messages.ReloadModules{Cause: t.Cause})
+			ctx.Send(m.program.PID(work.ConvergePath), messages.RequestReload{Cause: t.Cause})
 			return
 		}
 		m.life.become(view.Deleting)
