@@ -131,7 +131,7 @@ bin/govulncheck: .ci/tools.mod .ci/tools.sum
 ##@ Check
 
 .PHONY: quick
-quick: format vet-changed ## in a minute: format, vet of what changed, all tests that need no cluster
+quick: format vet-changed ## in one or two minutes: format, vet of what changed, all tests that need no cluster
 	@output=$$(mktemp)
 	export GOGC=400 # as in test
 	{ go test -C $(DEVCLUSTER) -short -vet=off $(LINK_KUBE) . && go test -C $(RELEASE) -short -vet=off .; } >"$$output" 2>&1 & # as in test

@@ -13,8 +13,9 @@
 #   MODULES_DIR        other modules than the examples; they come without the examples' global hooks
 #   GLOBAL_HOOKS_DIR   other global hooks
 #   YES=1              CLUSTER=mine without the question
-#   VIEW=1             the view of `addon-operator dev` in the place of the operator's log
-#   RUN_ONCE=1         end after the first converge
+#   VIEW=1             the view of `addon-operator dev` in the place of the operator's log; with
+#                      CLUSTER=memory it has a cluster of its own, which ends with it
+#   RUN_ONCE=1         end after the first converge, for which it waits five minutes at most
 #   BUILT=1            run the programs that are in bin/, without a look at their sources
 #   RUN_DIR            other directory than .run
 set -euo pipefail
@@ -27,13 +28,17 @@ readonly namespace=${NAMESPACE:-$default_namespace}
 run=${RUN_DIR:-.run}
 [[ $run == /* ]] || run=$PWD/$run
 
+[[ ${VIEW:-}${RUN_ONCE:-} != 11 ]] || {
+  echo "make run: VIEW=1 lasts until somebody ends it, so it excludes RUN_ONCE=1" >&2
+  exit 1
+}
+
 umask 077 # the kubeconfig, the logs and the hooks' files are as secret as the cluster
 mkdir -p "$run/tmp"
 export PATH="$PWD/bin:$PATH"
 export KUBECACHEDIR="$run/kube-cache"
-[[ $kind == mine ]] || export KUBECONFIG="$run/$kind/kubeconfig"
 
-owned='' builder='' operator='' cluster='' guard='' follower=''
+owned='' builder='' operator='' cluster='' guard='' follower='' viewer='' interrupted='' examples=''
 
 # On a terminal the progress may be shown in the last line.
 say() {
@@ -85,13 +90,22 @@ cleanup() {
   if alive "$builder"; then
     say "stopping the build; the next make run continues where this one stopped"
     stop "$builder"
+    while kill -0 -- "-$builder" 2>/dev/null; do sleep 0.1; done # go and its compilers
   fi
   stop "$guard"
-  alive "$operator" && say "stopping the operator, then the cluster"
+  if alive "$viewer"; then
+    [[ -n $interrupted ]] || kill -TERM "$viewer" 2>/dev/null || true # Ctrl-C has reached it already, and a second signal is impatience
+    wait "$viewer" 2>/dev/null || true
+  fi
+  if alive "$operator" && [[ $kind == mine ]]; then
+    say "stopping the operator"
+  elif alive "$operator"; then
+    say "stopping the operator, then the cluster"
+  fi
   stop "$operator"
   stop "$cluster"
   stop "$follower"
-  [[ -z $owned ]] || rm -f "$run/pid"
+  [[ -z $owned ]] || rm -rf "$run/pid" "$run/build"
   exit "$code"
 }
 
@@ -127,10 +141,13 @@ ready() {
   ) 2>/dev/null
 }
 
-# Builds in a process group of its own: Ctrl-C ends this script, and that ends the build.
+# Builds in a process group of its own: Ctrl-C ends this script, and that ends the build. Go does not
+# remove its temporary files, up to 1 GB, when it is ended, so they are in a directory that cleanup removes.
 build() {
   local code=0
-  BUILD_THEN="the cluster starts" launch bash .ci/build "$@"
+  rm -rf "$run/build"
+  mkdir "$run/build"
+  GOTMPDIR="$run/build" BUILD_THEN="the cluster starts" launch bash .ci/build "$@"
   builder=$!
   wait "$builder" || code=$?
   builder=''
@@ -142,7 +159,6 @@ build_programs() {
   case $kind in
     memory | mine) programs=(operator tools) ;;
     real) programs=(cluster tools operator) ;;
-    *) die "CLUSTER is $kind: use memory, real or mine" ;;
   esac
   [[ ${BUILT:-} == 1 ]] || build "${programs[@]}"
 }
@@ -164,7 +180,7 @@ start_cluster() {
       ;;
   esac
   : >"$run/cluster.out"
-  launch "${program[@]}" --dir "$run/$kind" --parent-pid "$$" >"$run/cluster.out" 2>"$run/cluster.err"
+  launch "${program[@]}" --dir "$data" --parent-pid "$$" >"$run/cluster.out" 2>"$run/cluster.err"
   cluster=$!
   while [[ ! -s "$run/cluster.out" ]]; do
     if ! alive "$cluster"; then
@@ -191,7 +207,7 @@ use_own_cluster() {
 The operator runs on this machine, with your permissions. It writes its ConfigMap and releases into
 the namespace $namespace, and whatever the modules of $MODULES_DIR write elsewhere.
 EOF
-  if [[ ${YES:-} != 1 ]]; then
+  if [[ ${YES:-} != 1 && ${VIEW:-} != 1 ]]; then # the view asks by itself
     [[ -t 0 ]] || die "CLUSTER=mine asks for confirmation, and there is no terminal: set YES=1 to confirm"
     read -r -p "Continue? [y/N] " answer
     [[ $answer == [yY]* ]] || die "nothing was written"
@@ -210,8 +226,6 @@ prepare_cluster() {
 }
 
 start_operator() {
-  choose_port port 9650 "probes and metrics are"
-  choose_port debug_port 9115 "the debug pages are"
   say "starting the operator: http://127.0.0.1:$port for probes and metrics, http://127.0.0.1:$debug_port for debugging"
   export ADDON_OPERATOR_NAMESPACE="$namespace"
   export ADDON_OPERATOR_TMP_DIR="$run/tmp" DEBUG_UNIX_SOCKET="$run/debug.socket"
@@ -248,11 +262,22 @@ unfollow() {
   follower=''
 }
 
-# VIEW=1: the command dev is the operator, in the foreground: its keys are read from this terminal.
+# VIEW=1: the command dev is the operator. It reads its keys from this terminal, so it stays in the group of this script.
 view() {
+  local code=0 options=()
   export ADDON_OPERATOR_TMP_DIR="$run/tmp"
-  say "q stops the view, the operator and the cluster"
-  bin/addon-operator dev --cluster --yes --namespace "$namespace"
+  [[ $kind == memory ]] || options=(--cluster --namespace "$namespace")
+  [[ $kind != real && ${YES:-} != 1 ]] || options+=(--yes)
+  say "q ends the view and the operator; in a second terminal: export PATH=$(printf %q "$PWD/bin"):\$PATH, then the line that the view shows"
+  exec 4<&0
+  bin/addon-operator dev "${options[@]}" <&4 &
+  viewer=$!
+  while alive "$viewer"; do
+    alive "$parent" || exit 0
+    sleep 0.2
+  done
+  wait "$viewer" || code=$?
+  exit "$code"
 }
 
 # Ends the script when one of the two programs has ended by itself.
@@ -274,6 +299,7 @@ wait_until_ready() {
   until ready; do
     check_programs
     alive "$parent" || exit 0
+    [[ ${RUN_ONCE:-} != 1 ]] || ((SECONDS - started < 300)) || die "RUN_ONCE=1: not converged after 300 s; the log is $run/operator.log"
     if [[ -z $told ]] && ((SECONDS - started > 30)); then
       told=1
       say "not converged after 30 s: \`addon-operator module list\` in a second terminal shows what it waits for"
@@ -287,6 +313,7 @@ wait_until_ready() {
 await_modules() {
   if ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:$debug_port addon-operator wait --timeout 30s >"$run/wait.out" 2>&1; then
     say "all modules are ready, with all objects of their releases"
+    [[ $examples != 1 ]] || echo "The module backup fails, on purpose: the Secret that it needs does not exist."
   else
     say "not all modules are ready yet: \`addon-operator wait\` in a second terminal shows which, and why"
   fi
@@ -318,7 +345,9 @@ second_terminal() {
 }
 
 next_steps() {
-  [[ "$MODULES_DIR" == "$PWD/examples/modules" ]] || return 0
+  local list="; kubectl -n $namespace get modules"
+  [[ $kind != mine ]] || list='' # nothing was written that concerns the whole cluster, so the kind Module does not exist
+  [[ $examples == 1 ]] || return 0
   say "what to try next, in the second terminal"
   cat <<EOF
 1. Change a value. The module prometheus runs again, and its release is upgraded:
@@ -326,7 +355,7 @@ next_steps() {
    sleep 1; kubectl -n $namespace get deployment prometheus -o yaml | grep retention
 
 2. A hook of the module backup fails and is retried, without delaying other modules. Inspect it, fix it, inspect it again:
-   addon-operator module list; kubectl -n $namespace get modules
+   addon-operator module list$list
    kubectl -n $namespace create secret generic backup-s3-credentials --from-literal=AWS_ACCESS_KEY_ID=me
    kubectl -n $namespace wait --for=create configmap/backup-status --timeout=60s
    addon-operator module list
@@ -345,7 +374,8 @@ EOF
 }
 
 trap cleanup EXIT
-trap 'exit 0' INT TERM HUP
+trap 'interrupted=1; exit 0' INT
+trap 'exit 0' TERM HUP
 
 # Other modules do not want the global hooks of the examples: their values and schemas are not
 # made for each other.
@@ -355,30 +385,61 @@ if [[ -n ${MODULES_DIR:-} && -z ${GLOBAL_HOOKS_DIR:-} ]]; then
 fi
 export MODULES_DIR="${MODULES_DIR:-$PWD/examples/modules}"
 export GLOBAL_HOOKS_DIR="${GLOBAL_HOOKS_DIR:-$PWD/examples/global-hooks}"
+[[ $MODULES_DIR != "$PWD/examples/modules" ]] || examples=1
+
+# What can be wrong is found before minutes of building.
+check_directories() {
+  local dir dirs
+  IFS=: read -r -a dirs <<<"$MODULES_DIR"
+  for dir in "${dirs[@]}"; do [[ -d $dir ]] || die "MODULES_DIR: there is no directory $dir"; done
+  [[ -d $GLOBAL_HOOKS_DIR ]] || die "GLOBAL_HOOKS_DIR: there is no directory $GLOBAL_HOOKS_DIR"
+}
+
+check_kubeconfig() {
+  local file files
+  IFS=: read -r -a files <<<"${KUBECONFIG:-$HOME/.kube/config}"
+  for file in "${files[@]}"; do [[ ! -s $file ]] || return 0; done
+  die "CLUSTER=mine: there is no kubeconfig ${KUBECONFIG:-$HOME/.kube/config}"
+}
+
+check_directories
+case $kind in
+  memory | real)
+    # Each set of modules has a cluster of its own: the releases of other modules would count as removed ones.
+    data=$run/$kind
+    [[ $examples == 1 ]] || data+=-$(cksum <<<"$MODULES_DIR" | cut -d ' ' -f 1)
+    export KUBECONFIG="$data/kubeconfig"
+    ;;
+  mine) check_kubeconfig ;;
+  *) die "CLUSTER is $kind: use memory, real or mine" ;;
+esac
 
 own_directory
 build_programs
+[[ ${VIEW:-} != 1 || $kind != memory ]] || view # with a cluster of its own
+choose_port port 9650 "probes and metrics are"
+choose_port debug_port 9115 "the debug pages are"
 start_cluster
+[[ ${VIEW:-} != 1 ]] || view
+second_terminal
 prepare_cluster
-if [[ ${VIEW:-} == 1 ]]; then
-  view
-  exit
-fi
 start_operator
 launch guard "-$operator"
 guard=$!
-second_terminal
 follow
 wait_until_ready
 await_modules
 pause
 show
+[[ "${RUN_ONCE:-}" != 1 ]] || exit 0
 next_steps
 second_terminal
-[[ "${RUN_ONCE:-}" != 1 ]] || exit 0
 
 if [[ $kind == mine ]]; then
-  say "Ctrl-C ends the operator; what it installed stays: kubectl delete namespace $namespace removes it. The operator's log continues:"
+  say "Ctrl-C ends the operator; what it installed stays"
+  echo "kubectl delete namespace $namespace removes it, but not what modules wrote elsewhere. This lists their objects without a namespace:"
+  echo "kubectl get clusterroles,clusterrolebindings -l addon-operator/module"
+  say "the operator's log continues:"
 else
   say "Ctrl-C ends the operator and the cluster; their data is kept in $run. The operator's log continues:"
 fi

@@ -188,7 +188,7 @@ func TestRunOfTheExamples(t *testing.T) {
 	last := 0
 	for _, want := range []string{
 		"API server ready, in memory", "export KUBECONFIG=" + p.dir + "/memory/kubeconfig", "converged", "the first converge is over",
-		"prometheus   1          deployed", "deployment.apps/grafana", "what to try next", "stopping the operator",
+		"prometheus   1          deployed", "deployment.apps/grafana", "stopping the operator",
 	} {
 		at := strings.Index(text[last:], want)
 		if at < 0 {
@@ -203,6 +203,25 @@ func TestRunOfTheExamples(t *testing.T) {
 	if text := again.text(); strings.Contains(text, "created") || strings.Contains(text, "action=installed") {
 		t.Errorf("the second run did not find what the first one left:\n%s", text)
 	}
+
+	other := filepath.Join(t.TempDir(), "modules")
+	write(t, other, map[string]string{"values.yaml": "helloEnabled: true\n", "010-hello/templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: hello}\n"})
+	others := begin(t, "RUN_ONCE=1", "RUN_DIR="+p.dir, "MODULES_DIR="+other)
+	others.ends(0)
+	if text := others.text(); !strings.Contains(text, "hello     1          deployed") || strings.Contains(text, "prometheus") {
+		t.Errorf("other modules meet what the examples left:\n%s", text)
+	}
+}
+
+// write makes a directory with these files.
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for path, text := range files {
+		path = filepath.Join(dir, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // Ctrl-C while Go compiles, and while the operator runs, ends everything in order.
@@ -210,7 +229,7 @@ func TestInterrupts(t *testing.T) {
 	alone(t)
 	t.Run("during the build", func(t *testing.T) {
 		bin := t.TempDir()
-		slow := "#!/usr/bin/env bash\nif [[ $1 == list ]]; then printf '%s\\n' a b c d; exit; fi\necho example.com/a >&2\necho example.com/b >&2\nexec sleep 1000\n"
+		slow := "#!/usr/bin/env bash\nif [[ $1 == list ]]; then printf '%s\\n' a b c d; exit; fi\necho example.com/a >&2\necho example.com/b >&2\necho x >$GOTMPDIR/go-build1\nexec sleep 1000\n"
 		if err := os.WriteFile(filepath.Join(bin, "go"), []byte(slow), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -224,6 +243,9 @@ func TestInterrupts(t *testing.T) {
 			t.Errorf("output:\n%s", p.text())
 		}
 		p.nothingIsLeft()
+		if left, err := filepath.Glob(filepath.Join(p.dir, "build*")); err != nil || len(left) > 0 {
+			t.Errorf("files of the build are left: %q, %v", left, err)
+		}
 	})
 	t.Run("before the first converge", func(t *testing.T) {
 		p := begin(t)
@@ -237,7 +259,7 @@ func TestInterrupts(t *testing.T) {
 		p.expect("Ctrl-C ends the operator and the cluster")
 		p.interrupt()
 		p.ends(0)
-		if !strings.Contains(p.text(), "stopping the operator, then the cluster") {
+		if !strings.Contains(p.text(), "what to try next") || !strings.Contains(p.text(), "stopping the operator, then the cluster") {
 			t.Errorf("output:\n%s", p.text())
 		}
 		p.nothingIsLeft()
@@ -249,15 +271,10 @@ func TestInterrupts(t *testing.T) {
 func TestRunOfABrokenModule(t *testing.T) {
 	alone(t)
 	modules := filepath.Join(t.TempDir(), "modules")
-	for path, text := range map[string]string{
+	write(t, modules, map[string]string{
 		"values.yaml":                     "helloEnabled: true\n",
 		"010-hello/templates/broken.yaml": "{{ fail \"broken on purpose\" }}\n",
-	} {
-		path = filepath.Join(modules, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	p := begin(t, "MODULES_DIR="+modules)
 	p.expect("broken on purpose")
 	if text := p.text(); !strings.Contains(text, "export KUBECONFIG=") || strings.Contains(text, "discover-cluster.sh") {
@@ -268,15 +285,26 @@ func TestRunOfABrokenModule(t *testing.T) {
 	p.nothingIsLeft()
 }
 
-// VIEW=1: the command dev is the operator; without a terminal it prints lines.
+// VIEW=1: the command dev is the operator; without a terminal it prints lines. It ends at Ctrl-C, and at a signal that only
+// the script receives.
 func TestRunWithAView(t *testing.T) {
 	alone(t)
-	p := begin(t, "VIEW=1")
-	p.expect("against context memory, https://127.0.0.1:")
-	p.expect("the first converge is over")
-	p.interrupt()
-	p.ends(0)
-	p.nothingIsLeft()
+	for name, end := range map[string]func(p *play){
+		"Ctrl-C": (*play).interrupt,
+		"TERM":   func(p *play) { _ = p.cmd.Process.Signal(syscall.SIGTERM) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := begin(t, "VIEW=1")
+			p.expect("against a cluster in memory")
+			p.expect("the first converge is over")
+			end(p)
+			p.ends(0)
+			p.nothingIsLeft()
+			if strings.Contains(p.text(), "was installed stays") {
+				t.Errorf("it speaks of somebody's cluster:\n%s", p.text())
+			}
+		})
+	}
 }
 
 func TestTakenPortIsNamed(t *testing.T) {
@@ -364,11 +392,20 @@ func TestRunInTheCurrentCluster(t *testing.T) {
 	cluster.ends(0)
 }
 
-func TestUnknownClusterIsRefused(t *testing.T) {
+// What cannot work is refused before anything is built.
+func TestRunIsRefused(t *testing.T) {
 	alone(t)
-	p := begin(t, "CLUSTER=kind")
-	p.ends(1)
-	if !strings.Contains(p.text(), "use memory, real or mine") {
-		t.Errorf("output:\n%s", p.text())
+	for environment, want := range map[string]string{
+		"CLUSTER=kind":                                  "use memory, real or mine",
+		"MODULES_DIR=/does/not/exist":                   "MODULES_DIR: there is no directory /does/not/exist",
+		"GLOBAL_HOOKS_DIR=/does/not/exist":              "GLOBAL_HOOKS_DIR: there is no directory /does/not/exist",
+		"CLUSTER=mine KUBECONFIG=/does/not/exist YES=1": "CLUSTER=mine: there is no kubeconfig /does/not/exist",
+		"VIEW=1 RUN_ONCE=1":                             "excludes RUN_ONCE=1",
+	} {
+		p := begin(t, append(strings.Fields(environment), "BUILT=")...)
+		p.ends(1)
+		if !strings.Contains(p.text(), want) || strings.Contains(p.text(), "building") {
+			t.Errorf("%s: output:\n%s", environment, p.text())
+		}
 	}
 }
