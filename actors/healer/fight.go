@@ -144,7 +144,7 @@ func (h *healer) fightOver(ctx actor.Context, msg fightOver) {
 	if p == nil || p.fights.objects[msg.object] == nil || p.fights.objects[msg.object].times != msg.times {
 		return
 	}
-	if p.stage != resting || slices.Contains(p.ailments(), msg.object) || time.Since(p.ended) < peace {
+	if p.life.phase != resting || slices.Contains(p.ailments(), msg.object) || time.Since(p.ended) < peace {
 		p.fights.endLater(ctx, msg.object)
 		return
 	}

@@ -24,15 +24,13 @@ import (
 // changed, and queues runs of their modules (G15, H13). Watching is the business of helm; known
 // here is to which module an object belongs, and what the module was doing when it went.
 //
-// What counts depends on where the run of the module is:
+// What counts depends on the phase of the release (releasePhase):
 //
 //	resting   -> the module runs again, a second after the last report
 //	running   -> Helm may have passed the object already: it is looked for when the run has ended
-//	after     -> a hook of the module may have deleted it on purpose: it is brought back once; if it is gone
+//	applied   -> a hook of the module may have deleted it on purpose: it is brought back once; if it is gone
 //	             at the end of that run, too, the healer assumes that a hook deletes it. Such a report may
 //	             be late. Without hooks another client has deleted it: it is looked for when the run ends
-//
-//	resting -RunBegan-> running -ReleaseApplied-> after -RunEnded-> resting
 //
 // The module receives the list of what is gone, so that it can hand it over to any of its runs.
 type healer struct {
@@ -51,7 +49,7 @@ type healer struct {
 // patient is a module as the healer sees it. There is one from the first run until the module is
 // switched off.
 type patient struct {
-	stage   stage
+	life    releaseLife
 	objects []helm.Object
 	applied time.Time    // when objects became its objects
 	health  *view.Health // as the module knows it
@@ -72,14 +70,6 @@ type patient struct {
 	first   time.Time // the first report since a run was last queued; zero without one
 	fights  fights
 }
-
-type stage string
-
-const (
-	resting stage = "resting"
-	running stage = "running"
-	after   stage = "after"
-)
 
 // healDelay is how long a module waits after a report for others, so that one run heals them
 // all.
@@ -167,20 +157,20 @@ func (h *healer) watch(self *actor.PID) {
 func (h *healer) patient(module string) *patient {
 	p := h.patients[module]
 	if p == nil {
-		p = &patient{stage: resting, gone: map[helm.Object]bool{}, doubtful: map[helm.Object]bool{}, tried: map[helm.Object]bool{}, fights: fights{program: h.program, module: module, objects: map[helm.Object]*fight{}}}
+		p = &patient{life: releaseLife{h.log.With("module", module), created}, gone: map[helm.Object]bool{}, doubtful: map[helm.Object]bool{}, tried: map[helm.Object]bool{}, fights: fights{program: h.program, module: module, objects: map[helm.Object]*fight{}}}
 		h.patients[module] = p
 	}
 	return p
 }
 
-// objectGone decides by the stage of the module what the absence means, see healer.
+// objectGone decides by the phase of the release what the absence means, see healer.
 func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
 	for _, name := range h.owners[o] {
 		p := h.patients[name]
 		late := p.hooks && h.program.HealDelay == 0 && time.Since(p.ended) < shared.NewsDelay
 		switch {
-		case p.stage != resting:
-			p.doubtful[o] = p.doubtful[o] || p.stage == running
+		case p.life.phase != resting:
+			p.doubtful[o] = p.doubtful[o] || p.life.phase == running
 		case late && p.tried[o]:
 			h.taken(name, o)
 		default:
@@ -193,7 +183,7 @@ func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
 
 // releaseChanged: writes of records during a run are Helm's own.
 func (h *healer) releaseChanged(ctx actor.Context, name string) {
-	if p := h.patients[name]; p != nil && p.stage == resting && len(p.objects) > 0 {
+	if p := h.patients[name]; p != nil && p.life.phase == resting && len(p.objects) > 0 {
 		p.changed = true
 		h.healLater(ctx, name, p)
 	}
@@ -203,7 +193,8 @@ func (h *healer) releaseChanged(ctx actor.Context, name string) {
 // deleted by a hook.
 func (h *healer) runBegan(msg work.RunBegan) {
 	p := h.patient(msg.Module)
-	p.stage, p.first = running, time.Time{}
+	p.life.become(running)
+	p.first = time.Time{}
 	clear(p.doubtful)
 	maps.DeleteFunc(p.tried, func(o helm.Object, _ bool) bool { return !slices.Contains(msg.Absent, o) })
 	p.stopTimer()
@@ -226,7 +217,8 @@ func (h *healer) releaseApplied(ctx actor.Context, msg work.ReleaseApplied) {
 		p.applied = time.Now()
 		h.reassess(ctx, msg.Module)
 	}
-	p.stage, p.objects, p.changed = after, msg.Objects, false
+	p.life.become(applied)
+	p.objects, p.changed = msg.Objects, false
 	for _, o := range msg.Objects {
 		h.owners[o] = append(h.owners[o], msg.Module)
 	}
@@ -239,7 +231,8 @@ func (h *healer) releaseApplied(ctx actor.Context, msg work.ReleaseApplied) {
 // runEnded decides about objects that went during the run, see patient.tried.
 func (h *healer) runEnded(ctx actor.Context, msg work.RunEnded) {
 	p := h.patient(msg.Module)
-	p.stage, p.hooks, p.ended = resting, msg.Hooks, time.Now()
+	p.life.become(resting)
+	p.hooks, p.ended = msg.Hooks, time.Now()
 	if p.hooks {
 		maps.DeleteFunc(p.doubtful, func(o helm.Object, beforeApplied bool) bool {
 			if !beforeApplied && p.tried[o] {
@@ -337,7 +330,7 @@ func (h *healer) healDue(ctx actor.Context, msg healDue) {
 	now, moment := time.Now(), h.delay()
 	soon := map[string][]decide.Object{}
 	for name, p := range h.patients {
-		if p.stage != resting || p.due.IsZero() || p.due.After(now.Add(moment)) {
+		if p.life.phase != resting || p.due.IsZero() || p.due.After(now.Add(moment)) {
 			continue
 		}
 		soon[name] = nil

@@ -2,6 +2,8 @@ package healer
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +55,33 @@ func TestGoneAtTheEndOfARun(t *testing.T) {
 		}
 		if live, ok := p.Inspector.Status(work.HealerPath).(liveHealer); !ok || hooks && len(live.status.Ailing) > 0 {
 			t.Errorf("what a hook took away twice is to be healed: %v", live.status.Ailing)
+		}
+	}
+}
+
+// What a run reports is no bug, whatever became of the module meanwhile: it was switched off, and perhaps on again.
+func TestPhasesOfARun(t *testing.T) {
+	began, applied, ended, off := work.RunBegan{Module: "web"}, work.ReleaseApplied{Module: "web"}, work.RunEnded{Module: "web"}, work.ModuleGone{Module: "web"}
+	for name, reports := range map[string][]any{
+		"twice":                  {began, applied, ended, began, applied, ended},
+		"without a chart":        {began, ended, began, ended},
+		"fails before Helm":      {began, began, applied, ended},
+		"fails after Helm":       {began, applied, began, applied, ended},
+		"waits, is cancelled":    {began, ended, ended},
+		"off during Helm":        {began, off, applied, off},
+		"off and on during Helm": {began, off, applied, ended, began, applied, ended},
+		"off and on before Helm": {began, off, ended, began, applied, ended},
+	} {
+		p := sharedtest.NewProgram(nil)
+		var log strings.Builder
+		p.Log = slog.New(slog.NewTextHandler(&log, nil))
+		pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
+		for _, report := range reports {
+			p.Send(pid, report)
+		}
+		sharedtest.Ask[messages.Monitored](t, p, pid, messages.ListMonitored{})
+		if log.Len() > 0 {
+			t.Errorf("%s: %s", name, &log)
 		}
 	}
 }
