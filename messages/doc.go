@@ -142,7 +142,7 @@
 //	objectGone           helm              healer
 //	releaseChanged       helm              healer
 //	healDue              timer             healer
-//	fightOver            timer             healer
+//	quietPeriodOver      timer             healer
 //
 //	entriesDue           timer             schedule
 //
@@ -193,7 +193,7 @@
 //	ModuleGone           module            healer
 //	ObjectsGone          healer            module
 //	HealthChanged        healer            module
-//	Fought               healer            module
+//	ObjectsContested     healer            module
 //	ReportHealth         run               healer
 //	HealthReported       healer            run
 //	GetReleased          run               healer

@@ -53,8 +53,8 @@ func TestGoneAtTheEndOfARun(t *testing.T) {
 		if s := sharedtest.Ask[messages.Monitored](t, p, pid, messages.ListMonitored{}); s == nil {
 			t.Error("the healer does not answer")
 		}
-		if live, ok := p.Inspector.Status(work.HealerPath).(liveHealer); !ok || hooks && len(live.status.Ailing) > 0 {
-			t.Errorf("what a hook took away twice is to be healed: %v", live.status.Ailing)
+		if live, ok := p.Inspector.Status(work.HealerPath).(liveHealer); !ok || hooks && len(live.status.Incomplete) > 0 {
+			t.Errorf("what a hook took away twice is to be healed: %v", live.status.Incomplete)
 		}
 	}
 }

@@ -139,8 +139,8 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.release.gone = append(m.release.gone, msg.Objects...)
 	case work.ObjectsBack:
 		m.release.gone = slices.DeleteFunc(m.release.gone, func(o helm.Object) bool { return slices.Contains(msg.Objects, o) })
-	case work.Fought:
-		m.release.fights = msg.Fights
+	case work.ObjectsContested:
+		m.release.contested = msg.Objects
 	case work.HealthChanged:
 		m.release.health = msg.Health
 	case messages.SetMaintenance:
@@ -373,6 +373,6 @@ func (m *module) publish() {
 		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks.all), Runs: m.owner.tasks.runs.Len(), Release: m.release.last.Revision,
 		Values: m.owner.values.section.Checksum()[:8], Failing: m.owner.tasks.listFailing(), Parked: len(m.owner.tasks.parked) > 0, Waiting: m.owner.tasks.waitsFor, LastRun: m.lastRun,
 		Enabled: m.life.enabled(), Version: m.release.last.ChartVersion, AppVersion: m.release.last.AppVersion, Succeeded: m.succeeded, Failed: m.failed,
-		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Fights: m.release.fights, Health: m.release.health,
+		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Contested: m.release.contested, Health: m.release.health,
 	})
 }

@@ -17,10 +17,10 @@ type moduleRelease struct {
 	owner *owner      // of the module
 	life  *moduleLife // of the module
 
-	last   helm.Outcome  // of the last run that asked Helm; the zero value before
-	gone   []helm.Object // reported by the healer; the next run applies them again (H5)
-	fights []string      // what is undone after each heal, in words for people; replaced, because it is published
-	health *view.Health  // of its objects; nil until the healer has assessed them
+	last      helm.Outcome  // of the last run that asked Helm; the zero value before
+	gone      []helm.Object // reported by the healer; the next run applies them again (H5)
+	contested []string      // a sentence for each object that another client deletes after each heal; replaced, because it is published
+	health    *view.Health  // of its objects; nil until the healer has assessed them
 }
 
 // runEnded notifies the healer that the objects are as the run has left them: what is gone from now

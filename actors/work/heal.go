@@ -26,5 +26,5 @@ type ObjectsGone struct{ Objects []helm.Object }
 // HealthChanged notifies a module how the objects of its release are doing; nil: it has none.
 type HealthChanged struct{ Health *view.Health }
 
-// Fought sends a module what is undone after each of its heals, in words for people.
-type Fought struct{ Fights []string }
+// ObjectsContested sends a module what another client undoes after each heal: a sentence for each object.
+type ObjectsContested struct{ Objects []string }
