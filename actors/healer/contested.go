@@ -9,9 +9,9 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/shared"
-	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/kube"
+	"addon-operator/messages"
 )
 
 // recentHeals are the heals of one object that count. An object is contested when another client
@@ -137,7 +137,7 @@ func (l *healHistory) report(ctx actor.Context) {
 	}
 	if !slices.Equal(contested, l.reported) {
 		l.reported = contested
-		ctx.Send(l.program.Owner(l.module), work.ObjectsContested{Objects: contested})
+		ctx.Send(l.program.Owner(l.module), messages.ObjectsContested{Objects: contested})
 	}
 }
 

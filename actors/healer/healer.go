@@ -122,7 +122,7 @@ func (h *healer) Receive(ctx actor.Context) {
 		h.reportNow(ctx, msg)
 	case work.RunEnded:
 		h.runEnded(ctx, msg)
-	case work.ModuleGone:
+	case messages.ModuleGone:
 		h.forget(ctx, msg.Module)
 	case healDue:
 		h.healDue(ctx, msg)

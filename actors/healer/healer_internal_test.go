@@ -61,7 +61,7 @@ func TestGoneAtTheEndOfARun(t *testing.T) {
 
 // What a run reports is no bug, whatever became of the module meanwhile: it was switched off, and perhaps on again.
 func TestPhasesOfARun(t *testing.T) {
-	began, applied, ended, off := work.RunBegan{Module: "web"}, work.ReleaseApplied{Module: "web"}, work.RunEnded{Module: "web"}, work.ModuleGone{Module: "web"}
+	began, applied, ended, off := work.RunBegan{Module: "web"}, work.ReleaseApplied{Module: "web"}, work.RunEnded{Module: "web"}, messages.ModuleGone{Module: "web"}
 	for name, reports := range map[string][]any{
 		"twice":                  {began, applied, ended, began, applied, ended},
 		"without a chart":        {began, ended, began, ended},

@@ -139,7 +139,7 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.release.gone = append(m.release.gone, msg.Objects...)
 	case work.ObjectsBack:
 		m.release.gone = slices.DeleteFunc(m.release.gone, func(o helm.Object) bool { return slices.Contains(msg.Objects, o) })
-	case work.ObjectsContested:
+	case messages.ObjectsContested:
 		m.release.contested = msg.Objects
 	case work.HealthChanged:
 		m.release.health = msg.Health

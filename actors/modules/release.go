@@ -7,6 +7,7 @@ import (
 
 	"addon-operator/actors/work"
 	"addon-operator/helm"
+	"addon-operator/messages"
 	"addon-operator/messages/view"
 )
 
@@ -48,7 +49,7 @@ func (r *moduleRelease) absent() []helm.Object {
 // them.
 func (r *moduleRelease) forget() {
 	r.gone = nil
-	r.owner.program.Send(r.owner.program.PID(work.HealerPath), work.ModuleGone{Module: r.owner.name})
+	r.owner.program.Send(r.owner.program.PID(work.HealerPath), messages.ModuleGone{Module: r.owner.name})
 }
 
 // rests reports whether nothing changes the release now and it is under no maintenance: only then
