@@ -72,10 +72,15 @@ type releaseState struct {
 }
 
 // healDelay is how long a module waits after a report for others, so that one run heals them
-// all.
-const healDelay = time.Second
+// all. Those of a prompt watch follow each other at once.
+const healDelay, promptHealDelay = time.Second, time.Millisecond
 
-func (h *healer) delay() time.Duration { return cmp.Or(h.program.HealDelay, healDelay) }
+func (h *healer) delay() time.Duration {
+	if h.program.PromptReleaseWatch {
+		return promptHealDelay
+	}
+	return healDelay
+}
 
 // These are the messages to the healer from watches and timers.
 type (
@@ -167,14 +172,14 @@ func (h *healer) release(module string) *releaseState {
 func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
 	for _, name := range h.owners[o] {
 		r := h.releases[name]
-		late := r.hooks && h.program.HealDelay == 0 && time.Since(r.ended) < shared.NewsDelay
+		mayBeLate := r.hooks && !h.program.PromptReleaseWatch && time.Since(r.ended) < shared.NewsDelay
 		switch {
 		case r.life.phase != resting:
 			r.goneInRun[o] = r.goneInRun[o] || r.life.phase == running
-		case late && r.tried[o]:
+		case mayBeLate && r.tried[o]:
 			h.taken(name, o)
 		default:
-			r.try(o, late)
+			r.try(o, mayBeLate)
 			h.lost(ctx, name, r, o)
 			h.healLater(ctx, name, r)
 		}

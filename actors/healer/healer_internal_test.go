@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -25,7 +26,7 @@ func TestGoneAtTheEndOfARun(t *testing.T) {
 	o := helm.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "n", Name: "web"}
 	for _, hooks := range []bool{false, true} {
 		p := sharedtest.NewProgram(nil)
-		p.HealDelay, p.ReleaseWatch = time.Millisecond, absentObjects{}
+		p.PromptReleaseWatch, p.ReleaseWatch = true, absentObjects{}
 		queued := make(chan messages.Enqueue, 1)
 		sharedtest.Spawn(t, p, work.QueuePath+messages.MainQueue, actor.ReceiveFunc(func(ctx actor.Context) {
 			if msg, ok := ctx.Message().(messages.Enqueue); ok {
@@ -56,6 +57,30 @@ func TestGoneAtTheEndOfARun(t *testing.T) {
 		if live, ok := p.Inspector.Status(work.HealerPath).(liveHealer); !ok || hooks && len(live.status.Incomplete) > 0 {
 			t.Errorf("what a hook took away twice is to be healed: %v", live.status.Incomplete)
 		}
+	}
+}
+
+// H13: a report that follows the run of a module with hooks may be a late one of what a hook deleted. A prompt watch has
+// no late ones: then another client has deleted the object, again.
+func TestGoneAfterARun(t *testing.T) {
+	o := helm.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "n", Name: "web"}
+	for _, prompt := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p := sharedtest.NewProgram(nil)
+			p.PromptReleaseWatch = prompt
+			sharedtest.Spawn(t, p, work.ModulePath+"web", actor.ReceiveFunc(func(actor.Context) {}))
+			pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
+			for range 2 {
+				p.Send(pid, work.RunBegan{Module: "web", Absent: []helm.Object{o}})
+				p.Send(pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Back: []helm.Object{o}})
+				p.Send(pid, work.RunEnded{Module: "web", Hooks: true})
+				p.Send(pid, objectGone{o})
+			}
+			sharedtest.Ask[messages.Monitored](t, p, pid, messages.ListMonitored{})
+			if live, ok := p.Inspector.Status(work.HealerPath).(liveHealer); !ok || len(live.status.Incomplete) > 0 != prompt {
+				t.Errorf("with prompt reports: %t; to heal: %v", prompt, live.status.Incomplete)
+			}
+		})
 	}
 }
 
