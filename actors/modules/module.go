@@ -224,7 +224,7 @@ func (m *module) moduleJob(t messages.Task) work.ModuleJob {
 // executeHook begins a task that runs one hook. If the run is cancelled because the module is
 // switched off, the task is kept for a switch back (E14); if because the hook was exchanged, the
 // Synchronization of the new version covers what it was about (P8).
-func (m *module) executeHook(ctx actor.Context, a assignment, name string, work func(*supervisor.Run, hooks.Hook) error) {
+func (m *module) executeHook(ctx actor.Context, a assignment, name string, do func(*supervisor.Run, hooks.Hook) error) {
 	hook, err := m.owner.hooks.find(name)
 	if err != nil || m.life.off() || m.owner.hooks.superseded(a.Task) {
 		m.life.miss(m.program, a.Task)
@@ -236,7 +236,7 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 		if !a.Known.Has(hook) { // it was exchanged since the last attempt
 			return nil, nil
 		}
-		return nil, work(run, hook)
+		return nil, do(run, hook)
 	}
 	a.cancelled = func(ctx actor.Context) {
 		ctx.Send(a.queue, messages.SetAside{ID: a.Task.ID}) // nothing: all of it is kept here, or due again, or dropped
