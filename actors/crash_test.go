@@ -28,7 +28,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 	// What this lifecycle does not have: pages, timers after failures, and what the random model kills in (TestRandom).
 	never := strings.Fields("ListMonitored DumpSnapshots ListHooks GetDrift CheckConfig ScheduleFired ShutDown GetKnownConfig " +
 		"AwaitSnapshots SynchronizeLater SnapshotsComplete SetAside AsideDue BindingDeferred watchAgain watchOverflowed " +
-		"askAgain keepAgain delayedReload postponedDue remindHeld slowedDue Fought GetHooks RetireModule ConfigFlagsSaved ScriptAgreed " +
+		"askAgain keepAgain delayedReload postponedDue remindHeld slowedDue ObjectsContested GetHooks RetireModule ConfigFlagsSaved ScriptAgreed " +
 		"modulesSeen objectsDue restDue lookAtObjects SuspensionChanged")
 	handled := handledMessages(t)
 	if testing.Short() && !*crashesFlag {

@@ -2,8 +2,8 @@
 //
 // Commands are imperative and have one receiver (RunHook, SaveConfig). Events are past
 // and state a fact (ModuleDeleted, TaskDone). Messages are values and are never written
-// to once sent; they carry no context, func, PID or mutex. What belongs to runs, or carries types of modules and
-// releases, is in package actors/work: in the third part of the table. What an actor hears only from its own
+// to once sent; they carry no context, func, PID or mutex. What belongs to runs, or carries types of modules,
+// releases and views, is in package actors/work: in the third part of the table. What an actor hears only from its own
 // timers and watches, and what Operator asks at the start and at a takeover, is declared next to its handler: in
 // the second part. Tests compare the table with the types, with what actors send, handle and
 // answer.
@@ -60,6 +60,9 @@
 //	SectionChanged       module            converge
 //	ScriptAgreed         converge          module
 //	SuspensionChanged    module-objects    converge
+//
+//	ModuleGone           module            healer
+//	ObjectsContested     healer            module
 //
 //	SynchronizationEnded run, owners       monitors
 //	GetSnapshots         run               monitors
@@ -142,7 +145,7 @@
 //	objectGone           helm              healer
 //	releaseChanged       helm              healer
 //	healDue              timer             healer
-//	fightOver            timer             healer
+//	quietPeriodOver      timer             healer
 //
 //	entriesDue           timer             schedule
 //
@@ -190,10 +193,8 @@
 //	ReleaseApplied       run               healer
 //	RunBegan             module            healer
 //	RunEnded             module            healer
-//	ModuleGone           module            healer
 //	ObjectsGone          healer            module
 //	HealthChanged        healer            module
-//	Fought               healer            module
 //	ReportHealth         run               healer
 //	HealthReported       healer            run
 //	GetReleased          run               healer

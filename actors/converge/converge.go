@@ -163,9 +163,9 @@ func reloadJob(p *shared.Program, t messages.Task) work.ReloadJob {
 // that waits, so the task itself is done at once (F5).
 func (c *converge) execute(ctx actor.Context, t messages.Task) {
 	j := reloadJob(c.program, t)
-	switch work := t.Work.(type) {
+	switch w := t.Work.(type) {
 	case messages.ReloadModules:
-		c.reloads.begin(ctx, c.catalog.globalHooks, work.Cause)
+		c.reloads.begin(ctx, c.catalog.globalHooks, w.Cause)
 		shared.Refuse(ctx, t) // it is done: its steps are queued before it
 	case messages.FinishReload:
 		c.finished(ctx, t.Reload)
@@ -173,17 +173,17 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 	case messages.DiscoverModules:
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.Discover(run) }, func(ctx actor.Context, result any) { c.discovered(ctx, t, result) })
 	case messages.RunModules:
-		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.RunModules(run, work.Names) }, nil)
+		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.RunModules(run, w.Names) }, nil)
 	case messages.PurgeRelease: // its run asks again whether the purge is due, which may be days later
-		if !c.purges.begins(t, work.Release) {
+		if !c.purges.begins(t, w.Release) {
 			shared.Refuse(ctx, t)
 			return
 		}
-		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.Purge(run, work.Release) },
+		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.Purge(run, w.Release) },
 			func(_ actor.Context, purged any) {
-				c.purges.ended(work.Release, purged == true)
+				c.purges.ended(w.Release, purged == true)
 				if purged == true {
-					delete(c.catalog.deployed, work.Release)
+					delete(c.catalog.deployed, w.Release)
 				}
 			})
 	default:
@@ -197,7 +197,7 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 //
 // A task is recorded and its end is reported in Ended, so that both happen once, however it ends.
 // Purges that a discovery waits for are answered last: their run is gone by then.
-func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
+func (c *converge) start(ctx actor.Context, t messages.Task, do func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
 	queue, began, failed := ctx.Sender(), time.Now(), 0
 	c.runs.Start(ctx, supervisor.Task{
 		ID: t.ID, AllowFailure: t.AllowFailure,
@@ -205,7 +205,7 @@ func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervis
 			if err := reloadJob(c.program, t).AwaitTurn(run); err != nil {
 				return nil, err
 			}
-			return work(run)
+			return do(run)
 		},
 		Succeeded: func(ctx actor.Context, result any) {
 			if succeeded != nil {

@@ -63,8 +63,8 @@ func (p *purger) ended(release string, done bool) {
 func (p *purger) later(ctx actor.Context, t messages.Task) {
 	again := p.program.NewTask(messages.Converge, t.Work, messages.Cause{Activation: messages.ByPurgeFailed})
 	again.Queue = purgeQueue
-	if work, ok := t.Work.(messages.PurgeRelease); ok {
-		p.tried[work.Release] = again.ID
+	if w, ok := t.Work.(messages.PurgeRelease); ok {
+		p.tried[w.Release] = again.ID
 	}
 	p.program.Enqueue(ctx, false, again)
 }

@@ -32,8 +32,8 @@ func reloadTasks(p *shared.Program, steps decide.Steps, modules []addons.Module,
 	var tasks []messages.Task
 	// All steps have the number of the reload, by which DropTasks finds them when it is overtaken
 	// (F10).
-	add := func(owner string, work messages.Work) {
-		t := p.NewTask(owner, work, cause)
+	add := func(owner string, w messages.Work) {
+		t := p.NewTask(owner, w, cause)
 		t.Reload = reload
 		tasks = append(tasks, t)
 	}

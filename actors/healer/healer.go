@@ -24,15 +24,13 @@ import (
 // changed, and queues runs of their modules (G15, H13). Watching is the business of helm; known
 // here is to which module an object belongs, and what the module was doing when it went.
 //
-// What counts depends on where the run of the module is:
+// What counts depends on the phase of the release (releasePhase):
 //
 //	resting   -> the module runs again, a second after the last report
 //	running   -> Helm may have passed the object already: it is looked for when the run has ended
-//	after     -> a hook of the module may have deleted it on purpose: it is brought back once; if it is gone
+//	applied   -> a hook of the module may have deleted it on purpose: it is brought back once; if it is gone
 //	             at the end of that run, too, the healer assumes that a hook deletes it. Such a report may
 //	             be late. Without hooks another client has deleted it: it is looked for when the run ends
-//
-//	resting -RunBegan-> running -ReleaseApplied-> after -RunEnded-> resting
 //
 // The module receives the list of what is gone, so that it can hand it over to any of its runs.
 type healer struct {
@@ -40,7 +38,7 @@ type healer struct {
 	log     *slog.Logger
 	ctx     context.Context // ends with the program
 
-	patients map[string]*patient // by module
+	releases map[string]*releaseState // by module
 	// owners are the modules of an object, by object; two charts may have the same one.
 	owners map[helm.Object][]string
 	states objectStates
@@ -48,17 +46,17 @@ type healer struct {
 	assess func(written []helm.Object)
 }
 
-// patient is a module as the healer sees it. There is one from the first run until the module is
-// switched off.
-type patient struct {
-	stage   stage
+// releaseState is what the healer stores about the release of a module, from the first run until the
+// module is switched off.
+type releaseState struct {
+	life    releaseLife
 	objects []helm.Object
 	applied time.Time    // when objects became its objects
 	health  *view.Health // as the module knows it
 	// gone are objects that Helm must apply again.
 	gone map[helm.Object]bool
-	// doubtful went while the module ran; true for those that went before Helm was done.
-	doubtful map[helm.Object]bool
+	// goneInRun went while the module ran; true for those that went before Helm was done.
+	goneInRun map[helm.Object]bool
 	// tried are objects that went between Helm and the end of a run, or right after it: a hook of
 	// the module may have deleted them, or another client. Each is brought back once; if it goes
 	// again in the same way, a hook deletes it. An object that stays until the next run is removed
@@ -70,22 +68,19 @@ type patient struct {
 	timer   *time.Timer
 	due     time.Time // of the timer; zero without one
 	first   time.Time // the first report since a run was last queued; zero without one
-	fights  fights
+	heals   healHistory
 }
 
-type stage string
-
-const (
-	resting stage = "resting"
-	running stage = "running"
-	after   stage = "after"
-)
-
 // healDelay is how long a module waits after a report for others, so that one run heals them
-// all.
-const healDelay = time.Second
+// all. Those of a prompt watch follow each other at once.
+const healDelay, promptHealDelay = time.Second, time.Millisecond
 
-func (h *healer) delay() time.Duration { return cmp.Or(h.program.HealDelay, healDelay) }
+func (h *healer) delay() time.Duration {
+	if h.program.PromptReleaseWatch {
+		return promptHealDelay
+	}
+	return healDelay
+}
 
 // These are the messages to the healer from watches and timers.
 type (
@@ -95,7 +90,7 @@ type (
 		module string
 		due    time.Time // of the timer; it does not count when there is another by now
 	}
-	fightOver struct {
+	quietPeriodOver struct {
 		module string
 		object helm.Object
 		times  int
@@ -104,7 +99,7 @@ type (
 
 // New makes the actor. Watches end with ctx.
 func New(ctx context.Context, p *shared.Program) actor.Actor {
-	return &healer{program: p, log: p.Log, ctx: ctx, patients: map[string]*patient{}, owners: map[helm.Object][]string{}, states: newObjectStates(p.ProgressDeadline), assess: func([]helm.Object) {}}
+	return &healer{program: p, log: p.Log, ctx: ctx, releases: map[string]*releaseState{}, owners: map[helm.Object][]string{}, states: newObjectStates(p.ProgressDeadline), assess: func([]helm.Object) {}}
 }
 
 // Receive implements actor.Actor.
@@ -132,12 +127,12 @@ func (h *healer) Receive(ctx actor.Context) {
 		h.reportNow(ctx, msg)
 	case work.RunEnded:
 		h.runEnded(ctx, msg)
-	case work.ModuleGone:
+	case messages.ModuleGone:
 		h.forget(ctx, msg.Module)
 	case healDue:
 		h.healDue(ctx, msg)
-	case fightOver:
-		h.fightOver(ctx, msg)
+	case quietPeriodOver:
+		h.quietPeriodOver(ctx, msg)
 	case messages.ListMonitored:
 		ctx.Respond(h.monitored())
 		return
@@ -163,56 +158,57 @@ func (h *healer) watch(self *actor.PID) {
 	})
 }
 
-// patient returns the module as the healer knows it, and begins to know it.
-func (h *healer) patient(module string) *patient {
-	p := h.patients[module]
-	if p == nil {
-		p = &patient{stage: resting, gone: map[helm.Object]bool{}, doubtful: map[helm.Object]bool{}, tried: map[helm.Object]bool{}, fights: fights{program: h.program, module: module, objects: map[helm.Object]*fight{}}}
-		h.patients[module] = p
+// release returns the state of the release of a module, and creates it if there is none.
+func (h *healer) release(module string) *releaseState {
+	r := h.releases[module]
+	if r == nil {
+		r = &releaseState{life: releaseLife{h.log.With("module", module), created}, gone: map[helm.Object]bool{}, goneInRun: map[helm.Object]bool{}, tried: map[helm.Object]bool{}, heals: healHistory{program: h.program, module: module, objects: map[helm.Object]*recentHeals{}}}
+		h.releases[module] = r
 	}
-	return p
+	return r
 }
 
-// objectGone decides by the stage of the module what the absence means, see healer.
+// objectGone decides by the phase of the release what the absence means, see healer.
 func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
 	for _, name := range h.owners[o] {
-		p := h.patients[name]
-		late := p.hooks && h.program.HealDelay == 0 && time.Since(p.ended) < shared.NewsDelay
+		r := h.releases[name]
+		mayBeLate := r.hooks && !h.program.PromptReleaseWatch && time.Since(r.ended) < shared.NewsDelay
 		switch {
-		case p.stage != resting:
-			p.doubtful[o] = p.doubtful[o] || p.stage == running
-		case late && p.tried[o]:
+		case r.life.phase != resting:
+			r.goneInRun[o] = r.goneInRun[o] || r.life.phase == running
+		case mayBeLate && r.tried[o]:
 			h.taken(name, o)
 		default:
-			p.try(o, late)
-			h.lost(ctx, name, p, o)
-			h.healLater(ctx, name, p)
+			r.try(o, mayBeLate)
+			h.lost(ctx, name, r, o)
+			h.healLater(ctx, name, r)
 		}
 	}
 }
 
 // releaseChanged: writes of records during a run are Helm's own.
 func (h *healer) releaseChanged(ctx actor.Context, name string) {
-	if p := h.patients[name]; p != nil && p.stage == resting && len(p.objects) > 0 {
-		p.changed = true
-		h.healLater(ctx, name, p)
+	if r := h.releases[name]; r != nil && r.life.phase == resting && len(r.objects) > 0 {
+		r.changed = true
+		h.healLater(ctx, name, r)
 	}
 }
 
 // runBegan: the run heals what is gone, so no timer is needed. What it found present was not
 // deleted by a hook.
 func (h *healer) runBegan(msg work.RunBegan) {
-	p := h.patient(msg.Module)
-	p.stage, p.first = running, time.Time{}
-	clear(p.doubtful)
-	maps.DeleteFunc(p.tried, func(o helm.Object, _ bool) bool { return !slices.Contains(msg.Absent, o) })
-	p.stopTimer()
+	r := h.release(msg.Module)
+	r.life.become(running)
+	r.first = time.Time{}
+	clear(r.goneInRun)
+	maps.DeleteFunc(r.tried, func(o helm.Object, _ bool) bool { return !slices.Contains(msg.Absent, o) })
+	r.stopTimer()
 }
 
 // lost notes an object that Helm must apply again.
-func (h *healer) lost(ctx actor.Context, module string, p *patient, o helm.Object) {
-	if !p.gone[o] {
-		p.gone[o] = true
+func (h *healer) lost(ctx actor.Context, module string, r *releaseState, o helm.Object) {
+	if !r.gone[o] {
+		r.gone[o] = true
 		ctx.Send(h.program.Owner(module), work.ObjectsGone{Objects: []helm.Object{o}})
 	}
 }
@@ -220,47 +216,49 @@ func (h *healer) lost(ctx actor.Context, module string, p *patient, o helm.Objec
 // releaseApplied takes over the objects of a release as Helm has just written it. Back are those of
 // the missing ones that it has written.
 func (h *healer) releaseApplied(ctx actor.Context, msg work.ReleaseApplied) {
-	p := h.patient(msg.Module)
-	h.disown(msg.Module, p)
-	if !slices.Equal(p.objects, msg.Objects) {
-		p.applied = time.Now()
+	r := h.release(msg.Module)
+	h.disown(msg.Module, r)
+	if !slices.Equal(r.objects, msg.Objects) {
+		r.applied = time.Now()
 		h.reassess(ctx, msg.Module)
 	}
-	p.stage, p.objects, p.changed = after, msg.Objects, false
+	r.life.become(applied)
+	r.objects, r.changed = msg.Objects, false
 	for _, o := range msg.Objects {
 		h.owners[o] = append(h.owners[o], msg.Module)
 	}
 	for _, o := range msg.Back {
-		delete(p.gone, o)
+		delete(r.gone, o)
 	}
-	p.fights.applied(ctx, msg.Objects)
+	r.heals.applied(ctx, msg.Objects)
 }
 
-// runEnded decides about objects that went during the run, see patient.tried.
+// runEnded decides about objects that went during the run, see releaseState.tried.
 func (h *healer) runEnded(ctx actor.Context, msg work.RunEnded) {
-	p := h.patient(msg.Module)
-	p.stage, p.hooks, p.ended = resting, msg.Hooks, time.Now()
-	if p.hooks {
-		maps.DeleteFunc(p.doubtful, func(o helm.Object, beforeApplied bool) bool {
-			if !beforeApplied && p.tried[o] {
+	r := h.release(msg.Module)
+	r.life.become(resting)
+	r.hooks, r.ended = msg.Hooks, time.Now()
+	if r.hooks {
+		maps.DeleteFunc(r.goneInRun, func(o helm.Object, beforeApplied bool) bool {
+			if !beforeApplied && r.tried[o] {
 				h.taken(msg.Module, o)
 				return true
 			}
-			p.try(o, !beforeApplied)
+			r.try(o, !beforeApplied)
 			return false
 		})
 	}
-	if len(p.doubtful)+len(p.gone) > 0 {
-		h.healLater(ctx, msg.Module, p)
+	if len(r.goneInRun)+len(r.gone) > 0 {
+		h.healLater(ctx, msg.Module, r)
 	}
 }
 
 // try notes whether a hook may have taken away what is brought back now.
-func (p *patient) try(o helm.Object, mayBeHook bool) {
+func (r *releaseState) try(o helm.Object, mayBeHook bool) {
 	if mayBeHook {
-		p.tried[o] = true
+		r.tried[o] = true
 	} else {
-		delete(p.tried, o)
+		delete(r.tried, o)
 	}
 }
 
@@ -272,20 +270,20 @@ func (h *healer) taken(module string, o helm.Object) {
 
 // forget is called when a module is switched off or deleted.
 func (h *healer) forget(ctx actor.Context, module string) {
-	if p := h.patients[module]; p != nil {
-		if p.health != nil {
+	if r := h.releases[module]; r != nil {
+		if r.health != nil {
 			ctx.Send(h.program.Owner(module), work.HealthChanged{Health: nil})
 		}
-		p.stopTimer()
-		h.disown(module, p)
-		delete(h.patients, module)
+		r.stopTimer()
+		h.disown(module, r)
+		delete(h.releases, module)
 	}
 }
 
 // disown removes a module from the owners of its objects. Afterwards reports about them no longer
 // concern it.
-func (h *healer) disown(module string, p *patient) {
-	for _, o := range p.objects {
+func (h *healer) disown(module string, r *releaseState) {
+	for _, o := range r.objects {
 		others := slices.DeleteFunc(h.owners[o], func(name string) bool { return name == module })
 		if h.owners[o] = others; len(others) == 0 {
 			delete(h.owners, o)
@@ -293,64 +291,64 @@ func (h *healer) disown(module string, p *patient) {
 	}
 }
 
-// healLater queues a run a moment after the last report, later in a fight. Reports that never end
+// healLater queues a run a moment after the last report, later if its objects are contested. Reports that never end
 // delay it healNews times at most.
-func (h *healer) healLater(ctx actor.Context, module string, p *patient) {
+func (h *healer) healLater(ctx actor.Context, module string, r *releaseState) {
 	now, delay := time.Now(), h.delay()
-	if p.first.IsZero() {
-		p.first = now
+	if r.first.IsZero() {
+		r.first = now
 	}
 	due := now.Add(delay)
-	if last := p.first.Add(healNews * delay); due.After(last) {
+	if last := r.first.Add(healNews * delay); due.After(last) {
 		due = last
 	}
-	if end := p.truce(); end.After(due) {
-		due = end
+	if next := r.nextHeal(); next.After(due) {
+		due = next
 	}
-	if !due.Equal(p.due) {
-		h.healAt(ctx, module, p, due)
+	if !due.Equal(r.due) {
+		h.healAt(ctx, module, r, due)
 	}
 }
 
-func (h *healer) healAt(ctx actor.Context, module string, p *patient, due time.Time) {
-	p.stopTimer()
-	p.due = due
-	p.timer = h.program.SendLater(ctx, time.Until(due), healDue{module, due})
+func (h *healer) healAt(ctx actor.Context, module string, r *releaseState, due time.Time) {
+	r.stopTimer()
+	r.due = due
+	r.timer = h.program.SendLater(ctx, time.Until(due), healDue{module, due})
 }
 
 // stopTimer also makes a message void that the timer has sent already: due is compared.
-func (p *patient) stopTimer() {
-	if p.timer != nil {
-		p.timer.Stop()
+func (r *releaseState) stopTimer() {
+	if r.timer != nil {
+		r.timer.Stop()
 	}
-	p.due = time.Time{}
+	r.due = time.Time{}
 }
 
 // healDue heals the modules whose time has come, in their order: one cause, such as a CRD that is
 // deleted, may concern several, and a later module may need what an earlier one brings. So a module
 // waits for those before it whose time comes in a moment.
 func (h *healer) healDue(ctx actor.Context, msg healDue) {
-	p := h.patients[msg.module]
-	if p == nil || !p.due.Equal(msg.due) || h.ctx.Err() != nil {
+	r := h.releases[msg.module]
+	if r == nil || !r.due.Equal(msg.due) || h.ctx.Err() != nil {
 		return
 	}
 	now, moment := time.Now(), h.delay()
 	soon := map[string][]decide.Object{}
-	for name, p := range h.patients {
-		if p.stage != resting || p.due.IsZero() || p.due.After(now.Add(moment)) {
+	for name, r := range h.releases {
+		if r.life.phase != resting || r.due.IsZero() || r.due.After(now.Add(moment)) {
 			continue
 		}
 		soon[name] = nil
-		for o := range p.gone {
+		for o := range r.gone {
 			soon[name] = append(soon[name], work.ObjectOf(o))
 		}
 	}
 	order := decide.HealOrder(h.program.EnabledModules(), soon)
 	for i, name := range order {
-		if p := h.patients[name]; p.due.After(now) {
-			h.waitFor(ctx, p.due, now, order[i+1:])
+		if r := h.releases[name]; r.due.After(now) {
+			h.waitFor(ctx, r.due, now, order[i+1:])
 		} else {
-			h.heal(ctx, name, p)
+			h.heal(ctx, name, r)
 		}
 	}
 }
@@ -359,46 +357,46 @@ func (h *healer) healDue(ctx actor.Context, msg healDue) {
 func (h *healer) waitFor(ctx actor.Context, until, now time.Time, modules []string) {
 	longest := healNews * h.delay()
 	for _, name := range modules {
-		if p := h.patients[name]; !p.due.After(now) && !until.After(p.first.Add(longest)) {
-			h.healAt(ctx, name, p, until)
+		if r := h.releases[name]; !r.due.After(now) && !until.After(r.first.Add(longest)) {
+			h.healAt(ctx, name, r, until)
 		}
 	}
 }
 
 // heal queues a run of the module. What went during a run is looked for now: Helm may have applied
 // it again. Urgent: the run goes past failing tasks, which may fail because of what is gone.
-func (h *healer) heal(ctx actor.Context, module string, p *patient) {
-	p.stopTimer()
-	for o := range p.doubtful {
+func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
+	r.stopTimer()
+	for o := range r.goneInRun {
 		if !h.program.ReleaseWatch.Present(o) {
-			h.lost(ctx, module, p, o)
+			h.lost(ctx, module, r, o)
 		}
 	}
-	clear(p.doubtful)
-	maps.DeleteFunc(p.gone, func(o helm.Object, _ bool) bool { return !slices.Contains(p.objects, o) })
+	clear(r.goneInRun)
+	maps.DeleteFunc(r.gone, func(o helm.Object, _ bool) bool { return !slices.Contains(r.objects, o) })
 	cause := messages.Cause{Activation: messages.ByRelease, Detail: "another client changed the records of the release"}
-	if len(p.gone) > 0 {
-		gone := slices.SortedFunc(maps.Keys(p.gone), compareObjects)
+	if len(r.gone) > 0 {
+		gone := slices.SortedFunc(maps.Keys(r.gone), compareObjects)
 		h.program.Metrics.Modules.Absent(module, gone)
 		cause = messages.Cause{Activation: messages.ByAbsence, Detail: describeObjects(gone)}
-	} else if !p.changed {
-		p.first = time.Time{}
+	} else if !r.changed {
+		r.first = time.Time{}
 		return
 	}
 	h.log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
-	p.fights.healed(ctx, p.ailments())
+	r.heals.healed(ctx, r.toHeal())
 	t := h.program.NewTask(module, messages.RunModule{}, cause)
 	t.Urgent = true
 	h.program.Enqueue(ctx, false, t)
-	p.changed, p.first = false, time.Time{}
+	r.changed, r.first = false, time.Time{}
 }
 
 // released are the objects of the modules that have run.
 func (h *healer) released() work.Released {
 	all := map[string][]helm.Object{}
-	for name, p := range h.patients {
-		if p.objects != nil {
-			all[name] = p.objects
+	for name, r := range h.releases {
+		if r.objects != nil {
+			all[name] = r.objects
 		}
 	}
 	return work.Released{Objects: all}
@@ -415,12 +413,12 @@ func describeObjects(gone []helm.Object) string {
 
 func (h *healer) publish(ctx actor.Context) {
 	status := view.HealerStatus{Objects: len(h.owners)}
-	for name, p := range h.patients {
-		if len(p.gone)+len(p.doubtful) > 0 {
-			status.Ailing = append(status.Ailing, name)
+	for name, r := range h.releases {
+		if len(r.gone)+len(r.goneInRun) > 0 {
+			status.Incomplete = append(status.Incomplete, name)
 		}
 	}
-	slices.Sort(status.Ailing) // a few of hundreds
+	slices.Sort(status.Incomplete) // a few of hundreds
 	h.program.Inspector.Publish(ctx.Self(), liveHealer{status, h.program.ReleaseWatch})
 }
 

@@ -2,7 +2,10 @@ package healer
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -23,7 +26,7 @@ func TestGoneAtTheEndOfARun(t *testing.T) {
 	o := helm.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "n", Name: "web"}
 	for _, hooks := range []bool{false, true} {
 		p := sharedtest.NewProgram(nil)
-		p.HealDelay, p.ReleaseWatch = time.Millisecond, absentObjects{}
+		p.PromptReleaseWatch, p.ReleaseWatch = true, absentObjects{}
 		queued := make(chan messages.Enqueue, 1)
 		sharedtest.Spawn(t, p, work.QueuePath+messages.MainQueue, actor.ReceiveFunc(func(ctx actor.Context) {
 			if msg, ok := ctx.Message().(messages.Enqueue); ok {
@@ -51,8 +54,59 @@ func TestGoneAtTheEndOfARun(t *testing.T) {
 		if s := sharedtest.Ask[messages.Monitored](t, p, pid, messages.ListMonitored{}); s == nil {
 			t.Error("the healer does not answer")
 		}
-		if live, ok := p.Inspector.Status(work.HealerPath).(liveHealer); !ok || hooks && len(live.status.Ailing) > 0 {
-			t.Errorf("what a hook took away twice is to be healed: %v", live.status.Ailing)
+		if live, ok := p.Inspector.Status(work.HealerPath).(liveHealer); !ok || hooks && len(live.status.Incomplete) > 0 {
+			t.Errorf("what a hook took away twice is to be healed: %v", live.status.Incomplete)
+		}
+	}
+}
+
+// H13: a report that follows the run of a module with hooks may be a late one of what a hook deleted. A prompt watch has
+// no late ones: then another client has deleted the object, again.
+func TestGoneAfterARun(t *testing.T) {
+	o := helm.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "n", Name: "web"}
+	for _, prompt := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p := sharedtest.NewProgram(nil)
+			p.PromptReleaseWatch = prompt
+			sharedtest.Spawn(t, p, work.ModulePath+"web", actor.ReceiveFunc(func(actor.Context) {}))
+			pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
+			for range 2 {
+				p.Send(pid, work.RunBegan{Module: "web", Absent: []helm.Object{o}})
+				p.Send(pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Back: []helm.Object{o}})
+				p.Send(pid, work.RunEnded{Module: "web", Hooks: true})
+				p.Send(pid, objectGone{o})
+			}
+			sharedtest.Ask[messages.Monitored](t, p, pid, messages.ListMonitored{})
+			if live, ok := p.Inspector.Status(work.HealerPath).(liveHealer); !ok || len(live.status.Incomplete) > 0 != prompt {
+				t.Errorf("with prompt reports: %t; to heal: %v", prompt, live.status.Incomplete)
+			}
+		})
+	}
+}
+
+// What a run reports is no bug, whatever became of the module meanwhile: it was switched off, and perhaps on again.
+func TestPhasesOfARun(t *testing.T) {
+	began, applied, ended, off := work.RunBegan{Module: "web"}, work.ReleaseApplied{Module: "web"}, work.RunEnded{Module: "web"}, messages.ModuleGone{Module: "web"}
+	for name, reports := range map[string][]any{
+		"twice":                  {began, applied, ended, began, applied, ended},
+		"without a chart":        {began, ended, began, ended},
+		"fails before Helm":      {began, began, applied, ended},
+		"fails after Helm":       {began, applied, began, applied, ended},
+		"waits, is cancelled":    {began, ended, ended},
+		"off during Helm":        {began, off, applied, off},
+		"off and on during Helm": {began, off, applied, ended, began, applied, ended},
+		"off and on before Helm": {began, off, ended, began, applied, ended},
+	} {
+		p := sharedtest.NewProgram(nil)
+		var log strings.Builder
+		p.Log = slog.New(slog.NewTextHandler(&log, nil))
+		pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
+		for _, report := range reports {
+			p.Send(pid, report)
+		}
+		sharedtest.Ask[messages.Monitored](t, p, pid, messages.ListMonitored{})
+		if log.Len() > 0 {
+			t.Errorf("%s: %s", name, &log)
 		}
 	}
 }

@@ -134,15 +134,15 @@ func (h *healer) reassess(ctx actor.Context, modules ...string) {
 // reportNow reports to one module before its run ends, and has what Helm wrote read again. The
 // report is sent before the answer to the run, so the module has it when the run ends (H25).
 func (h *healer) reportNow(ctx actor.Context, msg work.ReportHealth) {
-	if p := h.patients[msg.Module]; p != nil && h.program.ReleaseWatch != nil {
+	if r := h.releases[msg.Module]; r != nil && h.program.ReleaseWatch != nil {
 		if msg.Wrote {
-			p.applied = time.Now()
-			h.states.doubt(p.objects)
+			r.applied = time.Now()
+			h.states.doubt(r.objects)
 		}
 		h.states.due[msg.Module] = true
 		h.reportHealth(ctx)
 		if msg.Wrote {
-			h.assess(p.objects)
+			h.assess(r.objects)
 		}
 	}
 	ctx.Respond(work.HealthReported{})
@@ -151,12 +151,12 @@ func (h *healer) reportNow(ctx actor.Context, msg work.ReportHealth) {
 // reportHealth reports to modules how their objects are doing, if that has changed.
 func (h *healer) reportHealth(ctx actor.Context) {
 	for _, name := range slices.Sorted(maps.Keys(h.states.due)) {
-		p := h.patients[name]
-		if p == nil {
+		r := h.releases[name]
+		if r == nil {
 			continue // it learned of that when it was forgotten
 		}
-		if now := h.states.of(p.objects, p.applied); !reflect.DeepEqual(now, p.health) {
-			p.health = now
+		if now := h.states.of(r.objects, r.applied); !reflect.DeepEqual(now, r.health) {
+			r.health = now
 			ctx.Send(h.program.Owner(name), work.HealthChanged{Health: now})
 		}
 	}

@@ -11,9 +11,9 @@ import (
 // and Helm's order of installation say nothing to people.
 func (h *healer) monitored() messages.Monitored {
 	out := messages.Monitored{}
-	for name, p := range h.patients {
+	for name, r := range h.releases {
 		var objects []messages.MonitoredObject
-		for _, o := range p.objects {
+		for _, o := range r.objects {
 			objects = append(objects, messages.MonitoredObject{Group: o.GVK.Group, Kind: o.GVK.Kind, Namespace: o.Namespace, Name: o.Name})
 		}
 		slices.SortFunc(objects, func(a, b messages.MonitoredObject) int {

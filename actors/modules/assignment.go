@@ -91,7 +91,7 @@ func (o *ownTasks) attemptFailed(a assignment, at supervisor.Attempt) {
 // finishes what an earlier attempt has left (D26).
 func (o *ownTasks) start(ctx actor.Context, a assignment) {
 	t := a.Task
-	work := func(run *supervisor.Run) (any, error) {
+	attempt := func(run *supervisor.Run) (any, error) {
 		if err := a.AwaitTurn(run); err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func (o *ownTasks) start(ctx actor.Context, a assignment) {
 	}
 	began, failed := time.Now(), 0
 	o.runs.Start(ctx, supervisor.Task{
-		ID: t.ID, AllowFailure: t.AllowFailure, Begins: func() { o.handTo(a) }, Work: work,
+		ID: t.ID, AllowFailure: t.AllowFailure, Begins: func() { o.handTo(a) }, Work: attempt,
 		Succeeded: func(ctx actor.Context, result any) {
 			if a.succeeded != nil {
 				a.succeeded(ctx, result)

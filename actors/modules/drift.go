@@ -38,8 +38,8 @@ const (
 //	              check -drift, report-> check after a period
 //	              check -drift, correct-> run -> ran
 //
-// If the same fields are changed again after each correction, two clients fight, and corrections
-// slow down, up to the period.
+// If another client changes the same fields again after each correction, corrections slow down, up
+// to the period.
 type drift struct {
 	program *shared.Program
 	name    string // of the module
@@ -60,7 +60,7 @@ type driftFound struct {
 	told    []view.DriftedObject // without values, as it was reported
 	// correcting are the objects that the next run corrects. cause is that of the last correction,
 	// at the time corrected; it is nil again after the objects have stayed as they are for a
-	// period. The next correction appends to it, which makes a fight a chain.
+	// period. The next correction appends to it, so repeated corrections of contested fields form a chain.
 	correcting []helm.Object
 	cause      *messages.Cause
 	corrected  time.Time
@@ -157,8 +157,8 @@ func (d *drift) report(told []view.DriftedObject) {
 	d.told = told
 }
 
-// correct queues the run that puts back what was found. In a fight it waits, longer
-// each time, and at most for a period.
+// correct queues the run that puts back what was found. If the fields are
+// contested, it waits, longer each time, and at most for a period.
 func (d *drift) correct(ctx actor.Context) {
 	d.correcting = nil
 	for _, c := range d.found.Changes {

@@ -75,26 +75,26 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 	t = g.owner.hooks.current(t)
 	j := g.owner.job(t)
 	a := assignment{Job: j, queue: ctx.Sender()}
-	switch work := t.Work.(type) {
+	switch w := t.Work.(type) {
 	case messages.RunHook:
-		hook, err := g.owner.hooks.find(work.Hook)
+		hook, err := g.owner.hooks.find(w.Hook)
 		if err != nil || g.owner.hooks.superseded(t) { // it was exchanged since (P8)
 			shared.Refuse(ctx, t)
 			return
 		}
-		if work.Binding == hooks.AfterAll {
+		if w.Binding == hooks.AfterAll {
 			g.beginAfterAll(t.Reload)
 			g.afterAll.task = t.ID
 			a.succeeded = func(ctx actor.Context, _ any) { g.afterAllEnded(ctx, t.Reload) }
 		}
-		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.Hook(run, hook).Run(work) })
+		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.Hook(run, hook).Run(w) })
 	case messages.SynchronizeHook:
-		hook, err := g.owner.hooks.find(work.Hook)
-		if err != nil || g.owner.hooks.needless(work) {
+		hook, err := g.owner.hooks.find(w.Hook)
+		if err != nil || g.owner.hooks.needless(w) {
 			shared.Refuse(ctx, t)
 			return
 		}
-		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.Hook(run, hook).Synchronize(work) })
+		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.Hook(run, hook).Synchronize(w) })
 	case messages.AwaitSynchronization:
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.AwaitSynchronized(run) }
 		a.succeeded = g.startedUp

@@ -26,7 +26,11 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 	was := m.life.maintenance
 	m.life.maintenance = mode
 	if mode == "" {
-		m.log.Info(map[bool]string{false: "maintenance is over", true: "module is no longer suspended"}[was == values.Suspended])
+		if was == values.Suspended {
+			m.log.Info("module is no longer suspended")
+		} else {
+			m.log.Info("maintenance is over")
+		}
 		return
 	}
 	m.crds.want(true)

@@ -139,8 +139,8 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.release.gone = append(m.release.gone, msg.Objects...)
 	case work.ObjectsBack:
 		m.release.gone = slices.DeleteFunc(m.release.gone, func(o helm.Object) bool { return slices.Contains(msg.Objects, o) })
-	case work.Fought:
-		m.release.fights = msg.Fights
+	case messages.ObjectsContested:
+		m.release.contested = msg.Objects
 	case work.HealthChanged:
 		m.release.health = msg.Health
 	case messages.SetMaintenance:
@@ -224,7 +224,7 @@ func (m *module) moduleJob(t messages.Task) work.ModuleJob {
 // executeHook begins a task that runs one hook. If the run is cancelled because the module is
 // switched off, the task is kept for a switch back (E14); if because the hook was exchanged, the
 // Synchronization of the new version covers what it was about (P8).
-func (m *module) executeHook(ctx actor.Context, a assignment, name string, work func(*supervisor.Run, hooks.Hook) error) {
+func (m *module) executeHook(ctx actor.Context, a assignment, name string, do func(*supervisor.Run, hooks.Hook) error) {
 	hook, err := m.owner.hooks.find(name)
 	if err != nil || m.life.off() || m.owner.hooks.superseded(a.Task) {
 		m.life.miss(m.program, a.Task)
@@ -236,7 +236,7 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 		if !a.Known.Has(hook) { // it was exchanged since the last attempt
 			return nil, nil
 		}
-		return nil, work(run, hook)
+		return nil, do(run, hook)
 	}
 	a.cancelled = func(ctx actor.Context) {
 		ctx.Send(a.queue, messages.SetAside{ID: a.Task.ID}) // nothing: all of it is kept here, or due again, or dropped
@@ -373,6 +373,6 @@ func (m *module) publish() {
 		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks.all), Runs: m.owner.tasks.runs.Len(), Release: m.release.last.Revision,
 		Values: m.owner.values.section.Checksum()[:8], Failing: m.owner.tasks.listFailing(), Parked: len(m.owner.tasks.parked) > 0, Waiting: m.owner.tasks.waitsFor, LastRun: m.lastRun,
 		Enabled: m.life.enabled(), Version: m.release.last.ChartVersion, AppVersion: m.release.last.AppVersion, Succeeded: m.succeeded, Failed: m.failed,
-		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Fights: m.release.fights, Health: m.release.health,
+		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Contested: m.release.contested, Health: m.release.health,
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"addon-operator/actors/work"
 	"addon-operator/helm"
+	"addon-operator/messages"
 	"addon-operator/messages/view"
 )
 
@@ -17,10 +18,10 @@ type moduleRelease struct {
 	owner *owner      // of the module
 	life  *moduleLife // of the module
 
-	last   helm.Outcome  // of the last run that asked Helm; the zero value before
-	gone   []helm.Object // reported by the healer; the next run applies them again (H5)
-	fights []string      // what is undone after each heal, in words for people; replaced, because it is published
-	health *view.Health  // of its objects; nil until the healer has assessed them
+	last      helm.Outcome  // of the last run that asked Helm; the zero value before
+	gone      []helm.Object // reported by the healer; the next run applies them again (H5)
+	contested []string      // a sentence for each object that another client deletes after each heal; replaced, because it is published
+	health    *view.Health  // of its objects; nil until the healer has assessed them
 }
 
 // runEnded notifies the healer that the objects are as the run has left them: what is gone from now
@@ -48,7 +49,7 @@ func (r *moduleRelease) absent() []helm.Object {
 // them.
 func (r *moduleRelease) forget() {
 	r.gone = nil
-	r.owner.program.Send(r.owner.program.PID(work.HealerPath), work.ModuleGone{Module: r.owner.name})
+	r.owner.program.Send(r.owner.program.PID(work.HealerPath), messages.ModuleGone{Module: r.owner.name})
 }
 
 // rests reports whether nothing changes the release now and it is under no maintenance: only then

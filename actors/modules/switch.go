@@ -70,7 +70,7 @@ func (m *module) clear(ctx actor.Context) {
 	m.program.Metrics.ForgetModule(m.name, m.owner.hooks.all)
 	m.life.late = true
 	m.owner.reset()
-	m.loading.done, m.life.missed, m.release.fights = false, nil, nil
+	m.loading.done, m.life.missed, m.release.contested = false, nil, nil
 	m.release.last, m.succeeded, m.failed = helm.Outcome{}, time.Time{}, time.Time{}
 }
 

@@ -41,13 +41,13 @@ func (m *monitors) resync(ctx actor.Context, due resyncDue) {
 		return
 	}
 	m.resyncLater(ctx, due.watch, mon)
-	work := messages.SynchronizeHook{
+	synchronize := messages.SynchronizeHook{
 		Hook: mon.hook.Name, Bindings: []int{due.watch.Binding.Index}, Names: []string{mon.binding.Name}, Again: true,
 	}
-	if m.waiters.defers(due.watch.Owner, work) {
+	if m.waiters.defers(due.watch.Owner, synchronize) {
 		return // it waits for a snapshot
 	}
-	t := m.program.NewTask(due.watch.Owner, work, messages.Cause{Activation: messages.BySync, Detail: "resynchronizationPeriod of binding " + mon.binding.Name})
+	t := m.program.NewTask(due.watch.Owner, synchronize, messages.Cause{Activation: messages.BySync, Detail: "resynchronizationPeriod of binding " + mon.binding.Name})
 	t.Queue = mon.binding.Queue
 	m.program.Enqueue(ctx, false, t)
 }

@@ -311,7 +311,7 @@ func (b builder) drift() (all []kube.ModuleDrift) {
 }
 
 func (b builder) problems() (all []string) {
-	for _, p := range bounded(slices.Concat(b.Problems, b.Fights)) {
+	for _, p := range bounded(slices.Concat(b.Problems, b.Contested)) {
 		all = append(all, b.text(p))
 	}
 	return all

@@ -16,13 +16,13 @@ import (
 // event is the task of events for a hook, one for each of the given names of bindings; the
 // object of each has ten bytes.
 func event(id, owner, hook string, bindings ...string) messages.Task {
-	work := messages.RunHook{Hook: hook, Binding: hooks.OnKubernetes}
+	run := messages.RunHook{Hook: hook, Binding: hooks.OnKubernetes}
 	for _, b := range bindings {
-		work.Triggers = append(work.Triggers, messages.Trigger{
+		run.Triggers = append(run.Triggers, messages.Trigger{
 			Context: hooks.Context{Binding: b, Type: hooks.TypeEvent, Object: []byte("0123456789")}, Binding: hooks.OnKubernetes, Index: int(b[0]),
 		})
 	}
-	return messages.Task{ID: id, Owner: owner, Work: work}
+	return messages.Task{ID: id, Owner: owner, Work: run}
 }
 
 // tick is the task of a schedule of a hook.
@@ -235,7 +235,7 @@ func BenchmarkWaiting(b *testing.B) {
 
 // F9: a run serves every other run of the same modules, and a reload every other reload.
 func TestServes(t *testing.T) {
-	task := func(owner string, work messages.Work) messages.Task { return messages.Task{Owner: owner, Work: work} }
+	task := func(owner string, w messages.Work) messages.Task { return messages.Task{Owner: owner, Work: w} }
 	dns, web := task("dns", messages.RunModule{}), task("web", messages.RunModule{})
 	group := task(messages.Converge, messages.RunModules{Names: []string{"dns", "mail"}})
 	reload := task(messages.Converge, messages.ReloadModules{})

@@ -74,7 +74,7 @@ func (p *play) Settle(ctx context.Context) error {
 func working(e *Engine) (list []string) {
 	e.Visit(func(n *supervisor.Node) {
 		if healer, ok := n.Status.(view.HealerReporter); ok {
-			for _, module := range healer.Healer().Ailing {
+			for _, module := range healer.Healer().Incomplete {
 				list = append(list, n.Path+": objects of "+module+" are absent")
 			}
 		}

@@ -236,8 +236,8 @@ func (p *play) World() (shared.World, error) {
 		Services: work.Services{
 			Log: p.log, Hooks: r, Releases: r, Objects: r, CRDs: r, JQLibrary: p.options.JQLibrary, Dirs: p.files.addonDirs(),
 		},
-		// Changes are reported in the goroutine that makes them, so there is nothing to gather.
-		ReleaseWatch: releaseWatch{p.Cluster.Server}, HealDelay: time.Millisecond,
+		// Changes are reported in the goroutine that makes them.
+		ReleaseWatch: releaseWatch{p.Cluster.Server}, PromptReleaseWatch: true,
 		Dispatcher: p.dispatcher, AllowPurge: true, // there is no person who could confirm one
 		// No delay may end by the real clock: failed tasks are retried by the steps advance and
 		// retry.

@@ -17,8 +17,8 @@ import (
 func (p *Program) Owner(name string) *actor.PID { return p.PID(work.OwnerPath(name)) }
 
 // NewTask makes a task for the main queue.
-func (p *Program) NewTask(owner string, work messages.Work, cause messages.Cause) messages.Task {
-	return p.Runs.Tasks.New(owner, work, cause)
+func (p *Program) NewTask(owner string, w messages.Work, cause messages.Cause) messages.Task {
+	return p.Runs.Tasks.New(owner, w, cause)
 }
 
 // Enqueue sends tasks to their queues. main always exists and is addressed directly. Other queues

@@ -29,10 +29,9 @@ type World struct {
 	LastValid LastValid
 	// ReleaseWatch may be nil: then releases are not healed.
 	ReleaseWatch ReleaseWatch
-	// HealDelay is how long the healer gathers absent objects before it queues one run for them; 0
-	// is one second. Who sets it (testkit, which runs on virtual time) reports every change at
-	// once, so that nothing arrives late.
-	HealDelay time.Duration
+	// PromptReleaseWatch: ReleaseWatch reports each change before the call that makes it returns, as in
+	// scenarios. So the healer does not gather reports, and none of a hook's changes arrives after the run.
+	PromptReleaseWatch bool
 	// ProgressDeadline is how long an object of a release may be in progress before that counts as
 	// a problem (H25); 0 is 10 minutes.
 	ProgressDeadline time.Duration

@@ -17,14 +17,9 @@ type RunEnded struct {
 	Hooks  bool
 }
 
-// ModuleGone notifies the healer that a module has no release to look after any more.
-type ModuleGone struct{ Module string }
-
 // ObjectsGone notifies a module which objects Helm must apply again. A run that did sends [ObjectsBack].
 type ObjectsGone struct{ Objects []helm.Object }
 
-// HealthChanged notifies a module how the objects of its release are doing; nil: it has none.
+// HealthChanged notifies a module how the objects of its release are doing; nil: it has none. It is
+// declared here because package messages does not import view.
 type HealthChanged struct{ Health *view.Health }
-
-// Fought sends a module what is undone after each of its heals, in words for people.
-type Fought struct{ Fights []string }

@@ -110,7 +110,7 @@ func stateOf(m listed, found []finding) moduleState {
 	for _, h := range m.Hanging {
 		s.Problems = append(s.Problems, h.String())
 	}
-	s.Problems = append(s.Problems, m.Fights...)
+	s.Problems = append(s.Problems, m.Contested...)
 	for _, problem := range m.Problems {
 		if !strings.HasPrefix(problem, unloaded) {
 			s.Problems = append(s.Problems, problem)

@@ -59,8 +59,8 @@ func (m listedModule) problem(w io.Writer, held *view.HeldPurge) string {
 	case len(m.Failing) > 0:
 		f := m.Failing[0]
 		return cell(w, fmt.Sprintf("%s failed %d times: %s", f.Task, f.Attempts, f.Error), 100)
-	case len(m.Fights) > 0:
-		return m.Fights[0]
+	case len(m.Contested) > 0:
+		return m.Contested[0]
 	case m.Health != nil && len(m.Health.Unhealthy) > 0:
 		return firstOf(w, unhealthy(m.Health), "module list -o json")
 	}

@@ -18,7 +18,7 @@ func (m Module) Next() string {
 		return "addon-operator why " + m.Name + ", and what its chart would change: addon-operator module render " + m.Name + " --diff"
 	case len(m.Failing) > 0:
 		return "addon-operator why " + m.Name
-	case len(m.Fights) > 0:
+	case len(m.Contested) > 0:
 		return "the audit log of the API server and kubectl get events -A show what does that; remove one of the two"
 	case m.Health != nil && len(m.Health.Unhealthy) > 0:
 		return describe(m.Health.Unhealthy[0].Object)

@@ -11,7 +11,7 @@ func TestNext(t *testing.T) {
 	t.Parallel()
 	status := func(s view.ModuleStatus) view.Module { return view.Module{Name: "web", ModuleStatus: s} }
 	failing := func(hook, why string) view.Module {
-		return status(view.ModuleStatus{Failing: []view.FailingTask{{Hook: hook, Error: why}}, Fights: []string{"a fight"}})
+		return status(view.ModuleStatus{Failing: []view.FailingTask{{Hook: hook, Error: why}}, Contested: []string{"an object"}})
 	}
 	for what, c := range map[string]struct{ got, want string }{
 		"all is well":               {view.Module{}.Next(), ""},

@@ -136,8 +136,9 @@ type ModuleStatus struct {
 	// Health is how the objects of the release are doing; nil when there are none, or they are not
 	// watched.
 	Health *Health `json:"health,omitempty"`
-	// Fights say which objects of the release something else deletes after each heal.
-	Fights []string `json:"fights,omitempty"`
+	// Contested has a sentence for each object of the release that another client deletes again after
+	// each heal. Programs read it by its older name.
+	Contested []string `json:"fights,omitempty"`
 	// Parked: its run failed, or a Helm hook of it waits, and it continues outside of the main
 	// queue (policy isolate).
 	Parked bool `json:"parked,omitempty"`
@@ -240,8 +241,8 @@ func (s ModuleStatus) String() string {
 	if s.Health != nil && len(s.Health.Unhealthy) > 0 {
 		text += fmt.Sprintf(" OBJECTS=%d/%d %s", s.Health.Current, s.Health.Objects, s.Health.Unhealthy[0])
 	}
-	for _, f := range s.Fights {
-		text += " FIGHT " + f
+	for _, c := range s.Contested {
+		text += " CONTESTED " + c
 	}
 	for _, f := range s.Failing {
 		text += " " + f.String()
@@ -486,8 +487,9 @@ type HealerStatus struct {
 	// Objects of all releases.
 	Objects int            `json:"objects"`
 	Watches []ReleaseWatch `json:"watches"`
-	// Ailing are modules whose releases lack objects that Helm has not applied again yet.
-	Ailing []string `json:"ailing,omitempty"`
+	// Incomplete are modules whose releases lack objects that Helm has not applied again yet. Programs
+	// read it by its older name.
+	Incomplete []string `json:"ailing,omitempty"`
 }
 
 // HealerReporter is a status that is computed when it is read, because watches change without a
@@ -497,8 +499,8 @@ type HealerReporter interface{ Healer() HealerStatus }
 // String implements fmt.Stringer.
 func (s HealerStatus) String() string {
 	text := fmt.Sprintf("watches: %d, objects: %d", len(s.Watches), s.Objects)
-	if len(s.Ailing) > 0 {
-		text += "; objects are missing from releases of " + strings.Join(s.Ailing, ", ")
+	if len(s.Incomplete) > 0 {
+		text += "; objects are missing from releases of " + strings.Join(s.Incomplete, ", ")
 	}
 	for _, w := range s.Watches {
 		switch {

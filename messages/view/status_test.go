@@ -56,7 +56,7 @@ func TestStatusAsText(t *testing.T) {
 		{view.ScheduleStatus{Crontabs: 1, Open: true}, "1 crontab"},
 		{view.ScheduleStatus{Crontabs: 1}, "1 crontab, ticks are dropped until the first converge is over"},
 		{view.HealerStatus{Objects: 3, Watches: []view.ReleaseWatch{{Resource: "configmaps"}}}, "watches: 1, objects: 3"},
-		{view.HealerStatus{Ailing: []string{"dns", "web"}, Watches: []view.ReleaseWatch{{Resource: "secrets", Problem: "no", Polled: true}, {Resource: "pods", Problem: "connection lost"}}},
+		{view.HealerStatus{Incomplete: []string{"dns", "web"}, Watches: []view.ReleaseWatch{{Resource: "secrets", Problem: "no", Polled: true}, {Resource: "pods", Problem: "connection lost"}}},
 			"watches: 2, objects: 0; objects are missing from releases of dns, web; secrets may not be watched and are polled each minute; pods: connection lost"},
 		{view.OperatorStatus{}, ""},
 		{view.OperatorStatus{Stopping: true}, "stopping"},
