@@ -114,7 +114,7 @@ func TestSendersOfMessages(t *testing.T) {
 		}
 		var named []string
 		for _, who := range strings.Split(r.senders, ", ") {
-			if strings.Contains("timer itself kube helm disk", who) {
+			if slices.Contains([]string{"timer", "itself", "kube", "helm", "disk"}, who) {
 				who = r.receivers
 			}
 			of := folders(who)
