@@ -226,7 +226,7 @@ func (a *apply) next() (Step, string, error) {
 		}
 		return a.next()
 	}
-	return a.goOn(step, reason)
+	return a.orResume(step, reason)
 }
 
 // check reads the state of the release. A manifest that was recalled for another record than the

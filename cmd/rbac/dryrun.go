@@ -64,14 +64,14 @@ const maxRounds = 5
 // serve makes the API server with the kinds that are known so far, and the clients for it. Clients
 // of an earlier server do not know the newer kinds.
 func (g *generator) serve() (err error) {
-	stage := apiserver.NewOf(g.cluster)
-	stage.EnsureNamespace(g.config.Namespace)
+	server := apiserver.NewOf(g.cluster)
+	server.EnsureNamespace(g.config.Namespace)
 	for _, m := range g.tree.Modules {
-		stage.EnsureNamespace(cmp.Or(m.File.Namespace, g.config.Namespace)) // that of a release exists when it is rendered
+		server.EnsureNamespace(cmp.Or(m.File.Namespace, g.config.Namespace)) // that of a release exists when it is rendered
 	}
 	// Requests of Helm only: discovery is answered before.
-	stage.OnRequest(g.review)
-	if g.kinds, err = kube.Connect(kube.Options{Config: stage.RESTConfig(), QPS: -1}); err != nil {
+	server.OnRequest(g.review)
+	if g.kinds, err = kube.Connect(kube.Options{Config: server.RESTConfig(), QPS: -1}); err != nil {
 		return err
 	}
 	labels, err := cli.ParseLabels(g.config.ExtraLabels)
@@ -79,7 +79,7 @@ func (g *generator) serve() (err error) {
 		return fmt.Errorf("helm-extra-labels: %w", err)
 	}
 	g.chart = func(namespace string) (*helm.Client, error) {
-		return helm.New(helm.Options{Config: stage.RESTConfig(), Namespace: cmp.Or(namespace, g.config.Namespace), Labels: labels})
+		return helm.New(helm.Options{Config: server.RESTConfig(), Namespace: cmp.Or(namespace, g.config.Namespace), Labels: labels})
 	}
 	return nil
 }
