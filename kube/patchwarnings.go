@@ -36,7 +36,7 @@ func newPatchWarnings(ctx context.Context, log *slog.Logger) *patchWarnings {
 }
 
 // of is the context of one operation. Its warnings reach log by the handler of all clients, which
-// has no other way to know the object.
+// has no other way to find the object.
 func (w *patchWarnings) of(ctx context.Context, p objectpatch.Patch) context.Context {
 	w.object = p.Kind + " " + p.Name
 	if p.Namespace != "" {
