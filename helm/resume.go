@@ -23,11 +23,11 @@ import (
 // written.
 const HookAnnotation = "addon-operator/helm-hook"
 
-// keep says what an operation does with a hook that an earlier one has begun.
+// keep is what an operation does with a hook that an earlier one has begun.
 type keep string
 
 const (
-	keepNothing keep = ""        // it runs, as Helm says
+	keepNothing keep = ""        // it runs, as in Helm
 	keepRunning keep = "running" // its objects are there: it is waited for, and not created
 	keepDone    keep = "done"    // it has succeeded, and does not run again
 )
@@ -85,7 +85,7 @@ func (r *helmHooks) spares(list kube.ResourceList) bool {
 }
 
 // Delete implements kube.Interface. Helm deletes objects of hooks with it, before it creates them
-// again and when their policy says so.
+// again and when their policy requires it.
 func (k *cluster) Delete(list kube.ResourceList) (*kube.Result, []error) {
 	if k.hooks.spares(list) {
 		return &kube.Result{}, nil
@@ -262,7 +262,7 @@ func (r *helmHooks) settle(rel *release.Release) error {
 }
 
 // ranOnce returns a function that reports whether exactly one of some events runs a hook. For a
-// hook with two of them, the record does not say for which one it has run.
+// hook with two of them, the record does not contain the one for which it has run.
 func ranOnce(events ...release.HookEvent) func(*release.Hook) bool {
 	return func(h *release.Hook) bool {
 		count := 0

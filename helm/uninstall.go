@@ -83,7 +83,7 @@ func (h *home) remove(ctx context.Context, name string, purge bool, waits HookWa
 }
 
 // Ours returns those of the given releases that this operator has installed, or an older one whose
-// labels it knows (P2, H6). All others belong to people and other programs. The releases of the
+// labels it recognises (P2, H6). All others belong to people and other programs. The releases of the
 // operator's namespace cost one list together, at most.
 func (c *Client) Ours(ctx context.Context, releases []string) (ours []string, err error) {
 	if len(releases) == 0 {
@@ -281,7 +281,7 @@ func (op *operation) dropCorrupted(s *store) error {
 	return nil
 }
 
-// spared says which kinds removeLeftovers never deletes.
+// spared reports whether removeLeftovers never deletes an object, by its kind.
 type spared func(Object) bool
 
 func spareNothing(Object) bool { return false }

@@ -32,9 +32,9 @@ func newWarned(log *slog.Logger) *warned {
 	return &warned{log: log, known: map[[2]string]bool{}}
 }
 
-// tell logs the warnings in an answer. With the attribute err the log repeats them at growing
+// logWarnings logs the warnings in an answer. With the attribute err the log repeats them at growing
 // intervals.
-func (w *warned) tell(req *http.Request, header http.Header) {
+func (w *warned) logWarnings(req *http.Request, header http.Header) {
 	if w == nil || len(header["Warning"]) == 0 {
 		return
 	}

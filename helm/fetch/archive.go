@@ -25,7 +25,7 @@ const (
 	maxArchive = 64 << 20
 	// maxFiles bounds the files of a chart: an empty one still takes a header and an inode.
 	maxFiles = 10_000
-	// maxUnpacked bounds what an archive stands for, headers included, in bytes: Helm's own limit.
+	// maxUnpacked bounds the unpacked size of an archive, headers included, in bytes: Helm's own limit.
 	maxUnpacked = 100 << 20
 )
 

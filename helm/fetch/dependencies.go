@@ -75,8 +75,8 @@ func (f *fetcher) dependency(d *chart.Dependency, version, dir, source string) (
 	if local, ok := strings.CutPrefix(d.Repository, "file://"); ok {
 		return localDependency(d, local, below, source)
 	}
-	// The chart must come from where Chart.yaml says; the credentials of the request are for the
-	// chart itself, and its author could name any host here.
+	// The dependency is loaded from the repository in Chart.yaml, without the credentials of the request: they are for
+	// the chart itself, and its author could name any host here.
 	g := *f
 	g.Request = Request{Ref: d.Name, Version: version, PlainHTTP: f.PlainHTTP, InsecureSkipTLS: f.InsecureSkipTLS, CAFile: f.CAFile}
 	var archive string
