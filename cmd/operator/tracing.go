@@ -57,7 +57,7 @@ func newTracer(ctx context.Context, c *cli.Config, secrets *shared.Secrets, log 
 }
 
 // tracing reports whether the variables ask for traces that the operator can send. The library
-// knows more protocols than this program contains.
+// has more protocols than this program contains.
 func tracing(getenv func(string) string, log *slog.Logger) bool {
 	endpoint := cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
 	exporter := cmp.Or(getenv("OTEL_TRACES_EXPORTER"), "otlp")
