@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"addon-operator/kube/objectpatch"
@@ -62,6 +63,6 @@ func (w *patchWarnings) log(text string) {
 // end logs how many warnings were dropped.
 func (w *patchWarnings) end() {
 	if w.more > 0 {
-		w.logger.Warn("the API server returned warnings for more object patches", "err", "fix the earlier ones first", "warnings", w.more)
+		w.logger.Warn("the API server returned warnings for more object patches; fix the objects of the earlier warnings first", "err", fmt.Sprintf("%d more warnings", w.more))
 	}
 }

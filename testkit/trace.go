@@ -107,7 +107,7 @@ func (o *observer) logLine(r slog.Record, attrs []slog.Attr) string {
 	if strings.Contains(line, "its result is refused") {
 		o.note("refused", module)
 	}
-	if r.Message == "unhandled message" || strings.HasPrefix(r.Message, "bug: ") {
+	if strings.HasPrefix(r.Message, "bug: ") {
 		o.problem("%s", line)
 	}
 	return line

@@ -56,7 +56,7 @@ var errNotRunning = errors.New("the operator does not run, because its start was
 // may expect it. Fields that the world leaves empty are set from the cluster, so a driver may replace them.
 func (e *Engine) Start(begin func(*actors.Operator, context.Context) error) error {
 	if e.Operator != nil {
-		return errors.New("it is running")
+		return errors.New("the operator is already running")
 	}
 	world, err := e.Driver.World()
 	if err != nil {

@@ -24,7 +24,7 @@ const maxDependencies = 100
 func (f *fetcher) dependencies(c *chart.Chart, dir, source string) (added []Origin, err error) {
 	declared := c.Metadata.Dependencies
 	if len(declared) > maxDependencies {
-		return nil, fmt.Errorf("it has more than %d dependencies", maxDependencies)
+		return nil, fmt.Errorf("has more than %d dependencies", maxDependencies)
 	}
 	done := map[string]bool{} // one chart may be declared twice, with two aliases
 	for i, d := range declared {

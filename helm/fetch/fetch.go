@@ -136,7 +136,7 @@ func defaults(c *chart.Chart) map[string]any {
 // is refused now. Dependencies may still be missing.
 func load(dir string) (*chart.Chart, error) {
 	if _, err := os.Stat(filepath.Join(dir, "Chart.yaml")); err != nil {
-		return nil, errors.New("there is no Chart.yaml: it is not a chart")
+		return nil, errors.New("not a chart: it has no Chart.yaml")
 	}
 	loaded, err := charts.Read(charts.Module{Name: filepath.Base(dir), Dir: dir})
 	if err != nil {
