@@ -176,16 +176,16 @@ test: format devcluster ## proves the product: all tests, on a real API server; 
 	[ "$$code" = 0 ] || exit "$$code"
 	echo "make test: passed, in $$(( $$(date +%s) - $(started) )) s (the race detector, vet and lint run in make check)"
 
-# While make test runs, it leaves a processor idle for a third of its time: what only computes goes on then, at
-# the lowest priority, and its output appears when it ends. The rest has the machine for itself, one after the
-# other: tests with timeouts that share two processors fail by chance.
-BESIDE_TEST := oldest race-libraries lint test-image test-release test-files test-site
+# make test leaves a processor idle for a third of its time. These targets only compute, so they run in parallel
+# with it, at the lowest priority; the output of each appears when it ends. The other targets run one after the
+# other, and nothing runs in parallel with them: tests with timeouts that share two processors fail by chance.
+PARALLEL_TARGETS := oldest race-libraries lint test-image test-release test-files test-site
 
 .PHONY: check
 check: bin/gotestsum devcluster ## what CI runs: test, and the race detector on the oldest Kubernetes, lint with go vet, 600 differential steps, the image's steps, a release, workflows, fuzzing, a short soak
 	@bash .ci/fetch-axe
 	[ ! -s bin/axe.js ] || export AXE='$(CURDIR)/bin/axe.js' # for TestLivePage
-	$(MAKE) --no-print-directory -j 2 -O RERUN=yes LOW='nice -n 19' test $(BESIDE_TEST)
+	$(MAKE) --no-print-directory -j 2 -O RERUN=yes LOW='nice -n 19' test $(PARALLEL_TARGETS)
 	$(MAKE) --no-print-directory RERUN=yes test-race test-full differential fuzz-hooks soak-short
 	echo "make check: passed, in $$(( $$(date +%s) - $(started) )) s"
 

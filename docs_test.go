@@ -49,6 +49,61 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// A page explains a term where a reader meets it first: no use of the term in running text comes before the page's first
+// link to it. Code, headings, tables and the texts of links are not running text. docs/cli.md is made of the help of
+// commands, which has no links; the glossary and the rules define the terms.
+func TestFirstUseOfTermIsLinked(t *testing.T) {
+	terms := map[string]*regexp.Regexp{
+		"module":          regexp.MustCompile(`\b[Mm]odules?\b`),
+		"hook":            regexp.MustCompile(`\b[Hh]ooks?\b`),
+		"binding":         regexp.MustCompile(`\b[Bb]indings?\b`),
+		"synchronization": regexp.MustCompile(`\bSynchronizations?\b`),
+		"converge":        regexp.MustCompile(`\b[Cc]onverge[sd]?\b`),
+		"reload":          regexp.MustCompile(`\b[Rr]eload(s|ed|ing)?\b`),
+		"release":         regexp.MustCompile(`\b[Rr]eleases?\b`),
+		"owner":           regexp.MustCompile(`\b[Oo]wners?\b`),
+	}
+	var pages []string
+	for _, pattern := range []string{"README.md", "docs/*.md", "docs/migrate/*.md"} {
+		found, err := fs.Glob(os.DirFS("."), pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	for _, page := range pages {
+		if slices.Contains([]string{"docs/cli.md", "docs/glossary.md", "docs/rules.md"}, page) {
+			continue
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		prose := runningText(string(text))
+		for term, word := range terms {
+			used := word.FindStringIndex(prose)
+			linked := strings.Index(string(text), "glossary.md#"+term+")")
+			if used != nil && (linked < 0 || used[0] < linked) {
+				t.Errorf("%s:%d uses %q before it links to glossary.md#%s", page, 1+strings.Count(prose[:used[0]], "\n"), prose[used[0]:used[1]], term)
+			}
+		}
+	}
+}
+
+// runningText overwrites all else with spaces, so that places in it are places of the page. Go modules are no modules of
+// the operator.
+func runningText(page string) string {
+	visible := regexp.MustCompile(`[^\n]`)
+	for _, other := range []string{
+		"(?s)^---\n.*?\n---\n", "(?ms)^ *```.*?\n *```", "(?s)<!--.*?-->", "(?m)^(#|\\||    |<).*", "`[^`]*`", `!?\[[^\]]*\]\([^)]*\)`, `Go modules?`,
+	} {
+		page = regexp.MustCompile(other).ReplaceAllStringFunc(page, func(found string) string {
+			return visible.ReplaceAllStringFunc(found, func(char string) string { return strings.Repeat(" ", len(char)) })
+		})
+	}
+	return page
+}
+
 // linksIn are the links to files of this repository.
 func linksIn(text string) []string {
 	var links []string

@@ -162,27 +162,27 @@ func TestOneEngine(t *testing.T) {
 	}
 }
 
-// The guard must bark.
+// Each forbidden import is reported, and no allowed one.
 func TestViolation(t *testing.T) {
 	p := layout{
-		folders:   map[string]string{"kitchen": "cellar", "cellar": "", "testkit": "kitchen"},
-		libraries: map[string]string{"example.org/knives": "kitchen"},
+		folders:   map[string]string{"app": "store", "store": "", "testkit": "app"},
+		libraries: map[string]string{"example.org/sql": "app"},
 	}
 	for _, c := range []struct{ file, imported, want string }{
-		{"kitchen/cook.go", "addon-operator/cellar", ""},
-		{"kitchen/stove/fire.go", "addon-operator/kitchen", ""},
-		{"kitchen/cook.go", "addon-operator/cellar/wine", ""},
-		{"kitchen/cook.go", "fmt", ""},
-		{"kitchen/cook.go", "example.org/knives/sharp", ""},
-		{"kitchen/cook_test.go", "addon-operator/testkit/spoons", ""},
-		{"cellar/wine_test.go", "example.org/knives", ""},
-		{"cellar/wine.go", "example.org/knivesmith", ""},
-		{"cellar/wine.go", "addon-operator/kitchen", "cellar/wine.go: cellar may not import kitchen"},
-		{"cellar/wine_test.go", "addon-operator/kitchen", "cellar/wine_test.go: cellar may not import kitchen"},
-		{"kitchen/cook.go", "addon-operator/testkit", "kitchen/cook.go: kitchen may not import testkit"},
-		{"cellar/wine.go", "example.org/knives", "cellar/wine.go: cellar may not import example.org/knives"},
-		{"cellar/wine.go", "example.org/knives/sharp", "cellar/wine.go: cellar may not import example.org/knives"},
-		{"attic/box.go", "fmt", "attic/box.go: the folder attic is not in the layout"},
+		{"app/main.go", "addon-operator/store", ""},
+		{"app/http/server.go", "addon-operator/app", ""},
+		{"app/main.go", "addon-operator/store/disk", ""},
+		{"app/main.go", "fmt", ""},
+		{"app/main.go", "example.org/sql/driver", ""},
+		{"app/main_test.go", "addon-operator/testkit/fakes", ""},
+		{"store/disk_test.go", "example.org/sql", ""},
+		{"store/disk.go", "example.org/sqlite", ""},
+		{"store/disk.go", "addon-operator/app", "store/disk.go: store may not import app"},
+		{"store/disk_test.go", "addon-operator/app", "store/disk_test.go: store may not import app"},
+		{"app/main.go", "addon-operator/testkit", "app/main.go: app may not import testkit"},
+		{"store/disk.go", "example.org/sql", "store/disk.go: store may not import example.org/sql"},
+		{"store/disk.go", "example.org/sql/driver", "store/disk.go: store may not import example.org/sql"},
+		{"other/file.go", "fmt", "other/file.go: the folder other is not in the layout"},
 	} {
 		if got := p.violation(c.file, c.imported); got != c.want {
 			t.Errorf("%s imports %s: got %q, want %q", c.file, c.imported, got, c.want)

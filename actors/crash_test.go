@@ -34,7 +34,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 	if testing.Short() && !*crashesFlag {
 		handled = everyThird(handled)
 	}
-	sprung := map[string]bool{}
+	crashed := map[string]bool{}
 	for i, begin := range []string{"start", "standby"} {
 		script := crashScript(begin)
 		archive := script.Archive()
@@ -42,11 +42,11 @@ func TestCrashOverEachMessage(t *testing.T) {
 		undisturbed := stage.PlaySteps(t, steps, 0)
 		for _, message := range handled {
 			for j, when := range []string{"over", "after"} {
-				if !*crashesFlag && (i != j || sprung[message] || slices.Contains(never, message)) {
+				if !*crashesFlag && (i != j || crashed[message] || slices.Contains(never, message)) {
 					continue
 				}
 				played := stage.PlaySteps(t, "respawn\ncrash * "+when+" "+message+"\n"+steps, 0)
-				sprung[message] = sprung[message] || strings.Contains(played.Trace, "actor crashed")
+				crashed[message] = crashed[message] || strings.Contains(played.Trace, "actor crashed")
 				if want, got := left(undisturbed), left(played); want != got || len(played.Problems) > 0 {
 					t.Errorf("an operator that begins with %s crashes %s %s; left is\n%s\nwithout it\n%s\nproblems %q\n%s", begin, when, message, got, want, played.Problems, played.Trace)
 				}
@@ -54,8 +54,8 @@ func TestCrashOverEachMessage(t *testing.T) {
 		}
 	}
 	for _, message := range handled {
-		if sprung[message] == slices.Contains(never, message) {
-			t.Errorf("%s: crashed over %t; expected otherwise", message, sprung[message])
+		if crashed[message] == slices.Contains(never, message) {
+			t.Errorf("%s: crashed over %t; expected otherwise", message, crashed[message])
 		}
 	}
 }

@@ -345,7 +345,7 @@ func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error 
 	return nil
 }
 
-// updateGlobal hands out what has changed of what belongs to all modules.
+// updateGlobal distributes changed global files: hooks, values and schemas.
 func (o *operator) updateGlobal(ctx actor.Context, msg work.SpawnModules) error {
 	now := msg.Tree.Global
 	if now.Same(o.global) {

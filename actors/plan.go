@@ -54,8 +54,8 @@ func (o *Operator) Observed(ctx context.Context) (bool, error) {
 }
 
 // collect asks the actors for what a plan is made from. It reads the disk as the next reload would,
-// but into a tree of its own: the tree in force, and hooks, stay as they are. Answers of different
-// actors may be of different moments; a plan is a forecast, and the next one is right.
+// but into a tree of its own: the tree in force, and hooks, stay as they are. The actors
+// answer at different times, so a plan that is made during a change may mix two states; the next plan is right.
 func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 	d, err := askFor[work.Discovery](ctx, o, messages.Converge, work.GetDiscovery{})
 	if err != nil {

@@ -67,8 +67,8 @@ func TestRulesIn(t *testing.T) {
 }
 
 // The random test is worth something only if its scripts do to the operator what they are
-// meant to: it is killed, and module f makes trouble.
-func TestRandomScriptsMakeTrouble(t *testing.T) {
+// meant to: it is killed, and module f causes loops and failures.
+func TestRandomScriptsInjectFaults(t *testing.T) {
 	drawn := map[string]int{}
 	for seed := range uint64(2000) {
 		for _, f := range testkit.NewRandom(seed + 1).Archive.Files {

@@ -208,7 +208,7 @@ func sameBut(have, one, other any) (path string, same bool) {
 		if ok1 && ok2 && len(have) == len(want) && len(again) == len(want) {
 			for i := range want {
 				if path, same := sameBut(have[i], want[i], again[i]); !same {
-					return path, false // the number would say little
+					return path, false // a count of list items explains nothing
 				}
 			}
 			return "", true

@@ -20,7 +20,7 @@ type Module struct {
 	Key  string // key of its section in Values (A6); see H2
 	// Namespace of the release, and of its objects that name none; empty is the operator's (H20).
 	Namespace string
-	Dir       string         // of the module; package charts knows where the chart lies in it (A20)
+	Dir       string         // of the module; package charts finds the chart in it (A20)
 	Values    map[string]any // its section and global, merged and validated; not changed
 	// Gone are objects that News reported since the last Apply. They are applied again even when
 	// they exist: another client that created them again, or removed their labels, may have changed
@@ -69,8 +69,8 @@ type Outcome struct {
 	ChartVersion string
 	// AppVersion is that in Chart.yaml, too.
 	AppVersion string
-	// Unstable says where the chart renders differently from the same inputs; empty when it does
-	// not, or when it was not checked, because another reason decided.
+	// Unstable is the place where the chart renders differently from the same inputs; empty if there is
+	// none, or if it was not checked, because another reason decided.
 	Unstable string
 	// Again is how long to wait before the next Apply of a release that was skipped because of
 	// that; 0: until something changes.
@@ -226,11 +226,11 @@ func (a *apply) next() (Step, string, error) {
 		}
 		return a.next()
 	}
-	return a.goOn(step, reason)
+	return a.orResume(step, reason)
 }
 
 // check reads the state of the release. A manifest that was recalled for another record than the
-// newest one says nothing about that, so it is rendered.
+// newest one does not describe the newest, so it is rendered.
 func (a *apply) check() (err error) {
 	ended := a.module.observed(CheckUpgrade)
 	defer func() { ended(err) }()
@@ -280,7 +280,7 @@ func (a *apply) prepare(step Step) error {
 	}
 	var paths []string
 	for _, o := range a.manifest.objects {
-		if request, err := a.op.read(o); err == nil { // else Helm says what is wrong
+		if request, err := a.op.read(o); err == nil { // else Helm reports the mistake
 			paths = append(paths, request.URL().Path)
 		}
 	}

@@ -26,7 +26,7 @@ type Options struct {
 	Timeout    time.Duration     // limit of one Helm hook (H7); 0 means 5 minutes
 	Labels     map[string]string // put on every object's metadata, without replacing what the chart sets (H10)
 	Log        *slog.Logger      // nil discards; lines of Helm itself are at debug
-	Watcher    Watcher           // for Client.Watch; nil: every Apply asks for all it must know
+	Watcher    Watcher           // for Client.Watch; nil: every Apply reads its state from the API server
 	Presence   Presence          // the same for objects; nil: every Apply asks whether they exist
 }
 

@@ -43,7 +43,7 @@ type cluster struct {
 	recreates []string // kinds that are deleted and created when a field cannot change
 	presumed  bool     // the objects do not exist, as far as is known: they were not looked up
 	withdrawn error    // why an install was taken back as a whole
-	undeleted []error  // why objects could not be deleted; Helm only says that
+	undeleted []error  // why objects could not be deleted; the error of Helm lacks the reasons
 	builder   *builder
 	hooks     *helmHooks
 }
@@ -105,7 +105,7 @@ func (b *builder) build(text string, strict bool) (kube.ResourceList, error) {
 		b.op.mark(o, strict && !b.op.unmarked)
 		info, err := b.info(o)
 		switch {
-		// A plan installs no definitions, so a kind may be unknown that Apply will know.
+		// A plan installs no definitions, so it may lack a kind that Apply will have.
 		case meta.IsNoMatchError(err) && b.op.home.dry != nil && strict:
 			b.op.home.dry.Note(dryrun.Change{Object: manifest.Of(o), Verb: dryrun.Created, Note: dryrun.NoteKind, After: o.Object})
 		case meta.IsNoMatchError(err) && !strict:
@@ -242,7 +242,7 @@ func (k *cluster) withdraw(created kube.ResourceList) error {
 }
 
 // Update implements kube.Interface for upgrades. Helm compares the new manifest with that of the
-// last deployed revision, so it does not know objects that only a failed revision since then has
+// last deployed revision, so it misses objects that only a failed revision since then has
 // created: they are added to original here, and deleted if the new manifest lacks them. An API that
 // does not answer stops the upgrade, because its objects would be forgotten.
 func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {

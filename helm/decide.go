@@ -7,7 +7,7 @@ import (
 )
 
 // Step is what Apply does next with a release. After a step that does not end the Apply, the next
-// one is decided from the new state, so a step never has to know what follows it.
+// one is decided from the new state, so no step depends on the step that follows it.
 type Step string
 
 // Steps, in the order of the rules that choose them.

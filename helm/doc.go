@@ -10,21 +10,21 @@
 //
 //	apply.go      Apply: one step, then State again until nothing is left to do
 //	install.go    install and upgrade, by Helm's actions
-//	state.go      State: what the release records in the cluster say
+//	state.go      State: the content of the release records in the cluster
 //	render.go     Render: the manifest that the chart makes of the values
 //	decide.go     Decide: state, checksum, absent objects → one step (pure)
-//	operation.go  what one Apply does not share with others, bound to one context
+//	operation.go  the parts of one Apply that it does not share, bound to one context
 //	cluster.go    implements kube.Interface of Helm: labels, owners, shared connections
 //	store.go      implements driver.Driver of Helm: its Secrets, read without listing
 //	              them again and again
 //
 // Each of the other files adds one thing:
 //
-//   - what callers use: client.go; what they learn: errors.go, observe.go; what a failed Apply
+//   - the interface for callers: client.go; errors and observations: errors.go, observe.go; what a failed Apply
 //     lacks: needs.go; whose webhook has failed: webhooks.go; warnings of the API server: warned.go;
 //   - connections: connection.go for all, transport.go and reads.go for one operation;
 //   - records: driver.go their kind of object, codec.go their encoding, recordwatch.go the memory
-//     of them, record.go and history.go what they say, recall.go what one spares the next start;
+//     of them, record.go and history.go their content, recall.go what one saves for the next start;
 //   - objects: survey.go which exist and who owns them, watch.go what changes;
 //   - the way back: uninstall.go; releases of other programs: adopt.go; in other namespaces:
 //     homes.go; charts of others: foreign.go;
@@ -34,7 +34,7 @@
 //   - charts that render differently each time: unstable.go, lookup.go, repeats.go;
 //   - what would happen: show.go, plan.go, dryrun.go.
 //
-// The packages below know no releases: charts reads directories, fetch gets charts of others,
-// manifest reads what was rendered, kinds knows what the API server serves, health assesses
+// The packages below have no releases: charts reads directories, fetch downloads charts of others,
+// manifest parses rendered manifests, kinds keeps the kinds that the API server serves, health assesses
 // objects, dryrun turns writes into dry runs.
 package helm

@@ -24,7 +24,7 @@ const (
 )
 
 // UnmarshalText implements encoding.TextUnmarshaler for the spellings of HELM_DRIVER that Helm
-// knows. Its drivers "memory" and "sql" are refused: the first forgets all releases when the
+// accepts. Its drivers "memory" and "sql" are refused: the first forgets all releases when the
 // process ends, the second keeps them outside of the cluster.
 func (d *Driver) UnmarshalText(text []byte) error {
 	switch strings.ToLower(string(text)) {

@@ -22,7 +22,7 @@ import (
 	"addon-operator/helm/kinds"
 )
 
-// Kind says what a caller can do about an Error.
+// Kind classifies an Error by what a caller can do about it.
 type Kind string
 
 // Kinds of errors.
@@ -30,12 +30,12 @@ const (
 	Render      Kind = "render"      // the chart does not load or render: the chart or the values must change
 	Immutable   Kind = "immutable"   // a field changed that Kubernetes never changes: the object must be deleted
 	Foreign     Kind = "foreign"     // an object belongs to another release
-	Invalid     Kind = "invalid"     // the API server refuses an object, or does not know its kind
+	Invalid     Kind = "invalid"     // the API server refuses an object, or does not serve its kind
 	Cancelled   Kind = "cancelled"   // the context ended; a later Apply repairs what was left
 	Unavailable Kind = "unavailable" // the API server cannot be reached or is overloaded: try again
 	Away        Kind = "away"        // the kinds of a needed API are unknown: its server does not answer; try again
 	Conflict    Kind = "conflict"    // another client wrote the release or an object at the same time: try again
-	Waiting     Kind = "waiting"     // a Helm hook has not finished: the next Apply goes on waiting for it
+	Waiting     Kind = "waiting"     // a Helm hook has not finished: the next Apply continues to wait for it
 	Failed      Kind = "failed"      // a Helm hook failed, or anything Helm gives no reason for
 )
 
@@ -104,7 +104,7 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 	return &Error{Kind: kind, Release: release, Err: &opaque{text: text, advice: advice, cause: cause(ctx, kind, err)}}
 }
 
-// Advised is an error of Apply with better advice, from a caller that knows more about the cause:
+// Advised is an error of Apply with better advice, from a caller that has more information about the cause:
 // for an unknown kind, which module has its definition. It replaces only the general advice for
 // unknown kinds; any other advice remains.
 func Advised(err error, advice string) error {
@@ -154,7 +154,7 @@ func readKind(ctx context.Context, err error) Kind {
 	return Unavailable
 }
 
-// isUnavailable recognises answers, and missing answers, that say nothing about
+// isUnavailable recognises answers, and missing answers, that are not a verdict on
 // the request itself.
 func isUnavailable(err error) bool {
 	var noAnswer *url.Error
@@ -192,7 +192,7 @@ func kindOf(ctx context.Context, err error, f failure) Kind {
 	return Failed
 }
 
-// isImmutable recognises what the API server says of a field that it never
+// isImmutable recognises the error of the API server for a field that it never
 // changes.
 func isImmutable(text string) bool {
 	return strings.Contains(text, "is immutable") || strings.Contains(text, "updates to statefulset spec for fields other than") ||
@@ -285,7 +285,7 @@ func mayReplace(served, asked string) bool {
 }
 
 // shorten keeps the beginning and the end of a long text: the name of the
-// object stands at the beginning, the reason at the end.
+// object is at the beginning, the reason at the end.
 func shorten(text string) string {
 	if len(text) <= maxErrorText {
 		return text

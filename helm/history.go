@@ -19,7 +19,7 @@ type Recorded struct {
 	Updated  time.Time // when it was installed, or when that failed; zero: unknown
 	// Chart, ChartVersion and AppVersion are those of Chart.yaml; the last one may be empty.
 	Chart, ChartVersion, AppVersion string
-	Description                     string // what Helm says about it, also why it failed
+	Description                     string // Helm's description, with the reason of a failure
 	// Err is why the record cannot be read: then only the revision and its status are known.
 	Err error
 }

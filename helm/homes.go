@@ -83,7 +83,7 @@ type homes struct {
 	begin    func(*home)       // starts to watch a namespace, in a goroutine; nil: nothing is watched
 }
 
-// Place says which modules have their releases in namespaces of their own; all others have them in
+// Place sets which modules have their releases in namespaces of their own; all others have them in
 // the operator's. It is called when modules were found, before the first Apply, so that watches of
 // these namespaces begin before anything is written there.
 func (c *Client) Place(namespaces map[string]string) {
@@ -208,8 +208,8 @@ func (h *homes) readPointers(ctx context.Context, again bool) error {
 	return nil
 }
 
-// keepPointer writes a pointer again that was deleted, and reports whether its release may still
-// exist: if its module is removed, too, nothing else says where the release is.
+// keepPointer writes a deleted pointer again, and reports whether its release may still
+// exist: if its module is removed, too, nothing else records the namespace of the release.
 func (h *homes) keepPointer(ctx context.Context, release, namespace string) bool {
 	home, err := h.in(namespace)
 	if err != nil {

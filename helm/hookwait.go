@@ -211,7 +211,7 @@ func (o *observer) last() HookWait {
 	return o.now
 }
 
-// state says what a hook waits for. stuck: its Pod does not start without help.
+// state describes what a hook waits for. stuck: its Pod does not start without help.
 func (o *observer) state(object *unstructured.Unstructured) (pod, state, message string, stuck bool) {
 	if o.last().Deleted {
 		return "", "Terminating", finalizersOf(object), false

@@ -16,7 +16,7 @@ const serviceHost = `([a-z0-9-]+)\.([a-z0-9-]+)\.svc[:/.]`
 // Needs is what the cluster lacks, so that an Apply has failed. Another release may provide it
 // (F6.4).
 type Needs struct {
-	// Kinds that the API server does not know, and Resources, as it calls them.
+	// Kinds that the API server does not serve, and Resources, as it calls them.
 	Kinds      []schema.GroupKind
 	Resources  []schema.GroupResource
 	Namespaces []string

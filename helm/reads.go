@@ -59,7 +59,7 @@ func (t *boundTransport) known(req *http.Request) *http.Response {
 	return answer.response(req)
 }
 
-// keep remembers the answer to a read of one object, if it says whether the object exists. The body
+// keep remembers the answer to a read of one object, if it shows whether the object exists. The body
 // is read as a whole, and the caller gets a copy.
 func (t *boundTransport) keep(req *http.Request, resp *http.Response) (*http.Response, error) {
 	t.mu.Lock()

@@ -13,11 +13,11 @@ import (
 	"addon-operator/helm/kinds"
 )
 
-// RenderedAnnotation is on the newest record of a release, and says what its manifest was rendered
-// from, and which objects it has. Charts that use lookup, or that render differently each time,
+// RenderedAnnotation is on the newest record of a release. It contains a checksum of the inputs of its
+// manifest, and the names of its objects. Charts that use lookup, or that render differently each time,
 // have none (H6).
 //
-// It makes restarts fast: most releases are as they should be, and while the inputs are the same,
+// It makes restarts fast: most releases are up to date, and while the inputs are the same,
 // nothing is rendered or parsed until there is something to do (target.forReal).
 const RenderedAnnotation = "addon-operator/rendered"
 

@@ -21,7 +21,7 @@ import (
 	"addon-operator/helm/charts"
 )
 
-// Record is what the newest record of a release says. The command bring makes a module of it.
+// Record is the content of the newest record of a release. The command bring makes a module of it.
 type Record struct {
 	Release, Namespace string
 	Revision           int
@@ -41,7 +41,7 @@ type Record struct {
 	empty bool // it has no templates
 }
 
-// NoReleaseError says that there is no record of a release.
+// NoReleaseError reports that there is no record of a release.
 type NoReleaseError struct {
 	Release, Namespace string
 	Driver             Driver
@@ -100,7 +100,7 @@ func (h *home) elsewhere(ctx context.Context, name string) (found []string) {
 	return slices.Compact(found)
 }
 
-// read fills in what the body of the record says. Values are taken from its JSON text, where large
+// read sets the fields from the body of the record. Values are taken from its JSON text, where large
 // numbers stay as they were written: Helm's type would turn them into floats. So the body is
 // fetched a second time; both have the same resourceVersion.
 func (r *Record) read(s *store, last Revision) error {

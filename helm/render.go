@@ -41,7 +41,7 @@ type rendered struct {
 	inputs   string          // checksum of all that it was made from
 	lookups  string          // checksum of what lookup found; empty when it was not used
 	unstable *string         // what apply.unstable found; nil before
-	record   string          // the record that it was recalled from (Revision.id), which says nothing of hooks; empty: it was rendered
+	record   string          // the record that it was recalled from (Revision.id), which has no hooks; empty: it was rendered
 	answers  map[string]bool // to what templates have asked about the kinds of the API server
 	lists    bool            // they did more with these than to ask for some
 	note     *string         // RenderedAnnotation; nil before it is asked for

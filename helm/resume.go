@@ -23,11 +23,11 @@ import (
 // written.
 const HookAnnotation = "addon-operator/helm-hook"
 
-// keep says what an operation does with a hook that an earlier one has begun.
+// keep is what an operation does with a hook that an earlier one has begun.
 type keep string
 
 const (
-	keepNothing keep = ""        // it runs, as Helm says
+	keepNothing keep = ""        // it runs, as in Helm
 	keepRunning keep = "running" // its objects are there: it is waited for, and not created
 	keepDone    keep = "done"    // it has succeeded, and does not run again
 )
@@ -85,7 +85,7 @@ func (r *helmHooks) spares(list kube.ResourceList) bool {
 }
 
 // Delete implements kube.Interface. Helm deletes objects of hooks with it, before it creates them
-// again and when their policy says so.
+// again and when their policy requires it.
 func (k *cluster) Delete(list kube.ResourceList) (*kube.Result, []error) {
 	if k.hooks.spares(list) {
 		return &kube.Result{}, nil
@@ -112,11 +112,11 @@ func hookMark(revision int, text string) string {
 	return fmt.Sprintf("%d-%s", revision, hex.EncodeToString(sum[:checksumBytes]))
 }
 
-// goOn finds hooks of a record that an operation began and whose end it did not wait for. It keeps
+// resume finds hooks of a record that an operation began and whose end it did not wait for. It keeps
 // their objects, and those hooks before them that have succeeded and that ranOnce accepts. It
 // returns the Jobs and Pods to wait for; none: there is nothing to continue, because no hook was
 // begun, its objects are gone, or one of them has failed.
-func (r *helmHooks) goOn(rel *release.Release, ranOnce func(*release.Hook) bool) (waiting []string, err error) {
+func (r *helmHooks) resume(rel *release.Release, ranOnce func(*release.Hook) bool) (waiting []string, err error) {
 	keeps := map[string]keep{}
 	for _, h := range rel.Hooks {
 		switch {
@@ -146,10 +146,10 @@ func (r *helmHooks) goOn(rel *release.Release, ranOnce func(*release.Hook) bool)
 	return waiting, nil
 }
 
-// goOnAfterDelete is goOn for an uninstall that has reached its post-delete hooks: the pre-delete
+// resumeAfterDelete is resume for an uninstall that has reached its post-delete hooks: the pre-delete
 // hooks have succeeded, and must not run again, because the objects that they need are gone. A
 // post-delete hook that has failed meanwhile counts as well.
-func (r *helmHooks) goOnAfterDelete(rel *release.Release) error {
+func (r *helmHooks) resumeAfterDelete(rel *release.Release) error {
 	keeps := map[string]keep{}
 	for _, h := range rel.Hooks {
 		switch {
@@ -262,7 +262,7 @@ func (r *helmHooks) settle(rel *release.Release) error {
 }
 
 // ranOnce returns a function that reports whether exactly one of some events runs a hook. For a
-// hook with two of them, the record does not say for which one it has run.
+// hook with two of them, the record does not contain the one for which it has run.
 func ranOnce(events ...release.HookEvent) func(*release.Hook) bool {
 	return func(h *release.Hook) bool {
 		count := 0
@@ -275,9 +275,9 @@ func ranOnce(events ...release.HookEvent) func(*release.Hook) bool {
 	}
 }
 
-// goOn replaces a step by StepResume when the newest revision has a hook to continue with, and the
+// orResume replaces a step by StepResume when the newest revision has a hook to continue with, and the
 // same manifest, or one from the same inputs, is wanted (H14).
-func (a *apply) goOn(step Step, reason string) (Step, string, error) {
+func (a *apply) orResume(step Step, reason string) (Step, string, error) {
 	a.installer.keeps = nil
 	last, ok := a.store.state.Last()
 	if !ok || !a.manifest.hooks {
@@ -285,7 +285,7 @@ func (a *apply) goOn(step Step, reason string) (Step, string, error) {
 	}
 	switch last.Status {
 	case release.StatusFailed, release.StatusPendingInstall, release.StatusPendingUpgrade:
-	default: // a rollback is not ours, and an uninstall has other hooks (goOnDeleting)
+	default: // a rollback is not ours, and an uninstall has other hooks (resumeUninstall)
 		return step, reason, nil
 	}
 	if last.Checksum != a.manifest.checksum && (last.Checksum == "" || last.labels[InputsLabel] != a.manifest.inputs) {
@@ -303,7 +303,7 @@ func (a *apply) goOn(step Step, reason string) (Step, string, error) {
 		once = ranOnce(release.HookPreInstall, release.HookPostInstall)
 	}
 	_, k := a.op.configuration(a.store)
-	waiting, err := k.hooks.goOn(rel, once)
+	waiting, err := k.hooks.resume(rel, once)
 	if err != nil || len(waiting) == 0 {
 		return step, reason, err
 	}

@@ -16,7 +16,7 @@ import (
 type Document struct {
 	Source string // name of the template
 	Text   string
-	// Objects of the text; nil when it cannot be read, as Err says.
+	// Objects of the text; nil when it cannot be read, with the reason in Err.
 	Objects []map[string]any
 	Err     error
 	Hook    bool // it is a hook of the chart, and no part of the release (H14)
@@ -65,8 +65,8 @@ func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
 }
 
 // Objects are those of the chart of a module with its values, without hooks (H14), as News reports
-// them. It changes nothing. Objects of a kind that the API server does not know keep the namespace
-// that is written.
+// them. It changes nothing. Objects of a kind that the API server does not serve keep the namespace
+// in the manifest.
 func (c *Client) Objects(ctx context.Context, m Module) (all []Object, err error) {
 	documents, err := c.Show(ctx, m)
 	if err != nil {

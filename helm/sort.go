@@ -97,7 +97,7 @@ func sortWhole(files map[string]string) (*sorted, error) {
 	return s, nil
 }
 
-// stubNumber returns the index of the document that a stub stands for. The last mark counts, since
+// stubNumber returns the index of the document that a stub replaces. The last mark counts, since
 // a name in the head may have one.
 func stubNumber(stub string) (int, error) {
 	n, err := strconv.Atoi(stub[strings.LastIndex(stub, headMark)+len(headMark):])

@@ -24,7 +24,7 @@ const (
 	ChecksumLabel = "moduleChecksum"
 	// revisionLabel repeats the revision the checksum was made for. Helm copies
 	// custom labels from revision to revision; without this one, a revision made
-	// by hand (helm upgrade, helm rollback) would look like ours.
+	// by a person (helm upgrade, helm rollback) would look like ours.
 	revisionLabel = "moduleRevision"
 )
 
@@ -32,7 +32,7 @@ const (
 // stored with the release (H6).
 const legacyChecksumKey = "_addonOperatorModuleChecksum"
 
-// Revision is what the labels of one release record say.
+// Revision is the content of the labels of one release record.
 type Revision struct {
 	Version  int
 	Status   release.Status
@@ -44,7 +44,7 @@ type Revision struct {
 	note            string            // RenderedAnnotation
 }
 
-// State is the history of one release, oldest revision first. It is a value: whoever changes
+// State is the history of one release, oldest revision first. It is a value: a caller that changes
 // Revisions makes a new slice, because the memory of records shares the old one.
 type State struct {
 	Release   string
@@ -123,7 +123,7 @@ type records struct {
 	mu      sync.Mutex
 	memory  recordMemory
 	ready   chan struct{} // closed when the watch has listed all, or cannot; nil: no watch
-	watched bool          // known is what the watch and our own writes say
+	watched bool          // known is the state from the watch and our own writes
 }
 
 func (r *records) objects() metadata.ResourceInterface {

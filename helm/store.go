@@ -20,10 +20,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// errTaken says that a record changed since it was read.
+// errTaken reports that a record changed since it was read.
 var errTaken = errors.New("the release record was changed by another client")
 
-// corruptedError says that the body of a release record cannot be read.
+// corruptedError reports that the body of a release record cannot be read.
 type corruptedError struct {
 	secret string
 	err    error

@@ -111,7 +111,7 @@ func (l *live) look(ctx context.Context, o Object) (live *metav1.PartialObjectMe
 }
 
 // unlooked is the error of a read that failed. The API server answers 503 for a group whose own
-// server it cannot reach, perhaps before its discovery says so; such groups have a dot.
+// server it cannot reach, perhaps before its discovery reports it; such groups have a dot.
 func unlooked(o Object, err error) error {
 	if apierrors.IsServiceUnavailable(err) && strings.Contains(o.GVK.Group, ".") {
 		err = &kinds.AwayError{Version: o.GVK.GroupVersion(), Err: err}
@@ -191,7 +191,7 @@ func (s survey) foreign(objects []Object, us owner) error {
 	return errors.Join(errs...)
 }
 
-// ownedError says that an object belongs to another release.
+// ownedError reports that an object belongs to another release.
 type ownedError struct {
 	object Object
 	owner  owner

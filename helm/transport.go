@@ -28,8 +28,8 @@ func (t limitTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // boundTransport binds every request of one operation to the context of that operation. Helm passes
 // context.Background everywhere, and its RunWithContext returns early while the work continues.
-// Here a cancelled context stops the writes themselves. It also remembers what the errors of Helm
-// do not say (failure), and answers repeated reads (reads.go). It is safe for concurrent use.
+// Here a cancelled context stops the writes themselves. It also keeps details of failures that the errors of Helm
+// lack (failure), and answers repeated reads (reads.go). It is safe for concurrent use.
 type boundTransport struct {
 	ctx  context.Context
 	next http.RoundTripper
@@ -67,7 +67,7 @@ func (t *boundTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	t.judge(req.Method, resp.StatusCode)
-	t.warned.tell(req, resp.Header)
+	t.warned.logWarnings(req, resp.Header)
 	return t.keep(req, resp)
 }
 
@@ -107,8 +107,8 @@ func roundTrip(next http.RoundTripper, req *http.Request, release func()) (*http
 	return resp, nil
 }
 
-// asText hides that an error says a context ended. Helm writes through client-go's
-// retry.OnError, which before 0.37 takes such an error for its own and reports success:
+// asText hides that the cause of an error is the end of a context. Helm writes through client-go's
+// retry.OnError, which before 0.37 takes such an error for its own end and reports success:
 // an object that was never created would be in a release that is deployed.
 func asText(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

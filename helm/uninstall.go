@@ -83,7 +83,7 @@ func (h *home) remove(ctx context.Context, name string, purge bool, waits HookWa
 }
 
 // Ours returns those of the given releases that this operator has installed, or an older one whose
-// labels it knows (P2, H6). All others belong to people and other programs. The releases of the
+// labels it recognises (P2, H6). All others belong to people and other programs. The releases of the
 // operator's namespace cost one list together, at most.
 func (c *Client) Ours(ctx context.Context, releases []string) (ours []string, err error) {
 	if len(releases) == 0 {
@@ -190,7 +190,7 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 		}
 	}
 	if hooks {
-		if err := op.goOnDeleting(k, newest); err != nil {
+		if err := op.resumeUninstall(k, newest); err != nil {
 			return err
 		}
 	}
@@ -217,9 +217,9 @@ func (op *operation) removeDropped(others []string, newest *release.Release) err
 	return op.removeLeftovers(others, kept, spareNothing)
 }
 
-// goOnDeleting continues with the hooks of an uninstall whose end an earlier attempt did not wait
+// resumeUninstall continues with the hooks of an uninstall whose end an earlier attempt did not wait
 // for. Hooks of an install or upgrade that has failed are settled instead.
-func (op *operation) goOnDeleting(k *cluster, newest *release.Release) error {
+func (op *operation) resumeUninstall(k *cluster, newest *release.Release) error {
 	if newest.Info.Status == release.StatusDeployed {
 		return nil
 	}
@@ -228,9 +228,9 @@ func (op *operation) goOnDeleting(k *cluster, newest *release.Release) error {
 	}
 	if slices.ContainsFunc(newest.Hooks, beganAfterDelete) {
 		op.log.Info("the uninstall continues with its post-delete hooks")
-		return k.hooks.goOnAfterDelete(newest)
+		return k.hooks.resumeAfterDelete(newest)
 	}
-	waiting, err := k.hooks.goOn(newest, func(h *release.Hook) bool { return slices.Equal(h.Events, []release.HookEvent{release.HookPreDelete}) })
+	waiting, err := k.hooks.resume(newest, func(h *release.Hook) bool { return slices.Equal(h.Events, []release.HookEvent{release.HookPreDelete}) })
 	if len(waiting) > 0 {
 		op.log.Info("the uninstall continues to wait for Helm hooks", "objects", waiting)
 	}
@@ -281,7 +281,7 @@ func (op *operation) dropCorrupted(s *store) error {
 	return nil
 }
 
-// spared says which kinds removeLeftovers never deletes.
+// spared reports whether removeLeftovers never deletes an object, by its kind.
 type spared func(Object) bool
 
 func spareNothing(Object) bool { return false }

@@ -33,8 +33,8 @@ const InputsLabel = "moduleInputs"
 
 // inputsOf is the checksum of all that determines the manifest of a module, except randomness, the
 // time and lookup. A kind that no template asks about is no input: a new CRD must not give each
-// chart with a random password another one. lists says that templates did more with the kinds than
-// to ask for some, so all kinds are inputs.
+// chart with a random password another one. lists: templates list
+// the kinds instead of asking for single ones, so all kinds are inputs.
 func (r *renderer) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]byte, answers map[string]bool, lists bool) string {
 	if lists {
 		return r.sumWith(op, ch, values, op.capabilities.APIVersions)

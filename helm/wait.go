@@ -45,7 +45,7 @@ func (k *cluster) WatchUntilReady(list kube.ResourceList, timeout time.Duration)
 	return nil
 }
 
-// watchUntilDone waits for one Job or Pod. known says that it was there before this operation, so
+// watchUntilDone waits for one Job or Pod. known: it existed before this operation, so
 // its Pods are read at once. If it has not finished at the end of the timeout, or if the wait is
 // given up, r.cut is set: the hook has not failed, so none of its objects may be deleted, and the
 // next attempt waits for it again. A Job that another client deletes counts as done, as in Helm.

@@ -2,6 +2,7 @@ package helm
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -32,9 +33,9 @@ func newWarned(log *slog.Logger) *warned {
 	return &warned{log: log, known: map[[2]string]bool{}}
 }
 
-// tell logs the warnings in an answer. With the attribute err the log repeats them at growing
+// logWarnings logs the warnings in an answer. With the attribute err the log repeats them at growing
 // intervals.
-func (w *warned) tell(req *http.Request, header http.Header) {
+func (w *warned) logWarnings(req *http.Request, header http.Header) {
 	if w == nil || len(header["Warning"]) == 0 {
 		return
 	}
@@ -42,12 +43,12 @@ func (w *warned) tell(req *http.Request, header http.Header) {
 	for _, found := range warnings {
 		const persistent = 299 // the only code Kubernetes uses
 		if found.Code == persistent && found.Text != "" {
-			w.tellOne(requested(req), found.Text)
+			w.logWarning(requested(req), found.Text)
 		}
 	}
 }
 
-func (w *warned) tellOne(object, text string) {
+func (w *warned) logWarning(object, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -55,7 +56,7 @@ func (w *warned) tellOne(object, text string) {
 		return
 	case len(w.known) == maxWarned:
 		w.known[[2]string{}] = true
-		w.log.Warn("the API server returned warnings for more objects of the release", "err", "fix the objects that it named first")
+		w.log.Warn("the API server returned warnings for more objects of the release; fix the objects of the earlier warnings first", "err", fmt.Sprintf("more than %d warnings", maxWarned))
 		return
 	}
 	w.known[[2]string{object, text}] = true

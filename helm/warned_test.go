@@ -36,7 +36,7 @@ func TestWarned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.tell(req, http.Header{"Warning": {`299 - "unknown field \"x\""`, `199 - "other"`}})
+		w.logWarnings(req, http.Header{"Warning": {`299 - "unknown field \"x\""`, `199 - "other"`}})
 	}
 	if n := strings.Count(log.String(), "unknown field"); n != maxWarned {
 		t.Errorf("%d warnings, want %d:\n%s", n, maxWarned, log.String())

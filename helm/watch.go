@@ -34,7 +34,7 @@ type metadataStore = interface {
 	Failed(error)
 }
 
-// Presence knows which objects of releases exist. Package kube implements it, and
+// Presence keeps which objects of releases exist. Package kube implements it, and
 // its comments are the contract.
 type Presence interface {
 	Start(ctx context.Context, labels string, report presenceReport)
@@ -51,8 +51,8 @@ type presenceReport = struct {
 	Changed func(m *meta.RESTMapping, name types.NamespacedName, version string)
 }
 
-// managedByHelm selects what Helm put into the cluster: it sets this label on
-// every object, whatever the chart says.
+// managedByHelm selects the objects that Helm has created: it sets this label on
+// every object, whatever the chart contains.
 const managedByHelm = "app.kubernetes.io/managed-by=Helm"
 
 // Health is how one object is doing.
@@ -62,7 +62,7 @@ type Health = health.Health
 // return at once.
 type News struct {
 	// Gone: an object that belongs to a release of the namespace was deleted, or
-	// lost the label or the annotation that says so (H13).
+	// lost the label or the annotation of its release (H13).
 	Gone func(Object)
 	// Changed: another client wrote or deleted the records of this release.
 	Changed func(release string)
@@ -71,13 +71,13 @@ type News struct {
 	Health func(Object, Health)
 }
 
-// Watch makes the Client see what others do to releases and their objects, until ctx ends: from
+// Watch follows changes that other clients make to releases and their objects, until ctx ends: from
 // then on an Apply that finds nothing to do makes no request. One watch serves the release records
 // of a namespace, one each kind of object that any release has, and two the kinds themselves.
 //
-// What the watches know may be a moment late. That does no harm: everything written carries the
-// resourceVersion that was read, or creates what must not exist; an object that seems absent is
-// read; and what Apply did not see yet is reported by News afterwards. Watch is called once, before
+// The watches may be a moment late. That does no harm: each write carries the
+// resourceVersion that was read, or creates an object that must not exist; an object that seems absent is
+// read; and News reports changes that Apply has missed. Watch is called once, before
 // the first Apply; without Options.Watcher it does nothing.
 //
 // assess makes the follower read the health of objects again that were just written (H26.3). It
@@ -146,8 +146,8 @@ func (h *home) watchRecords(ctx context.Context, news News) {
 	h.options.Watcher.WatchMetadata(ctx, h.options.Driver.Resource(), h.options.Namespace, labels.Set{"owner": "helm"}.String(), h.records)
 }
 
-// Present reports whether an object of News is there, as far as the watches
-// know; it makes no request. What they do not know counts as present.
+// Present reports whether an object of News exists, according to the
+// watches; it makes no request. An object that they do not cover counts as present.
 func (c *Client) Present(o Object) bool {
 	return c.root.options.Presence == nil || c.root.options.Presence.MayExist(o.GVK.GroupKind(), o.NamespacedName())
 }
@@ -187,8 +187,8 @@ func (l *live) resolve(o Object) (Object, *meta.RESTMapping, error) {
 	return o, m, nil
 }
 
-// absent returns those of the objects that do not exist. What the watches do not know, or report as
-// absent, is read, because a watch may be behind our own writes. Nothing is read for objects that
+// absent returns those of the objects that do not exist. Objects that the watches do not cover, or report as
+// absent, are read, because a watch may be behind our own writes. Nothing is read for objects that
 // the watches report as present.
 func (l *live) absent(ctx context.Context, objects []Object) ([]Object, error) {
 	missing := make([]bool, len(objects))

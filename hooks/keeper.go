@@ -144,7 +144,7 @@ func Keep(log *slog.Logger, orders io.Reader, parent int) error {
 			if !ok {
 				return <-failed
 			}
-			if err := guarded.obey(line); err != nil {
+			if err := guarded.handle(line); err != nil {
 				return err
 			}
 		}
@@ -172,9 +172,9 @@ func newWatchman(log *slog.Logger, operator int) *watchman {
 	}
 }
 
-// obey handles one order. An error ends the Keeper, which kills everything: an order that it cannot
+// handle carries out one order. An error ends the Keeper, which kills everything: an order that it cannot
 // read may be the one that matters.
-func (w *watchman) obey(line string) error {
+func (w *watchman) handle(line string) error {
 	if line == "" {
 		return errors.New("an empty order")
 	}

@@ -216,7 +216,7 @@ func TestChildrenOfAnotherParentAreSpared(t *testing.T) {
 	for operator, want := range map[int]int{os.Getppid(): 0, os.Getpid(): os.Getpid()} {
 		w := newWatchman(slog.New(slog.DiscardHandler), 0)
 		w.parent = os.Getpid()
-		if err := w.obey(fmt.Sprintf("@%d", operator)); err != nil || w.operator != want {
+		if err := w.handle(fmt.Sprintf("@%d", operator)); err != nil || w.operator != want {
 			t.Errorf("the operator is %d, the parent %d: got %d and %v, want %d", operator, w.parent, w.operator, err, want)
 		}
 	}
@@ -284,7 +284,7 @@ func FuzzKeep(f *testing.F) {
 	f.Fuzz(func(t *testing.T, orders string) {
 		w := newWatchman(slog.New(slog.DiscardHandler), 0)
 		for line := range strings.Lines(orders) {
-			_ = w.obey(strings.TrimSuffix(line, "\n")) // errors are the point of others
+			_ = w.handle(strings.TrimSuffix(line, "\n")) // errors are the point of others
 		}
 		for g := range w.groups {
 			if g <= 1 {

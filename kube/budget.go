@@ -7,9 +7,9 @@ import (
 )
 
 // DefaultSnapshotLimit is how many bytes the snapshot of one binding may take (P5). It is a quarter
-// of what a container of usual size has. Without a limit, any user who may create objects of a
+// of the memory of a container of usual size. Without a limit, any user with permission to create objects of a
 // watched kind could exhaust the memory of the operator. All snapshots together may take one and a
-// half of it.
+// half times this size.
 const DefaultSnapshotLimit = 128 << 20
 
 // Budget bounds what several Watches keep together, and the lists on their way to them. When they

@@ -21,7 +21,7 @@ const (
 	defaultUserAgent = "addon-operator"
 )
 
-// Options say where the API server is and how to talk to it.
+// Options are the address of the API server, and how to connect to it.
 type Options struct {
 	Kubeconfig string       // path, or several separated as in PATH; empty: the service account of the pod
 	Context    string       // context of the kubeconfig; empty: its current one
@@ -113,7 +113,7 @@ type Limits struct {
 }
 
 // WithLimits makes a client with limits of its own, so that its requests do not delay those of c,
-// nor the other way round (K6). Both share what they know of kinds, and pass the same Fence. It
+// nor the other way round (K6). Both share the discovered kinds, and pass the same Fence. It
 // cannot make a Lease.
 func (c *Client) WithLimits(l Limits) (*Client, error) {
 	config := rest.CopyConfig(c.config)

@@ -166,9 +166,9 @@ func (s ConfigMapStore) tryWrite(ctx context.Context, base map[string]string, se
 	return ConfigMapOf(object), nil
 }
 
-// Update gives the ConfigMap that was read exactly these data, or creates it when there was none.
-// [ErrConflict] says that another writer has changed it since it was read. The object is read again
-// because read lacks what must stay: labels, annotations and binary data. Its version, which is
+// Update replaces the data of the ConfigMap that was read, or creates it when there was none.
+// It returns [ErrConflict] if another writer has changed it since it was read. The object is read again
+// because read lacks the parts that must stay: labels, annotations and binary data. Its version, which is
 // empty for an absent one, must be that of read; the API server checks the time after that.
 func (s ConfigMapStore) Update(ctx context.Context, read ConfigMap, data map[string]string) (ConfigMap, error) {
 	api := s.api()

@@ -196,7 +196,7 @@ func readDefinitionText(path string) ([]byte, error) {
 }
 
 // parseDefinitions reads a YAML stream that may hold nothing but CustomResourceDefinitions, or
-// lists of them. It goes on after a wrong document, so that one attempt shows all mistakes; a
+// lists of them. It continues after a wrong document, so that one attempt shows all mistakes; a
 // stream that cannot be divided into documents ends it.
 func parseDefinitions(data []byte) ([]*unstructured.Unstructured, error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
@@ -300,7 +300,7 @@ func (d *crdSource) complete(labels map[string]string) error {
 	}
 	all := map[string]string{}
 	maps.Copy(all, labels)
-	maps.Copy(all, d.object.GetLabels()) // what the file says wins (M3)
+	maps.Copy(all, d.object.GetLabels()) // the labels in the file win (M3)
 	if len(all) > 0 {
 		d.object.SetLabels(all)
 	}

@@ -36,13 +36,13 @@ const (
 	crdPoll  = 20 * time.Millisecond // between two looks at one: most are established in less than that
 )
 
-// CRDOptions say which files count and what is added to them (chapter M).
+// CRDOptions select the files, and the labels that are added to their definitions (chapter M).
 type CRDOptions struct {
 	SkipPrefixes []string          // of base names that are no definitions (M1)
 	Labels       map[string]string // put on every definition that does not set them itself (M3)
 	Subcharts    []CRDFile         // files in crds/ of subcharts, which may be packed
-	// Ignored says which files of a directory with a chart do not belong to it, by their paths
-	// below it; nil: none.
+	// Ignored returns a function that reports whether a file does not belong to the chart in a directory, by
+	// its path below the directory; nil: no file.
 	Ignored func(dir string) (func(file string) bool, error)
 }
 
@@ -56,11 +56,11 @@ func crdResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 }
 
-// EnsureCRDs brings the CustomResourceDefinitions below <dir>/crds of every dir, and those of
-// subcharts, to the cluster and waits until their kinds are served (M1–M3, M6); it returns those
+// EnsureCRDs installs the CustomResourceDefinitions below <dir>/crds of every dir, and those of
+// subcharts, and waits until their kinds are served (M1–M3, M6); it returns those
 // that it wrote or had to wait for, with their files. Nothing is ever deleted (M5). A definition
-// whose file has not changed since costs one request for its metadata. Errors name the file, and
-// what other files define is installed; calling again goes on from where it ended (M4).
+// whose file has not changed since costs one request for its metadata. Errors name the file; the
+// definitions of other files are installed. The next call continues where this one ended (M4).
 func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (written map[string]string, err error) {
 	return crdInstaller{c.metadata, c.dynamic, c.kinds, c.log, c.WithLimits}.ensure(ctx, o, dirs)
 }
@@ -130,8 +130,8 @@ func Unavailable(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF)
 }
 
-// withoutDuplicates keeps the last of several files with the same definition:
-// modules that ship the same CRD do not stop the run, but the log says so.
+// withoutDuplicates keeps the last of several files with the same definition, and logs the others:
+// modules that ship the same CRD do not stop the run.
 func (c crdInstaller) withoutDuplicates(all []crdSource) []crdSource {
 	var kept []crdSource
 	for _, d := range all {
@@ -164,7 +164,7 @@ func (c crdInstaller) ensureOne(ctx context.Context, d crdSource) (changed bool,
 	case known.Annotations[crdHash] == d.hash && c.isServed(ctx, d):
 		return false, nil
 	case known.Annotations[crdHash] == d.hash:
-		// Whoever wrote it was killed, or gave up, before it was in use (M2).
+		// Its writer was killed, or gave up, before it was in use (M2).
 		err := c.awaitEstablished(ctx, d.name)
 		return err == nil, err
 	}
@@ -183,7 +183,7 @@ func (c crdInstaller) ensureOne(ctx context.Context, d crdSource) (changed bool,
 	return err == nil, err
 }
 
-// isServed reports whether the kinds of a definition are served, as far as discovery knows; that
+// isServed reports whether the kinds of a definition are served, according to the cached discovery; that
 // costs no request while they are. The plural is compared because another definition may serve the
 // same kind.
 func (c crdInstaller) isServed(ctx context.Context, d crdSource) bool {

@@ -52,7 +52,7 @@ func (c crdInstaller) leaveVersions(ctx context.Context, d crdSource, next, live
 	dropped := slices.DeleteFunc(slices.Clone(stored), func(v string) bool { return versionOf(next, v) != nil })
 	storage := storedIn(next)
 	if len(dropped) == 0 || storage == "" || resourceOf(next).Empty() {
-		return nil // the API server says what else is wrong
+		return nil // the API server reports other mistakes
 	}
 	if err := c.neverBack(ctx, next, live, dropped); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (c crdInstaller) leaveVersions(ctx context.Context, d crdSource, next, live
 			"fix that (the operator must be allowed to list and patch %s), or keep the version in the file, with served: false",
 			strings.Join(dropped, ", "), storage, plain(err), d.name)
 	}
-	// At last the status says so. A crash before this repeats all of it: the hash is not written
+	// Last, the status is updated. A crash before this repeats all of it: the hash is not written
 	// yet.
 	return c.forget(ctx, live, dropped)
 }
@@ -103,8 +103,8 @@ func (c crdInstaller) neverBack(ctx context.Context, next, live *unstructured.Un
 		"status.storedVersions of %[3]s", strings.Join(later, ", "), storage, live.GetName())
 }
 
-// count returns how many objects of a kind there are. An API server that does not say how many
-// remain counts as one that has no more; namesOf then finds out. It waits for a version that was
+// count returns how many objects of a kind there are. An API server that does not report how many
+// remain counts as one that has no more; namesOf then finds them. count waits for a version that was
 // added to a definition: the definition is established already, and the version is served a moment
 // later.
 func (c crdInstaller) count(ctx context.Context, gvr schema.GroupVersionResource) (int64, error) {

@@ -32,7 +32,7 @@ type cancellable struct {
 }
 
 // list makes a client for each call, because the context of the call is in its transport. Its
-// requests end with list, so that no part of a discovery goes on after an error.
+// requests end with list, so that no part of a discovery continues after an error.
 func (c cancellable) list(ctx context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -85,8 +85,8 @@ func (d *document) json() (json.RawMessage, error) {
 	return d.encoded, nil
 }
 
-// errFilterOfSecret stands for every failure of a filter on a Secret: jq quotes what it fails on,
-// and errors go to the log and to pages (J7).
+// errFilterOfSecret replaces every error of a filter on a Secret: jq quotes the value that it fails on,
+// and errors are logged and shown on pages (J7).
 var errFilterOfSecret = errors.New("the jq filter fails or takes too long; its error is not shown, because it may quote the Secret")
 
 // update filters the object for one Watch. A filter that fails leaves the
@@ -138,8 +138,8 @@ func exact(result json.RawMessage) json.RawMessage {
 // is for parts[i] of the batch it was made for.
 type record struct{ updates []update }
 
-// batch are the parts that one list is made for. The parts of a source may change while its list is
-// on its way; the batch says for whom the records are.
+// batch are the parts that one list is made for. The parts of a source may change while the list is in
+// progress; the batch has those that get the records.
 type batch struct {
 	parts []*part // never changes
 	bytes []int   // that the list takes so far for each of them; only record touches it
@@ -155,9 +155,9 @@ func (b *batch) end() {
 	}
 }
 
-// record cuts one object of the list down for each part. When a part has no room for more, it keeps
-// only the name of the object: the list goes on, because other parts may have room, and the part
-// learns from the mark that it is too large. One goroutine calls it, for one object after another.
+// record reduces one object of the list for each part. When a part has no room for more, it keeps
+// only the name of the object: the list continues, because other parts may have room, and the mark
+// shows the part that it is too large. One goroutine calls it, for one object after another.
 func (b *batch) record(document *document, seed maphash.Seed) *record {
 	r := &record{updates: make([]update, len(b.parts))}
 	if b.bytes == nil {

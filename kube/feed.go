@@ -37,11 +37,11 @@ type (
 	watcher func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 )
 
-// feed keeps a store equal to what the API server has, whatever happens to the connection. It is a
+// feed keeps a store equal to the objects of the API server, whatever happens to the connection. It is a
 // reflector of client-go whose failures are visible, and whose pauses depend on their cause.
 //
-// It stands on both sides of the reflector. As its ListerWatcher it makes the requests, notes how
-// they went, and checks before each that goes on from a version that the API server has not gone
+// It is on both sides of the reflector. As its ListerWatcher it makes the requests, notes their
+// results, and checks before each request that continues from a version that the API server has not gone
 // back (wentback.go). Between the reflector and the store are versions, which remember the newest
 // version. A store is called by the goroutine of run only.
 type feed struct {
@@ -52,7 +52,7 @@ type feed struct {
 	watch   watcher
 	store   cache.ReflectorStore
 	log     *slog.Logger
-	missing func()      // the API server does not know the resource; may be nil
+	missing func()      // called when the API server does not serve the resource; may be nil
 	failed  func(error) // a request failed; may be nil
 	health  health      // read by other goroutines, for states
 
@@ -74,7 +74,7 @@ func (f *feed) run(ctx context.Context) {
 		TypeDescription: f.name,
 		Backoff:         newPause(pauseLost),
 	})
-	var pause *wait.Backoff // grows while the same cause goes on
+	var pause *wait.Backoff // grows while the cause stays the same
 	var cause string
 	for ctx.Err() == nil {
 		started := time.Now()

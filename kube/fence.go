@@ -67,7 +67,7 @@ func (f *Fence) Check() error {
 	return nil
 }
 
-// Lost is done when the leadership is over: lost, or released. Its cause says why.
+// Lost is done when the leadership is over: lost, or released. Its cause is the reason.
 func (f *Fence) Lost() context.Context { return f.ctx }
 
 // extend keeps the fence open until the given time. A process that was stopped in the

@@ -49,7 +49,7 @@ func (s *source) admit(ctx context.Context) bool {
 	if len(b.parts) == 0 {
 		return true
 	}
-	list, err := s.pages(ctx, b) // without the lock: events go on meanwhile
+	list, err := s.pages(ctx, b) // without the lock: events continue meanwhile
 	b.end()
 	s.feed.note(ctx, "list", err)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // not found: a hook with a misspelt kind must not load the API server.
 const discoveryInterval = time.Second
 
-// errNoKind says that the API server does not serve such a kind now. It is never returned while the
+// errNoKind reports that the API server does not serve such a kind now. It is never returned while the
 // server of a group that may have the kind does not answer.
 var errNoKind = errors.New("the API server has no such kind")
 

@@ -59,7 +59,7 @@ func (k *kindWatch) Replace([]*metav1.PartialObjectMetadata, string) { k.change(
 func (k *kindWatch) change() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.connected { // else Alive says so
+	if k.connected { // else Alive reports it
 		k.changed = time.Now().Add(kindsSettle)
 	}
 }

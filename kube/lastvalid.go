@@ -31,7 +31,7 @@ const (
 	keptSecret = "secret."
 )
 
-// ErrNotLastValid says that the Secret with the name of [LastValidName] is not the operator's.
+// ErrNotLastValid reports that the Secret with the name of [LastValidName] is not the operator's.
 var ErrNotLastValid = errors.New("its type is not " + string(lastValidType))
 
 // LastValidName is the name of the Secret that keeps the last valid content of a ConfigMap (P3).

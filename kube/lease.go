@@ -24,7 +24,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// LeaseOptions say for which Lease a replica competes, and how.
+// LeaseOptions are the Lease for which a replica competes, and the durations of the election.
 type LeaseOptions struct {
 	Namespace, Name string
 	Identity        string // of this process; no two processes have the same
@@ -34,7 +34,7 @@ type LeaseOptions struct {
 	Duration, RenewDeadline, RetryPeriod time.Duration
 }
 
-// Check says what is wrong with the durations; all mistakes are joined.
+// Check returns an error for wrong durations; all mistakes are joined.
 func (o LeaseOptions) Check() error {
 	var errs []error
 	if o.Duration < time.Second || o.Duration%time.Second != 0 {
@@ -49,7 +49,7 @@ func (o LeaseOptions) Check() error {
 	return errors.Join(errs...)
 }
 
-// LeaseStatus is what a replica knows about the leader.
+// LeaseStatus is the view that a replica has of the leader.
 type LeaseStatus struct {
 	Identity    string    // of this replica
 	Leading     bool      // this replica leads
@@ -306,7 +306,7 @@ func (l *Lease) giveBack() error {
 	})
 }
 
-// Status returns who leads, as far as this replica knows.
+// Status returns the leader from the view of this replica.
 func (l *Lease) Status() LeaseStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -387,8 +387,8 @@ func (l *Lease) wrote(err error) {
 	l.writing = err
 }
 
-// lock is the Lease as the election sees it: the one of the library, with a fence, with what the
-// watch knows, and without a holder that has ended.
+// lock is the Lease that the election uses: the one of the library, with a fence, with the state of the
+// watch, and without a holder that has ended.
 type lock struct {
 	resourcelock.Interface
 	lease *Lease

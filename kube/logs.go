@@ -9,9 +9,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// RedirectKlog sends what the Kubernetes libraries log to log: their
+// RedirectKlog redirects the log of the Kubernetes libraries to log: their
 // information as debug, their errors as warnings, because the caller
-// that failed reports it, too, and knows better what it means. Bodies of
+// that failed reports them, too, with more context. Bodies of
 // requests and answers are never logged: they hold Secrets.
 //
 // The libraries' logger is global to the process: call this once, from main,
@@ -77,7 +77,7 @@ func (w *warnings) HandleWarningHeaderWithContext(ctx context.Context, code int,
 	if code != 299 || text == "" {
 		return
 	}
-	if p, ok := ctx.Value(patchWarningsKey{}).(*patchWarnings); ok { // it knows the object (J13)
+	if p, ok := ctx.Value(patchWarningsKey{}).(*patchWarnings); ok { // it has the object (J13)
 		p.log(text)
 		return
 	}

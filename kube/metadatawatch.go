@@ -111,7 +111,7 @@ func (r metadataReflection) WentBack() {
 func (metadataReflection) Resync() error { return nil }
 
 // Transformer implements cache.TransformingStore: most of the metadata of an
-// object says who manages its fields, which is not used here.
+// object are the managers of its fields, which are not used here.
 func (metadataReflection) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) {
 		if m, ok := object.(*metav1.PartialObjectMetadata); ok {

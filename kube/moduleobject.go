@@ -129,7 +129,7 @@ func (s ModuleStatus) String() string {
 	return string(data)
 }
 
-// ModuleObject is what the operator knows of an object of kind Module.
+// ModuleObject is the part of an object of kind Module that the operator uses.
 type ModuleObject struct {
 	Name       string
 	Version    string // resourceVersion
@@ -186,13 +186,13 @@ func (c *Client) ModuleObjects(namespace string) (*ModuleObjects, error) {
 	return &ModuleObjects{client: c, api: limited.dynamic.Resource(moduleResource()).Namespace(namespace), namespace: namespace}, nil
 }
 
-// NoModuleObjects reports whether an error says that the API server does not serve the kind, or
-// does not let the operator use it.
+// NoModuleObjects reports whether the cause of an error is that the API server does not serve the kind, or
+// does not permit the operator to use it.
 func NoModuleObjects(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
 
-// IsDenied reports whether the API server has refused a request because of who has made it.
+// IsDenied reports whether the API server has refused a request because of the identity of its client.
 func IsDenied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
 // An API server that has begun a moment ago denies all until it has read its roles.
@@ -334,7 +334,7 @@ func (m *ModuleObjects) probe(ctx context.Context) error {
 	_, err := m.api.List(ctx, metav1.ListOptions{Limit: 1})
 	switch {
 	case err == nil, !NoModuleObjects(err):
-		return nil // what is wrong passes, and the watch says so
+		return nil // the failure is temporary, and the watch reports it
 	case apierrors.IsForbidden(err):
 		if _, missing := m.client.metadata.Resource(crdResource()).Get(ctx, moduleCRDName(), metav1.GetOptions{}); apierrors.IsNotFound(missing) {
 			return missing

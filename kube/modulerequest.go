@@ -55,7 +55,7 @@ func (m *ModuleObjects) Request(ctx context.Context, name, at string, r ModuleRe
 	return moduleObject(stored), nil
 }
 
-// missing replaces the error of an object that was not found by one that says what is missing: the
+// missing replaces the error of an object that was not found by one that names the missing part: the
 // kind, all objects, which points to the wrong namespace, or this object.
 func (m *ModuleObjects) missing(ctx context.Context, name string, err error) error {
 	list, listErr := m.api.List(ctx, metav1.ListOptions{Limit: 1})

@@ -29,7 +29,7 @@ const (
 // use. Parsing is in kube/objectpatch; what one operation does is in the methods of target.
 type Patcher struct {
 	dynamic dynamic.Interface
-	kinds   *kinds // shared with the client: a kind that one has found, the other knows
+	kinds   *kinds // shared with the client, so that each kind is discovered once
 	manager string // field manager of ServerSideApply
 	log     *slog.Logger
 }

@@ -33,16 +33,16 @@ type ObjectName struct {
 type OwnedObject struct {
 	ObjectName
 	APIVersion string // as it was read; empty when Err is set and its kind is unknown
-	// Object is what the API server has; nil when it could not be read: then Err says why.
+	// Object is the object in the API server; nil when it could not be read: then Err is the reason.
 	Object *unstructured.Unstructured
 	Err    error
 	Owned  []*OwnedObject // by kind and name
 }
 
-// OwnedTree is what objects own. It may be incomplete: Unlisted and Cut say why.
+// OwnedTree is the tree of the objects that others own. It may be incomplete: Unlisted and Cut have the reasons.
 type OwnedTree struct {
 	Roots []*OwnedObject // in the order that was asked for
-	// Unlisted says of which kinds owned objects are not known, and why; sorted.
+	// Unlisted are the kinds whose owned objects are unknown, with the reasons; sorted.
 	Unlisted []string
 	// Cut is how many owned objects are left out, AtLeast that there may be more: a kind has too
 	// many objects to read all.

@@ -26,9 +26,9 @@ type part struct {
 	gone    bool // detached: what still arrives must not change the Watch
 }
 
-// replace takes a complete list, and notifies the differences from what the part has. The first
-// list of each part is not notified before the Watch is synced for the first time: synced stands
-// for it as a whole.
+// replace takes a complete list, and notifies the differences from the objects of the part. The first
+// list of each part is not notified before the Watch is synced for the first time: synced reports
+// it as a whole.
 func (p *part) replace(updates []update) {
 	w := p.watch
 	w.mu.Lock()
@@ -93,7 +93,7 @@ func (p *part) removeAllBut(updates []update) {
 
 // put takes an ADDED or MODIFIED event.
 func (p *part) put(u update) {
-	if p.knows(u.version) {
+	if p.covers(u.version) {
 		return
 	}
 	p.known = ""
@@ -108,7 +108,7 @@ func (p *part) put(u update) {
 // remove takes a DELETED event. It always fires (C38), with the last state of
 // the object.
 func (p *part) remove(u update) {
-	if p.knows(u.version) {
+	if p.covers(u.version) {
 		return
 	}
 	p.known = ""
@@ -127,10 +127,10 @@ func (p *part) remove(u update) {
 	w.account()
 }
 
-// knows reports whether the list that the part joined with is as new as version.
+// covers reports whether the list that the part joined with is as new as version.
 // Versions that cannot be compared are taken for newer: the checksum rule makes
 // a repetition harmless, a loss would not be.
-func (p *part) knows(version string) bool {
+func (p *part) covers(version string) bool {
 	if p.known == "" {
 		return false
 	}

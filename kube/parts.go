@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// run finds the kind and keeps the parts of the Watch as they should be, until ctx ends. It goes
-// between two states: the kind is found, and the sources of the parts work by themselves until one
-// of them reports that the API server does not know the resource (lost); or there is no such kind,
+// run finds the kind and reconciles the parts of the Watch, until ctx ends. It has
+// two states: the kind is found, and the sources of the parts work by themselves until one
+// of them reports that the API server does not serve the resource (lost); or there is no such kind,
 // and the Watch waits for the kindAlarm (C16). While the answer is unknown, the state stays.
 //
 // Meanwhile the Watch of the namespaces calls adjust from its own goroutine. So adjust compares
-// what is with what should be, whatever has changed, and w.adjusting lets one of them work at a
+// the actual with the desired parts, whatever has changed, and w.adjusting admits one call at a
 // time.
 func (w *Watch) run(ctx context.Context) {
 	defer w.removeParts()
@@ -28,8 +28,8 @@ func (w *Watch) run(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 			case <-w.lost:
-				// A kind that is being deleted may still be known to discovery; the source, which
-				// goes on trying, calls again.
+				// Discovery may still list a kind that is being deleted; the source
+				// retries, and calls again.
 				_ = sleep(ctx, discoveryInterval)
 			}
 			pause, fresh = newPause(pauseLost), true // discovery must answer again: what is kept has the kind
@@ -153,7 +153,7 @@ func (w *Watch) adjust(ctx context.Context) {
 }
 
 // covered returns the namespaces of the Watch, and whether they are known yet. One empty name
-// stands for all of them, or for none on a cluster-wide kind; no name at all means that no
+// means all of them, or none for a cluster-wide kind; no name at all means that no
 // namespace matches.
 func (w *Watch) covered(found kind) (names []string, known bool) {
 	everywhere := []string{""}

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"addon-operator/kube/objectpatch"
@@ -36,7 +37,7 @@ func newPatchWarnings(ctx context.Context, log *slog.Logger) *patchWarnings {
 }
 
 // of is the context of one operation. Its warnings reach log by the handler of all clients, which
-// has no other way to know the object.
+// has no other way to find the object.
 func (w *patchWarnings) of(ctx context.Context, p objectpatch.Patch) context.Context {
 	w.object = p.Kind + " " + p.Name
 	if p.Namespace != "" {
@@ -62,6 +63,6 @@ func (w *patchWarnings) log(text string) {
 // end logs how many warnings were dropped.
 func (w *patchWarnings) end() {
 	if w.more > 0 {
-		w.logger.Warn("the API server returned warnings for more object patches", "err", "fix the earlier ones first", "warnings", w.more)
+		w.logger.Warn("the API server returned warnings for more object patches; fix the objects of the earlier warnings first", "err", fmt.Sprintf("%d more warnings", w.more))
 	}
 }

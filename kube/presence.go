@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Presence knows which objects with some labels exist: one metadata-only watch for each kind that
-// is asked for, of whose objects only the names are kept. It is safe for concurrent use.
+// Presence keeps the names of the objects with some labels: one metadata-only watch for each requested
+// kind. It is safe for concurrent use.
 //
-// What it knows may be a moment late: an object that it calls absent may have just been created,
-// and one that it has may have just gone. helm therefore looks again before it acts.
+// Its state may be a moment late: an object that it reports as absent may have just been created,
+// and one that it has may have just been deleted. helm therefore reads the object before it acts.
 type Presence struct {
 	client *Client
 	pause  time.Duration // between two polls of a kind
@@ -32,8 +32,8 @@ type Presence struct {
 	wanted map[string]map[schema.GroupKind][]types.NamespacedName // by owner
 }
 
-// NewPresence makes a Presence that knows nothing until Start. The objects of a
-// kind that may not be watched are asked for after each pause.
+// NewPresence makes a Presence that is empty until Start. The objects of a
+// kind without permission to watch are read after each pause.
 func NewPresence(c *Client, pause time.Duration) *Presence {
 	return &Presence{
 		client: c, pause: pause,
@@ -44,7 +44,7 @@ func NewPresence(c *Client, pause time.Duration) *Presence {
 
 // PresenceReport is what a Presence calls, from the goroutine of a watch: each must return at once.
 type PresenceReport = struct {
-	// Ours says which of the objects that the labels select count.
+	// Ours selects among the objects with the labels.
 	Ours func(*metav1.PartialObjectMetadata) bool
 	// Gone is called for each object that was there and is gone, or is no longer ours.
 	Gone func(schema.GroupKind, types.NamespacedName)
@@ -81,8 +81,8 @@ func (p *Presence) Has(ctx context.Context, m *meta.RESTMapping, name types.Name
 	return ok && k.err == nil
 }
 
-// MayExist reports whether an object exists, as far as the watches know; it never waits. What they
-// do not know counts as present: what may be there must not be created again.
+// MayExist reports whether an object exists, according to the watches; it never waits. An object that they
+// do not cover counts as present: an object that may exist must not be created again.
 func (p *Presence) MayExist(kind schema.GroupKind, name types.NamespacedName) bool {
 	p.mu.Lock()
 	k := p.kinds[kind]
@@ -255,8 +255,8 @@ func (k *presentKind) Replace(all []*metav1.PartialObjectMetadata, _ string) {
 	k.ask(unseen) // the list may be older than they are
 }
 
-// ask gets objects one by one, and reports those that do not exist. An error other than that says
-// nothing about the object: it is asked for again at the next list or poll.
+// ask gets objects one by one, and reports those that do not exist. After another
+// error the state of the object is unknown: it is read again at the next list or poll.
 func (k *presentKind) ask(names []types.NamespacedName) {
 	k.presence.mu.Lock()
 	ctx := k.presence.ctx

@@ -16,10 +16,10 @@ type Notice struct {
 	OnConfigMap bool
 	Warning     bool
 	Reason      string // one word in CamelCase
-	Message     string // a sentence without secrets: whoever may see the namespace reads it
+	Message     string // a sentence without secrets: every user with access to the namespace reads it
 }
 
-// RecorderOptions say where notices are shown.
+// RecorderOptions are the objects on which notices are shown.
 type RecorderOptions struct {
 	Namespace, ConfigMap string
 	Pod                  string // may be empty
@@ -36,7 +36,7 @@ type Recorder struct {
 
 	// Only the goroutine of work touches these.
 	limits map[string]*rate.Limiter // by reason, of which there are few
-	silent bool                     // the last Event was not recorded, and the log says so
+	silent bool                     // the last Event was not recorded, which was logged
 }
 
 const (

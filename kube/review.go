@@ -21,8 +21,8 @@ type Verdict int
 
 // The verdicts. The zero value refuses.
 const (
-	Unknown Verdict = iota // a user that the API server does not know
-	Refused                // a user who may not see this page
+	Unknown Verdict = iota // the API server does not authenticate the user
+	Refused                // the user has no permission for this page
 	Allowed
 )
 
@@ -44,8 +44,8 @@ const (
 	reviewTimeout = 5 * time.Second
 )
 
-// Reviewer asks the API server who may see pages: a TokenReview says whose a token is, a
-// SubjectAccessReview what that user may do, as for the secure metrics of controller-runtime. The
+// Reviewer asks the API server whether a client may see pages: a TokenReview returns the user of a token, a
+// SubjectAccessReview the permissions of that user, as for the secure metrics of controller-runtime. The
 // operator needs the right to create both (J11).
 type Reviewer struct {
 	review func(ctx context.Context, token, verb, path string) (Verdict, error)

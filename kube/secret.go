@@ -112,7 +112,7 @@ func withoutObject(err error) error {
 	return err
 }
 
-// writableSecret predicts refusals of the API server whose texts would not say what to do.
+// writableSecret predicts refusals of the API server whose texts lack the fix.
 func writableSecret(object *corev1.Secret, data map[string]string) error {
 	if object.Immutable != nil && *object.Immutable {
 		return errors.New("it is immutable: delete it and create it again without 'immutable: true'")

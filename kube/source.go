@@ -137,12 +137,12 @@ func (s *source) run(ctx context.Context) {
 	s.batch.end()
 }
 
-// firstVersion says from where a streamed list may begin. The first one takes
-// what the API server has at hand, "0", as informers do: for a list that is to
-// be as new as the latest write to anything, the API server waits for word
+// firstVersion returns the version at which a streamed list may begin. The first list takes
+// the cache of the API server, "0", as informers do: for a list that is
+// as new as the latest write to any object, the API server waits for a notification
 // from its store, up to 100 ms, and a converge writes all the time. Nothing is
-// lost by it, what the list does not hold yet follows as events. Later lists,
-// which make up for lost events, must not go back in time.
+// lost by it: objects that the list lacks follow as events. Later lists,
+// which replace lost events, must not go back in time.
 func (s *source) firstVersion(asked string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,8 +227,8 @@ func (s *source) Transformer() cache.TransformFunc {
 	}
 }
 
-// Replace takes a complete list. Parts turn the difference to what they know
-// into changes, so that a second list (after a 410, say) is notified like the
+// Replace takes a complete list. Parts turn the difference from their objects
+// into changes, so that a second list (after a 410, for example) is notified like the
 // events that it replaces.
 func (s *source) Replace(objects []any, version string) error {
 	s.mu.Lock()
@@ -237,13 +237,13 @@ func (s *source) Replace(objects []any, version string) error {
 	current := make([]*part, 0, len(s.active))
 	for i, p := range s.batch.parts {
 		// A part that has joined with a newer list must not be taken back in time.
-		if slices.Contains(s.active, p) && !p.knows(version) {
+		if slices.Contains(s.active, p) && !p.covers(version) {
 			p.replace(recordsOf(objects, i))
 			current = append(current, p)
 		}
 	}
-	// The others were let in while this list was on its way: what it stands
-	// for may be new to them.
+	// The others were added while this list was in progress: its objects
+	// may be new to them.
 	others := slices.DeleteFunc(s.active, func(p *part) bool { return slices.Contains(current, p) })
 	s.active, s.batch = current, &batch{}
 	s.lists++

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// Spec says which objects to watch and what of them to keep (C15).
+// Spec selects the objects to watch, and the parts of them to keep (C15).
 type Spec struct {
 	APIVersion string   // "apps/v1", "v1"; empty: the preferred version of the kind
 	Kind       string   // in any case; plural and short names too

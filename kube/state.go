@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Phase is where a Watch stands.
+// Phase is the phase of a Watch.
 type Phase string
 
 // The phases of a Watch.
@@ -38,7 +38,7 @@ type WatchState struct {
 	FilterMessage string // the last of them
 }
 
-// State returns where the Watch stands. Of several troubles it names the worst:
+// State returns the phase of the Watch, with the reason. Of several problems it names the worst:
 // a missing kind, then a denial, then a lost connection.
 func (w *Watch) State() WatchState {
 	state, sources, namespaces := w.ownState()

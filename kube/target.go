@@ -62,7 +62,7 @@ func PersonConfig(o Options) (config *rest.Config, namespace string, err error) 
 	return found.config, namespace, nil
 }
 
-// settings is what one or several files say, and the configuration that follows from it.
+// settings are the contents of one or several files, and the resulting configuration.
 type settings struct {
 	files   string // separated as in PATH
 	context string // empty: none is current

@@ -13,9 +13,9 @@ import (
 )
 
 // An API server whose etcd is restored from a backup goes back in time: it counts its
-// resource versions again from an older one. A watch that goes on from where it was would get no
-// event until the count has passed that, and code that compares resource versions would take
-// every event for an old one. So a feed remembers the newest version that it has seen, and
+// resource versions again from an older one. A watch that continues from its version would get no
+// event until the count has passed it, and code that compares resource versions would take
+// every event for an old one. So a feed remembers the newest version that it has received, and
 // compares it with a consistent list each time it begins to watch again. A server that only
 // lags behind the others has no older consistent list.
 
@@ -50,8 +50,8 @@ func (b *wentBack) announce(watch string) {
 	}
 }
 
-// forgetful is a store that compares resource versions. WentBack makes it forget those that
-// it knows; a complete list follows.
+// forgetful is a store that compares resource versions. WentBack makes it forget its
+// versions; a complete list follows.
 type forgetful interface{ WentBack() }
 
 // versions is the store of a feed, in front of the one that it keeps equal.
@@ -182,7 +182,7 @@ func (f *feed) consistentVersion(ctx context.Context) (string, error) {
 }
 
 // passed returns an error, by which the reflector begins with a new list, when the API
-// server has gone back behind the version from which a watch would go on.
+// server has gone back behind the version from which a watch would continue.
 func (f *feed) passed(ctx context.Context, version string) error {
 	if version == "" || version == "0" || f.begins(version) {
 		return nil

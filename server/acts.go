@@ -34,7 +34,7 @@ func acts() []string { return []string{ActRun, ActRetry, ActSuspend, ActResume} 
 type Act func(ctx context.Context, module, act string) (kept bool, err error)
 
 // MayNotError is the error of an [Act] for which the operator lacks a permission, or the cluster
-// the kind. It is answered with 403, and its text says what to do.
+// the kind. It is answered with 403, and its text contains the fix.
 type MayNotError struct{ Err error }
 
 // Error implements error.
@@ -46,7 +46,7 @@ func (e *MayNotError) Unwrap() error { return e.Err }
 // actPages take requests of people about a module.
 type actPages struct{ owners }
 
-// request answers POST /module/NAME/request (J20). Whoever reaches this address acts with the
+// request answers POST /module/NAME/request (J20). Every client that reaches this address acts with the
 // rights of the operator, so it demands the token of the page, and loopback or the socket. Checks
 // of the origin and of the host name come before, in Debug.
 func (s actPages) request(r *http.Request) (any, error) {
@@ -73,7 +73,7 @@ func (s actPages) request(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	said := saidOf(name, asked, kept)
+	said := acceptedOf(name, asked, kept)
 	return display{map[string]string{"said": said}, lines([]string{said})}, nil
 }
 
@@ -99,9 +99,9 @@ func (s livePages) actButtons(m view.Module) []actButton {
 	return append(all, actButton{ActSuspend, "suspend"})
 }
 
-// saidOf says what follows a request: it was written, and the actor of module objects has yet to
-// see it.
-func saidOf(module, act string, kept bool) string {
+// acceptedOf is the answer to a request, with what happens next: it was written, and the actor of module objects has
+// not received it yet.
+func acceptedOf(module, act string, kept bool) string {
 	switch {
 	case kept && act != ActResume && act != ActSuspend:
 		return fmt.Sprintf("module %s is suspended: the request is kept until it is resumed", module)

@@ -35,7 +35,7 @@ type hookRow struct {
 	Problems []string
 }
 
-// bindingRow is a binding. Snapshot says what a kubernetes binding has seen; it is empty for
+// bindingRow is a binding. Snapshot describes the snapshot of a kubernetes binding; it is empty for
 // others.
 type bindingRow struct{ What, Snapshot string }
 
@@ -97,8 +97,8 @@ func (s livePages) hookRows(ctx context.Context, now overview, module string) []
 	return rows
 }
 
-// snapshotWords say how many objects the snapshot of a binding has, and why it may not be what the
-// cluster has.
+// snapshotWords describe the snapshot of a binding: the number of its objects, and why it may differ from the
+// cluster.
 func snapshotWords(b messages.BindingState) string {
 	text := view.Count(b.Objects, "object")
 	if b.Phase != "complete" {

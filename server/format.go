@@ -55,7 +55,7 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // formatKey is the key of the context under which withoutExtension leaves the format.
 type formatKey struct{}
 
-// withoutExtension removes json, yaml or text from the path, so that routes need not know of
+// withoutExtension removes json, yaml or text from the path, so that routes do not depend on
 // formats. Other extensions stay: names of hooks have some. RawPath is shortened, too, because the
 // mux matches with it when the path has escapes.
 func withoutExtension(next http.Handler) http.Handler {

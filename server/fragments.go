@@ -17,8 +17,8 @@ import (
 	"addon-operator/values"
 )
 
-// Limits of one fragment of the live page, for the memory of the operator and of the browser. What
-// is cut is counted, and the page says so (J18).
+// Limits of one fragment of the live page, for the memory of the operator and of the browser. The
+// page shows how much was cut (J18).
 const (
 	mostValues  = 500
 	mostObjects = 50      // of a snapshot
@@ -110,7 +110,7 @@ type valueRow struct {
 	Overrides []valueSource
 }
 
-// valueSource is what one layer says of a value.
+// valueSource is a value in one layer.
 type valueSource struct {
 	Value, From string
 	Since       time.Time
@@ -152,8 +152,8 @@ func (s fragments) valuesFragment(r *http.Request) (any, error) {
 	return data, nil
 }
 
-// origin says who set a value: the layer, and the file, the hook, or the version of the ConfigMap
-// or Secret where one is known.
+// origin describes the source of a value: the layer, and the file, the hook, or the version of the ConfigMap
+// or Secret if it is known.
 func origin(s values.Source) string {
 	revision := ""
 	if s.Revision != "" {

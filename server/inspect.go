@@ -153,8 +153,8 @@ func (s modulePages) modulePage(r *http.Request) (any, error) {
 	return nil, noPart(page, append(sections(), "snapshots", "render", "status"))
 }
 
-// nameOf is the name of the module whose owner has answered with own. People ask by name or by the
-// key of the values, while actors and statuses know the name only. Name and key are equal without
+// nameOf is the name of the module whose owner has answered with own. People use the name or the
+// key of the values, while actors and statuses have the name only. Name and key are equal without
 // dashes and case.
 func (s owners) nameOf(asked string, own messages.Values) string {
 	for _, name := range s.modules() {
@@ -355,7 +355,7 @@ func freeName(taken map[string]snapshotDump, name string) string {
 	}
 }
 
-// resourceMonitor lists the objects of releases that are watched for deletion (H13). Scripts know
+// resourceMonitor lists the objects of releases that are watched for deletion (H13). Scripts expect
 // the words "No monitor" for a module without any.
 func (s modulePages) resourceMonitor(r *http.Request) (any, error) {
 	monitored, err := question[messages.Monitored](r.Context(), s.Source, "healer", messages.ListMonitored{})

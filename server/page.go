@@ -84,7 +84,7 @@ type overview struct {
 type livePage struct {
 	overview
 	Version    string
-	Leadership string // empty in a follower, whose Stage says it, and without a Lease
+	Leadership string // empty in a follower, whose Stage contains it, and without a Lease
 	Detail     moduleDetail
 	Actors     string // the dump of all mailboxes; empty unless requested
 	Links      []pageLink
@@ -105,7 +105,7 @@ type moduleRow struct {
 	Linked bool // to its detail, which the public has not
 }
 
-// Colour is a class of the style sheet. Sign says the same with a character, for those who do not
+// Colour is a class of the style sheet. Sign shows the same with a character, for users who do not
 // see colours.
 func (m pageModule) Colour() string { c, _ := m.look(); return c }
 
@@ -271,7 +271,7 @@ func notices(tree []*supervisor.Node) []string {
 	return all
 }
 
-// withNext adds what a person can do next; empty when the problem says it.
+// withNext adds what a person can do next; empty when the problem contains it.
 func withNext(notice, next string) string {
 	if next == "" {
 		return notice

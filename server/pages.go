@@ -174,8 +174,8 @@ func writeQueueList(w io.Writer, all []namedQueue, runs map[string]supervisor.Ru
 				line += fmt.Sprintf(" (%d triggers)", t.Triggers)
 			}
 			fmt.Fprintf(w, "%4d. %s  [%s] queued %s ago\n", i+1, line, t.Cause, time.Since(t.QueuedAt).Round(time.Second))
-			// Only the head of a queue that works has its run shown. The run of a task that waits
-			// for its next attempt says so itself.
+			// The run is shown only for the head of a queue that works. The run of a task that waits
+			// for its next attempt has this state itself.
 			if run, ok := runs[t.ID]; ok && i == 0 && q.InProgress {
 				fmt.Fprintf(w, "      in progress for %s: %s\n", time.Since(q.Since).Round(time.Second), run)
 			}

@@ -34,7 +34,7 @@ func (s valuePages) plan(r *http.Request) (any, error) {
 }
 
 // proposal reads the data of a ConfigMap from the body. {} is an empty ConfigMap. Both limits are
-// checked, because the size of JSON says little about that of its texts.
+// checked, because the size of JSON differs from that of its texts.
 func proposal(r *http.Request) (map[string]string, error) {
 	var data map[string]string
 	err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxProposal)).Decode(&data)
@@ -56,7 +56,7 @@ func proposal(r *http.Request) (map[string]string, error) {
 
 // checkConfig reports whether the operator would accept a ConfigMap, and what is special about the
 // value at a path. The last valid content, with which values set restores a deleted ConfigMap, is
-// only for those who may see secrets.
+// only for clients that may see secrets.
 func (s valuePages) checkConfig(r *http.Request) (any, error) {
 	data, err := proposal(r)
 	if err != nil {

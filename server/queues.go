@@ -14,8 +14,8 @@ import (
 	"addon-operator/supervisor"
 )
 
-// queueDump is the list of queues in the form that scripts know (J5), with more fields. Its names
-// stay as they are.
+// queueDump is the list of queues in the form that scripts parse (J5), with more fields. Its names
+// must not change.
 type queueDump struct {
 	Active  []queueEntry `json:"active"`
 	Empty   []queueEntry `json:"empty,omitempty"`
@@ -118,8 +118,8 @@ func dumpQueue(q namedQueue, runs map[string]supervisor.RunStatus) queueEntry {
 	return entry
 }
 
-// describeRun says what a queue does with its first task, in words that scripts know (J5). The
-// command status reads the time from behind "sleep after fail for".
+// describeRun describes what a queue does with its first task, in words that scripts parse (J5). The
+// command status reads the time after "sleep after fail for".
 func describeRun(run supervisor.RunStatus) string {
 	if run.RetryAt.IsZero() {
 		return "run first task"

@@ -36,13 +36,13 @@ type Source struct {
 	Authorize Authorize
 	// Hanging lists the hooks that run for too long; nil when this is not observed.
 	Hanging func() []view.RunningHook
-	// Loops says for each module, or messages.GlobalHooks, how its hooks trigger each other without
+	// Loops describes, for each module or messages.GlobalHooks, how its hooks trigger each other without
 	// end; nil when this is not observed.
 	Loops func() map[string]string
 	// History has the last runs of hooks; nil when they are not kept.
 	History *History
-	// NotInForce says for each module, or messages.GlobalHooks, how its files on disk differ from
-	// what is in force; nil when this is not observed. It reads the disk, and the pages change the
+	// NotInForce describes, for each module or messages.GlobalHooks, how its files on disk differ from
+	// those in force; nil when this is not observed. It reads the disk, and the pages change the
 	// map that it returns.
 	NotInForce func() map[string]string
 	// Observed reports whether the operator has seen the ConfigMap as it is in the cluster now; nil
@@ -86,8 +86,8 @@ func Public(s Source) http.Handler {
 	})
 }
 
-// audience is who may see a page. What hooks and Helm print when they fail may hold secrets, so
-// public pages refer to the log in place of it.
+// audience are the clients that may see a page. Output of failed hooks and of Helm may contain secrets, so
+// public pages refer to the log instead.
 type audience bool
 
 const (

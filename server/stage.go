@@ -8,8 +8,8 @@ import (
 	"addon-operator/supervisor"
 )
 
-// stage says what the operator does with all modules: it starts, reloads them, or waits for a
-// cause. Of a follower, overview replaces it by who leads.
+// stage describes what the operator does with all modules: it starts, reloads them, or waits for a
+// cause. In a follower, overview replaces it by the name of the leader.
 func stage(tree []*supervisor.Node, c view.ConvergeStatus) string {
 	switch {
 	case c.Waits != "":

@@ -40,12 +40,12 @@ func (s probes) readiness() (status int, word string) {
 	return http.StatusInternalServerError, "not ready: the first converge has not finished"
 }
 
-// unable says why a follower could not lead now; it is empty when it could. Hooks that cannot be
+// unable is the reason why a follower could not lead now; it is empty when it could. Hooks that cannot be
 // loaded and watches that fail are no reason: it is unknown whether a leader needs them, and the
 // update that repairs them would wait, too.
 func (s probes) unable(l view.Leadership) string {
 	if l.Problem != "" {
-		return l.String() // it says so
+		return l.String() // it contains the reason
 	}
 	// This is the answer until the actor standby has published its status.
 	why := "it starts"
@@ -69,8 +69,8 @@ func (s probes) unable(l view.Leadership) string {
 	return l.String() + "; " + why
 }
 
-// leaderOnly answers in place of pages that show what only a leader has: in a follower they would
-// be empty, or say that a module does not exist. It needs a path without an extension.
+// leaderOnly answers in place of pages with the state of a leader: in a follower they would
+// be empty, or report that a module does not exist. It needs a path without an extension.
 func (s router) leaderOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if l, follower := s.standby(); follower && needsLeader(r.URL.Path) {

@@ -22,8 +22,8 @@ const askTimeout = 5 * time.Second
 func showSecrets(r *http.Request) bool { return r.URL.Query().Get("show-secrets") == "true" }
 
 // question sends a question to the actor with this path below the root, and returns its answer,
-// whose type each question determines. Before the start, when there are no actors, the error says
-// that in place of what Ask returned.
+// whose type each question determines. Before the start, when there are no actors, it returns
+// an error that explains this in place of the error of Ask.
 func question[Answer any](ctx context.Context, s Source, path string, question any) (Answer, error) {
 	var none Answer
 	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, fmt.Errorf("%s has not answered for %s; see /actors", path, askTimeout))
@@ -39,8 +39,8 @@ func question[Answer any](ctx context.Context, s Source, path string, question a
 	return answer, nil
 }
 
-// notStarted is the error, with 503, of an operator that has no modules yet, and says what the
-// start waits for; nil when they exist. Converge has a Phase from the start of its actor on.
+// notStarted is the error, with 503, of an operator that has no modules yet, with the reason why the
+// start waits; nil when they exist. Converge has a Phase from the start of its actor on.
 func (s Source) notStarted() error {
 	c := s.Converge()
 	if c.Phase != "" {
@@ -74,7 +74,7 @@ func ownerPath(owner string) string {
 const globalOwner = "global"
 
 // owner finds the values of a module by its name, or by the key of its values, and the global ones.
-// A name that differs from the key only in dashes and case is a candidate; its owner knows the
+// A name that differs from the key only in dashes and case is a candidate; its owner has the
 // exact key.
 func (s owners) owner(ctx context.Context, name string) (messages.Values, error) {
 	if name == globalOwner {
@@ -165,7 +165,7 @@ func (s valuePages) explainPage(r *http.Request) (any, error) {
 	return s.explain(r.Context(), module, path, showSecrets(r))
 }
 
-// explain says where the values of a module, or of global, at a path come from; an empty path means
+// explain returns the sources of the values of a module, or of global, at a path; an empty path means
 // all of them. It returns a *pageError when there is no such module or no value at the path.
 func (s valuePages) explain(ctx context.Context, module, path string, secrets bool) ([]values.Leaf, error) {
 	known, err := s.owner(ctx, module)
@@ -189,7 +189,7 @@ func (s valuePages) explain(ctx context.Context, module, path string, secrets bo
 	return leaves, nil
 }
 
-// filesOf says how the files that a section comes from differ from what is in force; empty when
+// filesOf describes how the files of a section differ from those in force; empty when
 // they do not. Files of global concern all sections.
 func (s valuePages) filesOf(section string) string {
 	differs := s.notInForce()

@@ -111,7 +111,7 @@ func (p *probe) RegisterHandlers(next actor.MessageInvoker, dispatcher actor.Dis
 	p.turned()
 	p.in.mu.Lock()
 	if old := p.in.probes[p.id]; old != nil {
-		p.in.bury(old)
+		p.in.addStopped(old)
 	}
 	p.in.probes[p.id] = p
 	p.in.mu.Unlock()
@@ -231,6 +231,6 @@ func (p *probe) forgetIfGone() {
 	defer p.in.mu.Unlock()
 	if p.in.probes[p.id] == p {
 		delete(p.in.probes, p.id)
-		p.in.bury(p)
+		p.in.addStopped(p)
 	}
 }

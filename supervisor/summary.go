@@ -53,8 +53,8 @@ func (in *Inspector) Summaries() map[string]Summary {
 	return all
 }
 
-// bury adds the counters of an actor that is gone. Called with the lock of in.
-func (in *Inspector) bury(p *probe) {
+// addStopped adds the counters of an actor that has stopped. Called with the lock of in.
+func (in *Inspector) addStopped(p *probe) {
 	t := in.gone[p.kind]
 	t.processed += p.processed.Load()
 	t.restarts += int64(p.restarts.Load())

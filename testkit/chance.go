@@ -72,15 +72,15 @@ type upgrades struct {
 
 // count notes an upgrade, and what must never be in one. Whatever the script, a release has few
 // upgrades in ten seconds: a loop through the cluster goes on, but slowly (K10).
-func (u *upgrades) count(name, text string, witness *witness) {
+func (u *upgrades) count(name, text string, observer *observer) {
 	const few, ofStep = 12, 2 // in ten seconds, and for each step of the script in them
 	u.latest[name] = append(lately(u.latest[name]), time.Now())
 	u.steps = lately(u.steps)
 	if n := len(u.latest[name]); n == few+ofStep*len(u.steps)+1 { // reported once, and not at each further one
-		witness.problem("release %s was upgraded %d times in ten seconds; the script had %d steps", name, n, len(u.steps))
+		observer.problem("release %s was upgraded %d times in ten seconds; the script had %d steps", name, n, len(u.steps))
 	}
 	if strings.Contains(text, markOfFailed) {
-		witness.problem("release %s has what a failed run of a hook has written: %s", name, text)
+		observer.problem("release %s has what a failed run of a hook has written: %s", name, text)
 	}
 }
 

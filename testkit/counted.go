@@ -14,7 +14,7 @@ import (
 	"addon-operator/supervisor"
 )
 
-// hookRun is a run of a hook as the witness has seen it.
+// hookRun is a run of a hook as the observer has recorded it.
 type hookRun struct {
 	ctx  context.Context
 	hook string
@@ -36,7 +36,7 @@ type counts struct {
 
 // miscounted lists what does not add up in the metrics of hooks, whatever the script was: a run is
 // exactly one of success, error and allowed error, it is timed, and the old names are sums. runs
-// are what the witness has seen, independently of what the operator counts.
+// are the records of the observer, which do not depend on the counters of the operator.
 func miscounted(m *metrics.Metrics, trace string, runs []hookRun) (list []string) {
 	c, err := countsOf(m)
 	if err != nil {

@@ -108,7 +108,7 @@
 //	                              handle the next message of a type: its handler panics
 //	crash ACTOR after MESSAGE     the same, when it has been handled; a script fails when
 //	                              the message never comes
-//	respawn                       from now on an operator that has died is started again before the next step
+//	respawn                       from now on an operator that was killed is started again before the next step
 //	messages                      count the messages of the next step, and print them; an answer is one more
 //	counts                        print how the runs of hooks were counted
 //	look                          keep what is there now for the model of a test

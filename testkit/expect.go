@@ -67,7 +67,7 @@ func (w world) historical(p *Played) []string {
 	enabled := w.enabled()
 	list := doubles(p)
 	list = append(list, acceptedInvalid(p)...)
-	list = append(list, troubles(p, sectionOf(p.Releases["f"], "f"), slices.Contains(enabled, "f"))...)
+	list = append(list, faultyModuleProblems(p, sectionOf(p.Releases["f"], "f"), slices.Contains(enabled, "f"))...)
 	for name := range p.Phases {
 		list = append(list, startUps(p, name, slices.Contains(enabled, name))...)
 		if !slices.Contains(enabled, name) && !w.gone[directoryOf(name)] {
@@ -104,7 +104,7 @@ func (w world) enabled() []string {
 
 // releases are the values that must be deployed, as JSON by release: the sections global and that
 // of the module, with what hooks write in testdata/random.txtar. deployed is used only for the list
-// of f, which the model does not know: it depends on how many events there were (troubles checks
+// of f, which the model does not know: it depends on how many events there were (faultyModuleProblems checks
 // it).
 func (w world) releases(enabled []string, deployed map[string]string) map[string]string {
 	global := values.Merge(map[string]any{"zone": "a"}, w.section("global"), map[string]any{"nodes": int64(len(w.nodes)), "late": int64(1)})
@@ -119,7 +119,7 @@ func (w world) releases(enabled []string, deployed map[string]string) map[string
 		case "d":
 			continue // it has no chart
 		case "f":
-			own = w.troubleValues(sectionOf(deployed["f"], "f"))
+			own = w.faultyModuleValues(sectionOf(deployed["f"], "f"))
 		}
 		static := map[string]any{}
 		if name == "e" {

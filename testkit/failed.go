@@ -14,7 +14,7 @@ import (
 // markOfFailed is the key of the values that failed runs write, and failedObject the object. A run
 // of a hook that fails, or whose result is refused, must change nothing. So that it would show if
 // it did, each writes what nothing else writes: a value, a config value, an object, and a flag in
-// global hooks. The witness and the models look for these.
+// global hooks. The observer and the models look for these.
 const (
 	markOfFailed = "ofFailedRun"
 	failedObject = "of-failed-run"
@@ -74,23 +74,23 @@ func (h *Hooks) spoil(run hooks.Run, result hooks.Result) hooks.Result {
 }
 
 // seen checks what a run is shown: nothing of a failed run.
-func (w *witness) seen(run hooks.Run) {
+func (o *observer) seen(run hooks.Run) {
 	for _, given := range []any{run.Values, run.ConfigValues} {
 		all, _ := given.(map[string]any)
 		for key, section := range all {
 			if fields, _ := section.(map[string]any); fields[markOfFailed] != nil {
-				w.problem("hook %s receives what a failed run of a hook has written to %s", run.Hook.Name, key)
+				o.problem("hook %s receives what a failed run of a hook has written to %s", run.Hook.Name, key)
 			}
 		}
 	}
-	w.lacking(run)
+	o.lacking(run)
 }
 
 // problem notes what must not be in any script.
-func (w *witness) problem(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.problems = append(w.problems, fmt.Sprintf(format, args...))
+func (o *observer) problem(format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.problems = append(o.problems, fmt.Sprintf(format, args...))
 }
 
 // stepRefuse: refuse HOOK N OPERATION.

@@ -25,18 +25,18 @@ type Hooks struct {
 	runs  map[string]int       // of scripted hooks by name and binding
 	wrong map[string]wrongRuns // by hook, see spoil
 
-	jitter  jitter
-	witness *witness
-	disk    *disk             // nil: files are read from the file system each time
-	cluster *scenario.Cluster // nil: hooks write nothing themselves
-	sched   *scheduler        // nil: each goroutine goes on when it wakes
-	faults  *scenario.Faults  // nil: none
+	jitter   jitter
+	observer *observer
+	disk     *disk             // nil: files are read from the file system each time
+	cluster  *scenario.Cluster // nil: hooks write nothing themselves
+	sched    *scheduler        // nil: each goroutine goes on when it wakes
+	faults   *scenario.Faults  // nil: none
 }
 
 // NewHooks makes a runner; processes may be nil when all hooks are scripted.
 func NewHooks(processes *hooks.Runner, trace *scenario.Trace) *Hooks {
 	return &Hooks{
-		real: processes, trace: trace, runs: map[string]int{}, wrong: map[string]wrongRuns{}, witness: newWitness(),
+		real: processes, trace: trace, runs: map[string]int{}, wrong: map[string]wrongRuns{}, observer: newObserver(),
 	}
 }
 
@@ -109,8 +109,8 @@ func (h *Hooks) Run(ctx context.Context, run hooks.Run) (result hooks.Result, er
 	h.sched.await("hook " + run.Hook.Name) // that of another queue may begin at the same time
 	h.trace.Add("hook %s: %s", run.Hook.Name, strings.Join(contexts, " + "))
 	ended := false // a panic is no success
-	h.witness.seen(run)
-	leave := h.witness.hookRun(ctx, run, contexts)
+	h.observer.seen(run)
+	leave := h.observer.hookRun(ctx, run, contexts)
 	defer func() { leave(ended && err == nil) }()
 	result, err = h.run(ctx, run)
 	ended = true
@@ -211,7 +211,7 @@ func countObjects(c hooks.Context) int {
 // Enabled implements work.HookRunner.
 func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (answer hooks.Answer, err error) {
 	name := e.Module + "/enabled"
-	leave := h.witness.enter("the enabled script of "+e.Module, "discovery")
+	leave := h.observer.enter("the enabled script of "+e.Module, "discovery")
 	defer leave(event{module: e.Module, what: "enabled", ok: true})
 	if err := h.begin(ctx, name); err != nil {
 		h.trace.Add("enabled script of %s fails", e.Module)

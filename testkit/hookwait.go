@@ -31,7 +31,7 @@ func stepHookWaits(p *player, rest string) error {
 	if err != nil {
 		return err
 	}
-	p.hookWaits, p.witness.oneByOne = true, false // a module whose Helm hook waits is parked
+	p.hookWaits, p.observer.oneByOne = true, false // a module whose Helm hook waits is parked
 	p.releases.mu.Lock()
 	defer p.releases.mu.Unlock()
 	p.releases.hooks[name] = d

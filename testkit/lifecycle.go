@@ -37,7 +37,7 @@ func Lifecycle(t *testing.T, pattern string) (transitions map[string]bool) {
 }
 
 // lifecycle plays one script, and writes its trace into the file with -update. Problems fail the
-// test in both cases, also traps that were not used: -update accepts other behaviour, but none that
+// test in both cases, also crashes that did not happen: -update accepts other behaviour, but none that
 // is wrong in any script.
 func lifecycle(t *testing.T, path string) (transitions map[string]bool) {
 	archive, err := txtar.ParseFile(path)
@@ -48,7 +48,7 @@ func lifecycle(t *testing.T, path string) (transitions map[string]bool) {
 		t.Errorf("%s must begin with a sentence that states what it proves", path)
 	}
 	played := Play(t, archive, 0)
-	for _, problem := range slices.Concat(played.Problems, played.unsprung) {
+	for _, problem := range slices.Concat(played.Problems, played.unusedCrashes) {
 		t.Error(problem)
 	}
 	golden.Part(t, path, archive, "trace", played.Trace)

@@ -50,7 +50,7 @@ func PlayLive(t *testing.T, seed uint64, play func(t *testing.T, l *Live)) {
 		p.live, p.hooks.disk, p.allowPurge, p.isolate = l, nil, true, true
 		defer func() {
 			p.end()
-			for _, problem := range p.witness.problems {
+			for _, problem := range p.observer.problems {
 				t.Error(problem)
 			}
 		}()

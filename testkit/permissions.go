@@ -8,17 +8,17 @@ import (
 	"addon-operator/hooks"
 )
 
-// deny takes a permission from the operator, or gives it back. The witness keeps when it was taken
+// deny takes a permission from the operator, or gives it back. The observer keeps when it was taken
 // first; to take it again changes nothing.
 func deny(p *player, rest string, denied bool) error {
-	p.witness.mu.Lock()
-	switch _, known := p.witness.forbidden[rest]; {
+	p.observer.mu.Lock()
+	switch _, known := p.observer.forbidden[rest]; {
 	case denied && !known:
-		p.witness.forbidden[rest] = time.Now()
+		p.observer.forbidden[rest] = time.Now()
 	case !denied:
-		delete(p.witness.forbidden, rest)
+		delete(p.observer.forbidden, rest)
 	}
-	p.witness.mu.Unlock()
+	p.observer.mu.Unlock()
 	kind, namespace, _ := strings.Cut(rest, " ")
 	return p.Cluster.Server.Deny(kind, namespace, denied)
 }
@@ -26,12 +26,12 @@ func deny(p *player, rest string, denied bool) error {
 // lacking checks that no hook is shown a snapshot that lacks what the operator may no longer read
 // (C17). A run that began just after the permission was taken may still have it: its snapshot was
 // complete when it was made.
-func (w *witness) lacking(run hooks.Run) {
+func (o *observer) lacking(run hooks.Run) {
 	const justNow = time.Second
 	for _, b := range run.Hook.Config.Kubernetes {
-		w.mu.Lock()
-		since, forbidden := w.forbidden[b.Kind]
-		w.mu.Unlock()
+		o.mu.Lock()
+		since, forbidden := o.forbidden[b.Kind]
+		o.mu.Unlock()
 		if !forbidden || time.Since(since) < justNow {
 			continue
 		}
@@ -40,7 +40,7 @@ func (w *witness) lacking(run hooks.Run) {
 			return snapshot || shows.Binding == b.Name && shows.Type == hooks.TypeSynchronization
 		})
 		if shown {
-			w.problem("hook %s receives a snapshot of %s, which the operator is no longer allowed to read", run.Hook.Name, b.Kind)
+			o.problem("hook %s receives a snapshot of %s, which the operator is no longer allowed to read", run.Hook.Name, b.Kind)
 		}
 	}
 }

@@ -94,24 +94,23 @@ func (s *Stage) play(t *testing.T, script []scenario.Line, seed uint64) *Played 
 		p := newPlayer(t, s, seed)
 		defer func() {
 			p.end()
-			played.Problems = append(played.Problems, p.witness.problems...)
-			played.unsprung = p.traps.unsprung()
+			played.Problems = append(played.Problems, p.observer.problems...)
+			played.unusedCrashes = p.crashes.unused()
 		}()
 		if err := p.Play(t.Context(), script, p.step); err != nil {
 			t.Fatal(err)
 		}
 		played.look(p) // before the end stops the operator
 		played.looked = p.looked
-		played.Problems = append(played.Problems, miscounted(p.metrics, p.traced(), p.witness.runs)...)
+		played.Problems = append(played.Problems, miscounted(p.metrics, p.traced(), p.observer.runs)...)
 		played.Trace = strings.ReplaceAll(p.traced(), s.disk.dir, "$DIR")
 	})
 	return played
 }
 
-// player plays one script. It is the cast of its engine: it drives the actors itself. Its goroutine
-// does the steps and hands out turns (settle); a mailbox runs in another goroutine, but only during
+// player plays one script. It is the driver of its engine. Its goroutine does the steps and hands out turns (settle); a mailbox runs in another goroutine, but only during
 // its turn, so what actors and the player share needs no lock. Hooks, Helm actions and timers run
-// on their own: releases, hooks, sched, news, modules, witness and traps have locks. Most other
+// on their own: releases, hooks, sched, news, modules, observer and crashes have locks. Most other
 // fields are set by steps before start, and read when the world is made.
 type player struct {
 	*scenario.Engine
@@ -124,7 +123,7 @@ type player struct {
 	hooks     *Hooks
 	crds      *crds            // nil: modules bring none
 	metrics   *metrics.Metrics // of all operators of the play
-	witness   *witness
+	observer  *observer
 	live      *Live // nil: charts are not rendered
 	modules   *moduleObjects
 	isolate   bool
@@ -145,11 +144,11 @@ type player struct {
 	width     int // modules of one order that run in parallel; 0 and 1: one
 	// snapshotLimit is in bytes; 0 for none.
 	snapshotLimit int
-	traps         *traps
+	crashes       *crashes
 	// showsModules: the operator knows the kind Module.
 	showsModules bool
-	death        death
-	respawn      bool      // an operator that has died is started again at the next step
+	kill         killState
+	respawn      bool      // an operator that was killed is started again at the next step
 	looked       []*Played // by the step look
 
 	drift       string
@@ -161,15 +160,15 @@ type player struct {
 func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	trace, cluster := NewTrace(), scenario.NewCluster(scenario.DefaultVersion, nil)
 	p := &player{
-		Engine: scenario.NewEngine(cluster, trace), t: t, steps: s.steps, disk: s.disk, sched: newScheduler(seed), witness: newWitness(),
+		Engine: scenario.NewEngine(cluster, trace), t: t, steps: s.steps, disk: s.disk, sched: newScheduler(seed), observer: newObserver(),
 		releases: NewReleases(trace), metrics: metrics.New(metrics.DefaultPrefix),
 	}
-	p.Cast, cluster.Note, cluster.Deliver = p, trace.Add, p.news.deliver
+	p.Driver, cluster.Note, cluster.Deliver = p, trace.Add, p.news.deliver
 	p.metrics.ShowOldNames()
 	p.modules = &moduleObjects{trace: trace, objects: map[string]kube.ModuleObject{}, writes: map[string]int{}, crossed: map[string]func(){}}
-	p.traps = &traps{laid: map[trap]bool{}}
+	p.crashes = &crashes{points: map[crashPoint]bool{}}
 	if s.runner == nil || s.disk.hasPrograms() { // it logs into the trace of one play
-		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.disk.dir, "tmp"), Log: trace.Logger(slog.LevelDebug, p.witness.logLine)})
+		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.disk.dir, "tmp"), Log: trace.Logger(slog.LevelDebug, p.observer.logLine)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,17 +176,17 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	}
 	p.hooks = NewHooks(s.runner, trace)
 	p.hooks.disk, p.hooks.sched, p.releases.sched = s.disk, p.sched, p.sched
-	p.hooks.witness, p.releases.witness = p.witness, p.witness
+	p.hooks.observer, p.releases.observer = p.observer, p.observer
 	p.hooks.cluster, p.releases.cluster = cluster, cluster
 	p.hooks.faults, p.releases.faults = p.Faults, p.Faults
 	return p
 }
 
-// step does one step, and settles. With respawn, an operator that died in the step before is
+// step does one step, and settles. With respawn, an operator that was killed in the step before is
 // started first, as a kubelet does with a container; it counts as the same replica, which leads.
 func (p *player) step(l scenario.Line) error {
-	if p.respawn && p.death.died && p.Operator == nil {
-		p.death.died, p.death.risen = false, true
+	if p.respawn && p.kill.killed && p.Operator == nil {
+		p.kill.killed, p.kill.restarted = false, true
 		if err := p.start(); err != nil {
 			return err
 		}
@@ -208,7 +207,7 @@ func (p *player) step(l scenario.Line) error {
 // busyLoop is more turns than any step needs at one instant.
 const busyLoop = 100_000
 
-// Settle implements scenario.Cast.
+// Settle implements scenario.Driver.
 func (p *player) Settle(context.Context) error {
 	p.settle()
 	return nil
@@ -220,7 +219,7 @@ func (p *player) Settle(context.Context) error {
 func (p *player) settle() {
 	for range busyLoop {
 		synctest.Wait()
-		p.bury()
+		p.endKilled()
 		if !p.sched.turn() {
 			return
 		}
@@ -228,7 +227,7 @@ func (p *player) settle() {
 	p.t.Fatalf("the actors never come to rest at one instant; the trace so far:\n%s", p.Trace)
 }
 
-// Advance implements scenario.Cast: what is due is done at its time. While it waits in the select,
+// Advance implements scenario.Driver: what is due is done at its time. While it waits in the select,
 // all goroutines of the bubble wait, and synctest moves the clock to the next timer: one of the
 // play, which makes a mailbox ready, or the end.
 func (p *player) Advance(_ context.Context, d time.Duration) error {
@@ -245,7 +244,7 @@ func (p *player) Advance(_ context.Context, d time.Duration) error {
 	}
 }
 
-// Await implements scenario.Cast: it settles, and lets time pass, until something has returned.
+// Await implements scenario.Driver: it settles, and lets time pass, until something has returned.
 func (p *player) Await(f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -261,14 +260,14 @@ func (p *player) Await(f func() error) error {
 }
 
 func stepStart(p *player, _ string) error {
-	p.witness.note("start", "")
+	p.observer.note("start", "")
 	return p.start()
 }
 
 func (p *player) start() error { return p.startBy((*actors.Operator).Start) }
 
 func stepStandby(p *player, _ string) error {
-	p.witness.note("start", "")
+	p.observer.note("start", "")
 	return p.startBy((*actors.Operator).StandBy)
 }
 
@@ -280,12 +279,12 @@ func (p *player) startBy(start func(*actors.Operator, context.Context) error) er
 	return err
 }
 
-// World implements scenario.Cast. It is made again at each start, from what steps have set since.
+// World implements scenario.Driver. It is made again at each start, from what steps have set since.
 func (p *player) World() (shared.World, error) {
-	p.witness.oneByOne = !p.isolate && p.width <= 1 && !p.hookWaits
+	p.observer.oneByOne = !p.isolate && p.width <= 1 && !p.hookWaits
 	world := shared.World{
 		Services: work.Services{
-			Log: p.Trace.Logger(slog.LevelDebug, p.witness.logLine), Hooks: p.hooks, Releases: p.releases, Plans: p.releases, Metrics: p.metrics,
+			Log: p.Trace.Logger(slog.LevelDebug, p.observer.logLine), Hooks: p.hooks, Releases: p.releases, Plans: p.releases, Metrics: p.metrics,
 			Width: p.width, IgnoredRelease: "operator-itself",
 			Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 		},
@@ -307,17 +306,17 @@ func (p *player) World() (shared.World, error) {
 		world.CRDs = p.crds
 	}
 	// Called in the goroutine of the actor, in its turn. The interrupt comes first: the operator
-	// may die while others run, and then this message must not be handled.
+	// may be killed while others run, and then this message must not be handled.
 	world.Observe = func(receiver *actor.PID, message any, asked bool) func() {
 		p.sched.interrupt(receiver.Id)
-		p.forget(message)
+		p.refuseIfDead(message)
 		p.messages.count(receiver, message, asked)
-		if len(p.traps.laid) > 0 { // each message costs more
-			return p.traps.observe(receiver, message)
+		if len(p.crashes.points) > 0 { // each message costs more
+			return p.crashes.observe(receiver, message)
 		}
 		return func() {}
 	}
-	world.Crashed = p.die
+	world.Crashed = p.markDead
 	if p.live != nil {
 		if err := p.live.world(&world); err != nil {
 			return world, err
@@ -326,20 +325,20 @@ func (p *player) World() (shared.World, error) {
 	return world, nil
 }
 
-// stop stops the operator, and checks that no actor outlives that. An operator that dies during the
-// stop is buried by it (death.go), so that a step after the stop can start the next one.
+// stop stops the operator, and checks that no actor outlives that. If an operator is killed during
+// the stop, the stop ends it (kill.go), so that a step after the stop can start the next one.
 func (p *player) stop() error {
 	if p.Operator == nil {
 		return nil
 	}
 	actors := p.Operator.Inspector()
-	p.death.stopping = true
+	p.kill.stopping = true
 	err := p.Stop(context.Background())
 	if n := len(actors.Tree()); n > 0 && err == nil {
 		err = fmt.Errorf("%d actors are left", n)
 	}
-	p.death.stopping = false
-	p.rise()
+	p.kill.stopping = false
+	p.clearKilled()
 	return err
 }
 

@@ -28,11 +28,11 @@ type Played struct {
 	// things at the same time that exclude each other, actors that outlive the stop.
 	Problems []string
 
-	events   []event
-	hookRuns []hookRun
-	failed   bool      // an object of a failed run of a hook is there
-	looked   []*Played // by steps in the script
-	unsprung []string  // traps that were not used
+	events        []event
+	hookRuns      []hookRun
+	failed        bool      // an object of a failed run of a hook is there
+	looked        []*Played // by steps in the script
+	unusedCrashes []string  // crashes of the script that did not happen
 
 	transitions map[string]bool
 }
@@ -48,15 +48,15 @@ func (r *Played) look(p *player) {
 	p.releases.mu.Unlock()
 	r.ConfigMap = p.Cluster.ConfigMap.Data()
 	r.failed = p.Cluster.Server.ConfigMap(scenario.Namespace, failedObject).Data != nil
-	r.Runs = p.witness.ran()
-	p.witness.mu.Lock()
-	r.transitions = maps.Clone(p.witness.transitions)
-	r.events = slices.Clone(p.witness.events)
-	for _, run := range p.witness.runs {
+	r.Runs = p.observer.ran()
+	p.observer.mu.Lock()
+	r.transitions = maps.Clone(p.observer.transitions)
+	r.events = slices.Clone(p.observer.events)
+	for _, run := range p.observer.runs {
 		run.wasCut = run.cut() // its context ends with the play
 		r.hookRuns = append(r.hookRuns, run)
 	}
-	p.witness.mu.Unlock()
+	p.observer.mu.Unlock()
 }
 
 // stepLook keeps what is there now, for a test that compares it with a model.

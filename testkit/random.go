@@ -21,7 +21,7 @@ var randomWorld []byte
 // It edits the ConfigMap, in valid and invalid ways, changes objects, lets hooks, their object
 // patches, Helm and the questions for configurations fail, be refused or last, enables and disables
 // modules, removes, restores and renames directories, takes permissions away, and stops, kills and
-// starts the operator. One module is a troublemaker: see trouble. Others need each other: see
+// starts the operator. One module causes loops and failures: see faultyModule. Others need each other: see
 // order. Helm hooks wait: see waits. In the end, and in some scripts in the middle, all is fixed,
 // and time passes: then the cluster must be as the files, the ConfigMap, the objects and the last
 // results of hooks say, whatever happened.
@@ -51,19 +51,19 @@ func (w world) clone() world {
 // draw is a random script in the making. Its parts (edits, faults and so on) group the draws by
 // what they are about; each has the draw itself embedded, and a few fields of its own.
 type draw struct {
-	rnd     *rand.Rand
-	steps   []string
-	world   world
-	invalid map[string]bool // keys of the ConfigMap that make it invalid now
-	running bool            // the operator, at this place of the script
-	number  int             // makes each value that is written another one
-	steady  bool            // nothing is disabled, removed or killed, so all counters are kept
-	edits   edits
-	faults  faults
-	trouble trouble
-	files   files
-	order   order
-	waits   waits
+	rnd          *rand.Rand
+	steps        []string
+	world        world
+	invalid      map[string]bool // keys of the ConfigMap that make it invalid now
+	running      bool            // the operator, at this place of the script
+	number       int             // makes each value that is written another one
+	steady       bool            // nothing is disabled, removed or killed, so all counters are kept
+	edits        edits
+	faults       faults
+	faultyModule faultyModule
+	files        files
+	order        order
+	waits        waits
 }
 
 // NewRandomStage is where random scripts are played: all have the same files.
@@ -84,7 +84,7 @@ func NewRandom(seed uint64) *Random {
 		rnd: rand.New(rand.NewPCG(seed, 1)), invalid: map[string]bool{},
 		world: world{map[string]string{}, map[string]bool{}, map[string]bool{}, false, map[string]bool{}, map[string]bool{}, map[string]bool{}},
 	}
-	d.edits.draw, d.faults.draw, d.trouble.draw, d.files.draw, d.order.draw, d.waits.draw = d, d, d, d, d, d
+	d.edits.draw, d.faults.draw, d.faultyModule.draw, d.files.draw, d.order.draw, d.waits.draw = d, d, d, d, d, d
 	const steady, divided = 4, 4 // one script of so many
 	d.add("seed %d", seed)
 	d.add("jitter %d", seed)
@@ -96,7 +96,7 @@ func NewRandom(seed uint64) *Random {
 		d.add("width 3")
 	}
 	d.steady = d.rnd.IntN(steady) == 0
-	d.trouble.begin()
+	d.faultyModule.begin()
 	d.order.begin(seed)
 	d.waits.begin(seed)
 	var worlds []world
@@ -161,7 +161,7 @@ func (d *draw) draw() {
 	if !d.steady {
 		steps = append(steps, d.edits.flag, d.edits.flag, d.edits.flag, d.files.script, d.files.directory, d.files.awayAndBack, d.files.rename, d.restart, d.kill)
 	}
-	oneOf(d, slices.Concat(steps, d.trouble.steps(), d.order.steps(), d.waits.steps())...)()
+	oneOf(d, slices.Concat(steps, d.faultyModule.steps(), d.order.steps(), d.waits.steps())...)()
 }
 
 // edits are those of the ConfigMap.
@@ -254,7 +254,7 @@ func (f *faults) hook() string { return f.named(oneOf(f.draw, f.allHooks()...)) 
 // allHooks are the hooks that faults may happen to, and the enabled script, by the first names of
 // their directories.
 func (d *draw) allHooks() []string {
-	return append(d.trouble.hooks(), "g.sh", "tick.sh", "010-a/hooks/h.sh", "010-b/hooks/h.sh", "010-b/hooks/side.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh", "c/enabled")
+	return append(d.faultyModule.hooks(), "g.sh", "tick.sh", "010-a/hooks/h.sh", "010-b/hooks/h.sh", "010-b/hooks/side.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh", "c/enabled")
 }
 
 // named is a hook by the name that the directory of its module has now. An enabled script is named
@@ -435,7 +435,7 @@ func (d *draw) fix() {
 		d.add("fail-helm %s 0", release)
 		d.add("slow-helm %s 0s", release)
 	}
-	d.trouble.end()
+	d.faultyModule.end()
 	d.edits.fix()
 	if !d.running {
 		d.start()

@@ -33,7 +33,7 @@ type Releases struct {
 	stubborn map[helm.Object]int  // corrections that are undone at once
 
 	jitter   jitter
-	witness  *witness
+	observer *observer
 	cluster  *scenario.Cluster        // nil: releases have no objects in it
 	deploys  map[string]bool          // releases that have their first object in the cluster
 	chance   map[string]bool          // releases of charts that render by chance
@@ -58,7 +58,7 @@ func NewReleases(trace *scenario.Trace) *Releases {
 	r := &Releases{
 		trace: trace, deployed: map[string]deployed{},
 		stuck: map[string]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, upgrades: upgrades{latest: map[string][]time.Time{}}, hooks: map[string]time.Duration{}, jobs: map[string]*hookJob{}, hooksChanged: make(chan struct{}),
-		witness: newWitness(),
+		observer: newObserver(),
 	}
 	r.watched = watched{releases: r, absent: map[helm.Object]bool{}, unhealthy: map[helm.Object]helm.Health{}, reported: map[helm.Object]helm.Health{}}
 	r.kinds = kindsOf{r, map[string][]string{}, map[string][]string{}}
@@ -98,7 +98,7 @@ func (r *Releases) begin(ctx context.Context, name string) error {
 
 // Apply implements work.Releases.
 func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outcome, err error) {
-	leave := r.witness.enter("helm upgrade of "+m.Name, "release "+m.Name, "module "+m.Name)
+	leave := r.observer.enter("helm upgrade of "+m.Name, "release "+m.Name, "module "+m.Name)
 	defer func() { leave(event{module: m.Name, what: "install", ok: err == nil}) }()
 	if outcome, err = r.apply(ctx, m); err == nil {
 		r.watched.report(outcome.Objects...)
@@ -160,14 +160,14 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 		action = helm.Installed
 	}
 	r.trace.Add("helm %s %s %s", action, m.Name, text)
-	r.upgrades.count(m.Name, string(text), r.witness)
+	r.upgrades.count(m.Name, string(text), r.observer)
 	outcome := helm.Outcome{Action: action, Revision: now.revision, Reason: "values", Objects: r.kinds.objectsOf(m.Name)}
 	return outcome, r.deploy(m, &outcome)
 }
 
 // Uninstall implements work.Releases.
 func (r *Releases) Uninstall(ctx context.Context, name string, waits helm.HookWaits) (existed bool, err error) {
-	leave := r.witness.enter("helm uninstall of "+name, "release "+name, "module "+name)
+	leave := r.observer.enter("helm uninstall of "+name, "release "+name, "module "+name)
 	defer func() { leave(event{module: name, what: "uninstall", ok: err == nil}) }()
 	r.mu.Lock()
 	last, exists := r.deployed[name]
@@ -186,7 +186,7 @@ func (r *Releases) Purge(ctx context.Context, name string) (existed bool, err er
 		r.trace.Add("helm leaves %s alone", name)
 		return false, nil
 	}
-	leave := r.witness.enter("helm purge of "+name, "release "+name, "module "+name)
+	leave := r.observer.enter("helm purge of "+name, "release "+name, "module "+name)
 	defer func() { leave(event{module: name, what: "uninstall", ok: err == nil}) }()
 	return r.uninstall(ctx, name)
 }

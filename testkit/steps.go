@@ -49,9 +49,9 @@ func processSteps() map[string]step {
 		"start":          stepStart,
 		"standby":        stepStandby,
 		"lead":           stepLead,
-		"stop":           func(p *player, _ string) error { p.witness.note("stop", ""); return p.stop() },
+		"stop":           func(p *player, _ string) error { p.observer.note("stop", ""); return p.stop() },
 		"calm":           stepCalm,
-		"kill":           func(p *player, _ string) error { p.die(); return nil },
+		"kill":           func(p *player, _ string) error { p.markDead(); return nil },
 		"crash":          stepCrash,
 		"respawn":        func(p *player, _ string) error { p.respawn = true; return nil },
 		"seed":           stepSeed,
@@ -161,18 +161,18 @@ func onReleases(change func(r *Releases, name string)) step {
 	}
 }
 
-// stepLead lets a follower take over. An operator that was started again after its death leads
+// stepLead lets a follower take over. An operator that was started again after a kill leads
 // already.
 func stepLead(p *player, _ string) error {
 	if p.Operator == nil {
 		return errors.New("the operator does not run")
 	}
-	if p.death.risen {
+	if p.kill.restarted {
 		return nil
 	}
 	operator := p.Operator
 	err := p.Await(func() error { return operator.Lead(p.Lifetime) })
-	if p.Operator != operator { // it has died over that
+	if p.Operator != operator { // it was killed meanwhile
 		err = nil
 	}
 	return err
@@ -223,7 +223,7 @@ func stepConfigMapSet(p *player, rest string) error {
 	for key := range keys {
 		p.noteSwitch(key)
 	}
-	p.witness.note("configmap "+rest, "")
+	p.observer.note("configmap "+rest, "")
 	return p.Cluster.ConfigMap.Edit(keys)
 }
 
@@ -237,7 +237,7 @@ func keyAndText(rest string) map[string]*string {
 // noteSwitch notes an edit of the ConfigMap that may enable or disable a module, or end the waiting
 // of its failed tasks: either explains that a start-up hook runs once more (expect.go).
 func (p *player) noteSwitch(key string) {
-	p.witness.note("switch", strings.TrimSuffix(key, "Enabled"))
+	p.observer.note("switch", strings.TrimSuffix(key, "Enabled"))
 }
 
 func stepConfigMapRemove(p *player, key string) error {
@@ -299,19 +299,19 @@ func stepJitter(p *player, text string) error {
 }
 
 func stepRemove(p *player, path string) error {
-	p.witness.note("directory", path)
+	p.observer.note("directory", path)
 	return p.disk.remove(path)
 }
 
 func stepRename(p *player, rest string) error {
 	from, to, _ := strings.Cut(rest, " ")
-	p.witness.note("directory", from)
+	p.observer.note("directory", from)
 	return p.disk.rename(from, to)
 }
 
 // stepRestore writes the files of the archive below a path again.
 func stepRestore(p *player, path string) error {
-	p.witness.note("directory", path)
+	p.observer.note("directory", path)
 	return p.disk.restore(path)
 }
 
@@ -347,8 +347,8 @@ func stepWrite(p *player, rest string) error {
 }
 
 func stepCrash(p *player, rest string) error {
-	at, err := parseTrap(rest)
-	p.traps.lay(at)
+	at, err := parseCrashPoint(rest)
+	p.crashes.add(at)
 	return err
 }
 

@@ -81,12 +81,12 @@ func isMilestone(message string) bool {
 	return false
 }
 
-// logLine shows warnings, errors and a few milestones. The witness notes changes of phases, refused
+// logLine shows warnings, errors and a few milestones. The observer notes changes of phases, refused
 // results, and what is a bug in any script, such as a message without a handler. It depends on the
 // texts of the log for that, because nothing else reports these.
-func (w *witness) logLine(r slog.Record, attrs []slog.Attr) string {
+func (o *observer) logLine(r slog.Record, attrs []slog.Attr) string {
 	if actor, ok := strings.CutSuffix(r.Message, " changes phase"); ok {
-		w.phaseChanges(actor, r)
+		o.phaseChanges(actor, r)
 	}
 	if r.Level < slog.LevelInfo || r.Level < slog.LevelWarn && !isMilestone(r.Message) {
 		return ""
@@ -105,10 +105,10 @@ func (w *witness) logLine(r slog.Record, attrs []slog.Attr) string {
 		line = r.Level.String() + " " + line
 	}
 	if strings.Contains(line, "its result is refused") {
-		w.note("refused", module)
+		o.note("refused", module)
 	}
-	if r.Message == "unhandled message" || strings.HasPrefix(r.Message, "bug: ") {
-		w.problem("%s", line)
+	if strings.HasPrefix(r.Message, "bug: ") {
+		o.problem("%s", line)
 	}
 	return line
 }

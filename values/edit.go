@@ -39,11 +39,11 @@ func (e Edited) Unchanged(edit Edit) bool {
 
 // Apply returns the text that the key of the ConfigMap must have after the edit. Nothing else in a
 // section changes, to the byte: keys, comments, order, line endings. Where that is impossible, for
-// example below an alias, the error says why.
+// example below an alias, the error contains the reason.
 //
-// The splicer that changes the text knows YAML only by heuristics. Therefore Apply parses the
-// result again and compares it with the tree that the edit must lead to (expected): a wrong guess
-// ends in an error, never in a changed ConfigMap.
+// The splicer that changes the text parses YAML only by heuristics. Therefore Apply parses the
+// result again and compares it with the expected tree (expected): a wrong guess
+// causes an error, never a wrong ConfigMap.
 func (e Edit) Apply(data map[string]string) (Edited, error) {
 	if len(e.Path) == 0 {
 		return Edited{}, errors.New("the path is empty; it must begin with global or the key of a module")

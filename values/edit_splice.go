@@ -27,7 +27,7 @@ type splicer struct {
 }
 
 // spot is a node together with its surroundings, which decide how a value is written in its place:
-// a node does not know its parent.
+// a node has no link to its parent.
 type spot struct {
 	node   *yaml.Node
 	key    *yaml.Node // of a value of a map; nil for others
@@ -163,8 +163,8 @@ func (s *splicer) plainEnd(at int, value string) int {
 	return at
 }
 
-// blockEnd returns the end of a scalar after | or >: it goes on while lines are blank or indented
-// more than the parent. Blank lines at its end belong to it only if its header says so (+).
+// blockEnd returns the end of a scalar after | or >: it continues while lines are blank or indented
+// more than the parent. Blank lines at its end belong to it only if its header has a +.
 func (s *splicer) blockEnd(at, indent int) int {
 	header, _, _ := strings.Cut(s.text[at:s.lineEnd(at)], "#")
 	end := s.lineEnd(at)
@@ -300,7 +300,7 @@ func inline(value any) (string, error) {
 	return value.(string), nil
 }
 
-// fitsLine reports whether a value goes on the line of its key even where a block is possible.
+// fitsLine reports whether a value is written on the line of its key even where a block is possible.
 func fitsLine(value any) bool {
 	text, isText := value.(string)
 	return isEmpty(value) || !isContainer(value) && !(isText && strings.Contains(text, "\n"))
@@ -333,7 +333,7 @@ func (s *splicer) replace(p spot, value any) (string, error) {
 	text, err := s.block(value, indent)
 	colon, rest := s.colon(p), s.lineEnd(end)
 	comment := strings.TrimRight(s.text[end:rest], " \t")
-	// The old block begins on a line after the key, so the comment stands between the two.
+	// The old block begins on a line after the key, so the comment is between the two.
 	if isCollection(p.node) && p.node.Style&yaml.FlowStyle == 0 {
 		comment, rest = strings.TrimRight(s.text[colon:at], " \t\r\n"), end
 	}

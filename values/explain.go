@@ -20,7 +20,7 @@ const (
 	LayerPatch     = "patch"     // 6: a values patch
 )
 
-// Source is what one layer says about one path.
+// Source is the value at one path in one layer.
 type Source struct {
 	Layer string `json:"layer"`
 	// File is the values.yaml or the schema.
@@ -42,15 +42,15 @@ type Leaf struct {
 	Secret bool `json:"secret,omitempty"`
 	// Sources begin with the one in force; each overrode the next.
 	Sources []Source `json:"sources"`
-	// Note says how the files that the values come from differ from what is in force; Explain
+	// Note describes how the files of the values differ from those in force; Explain
 	// leaves it empty.
 	Note string `json:"note,omitempty"`
 }
 
-// Explain returns where the values at a path come from. A path to a map explains all leaves below
-// it, also those that a hook has removed; "*" stands for any key. Paths are dotted (a.b[2]) or JSON
-// pointers (/a/b/2), with or without the key of the section; an empty one explains everything. An
-// error reports that the path was never set, and which keys exist instead.
+// Explain returns the sources of the values at a path. A path to a map explains all leaves below
+// it, also those that a hook has removed; "*" matches any key. Paths are dotted (a.b[2]) or JSON
+// pointers (/a/b/2), with or without the key of the section; an empty one explains everything. The
+// error for a path that was never set lists the existing keys.
 //
 // A section stores only its layers and the origins of patches. The history is computed on each
 // call.
@@ -94,7 +94,7 @@ func (s *Section) OverChart(file string, read func() (any, error)) *Section {
 type history struct {
 	section *Section
 	secrets Secrets
-	merged  any // over what the chart says
+	merged  any // over the defaults of the chart
 	stages  []stage
 }
 
@@ -191,10 +191,10 @@ func stagesOf(s *Section) []stage {
 	return all
 }
 
-// says returns the source that a stage is for a path, and whether it is one at all. A layer that
-// repeats the value below it counts, because it would win if the one below changed. before and had
+// sourceAt returns the source of a path in a stage, and whether there is one. A layer that
+// repeats the value below it is a source, because it would win if the one below changed. before and had
 // describe the path in the stage before.
-func (st stage) says(path pointer, before any, had bool) (Source, bool) {
+func (st stage) sourceAt(path pointer, before any, had bool) (Source, bool) {
 	after, has := lookup(st.tree, path)
 	source := st.source
 	source.Value, source.Removed = after, had && !has
@@ -204,11 +204,11 @@ func (st stage) says(path pointer, before any, had bool) (Source, bool) {
 	case !has:
 		return source, false
 	case st.layer != nil:
-		_, spoke := lookup(st.layer, path)
-		return source, spoke
+		_, found := lookup(st.layer, path)
+		return source, found
 	case st.operation != nil && st.operation.HasValue && st.path.contains(path):
-		_, spoke := lookup(st.operation.Value, path[len(st.path):])
-		return source, spoke
+		_, found := lookup(st.operation.Value, path[len(st.path):])
+		return source, found
 	}
 	return source, false
 }
@@ -223,8 +223,8 @@ func (h history) leaf(path pointer) Leaf {
 		if st.operation != nil && !st.reach.contains(path) && !path.contains(st.reach) {
 			continue
 		}
-		source, spoke := st.says(path, value, had)
-		if spoke {
+		source, found := st.sourceAt(path, value, had)
+		if found {
 			if st.source.Layer == LayerConfigMap || st.source.Layer == LayerSecret {
 				source.Origin = h.configOrigin(path, st)
 			}
@@ -322,7 +322,7 @@ func eachLeaf(tree any, path pointer, visit func(pointer, any)) {
 	}
 }
 
-// anyKey is the element of a pattern that stands for any key.
+// anyKey is the element of a pattern that matches any key.
 const anyKey = "*"
 
 // matches returns the path that a pattern selects at a leaf: that of the leaf if it is at or below

@@ -317,7 +317,7 @@ func (r *report) contains(s *jsonschema.Schema, list []any, at pointer) {
 	}
 }
 
-// branches explains what allOf, $ref and the others say about the same value.
+// branches explains the violations of allOf, $ref and the others for the same value.
 func (r *report) branches(s *jsonschema.Schema, value any, at pointer, via string, seen *evaluated) {
 	if s.Ref != nil {
 		r.branch(s.Ref, value, at, seen)
@@ -388,7 +388,7 @@ func (r *report) forbidden(value any, at pointer, via string) {
 func (r *report) unevaluated(s *jsonschema.Schema, value any, at pointer, seen *evaluated) {
 	switch v := value.(type) {
 	case map[string]any:
-		if s.UnevaluatedProperties == nil || r.partial { // the shape next to it knows the keys of all branches
+		if s.UnevaluatedProperties == nil || r.partial { // the shape next to it has the keys of all branches
 			return
 		}
 		for _, key := range sortedKeys(v) {
@@ -444,7 +444,7 @@ func (r *report) alternatives(branches []*jsonschema.Schema, keyword string, val
 }
 
 // finish drops duplicates and consequences and sorts by path. It returns one more than maxProblems
-// if there are that many, so that the caller knows that some are left out.
+// if there are that many, so that the caller can report that some are left out.
 func (f *findings) finish() []Violation {
 	var violations []Violation
 	known := map[Violation]bool{}
@@ -462,7 +462,7 @@ func (f *findings) finish() []Violation {
 }
 
 // explained reports whether another violation in the same object may be the reason why the branch
-// that knows the key does not fit. Then "is not allowed together with" would be misleading.
+// that has the key does not fit. Then "is not allowed together with" would be misleading.
 func (f *findings) explained(key finding) bool {
 	parent := key.at[:len(key.at)-1]
 	return slices.ContainsFunc(f.found, func(one finding) bool { return !one.unevaluated && parent.contains(one.at) })

@@ -18,8 +18,8 @@ type Format struct {
 	source   any
 }
 
-// Misfit is one thing in a document that the schema of its format does not allow. The caller words
-// it (hooks/schema.go), because Message names keywords that authors of documents need not know.
+// Misfit is one violation of the schema of its format by a document. The caller words
+// the error (hooks/schema.go), because Message names keywords of JSON Schema.
 type Misfit struct {
 	At      []string       // the keys and positions that lead to it
 	Rule    map[string]any // the part of the schema that is offended

@@ -98,7 +98,7 @@ func (h *Hider) Text(text string) string {
 }
 
 // Tree returns the tree without the secrets, also those in keys. A number is hidden only if all of
-// it is a secret: inside of a number a replacement would change what it says.
+// it is a secret: a replacement inside of a number would change the number.
 func (h *Hider) Tree(tree any) any {
 	if h == nil {
 		return tree

@@ -132,7 +132,7 @@ func number(text string) (any, error) {
 	return float(f), nil
 }
 
-// float returns the tree of a float64: an int64 if it stands for exactly one integer.
+// float returns the tree of a float64: an int64 if it represents exactly one integer.
 func float(f float64) any {
 	if isIntegral(f) {
 		return int64(f)
@@ -140,7 +140,7 @@ func float(f float64) any {
 	return f
 }
 
-// isIntegral reports whether a float64 stands for exactly one integer. Above 2^53 it may stand for
+// isIntegral reports whether a float64 represents exactly one integer. Above 2^53 it may represent
 // several.
 func isIntegral(f float64) bool {
 	return f == math.Trunc(f) && math.Abs(f) <= 1<<53

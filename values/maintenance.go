@@ -2,8 +2,8 @@ package values
 
 import "fmt"
 
-// NoResourceReconciliation is the mode of maintenance in which the hooks of a module go on while
-// its release is left as it is: nothing is installed, upgraded, healed or deleted (H15). It is the
+// NoResourceReconciliation is the mode of maintenance in which the hooks of a module continue while
+// its release does not change: nothing is installed, upgraded, healed or deleted (H15). It is the
 // only one.
 const NoResourceReconciliation = "NoResourceReconciliation"
 
@@ -11,7 +11,7 @@ const NoResourceReconciliation = "NoResourceReconciliation"
 // person requests it by an object of kind Module; the ConfigMap cannot contain it.
 const Suspended = "Suspended"
 
-// addMaintenance reads a mode. An empty text is none: it takes back what a weaker file says.
+// addMaintenance reads a mode. An empty text is none: it overrides the mode of a weaker file.
 func (d Document) addMaintenance(key string, value any) error {
 	mode, ok := value.(string)
 	if !ok {

@@ -19,8 +19,8 @@ var (
 	credentialPair = regexp.MustCompile(`(?i)([\w.-]*` + credential + `)(=|["']\s*:\s*)("(?:[^"\\]|\\.)*"|'[^']*'|[^\s"'&;,{}]+)`)
 	// privateKey is one in PEM, also without its end.
 	privateKey = regexp.MustCompile(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----)\s.*?(?:\s*(-----END [A-Z0-9 ]*PRIVATE KEY-----)|$)`)
-	// credentialBlock is the first line of a text of several lines in YAML, whose indentation says
-	// how far it goes.
+	// credentialBlock is the first line of a text of several lines in YAML, whose indentation determines
+	// its end.
 	credentialBlock = regexp.MustCompile(`(?i)^(\s*(?:- +)?)["']?((?:[\w.][\w.-]*)?` + credential + `)["']?[ \t]*:[ \t]*[|>][-+0-9]*[ \t]*$`)
 	// credentialLine is a line of a configuration file: name = value, or name: value.
 	credentialLine = regexp.MustCompile(`(?im)^(\s*(?:- +|export +|set +)?["']?(?:[\w.][\w.-]*)?` + credential + `)(["']?[ \t]*[:=][ \t]*)(\S[^\n]*)$`)
@@ -77,7 +77,7 @@ func hideBlocks(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// pointsElsewhere reports whether a value is not a secret although its name says so: the name is
+// pointsElsewhere reports whether a value is not a secret although its name suggests one: the name is
 // that of a file, path, reference and so on, or the value is a variable, a template, empty or a
 // flag.
 func pointsElsewhere(name, value string) bool {

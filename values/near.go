@@ -59,7 +59,7 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// DidYouMean proposes the word that Nearest finds, or else returns what the caller says then.
+// DidYouMean proposes the word that Nearest finds, or else returns otherwise.
 func DidYouMean(word string, known []string, otherwise string) string {
 	if meant := Nearest(word, known); meant != "" {
 		return "did you mean " + meant + "?"

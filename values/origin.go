@@ -2,8 +2,8 @@ package values
 
 import "time"
 
-// Origin records who changed values, and when. The caller passes it with a change: this package has
-// no clock and knows no tasks.
+// Origin records the task that changed values, and the time. The caller passes it with a change: this package has
+// no clock and no tasks.
 type Origin struct {
 	// Hook and Task are the name of the hook and the ID of the task that ran it; empty for a
 	// person's edit of the ConfigMap.

@@ -24,12 +24,12 @@ func replayAll(key string, section any, saved Patch) any {
 
 // replayer executes adds and removes leniently: they always succeed. A value to remove may be
 // missing; missing parents are created; an index beyond the end appends; an operation below a
-// scalar, or below an element of a list that no longer exists, has no effect, because what the hook
-// wanted to change is gone.
+// scalar, or below an element of a list that no longer exists, has no effect, because the value that the hook
+// wanted to change does not exist any more.
 //
-// Trees that come from outside are never changed; containers on the way to a change are copied. The
+// Trees of callers are never changed; containers on the path to a change are copied. The
 // replayer records the maps that it has copied itself and changes these in place, so a thousand
-// operations on one map copy it once. Whoever keeps a tree between two operations must therefore
+// operations on one map copy it once. A caller that keeps a tree between two operations must therefore
 // continue with a new replayer.
 type replayer struct {
 	// own holds these maps by their addresses. Holding them keeps an address from being reused for

@@ -42,8 +42,8 @@ type schema struct {
 // CompileSchemas compiles the schemas of a module, or the global ones. Errors name the file and the
 // place in it, all of them.
 //
-// Beyond OpenAPI v3: objects are closed unless they say otherwise (D31), values.yaml can extend
-// config-values.yaml with x-extend (D32), x-required-for-helm names what must exist before Helm
+// Beyond OpenAPI v3: objects are closed unless they allow more keys (D31), values.yaml can extend
+// config-values.yaml with x-extend (D32), x-required-for-helm names keys that must exist before Helm
 // runs (D33), x-secret marks secrets (D41). Other x- keys and unknown formats are ignored (D35).
 // $ref may point to any place of the same file.
 func CompileSchemas(config, values SchemaFile) (*Schemas, error) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// close makes a schema refuse the keys that it does not know (D31, X28), unless it has
+// close makes a schema refuse the keys that it does not have (D31, X28), unless it has
 // additionalProperties of its own, or names no keys at all.
 //
 // A schema without branches gets additionalProperties. With branches (allOf, oneOf, $ref and so on)
@@ -16,7 +16,7 @@ import (
 //   - the shape, which is returned to be checked in addition to the schema, has the keys of all
 //     branches, so that a misspelled key is found even if a branch does not fit for another reason;
 //   - children that several places describe are left open there (m.shared), and closed by the shape
-//     with what all of these places say.
+//     with the keys of all of these places.
 //
 // The shape must not be part of the schema: the keys that it has would count as evaluated.
 func (t *translator) close(out map[string]any, p place, m *mode) any {
@@ -78,7 +78,7 @@ func (t *translator) shape(ats []string, only map[string]bool) any {
 	return map[string]any{"$ref": t.define(ats[0], madeFrom, func() any { return t.makeShape(ats, only) })}
 }
 
-// makeShape is called once for each set of places: define knows the name before it calls, so
+// makeShape is called once for each set of places: define registers the name before it calls, so
 // recursive schemas end.
 func (t *translator) makeShape(ats []string, only map[string]bool) any {
 	places, err := t.document.collectAll(ats, false)

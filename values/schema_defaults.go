@@ -68,7 +68,7 @@ type defaultsCompiler struct {
 	all      []*defaults
 }
 
-// compile collects what the given places say about one value. The first default in the order of the
+// compile collects the defaults of one value in the given places. The first default in the order of the
 // places wins. A null is no default.
 func (c *defaultsCompiler) compile(ats []string) (*defaults, error) {
 	slices.Sort(ats)

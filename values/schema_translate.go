@@ -11,7 +11,7 @@ import (
 
 // translate rewrites an OpenAPI v3 schema into JSON Schema 2019-09 for the compiler. It follows the
 // structure of the author's document, so that places in error messages stay the same; targets of
-// $ref become definitions, and the result says which places they come from.
+// $ref become definitions, and the result contains their original places.
 //
 // Draft 2019-09 has unevaluatedProperties, the only keyword that can close an object that several
 // places describe.
@@ -45,7 +45,7 @@ type translation struct {
 	idle    []idleRule
 }
 
-// translator is the state of one translation. It collects problems and goes on, until there are too
+// translator is the state of one translation. It collects problems and continues, until there are too
 // many (stopped).
 type translator struct {
 	document schemaDocument
@@ -76,10 +76,10 @@ func (t *translator) fail(err error) {
 	t.stopped = len(t.problems) > maxProblems || errors.Is(err, errTooManyPlaces) || errors.Is(err, errTooManyPatterns)
 }
 
-// mode says how a schema treats keys that it does not know (D31). A schema is translated once for
+// mode is how a schema treats keys that it does not have (D31). A schema is translated once for
 // each mode in which it is used.
 type mode struct {
-	// closed: this schema, with its branches, is all that is said about the value. It refuses
+	// closed: this schema, with its branches, is the only one for the value. It refuses
 	// unknown keys.
 	closed bool
 	// open: something else closes the value and all below it.
@@ -116,8 +116,7 @@ func verbatim() []string {
 	}
 }
 
-// schema translates the schema at a place. It leaves out keywords that it does not know, x- keys
-// among them (D35). After a failure it may return an empty schema, because the result is discarded.
+// schema translates the schema at a place. It leaves out unknown keywords, such as x- keys (D35). After a failure it may return an empty schema, because the result is discarded.
 func (t *translator) schema(at string, m mode) any {
 	if err := t.document.spend(at, perSchema); err != nil {
 		t.fail(err)

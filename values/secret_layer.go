@@ -101,7 +101,7 @@ func (s Stored) InConfigMap() any {
 	return s.Config
 }
 
-// Checksum is that of both parts: whoever writes one of them must notice a change of the other. An
+// Checksum is that of both parts: a writer of one of them must notice a change of the other. An
 // absent part and an empty one are the same.
 func (s Stored) Checksum() string {
 	secret := s.Secret
@@ -217,8 +217,8 @@ func (d divider) touches(path pointer) bool {
 	return slices.ContainsFunc(d.touched, func(at pointer) bool { return at.contains(path) || path.contains(at) })
 }
 
-// at reports whether a value must not be shown: a key on the way to it says so, or the schema, or
-// it comes from the Secret.
+// at reports whether a value must not be shown: a key on its path or the schema marks it as secret, or
+// it is from the Secret.
 func (s Secrets) at(path pointer) bool {
 	if slices.ContainsFunc(path, looksSecret) {
 		return true

@@ -58,7 +58,7 @@ type marksCompiler struct {
 	known    map[string]*marks
 }
 
-// compile collects what the given places say about one value.
+// compile collects the marks of one value in the given places.
 func (c *marksCompiler) compile(ats []string) (*marks, error) {
 	slices.Sort(ats)
 	ats = slices.Compact(ats)
@@ -153,7 +153,7 @@ func (m *marks) forKey(key string) []*marks {
 	return found
 }
 
-// marked are the marks of all schemas for one value. A value is secret if one of them says so; an
+// marked are the marks of all schemas for one value. A value is secret if one of them marks it; an
 // empty marked marks nothing.
 type marked []*marks
 

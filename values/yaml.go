@@ -205,7 +205,7 @@ func (r *yamlReader) stop(node *yaml.Node, limit error) {
 }
 
 // read returns the tree of a node and records the subtrees of anchors. deepest is measured for each
-// anchor by itself: its depth counts from where an alias stands.
+// anchor by itself: its depth counts from the place of an alias.
 func (r *yamlReader) read(node *yaml.Node) any {
 	if node.Anchor == "" || node.Kind == yaml.AliasNode {
 		return r.readNode(node)
@@ -245,8 +245,8 @@ func (r *yamlReader) readNode(node *yaml.Node) any {
 	}
 }
 
-// readAlias shares the subtree of the anchor. Only its size is counted again, because whoever
-// writes the tree will write it again.
+// readAlias shares the subtree of the anchor. Only its size is counted again, because
+// the output contains the subtree again.
 func (r *yamlReader) readAlias(node *yaml.Node) any {
 	a := r.anchors[node.Alias]
 	switch {

@@ -45,7 +45,7 @@ func TestDockerfileIsLinted(t *testing.T) {
 			}
 		}
 	}
-	// The linter must bark.
+	// The linter reports mistakes.
 	if found := lint(t, "from alpine AS Base\nMAINTAINER me\n", "amd64"); !strings.Contains(found, "StageNameCasing") || !strings.Contains(found, "MaintainerDeprecated") {
 		t.Errorf("the linter says %q", found)
 	}

@@ -60,7 +60,7 @@ func TestWorkflowsAreLinted(t *testing.T) {
 	if workflows != 3 {
 		t.Errorf("%d workflows", workflows)
 	}
-	// The linter must bark.
+	// The linter reports mistakes.
 	found, err := linter.Lint("w.yml", []byte("on: push\njobs: {a: {runs-on: ubuntu-latest, steps: [{run: 'echo ${{ github.nothing }}'}]}}\n"), nil)
 	if err != nil || len(found) != 1 {
 		t.Errorf("the linter says %v, %v", found, err)

@@ -149,7 +149,7 @@ func (r *Reports) Check(reported []hooks.Metric) error {
 func (r *Reports) conflict(m hooks.Metric, known func(name string) hooks.MetricAction) error {
 	for _, reserved := range []string{r.reserved, "go_", "process_"} {
 		if strings.HasPrefix(m.Name, reserved) {
-			return fmt.Errorf("names that begin with %s belong to the operator; choose another", reserved)
+			return fmt.Errorf("names that begin with %s belong to the operator; rename the metric", reserved)
 		}
 	}
 	if is := known(m.Name); is != "" && is != m.Action {
@@ -159,10 +159,10 @@ func (r *Reports) conflict(m hooks.Metric, known func(name string) hooks.MetricA
 	// have such a name, whichever of the two comes first.
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
 		if base, ok := strings.CutSuffix(m.Name, suffix); ok && known(base) == hooks.ActionObserve {
-			return fmt.Errorf("the histogram %s has a series of this name; choose another", base)
+			return fmt.Errorf("the histogram %s has a series of this name; rename the metric", base)
 		}
 		if m.Action == hooks.ActionObserve && known(m.Name+suffix) != "" {
-			return fmt.Errorf("a histogram has a series %s, and there is a metric of this name; choose another", m.Name+suffix)
+			return fmt.Errorf("a histogram has a series %s, and there is a metric of this name; rename the metric", m.Name+suffix)
 		}
 	}
 	return nil

@@ -11,12 +11,12 @@ import (
 	"addon-operator/messages"
 )
 
-// exchange replaces the hooks of an owner that goes on running (P8); schedules says that theirs
+// exchange replaces the hooks of an owner that keeps running (P8); schedules: their schedules
 // tick already.
 //
-// A hook with the same configuration stays as it is, with its watches and what it has seen. Of
-// another version of the same file, bindings that are equal at the same index stay, too; the rest
-// is taken down. The start-up of what is new is due with the next run of the module, or for global
+// A hook with the same configuration stays as it is, with its watches and their snapshots. Of
+// another version of the same file, bindings that are equal at the same index stay, too; the others
+// are removed. The start-up of what is new is due with the next run of the module, or for global
 // hooks at once: onStartup, if the file had none before, Synchronization of the new bindings, then
 // events and ticks. While a run of the owner is in progress, which may use the old watches, no
 // binding of a changed hook stays.

@@ -202,8 +202,8 @@ func (g *globalHooks) reconcile(ctx actor.Context, cause messages.Cause) {
 	ctx.Send(g.program.PID(work.ConvergePath), messages.RequestReload{Cause: cause})
 }
 
-// setFlags replaces opinions; nil withdraws one (D25). An equal opinion of another hook is no
-// change, and leaves the name of the first.
+// setFlags sets dynamic flags; nil removes one (D25). Setting a flag to its current value changes nothing, so
+// the flag keeps the name of the hook that set it first.
 func (g *globalHooks) setFlags(flags []values.Flag, hook string) (changed bool) {
 	for _, f := range flags {
 		old, had := g.flags[f.Key]

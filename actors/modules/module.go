@@ -366,7 +366,7 @@ func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, 
 }
 
 // publish shows the module on pages, in metrics and in its object of kind Module. It is noted as
-// changed after the publication, so that who reads the note finds the new status.
+// changed after the publication, so that readers of the note find the new status.
 func (m *module) publish() {
 	defer m.program.Changed.Note(m.name)
 	m.program.Inspector.Publish(m.program.Owner(m.name), view.ModuleStatus{

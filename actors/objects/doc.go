@@ -1,5 +1,5 @@
-// Package objects makes the status of objects of kind Module out of what people are shown of modules (J14).
+// Package objects computes the status of objects of kind Module from the views of modules (J14).
 //
-// It decides in words that the ecosystem shares: the conditions Ready, Reconciling and Stalled, with the reasons that Flux
-// has, so that kstatus computes the right status of the objects. It writes nothing, and knows no actor.
+// The status uses conventions of the ecosystem: the conditions Ready, Reconciling and Stalled, with the reasons that Flux
+// has, so that kstatus computes the right status of the objects. The package writes nothing, and uses no actors.
 package objects

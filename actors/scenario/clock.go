@@ -48,7 +48,7 @@ func (c *clock) environment() []string {
 // takes at least some milliseconds of real time.
 const mostInstants = 10_000
 
-// Advance implements Cast: crontabs fire, and failed tasks are retried. The operator becomes idle
+// Advance implements Driver: crontabs fire, and failed tasks are retried. The operator becomes idle
 // between two instants, so what an instant causes is done at its time: a run that fails then is
 // retried five seconds later, if that is within d.
 func (p *play) Advance(ctx context.Context, d time.Duration) error {

@@ -13,7 +13,7 @@
 // call. A play shares nothing with another one, so
 // they run in parallel.
 //
-// The engine below it also plays the lifecycle scripts of package testkit, which has a cast of
-// its own: see [Cast]. Commands (cmd/local, cmd/lint, cmd/dev, cmd/bring) and tests use this
-// package. It knows nothing of *testing.T.
+// The engine below it also plays the lifecycle scripts of package testkit, which has a
+// driver of its own: see [Driver]. Commands (cmd/local, cmd/lint, cmd/dev, cmd/bring) and tests use this
+// package. It does not use *testing.T.
 package scenario

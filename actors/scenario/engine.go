@@ -13,24 +13,24 @@ import (
 	"addon-operator/supervisor"
 )
 
-// Cast is who plays with the actors: real hooks, charts and Helm in package scenario, scripted
-// hooks and releases in memory in package testkit. They differ in what time is, too. The engine
-// calls it in the goroutine of the play only.
-type Cast interface {
-	// World is what an operator needs that is about to start, but for what an Engine has.
+// Driver is the part of a play that differs between the two kinds of scripts: package scenario has real hooks,
+// charts and Helm, and a clock of its own; package testkit has scripted hooks and releases in memory, on virtual time.
+// The engine calls it in the goroutine of the play only.
+type Driver interface {
+	// World returns the dependencies of an operator that is about to start, except for those that the Engine has.
 	World() (shared.World, error)
-	// Await calls f while the play goes on, and returns what f does.
+	// Await calls f while the play continues, and returns the result of f.
 	Await(f func() error) error
-	// Settle returns when nothing happens any more until a step or time changes something.
+	// Settle returns when the operator does nothing until a step or time changes something.
 	Settle(ctx context.Context) error
 	// Advance lets time pass.
 	Advance(ctx context.Context, d time.Duration) error
 }
 
-// Engine plays the steps of a script with its cast. Its fields belong to the goroutine of the play.
-// Operator may become nil while Await or Settle drive the play: in testkit an operator can die.
+// Engine plays the steps of a script with its driver. Its fields belong to the goroutine of the play.
+// Operator may become nil while Await or Settle drive the play: in testkit an operator can be killed.
 type Engine struct {
-	Cast     Cast
+	Driver   Driver
 	Cluster  *Cluster
 	Faults   *Faults
 	Trace    *Trace
@@ -41,7 +41,7 @@ type Engine struct {
 	End      context.CancelFunc // ends it
 }
 
-// NewEngine makes an engine with an empty cluster, whose cast is to be set.
+// NewEngine makes an engine with an empty cluster. The caller sets its driver.
 func NewEngine(cluster *Cluster, trace *Trace) *Engine {
 	e := &Engine{Cluster: cluster, Faults: NewFaults(), Trace: trace}
 	cluster.Faults = e.Faults
@@ -51,14 +51,14 @@ func NewEngine(cluster *Cluster, trace *Trace) *Engine {
 // errNotRunning is what steps return that need the operator.
 var errNotRunning = errors.New("the operator does not run, because its start was refused")
 
-// Start makes an operator in the world of the cast, and lets begin start it, which is given the
-// lifetime of the operator. If it refuses to start, that is in Refused and no error: a script may
-// want it. What the world lacks is taken from the cluster, so a cast may replace it.
+// Start makes an operator in the world of the driver, and calls begin, which starts it, with the
+// lifetime of the operator. If it refuses to start, the reason is in Refused and Start returns no error: a script
+// may expect it. Fields that the world leaves empty are set from the cluster, so a driver may replace them.
 func (e *Engine) Start(begin func(*actors.Operator, context.Context) error) error {
 	if e.Operator != nil {
-		return errors.New("it is running")
+		return errors.New("the operator is already running")
 	}
-	world, err := e.Cast.World()
+	world, err := e.Driver.World()
 	if err != nil {
 		return err
 	}
@@ -74,8 +74,8 @@ func (e *Engine) Start(begin func(*actors.Operator, context.Context) error) erro
 	world.WriteContext = e.Lifetime
 	operator := actors.New(world)
 	e.Operator, e.Refused = operator, nil // before begin, so that Visit shows an operator that starts
-	err = e.Cast.Await(func() error { return begin(operator, e.Lifetime) })
-	if err != nil && e.Operator == operator { // it has not died over that
+	err = e.Driver.Await(func() error { return begin(operator, e.Lifetime) })
+	if err != nil && e.Operator == operator { // it was not killed meanwhile
 		e.Operator, e.Refused = nil, err
 		e.End()
 	}
@@ -88,7 +88,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 		return nil
 	}
 	operator := e.Operator
-	err := e.Cast.Await(func() error { return operator.Stop(ctx) })
+	err := e.Driver.Await(func() error { return operator.Stop(ctx) })
 	e.Operator = nil
 	e.End()
 	return err
@@ -182,7 +182,7 @@ func advance(ctx context.Context, e *Engine, line Line) error {
 	if err != nil || d <= 0 {
 		return fmt.Errorf("advance: %q is not a duration such as 90s or 1h30m", line.Rest)
 	}
-	return e.Cast.Advance(ctx, d)
+	return e.Driver.Advance(ctx, d)
 }
 
 func remove(_ context.Context, e *Engine, line Line) error {
@@ -203,7 +203,7 @@ func (e *Engine) Play(ctx context.Context, lines []Line, step func(Line) error) 
 	for _, line := range lines {
 		err := step(line)
 		if err == nil {
-			err = e.Cast.Settle(ctx)
+			err = e.Driver.Settle(ctx)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", line.Place, err)

@@ -10,21 +10,21 @@ import (
 	"addon-operator/supervisor"
 )
 
-// Faults are what goes wrong because a script says so: actions that fail, and that take long. An
+// Faults are injected by steps of a script: actions that fail, and that take long. An
 // action is named by its kind, such as FaultOfHook, and its hook or release. Nil Faults are none.
 // Steps set them in their goroutine, runs use them up in theirs; the maps are copied at each
 // change, so both may.
 type Faults struct {
 	fail  supervisor.Shared[map[string]int] // how often an action will fail
 	lasts supervisor.Shared[map[string]time.Duration]
-	// Dead: the operator has died, and everything that a goroutine of it still does fails.
+	// Dead: the operator was killed, and every action of its remaining goroutines fails.
 	Dead atomic.Bool
 }
 
-// ErrDead ends what an operator was doing when it died.
+// ErrDead ends the actions of an operator that was killed.
 var ErrDead = errors.New("the operator is dead")
 
-// Died reports whether the operator has died.
+// Died reports whether the operator was killed.
 func (f *Faults) Died() bool { return f != nil && f.Dead.Load() }
 
 // The kinds of actions. Each ends with a space, which no name of a hook or release begins with, so

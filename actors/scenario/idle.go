@@ -38,7 +38,7 @@ func (d *dispatcher) Throughput() int { return 300 }
 // only tests with a failure take so long.
 const quiet = 500 * time.Millisecond
 
-// Settle implements Cast: it returns when the operator has nothing to do until something happens:
+// Settle implements Driver: it returns when the operator has nothing to do until something happens:
 // no mailbox has work, no hook or action of Helm is in progress, and every run waits for its next
 // attempt. The operator has no counter for that, so Settle polls: it must find all three at one
 // moment, and that nothing has changed since the poll before. The error, after the limit for a

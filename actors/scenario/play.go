@@ -29,7 +29,7 @@ import (
 // defaultStepLimit is far more than any step takes; it ends a test whose hook never returns.
 const defaultStepLimit = time.Minute
 
-// play is one play of a scenario. It is the [Cast] of its engine: the operator in it is the real
+// play is one play of a scenario. It is the [Driver] of its engine: the operator in it is the real
 // one, except for its clock, its watches and the recorder in front of hooks and Helm. One goroutine
 // does the steps; the parts that hooks, actors and servers call in others (recorder, clock, http,
 // fields, exercised, the trace) share values that are replaced as a whole (supervisor.Shared).
@@ -60,7 +60,7 @@ func newPlay(s *Scenario, o Options) *play {
 		exercised: exercised{unit: s.unit}, goldens: goldens{s.path, o.Update},
 	}
 	p.Engine = NewEngine(NewCluster(cmp.Or(s.Given.KubernetesVersion, DefaultVersion), p.log), trace)
-	p.Cast, p.recorder = p, newRecorder(p.Engine, s.Given.FromGlobalHooks)
+	p.Driver, p.recorder = p, newRecorder(p.Engine, s.Given.FromGlobalHooks)
 	if o.Coverage {
 		p.recorder.configured = p.exercised.hooks
 	}
@@ -206,11 +206,11 @@ func (p *play) restart(ctx context.Context) error {
 	return p.start(ctx)
 }
 
-// Await implements Cast. Mailboxes run in goroutines of their own here, so nothing has to be driven
+// Await implements Driver. Mailboxes run in goroutines of their own here, so nothing has to be driven
 // while f waits.
 func (p *play) Await(f func() error) error { return f() }
 
-// World implements Cast: it is the one of the real operator, except for time and for watches, which
+// World implements Driver: it is the one of the real operator, except for time and for watches, which
 // are notified of changes without a connection. A restart gets a new one, with the same recorder,
 // so that runs, faults and crontabs are counted across restarts.
 func (p *play) World() (shared.World, error) {

@@ -70,7 +70,7 @@ func Unhandled(ctx actor.Context, log *slog.Logger) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started, *actor.Stopping, *actor.Stopped, *actor.Terminated, *actor.DeadLetterResponse:
 	default:
-		log.Error("unhandled message", "actor", ctx.Self().Id, "message", typeName(msg))
+		log.Error("bug: actor has no handler for a message", "actor", ctx.Self().Id, "message", typeName(msg))
 	}
 }
 

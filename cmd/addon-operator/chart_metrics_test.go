@@ -219,7 +219,7 @@ func TestAlertsAndDashboardKnowTheMetrics(t *testing.T) {
 	}
 }
 
-// The guard must bark.
+// Mistakes in expressions are reported.
 func TestExpressionsAreChecked(t *testing.T) {
 	families := map[string]metrics.Family{
 		"c_total": {Type: "counter", Labels: []string{"a"}}, "g": {Type: "gauge", Labels: []string{"a", "b"}}, "h": {Type: "histogram", Labels: []string{"a"}},

@@ -29,7 +29,7 @@ const oldestKubernetes = "1.25"
 func testedKubernetes() []string { return []string{"1.34", "1.35", "1.36"} }
 
 // versions is what `version -o json` prints. Versions of libraries are those in the program, as
-// their modules name them; "unknown" where the program does not know.
+// their modules name them; "unknown" where the program has none.
 type versions struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit"`

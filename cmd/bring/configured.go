@@ -13,8 +13,8 @@ import (
 	"addon-operator/values"
 )
 
-// configured is what people have written into ConfigMap and Secret of the operator, next to the
-// files. The zero value stands for nothing.
+// configured are the settings of people in ConfigMap and Secret of the operator, in addition to the
+// files. The zero value has none.
 type configured struct {
 	doc   values.Document
 	words string // where the values are from, for people
@@ -28,7 +28,7 @@ type configured struct {
 const configLimit = 20 * time.Second
 
 // configured reads the ConfigMap that was given, or that of the cluster. With --from auto a cluster
-// that cannot be read is no error: the note says so, and the files count.
+// that cannot be read is no error: the note reports it, and the files count.
 func (u *upgrading) configured(ctx context.Context) (known configured, err error) {
 	known.words = "on disk"
 	if u.file != "" {
@@ -57,7 +57,7 @@ func (u *upgrading) configured(ctx context.Context) (known configured, err error
 }
 
 // ask reads ConfigMap and Secret in the cluster. In place of a ConfigMap that was deleted the last
-// valid content counts, as for the operator (P1). The note says what could not be read.
+// valid content counts, as for the operator (P1). The note names the parts that could not be read.
 func (u *upgrading) ask(ctx context.Context) (doc values.Document, note string, err error) {
 	c := u.config
 	if c.Namespace == "" {
@@ -75,7 +75,7 @@ func (u *upgrading) ask(ctx context.Context) (doc values.Document, note string, 
 	}
 	secret, err := client.Secret(c.Namespace, c.SecretName()).Read(ctx)
 	switch {
-	case apierrors.IsForbidden(err): // who may not read it sees the rest
+	case apierrors.IsForbidden(err): // a user without this permission gets the rest
 		note = fmt.Sprintf("Values of Secret %s/%s are not included, because you have no permission to read it.", c.Namespace, c.SecretName())
 	case err != nil:
 		return doc, "", err

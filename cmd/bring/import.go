@@ -43,7 +43,7 @@ type importing struct {
 	base   string // name of the module's directory
 	record helm.Record
 	from   string         // where the chart was fetched, for people; empty when it is that of the record
-	given  map[string]any // to Helm, as values.yaml says it
+	given  map[string]any // to Helm, in the form of values.yaml
 }
 
 // Planner makes a plan from the modules directory and the cluster, without a running operator.
@@ -96,7 +96,7 @@ func (i *importing) alone(given *pflag.FlagSet) (name string) {
 	if i.source.Ref != "" || i.source.Repo != "" {
 		return ""
 	}
-	// A set of its own says which flags are about charts, also when one is added.
+	// A set of its own contains the flags about charts, also when one is added.
 	ofCharts := pflag.NewFlagSet("", pflag.ContinueOnError)
 	chartFlags(ofCharts, &fetch.Request{})
 	given.VisitAll(func(f *pflag.Flag) {
@@ -259,8 +259,8 @@ func (i *importing) write(ctx context.Context, dir string) (files []string, err 
 }
 
 // writeChart writes the chart of the release: from its record, unless that lacks subcharts, or from
-// where the user says that it is. Then name and version must be those of the record, because
-// another chart would upgrade the release. Whether the content is the same shows the plan.
+// the source that the user names. Then name and version must be those of the record, because
+// another chart would upgrade the release. The plan shows whether the content is the same.
 func (i *importing) writeChart(ctx context.Context, dir string) (source fetch.Origin, err error) {
 	r := i.record
 	from := i.source
@@ -287,9 +287,9 @@ func (i *importing) writeChart(ctx context.Context, dir string) (source fetch.Or
 	return got.Origin, nil
 }
 
-// plan returns what the first run of the module would do, which is in root so far, next to the
-// modules that exist. Without a plan, why says so: a module can be written when the cluster shows
-// nothing.
+// plan returns the effects of the first run of the module, which is in root so far, next to the
+// existing modules. Without a plan, why is the reason: a module can be written when the cluster is
+// not available.
 func (i *importing) plan(cmd *cobra.Command, root string) (found *view.ModulePlan, why string) {
 	// A copy: the configuration belongs to the command line.
 	c := *i.config

@@ -12,9 +12,9 @@ import (
 	"addon-operator/values"
 )
 
-// report says what was written, what the first run does, and what follows from it. It is printed in
+// report lists the written files, the effects of the first run, and the next steps. It is printed in
 // one write after the module is in its place, so that a closed pipe cannot interrupt the import.
-// why says why there is no plan.
+// why is the reason why there is no plan.
 func (i *importing) report(files []string, first *view.ModulePlan, why string) string {
 	var out strings.Builder
 	line := func(format string, args ...any) {
@@ -79,13 +79,13 @@ func hiddenPaths(path []string, tree, masked any) (found []string) {
 	return []string{values.Dotted(path)}
 }
 
-// firstRun says what the first run of the module does: nothing as a rule. An upgrade is what people
-// must not overlook, so it is in capitals.
+// firstRun describes the first run of the module: as a rule it changes nothing. People must not overlook
+// an upgrade, so it is in capitals.
 func (i *importing) firstRun(line func(string, ...any), first *view.ModulePlan, why string) {
 	switch {
 	case first == nil:
 		line("The first run cannot be planned now: %s. 'addon-operator plan' shows it later.", strings.TrimSuffix(why, "."))
-	// The chart does not render, or values are missing: the details say which.
+	// The chart does not render, or values are missing: the details name them.
 	case first.Error != "" || first.Unknown != "":
 		line("The first run would not adopt the release unchanged:")
 		i.details(line, first)
@@ -106,7 +106,7 @@ func (i *importing) details(line func(string, ...any), first *view.ModulePlan) {
 	}
 }
 
-// next says what the operator does with the module from now on, also what is dangerous about it.
+// next describes what the operator does with the module from now on, also the risks.
 func (i *importing) next(line func(string, ...any)) {
 	flag := values.FlagKey(i.key)
 	line("\nWhat happens next:")

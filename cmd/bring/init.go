@@ -36,7 +36,7 @@ func chartFlags(f *pflag.FlagSet, r *fetch.Request) {
 	f.StringVar(&r.Keyring, "keyring", "", "file with public keys for --verify (default: pubring.gpg of GnuPG)")
 }
 
-// fromChart is how a module is made of a chart, as the flags say.
+// fromChart are the flags for a module that is made of a chart.
 type fromChart struct {
 	fetch.Request
 	Dir        string // of modules

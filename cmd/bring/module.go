@@ -170,8 +170,8 @@ func (s *stage) load(base string) (addons.Module, addons.Global, error) {
 	return addons.Module{}, addons.Global{}, fmt.Errorf("%s is not a module", base)
 }
 
-// newModule is a module that is being made of a chart on a stage. notes are what the author should
-// know; they are printed after everything is written.
+// newModule is a module that is being made of a chart on a stage. notes are information for the author;
+// they are printed after everything is written.
 type newModule struct {
 	stage *stage
 	base  string // of its directory
@@ -285,7 +285,7 @@ func (n *newModule) writeTest(ctx context.Context) error {
 		}
 		n.noteFailing(strings.Join(problems, "\n"))
 	}
-	// The notes so far say that the test expects a failure, and there is no test.
+	// The notes so far claim that the test expects a failure, and there is no test.
 	n.notes = nil
 	n.note("no test is written, because the module does not run:\n  %s", strings.ReplaceAll(strings.Join(problems, "\n"), "\n", "\n  "))
 	return os.Remove(filepath.Join(n.dir(), filepath.FromSlash(testFile)))

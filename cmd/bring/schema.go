@@ -178,16 +178,16 @@ func ofSchema(text []byte) (map[string]any, bool) {
 	schema := r.schema(root, true, nil)
 	schema["type"] = "object"
 	delete(schema, "enum")
-	// Values of global are shared with all modules, so a chart does not know them all.
+	// Values of global are shared with all modules, so the schema of a chart lacks some.
 	if properties, ok := schema["properties"].(map[string]any); ok {
 		properties[values.GlobalKey] = map[string]any{"type": nullable("object"), "additionalProperties": true}
 	}
 	return schema, true
 }
 
-// relaxer makes the schema of a part of the values out of that of the whole. Each keyword that
-// stays says something about what is there; those that say what must be there go. References are
-// written out, because what they lead to means another thing inside of lists, which are always
+// relaxer makes the schema of a part of the values out of that of the whole. It keeps keywords that
+// restrict existing values, and removes those that require values. References are
+// replaced by their targets, because a target is relaxed differently inside of lists, which are always
 // whole.
 type relaxer struct {
 	root map[string]any
@@ -196,8 +196,8 @@ type relaxer struct {
 
 // schema relaxes the schema of one place. partial is false in elements of lists, which replace
 // those of the chart as a whole, so that required keys stay. open are the references that lead
-// here: one that leads to itself ends with a schema that accepts anything. Keywords that it does
-// not know are dropped.
+// here: one that leads to itself ends with a schema that accepts anything. Unknown keywords are
+// dropped.
 func (r *relaxer) schema(node any, partial bool, open []string) map[string]any {
 	out := map[string]any{}
 	from, ok := node.(map[string]any)
@@ -226,7 +226,7 @@ func (r *relaxer) schema(node any, partial bool, open []string) map[string]any {
 		}
 	}
 	if pattern, ok := from["pattern"].(string); ok {
-		// Patterns of JSON Schema are those of JavaScript, of which Go does not know all.
+		// Patterns of JSON Schema are those of JavaScript, of which Go does not support all.
 		if _, err := regexp.Compile(pattern); err == nil {
 			out["pattern"] = pattern
 		}

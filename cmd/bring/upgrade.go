@@ -30,7 +30,7 @@ type upgrading struct {
 	print                      Printer
 	dryRun, force, updateTests bool
 	secrets                    bool
-	// file is a ConfigMap in place of the one in the cluster; from says where values are read:
+	// file is a ConfigMap in place of the one in the cluster; from is the source of values:
 	// files, cluster or auto.
 	file, from string
 }
@@ -170,7 +170,7 @@ func (u *upgrading) request(m addons.Module) (fetch.Request, error) {
 		return r, err
 	case r.Repo == "" && (from.Repository == "" || from.Name == ""):
 		return r, cli.Usagef("%s does not contain the source of the chart; use --from-chart, or set chart.repository and chart.name there", filepath.Join(m.Dir, "module.yaml"))
-	// The URL of one archive says nothing about where others are.
+	// The URL of one archive does not contain the places of others.
 	case r.Repo == "" && strings.HasSuffix(from.Repository, ".tgz"):
 		return r, cli.Usagef("the chart is from a single archive, %s; pass the archive of the new version with --from-chart", from.Repository)
 	}
@@ -244,7 +244,7 @@ func (u *upgrade) prepare() error {
 
 func (u *upgrade) write(name, text string) error { return u.stage.write(u.module.Base, name, text) }
 
-// editProvenance changes what module.yaml says about the chart, and nothing else, with its
+// editProvenance changes the source of the chart in module.yaml, and nothing else, with its
 // comments. The repository stays when the new chart is from a path: the next upgrade may fetch from
 // there again.
 func editProvenance(text string, o fetch.Origin) (string, error) {

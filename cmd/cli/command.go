@@ -41,8 +41,8 @@ func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(for
 // Unwrap returns the cause.
 func (e UsageError) Unwrap() error { return e.error }
 
-// ExitError is the end of a command whose exit code says something that needs no text. main does
-// not print an error that wraps one, so what else is in it must have been logged.
+// ExitError is the end of a command with an exit code that needs no text. main does
+// not print an error that wraps one, so its other parts must have been logged.
 type ExitError int
 
 // Error implements error.
@@ -71,13 +71,13 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return Usagef("unknown command or argument %q", args[0])
 }
 
-// OneArg is for commands with exactly one argument; what says in words which one.
+// OneArg is for commands with exactly one argument; what describes it.
 func OneArg(what string) cobra.PositionalArgs {
 	return counted(what, "needs", func(n int) bool { return n == 1 })
 }
 
 // SomeArgs is for commands with one argument or more, AtMost for those whose arguments may be left
-// out. In contrast to the functions of cobra, their errors are UsageErrors and say what is meant.
+// out. In contrast to the functions of cobra, their errors are UsageErrors and describe the arguments.
 func SomeArgs(what string) cobra.PositionalArgs {
 	return counted(what, "needs", func(n int) bool { return n > 0 })
 }

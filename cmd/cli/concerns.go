@@ -21,7 +21,7 @@ import (
 // its environment variables, its default and its help (B3), and a check of their values. The table
 // in docs/running.md, the chart's values and the help of the command are made from these tables.
 
-// ModuleOptions say where modules are, and how they run.
+// ModuleOptions are the directories of modules, and how they run.
 type ModuleOptions struct {
 	ModulesDir, GlobalHooksDir, WorkingDir string
 	UnnumberedOrder                        int
@@ -50,7 +50,7 @@ func (o *ModuleOptions) check() error {
 	return errors.Join(append(errs, atLeast(1, "parallel-modules", o.ParallelModules))...)
 }
 
-// ValuesOptions say where values are, those of the person and those that hooks read.
+// ValuesOptions are the sources of values, those of the person and those that hooks read.
 type ValuesOptions struct {
 	Namespace, ConfigMap, Secret string
 	StartWithLastValid           bool
@@ -76,7 +76,7 @@ func (o *ValuesOptions) check() error {
 	return nil
 }
 
-// AddressOptions say where the operator answers, and what it shows there.
+// AddressOptions are the addresses of the operator, and the pages that it serves there.
 type AddressOptions struct {
 	ListenAddress string
 	ListenPort    int
@@ -122,7 +122,7 @@ func (o *AddressOptions) check() error {
 	return errors.Join(errs...)
 }
 
-// ClusterOptions say how the API server is reached.
+// ClusterOptions configure the connection to the API server.
 type ClusterOptions struct {
 	Kubeconfig, KubeContext, KubeServer string
 	KubeQPS, KubeBurst                  int

@@ -162,7 +162,7 @@ func (c *Config) CRDPrefixes() (prefixes []string) {
 // SecretName is the name of the Secret with values.
 func (c *Config) SecretName() string { return cmp.Or(c.Secret, c.ConfigMap) }
 
-// CRDOptions are what the options say about the definitions of modules. Call it after Complete.
+// CRDOptions are the options for the definitions of modules. Call it after Complete.
 func (c *Config) CRDOptions() kube.CRDOptions {
 	labels, _ := ParseLabels(c.CRDLabels) // Complete checks it
 	return kube.CRDOptions{Labels: labels, SkipPrefixes: c.CRDPrefixes(), Ignored: charts.Ignored}

@@ -40,7 +40,7 @@ func ReadConfigMap(path string) (map[string]string, error) {
 }
 
 // Texts are the data of a manifest, all of which must be texts. YAML makes numbers and maps of
-// texts that look like them, which the API server would refuse, too; the error says how to write
+// texts that look like them, which the API server would refuse, too; the error shows how to write
 // them.
 func Texts(path string, content map[string]any) (map[string]string, error) {
 	data := make(map[string]string, len(content))

@@ -80,7 +80,7 @@ func refuseVariables(lookup func(string) (string, bool)) error {
 	return errors.Join(errs...)
 }
 
-// Unserved says what to do about a variable that the operator does not serve, and whether it
+// Unserved returns the advice for a variable that the operator does not serve, and whether it
 // refuses to start with it; no advice when there is nothing to do. In contrast to WarnOfVariables
 // it is for a list of variables that are meant for the operator, such as those of a manifest: so a
 // name that only has its prefix is reported, too.

@@ -16,7 +16,7 @@ type option struct {
 	// orNone: an empty variable switches the option off. For all other options it counts as absent,
 	// because templates of manifests leave a variable out by setting it to nothing.
 	orNone bool
-	// short is a one-letter flag, also another name that people know from kubectl; both may be
+	// short is a one-letter flag, also is a second name, that of kubectl; both may be
 	// empty.
 	short, also string
 	// declare adds the flag, with its default, to a set. The default of a switch is what its field

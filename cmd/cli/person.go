@@ -12,7 +12,7 @@ func (c *Config) Cluster() kube.Options {
 }
 
 // Connect makes a client for a person who runs a command: with the kubeconfig that kubectl would
-// use or, in a Pod, with its service account. It has no fence, since a person may write whoever
+// use or, in a Pod, with its service account. It has no fence, since a person may write whichever replica
 // leads.
 func (c *Config) Connect() (*kube.Client, error) {
 	o := c.Cluster()

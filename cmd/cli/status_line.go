@@ -79,6 +79,6 @@ func (s *StatusLine) Set(text string) {
 	}
 	s.shown = text
 	if !s.partial {
-		_, _ = io.WriteString(s.out, clearLine+text) // the terminal is gone, and the next record of the log says so
+		_, _ = io.WriteString(s.out, clearLine+text) // the terminal is gone, which the next record of the log reports
 	}
 }

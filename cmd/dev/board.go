@@ -18,8 +18,8 @@ const (
 	maxRuns   = 100
 )
 
-// board is what is known of the operator. Only the loop of the session touches it. Its maps are by
-// the name of a module, or messages.GlobalHooks, unless they say otherwise.
+// board is the state of the operator. Only the loop of the session uses it. The keys of its maps are
+// the name of a module, or messages.GlobalHooks, unless a comment describes others.
 type board struct {
 	// ready: the first converge is over. It stays true when the operator starts again.
 	ready bool
@@ -37,7 +37,7 @@ type board struct {
 	printing []string // the runs of output, the oldest first
 	// runs has the last run of each hook, by runKey.
 	runs map[string]view.HookRun
-	// findings are those of lint, which also knows modules that the operator does not.
+	// findings are those of lint, which also covers modules that the operator cannot load.
 	findings map[string][]finding
 }
 
@@ -249,8 +249,8 @@ func (b *board) rendered(d difference) (facts []fact) {
 	return facts
 }
 
-// linted takes what lint has found in a module, and returns what is new and what is gone. Without
-// either it still says that lint has run: the author waits for an answer to the save.
+// linted takes the findings of lint in a module, and returns the new and the fixed ones. Without
+// either it still reports that lint has run: the author waits for an answer to the save.
 func (b *board) linted(l linted) (facts []fact) {
 	if l.err != nil { // nothing was looked at, so what was found is not gone
 		return []fact{newFact(aboutLint, l.module, l.err.Error()).bad()}

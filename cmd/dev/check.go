@@ -86,7 +86,7 @@ func (k *checker) check(what saved) {
 		select {
 		case k.due <- what:
 			return
-		// The loop ends: whoever fills the place again in between adds to it, and that is joined,
+		// The loop ends: a caller that fills the channel again in between adds to it, and that is joined,
 		// too.
 		case waiting := <-k.due:
 			what = joined(waiting, what)
@@ -233,8 +233,8 @@ func (k *checker) lintAll(ctx context.Context, first, sum bool) {
 	}
 }
 
-// report posts what was found for an owner, and keeps it, to know next time what differs. After an
-// error what was found before is still so.
+// report posts the findings of an owner, and keeps them, for the comparison with the next ones. After an
+// error the earlier findings remain.
 func (k *checker) report(owner string, found []finding, first bool, err error) {
 	if err == nil {
 		k.found[owner] = found
@@ -315,7 +315,7 @@ func (k *checker) test(ctx context.Context, owner string) {
 	dir := k.dir(owner)
 	files, _ := filepath.Glob(filepath.Join(dir, "tests", "*.yaml"))
 	if dir == "" || len(files) == 0 {
-		return // lint says so
+		return // lint reports it
 	}
 	began := time.Now()
 	list, err := scenario.Find(filepath.Join(dir, "tests"))

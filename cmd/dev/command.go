@@ -72,8 +72,8 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, o Others, dir string) (er
 	if f.yes && !f.cluster {
 		return cli.Usagef("--yes needs --cluster")
 	}
-	// A terminal that is closed, and a pipe that no one reads, end it in good order, too. SIGPIPE
-	// alone says nothing: it comes for connections that a client has closed as well. The write to
+	// A terminal that is closed, and a pipe that no process reads, end it in good order, too. SIGPIPE
+	// alone is no reason: it is also sent for connections that a client has closed. The write to
 	// the output fails.
 	ctx, end := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 	defer end()
@@ -82,8 +82,8 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, o Others, dir string) (er
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
-	// Whoever makes a call reports its failure, too. The operator may start several times, while
-	// lint goes on.
+	// The caller reports a failure, too. The operator may start several times, while
+	// lint continues.
 	kube.RedirectKlog(slog.New(slog.DiscardHandler))
 	p, err := prepare(c, dir)
 	if err != nil {

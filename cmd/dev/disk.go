@@ -115,7 +115,7 @@ func moduleName(dir string) string {
 	return regexp.MustCompile(`^\d+-`).ReplaceAllString(filepath.Base(dir), "")
 }
 
-// facts say what was saved.
+// facts describe what was saved.
 func (s saved) facts() (facts []fact) {
 	for _, owner := range slices.Sorted(maps.Keys(s)) {
 		files := s[owner]

@@ -12,7 +12,7 @@ import (
 	"addon-operator/messages/view"
 )
 
-// The colors, as a terminal knows them.
+// The colors, as codes of a terminal.
 const (
 	bold, dim, inverse = "1", "2", "7"
 	red, green, yellow = "31", "32", "33"

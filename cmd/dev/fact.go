@@ -8,7 +8,7 @@ import (
 	"addon-operator/values"
 )
 
-// kind says what a fact is about.
+// kind is the subject of a fact.
 type kind string
 
 // The kinds are words of five letters at most: they are a column of the output.

@@ -45,7 +45,7 @@ type place struct {
 	memory *apiserver.Server
 }
 
-// prepare makes a place and sets the options that depend on the directory; "" stands for the
+// prepare makes a place and sets the options that depend on the directory; "" means the
 // directories of the options, or the current one. The caller closes the place.
 func prepare(c *cli.Config, dir string) (p *place, err error) {
 	p = &place{}
@@ -105,7 +105,7 @@ func (p *place) directories(c *cli.Config, dir string) error {
 }
 
 // link makes a directory of modules that holds only a link to one module, and the values for all
-// modules next to it. The operator then knows no other module, and writes nothing into the
+// modules next to it. The operator then has no other module, and writes nothing into the
 // directory of the author.
 func (p *place) link(c *cli.Config, module string) error {
 	root := filepath.Join(p.tmp, "modules")
@@ -122,7 +122,7 @@ func (p *place) link(c *cli.Config, module string) error {
 	return err
 }
 
-// real replaces the temporary path of a module that is alone by the one that its author knows.
+// real replaces the temporary path of a single module by its path in the directory of the author.
 func (p *place) real(text string) string {
 	if p.only == "" {
 		return text
@@ -142,7 +142,7 @@ func (p *place) options(c *cli.Config) {
 	set("debug-unix-socket", func() { c.DebugSocket = filepath.Join(p.tmp, "debug.socket") })
 	set("prometheus-listen-address", func() { c.ListenAddress = "127.0.0.1" })
 	set("module-failure-policy", func() { c.FailurePolicy = "isolate" })
-	c.WatchModules = true // whatever a variable says: that is what the command is for
+	c.WatchModules = true // whatever a variable sets: that is the purpose of the command
 	set("grace-period", func() { c.GracePeriod = 5 * time.Second })
 	c.LogType, c.LogNoTime, c.LogProxyHook = "json", false, false // it is read here
 }
@@ -175,7 +175,7 @@ func freePort(wanted int) int {
 		l, err = listen(0)
 	}
 	if err != nil {
-		return wanted // the start says what is wrong
+		return wanted // the start reports the mistake
 	}
 	defer l.Close()
 	if address, ok := l.Addr().(*net.TCPAddr); ok {
@@ -215,7 +215,7 @@ type asking struct {
 // current uses the cluster of the kubeconfig, if a person agrees after reading which one it is. It
 // only reads from the cluster.
 func (p *place) current(ctx context.Context, c *cli.Config, a asking) error {
-	if !a.named { // a variable of another operator does not say where this one writes
+	if !a.named { // a variable of another operator does not name the place where this one writes
 		c.Namespace = clusterNamespace
 	}
 	target, err := kube.FindTarget(kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer})
@@ -261,7 +261,7 @@ namespace %s, and whatever the modules of %s write elsewhere.
 	return nil
 }
 
-// lookLimit is how long the cluster may take to answer who uses the namespace.
+// lookLimit is the timeout of the check whether another operator uses the namespace.
 const lookLimit = 30 * time.Second
 
 // look refuses a namespace in which another operator runs, because two operators undo each other's

@@ -190,7 +190,7 @@ func (s *session) crashed(code int) {
 }
 
 // killHooks ends the processes of hooks when the session does not wait for the operator: they would
-// go on writing to the cluster, and to files that are about to be removed.
+// continue to write to the cluster, and to files that are about to be removed.
 func (s *session) killHooks() {
 	s.mu.Lock()
 	kill := s.kill
@@ -221,7 +221,7 @@ func (s *session) loop(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			s.takeAll(ctx) // the last ones say how it ended
+			s.takeAll(ctx) // the last ones show how it ended
 			return
 		case <-s.mail.arrived:
 			s.takeAll(ctx)
@@ -248,7 +248,7 @@ func (s *session) takeAll(ctx context.Context) {
 	}
 }
 
-// take handles one event, and shows the facts that it leads to, with paths that the author knows.
+// take handles one event, and shows the resulting facts, with paths in the directory of the author.
 func (s *session) take(ctx context.Context, event any) {
 	for _, f := range s.facts(ctx, event) {
 		f.Text = s.place.real(f.Text)
@@ -359,8 +359,8 @@ func (s *session) askSoon() {
 	}
 }
 
-// ask reads the pages of the operator at intervals, and soon after askSoon, and posts what they
-// say. A read that fails is skipped: the operator is starting or has ended.
+// ask reads the pages of the operator at intervals, and soon after askSoon, and posts their
+// contents. A read that fails is skipped: the operator is starting or has ended.
 func (s *session) ask(ctx context.Context) {
 	pause := time.NewTimer(askEvery)
 	defer pause.Stop()

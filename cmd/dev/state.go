@@ -10,7 +10,7 @@ import (
 	"addon-operator/messages/view"
 )
 
-// answers are what the pages of the operator say, as far as it is used here. The fields have the
+// answers are the contents of the pages of the operator, as far as they are used here. The fields have the
 // names of the JSON of these pages.
 type answers struct {
 	List struct {

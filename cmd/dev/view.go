@@ -21,7 +21,7 @@ import (
 )
 
 // maxFacts and maxKept, in bytes, bound the facts that the view keeps. redrawEvery is how often it
-// is drawn for the times that go on. interrupted is the error of a session that a second signal
+// is drawn to update the times. interrupted is the error of a session that a second signal
 // ended: 128 + SIGINT.
 const (
 	maxFacts    = 1000
@@ -333,7 +333,7 @@ func openPage(url string) fact {
 		}
 		browser := exec.Command(path, url)
 		if err := browser.Start(); err == nil {
-			go func() { _ = browser.Wait() }() // what it says is not shown
+			go func() { _ = browser.Wait() }() // its output is not shown
 			return newFact(aboutStart, "", "opened the live page: "+url)
 		}
 	}

@@ -459,7 +459,7 @@ func TestPodIsAdmittedWithTheRestrictedProfile(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.apply([]*unstructured.Unstructured{pod}, true)
-		// The guard must bark.
+		// A Pod that violates the standard is refused.
 		loose := pod.DeepCopy()
 		unstructured.RemoveNestedField(loose.Object, "spec", "securityContext", "seccompProfile")
 		var p corev1.Pod

@@ -178,7 +178,7 @@ func TestTracesAreOff(t *testing.T) {
 	h := newFixture(t, "traces")
 	r := newReceiver(t)
 	o := h.start("OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_EXPORTER_OTLP_PROTOCOL=grpc")
-	o.expect("no traces are sent", "http/protobuf")
+	o.expect("traces are not sent", "http/protobuf")
 	o.ready()
 	if got := h.read("out/parents"); !strings.HasPrefix(got, "enabled \n") || strings.Contains(got, "00-") {
 		t.Errorf("hooks were told %q", got)

@@ -48,7 +48,7 @@ func (c *checks) definitions() {
 		for _, file := range files {
 			found, err := c.Memory.read(file)
 			if err != nil {
-				c.found.say(Error, file+": "+err.Error())
+				c.found.addMessage(Error, file+": "+err.Error())
 			}
 			for _, crd := range found {
 				if err := c.kinds.know(crd); err != nil {
@@ -78,7 +78,7 @@ func (c *checks) renderAll(ctx context.Context) {
 		for _, d := range documents {
 			for _, o := range d.Objects {
 				if o["kind"] == "CustomResourceDefinition" {
-					_ = c.kinds.know(o) // the check of its fields says what is wrong
+					_ = c.kinds.know(o) // the check of its fields reports the mistake
 					c.client = nil
 				}
 			}
@@ -149,7 +149,7 @@ func (c chartCheck) show(ctx context.Context, merged any) (_ []helm.Document, er
 	}
 }
 
-// documentError says that a template printed text that is no object; the document has its file and
+// documentError reports that a template printed text that is no object; the document has its file and
 // text.
 type documentError struct {
 	document helm.Document
@@ -181,7 +181,7 @@ func (c chartCheck) refused(err error) {
 	text = strings.TrimPrefix(text, "release "+c.m.Name+": ")
 	text = strings.TrimPrefix(text, "chart in "+c.m.Dir+": ")
 	if _, ok := errors.AsType[*values.ValidationError](err); ok {
-		return // the check of values says so
+		return // the check of values reports it
 	}
 	// The last place is where it happens; those before have included that template.
 	places := regexp.MustCompile(`(?:template: |parse error at \()([^\s:()]+):(\d+)(?::(\d+))?(?:\): |: )`).FindAllStringSubmatchIndex(text, -1)
@@ -210,7 +210,7 @@ func (c chartCheck) refused(err error) {
 
 // templateOf is the file of a template, from the name that the engine gives it, such as
 // web/charts/db/templates/a.yaml, where web is the chart. A template that is packed in an archive
-// in charts/ has no file: the directory of the module stands for it.
+// in charts/ has no file: the directory of the module is returned.
 func templateOf(m addons.Module, name string) string {
 	_, below, _ := strings.Cut(name, "/")
 	file := filepath.Join(charts.Root(m.Dir), filepath.FromSlash(below))

@@ -28,7 +28,7 @@ type flags struct {
 	migration       Migration
 }
 
-// Command returns the command lint. Its errors say that the check could not run; mistakes that were
+// Command returns the command lint. It returns an error if the check could not run; mistakes that were
 // found are output, and end the program with code 1 ([cli.ExitError]).
 func Command(c *cli.Config) *cobra.Command {
 	f := &flags{}

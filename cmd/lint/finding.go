@@ -32,7 +32,7 @@ type Finding struct {
 	// file. Column counts characters.
 	Line   int `json:"line,omitempty"`
 	Column int `json:"column,omitempty"`
-	// Message says what is wrong, and Fix what to write instead.
+	// Message describes the mistake, and Fix what to write instead.
 	Message string `json:"message"`
 	Fix     string `json:"fix,omitempty"`
 	// Excerpt is the line of the file.
@@ -131,8 +131,8 @@ func count(all []Finding, severity string) (n int) {
 	return n
 }
 
-// summary is the last line of the output; without findings it says what was checked, so that an
-// empty directory does not look like a good one.
+// summary is the last line of the output; without findings it lists what was checked, so that an
+// empty directory does not look like a correct one.
 func summary(all []Finding, modules int, migration bool) string {
 	number := func(n int, word string) string {
 		if n == 1 {

@@ -36,10 +36,10 @@ func newFindings(given addons.Dirs) (*findings, error) {
 	return f, nil
 }
 
-// say reports a message that names its file somewhere, as all messages about files do. Each line
+// addMessage adds a message that names its file somewhere, as all messages about files do. Each line
 // becomes a finding: a line that names no file is about that of the line before it, and before any
 // file is named, about the modules directory.
-func (f *findings) say(severity, text string) {
+func (f *findings) addMessage(severity, text string) {
 	file := ""
 	for line := range strings.SplitSeq(text, "\n") {
 		named, message := f.fileIn(line)
@@ -58,8 +58,8 @@ func (f *findings) say(severity, text string) {
 }
 
 // fileIn finds the file that a message is about: a mention of one of the directories in either
-// spelling, where an earlier or a longer one wins, and from there as far as a path that exists
-// goes. The message comes back without the path where it only says "this file: …", since findings
+// spelling, where an earlier or a longer one wins, and from there the longest path that
+// exists. The message is returned without the path where that only means "this file: …", since findings
 // show the file in front of the message.
 func (f *findings) fileIn(text string) (file, message string) {
 	begin, end := -1, -1
@@ -107,7 +107,7 @@ func (f *findings) spelt(root string) string {
 	return f.given.Global
 }
 
-// isWrapper reports whether words in front of a path say nothing that the path does not.
+// isWrapper reports whether words in front of a path add nothing to the path.
 func isWrapper(before string) bool {
 	return slices.Contains([]string{"", "values file ", "schema ", "module directory ", "load chart in ", "read chart directory ", "hooks directory "}, before)
 }
@@ -149,8 +149,8 @@ func (f *findings) locate(file, text string) (place, string) {
 	return place{}, text
 }
 
-// add collects a finding with its excerpt. What follows the last semicolon of a message is what to
-// do about it. Beyond maxFindings one last finding says that there are more, and the rest is
+// add collects a finding with its excerpt. The text after the last semicolon of a message is the
+// fix. After maxFindings one last finding reports that there are more, and the rest is
 // dropped. A file outside of the directories has no excerpt.
 func (f *findings) add(severity, file string, at place, text string) {
 	if len(f.list) >= maxFindings {
@@ -177,8 +177,8 @@ func withFix(text string) (message, fix string) {
 	return text, ""
 }
 
-// short shortens absolute paths in a text to those that people know: in the first modules directory
-// from there on, in others with the name of the directory.
+// short shortens absolute paths in a text: in the first modules directory they become relative
+// to it, in others they begin with the name of the directory.
 func (f *findings) short(text string) string {
 	for i, root := range f.roots {
 		with := ""
@@ -254,7 +254,7 @@ func (f *findings) links() {
 				return fs.SkipAll
 			}
 			if entry == nil || entry.Type()&fs.ModeSymlink == 0 {
-				return nil // what cannot be read is found by who needs it
+				return nil // a check that needs the file reports that it cannot be read
 			}
 			if target, err := filepath.EvalSymlinks(path); err == nil && !f.inside(path) {
 				f.add(Warning, path, place{}, "is a link to "+target+", outside of the modules and global hooks: it must be delivered together with them; copy it here")

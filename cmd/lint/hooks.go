@@ -19,7 +19,7 @@ import (
 func (c *checks) hooks(ctx context.Context, dir, prefix, workingDir string, scope hooks.Scope) {
 	files, _, err := hooks.Find(dir, prefix, scope)
 	if err != nil {
-		return // loading says so
+		return // loading reports it
 	}
 	for _, file := range files {
 		if !c.starts(file.Path) {
@@ -38,7 +38,7 @@ func (c *checks) hooks(ctx context.Context, dir, prefix, workingDir string, scop
 }
 
 // starts checks the first line of a script. It returns false when the script cannot start, which is
-// reported: the error of the kernel would only say that there is no such file.
+// reported: the error of the kernel would only be that there is no such file.
 func (c *checks) starts(path string) bool {
 	err := hooks.CheckInterpreter(c.Chroot, path)
 	if err != nil {

@@ -61,13 +61,13 @@ func kindOf(crd map[string]any) string {
 	return kind
 }
 
-// unknown says what is wrong with a kind; no problem when it exists, or a hook may call it so. It
+// unknown returns the problem of a kind; none when it exists, or when a hook may use this name. It
 // is an error when nothing outside of the tree can bring the kind: its group is one of Kubernetes
 // or of a definition in the tree. Otherwise it is a warning, for bindings. apiVersion is "" when a
 // binding leaves it out.
 //
-// The order of the cases matters: what is certain comes first, then what is only similar, and
-// isWord, which asks the API server in memory, before anything is refused because of a similar
+// The order of the cases matters: exact matches are first, then similar names; isWord, which
+// asks the API server in memory, is before any refusal because of a similar
 // name.
 func (k *kinds) unknown(apiVersion, kind string) (problem, severity string) {
 	verdict := k.builtin.Find(apiVersion, kind)

@@ -16,7 +16,7 @@ import (
 	"addon-operator/values"
 )
 
-// Options say what is checked.
+// Options are the directories and the checks.
 type Options struct {
 	Dirs addons.Dirs
 	// Only is the directory of the one module that is checked, or that of the global hooks; empty
@@ -73,8 +73,8 @@ type checks struct {
 }
 
 // Check finds the mistakes below the directories, and returns the number of modules, with those
-// that cannot be loaded. The error says why it could not look, such as the end of ctx: it then
-// returns no findings, so that a part of them is never taken for all.
+// that cannot be loaded. It returns an error if it could not complete, such as at the end of ctx, and then
+// no findings, so that a part of them is never taken for all.
 func Check(ctx context.Context, o Options) (found []Finding, modules int, err error) {
 	tmp, err := os.MkdirTemp("", "addon-operator-lint-")
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *checks) module(ctx context.Context, m addons.Module, own *values.Sectio
 	before := count(c.found.list, Error)
 	c.hooks(ctx, m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module)
 	if own == nil || c.global == nil {
-		return // loading says why
+		return // loading reports the reason
 	}
 	c.enabled(ctx, m, own)
 	chartCheck{c, m, own}.look(ctx)

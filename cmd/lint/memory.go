@@ -71,7 +71,7 @@ func (c *checks) stamp() {
 	note := func(dir string) { c.stamps[dir] = fmt.Sprintf("%x", addons.Stamp(dir)) }
 	note(c.Dirs.Global)
 	for _, root := range c.Dirs.Modules {
-		entries, _ := os.ReadDir(root) // loading says why not
+		entries, _ := os.ReadDir(root) // loading reports the error
 		for _, entry := range entries {
 			if entry.Name()[0] != '.' {
 				note(filepath.Join(root, entry.Name()))
@@ -103,8 +103,8 @@ func (c *checks) inputs(dir string, own *values.Section) [sha256.Size]byte {
 
 // once calls look, which checks one directory and adds findings, unless its inputs are those of the
 // last time: then the findings of that time are added. The findings are kept only if look was
-// complete and would find the same again: the directory was there when the stamps were made,
-// nothing in passing was found, ctx goes on, and no finding was dropped.
+// complete and would find the same again: the directory existed when the stamps were made,
+// no temporary finding was made, ctx has not ended, and no finding was dropped.
 func (c *checks) once(ctx context.Context, dir string, own *values.Section, look func()) {
 	of := c.inputs(dir, own)
 	if known, ok := c.Memory.found[dir]; ok && known.of == of {

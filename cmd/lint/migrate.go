@@ -146,7 +146,7 @@ func (m *migration) files(dir string) {
 	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil || entry == nil:
-			return nil //nolint:nilerr // loading says what cannot be read
+			return nil //nolint:nilerr // loading reports the files that cannot be read
 		case entry.IsDir() && strings.HasPrefix(entry.Name(), ".") && path != dir:
 			return fs.SkipDir
 		case entry.IsDir() || strings.EqualFold(filepath.Ext(path), ".md"):

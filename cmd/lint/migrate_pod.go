@@ -46,7 +46,7 @@ func (m *migration) image() (all []Finding) {
 	return all
 }
 
-// nothingSet is an empty environment: that of this process says nothing about the one of the Pod.
+// nothingSet is an empty environment: that of this process is not the one of the Pod.
 func nothingSet(string) (string, bool) { return "", false }
 
 // variable returns what to do about an environment variable that this operator does not serve: an
@@ -214,7 +214,7 @@ func (m *migration) container(node *yaml.Node) (all []Finding) {
 	}
 	for _, err := range problems {
 		text := err.Error()
-		if !strings.HasPrefix(text, "environment variable ") || strings.Contains(text, "=") { // the others are said above
+		if !strings.HasPrefix(text, "environment variable ") || strings.Contains(text, "=") { // the others are reported above
 			all = append(all, m.at(Error, m.Deployment, place{node.Line, node.Column}, "the operator does not start: "+text))
 		}
 	}

@@ -36,7 +36,7 @@ func valuesOfTests(m addons.Module) (all []any) {
 	for _, file := range testFiles(m.Dir) {
 		tree, err := values.ParseYAML(readSource(file))
 		if err != nil {
-			continue // playing it says so
+			continue // the play reports it
 		}
 		at := func(tree any, path ...string) any {
 			for _, key := range path {

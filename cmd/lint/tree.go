@@ -15,7 +15,7 @@ import (
 )
 
 // load loads the tree and reports what loading and 'values check' find. It sets tree and global. A
-// tree with errors holds what could be read, and the other checks go on with it.
+// tree with errors has the files that could be read, and the other checks continue with it.
 func (c *checks) load() {
 	tree, err := addons.Load(c.Dirs)
 	c.tree = tree
@@ -24,7 +24,7 @@ func (c *checks) load() {
 	// Problems are warnings, too; check.Tree reports them as errors.
 	for _, warning := range tree.Warnings {
 		if !slices.Contains(tree.Problems, warning) {
-			c.found.say(Warning, warning)
+			c.found.addMessage(Warning, warning)
 		}
 	}
 	found.fail(check.Tree(tree, &c.Memory.charts))
@@ -145,7 +145,7 @@ func (l loaded) fail(err error) {
 		if wrong, ok := errors.AsType[*values.ValidationError](one); ok {
 			l.violations(wrong)
 		} else {
-			l.found.say(Error, one.Error())
+			l.found.addMessage(Error, one.Error())
 		}
 	}
 }

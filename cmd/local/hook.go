@@ -19,8 +19,8 @@ import (
 	"addon-operator/values"
 )
 
-// trial is one hook that is run by hand, without an operator. It has the flags of both commands.
-// Files that are not given count as empty, which is what a hook of a new module sees.
+// trial is one run of a hook by a person, without an operator. It has the flags of both commands.
+// Files that are not given count as empty, as for a hook of a new module.
 type trial struct {
 	global                         bool
 	workingDir                     string

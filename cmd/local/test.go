@@ -126,8 +126,8 @@ func (t *playing) find(paths []string) ([]*scenario.Scenario, error) {
 	return scenarios, nil
 }
 
-// conclude writes what is below the results, or everything as JSON. Its error says how many
-// scenarios failed, and takes precedence over one of writing.
+// conclude writes the text below the results, or everything as JSON. Its error contains the number of
+// scenarios that failed, and takes precedence over one of writing.
 func (t *playing) conclude(out io.Writer, report testReport) (err error) {
 	took := time.Duration(report.Seconds * float64(time.Second)).Round(time.Millisecond)
 	if t.output == "json" {

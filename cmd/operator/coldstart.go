@@ -7,8 +7,8 @@ import (
 
 // imageGOGC is the GOGC of the image, and of the process that guards hooks. It is for the start
 // only: initialising libraries makes eight megabytes of tables and as much garbage, and the garbage
-// collector, which knows only that the heap doubles from four megabytes again and again, would run
-// six times until the first hook is started, for nothing. Only the environment can say so early
+// collector, which only reacts to each doubling of the heap from four megabytes on, would run
+// six times until the first hook is started, without use. Only the environment can set it early
 // enough: the runtime reads it before any package is initialised.
 const imageGOGC = "400"
 

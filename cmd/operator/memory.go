@@ -64,7 +64,7 @@ func containerMemory(root fs.FS) (least int64) {
 	return least
 }
 
-// limitIn reads a limit in bytes; 0 when there is none. Version 1 says none by a number that is
+// limitIn reads a limit in bytes; 0 when there is none. Version 1 represents none by a number that is
 // near the largest.
 func limitIn(root fs.FS, file string) int64 {
 	text, err := fs.ReadFile(root, file)

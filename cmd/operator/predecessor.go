@@ -15,10 +15,10 @@ import (
 // before its container was restarted, has ended. Then its Lease is free, and there is no wait
 // until it expires (L4).
 //
-// Who leads writes its identity into a file below the directory for temporary files, and
-// keeps a lock on it. The kernel takes the lock away when the process and its keeper, which
-// kills the hooks, have both ended, and not before. So who gets the lock may read there
-// whose Lease is free. A name, even the uid of a Pod, would only say that the other process
+// The leader writes its identity into a file below the directory for temporary files, and
+// keeps a lock on it. The kernel releases the lock when the process and its keeper, which
+// kills the hooks, have both ended, and not before. So the process that gets the lock reads there
+// whose Lease is free. A name, even the uid of a Pod, would only prove that the other process
 // should have ended.
 //
 // Elsewhere nothing is proven: a new Pod has an empty directory. Where the directory is

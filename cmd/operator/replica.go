@@ -240,8 +240,8 @@ func (r *replica) leave() {
 func (r *replica) close() { r.keeper.Close() }
 
 // crashed ends the process after the crash of an actor, as a kill would. The Lease is not released:
-// what Helm has sent may be on its way, so another replica waits until the Lease expires. A
-// container that is restarted in this Pod need not: it knows when this process has ended
+// requests of Helm may be in progress, so another replica waits until the Lease expires. A
+// container that is restarted in this Pod need not: it has a proof that this process has ended
 // (predecessor.go).
 func (r *replica) crashed(exit func(code int)) {
 	// A kill waits for hooks that are being started, which may hang with their file system: the end

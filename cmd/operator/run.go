@@ -301,7 +301,7 @@ func watchDisk(c *cli.Config, log *slog.Logger) func(context.Context, func()) {
 // absencePoll is how often the operator looks for objects of releases that it may not watch.
 const absencePoll = time.Minute
 
-// releaseWatch implements shared.ReleaseWatch: the client knows the releases, presence the watches
+// releaseWatch implements shared.ReleaseWatch: the client has the releases, presence the watches
 // of their objects.
 type releaseWatch struct {
 	*helm.Client
@@ -312,8 +312,8 @@ type releaseWatch struct {
 func (w releaseWatch) WatchedKinds() []kube.WatchedKind { return w.presence.WatchedKinds() }
 
 // serve opens the addresses before the start, so that probes are answered from the beginning (G0);
-// until then pages say what the start waits for. source comes with what the caller knows, and gets
-// the rest from the operator. Both addresses are tried, so that one error names all that are taken.
+// until then pages show what the start waits for. The caller sets a part of the fields of source; the
+// others are set from the operator. Both addresses are tried, so that one error names all that are taken.
 func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, source server.Source, reviewer *kube.Reviewer, log *slog.Logger) error {
 	source.Inspector, source.Ask, source.Converge, source.Version = operator.Inspector(), operator.Ask, operator.Converge, c.Version
 	source.Metrics, source.HookMetrics = operator.Metrics().Registry, operator.Metrics().HookRegistry
@@ -343,8 +343,8 @@ func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, source
 	return nil
 }
 
-// serveSecurely opens the public address with TLS; the API server decides who may see its pages
-// (J11). Why it cannot decide is logged and not shown: the client is not known yet.
+// serveSecurely opens the public address with TLS; the API server decides which clients may see its pages
+// (J11). If it cannot decide, the reason is logged and not shown: the client is not authenticated yet.
 func serveSecurely(ctx context.Context, c *cli.Config, address string, source server.Source, reviewer *kube.Reviewer, log *slog.Logger) error {
 	certificate, err := server.SelfSigned()
 	if c.TLSCert != "" {

@@ -57,7 +57,7 @@ func newTracer(ctx context.Context, c *cli.Config, secrets *shared.Secrets, log 
 }
 
 // tracing reports whether the variables ask for traces that the operator can send. The library
-// knows more protocols than this program contains.
+// has more protocols than this program contains.
 func tracing(getenv func(string) string, log *slog.Logger) bool {
 	endpoint := cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
 	exporter := cmp.Or(getenv("OTEL_TRACES_EXPORTER"), "otlp")
@@ -67,7 +67,7 @@ func tracing(getenv func(string) string, log *slog.Logger) bool {
 	protocol := cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf")
 	if exporter != "otlp" || protocol != "http/protobuf" {
 		// The variables are often set for everything in a cluster: no reason not to start.
-		log.Warn("no traces are sent: the operator supports OTLP over http/protobuf only; set OTEL_EXPORTER_OTLP_TRACES_PROTOCOL to http/protobuf, and the endpoint to the port for HTTP, usually 4318",
+		log.Warn("traces are not sent: the operator supports OTLP over http/protobuf only; set OTEL_EXPORTER_OTLP_TRACES_PROTOCOL to http/protobuf, and the endpoint to the port for HTTP, usually 4318",
 			"exporter", exporter, "protocol", protocol)
 		return false
 	}

@@ -34,8 +34,8 @@ type running struct {
 	pages   *httptest.Server
 }
 
-// houseOfIngress are the directories of the tests.
-func houseOfIngress() map[string]string {
+// ingressFiles are the modules and hooks of the tests, by path.
+func ingressFiles() map[string]string {
 	return map[string]string{
 		"modules/values.yaml":             "global: {clusterName: dev}\ningressEnabled: true\ningress: {replicas: 1, image: nginx}\n",
 		"modules/010-ingress/values.yaml": "ingress: {service: {type: ClusterIP}}\n",
@@ -69,7 +69,7 @@ runs:
 func startRunning(t *testing.T) *running {
 	t.Helper()
 	r := &running{t: t, dir: t.TempDir()}
-	for name, text := range houseOfIngress() {
+	for name, text := range ingressFiles() {
 		mode := os.FileMode(0o644)
 		if strings.HasSuffix(name, ".sh") {
 			mode = 0o755

@@ -107,8 +107,8 @@ func (g *generator) object(ctx context.Context, o object, home, why string) (nam
 	return namespace, nil
 }
 
-// bind adds the right to hand out a role that the chart does not make: the rules of that role are
-// not known here, and the verb bind stands for holding all of them.
+// bind adds the right to grant a role that the chart does not contain: the rules of that role are
+// unknown here, and the verb bind replaces holding all of them.
 func (g *generator) bind(o object, made map[rbacv1.RoleRef]bool, home, why string) {
 	if made[o.RoleRef] {
 		return
@@ -151,7 +151,7 @@ func (g *generator) subcharts(m addons.Module) error {
 	}
 	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
 	if err != nil {
-		return nil //nolint:nilerr // module says why
+		return nil //nolint:nilerr // module reports the reason
 	}
 	layers, err := g.layers(m)
 	if err != nil {
@@ -177,7 +177,7 @@ func (g *generator) subcharts(m addons.Module) error {
 	return nil
 }
 
-// definition is the part of a CustomResourceDefinition that says which kinds it brings.
+// definition is the part of a CustomResourceDefinition with the kinds that it defines.
 type definition struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -220,14 +220,14 @@ func (g *generator) definitions(why string, data []byte) error {
 		if own := (schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}); own.Resource != "" && own.Group != "" {
 			g.demands = append(g.demands, demand{"", own, "", []string{"list", "patch"}, why + ", to write objects again when it drops a version"})
 		}
-		g.know(crd)
+		g.addDefinition(crd)
 	}
 	return nil
 }
 
-// know adds the kinds of a definition, and reports whether one was new. The cluster's own kinds
+// addDefinition adds the kinds of a definition, and reports whether one was new. The cluster's own kinds
 // stay.
-func (g *generator) know(crd definition) (added bool) {
+func (g *generator) addDefinition(crd definition) (added bool) {
 	names := crd.Spec.Names
 	for _, v := range crd.Spec.Versions {
 		gv := schema.GroupVersion{Group: crd.Spec.Group, Version: v.Name}.String()

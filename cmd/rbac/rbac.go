@@ -79,14 +79,14 @@ type generator struct {
 	demands []demand
 
 	// cluster has the kinds of the cluster, or of Kubernetes, and those that modules bring, as far
-	// as they are known: know adds to it.
+	// as they were found: addDefinition adds to it.
 	cluster kube.Discovery
 	kinds   *kube.Client // resolves words by what it serves
 	// chart returns a client of Helm for the releases of a namespace, "" for that of the operator.
 	// It applies charts to the API server in memory that serve has made last.
 	chart func(namespace string) (*helm.Client, error)
 
-	// unread says which definitions of modules could not be read. The rules are then incomplete.
+	// unread names the definitions of modules that could not be read. The rules are then incomplete.
 	unread error
 	// review sets these while Helm works on a chart; module takes them out after each chart, so
 	// that nothing is attributed to the next one.
@@ -185,7 +185,7 @@ func (g *generator) withoutCluster() bool {
 	return g.options.offline || g.config.Kubeconfig == ""
 }
 
-// hooks adds what the kubernetes bindings of a directory of hooks watch. It goes on after a hook
+// hooks adds the kinds that the kubernetes bindings of a directory of hooks watch. It continues after a hook
 // that fails, so that all failures are named at once.
 func (g *generator) hooks(ctx context.Context, what, dir, prefix, workingDir string, scope hooks.Scope) error {
 	files, _, err := hooks.Find(dir, prefix, scope)
@@ -267,7 +267,7 @@ func (g *generator) module(ctx context.Context, m addons.Module) error {
 		record, lookups := g.record, g.lookups
 		g.record, g.lookups = "", nil
 		// Helm always fails here, since writes are refused. Without a record it failed before, and
-		// err says why.
+		// err is the reason.
 		if record == "" {
 			return fmt.Errorf("module %s: render its chart with the values on disk: %w; pass values that hooks set with --values", m.Name, err)
 		}

@@ -65,7 +65,7 @@ func (a *asking) format(cmd *cobra.Command, formats ...string) {
 func (a *asking) watching(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&a.watch, "watch", "w", false, "refresh the output until Ctrl-C")
 	cmd.Flags().DurationVarP(&a.every, "every", "t", time.Second, "how often to refresh, with --watch")
-	// The name that existing installations know is accepted, and is not in the help.
+	// The name that existing scripts use is accepted, and is not in the help.
 	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "watchInterval" {
 			name = "every"
@@ -109,8 +109,8 @@ func notes(w io.Writer) io.Writer {
 }
 
 // print writes an answer in the chosen format. For table and text it calls table with a writer that
-// makes names from tenants harmless (printable) and knows whether cells are cut. JSON is written as
-// it came, its escapes included.
+// makes names from tenants harmless (printable) and has the setting whether cells are cut. JSON is written
+// unchanged, its escapes included.
 func (a *asking) print(w io.Writer, body []byte, table func(io.Writer, []byte) error) error {
 	if template, ok := strings.CutPrefix(a.output, pathFormat); ok {
 		return printPath(w, template, body)

@@ -38,8 +38,8 @@ or error. After a duration, if one is given, it reverts to the default.`,
 	return cmd
 }
 
-// Config is the group config: it lists and changes what may change while the operator runs (J4).
-// Which parameters and values there are, only the operator knows.
+// Config is the group config: it lists and changes parameters of the running operator (J4).
+// Only the operator has the list of parameters and their values.
 func Config(c *cli.Config) *cobra.Command {
 	names := &completer{c}
 	cmd := cli.Group("config", "Show or change parameters of the running operator")
@@ -106,7 +106,7 @@ func (a *asking) parameter(cmd *cobra.Command, name string, answer func() ([]byt
 	return err
 }
 
-// parameterSentence says what the value of a parameter is, and until when.
+// parameterSentence is the value of a parameter, and its end, in a sentence.
 func parameterSentence(p view.Parameter) string {
 	text := fmt.Sprintf("%s is %s", p.Name, p.Value)
 	if !p.Until.IsZero() {

@@ -28,7 +28,7 @@ func asksCluster(c *cli.Config) bool {
 	return !c.InPod() && (c.Plugin || c.Flagged("namespace"))
 }
 
-// endpointInCluster finds the operator that leads, with the kubeconfig of the person who asks, and
+// endpointInCluster finds the operator that leads, with the kubeconfig of the user, and
 // reaches its debug address through the API server, as kubectl port-forward does. Each request
 // searches again, so --watch follows a change of the leader. The host is localhost, which the
 // operator demands (J7).

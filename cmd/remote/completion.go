@@ -20,7 +20,7 @@ type completer struct {
 	config *cli.Config
 }
 
-// completionLimit is how long a person who has pressed Tab waits.
+// completionLimit is the timeout after a person has pressed Tab.
 const completionLimit = time.Second
 
 // names finds names to complete. A tab separates a name from its description.
@@ -87,7 +87,7 @@ func (c *completer) modules(ctx context.Context) []string {
 // owners are the modules and global, which own hooks.
 func (c *completer) owners(ctx context.Context) []string { return append(c.modules(ctx), "global") }
 
-// hooks are those that the operator has loaded; only it knows them.
+// hooks are those that the operator has loaded; only it has the list.
 func (c *completer) hooks(ctx context.Context) []string {
 	var list struct{ Hooks []view.HookInfo }
 	c.ask(ctx, "/hook/list", &list)

@@ -70,7 +70,7 @@ func Page(ctx context.Context, c *cli.Config, path string) ([]byte, error) {
 	return question{method: http.MethodGet, path: path}.send(ctx, to)
 }
 
-// errUnreachable marks errors that say that no operator answers. Commands that can do without one,
+// errUnreachable marks errors whose cause is that no operator answers. Commands that can do without one,
 // or that wait for one, look for it; any other error ends them.
 type errUnreachable struct{ error }
 
@@ -103,7 +103,7 @@ func choose(ctx context.Context, c *cli.Config) (to endpoint, err error) {
 	return to, nil
 }
 
-// identity is what an operator says about itself in headers; its fields are empty for an older
+// identity is how an operator identifies itself in headers; its fields are empty for an older
 // version, which has none.
 type identity struct {
 	cluster   string // address of its API server
@@ -148,11 +148,11 @@ func (q question) send(ctx context.Context, to endpoint) ([]byte, error) {
 	return body, to.refused(resp, body)
 }
 
-// unreachable says what to do when no connection could be made. Only when surely nothing listens
-// there it is an errUnreachable: a plan without the operator must not be made because of a timeout,
+// unreachable is the error, with the fix, when no connection could be made. It is an errUnreachable only if
+// certainly no process listens there: a plan without the operator must not be made because of a timeout,
 // for example.
 func (e endpoint) unreachable(err error) error {
-	// The URL in the error says no more than where, which the sentence has.
+	// The URL in the error contains only the address, which the sentence has.
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err
 	}
@@ -169,8 +169,8 @@ func (e endpoint) unreachable(err error) error {
 }
 
 // refused is nil for 200. The statuses that the operator uses come with a sentence for people,
-// which is the error; anything else is probably not an operator, so the error says where it was
-// asked.
+// which is the error; anything else is probably not an operator, so the error contains the
+// address.
 func (e endpoint) refused(resp *http.Response, body []byte) error {
 	sentence := strings.TrimSpace(string(body))
 	switch resp.StatusCode {

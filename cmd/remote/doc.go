@@ -6,6 +6,6 @@
 // by the operator and printed as they are. send finds the operator that a person means (choose): in
 // a cluster by the kubeconfig (cluster.go), else at the debug address or socket (connect.go).
 //
-// The operator may be older or newer than the command. Keys that it does not know are ignored, and
-// those that are missing count as empty.
+// The operator may be older or newer than the command. The command ignores unknown keys, and takes
+// missing ones as empty.
 package remote

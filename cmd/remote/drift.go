@@ -26,14 +26,14 @@ another value in the cluster. The option --drift determines whether the operator
 			return a.show(cmd, "/module/"+url.PathEscape(args[0])+"/drift", nil, driftTable)
 		},
 	}
-	// format and not flags: --show-secrets is about Secrets only here, as its help says.
+	// format and not flags: --show-secrets is about Secrets only here, as in its help.
 	a.format(cmd, "table", "json", "yaml")
 	cmd.Flags().BoolVar(&a.secrets, "show-secrets", false, "show the values of Secrets")
 	return cmd
 }
 
-// driftTable has a line for each changed field. An empty table can mean four things, so it says in
-// a sentence which one: not checked, checked with an error, not checked yet, or nothing found.
+// driftTable has a line for each changed field. An empty table can mean four things, so a
+// sentence explains it: not checked, checked with an error, not checked yet, or nothing found.
 func driftTable(w io.Writer, body []byte) error {
 	var drift messages.Drift
 	if err := decoded(body, &drift); err != nil {

@@ -37,13 +37,13 @@ and you need permission to list and watch events in that namespace.`,
 			if follow {
 				return a.followEvents(cmd, client)
 			}
-			all, err := client.Said(cmd.Context(), c.Namespace)
+			all, err := client.OperatorEvents(cmd.Context(), c.Namespace)
 			if err != nil {
 				return err
 			}
 			// [] in JSON, not null.
 			if all == nil {
-				all = []kube.Said{}
+				all = []kube.OperatorEvent{}
 			}
 			return a.printData(cmd.OutOrStdout(), map[string]any{"events": all}, eventTable)
 		},
@@ -55,7 +55,7 @@ and you need permission to list and watch events in that namespace.`,
 
 // eventTable has a line for each Event; one that was repeated is one Event with a count.
 func eventTable(w io.Writer, body []byte) error {
-	var list struct{ Events []kube.Said }
+	var list struct{ Events []kube.OperatorEvent }
 	if err := decoded(body, &list); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (a *asking) followEvents(cmd *cobra.Command, client *kube.Client) error {
 		return cli.Usagef("--follow prints lines, not %s", a.output)
 	}
 	out := printable{Writer: cmd.OutOrStdout(), whole: true}
-	return client.FollowSaid(cmd.Context(), a.config.Namespace, func(s kube.Said) error {
+	return client.FollowOperatorEvents(cmd.Context(), a.config.Namespace, func(s kube.OperatorEvent) error {
 		// An Event that is repeated comes again, with the new count.
 		times := ""
 		if s.Count > 1 {

@@ -73,7 +73,7 @@ func diffCommand(c *cli.Config, names *completer) *cobra.Command {
 }
 
 // explainTable has a line for each source of each value, the strongest first; only that one has the
-// path, so that what it overrides stands out below it. The note about changed files is the same for
+// path, so that the overridden sources are easy to see below it. The note about changed files is the same for
 // all values of an answer, and is written once.
 func explainTable(w io.Writer, body []byte) error {
 	var leaves []values.Leaf

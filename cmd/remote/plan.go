@@ -38,7 +38,7 @@ type planning struct {
 // package does not import the operator.
 type Planner func(context.Context, *cli.Config, *slog.Logger, view.PlanRequest) (view.Plan, error)
 
-// Plan is the command plan. It asks the operator if one answers, since that knows the values that
+// Plan is the command plan. It asks the operator if one answers, since that has the values that
 // hooks have set, else withoutOperator.
 func Plan(c *cli.Config, withoutOperator Planner) *cobra.Command {
 	p := &planning{config: c, withoutOperator: withoutOperator}
@@ -115,7 +115,7 @@ func (p *planning) run(cmd *cobra.Command) error {
 	switch {
 	case plan.Refused != "":
 		return errors.New("the ConfigMap would be refused")
-	// Before the exit code for changes: a pipeline must not go on with this plan.
+	// Before the exit code for changes: a pipeline must not continue with this plan.
 	case plan.Summary.Failing > 0:
 		return fmt.Errorf("modules that would fail: %d", plan.Summary.Failing)
 	case p.detailed && plan.Changes():
@@ -124,8 +124,8 @@ func (p *planning) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// ask gets the plan, and says who made it. It turns to files only when no operator can be reached:
-// one that answers with an error knows more than the files do.
+// ask returns the plan, and its source in words. It reads files only when no operator can be reached:
+// an operator that answers with an error has more information than the files.
 func (p *planning) ask(cmd *cobra.Command, question view.PlanRequest) (view.Plan, string, error) {
 	if p.from != "files" {
 		plan, err := p.askOperator(cmd.Context(), question)
@@ -168,7 +168,7 @@ func (p *planning) askOperator(ctx context.Context, question view.PlanRequest) (
 
 // print prints a plan. "table" is accepted for text, as by other commands.
 func (p *planning) print(w io.Writer, plan view.Plan, source string) error {
-	// source is for people: programs know whom they have asked.
+	// source is for people: programs have chosen the source themselves.
 	if p.output == "json" || p.output == "yaml" {
 		return writeData(w, p.output, plan)
 	}

@@ -58,8 +58,8 @@ func WriteObjects(w io.Writer, objects []view.ObjectPlan) error {
 	return err
 }
 
-// writePlan prints a plan for people; source says who made it. Modules that would not be touched
-// are only counted, but for those that are kept, which a person may wonder about, and those that
+// writePlan prints a plan for people; source is its source in words. Modules that would not change
+// are only counted, except for those that are kept, which may surprise a person, and those that
 // would fail.
 func writePlan(w io.Writer, f view.Plan, source string, colored bool) error {
 	t := &planText{colored: colored}
@@ -102,7 +102,7 @@ func (t *planText) module(m view.ModulePlan) {
 	default:
 		step = "upgrade"
 	}
-	// For other steps Why says enough.
+	// For other steps Why is enough.
 	if m.Reason != "" && (m.Step == view.StepStart || m.Step == view.StepRun) {
 		reason = fmt.Sprintf("; its release would be %s: %s", m.Release, m.Reason)
 	}

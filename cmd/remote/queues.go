@@ -108,7 +108,7 @@ func getQueues(c *cli.Config, use, alias, short string, rows tableWriter, named 
 			if len(args) == 1 {
 				page = url.PathEscape(args[0])
 			}
-			// Empty queues are shown, too: a row says that nothing waits. /queue/NAME ignores the
+			// Empty queues are shown, too: a row shows that nothing waits. /queue/NAME ignores the
 			// parameter.
 			return a.show(cmd, "/queue/"+page, url.Values{"showEmpty": {"true"}}, rows)
 		},

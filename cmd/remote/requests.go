@@ -13,8 +13,8 @@ import (
 )
 
 // request is a command that requests something of the operator through objects of kind Module
-// (J16). It needs no debug address: the API server decides who may do it, and keeps the request if
-// the operator is away.
+// (J16). It needs no debug address: the API server authorizes it, and keeps the request if
+// the operator is unavailable.
 type request struct {
 	config  *cli.Config
 	what    kube.ModuleRequest

@@ -63,8 +63,8 @@ func historyTable(w io.Writer, body []byte) error {
 	return err
 }
 
-// Diff is the command diff: what differs between two revisions of a module's release. Revisions
-// that are not given are chosen by the operator, which knows them.
+// Diff is the command diff: the differences between two revisions of a module's release. Revisions
+// that are not given are chosen by the operator, which has the list.
 func Diff(c *cli.Config) *cobra.Command {
 	a, names := &asking{config: c}, &completer{c}
 	var from, to int
@@ -110,7 +110,7 @@ func diffText(w io.Writer, body []byte) error {
 	for _, c := range diff.Changes {
 		t.object(view.ObjectPlan{Object: c.Object, Verb: verbs[c.Action], Diff: c.Diff})
 	}
-	// The operator leaves out what is too long, and says so.
+	// The operator leaves out differences that are too long, and reports it.
 	if diff.Cut != "" {
 		t.line(yellow, "Note: %s.", diff.Cut)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // Module is the group module: pages about one module or all (J6). The operator finds a module by
-// its name or by the key of its values, and says which ones exist, so nothing is checked here.
+// its name or by the key of its values, and lists the existing ones in its error, so nothing is checked here.
 func Module(c *cli.Config) *cobra.Command {
 	names := &completer{c}
 	cmd := cli.Group("module", "Show modules of the running operator: their state, values, snapshots, manifests")

@@ -28,7 +28,7 @@ type overview struct {
 	Queues          struct{ Active []listedQueue }
 }
 
-// doing says what the queue does now, from the words of the operator: its status has the time until
+// doing describes what the queue does now, in the words of the operator: its status has the time until
 // the next attempt only as text.
 func (q listedQueue) doing(w io.Writer) string {
 	text := view.Count(q.TasksCount, "task")
@@ -65,7 +65,7 @@ and what to do next; and what the queues do now.`,
 }
 
 // status joins two pages, which may be of slightly different times. They stay JSON until they are
-// printed, so that keys which this program does not know reach the person, too.
+// printed, so that unknown keys are shown, too.
 func (a *asking) status(cmd *cobra.Command, w io.Writer) error {
 	modules, err := a.page(cmd.Context(), "/module/list", nil)
 	if err != nil {
@@ -122,8 +122,8 @@ func writeList(w io.Writer, rows [][]string) {
 	}
 }
 
-// problems are rows of whose problem it is, and what it is. Each is followed by a row with what to
-// do next, unless the problem says that itself. They are not cut here but in withEnd, because the
+// problems are rows with the owner of a problem, and the problem. Each is followed by a row with the
+// next step, unless the problem contains it. They are not cut here but in withEnd, because the
 // end of an error matters.
 func (o overview) problems(w io.Writer) (rows [][]string) {
 	uncut, _ := w.(printable) // for functions that cut cells
@@ -162,8 +162,8 @@ func (o overview) problems(w io.Writer) (rows [][]string) {
 	return rows
 }
 
-// withEnd is a text of bearable length on a terminal, whole elsewhere. Its middle is left out: the
-// beginning says what failed, and the end, which often is the last line of a hook, why.
+// withEnd shortens a text on a terminal, and returns it whole elsewhere. The middle is left out: the
+// beginning names what failed, and the end, which often is the last line of a hook, the reason.
 func withEnd(w io.Writer, text string) string {
 	const beginning, end = 500, 300
 	runes := []rune(text)
@@ -173,7 +173,7 @@ func withEnd(w io.Writer, text string) string {
 	return string(runes[:beginning]) + " … " + string(runes[len(runes)-end:])
 }
 
-// failing says what fails, how often it has, when it is tried again, and why.
+// failing describes a failing task: the number of attempts, the time of the next one, and the error.
 func failing(w io.Writer, f view.FailingTask) string {
 	text := fmt.Sprintf("%s failed %s", f.Task, view.Count(f.Attempts, "time"))
 	if wait := time.Until(f.RetryAt); wait > 0 {

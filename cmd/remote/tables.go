@@ -44,9 +44,9 @@ func table(w io.Writer, nothing, head string, rows [][]string) error {
 // listedModule is a module in the answer of /module/list.
 type listedModule struct{ view.Module }
 
-// problem is what a person should know first about the module; empty when all is well. The order is
-// that of urgency: what a person must decide, what hangs, waits or fails, then what is wrong
-// although the last run has succeeded. Of several problems it is the first, with the number of the
+// problem is the most urgent problem of the module; empty when there is none. The order is
+// that of urgency: decisions for a person, then tasks that hang, wait or fail, then problems that
+// exist although the last run has succeeded. Of several problems it is the first, with the number of the
 // others.
 func (m listedModule) problem(w io.Writer, held *view.HeldPurge) string {
 	switch {
@@ -110,7 +110,7 @@ func moduleTable(w io.Writer, body []byte) error {
 		if m.Parked {
 			state += ", parked"
 		}
-		if m.Maintenance != "" && m.Maintenance != values.Suspended { // the state says that
+		if m.Maintenance != "" && m.Maintenance != values.Suspended { // the state contains it
 			state += ", maintenance"
 		}
 		if len(m.Drift) > 0 {

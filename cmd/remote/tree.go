@@ -33,7 +33,7 @@ type treeNode struct {
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace,omitempty"`
 	Name       string `json:"name"`
-	// State is a word of kstatus, or Missing for an object that was deleted; Message says more.
+	// State is a word of kstatus, or Missing for an object that was deleted; Message has the details.
 	State   string     `json:"state"`
 	Message string     `json:"message,omitempty"`
 	Owned   []treeNode `json:"owned,omitempty"`
@@ -50,8 +50,8 @@ type objectTree struct {
 	AtLeast  bool     `json:"mayLackMore,omitempty"`
 }
 
-// Tree is the command tree. Only the operator knows which objects a release has; what they own is
-// read with the kubeconfig of the person, since the operator needs no permission for it.
+// Tree is the command tree. Only the operator has the list of the objects of a release; the objects that those own are
+// read with the kubeconfig of the person, so that the operator needs no permission for it.
 func Tree(c *cli.Config) *cobra.Command {
 	a, names := &asking{config: c}, &completer{c}
 	cmd := &cobra.Command{

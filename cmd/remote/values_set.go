@@ -74,7 +74,7 @@ func setCommand(c *cli.Config, names *completer) *cobra.Command {
 		Example: "  addon-operator values set global.clusterDomain example.com\n  addon-operator values set ingress-nginx.controller.replicas 3\n" +
 			"  addon-operator values set ingressNginxEnabled true\n  addon-operator values set grafana.version 1.10 --string",
 		Args: func(_ *cobra.Command, args []string) error {
-			// --file stands in place of the second argument.
+			// --file replaces the second argument.
 			if want := 2; v.file == "" && len(args) != want || v.file != "" && len(args) != want-1 {
 				return cli.Usagef("values set needs a path and a value, such as 'values set global.a 1', or a path and --file")
 			}
@@ -209,7 +209,7 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 		return err
 	}
 	path := values.Dotted(v.edit.Path)
-	// Before the value is printed: word must know whether it is marked as a secret.
+	// Before the value is printed, because it sets whether the value is marked as a secret, which word uses.
 	refuses, by := v.validator(ctx, client)
 	// A deleted ConfigMap is written even when the edit changes nothing in its last valid content:
 	// creating it again is part of the change.
@@ -231,7 +231,7 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	if err != nil {
 		return err
 	}
-	// A note that it is still refused says more than who has validated.
+	// A note that it is still refused is more important than the validator.
 	by = cmp.Or(still, by)
 	notes = append(notes, by)
 	secret := fmt.Sprintf("Secret %s/%s", c.Namespace, c.SecretName())
@@ -295,7 +295,7 @@ func (v *valueEdit) lastValid(ctx context.Context, client *kube.Client) (map[str
 }
 
 // meet finds out whether the operator that answers is the one whose ConfigMap is written; its error
-// says why it is not asked. Without that, the one at the default address, of another cluster
+// is the reason why it is not asked. Without that, the one at the default address, of another cluster
 // perhaps, would validate the edit. It takes the name of the ConfigMap from the operator unless an
 // option gives it.
 func (v *valueEdit) meet(ctx context.Context, client *kube.Client) error {
@@ -317,12 +317,12 @@ func (v *valueEdit) meet(ctx context.Context, client *kube.Client) error {
 	if its.cluster != "" && !asksCluster(c) && strings.TrimSuffix(its.cluster, "/") != strings.TrimSuffix(mine, "/") {
 		return fmt.Errorf("the operator on %s serves another cluster, %s, not %s", to.where, its.cluster, mine)
 	}
-	// An older version does not say where its values are; then the options count.
-	namespace, name, said := strings.Cut(its.configMap, "/")
-	if said && namespace == c.Namespace && !c.Given("config-map") {
+	// An older version does not report where its values are; then the options count.
+	namespace, name, reported := strings.Cut(its.configMap, "/")
+	if reported && namespace == c.Namespace && !c.Given("config-map") {
 		c.ConfigMap = name
 	}
-	if said && its.configMap != c.Namespace+"/"+c.ConfigMap {
+	if reported && its.configMap != c.Namespace+"/"+c.ConfigMap {
 		return fmt.Errorf("the operator on %s has its values in the ConfigMap %s, not in %s/%s", to.where, its.configMap, c.Namespace, c.ConfigMap)
 	}
 	return nil
@@ -374,7 +374,7 @@ func (v *valueEdit) validate(refuses func(map[string]string) (string, error), be
 	return "it is still refused: " + problems, nil
 }
 
-// unreadable says which keys of a ConfigMap cannot be parsed, and why; empty for none.
+// unreadable lists the keys of a ConfigMap that cannot be parsed, with the reasons; empty for none.
 func unreadable(data map[string]string) string {
 	if _, err := values.ParseConfigMap(data); err != nil {
 		return err.Error()
@@ -383,7 +383,7 @@ func unreadable(data map[string]string) string {
 }
 
 // readableKeys leaves out the keys that cannot be parsed, so that the others can be checked. It is
-// never nil: the operator refuses the body null, which does not say which ConfigMap is meant.
+// never nil: the operator refuses the body null, which is not a ConfigMap.
 func readableKeys(data map[string]string) map[string]string {
 	rest := map[string]string{}
 	maps.Copy(rest, data)
@@ -391,10 +391,10 @@ func readableKeys(data map[string]string) map[string]string {
 	return rest
 }
 
-// validator finds who can validate, and learns what is special about the value: the running
-// operator, which knows all, else the schemas in the modules directory, with the values in the
-// Secret if those can be read. refuses says why data would be refused; empty for data that are
-// fine, and nil without any schema. by says for people who has validated.
+// validator finds a validator, and reads what is special about the value: the running
+// operator, which has all values, else the schemas in the modules directory, with the values in the
+// Secret if those can be read. refuses returns why data would be refused; empty for valid
+// data, and nil without any schema. by names the validator for people.
 func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (refuses func(map[string]string) (string, error), by string) {
 	answer, errAsk := v.ask(ctx, map[string]string{})
 	if errAsk == nil {

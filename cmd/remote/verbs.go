@@ -11,7 +11,7 @@ import (
 	"addon-operator/values"
 )
 
-// Get has the lists of a running operator under the names that people know from kubectl. Its
+// Get has the lists of a running operator under the names of kubectl. Its
 // commands are those of the other groups, so that they have the same flags and answers.
 func Get(c *cli.Config) *cobra.Command {
 	cmd := cli.Group("get", "Print modules, hooks, queues, tasks or values")

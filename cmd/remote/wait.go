@@ -92,10 +92,10 @@ func (a *asking) wait(ctx context.Context, out io.Writer, modules []string, time
 	}
 }
 
-// notReady says of each module that is not ready why, by name; an empty list means that all are.
+// notReady lists the modules that are not ready, by name, with the reasons; an empty list means that all are.
 // Without modules it is about all enabled ones and the reload of all modules; modules that are
-// named must exist and be enabled. With observed it also has a line when the operator has not seen
-// the ConfigMap as it is in the cluster, which costs the operator a request to the API server.
+// named must exist and be enabled. With observed it also has a line when the operator has not received
+// the present ConfigMap, which costs the operator a request to the API server.
 func (a *asking) notReady(ctx context.Context, modules []string, observed bool) (missing []string, _ error) {
 	body, err := a.page(ctx, "/module/list", url.Values{"observed": {strconv.FormatBool(observed)}})
 	if err != nil {
@@ -131,11 +131,11 @@ func (a *asking) notReady(ctx context.Context, modules []string, observed bool) 
 			missing = append(missing, fmt.Sprintf("%s: no such module", name))
 		}
 	}
-	// An operator of an older version does not say; then it counts as seen.
+	// An operator of an older version does not report it; then it counts as observed.
 	if list.Observed != nil && !*list.Observed {
 		missing = append(missing, "the ConfigMap has changed, and the operator has not received the change yet")
 	}
-	// Named modules may be ready while a reload of others goes on.
+	// Named modules may be ready while a reload of others is in progress.
 	if len(modules) == 0 && (!list.Converge.Ready || list.Converge.Phase != "idle") {
 		missing = append(missing, "a reload of all modules is not over")
 	}

@@ -44,11 +44,11 @@ func HasSubcharts(dir string) bool {
 	return err == nil && len(entries) > 0 && Exists(dir)
 }
 
-// Module says which module a chart is of.
+// Module identifies the module of a chart.
 type Module struct {
 	Name string // of the module, and of a chart without Chart.yaml
 	Key  string // of the module's section in the values
-	Dir  string // of the module; its chart lies in Root
+	Dir  string // of the module; its chart is in Root
 }
 
 // Chart is a chart in the cache. All modules and goroutines that use it share it: nothing of it
@@ -62,15 +62,15 @@ type Chart struct {
 	inner  bool // it is in chart/ (A20)
 
 	schemas compiled
-	// global is what the chart and its subcharts say of global. valuesFile is what the values.yaml next
-	// to chart/ says of it, which wins; nil without such a file.
+	// global is the section global in the values of the chart and its subcharts. valuesFile is that section in
+	// the values.yaml next to chart/, which wins; nil without such a file.
 	global, valuesFile map[string]any
 
 	reading sync.Once // computes readers, see Unread
 	readers *readers
 }
 
-// Metadata is what Chart.yaml says; not to be changed.
+// Metadata is the content of Chart.yaml. Callers must not change it.
 func (c *Chart) Metadata() *chart.Metadata { return c.chart.Metadata }
 
 // Digest is the checksum of the files of the chart, wherever and whenever they were written.
@@ -173,8 +173,8 @@ func (c *Cache) Hold(dirs []string) {
 //
 // The default values of a chart that is the module lack the module's own section and flag:
 // those values reach the chart merged and patched already, and a key that a hook removed
-// would come back through the defaults (H2). A chart in chart/ has its own defaults, and over
-// them what the values.yaml of the module says of global.
+// would come back through the defaults (H2). A chart in chart/ has its own defaults; the section global
+// in the values.yaml of the module overrides them.
 func (c *Cache) Load(m Module) (*Chart, error) {
 	if held := c.holds(m.Dir); held != nil {
 		return held, nil
@@ -202,7 +202,7 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	var global map[string]any
 	switch {
 	case isInner:
-		if global, err = globalBeside(m); err != nil {
+		if global, err = globalNextTo(m); err != nil {
 			return nil, err
 		}
 		if fresh.valuesFile = global; len(global) > 0 {
@@ -234,7 +234,7 @@ func (c *Cache) holds(dir string) *Chart {
 	return c.byDir[dir]
 }
 
-// digestOf is the checksum of the files of a chart, and of what the module says of global. Unlike
+// digestOf is the checksum of the files of a chart, and of the module's section global. Unlike
 // the stamp it does not depend on times or paths, so it is equal after a restart from another
 // image.
 func digestOf(c *chart.Chart, global map[string]any) (digest [sha256.Size]byte, err error) {

@@ -54,7 +54,7 @@ func (r *reads) merge(others *reads, at ...string) {
 	}
 }
 
-// templates are what some templates read, and whether they execute texts that are not among them.
+// templates are the values that some templates read, and whether they execute texts that are not among them.
 // The analysis follows no variables and no calls: it collects each mention of .Values anywhere, and
 // a named template counts for every chart, whoever includes it.
 type templates struct {
@@ -149,8 +149,8 @@ func (t *templates) chain(n parse.Node) {
 	}
 }
 
-// valuesPath returns the path below .Values that a node stands for: .Values.a, $.Values.a,
-// .ctx.Values.a, (.Values).a. What a chart reads of a subchart by .Subcharts is the section of that
+// valuesPath returns the path below .Values that a node reads: .Values.a, $.Values.a,
+// .ctx.Values.a, (.Values).a. A read of a subchart by .Subcharts is a read of the section of that
 // subchart.
 func valuesPath(n parse.Node) (at []string, ok bool) {
 	switch n := n.(type) {
@@ -315,8 +315,8 @@ func (r *readers) foreign() bool {
 	return r.any(func(t *templates) bool { return t.foreign })
 }
 
-// all is what is read of the values of a chart: by its templates, by those of its subcharts in
-// their sections, and by Chart.yaml (conditions, tags, imports). texts are those that tpl may
+// all lists the values that the chart reads: in its templates, in those of its subcharts, which read
+// their sections, and in Chart.yaml (conditions, tags, imports). texts are the strings that tpl may
 // execute.
 func (r *readers) all(ch *chart.Chart, texts []string) *reads {
 	sum := &reads{}
@@ -376,7 +376,7 @@ func (r *readers) sum(ch *chart.Chart, everywhere, into *reads, at []string) {
 	if own := r.own[ch]; own != nil {
 		into.merge(own.reads, at...)
 	}
-	if len(at) > 0 { // a subchart sees the global of all, and what its own section says of it
+	if len(at) > 0 { // a subchart reads the global of all charts, and the global in its own section
 		r.globalOf(ch, everywhere, into)
 		into.add(append(slices.Clip(at), globalKey)...)
 	}

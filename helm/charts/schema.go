@@ -52,8 +52,7 @@ var ErrElsewhere = errors.New("the schema refers to another document, which is n
 // library has no other way to stop, and reported as a violation.
 var errTooMuch = errors.New("the check is too expensive")
 
-// HasSchema reports whether a schema says which values the chart, or a subchart at any depth, may
-// have.
+// HasSchema reports whether the chart, or a subchart at any depth, has a schema of its values.
 func (c *Chart) HasSchema() bool { return hasSchema(c.chart) }
 
 func hasSchema(ch *chart.Chart) bool {
@@ -61,8 +60,8 @@ func hasSchema(ch *chart.Chart) bool {
 }
 
 // Violations checks the merged values of a module against the schemas of the chart and of the
-// subcharts that the values enable. An error says that they could not be checked: ErrElsewhere, or
-// that values or schemas cannot be read, which Helm refuses, too.
+// subcharts that the values enable. It returns an error if they could not be checked: ErrElsewhere, or
+// values or schemas that cannot be read, which Helm refuses, too.
 func (c *Chart) Violations(merged map[string]any) ([]Violation, error) {
 	if !c.HasSchema() {
 		return nil, nil
@@ -229,8 +228,8 @@ type schema struct {
 }
 
 // compile compiles a schema like Helm, except for documents outside of the file, which are not
-// loaded. It compiles twice: the vocabulary that counts the work replaces what drafts from 2019 on
-// say of a schema, so whether the file is a schema is decided without it. The library panics on
+// loaded. It compiles twice: the vocabulary that counts the work replaces the rules of drafts from 2019 on
+// for schemas, so whether the file is a schema is decided without it. The library panics on
 // some inputs, as it does in Helm.
 func compile(data []byte) (s *schema) {
 	s = &schema{}
@@ -278,7 +277,7 @@ func compileWith(document any, vocabularies ...*jsonschema.Vocabulary) (*jsonsch
 	return compiled, err
 }
 
-// notASchema says where a file is no schema, with which Helm installs nothing.
+// notASchema returns the place where a file is not a schema. Helm installs nothing with such a file.
 func notASchema(e *jsonschema.SchemaValidationError) error {
 	text := ""
 	if wrong, ok := errors.AsType[*jsonschema.ValidationError](e.Err); ok {

@@ -74,8 +74,8 @@ func UnreadGlobal(loaded []*Chart, set any, all map[string]any) []Unread {
 	return u.found
 }
 
-// globalOf is what the values.yaml of a chart and of its subcharts say of global. top includes the
-// chart itself: the values.yaml of a chart that is the module holds what a person has set.
+// globalOf is the section global in the values.yaml of a chart and of its subcharts. top includes the
+// chart itself: the values.yaml of a chart that is the module contains the settings of a person.
 func globalOf(ch *chart.Chart, top bool) map[string]any {
 	all := map[string]any{}
 	for _, sub := range ch.Dependencies() {
@@ -162,8 +162,8 @@ func (c *Chart) missesSection(u *unread, top *reads, section any) bool {
 	return true
 }
 
-// defaults are what the values.yaml of charts say, in the place where they are in the values of the
-// module. Those of a chart that is the module are what a person has set, and no defaults.
+// defaults are the contents of the values.yaml of charts, at their places in the values of the
+// module. Those of a chart that is the module are settings of a person, not defaults.
 func (c *Chart) defaults() map[string]any {
 	if c.inner {
 		all := defaultsOf(c.chart)

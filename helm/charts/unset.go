@@ -32,7 +32,7 @@ func (c *Chart) Unset(merged map[string]any) (found []Unset) {
 		tree.Mode = parse.SkipFuncCheck
 		all := map[string]*parse.Tree{}
 		if _, err := tree.Parse(text, "", "", all); err != nil || all[name] == nil {
-			continue // rendering says why
+			continue // the render reports the reason
 		}
 		u := &unset{set: set}
 		u.node(all[name].Root, nil)

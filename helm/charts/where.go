@@ -54,9 +54,9 @@ func (m Module) isInner() bool { return Root(m.Dir) != m.Dir }
 // before the chart. Those of subcharts are elsewhere: see Chart.SubchartCRDs.
 func CRDs(dir string) string { return filepath.Join(Root(dir), "crds") }
 
-// Ignored says which files of the chart in root do not belong to it, by their paths below it: those
-// that the .helmignore of a chart in chart/ names, which its author has not packed. In the other
-// form none is ignored: a module that is a chart may hide its crds/ from Helm by .helmignore.
+// Ignored returns a function that reports whether a file of the chart in root, by its path below it, does not
+// belong to the chart: the .helmignore of a chart in chart/ names it, so its author has not packed it. In the other
+// form no file is ignored: a module that is a chart may hide its crds/ from Helm by .helmignore.
 func Ignored(root string) (func(file string) bool, error) {
 	if Root(filepath.Dir(root)) != root {
 		return func(string) bool { return false }, nil
@@ -76,10 +76,9 @@ func Ignored(root string) (func(file string) bool, error) {
 	}, nil
 }
 
-// Values are what Helm gets of the merged values of a module, which are not changed. The section of
-// a module whose chart lies in chart/ becomes the top level. Of what the section says of global and
-// what all modules share, the section wins. A section that is a list is an error: a chart has a map
-// of values.
+// Values are the part of the merged values of a module that Helm receives; the merged values are not changed. The section of
+// a module whose chart is in chart/ becomes the top level. A key global in the section overrides the values that
+// all modules share. A section that is a list is an error: a chart has a map of values.
 //
 // In a chart that was written for Helm, one in chart/ or a subchart, integers become the floats
 // that Helm reads from a file (H2), because templates compare types.
@@ -145,9 +144,9 @@ func numbersOfHelm(value any) any {
 	return value
 }
 
-// globalBeside reads what the values.yaml of a module whose chart lies in chart/ says of global. In
-// the other form the file is the chart's own, and Helm reads it.
-func globalBeside(m Module) (map[string]any, error) {
+// globalNextTo reads the section global in the values.yaml of a module whose chart is in chart/. In
+// the other form the file belongs to the chart, and Helm reads it.
+func globalNextTo(m Module) (map[string]any, error) {
 	file := filepath.Join(m.Dir, "values.yaml")
 	info, err := os.Stat(file)
 	switch {

@@ -30,8 +30,8 @@ const (
 type Change struct {
 	Object manifest.Object
 	Verb   Verb
-	// Note says what could not be tried, and why; empty when the API server has tried the change.
-	// After is then what was sent, or the object as it is.
+	// Note names the part that could not be tried, and the reason; empty when the API server has tried the change.
+	// With a Note, After is the object that was sent, or the present object.
 	Note string
 
 	// Before and After are the object as the API server has it, values of Secrets included; nil:
@@ -48,11 +48,11 @@ type Field struct {
 	Before, After any    // nil: there is none
 }
 
-// masked stands for a value of a Secret.
+// masked replaces a value of a Secret.
 const masked = "***"
 
-// Fields are the values that differ, sorted by their paths. Of a Secret, and where Mask says so,
-// they are masked, unless they shall be shown; that they differ is shown.
+// Fields are the values that differ, sorted by their paths. Values of a Secret, and those that Mask selects,
+// are masked, unless secrets is set; the masks still show that they differ.
 func (c Change) Fields(secrets bool) []Field {
 	var fields []Field
 	before, after := c.shown(secrets)
@@ -70,8 +70,8 @@ func (c Change) Diff(secrets bool) string {
 	return Unified(before, after, c.Object.String()+" (cluster)", c.Object.String()+" (planned)")
 }
 
-// Unified is a unified diff of two objects as YAML, empty when they are equal; nil stands for an
-// object that is not there.
+// Unified is a unified diff of two objects as YAML, empty when they are equal; nil is an
+// object that does not exist.
 func Unified(before, after map[string]any, from, to string) string {
 	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{A: lines(before), B: lines(after), FromFile: from, ToFile: to, Context: 3})
 	if err != nil { // writing into memory does not fail
@@ -90,8 +90,8 @@ func lines(object map[string]any) []string {
 }
 
 // yamlLines is YAML for people, which need not be parsed again. A marshaller quotes a text of
-// several lines as a whole when one of them ends with a space, and folds long ones; here every line
-// stands by itself, so that a diff shows the one that differs. Scalars have no lines: see
+// several lines as a whole when one of them ends with a space, and folds long ones. Here each line of the text
+// is a line of its own, so that a diff shows the one that differs. Scalars have no lines: see
 // yamlEntry.
 func yamlLines(indent string, value any) []string {
 	var out []string
@@ -253,7 +253,7 @@ func equalValues(a, b any) bool {
 	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }
 
-// join appends a key to a path; one with dots or slashes stands in brackets.
+// join appends a key to a path; one with dots or slashes is in brackets.
 func join(path, key string) string {
 	if strings.ContainsAny(key, "./[]") {
 		return fmt.Sprintf("%s[%q]", path, key)

@@ -40,8 +40,7 @@ var _ http.RoundTripper = (*Objects)(nil)
 // New makes a transport that reads through another one.
 func New(next http.RoundTripper) *Objects { return &Objects{next: next} }
 
-// RoundTrip implements http.RoundTripper. A method that it does not know is an error: passed on, it
-// might write.
+// RoundTrip implements http.RoundTripper. An unknown method is an error: it might write.
 func (r *Objects) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch req.Method {
 	case http.MethodGet, http.MethodHead:

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// HideBoth masks what differs on both sides, so that neither the old nor the new secret is shown,
-// and the fact that they differ is. A mask keeps the structure of an object; nil stands for an
+// HideBoth masks differing values on both sides, so that neither the old nor the new secret is shown,
+// but the fact that they differ is. A mask keeps the structure of an object; nil is an
 // object that does not exist.
 //
 // A value is a secret as soon as one side looks like one: a password that was replaced by a
@@ -82,7 +82,7 @@ func (p pair) scalars(after pair) (shownBefore, shownAfter any) {
 	return shownBefore, shownAfter
 }
 
-// changedMark says that the hidden value differs.
+// changedMark marks a hidden value that differs.
 const changedMark = " (changed)"
 
 // maps compares fields by name; those of one side alone are shown as masked.

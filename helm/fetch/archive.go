@@ -25,7 +25,7 @@ const (
 	maxArchive = 64 << 20
 	// maxFiles bounds the files of a chart: an empty one still takes a header and an inode.
 	maxFiles = 10_000
-	// maxUnpacked bounds what an archive stands for, headers included, in bytes: Helm's own limit.
+	// maxUnpacked bounds the unpacked size of an archive, headers included, in bytes: Helm's own limit.
 	maxUnpacked = 100 << 20
 )
 
@@ -77,7 +77,7 @@ func unpack(data []byte, dir string) error {
 // unpackError replaces the errors of gzip for other files: a page of HTML is a usual one.
 func unpackError(err error) error {
 	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.EOF) {
-		return errors.New("it is not a chart archive: it is not compressed with gzip")
+		return errors.New("not a chart archive: not compressed with gzip")
 	}
 	return fmt.Errorf("unpack: %w", err)
 }
@@ -97,7 +97,7 @@ func checkArchive(data []byte) error {
 		header, err := archive.Next()
 		switch {
 		case bounded.N <= 0:
-			return fmt.Errorf("it has more than %d MiB when unpacked", maxUnpacked>>20)
+			return fmt.Errorf("has more than %d MiB when unpacked", maxUnpacked>>20)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -113,10 +113,10 @@ func checkArchive(data []byte) error {
 			return fmt.Errorf("%s is not a file; an archive of a chart contains only files", header.Name)
 		}
 		if seen[header.Name] && header.Typeflag == tar.TypeReg {
-			return fmt.Errorf("it contains %s twice", header.Name)
+			return fmt.Errorf("contains %s twice", header.Name)
 		}
 		if seen[header.Name] = true; len(seen) > maxFiles {
-			return fmt.Errorf("it has more than %d files", maxFiles)
+			return fmt.Errorf("has more than %d files", maxFiles)
 		}
 	}
 }
@@ -125,7 +125,7 @@ func checkArchive(data []byte) error {
 // would pack. A directory that is no chart is an error before anything is written.
 func copyDir(from, to string) error {
 	if _, err := os.Stat(filepath.Join(from, "Chart.yaml")); err != nil {
-		return fmt.Errorf("there is no Chart.yaml in %s: it is not a chart", from)
+		return fmt.Errorf("%s is not a chart: it has no Chart.yaml", from)
 	}
 	loaded, err := load(from)
 	if err != nil {
@@ -136,7 +136,7 @@ func copyDir(from, to string) error {
 		return err
 	}
 	if len(loaded.Raw) > maxFiles {
-		return fmt.Errorf("chart %s: it has more than %d files", from, maxFiles)
+		return fmt.Errorf("chart %s: has more than %d files", from, maxFiles)
 	}
 	for _, f := range loaded.Raw {
 		if err := copyFile(root, to, f); err != nil {

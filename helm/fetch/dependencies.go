@@ -24,7 +24,7 @@ const maxDependencies = 100
 func (f *fetcher) dependencies(c *chart.Chart, dir, source string) (added []Origin, err error) {
 	declared := c.Metadata.Dependencies
 	if len(declared) > maxDependencies {
-		return nil, fmt.Errorf("it has more than %d dependencies", maxDependencies)
+		return nil, fmt.Errorf("has more than %d dependencies", maxDependencies)
 	}
 	done := map[string]bool{} // one chart may be declared twice, with two aliases
 	for i, d := range declared {
@@ -75,8 +75,8 @@ func (f *fetcher) dependency(d *chart.Dependency, version, dir, source string) (
 	if local, ok := strings.CutPrefix(d.Repository, "file://"); ok {
 		return localDependency(d, local, below, source)
 	}
-	// The chart must come from where Chart.yaml says; the credentials of the request are for the
-	// chart itself, and its author could name any host here.
+	// The dependency is loaded from the repository in Chart.yaml, without the credentials of the request: they are for
+	// the chart itself, and its author could name any host here.
 	g := *f
 	g.Request = Request{Ref: d.Name, Version: version, PlainHTTP: f.PlainHTTP, InsecureSkipTLS: f.InsecureSkipTLS, CAFile: f.CAFile}
 	var archive string

@@ -20,7 +20,7 @@ import (
 	"addon-operator/helm/charts"
 )
 
-// Request says which chart is wanted. Apart from Ref, its fields are the flags of 'helm pull'.
+// Request identifies the chart to download. Apart from Ref, its fields are the flags of 'helm pull'.
 type Request struct {
 	// Ref is a directory, an archive, oci://HOST/PATH/CHART, REPO/CHART of 'helm repo add', the URL
 	// of an archive, or with Repo the name of a chart.
@@ -37,7 +37,7 @@ type Request struct {
 	Keyring                    string // file with public keys; empty for that of GnuPG
 }
 
-// Origin says where a chart came from. What holds on one machine only is not in it: the path of a
+// Origin is the source of a chart. It lacks facts that are true on one machine only: the path of a
 // directory or file, a user and a password in a URL.
 type Origin struct {
 	Repository string // URL of the repository, of the registry with its path, or of the archive itself; empty for a path
@@ -66,7 +66,7 @@ type Chart struct {
 }
 
 // Get writes a chart to a directory, which is created, and completes its dependencies. On an error
-// the directory may hold a part of it; the caller removes it. Errors say what to do, and show no
+// the directory may hold a part of it; the caller removes it. Errors contain the fix, and show no
 // credentials.
 func Get(ctx context.Context, r Request, dir string) (*Chart, error) {
 	f, err := newFetcher(ctx, r)
@@ -136,7 +136,7 @@ func defaults(c *chart.Chart) map[string]any {
 // is refused now. Dependencies may still be missing.
 func load(dir string) (*chart.Chart, error) {
 	if _, err := os.Stat(filepath.Join(dir, "Chart.yaml")); err != nil {
-		return nil, errors.New("there is no Chart.yaml: it is not a chart")
+		return nil, errors.New("not a chart: it has no Chart.yaml")
 	}
 	loaded, err := charts.Read(charts.Module{Name: filepath.Base(dir), Dir: dir})
 	if err != nil {

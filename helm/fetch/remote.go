@@ -31,8 +31,8 @@ const (
 	patience = 2 * time.Minute
 )
 
-// entryOf is a repository by its URL: what 'helm repo add' has stored for it, if anything. What the
-// request says wins (overlaid).
+// entryOf is a repository by its URL: the entry of 'helm repo add', if there is one. The fields of the
+// request override it (overlaid).
 func (f *fetcher) entryOf(address string) *repo.Entry {
 	entry := &repo.Entry{URL: address}
 	if known, err := repo.LoadFile(f.settings.RepositoryConfig); err == nil {
@@ -59,8 +59,8 @@ func (f *fetcher) named(name string) (*repo.Entry, error) {
 	return nil, fmt.Errorf("there is no repository %s: 'helm repo add %s URL', or give its URL with --repo", name, name)
 }
 
-// overlaid is a copy of an entry with what the request says. A request can only add permissions:
-// what 'helm repo add' has allowed stays allowed.
+// overlaid is a copy of an entry with the fields of the request. A request can only add permissions:
+// those that 'helm repo add' has stored remain.
 func (f *fetcher) overlaid(entry *repo.Entry) *repo.Entry {
 	e := *entry
 	for field, value := range map[*string]string{&e.Username: f.Username, &e.Password: f.Password, &e.CAFile: f.CAFile, &e.CertFile: f.CertFile, &e.KeyFile: f.KeyFile} {
@@ -118,7 +118,7 @@ func (f *fetcher) fromRepository(entry *repo.Entry, name, version string) (strin
 	return archive, checkDigest(archive, found.Digest)
 }
 
-// checkDigest compares an archive with what the index says of it, if anything. The index may be on
+// checkDigest compares an archive with its digest in the index, if there is one. The index may be on
 // another server than the archive.
 func checkDigest(archive, want string) error {
 	want = strings.TrimPrefix(want, "sha256:")
@@ -225,7 +225,7 @@ func sameHost(a, b string) bool {
 }
 
 // downloader is Helm's, without the repositories of 'helm repo add': with these it would read the
-// index of each to find the one that has the URL. It verifies signatures if the request says so.
+// index of each to find the one that has the URL. It verifies signatures if the request asks for it.
 func (f *fetcher) downloader(getters getter.Providers, options ...getter.Option) *downloader.ChartDownloader {
 	d := &downloader.ChartDownloader{
 		Out: new(bytes.Buffer), Keyring: f.Keyring, Getters: getters, Options: options, RegistryClient: f.registry,

@@ -103,7 +103,7 @@ func (f *Follower) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// Changed says that an object exists in this version (resourceVersion). It returns at once.
+// Changed notifies the follower that an object exists in this version (resourceVersion). It returns at once.
 func (f *Follower) Changed(m *meta.RESTMapping, name types.NamespacedName, version string) {
 	kind := m.GroupVersionKind.GroupKind()
 	f.mu.Lock()
@@ -126,8 +126,8 @@ func (f *Follower) Changed(m *meta.RESTMapping, name types.NamespacedName, versi
 	f.queue.AddAfter(kind, time.Until(k.next))
 }
 
-// Again says that an object was just written: what is known of it may be out of date, so it is read
-// again, and reported also when its health is the same. A read in progress does not count. It
+// Again notifies the follower that an object was just written: its assessment may be out of date, so it is read
+// again, and reported also when its health is the same. A read in progress does not count. Again
 // returns at once.
 func (f *Follower) Again(kind schema.GroupKind, name types.NamespacedName) {
 	f.mu.Lock()
@@ -149,7 +149,7 @@ func (f *Follower) Again(kind schema.GroupKind, name types.NamespacedName) {
 	}
 }
 
-// Gone says that an object does not exist any more, or is no longer ours. It returns at once.
+// Gone notifies the follower that an object does not exist any more, or is no longer ours. It returns at once.
 func (f *Follower) Gone(kind schema.GroupKind, name types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -229,7 +229,7 @@ func (f *Follower) read(ctx context.Context, kind schema.GroupKind) {
 	}
 }
 
-// failed logs the first of failures that follow each other. The caller holds the lock.
+// failed logs the first of consecutive failures. The caller holds the lock.
 func (f *Follower) failed(k *followed, err error) {
 	if k.denied {
 		return

@@ -10,7 +10,7 @@ import (
 
 // The states of an object, in the words of kstatus.
 const (
-	// Current: its status says that what its spec asks for is so. An object without a status is
+	// Current: its status reports that the desired state of its spec is reached. An object without a status is
 	// current.
 	Current = "Current"
 	// InProgress: its controller is at work, or has not begun.
@@ -54,7 +54,7 @@ func brief(message string) string {
 	return strings.ToValidUTF8(message[:maxMessage], "") + " …"
 }
 
-// HasStatus reports whether objects of a kind must be read to know their health: the others, such
+// HasStatus reports whether objects of a kind must be read to assess their health: the others, such
 // as ConfigMaps, are current as long as they exist. Custom resources are taken to have a status.
 func HasStatus(kind schema.GroupKind) bool {
 	switch kind.Group {

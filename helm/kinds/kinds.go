@@ -1,5 +1,5 @@
-// Package kinds knows what the API server can do: its kinds and where they are
-// served, and what templates see of that as .Capabilities.
+// Package kinds keeps the capabilities of the API server: its kinds and where they are
+// served, and the part that templates read as .Capabilities.
 package kinds
 
 import (

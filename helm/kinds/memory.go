@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// AwayError says that the kinds of an API are unknown now, because its server does not answer. It
-// says nothing about its kinds or their objects (P13): they must not be taken for absent.
+// AwayError reports that the kinds of an API are unknown now, because its server does not answer. It
+// is no evidence about its kinds or their objects (P13): they must not be taken for absent.
 type AwayError struct {
 	Version schema.GroupVersion
 	Err     error
@@ -36,7 +36,7 @@ func apiService(gv schema.GroupVersion) string { return gv.Version + "." + gv.Gr
 // the API server lists: it has just started, or the server of the API has.
 var errNotListed = errors.New("the API server does not list its kinds, although it is registered")
 
-// memory is discovery that keeps what it knows: an API whose server does not answer keeps the kinds
+// memory is discovery that keeps earlier answers: an API whose server does not answer keeps the kinds
 // that it listed last. client-go's discovery lists such an API as absent. An API is forgotten when
 // its APIService is gone (isRegistered). The memory lasts as long as the process.
 type memory struct {

@@ -9,9 +9,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A manifest comes from a release record, which anyone can forge who may write Secrets in the
-// namespace, or from a chart that repeats what people wrote into values. With aliases of aliases, a
-// text of some hundred bytes can stand for gigabytes (D39).
+// A manifest comes from a release record, which every client with write access to Secrets in the
+// namespace can forge, or from a chart that repeats texts that people wrote into values. With aliases of aliases, a
+// text of some hundred bytes can expand to gigabytes (D39).
 const (
 	// MaxSize bounds a manifest, and what a document is with all aliases written out, in bytes. The
 	// API server takes 3 MiB for an object; the record of a release, packed, has 1 MiB.
@@ -28,8 +28,8 @@ var (
 )
 
 // Check refuses a text that would take much more memory than any object of a cluster, before it is
-// parsed. What it accepts is safe for Parse, and for all of Helm that reads manifests. A text that
-// is no YAML passes: its parser says what is wrong. Most texts have no alias, and are only scanned.
+// parsed. A text that it accepts is safe for Parse, and for all code of Helm that reads manifests. A text that
+// is not YAML passes: the parser reports the mistake. Most texts have no alias, and are only scanned.
 func Check(text string) error {
 	if len(text) > MaxSize {
 		return errTooLarge

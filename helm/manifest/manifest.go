@@ -137,8 +137,8 @@ func checkTypes(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// listItems are the objects in a list. What says neither kind nor version has those of the list, as
-// kubectl and Helm read it: a ConfigMapList has ConfigMaps.
+// listItems are the objects in a list. An item without kind and version has those of the list, as
+// in kubectl and Helm: a ConfigMapList has ConfigMaps.
 func listItems(list *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	var items []*unstructured.Unstructured
 	err := list.EachListItem(func(o runtime.Object) error {

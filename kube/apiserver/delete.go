@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// deletion says how an object is deleted. The zero value deletes it with all that it owns. There is
+// deletion is the options of a delete. The zero value deletes it with all that it owns. There is
 // no difference between the foreground and the background: dependents are collected at once.
 type deletion struct {
 	preconditions *metav1.Preconditions // nil: none
@@ -80,8 +80,8 @@ func (s *store) mark(at key, u *unstructured.Unstructured) *unstructured.Unstruc
 	return u
 }
 
-// removeNamespace removes what is in a namespace; the namespace goes with the last of it. Its
-// finalizer in spec does not hold it, because this function is what that stands for; one in
+// removeNamespace removes the objects in a namespace; the namespace is removed with the last of them. Its
+// finalizer in spec does not hold it, because this function does the work of that finalizer; one in
 // metadata does.
 func (s *store) removeNamespace(at key, u *unstructured.Unstructured) *unstructured.Unstructured {
 	marked := u.DeepCopy()

@@ -145,8 +145,8 @@ func resources(all []*kind, gv schema.GroupVersion) metav1.APIResourceList {
 	return list
 }
 
-// openAPIPaths lists the documents that kubectl asks for before it writes: whether the
-// server checks unknown fields. It says so, and accepts every field.
+// openAPIPaths lists the documents that kubectl reads before it writes, to find out whether the
+// server checks unknown fields. The documents claim that it does, but the server accepts every field.
 func openAPIPaths(all []*kind) map[string]any {
 	paths := map[string]any{}
 	for _, k := range all {
@@ -159,7 +159,7 @@ func openAPIPaths(all []*kind) map[string]any {
 	return map[string]any{"paths": paths}
 }
 
-// openAPI says of each kind only that PATCH has the parameter fieldValidation: kubectl looks for no
+// openAPI declares for each kind only that PATCH has the parameter fieldValidation: kubectl reads no
 // more. All versions have the same document, with all kinds.
 func openAPI(all []*kind) map[string]any {
 	paths := map[string]any{}

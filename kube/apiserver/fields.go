@@ -67,8 +67,8 @@ func drop(object map[string]any, path []string) {
 	}
 }
 
-// checker knows the built-in kinds and the definitions of now. It is made again for each check,
-// which costs little while definitions are few, and cannot be out of date.
+// checker returns a checker of the built-in kinds and the present definitions. It is made again for each check,
+// which costs little while definitions are few, so it cannot be out of date.
 func (s *store) checker() *fields.Checker {
 	var crds []map[string]any
 	for _, key := range s.sortedKeys(definitions) {

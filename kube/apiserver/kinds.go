@@ -32,7 +32,7 @@ type kind struct {
 	columns                []column // that kubectl prints, other than the name
 }
 
-// scale says where an object keeps what its subresource scale shows. The paths are as those of a
+// scale has the paths of the fields that the subresource scale of an object shows, as those of a
 // CustomResourceDefinition: ".spec.replicas". That of the selector may be empty.
 type scale struct{ spec, status, selector string }
 

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// The library that API servers use computes who manages which field, so that conflicts of apply
-// patches are those of a cluster. Lists of kinds that it does not know, those of
+// The library that API servers use computes the manager of each field, so that conflicts of apply
+// patches are those of a cluster. Lists of kinds that it has no schema for, those of
 // CustomResourceDefinitions, count as a whole.
 
 // manage notes in after which fields w.manager has written, by comparison with before, which is nil
@@ -70,8 +70,8 @@ func blank(k *kind) *unstructured.Unstructured {
 	return u
 }
 
-// fieldManagers are kept, as an API server keeps them, by kind and subresource: to make one takes
-// longer than to use it, and they know nothing of objects.
+// fieldManagers are kept, as an API server keeps them, by kind and subresource: making one takes
+// longer than using it, and they keep nothing about objects.
 //
 //nolint:gochecknoglobals // the same for all servers
 var fieldManagers sync.Map
@@ -93,7 +93,7 @@ func fieldManager(k *kind, subresource string) (*managedfields.FieldManager, err
 	return manager, nil
 }
 
-// converter knows by which key the lists of a kind are merged, if the library has its schema. It
+// converter has the keys by which the lists of a kind are merged, if the library has its schema. It
 // does not have those of all kinds in its scheme: then, as for custom kinds, a list is merged as a
 // whole.
 func converter(k *kind) managedfields.TypeConverter {
@@ -128,7 +128,7 @@ func (creator) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
 	return u, nil
 }
 
-// withoutManagers is a copy of an object that does not say who manages its fields.
+// withoutManagers is a copy of an object without the managers of its fields.
 func withoutManagers(u *unstructured.Unstructured) *unstructured.Unstructured {
 	u = u.DeepCopy()
 	unstructured.RemoveNestedField(u.Object, "metadata", "managedFields")

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// page is what the token of a list says: the version of all its pages, and where the next one
-// begins. The history makes the objects of that version again, so no list is kept between two
+// page is the content of the token of a list: the version of all its pages, and the beginning of
+// the next one. The history makes the objects of that version again, so no list is kept between two
 // requests.
 type page struct {
 	Version int64  `json:"v"`
@@ -25,7 +25,7 @@ func (p page) token() string {
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-// now stands for the latest version. It is no version: these are not negative.
+// now means the latest version. It is not itself a version: these are not negative.
 const now = -1
 
 // pageOf is the page that a query asks for. A resourceVersion without resourceVersionMatch=Exact
@@ -67,7 +67,7 @@ func (q *request) list() (*unstructured.UnstructuredList, error) {
 	if limit, err := strconv.Atoi(q.query.Get("limit")); err == nil && limit > 0 && len(items) > limit {
 		last := items[limit-1]
 		list.SetContinue(page{version, key{namespace: last.GetNamespace(), name: last.GetName()}.path()}.token())
-		if q.selection.labels.Empty() && q.selection.fields.Empty() { // a real one does not know how many match
+		if q.selection.labels.Empty() && q.selection.fields.Empty() { // a real one does not count the objects that match
 			left := int64(len(items) - limit)
 			list.SetRemainingItemCount(&left)
 		}

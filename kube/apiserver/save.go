@@ -17,7 +17,7 @@ type saved struct {
 	Objects []savedObject `json:"objects"`
 }
 
-// savedObject has the resource of an object, which its kind alone does not say.
+// savedObject has the resource of an object, which does not follow from its kind.
 type savedObject struct {
 	Group    string         `json:"group,omitempty"`
 	Resource string         `json:"resource"`

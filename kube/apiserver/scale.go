@@ -70,5 +70,5 @@ func (s *scale) scaled(change change) change {
 	}
 }
 
-// parts takes a path apart; it knows no keys with dots and no positions in lists.
+// parts splits a path; keys with dots and positions in lists are not supported.
 func parts(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }

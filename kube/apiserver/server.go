@@ -37,8 +37,8 @@ func New(kubernetes string) *Server {
 }
 
 // NewOf makes a server without objects that serves the kinds of another one, without their
-// subresources, and reports its version. Kinds of which the other one does not know whether it
-// serves them are unknown here, too (P13).
+// subresources, and reports its version. Kinds that are unknown to the other one, because a server does not answer,
+// are unknown here, too (P13).
 func NewOf(other kube.Discovery) *Server {
 	var served kinds
 	for _, list := range other.Kinds {

@@ -13,12 +13,12 @@ import (
 	"addon-operator/kube/fields"
 )
 
-// store keeps the objects, and does to them what an API server and its garbage collector do.
+// store keeps the objects, and handles them as an API server and its garbage collector do.
 // Requests create, update, delete, get and asOf, which take the lock, as served does; the
 // caller of the other methods holds it.
 //
 // Every change goes through commit or commitGone, which count it, add it to the history, and notify
-// the Watches in the same goroutine. So a caller that has its answer knows that the operator has
+// the Watches in the same goroutine. So when a caller has its answer, the operator has
 // been notified.
 type store struct {
 	mu      sync.Mutex

@@ -90,8 +90,8 @@ func watchLimit(query url.Values) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// streamAll writes the objects of now and returns their version, from which the watch goes on. A
-// bookmark tells a client that asked for it that these are all.
+// streamAll writes the present objects and returns their version, from which the watch continues. A client
+// that asked for it receives a bookmark, which means that these are all objects.
 func (q *request) streamAll(write func(string, *unstructured.Unstructured)) int64 {
 	list, version, _ := q.selected(page{Version: now})
 	for i := range list {

@@ -171,8 +171,8 @@ func (w *Watch) begin() {
 	w.synced()
 }
 
-// weigh gives up what is kept when it is too large, as kube.Watch does, and reports whether it was.
-// It sizes objects less exactly, and knows no Budget.
+// weigh drops the kept objects when they are too large, as kube.Watch does, and reports whether they were.
+// It measures objects less exactly, and uses no Budget.
 func (w *Watch) weigh() bool {
 	if w.spec.Limit > 0 && w.bytes > w.spec.Limit {
 		w.tooLarge = true

@@ -17,12 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// write says how an object is written. The zero value is a write of the whole object by no named
+// write is the options of a write. The zero value is a write of the whole object by no named
 // manager.
 type write struct {
 	dry         bool                        // a dry run: everything but the commit
 	subresource string                      // "status" or "scale"; empty for the object
-	manager     string                      // who writes; "" for a writer that no apply patch conflicts with
+	manager     string                      // of the fields; "" for a writer that no apply patch conflicts with
 	replace     bool                        // the whole object comes from the client
 	applied     []metav1.ManagedFieldsEntry // the managers, when an apply patch has computed them
 }
@@ -211,8 +211,8 @@ func checkUpdate(k *kind, before, after *unstructured.Unstructured, w write) err
 	return nil
 }
 
-// complete fills in what an API server does: the identity of the object, which stays that of
-// before, what its kind has, and last the generation, which depends on all that.
+// complete sets the fields that an API server sets: the identity of the object, which keeps its previous
+// identity, the fields of its kind, and last the generation, which depends on all others.
 func (s *store) complete(k *kind, u, before *unstructured.Unstructured) {
 	u.SetAPIVersion(k.String())
 	u.SetKind(k.name)

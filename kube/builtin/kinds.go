@@ -78,7 +78,7 @@ func New(release Release) *Kinds {
 	return k
 }
 
-// removedDefinition stands for a type that has no lifecycle in its library.
+// removedDefinition replaces a type that has no lifecycle in its library.
 type removedDefinition struct{ metav1.ObjectMeta }
 
 // APILifecycleIntroduced and APILifecycleRemoved are as in the types of k8s.io/api.
@@ -92,7 +92,7 @@ type Verdict struct {
 	// Served: the release has the kind in this version, though an API server may have a beta API
 	// switched off.
 	Served bool
-	// Reason says why not, such as "was removed in v1.16"; empty for what was never there.
+	// Reason is why it is not served, such as "was removed in v1.16"; empty for a kind that never existed.
 	Reason string
 	// Instead are versions in which the release serves a kind of this name, the best first.
 	Instead []string

@@ -18,9 +18,8 @@ type goType struct{ reflect.Type }
 
 func shapeOfType(object runtime.Object) shape { return goType{reflect.TypeOf(object).Elem()} }
 
-// check implements shape. What has no fields is decoded into the type, as the API server does it:
-// only the types themselves can read quantities, times and base64, and know how large a number may
-// be.
+// check implements shape. A value without fields is decoded into the type, as in the API server:
+// only the types themselves can read quantities, times and base64, and limit the size of a number.
 func (t goType) check(value any) (wrong string, inside bool) {
 	want := t.want()
 	switch want {

@@ -30,8 +30,8 @@ func defined(crd map[string]any) map[schema.GroupVersionKind]shape {
 	return all
 }
 
-// openAPI is the shape that a structural schema describes. What it does not name is dropped, unless
-// it says otherwise.
+// openAPI is the shape that a structural schema describes. Fields that it does not name are dropped, unless
+// it preserves them.
 type openAPI struct {
 	rule   map[string]any
 	object bool // it has apiVersion, kind and metadata, too
@@ -54,8 +54,8 @@ func (s openAPI) check(value any) (wrong string, inside bool) {
 }
 
 // field implements shape. The order is that of an API server: metadata are those of Kubernetes
-// whatever the schema says, named properties win over additional ones, and what is left is pruned
-// (nil) unless the schema preserves it.
+// whatever the schema contains, named properties win over additional ones, and other fields are pruned
+// (nil) unless the schema preserves them.
 func (s openAPI) field(name string) shape {
 	properties, _ := s.rule["properties"].(map[string]any)
 	if s.object || s.rule["x-kubernetes-embedded-resource"] == true {

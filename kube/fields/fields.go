@@ -1,11 +1,11 @@
-// Package fields finds what an API server would drop or refuse in an object, without an API server:
-// fields that the kind does not have, and values of another type. It knows the built-in kinds of
-// the Kubernetes version that the client library is of, and the kinds of given
+// Package fields finds the parts of an object that an API server would drop or refuse, without an API server:
+// fields that the kind does not have, and values of another type. It covers the built-in kinds of
+// the Kubernetes version of the client library, and the kinds of given
 // CustomResourceDefinitions. Other rules of an API server, such as required fields and patterns,
 // are not checked. Which release of Kubernetes serves a kind is the subject of kube/builtin.
 //
 // A kind has a shape, which is either a Go type of the library (builtin.go) or a schema of a
-// definition (custom.go). walk goes through object and shape together.
+// definition (custom.go). walk visits object and shape together.
 package fields
 
 import (
@@ -38,7 +38,7 @@ func (p Problem) String() string {
 }
 
 // Place is the path as people write it: spec.containers[0].image. A step of digits counts as an
-// index, although a key may be one, too: the path does not say which.
+// index, although a key may be one, too: the path does not distinguish them.
 func (p Problem) Place() string {
 	var place strings.Builder
 	for _, step := range p.Path {
@@ -79,8 +79,8 @@ type Checker struct {
 	custom map[schema.GroupVersionKind]shape
 }
 
-// New makes a checker that knows the built-in kinds and those of CustomResourceDefinitions. Of two
-// definitions of a kind the last one counts, and each of them before a built-in kind.
+// New makes a checker for the built-in kinds and those of CustomResourceDefinitions. Of two
+// definitions of a kind the last one wins, and each of them wins over a built-in kind.
 func New(definitions ...map[string]any) *Checker {
 	c := &Checker{custom: map[schema.GroupVersionKind]shape{}}
 	for _, crd := range definitions {
@@ -89,8 +89,8 @@ func New(definitions ...map[string]any) *Checker {
 	return c
 }
 
-// Check lists what is wrong with an object, up to 20 problems, in the order of the fields' names.
-// Nothing is known to be wrong with objects of kinds that it does not know.
+// Check lists the problems of an object, up to 20, in the order of the fields' names. It
+// finds none in objects of unknown kinds.
 func (c *Checker) Check(object map[string]any) (problems []Problem) {
 	apiVersion, _ := object["apiVersion"].(string)
 	kind, _ := object["kind"].(string)
@@ -100,8 +100,8 @@ func (c *Checker) Check(object map[string]any) (problems []Problem) {
 	return problems
 }
 
-// shapeOf is the shape of a kind, nil for one that is not known. Definitions come before the types
-// of the library, which knows only those of its own version.
+// shapeOf is the shape of a kind, nil for an unknown kind. Definitions win over the types
+// of the library, which has only those of its own version.
 func (c *Checker) shapeOf(apiVersion, kind string) shape {
 	gv, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {
@@ -152,7 +152,7 @@ func walk(s shape, path []string, value any, problems *[]Problem) {
 	}
 }
 
-// mustBe says that a value has another type than it must, and what people usually forget then.
+// mustBe is the message for a value of a wrong type, with the mistake that people usually make.
 func mustBe(want string, value any) string {
 	text := fmt.Sprintf("must be %s, is %s", want, typeOf(value))
 	written, isText := value.(string)

@@ -71,7 +71,7 @@ func (p Pod) dial(port int) (net.Conn, error) {
 	return c, nil
 }
 
-// dialer uses websockets and, when the API server or a proxy before it does not know them, SPDY.
+// dialer uses websockets and, when the API server or a proxy before it does not support them, SPDY.
 func (p Pod) dialer() (httpstream.Dialer, error) {
 	client, err := kubernetes.NewForConfig(p.config)
 	if err != nil {
@@ -92,16 +92,16 @@ func (p Pod) dialer() (httpstream.Dialer, error) {
 	}), nil
 }
 
-// conn is one forwarded connection: a stream for data, and one on which the kubelet says why it
-// ended. Both belong to a connection to the API server, and end with it.
+// conn is one forwarded connection: a stream for data, and one on which the kubelet sends the reason of its
+// end. Both belong to a connection to the API server, and end with it.
 type conn struct {
 	httpstream.Stream
 	connection httpstream.Connection
 	reason     chan error // receives one value, nil for none, when the other stream ends
 }
 
-// open begins the two streams in the order that the protocol wants: the one for errors first. Both
-// have the same request ID, by which the kubelet knows that they belong together. After an error
+// open begins the two streams in the order of the protocol: the one for errors first. Both
+// have the same request ID, by which the kubelet pairs them. After an error
 // the caller closes the connection, which also ends the goroutine.
 func open(connection httpstream.Connection, port int) (net.Conn, error) {
 	headers := http.Header{}

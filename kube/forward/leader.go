@@ -32,11 +32,11 @@ type Pod struct {
 // String names it for people.
 func (p Pod) String() string { return "Pod " + p.Namespace + "/" + p.Name }
 
-// usualNamespace is where the operator is looked for when neither a person nor the context of the
-// kubeconfig says where.
+// usualNamespace is searched for the operator when neither a person nor the context of the
+// kubeconfig names a namespace.
 const usualNamespace = "addon-operator"
 
-// Search says where a Pod of the operator may be.
+// Search has the places where a Pod of the operator may be.
 type Search struct {
 	Person    kube.Options // whose kubeconfig names the cluster
 	Namespace string       // empty: that of the context or, when it has none, addon-operator
@@ -45,7 +45,7 @@ type Search struct {
 	Name func(identity string) string
 }
 
-// ErrNone says that there is no operator in the namespaces.
+// ErrNone reports that there is no operator in the namespaces.
 var ErrNone = errors.New("there is no operator")
 
 // Leader finds the Pod that leads: the one that holds the Lease or, where there is none, the
@@ -81,8 +81,8 @@ func (s Search) Leader(ctx context.Context) (Pod, error) {
 	return pod, err
 }
 
-// holder finds the Pod that holds the Lease; ErrNone when no one does. The Lease may have expired:
-// its holder is still the best answer, and if its Pod is gone, the error says so.
+// holder finds the Pod that holds the Lease; ErrNone when no Pod does. The Lease may have expired:
+// its holder is still the best answer, and if its Pod is gone, the error reports it.
 func (s Search) holder(ctx context.Context, client kubernetes.Interface, namespace string) (Pod, error) {
 	lease, err := client.CoordinationV1().Leases(namespace).Get(ctx, s.Lease, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && (lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "") {

@@ -30,7 +30,7 @@ var (
 func CheckExpansion(text []byte) error {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
-		return nil //nolint:nilerr // the reader says what is wrong with it
+		return nil //nolint:nilerr // the reader reports the mistake
 	}
 	if e := (expansion{}); e.size(&document) > maxExpanded {
 		return fmt.Errorf("the document is larger than %d MiB when all aliases are written out; remove values or aliases", maxExpanded>>20)

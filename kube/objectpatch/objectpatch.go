@@ -79,8 +79,8 @@ func (p Patch) Deletes() bool {
 	return p.Operation == Delete || p.Operation == DeleteInBackground || p.Operation == DeleteNonCascading
 }
 
-// patchDocument is an operation as a hook writes it. The payloads stay as they are until the
-// operation is known, which says what they must be.
+// patchDocument is an operation as a hook writes it. The payloads are decoded after the
+// operation, which determines their types.
 type patchDocument struct {
 	Operation           Operation       `json:"operation"`
 	APIVersion          string          `json:"apiVersion"`

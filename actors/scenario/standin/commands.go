@@ -125,7 +125,7 @@ func (s *Commands) program(name, script string) error {
 // which succeeds at most TIMES times, or always for 0. ln and mkdir fail if there is such a file or
 // directory, so they count correctly when hooks call at the same time. The file has its content
 // when it gets its number: a script that is killed leaves no number without a call. The file last
-// only spares a look at each earlier number; that it may be old does no harm. PATH is set to that
+// avoids checking each earlier number; it may be out of date without harm. PATH is set to that
 // of the test's process, or the script would call stand-ins for ln, mkdir, cat and head.
 //
 // Its parameters are that PATH, the directory of the notes, mostCalls and the name.

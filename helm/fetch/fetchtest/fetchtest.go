@@ -72,7 +72,7 @@ func Pack(t testing.TB, entries ...Entry) []byte {
 	return out.Bytes()
 }
 
-// Entry is a file of an archive, or whatever else Typeflag says. Pack sets size and mode.
+// Entry is a file of an archive, or another type of entry (Typeflag). Pack sets size and mode.
 type Entry struct {
 	tar.Header
 	Data []byte

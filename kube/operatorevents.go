@@ -17,10 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Said is something that an operator has reported by a Kubernetes Event, as the command events
-// shows it; Events of others in the namespace are left out.
-type Said struct {
-	Last    time.Time `json:"last"` // when it was reported last, First when first
+// OperatorEvent is a Kubernetes Event that an operator has recorded, as the command events
+// shows it; Events of other programs in the namespace are left out.
+type OperatorEvent struct {
+	Last    time.Time `json:"last"` // when it was recorded last, First when first
 	First   time.Time `json:"first"`
 	Count   int       `json:"count"` // how often
 	Type    string    `json:"type"`  // Normal or Warning
@@ -40,16 +40,16 @@ const (
 	eventsPause = time.Second
 )
 
-// Said lists what operators have reported in a namespace, the oldest first; of more than mostEvents
+// OperatorEvents lists the Events that operators have recorded in a namespace, the oldest first; of more than mostEvents
 // the newest.
-func (c *Client) Said(ctx context.Context, namespace string) ([]Said, error) {
-	all, _, err := c.said(ctx, namespace)
+func (c *Client) OperatorEvents(ctx context.Context, namespace string) ([]OperatorEvent, error) {
+	all, _, err := c.operatorEvents(ctx, namespace)
 	return all, err
 }
 
-// said returns the resourceVersion of the list, too, from which a watch may go on. It cuts after
+// operatorEvents returns the resourceVersion of the list, too, from which a watch may continue. It cuts after
 // each page, so that no more than a page and mostEvents are in memory.
-func (c *Client) said(ctx context.Context, namespace string) (all []Said, version string, err error) {
+func (c *Client) operatorEvents(ctx context.Context, namespace string) (all []OperatorEvent, version string, err error) {
 	options := metav1.ListOptions{Limit: eventsAtATime}
 	for {
 		list, err := c.core.Events(namespace).List(ctx, options)
@@ -58,7 +58,7 @@ func (c *Client) said(ctx context.Context, namespace string) (all []Said, versio
 		}
 		for i := range list.Items {
 			if e := &list.Items[i]; byOperator(e) {
-				all = append(all, saidBy(e))
+				all = append(all, operatorEvent(e))
 			}
 		}
 		slices.SortFunc(all, earlier)
@@ -70,25 +70,25 @@ func (c *Client) said(ctx context.Context, namespace string) (all []Said, versio
 	}
 }
 
-// FollowSaid calls say for what operators have reported in a namespace, and then for what they
-// report, until ctx is done (then it returns nil) or say fails. A watch that ends is begun again.
+// FollowOperatorEvents calls show for the Events that operators have recorded in a namespace, and then for each new
+// one, until ctx is done (then it returns nil) or show fails. A watch that ends is begun again.
 // Only the first list, and a denial, are errors.
-func (c *Client) FollowSaid(ctx context.Context, namespace string, say func(Said) error) error {
-	shown := map[types.UID]int{} // the counts that say was called with: a repeated Event is the same object with a higher count
+func (c *Client) FollowOperatorEvents(ctx context.Context, namespace string, show func(OperatorEvent) error) error {
+	shown := map[types.UID]int{} // the counts that show was called with: a repeated Event is the same object with a higher count
 	for first := true; ; first = false {
-		all, version, err := c.said(ctx, namespace)
+		all, version, err := c.operatorEvents(ctx, namespace)
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // that is the end
 		case err != nil && (first || apierrors.IsForbidden(err)):
 			return err
 		case err == nil:
-			err = c.followFrom(ctx, namespace, version, all, func(s Said) error {
+			err = c.followFrom(ctx, namespace, version, all, func(s OperatorEvent) error {
 				if s.Count <= shown[s.uid] {
 					return nil
 				}
 				shown[s.uid] = s.Count
-				return say(s)
+				return show(s)
 			})
 			if err != nil {
 				return err
@@ -109,11 +109,11 @@ func (c *Client) FollowSaid(ctx context.Context, namespace string, say func(Said
 	}
 }
 
-// followFrom calls say for a list and then for what follows it. It returns nil when the watch has
-// ended or could not begin, which is no reason to give up; a denial, and an error of say, are.
-func (c *Client) followFrom(ctx context.Context, namespace, version string, all []Said, say func(Said) error) error {
+// followFrom calls show for a list and then for each new Event. It returns nil when the watch has
+// ended or could not begin, because the caller retries; a denial, and an error of show, are returned.
+func (c *Client) followFrom(ctx context.Context, namespace, version string, all []OperatorEvent, show func(OperatorEvent) error) error {
 	for _, s := range all {
-		if err := say(s); err != nil {
+		if err := show(s); err != nil {
 			return err
 		}
 	}
@@ -130,7 +130,7 @@ func (c *Client) followFrom(ctx context.Context, namespace, version string, all 
 		if !ok || change.Type == watch.Deleted || !byOperator(e) {
 			continue
 		}
-		if err := say(saidBy(e)); err != nil {
+		if err := show(operatorEvent(e)); err != nil {
 			return err
 		}
 	}
@@ -143,8 +143,8 @@ func byOperator(e *corev1.Event) bool {
 	return e.Source.Component == defaultUserAgent || strings.HasPrefix(e.Source.Component, defaultUserAgent+"/")
 }
 
-func saidBy(e *corev1.Event) Said {
-	return Said{
+func operatorEvent(e *corev1.Event) OperatorEvent {
+	return OperatorEvent{
 		Last: e.LastTimestamp.Time, First: e.FirstTimestamp.Time, Count: int(e.Count), Type: e.Type, Reason: e.Reason,
 		Object: e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, Message: e.Message, uid: e.UID, version: e.ResourceVersion,
 	}
@@ -152,7 +152,7 @@ func saidBy(e *corev1.Event) Said {
 
 // earlier orders Events by their times, which are whole seconds, then by resourceVersion: the order
 // in which they were written.
-func earlier(a, b Said) int {
+func earlier(a, b OperatorEvent) int {
 	written, err := resourceversion.CompareResourceVersion(a.version, b.version)
 	if err != nil {
 		written = 0

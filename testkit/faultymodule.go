@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// trouble is what a random script does with module f, the troublemaker. Its chart deploys a
-// ConfigMap, sometimes with another text at each upgrade, and a hook of it writes what it reads
-// there to the values. Another hook writes with kubectl to the object that it watches, one makes a
-// list longer at each event, and one takes away a value that the chart requires. The operator may
-// not always read what they watch.
+// faultyModule adds steps for module f, whose parts cause loops and failures, to a random script. Its chart deploys
+// a ConfigMap, sometimes with another text at each upgrade, and a hook of it writes what it reads
+// there to the values. Another hook writes with kubectl to the object that it watches, one appends to a
+// list at each event, and one removes a value that the chart requires. At times the operator has no permission to
+// read the kinds that the hooks watch.
 //
-// It is a part of half of the scripts; others may enable f by a drawn flag. The fields are what is
-// so at this place of the script.
-type trouble struct {
+// It is a part of half of the scripts; others may enable f by a drawn flag. The fields are the state
+// at this place of the script.
+type faultyModule struct {
 	*draw
 	begun     bool // the script has this part
 	byChance  bool // its chart renders by chance
@@ -25,8 +25,8 @@ type trouble struct {
 }
 
 // hooks are those of f, to which faults may happen; none if f is not a part of the script.
-func (t *trouble) hooks() (list []string) {
-	if !t.begun {
+func (m *faultyModule) hooks() (list []string) {
+	if !m.begun {
 		return nil
 	}
 	for name := range strings.FieldsSeq("allow grow need see services touch") {
@@ -37,128 +37,128 @@ func (t *trouble) hooks() (list []string) {
 
 // begin decides whether f is a part of the script. Its object is in the cluster in any case,
 // because f may be enabled by a flag.
-func (t *trouble) begin() {
-	t.add("deploys f")
-	if t.begun = t.rnd.IntN(2) == 0; t.begun {
-		t.add("slow-crds 0s")
-		t.set("fEnabled", "true")
+func (m *faultyModule) begin() {
+	m.add("deploys f")
+	if m.begun = m.rnd.IntN(2) == 0; m.begun {
+		m.add("slow-crds 0s")
+		m.set("fEnabled", "true")
 	}
 }
 
 // steps are those that module f adds to those that are drawn.
-func (t *trouble) steps() []func() {
-	if !t.begun {
+func (m *faultyModule) steps() []func() {
+	if !m.begun {
 		return nil
 	}
-	return []func(){t.render, t.touch, t.touch, t.services, t.services, t.forbid, t.need, t.maintenance, t.objects, t.faults.objectsFail, t.crds}
+	return []func(){m.render, m.touch, m.touch, m.services, m.services, m.forbid, m.need, m.maintenance, m.objects, m.faults.objectsFail, m.crds}
 }
 
 // render lets the chart render by chance, or no longer, or lets its next upgrade wait for that.
-func (t *trouble) render() {
+func (m *faultyModule) render() {
 	switch {
-	case t.rnd.IntN(4) == 0:
-		t.add("pace f %s", oneOf(t.draw, time.Second, 10*time.Second))
-	case t.byChance:
-		t.byChance = false
-		t.add("settle f")
+	case m.rnd.IntN(4) == 0:
+		m.add("pace f %s", oneOf(m.draw, time.Second, 10*time.Second))
+	case m.byChance:
+		m.byChance = false
+		m.add("settle f")
 	default:
-		t.byChance = true
-		t.add("chance f")
-		t.add("slow-helm f %s", oneOf(t.draw, 0, 400*time.Millisecond)) // then its events are not right behind the hook
-		t.add("advance %s", oneOf(t.draw, 10*time.Millisecond, 11*time.Second))
+		m.byChance = true
+		m.add("chance f")
+		m.add("slow-helm f %s", oneOf(m.draw, 0, 400*time.Millisecond)) // then its events are not right behind the hook
+		m.add("advance %s", oneOf(m.draw, 10*time.Millisecond, 11*time.Second))
 	}
 }
 
 // touch writes the object that a hook writes at each event of it.
-func (t *trouble) touch() {
+func (m *faultyModule) touch() {
 	switch {
-	case t.touched && t.rnd.IntN(4) == 0:
-		t.touched = false
-		t.add("delete ConfigMap d/touched")
+	case m.touched && m.rnd.IntN(4) == 0:
+		m.touched = false
+		m.add("delete ConfigMap d/touched")
 	default: // also when it is there: it becomes empty again
-		t.touched = true
-		t.add("object ConfigMap d/touched")
+		m.touched = true
+		m.add("object ConfigMap d/touched")
 	}
 }
 
-func (t *trouble) services() {
-	name := oneOf(t.draw, "one", "two", "three")
-	if t.world.services[name] {
-		delete(t.world.services, name)
-		t.add("delete Service d/%s", name)
+func (m *faultyModule) services() {
+	name := oneOf(m.draw, "one", "two", "three")
+	if m.world.services[name] {
+		delete(m.world.services, name)
+		m.add("delete Service d/%s", name)
 		return
 	}
-	t.world.services[name] = true
-	t.add("object Service d/%s", name)
+	m.world.services[name] = true
+	m.add("object Service d/%s", name)
 }
 
-func (t *trouble) forbid() {
-	t.forbidden = !t.forbidden
-	t.add("%s Service", map[bool]string{true: "forbid", false: "permit"}[t.forbidden])
+func (m *faultyModule) forbid() {
+	m.forbidden = !m.forbidden
+	m.add("%s Service", map[bool]string{true: "forbid", false: "permit"}[m.forbidden])
 }
 
 // need takes a value away that the chart requires, or brings it back: a hook of f does so while the
 // object exists.
-func (t *trouble) need() {
-	t.unneeded = !t.unneeded
-	t.add("%s ConfigMap d/unneeded", map[bool]string{true: "object", false: "delete"}[t.unneeded])
+func (m *faultyModule) need() {
+	m.unneeded = !m.unneeded
+	m.add("%s ConfigMap d/unneeded", map[bool]string{true: "object", false: "delete"}[m.unneeded])
 }
 
 // maintenance begins and ends, and while the CRDs are installed that were due, values change: what
 // was validated before must not be rendered after that (D36).
-func (t *trouble) maintenance() {
-	t.set("fMaintenance", "NoResourceReconciliation")
-	t.advance()
-	t.add("slow-crds %s", oneOf(t.draw, 0, 2*time.Second, 10*time.Second))
-	t.remove("fMaintenance")
-	t.advance()
-	t.need()
-	t.advance()
-	if t.rnd.IntN(2) == 0 {
-		t.need()
+func (m *faultyModule) maintenance() {
+	m.set("fMaintenance", "NoResourceReconciliation")
+	m.advance()
+	m.add("slow-crds %s", oneOf(m.draw, 0, 2*time.Second, 10*time.Second))
+	m.remove("fMaintenance")
+	m.advance()
+	m.need()
+	m.advance()
+	if m.rnd.IntN(2) == 0 {
+		m.need()
 	}
 }
 
 // crds makes those of the module wrong from now on, or right.
-func (t *trouble) crds() {
-	t.add("%s f", oneOf(t.draw, "refuse-crds", "accept-crds"))
+func (m *faultyModule) crds() {
+	m.add("%s f", oneOf(m.draw, "refuse-crds", "accept-crds"))
 }
 
 // end brings module f to rest.
-func (t *trouble) end() {
-	if t.byChance {
-		t.byChance = false
-		t.add("settle f")
+func (m *faultyModule) end() {
+	if m.byChance {
+		m.byChance = false
+		m.add("settle f")
 	}
-	if t.touched {
-		t.touched = false
-		t.add("delete ConfigMap d/touched")
+	if m.touched {
+		m.touched = false
+		m.add("delete ConfigMap d/touched")
 	}
-	if t.unneeded {
-		t.need()
+	if m.unneeded {
+		m.need()
 	}
-	if t.forbidden {
-		t.forbid()
+	if m.forbidden {
+		m.forbid()
 	}
-	if t.begun {
-		t.add("slow-crds 0s")
-		t.add("accept-crds f")
+	if m.begun {
+		m.add("slow-crds 0s")
+		m.add("accept-crds f")
 	}
 }
 
-// troubleValues are what hooks of module f must have written in the end: the chart's text, which
+// faultyModuleValues are what hooks of module f must have written in the end: the chart's text, which
 // depends on the size, and what they have counted. The list is taken from what is deployed;
 // notInList checks it.
-func (w world) troubleValues(deployed map[string]any) map[string]any {
+func (w world) faultyModuleValues(deployed map[string]any) map[string]any {
 	return map[string]any{
 		"need": int64(1), "services": int64(len(w.services)), "list": deployed["list"],
 		"seen": []any{sizeIn(map[string]any{"f": w.section("f")}, "f")},
 	}
 }
 
-// troubles lists what does not hold of module f.
-func troubles(p *Played, deployed map[string]any, enabled bool) (list []string) {
-	list = append(list, restless(p)...)
+// faultyModuleProblems lists the rules that module f violates.
+func faultyModuleProblems(p *Played, deployed map[string]any, enabled bool) (list []string) {
+	list = append(list, tooFrequent(p)...)
 	for line := range strings.Lines(p.Trace) { // D36: what is validated is rendered
 		if strings.Contains(line, " f {") && strings.Contains(line, "  helm ") && !strings.Contains(line, `"need":1`) {
 			list = append(list, "the chart of f was rendered without a value that it requires: "+strings.TrimSpace(line))
@@ -171,9 +171,8 @@ func troubles(p *Played, deployed map[string]any, enabled bool) (list []string) 
 	return list
 }
 
-// restless looks for a hook that runs too often: the operator slows down what goes in circles
-// (K10).
-func restless(p *Played) (list []string) {
+// tooFrequent lists hooks that run too often: the operator slows loops down (K10).
+func tooFrequent(p *Played) (list []string) {
 	const perMinute = 120
 	latest := map[string][]time.Time{}
 	for _, r := range p.hookRuns {

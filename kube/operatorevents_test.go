@@ -12,7 +12,7 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-// What an operator has said is listed in its order, and followed; Events of others are not.
+// The Events of operators are listed in their order, and followed; those of other programs are not.
 func TestSaid(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)
@@ -24,7 +24,7 @@ func TestSaid(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "other"}, InvolvedObject: corev1.ObjectReference{Namespace: ns}, Source: corev1.EventSource{Component: "addon-operators"}, Message: "nothing of ours",
 	}, metav1.CreateOptions{})
 	must(t, err)
-	all, err := world.client.Said(t.Context(), ns)
+	all, err := world.client.OperatorEvents(t.Context(), ns)
 	if err != nil || len(all) != 1 || all[0].Reason != "Refused" || all[0].Object != "ConfigMap/values" || all[0].Count != 1 || all[0].Last.IsZero() {
 		t.Fatalf("%+v, %v", all, err)
 	}
@@ -32,7 +32,7 @@ func TestSaid(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	heard, ended := make(chan string, 10), make(chan error, 1)
 	go func() {
-		ended <- world.client.FollowSaid(ctx, ns, func(s Said) error {
+		ended <- world.client.FollowOperatorEvents(ctx, ns, func(s OperatorEvent) error {
 			heard <- fmt.Sprint(s.Reason, " ", s.Count)
 			return nil
 		})

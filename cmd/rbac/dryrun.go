@@ -25,8 +25,8 @@ import (
 
 // serveHelm makes an API server in memory to which Helm applies charts: it has the kinds of the
 // cluster of the kubeconfig, or those of Kubernetes, holds no objects, and refuses to store any.
-// What Helm would create is read from the release record, which Helm writes before everything else;
-// what templates look up is seen from the requests. So charts are read by the code that deploys
+// The objects that Helm would create are read from the release record, which Helm writes before everything else;
+// the requests show which objects templates look up. So charts are read by the code that deploys
 // them, and this package does not import Helm.
 //
 // Templates may bring kinds whose presence other templates ask for. So the server is made again
@@ -61,17 +61,17 @@ func (g *generator) serveHelm(ctx context.Context) error {
 // another, without end.
 const maxRounds = 5
 
-// serve makes the API server with the kinds that are known so far, and the clients for it. Clients
-// of an earlier server do not know the newer kinds.
+// serve makes the API server with the kinds that were found so far, and the clients for it. Clients
+// of an earlier server lack the newer kinds.
 func (g *generator) serve() (err error) {
-	stage := apiserver.NewOf(g.cluster)
-	stage.EnsureNamespace(g.config.Namespace)
+	server := apiserver.NewOf(g.cluster)
+	server.EnsureNamespace(g.config.Namespace)
 	for _, m := range g.tree.Modules {
-		stage.EnsureNamespace(cmp.Or(m.File.Namespace, g.config.Namespace)) // that of a release exists when it is rendered
+		server.EnsureNamespace(cmp.Or(m.File.Namespace, g.config.Namespace)) // that of a release exists when it is rendered
 	}
 	// Requests of Helm only: discovery is answered before.
-	stage.OnRequest(g.review)
-	if g.kinds, err = kube.Connect(kube.Options{Config: stage.RESTConfig(), QPS: -1}); err != nil {
+	server.OnRequest(g.review)
+	if g.kinds, err = kube.Connect(kube.Options{Config: server.RESTConfig(), QPS: -1}); err != nil {
 		return err
 	}
 	labels, err := cli.ParseLabels(g.config.ExtraLabels)
@@ -79,7 +79,7 @@ func (g *generator) serve() (err error) {
 		return fmt.Errorf("helm-extra-labels: %w", err)
 	}
 	g.chart = func(namespace string) (*helm.Client, error) {
-		return helm.New(helm.Options{Config: stage.RESTConfig(), Namespace: cmp.Or(namespace, g.config.Namespace), Labels: labels})
+		return helm.New(helm.Options{Config: server.RESTConfig(), Namespace: cmp.Or(namespace, g.config.Namespace), Labels: labels})
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (g *generator) templateKinds(ctx context.Context) (more bool, err error) {
 		for _, merged := range layers {
 			documents, err := client.Show(ctx, plan.HelmModule(m, merged))
 			if err != nil {
-				break // module says so
+				break // module reports it
 			}
 			for _, d := range documents {
 				for _, o := range d.Objects {
@@ -133,9 +133,9 @@ func (g *generator) addKinds(o map[string]any) (added bool) {
 	}
 	var crd definition
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o, &crd); err != nil {
-		return false // the API server says what is wrong with it
+		return false // the API server reports the mistake
 	}
-	return g.know(crd)
+	return g.addDefinition(crd)
 }
 
 // review answers each request to the API server in memory: it keeps the release record that Helm

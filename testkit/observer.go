@@ -15,11 +15,10 @@ import (
 	"addon-operator/messages"
 )
 
-// witness sees every hook and every Helm action begin and end. It reports what must never be at the
-// same time, and keeps what happened for the models of tests. It is called from runs, from the log,
-// and from steps; its lock guards all fields but oneByOne, which changes only before a start and in
-// steps.
-type witness struct {
+// observer records when hooks and Helm actions begin and end. It reports two that must not overlap, and keeps
+// the events for the models of tests. It is called from runs, from the log, and from steps; its lock guards all
+// fields but oneByOne, which changes only before a start and in steps.
+type observer struct {
 	mu       sync.Mutex
 	busy     map[string]string // what is in progress, by what only one may hold
 	events   []event           // in the order of their ends
@@ -45,68 +44,68 @@ type event struct {
 	began int
 }
 
-func newWitness() *witness {
-	return &witness{busy: map[string]string{}, contexts: map[string]int{}, forbidden: map[string]time.Time{}, transitions: map[string]bool{}, oneByOne: true}
+func newObserver() *observer {
+	return &observer{busy: map[string]string{}, contexts: map[string]int{}, forbidden: map[string]time.Time{}, transitions: map[string]bool{}, oneByOne: true}
 }
 
-// enter notes that something begins which holds the given things alone: "queue main", "module dns",
-// "release dns", "discovery". If another one holds one of them, that is a problem in any script.
-// The function it returns notes the end.
-func (w *witness) enter(what string, alone ...string) (leave func(event)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// enter notes the begin of an action that needs the given things exclusively: "queue main", "module dns",
+// "release dns", "discovery". If another action holds one of them, that is a problem in any script.
+// The returned function notes the end.
+func (o *observer) enter(what string, alone ...string) (leave func(event)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	for _, thing := range alone {
-		if other, taken := w.busy[thing]; taken {
-			w.problems = append(w.problems, fmt.Sprintf("%s began while %s was in progress: only one may have %s", what, other, thing))
+		if other, taken := o.busy[thing]; taken {
+			o.problems = append(o.problems, fmt.Sprintf("%s began while %s was in progress: only one may have %s", what, other, thing))
 		}
-		w.busy[thing] = what
+		o.busy[thing] = what
 	}
-	began := len(w.events)
+	began := len(o.events)
 	return func(e event) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
+		o.mu.Lock()
+		defer o.mu.Unlock()
 		for _, thing := range alone {
-			delete(w.busy, thing)
+			delete(o.busy, thing)
 		}
 		e.began = began
-		w.events = append(w.events, e)
+		o.events = append(o.events, e)
 	}
 }
 
 // note remembers a step of the script.
-func (w *witness) note(what, module string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.events = append(w.events, event{module: module, what: what, ok: true})
+func (o *observer) note(what, module string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.events = append(o.events, event{module: module, what: what, ok: true})
 }
 
 // hookRun is enter for a run of a hook; contexts are its binding contexts, described. A run holds
 // its queue, but main only where nothing goes past it; a run for an order binding also holds its
 // module, as Helm actions of the module do, because it is a step of the module run.
-func (w *witness) hookRun(ctx context.Context, run hooks.Run, contexts []string) (leave func(ok bool)) {
+func (o *observer) hookRun(ctx context.Context, run hooks.Run, contexts []string) (leave func(ok bool)) {
 	module, queue, task := cmp.Or(labelOf(run, "module"), messages.GlobalHooks), labelOf(run, "queue"), taskOf(run)
 	var alone []string
-	if queue != messages.MainQueue || w.oneByOne {
+	if queue != messages.MainQueue || o.oneByOne {
 		alone = append(alone, "queue "+queue)
 	}
 	first := run.Contexts[0]
 	if module != messages.GlobalHooks && isOrderBinding(first) {
 		alone = append(alone, "module "+module)
 	}
-	w.mu.Lock()
+	o.mu.Lock()
 	for _, part := range contexts {
-		w.contexts[run.Hook.Name+": "+part]++
+		o.contexts[run.Hook.Name+": "+part]++
 	}
-	w.mu.Unlock()
-	end := w.enter("hook "+run.Hook.Name+" "+first.Binding, alone...)
+	o.mu.Unlock()
+	end := o.enter("hook "+run.Hook.Name+" "+first.Binding, alone...)
 	if isOrderBinding(first) {
 		task = "" // a step of a module run, which may have to be done again
 	}
 	return func(ok bool) {
 		end(event{module: module, what: first.Binding, ok: ok, task: task})
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.runs = append(w.runs, hookRun{ctx: ctx, hook: run.Hook.Name, ok: ok, task: taskOf(run), at: time.Now()})
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.runs = append(o.runs, hookRun{ctx: ctx, hook: run.Hook.Name, ok: ok, task: taskOf(run), at: time.Now()})
 	}
 }
 
@@ -128,25 +127,25 @@ func labelOf(run hooks.Run, key string) string {
 func isOrderBinding(c hooks.Context) bool { return c.Type == "" && c.Resource == nil }
 
 // ran lists the hook runs by context, sorted, with how often they were.
-func (w *witness) ran() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	list := make([]string, 0, len(w.contexts))
-	for _, name := range slices.Sorted(maps.Keys(w.contexts)) {
-		list = append(list, fmt.Sprintf("%s (%d times)", name, w.contexts[name]))
+func (o *observer) ran() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	list := make([]string, 0, len(o.contexts))
+	for _, name := range slices.Sorted(maps.Keys(o.contexts)) {
+		list = append(list, fmt.Sprintf("%s (%d times)", name, o.contexts[name]))
 	}
 	return list
 }
 
-// phaseChanges notes that an actor goes from one phase to another. The attributes of the record are
-// both phases, in this order.
-func (w *witness) phaseChanges(actor string, r slog.Record) {
+// phaseChanges notes a change of the phase of an actor. The attributes of the record are the old and the
+// new phase.
+func (o *observer) phaseChanges(actor string, r slog.Record) {
 	var phases []string
 	r.Attrs(func(a slog.Attr) bool {
 		phases = append(phases, a.Value.String())
 		return true
 	})
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.transitions[actor+": "+strings.Join(phases, " to ")] = true
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.transitions[actor+": "+strings.Join(phases, " to ")] = true
 }

@@ -1,0 +1,7 @@
+package messages
+
+// StartUp begins the first converge.
+type StartUp struct{}
+
+// ShutDown stops the operator in order.
+type ShutDown struct{}

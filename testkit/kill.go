@@ -1,0 +1,66 @@
+package testkit
+
+import (
+	"context"
+	"reflect"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// killState is the state of an operator that is killed: by the step kill, or by the crash of one of its
+// actors. As after kill -9, none of its actors handles another message (refuseIfDead), none of its hooks,
+// writes and Helm actions has another effect (Faults.Dead), and nothing of it is in the trace any more
+// (Trace.Muted). But its goroutines are in the process of the test, so they must be ended in good
+// order, at the same instant (endKilled), before the next operator can start (clearKilled).
+type killState struct {
+	stopping  bool // a stop had begun before the kill; it does the work of endKilled
+	ending    bool // endKilled settles, which calls endKilled again
+	killed    bool // and not started again since
+	restarted bool // and started again, as the leader
+}
+
+// refuseIfDead keeps an actor of a dead operator from handling a message, by a panic, which the
+// supervisor takes for another crash. Messages of the library, which are pointers, must arrive:
+// they end actors.
+func (p *player) refuseIfDead(message any) {
+	if p.Faults.Died() && reflect.TypeOf(message).Kind() != reflect.Pointer {
+		panic("dead")
+	}
+}
+
+// markDead marks the operator as dead. It may be called in the goroutine of an actor, also of one of
+// several that crash; the player does the rest when it settles.
+func (p *player) markDead() {
+	if p.Operator != nil && !p.Faults.Dead.Swap(true) {
+		p.Trace.Muted.Store(true)
+	}
+}
+
+// endKilled ends the goroutines of an operator that was killed.
+func (p *player) endKilled() {
+	if !p.Faults.Dead.Load() || p.kill.ending {
+		return
+	}
+	p.kill.ending = true
+	p.End()
+	p.Operator.Send("", &actor.PoisonPill{})
+	if p.kill.stopping { // player.stop waits for the end, and calls clearKilled
+		return
+	}
+	if err := p.Await(func() error { return p.Operator.Stop(context.Background()) }); err != nil {
+		p.t.Error(err)
+	}
+	p.clearKilled()
+	p.kill.killed = true
+}
+
+// clearKilled resets the state, so that the next operator can start.
+func (p *player) clearKilled() {
+	if p.Faults.Dead.Load() {
+		p.observer.note("stop", "")
+	}
+	p.Operator = nil
+	p.kill.ending = false
+	p.Faults.Dead.Store(false)
+	p.Trace.Muted.Store(false)
+}
