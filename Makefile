@@ -329,7 +329,10 @@ golden: devcluster ## rewrite the expected outputs of tests; look at the differe
 	@[ -n "$(strip $(GOLDEN))" ] || { echo "golden: no test knows -update"; exit 0; }
 	go test $(GOLDEN) -update
 
+# The cache of golangci-lint is below that of Go, which CI keeps between runs (actions/setup-go): packages that did not
+# change are not analysed again. Its default directory is kept nowhere.
 .PHONY: lint
+lint: export GOLANGCI_LINT_CACHE ?= $(shell go env GOCACHE)/golangci-lint
 lint: bin/golangci-lint ## golangci-lint of all modules (minutes the first time, seconds later)
 	@$(LOW) bin/golangci-lint run $(PACKAGES)
 	for module in $(DEVCLUSTER) $(RELEASE) $(CHECKS); do

@@ -1,11 +1,28 @@
 package values
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 )
 
 // D19
+func TestAt(t *testing.T) {
+	tree := map[string]any{"a/b": map[string]any{"~c": []any{"x", nil}}, "": 1}
+	for pointer, want := range map[string]any{
+		"": tree, "/a~1b/~0c/0": "x", "/a~1b/~0c/1": nil, "/": 1,
+	} {
+		if got, ok := At(tree, pointer); !ok || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %v, %t, want %v", pointer, got, ok, want)
+		}
+	}
+	for _, pointer := range []string{"/b", "/a~1b/~0c/2", "/a~1b/~0c/-", "/a~1b/~0c/0/d", "/a~2b"} {
+		if got, ok := At(tree, pointer); ok {
+			t.Errorf("%q: %v, want none", pointer, got)
+		}
+	}
+}
+
 func TestPointerText(t *testing.T) {
 	for text, want := range map[string]pointer{
 		"/a":        {"a"},

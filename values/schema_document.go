@@ -44,11 +44,7 @@ type place struct {
 
 // at returns the place that a pointer leads to.
 func (d schemaDocument) at(text string) (place, bool) {
-	path, err := splitPointer(text)
-	if err != nil {
-		return place{}, false
-	}
-	node, ok := lookup(d.root, path)
+	node, ok := At(d.root, text)
 	if !ok {
 		return place{}, false
 	}

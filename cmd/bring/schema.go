@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"addon-operator/helm/fetch"
@@ -319,35 +319,12 @@ func (r *relaxer) branches(out, from map[string]any, partial bool, open []string
 }
 
 // target is the schema that a reference leads to, by a JSON pointer in the same file; false for
-// others.
+// others. The pointer is a part of a URL, so it is escaped twice.
 func (r *relaxer) target(ref string) (any, bool) {
-	pointer, local := strings.CutPrefix(ref, "#")
-	if !local {
+	fragment, local := strings.CutPrefix(ref, "#")
+	pointer, err := url.PathUnescape(fragment)
+	if !local || err != nil {
 		return nil, false
 	}
-	var node any = r.root
-	for element := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if pointer == "" {
-			break
-		}
-		// Pointers escape / and ~, and are part of a URL here.
-		element = strings.NewReplacer("~1", "/", "~0", "~", "%25", "%", "%20", " ").Replace(element)
-		switch v := node.(type) {
-		case map[string]any:
-			below, ok := v[element]
-			if !ok {
-				return nil, false
-			}
-			node = below
-		case []any:
-			i, err := strconv.Atoi(element)
-			if err != nil || i < 0 || i >= len(v) {
-				return nil, false
-			}
-			node = v[i]
-		default:
-			return nil, false
-		}
-	}
-	return node, true
+	return values.At(r.root, pointer)
 }

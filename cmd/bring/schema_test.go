@@ -92,8 +92,8 @@ const schemaOfAChart = `{
   "$schema": "http://json-schema.org/draft-07/schema#",
   "type": "object", "required": ["image", "replicas"], "additionalProperties": false,
   "definitions": {
-    "port": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "number": {"$ref": "#/definitions/number"}}},
-    "number": {"type": "integer", "minimum": 1, "maximum": 65535},
+    "port": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, "number": {"$ref": "#/definitions/a%20number~1of~0ports"}}},
+    "a number/of~ports": {"type": "integer", "minimum": 1, "maximum": 65535},
     "tree": {"type": "object", "properties": {"below": {"$ref": "#/definitions/tree"}, "leaf": {"type": "string"}}}
   },
   "properties": {
