@@ -184,7 +184,7 @@ func (b *boot) useValid(ctx context.Context, w shared.World, cm kube.ConfigMap, 
 	case decide.OnlyCharts(refused) && kept == nil:
 		return b.startAnyway(w, cm, refused)
 	case err != nil && refused == nil && cm.Exists():
-		w.Log.Warn("it is unknown whether the Secret with values was deleted; the operator starts without its values", "err", err)
+		w.Log.Warn("the operator starts without the values of the Secret: it is unknown whether the Secret was deleted", "err", err)
 		return nil
 	case err != nil:
 		return fmt.Errorf("%w; the last valid values cannot be used instead: %w", b.startRefused(cmp.Or(refused, configmap.ErrDeletedBefore)), err)
@@ -369,7 +369,7 @@ func readSecret(ctx context.Context, w shared.World, waits func(string)) (config
 		return err
 	})
 	if forbidden != nil {
-		w.Log.Warn("there are no values from a Secret: the operator may not read it; config values that schemas mark with x-secret are written to the ConfigMap; let the role get, list, watch, create and update it, and restart", "err", forbidden)
+		w.Log.Warn("the operator starts without values from a Secret: it may not read it; config values that schemas mark with x-secret are written to the ConfigMap; let the role get, list, watch, create and update it, and restart", "err", forbidden)
 		return configmap.InitialSecret{Off: true}, nil //nolint:nilerr // the Secret is optional
 	}
 	return configmap.InitialSecret{Data: content.Data, Revision: content.ResourceVersion}, err

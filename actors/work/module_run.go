@@ -187,7 +187,7 @@ func (j ModuleJob) DeleteModule(run *supervisor.Run) (untouched bool, err error)
 		return false, fmt.Errorf("helm uninstall: %w", err)
 	}
 	if !existed && charts.Exists(j.Module.Dir) {
-		j.Log.Warn("there was no release to uninstall") // G6.2
+		j.Log.Warn("module has no release to uninstall") // G6.2
 	}
 	return false, j.runOrders(run, hooks.AfterDeleteHelm)
 }
