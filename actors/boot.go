@@ -47,7 +47,8 @@ func (b *boot) converges() converge.Initial {
 // load reads directories, asks global hooks for their configuration, and reads and
 // validates the ConfigMap. The API server is asked meanwhile: it takes as long as the hooks.
 // What is wrong on disk is returned without waiting for it; waits is called with what it waits for.
-func load(ctx context.Context, w shared.World, waits func(string)) (*boot, error) {
+func load(ctx context.Context, p *shared.Program, waits func(string)) (*boot, error) {
+	w := p.World
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	var cm kube.ConfigMap
@@ -65,7 +66,7 @@ func load(ctx context.Context, w shared.World, waits func(string)) (*boot, error
 		secret, err = readSecret(reading, w, waits)
 		return err
 	})
-	b, err := loadFiles(ctx, w)
+	b, err := loadFiles(ctx, p)
 	if err != nil { // a person must repair it, so the API server, which may be away, does not matter
 		stop()
 		_ = read.Wait() // that it was stopped is no news
@@ -81,7 +82,8 @@ func load(ctx context.Context, w shared.World, waits func(string)) (*boot, error
 // loadFiles is the part of load that is on disk. Errors of values, schemas and hooks are reported
 // together. Only global hooks are asked for their configuration: those of a module are asked when
 // it is enabled, and must not keep the others from starting (C6).
-func loadFiles(ctx context.Context, w shared.World) (*boot, error) {
+func loadFiles(ctx context.Context, p *shared.Program) (*boot, error) {
+	w := p.World
 	tree, err := addons.Load(w.Dirs)
 	if err != nil {
 		return nil, err
@@ -92,7 +94,7 @@ func loadFiles(ctx context.Context, w shared.World) (*boot, error) {
 	w.Place(tree.Modules)
 	b := &boot{tree: tree}
 	var errs []error
-	if b.globalHooks, err = work.LoadHooks(ctx, w.Hooks, tree.Global.HooksDir, "", tree.Global.Dir, hooks.Global, w.Log); err != nil {
+	if b.globalHooks, err = p.Runs.LoadGlobalHooks(ctx, tree.Global); err != nil {
 		errs = append(errs, err)
 	}
 	b.problems = slices.Concat(tree.Global.Problems, work.UnusedFiles(tree.Global.HooksDir, "", hooks.Global))

@@ -11,6 +11,7 @@ import (
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/kube"
+	"addon-operator/supervisor"
 )
 
 // silent is an API server that never answers.
@@ -24,10 +25,11 @@ func (silent) Read(ctx context.Context) (kube.ConfigMap, error) {
 // G0: what is wrong on disk is reported at once, also when the API server cannot be reached.
 func TestABrokenDirectoryDoesNotWaitForTheAPIServer(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "nope")
-	_, err := load(t.Context(), shared.World{
-		Services:  work.Services{Dirs: addons.Dirs{Modules: []string{missing}}, Log: slog.New(slog.DiscardHandler)},
+	log := slog.New(slog.DiscardHandler)
+	_, err := load(t.Context(), shared.New(supervisor.NewSystem(supervisor.Options{Log: log}), shared.World{
+		Services:  work.Services{Dirs: addons.Dirs{Modules: []string{missing}}, Log: log},
 		ConfigMap: silent{},
-	}, func(string) {})
+	}), func(string) {})
 	if err == nil || !strings.Contains(err.Error(), missing) {
 		t.Errorf("load says %v; want that %s does not exist", err, missing)
 	}

@@ -57,7 +57,7 @@ func New(w shared.World) *Operator {
 // cannot be reached is waited for.
 func (o *Operator) Load(ctx context.Context) (err error) {
 	if o.boot == nil {
-		o.boot, err = load(ctx, o.program.World, o.waitsFor)
+		o.boot, err = load(ctx, o.program, o.waitsFor)
 	}
 	return err
 }

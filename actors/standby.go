@@ -146,7 +146,7 @@ func (s *standby) load(run *supervisor.Run, modules []addons.Module, first bool)
 	}
 	for _, m := range modules {
 		run.Step("load hooks of %s", m.Name)
-		found, err := work.LoadModuleHooks(run.Context(), s.program.Hooks, m, s.log.With("module", m.Name))
+		found, err := s.program.Runs.LoadModuleHooks(run.Context(), m)
 		if run.Context().Err() != nil {
 			return result // this replica leads, or stops
 		}

@@ -159,7 +159,8 @@ func compileAs(draft *jsonschema.Draft, text []byte) (*jsonschema.Schema, error)
 	return compiler.Compile(schemaURL)
 }
 
-// compileError words the errors of the compiler in terms of the author's file.
+// compileError words the errors of the compiler in terms of the author's file, with one line for each
+// place in it.
 func compileError(err error, origins map[string]string) error {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
@@ -170,11 +171,11 @@ func compileError(err error, origins map[string]string) error {
 	}
 	var problems []error
 	seen := map[string]bool{}
-	for _, leaf := range leaves(invalid) {
-		text := fmt.Sprintf("%s: %s", origin(located(leaf.InstanceLocation).String(), origins), leaf.Message)
-		if !seen[text] {
-			seen[text] = true
-			problems = append(problems, errors.New(text))
+	for _, leaf := range closestLeaves(invalid) {
+		at := origin(located(leaf.InstanceLocation).String(), origins)
+		if !seen[at] {
+			seen[at] = true
+			problems = append(problems, fmt.Errorf("%s: %s", at, leaf.Message))
 		}
 	}
 	return errors.Join(problems...)
@@ -207,6 +208,34 @@ func leaves(violation *jsonschema.ValidationError) []*jsonschema.ValidationError
 		all = append(all, leaves(cause)...)
 	}
 	return all
+}
+
+// closestLeaves returns the leaves of a violation that say what its author got wrong. The schema of
+// schemas has alternatives: type is one of the types, or a list of them. Each of them that does not fit
+// is a violation, but the author meant one, most likely that which fits the most: its violations are
+// the deepest. Of several the first one counts, which is the simplest.
+func closestLeaves(violation *jsonschema.ValidationError) (all []*jsonschema.ValidationError) {
+	if len(violation.Causes) == 0 {
+		return []*jsonschema.ValidationError{violation}
+	}
+	alternatives := strings.HasSuffix(violation.KeywordLocation, "/anyOf")
+	for _, cause := range violation.Causes {
+		switch below := closestLeaves(cause); {
+		case !alternatives:
+			all = append(all, below...)
+		case depth(below) > depth(all):
+			all = below
+		}
+	}
+	return all
+}
+
+// depth is that of the deepest place of some violations; 0 for none.
+func depth(violations []*jsonschema.ValidationError) (deepest int) {
+	for _, v := range violations {
+		deepest = max(deepest, 1+len(located(v.InstanceLocation)))
+	}
+	return deepest
 }
 
 // mentions reports whether a key occurs anywhere in a tree, whatever it means there. A property of

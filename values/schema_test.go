@@ -1,6 +1,7 @@
 package values
 
 import (
+	"fmt"
 	"testing"
 )
 
@@ -181,6 +182,32 @@ func TestBrokenSchemas(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := CompileSchemas(schemaFile("openapi/config-values.yaml", tc.config), schemaFile("openapi/values.yaml", tc.values))
 			wantError(t, err, tc.want...)
+		})
+	}
+}
+
+// A19: one mistake in a schema is one line, although the schema of schemas allows alternatives, of which each says something
+// else about it.
+func TestOneLineForOneMistake(t *testing.T) {
+	types := `value must be one of "array", "boolean", "integer", "null", "number", "object", "string"`
+	for schema, want := range map[string]string{
+		"{properties: {a: {type: nonsense}}}":                                              "/properties/a/type: " + types,
+		"{properties: {a: {type: 5}}}":                                                     "/properties/a/type: " + types,
+		"{properties: {a: {type: [string, nonsense]}}}":                                    "/properties/a/type/1: " + types,
+		"{properties: {a: {items: {type: nonsense}}}}":                                     "/properties/a/items/type: " + types,
+		"{definitions: {d: {type: nonsense}}, properties: {a: {$ref: '#/definitions/d'}}}": "/definitions/d/type: " + types,
+		"{properties: {a: {anyOf: [{type: string}, {items: {type: nonsense}}]}}}":          "/properties/a/anyOf/1/items/type: " + types,
+		"{properties: {a: {required: [1]}}}":                                               "/properties/a/required/0: expected string, but got number",
+		"{properties: {a: {maxLength: -1.5}}}":                                             "/properties/a/maxLength: expected integer, but got number",
+		"{properties: {a: {required: [1, 1]}}}": `/properties/a/required: items at index 0 and 1 are equal
+/properties/a/required/0: expected string, but got number
+/properties/a/required/1: expected string, but got number`,
+	} {
+		t.Run(schema, func(t *testing.T) {
+			_, err := CompileSchemas(SchemaFile{}, schemaFile("openapi/values.yaml", schema))
+			if got, want := fmt.Sprint(err), "schema openapi/values.yaml: "+want; got != want {
+				t.Errorf("\n got %s\nwant %s", got, want)
+			}
 		})
 	}
 }

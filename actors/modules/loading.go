@@ -76,7 +76,7 @@ func (l *loading) begin(ctx actor.Context) {
 				defer p.Loads.Release(1)
 			}
 			run.Step("run hooks with --config")
-			return work.LoadModuleHooks(run.Context(), p.Hooks, dir, l.owner.log)
+			return p.Runs.LoadModuleHooks(run.Context(), dir)
 		},
 		Succeeded: func(ctx actor.Context, result any) {
 			if found, _ := result.([]hooks.Hook); !l.done { // else newer ones are there

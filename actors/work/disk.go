@@ -131,7 +131,7 @@ func (r *refreshed) checkCharts(j ReloadJob) {
 func (r *refreshed) askHooks(run *supervisor.Run, j ReloadJob, inUse []string) error {
 	if g := r.tree.Global; !g.SameHooks(r.before.Global) {
 		run.Step("run global hooks with --config")
-		found, err := LoadHooks(run.Context(), j.Hooks, g.HooksDir, "", g.Dir, hooks.Global, j.Log)
+		found, err := j.LoadGlobalHooks(run.Context(), g)
 		switch {
 		case run.Context().Err() != nil:
 			return run.Context().Err()
@@ -147,7 +147,7 @@ func (r *refreshed) askHooks(run *supervisor.Run, j ReloadJob, inUse []string) e
 			continue // who uses them loads them
 		}
 		run.Step("run hooks of %s with --config", m.Name)
-		found, err := LoadModuleHooks(run.Context(), j.Hooks, m, j.Log.With("module", m.Name))
+		found, err := j.LoadModuleHooks(run.Context(), m)
 		switch {
 		case run.Context().Err() != nil:
 			return run.Context().Err()

@@ -29,6 +29,11 @@ func (a *asked) Configure(_ context.Context, file hooks.File, _ string, _ hooks.
 	return []hooks.Hook{{File: file, Config: &hooks.Config{}}}, nil
 }
 
+// loader asks a runner for the configuration of hooks, and logs nothing.
+func loader(runner HookRunner) *Shared {
+	return NewShared(Services{Hooks: runner, Log: slog.New(slog.DiscardHandler)}, nil)
+}
+
 // C3, C7: hooks are asked in alphabetical order, all of them, also after one that is wrong.
 func TestHooksAreAskedInAlphabeticalOrder(t *testing.T) {
 	dir := t.TempDir()
@@ -42,7 +47,7 @@ func TestHooksAreAskedInAlphabeticalOrder(t *testing.T) {
 		}
 	}
 	runner := &asked{}
-	found, err := LoadHooks(t.Context(), runner, dir, "010-dns/hooks", dir, hooks.Module, slog.New(slog.DiscardHandler))
+	found, err := loader(runner).loadHooks(t.Context(), "dns", hookDirectory{dir, "010-dns/hooks", dir, hooks.Module}, slog.New(slog.DiscardHandler))
 	want := []string{"010-dns/hooks/a-wrong.sh", "010-dns/hooks/b.sh", "010-dns/hooks/c-wrong.sh", "010-dns/hooks/sub/0.sh"}
 	if !slices.Equal(runner.names, want) {
 		t.Errorf("asked %q, want %q", runner.names, want)
@@ -56,7 +61,7 @@ func TestHooksAreAskedInAlphabeticalOrder(t *testing.T) {
 func TestHooksOfAMissingModuleCannotBeLoaded(t *testing.T) {
 	root := t.TempDir()
 	m := addons.Module{Name: "dns", Dir: filepath.Join(root, "010-dns"), Base: "010-dns", Root: root}
-	_, err := LoadModuleHooks(t.Context(), &asked{}, m, slog.New(slog.DiscardHandler))
+	_, err := loader(&asked{}).LoadModuleHooks(t.Context(), m)
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the error is %v; want that the directory does not exist", err)
 	}

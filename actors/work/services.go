@@ -19,6 +19,7 @@ import (
 	"addon-operator/kube/objectpatch"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
+	"addon-operator/supervisor"
 )
 
 // Services are what runs use: processes, Helm, the cluster, what is counted. Command and testkit fill
@@ -63,6 +64,7 @@ type Shared struct {
 	notify  func(kube.Notice)
 	shows   atomic.Int64 // counts Synchronization runs, writes and runs of hooks, for their names
 	running runningHooks
+	warned  supervisor.Shared[map[string][]hookWarning] // by the last load of the hooks of an owner
 }
 
 // NewShared makes it; notify shows a notice to people.
