@@ -142,9 +142,14 @@ func (l loaded) setIn(m addons.Module, path []string, key bool) (file string, at
 // fail reports all errors that err is joined from. Violations of a schema are placed one by one.
 func (l loaded) fail(err error) {
 	for _, one := range joined(err) {
-		if wrong, ok := errors.AsType[*values.ValidationError](one); ok {
+		var wrong *values.ValidationError
+		var unused check.UnusedError
+		switch {
+		case errors.As(one, &wrong):
 			l.violations(wrong)
-		} else {
+		case errors.As(one, &unused):
+			l.found.say(Error, unused.Called(unused.Path))
+		default:
 			l.found.say(Error, one.Error())
 		}
 	}
