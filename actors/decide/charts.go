@@ -51,7 +51,7 @@ func (r ChartRules) Check(m addons.Module, doc values.Document) error {
 	}
 	found, err := loaded.Violations(map[string]any{values.GlobalKey: global.Merged(), m.Key: own.Merged()})
 	if err != nil && r.Static && !errors.Is(err, charts.ErrElsewhere) {
-		return fmt.Errorf("chart of module %s in %s: %w", m.Name, m.Dir, err)
+		return fmt.Errorf("chart of module %s in %s: %w", m.Name, m.Shown(m.Dir), err)
 	}
 	found = slices.DeleteFunc(found, func(v charts.Violation) bool {
 		switch v.Key {
@@ -86,7 +86,7 @@ func refusal(m addons.Module, doc values.Document, found []charts.Violation) err
 	}
 	var errs []error
 	for _, at := range order {
-		var err error = &values.ValidationError{Section: at.key, Schema: filepath.Join(charts.Root(m.Dir), at.file), Violations: byPlace[at]}
+		var err error = &values.ValidationError{Section: at.key, Schema: m.Shown(filepath.Join(charts.Root(m.Dir), at.file)), Violations: byPlace[at]}
 		switch {
 		case doc.Sections[at.key] != nil:
 			err = fmt.Errorf("ConfigMap key %s: %w", at.key, err)

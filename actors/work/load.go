@@ -104,7 +104,7 @@ func (s *Shared) warn(owner string, now []hookWarning, log *slog.Logger) {
 // stillThere distinguishes a module without hooks or chart from one whose directory was removed.
 func stillThere(m addons.Module) error {
 	if m.Gone() {
-		return fmt.Errorf("directory %s of the module: %w", m.Dir, fs.ErrNotExist)
+		return fmt.Errorf("directory %s of the module: %w", m.Shown(m.Dir), fs.ErrNotExist)
 	}
 	return nil
 }

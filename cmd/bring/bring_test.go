@@ -159,7 +159,7 @@ func TestBringAndUpgrade(t *testing.T) {
 	before := read(t, "modules/010-web/chart/Chart.yaml")
 	changes := []string{
 		"web: web 1.0.0 -> 1.1.0", "    - replicas: 1\n", "    + count: 1\n", "~ shops.web.example.com: v1 -> v1, v2",
-		"~ ConfigMap web", "-    chart: 1.0.0", "+    chart: 1.1.0", `-  replicas: "2"`, "web.replicas in ", "modules/010-web/values.yaml", "is generated again",
+		"~ ConfigMap web", "-    chart: 1.0.0", "+    chart: 1.1.0", `-  replicas: "2"`, "web.replicas in 010-web/values.yaml", "is generated again",
 	}
 	out = must(t, "module", "upgrade-chart", "web", "--version", "1.1.0", "--plain-http", "--dry-run")
 	expectAll(t, out, append(changes, "Nothing is written.")...)

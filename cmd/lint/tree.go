@@ -17,7 +17,9 @@ import (
 // load loads the tree and reports what loading and 'values check' find. It sets tree and global. A
 // tree with errors holds what could be read, and the other checks go on with it.
 func (c *checks) load() {
-	tree, err := addons.Load(c.Dirs)
+	dirs := c.Dirs
+	dirs.FullPaths = true // findings have the place in a file, so the file must be found
+	tree, err := addons.Load(dirs)
 	c.tree = tree
 	found := loaded{tree, c.found}
 	found.fail(err)
