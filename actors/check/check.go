@@ -80,7 +80,7 @@ func Tree(tree *addons.Tree, cache *charts.Cache) error {
 	for _, m := range slices.Concat(tree.Modules, tree.Broken) {
 		look(m.HooksDir(), m.Base+"/hooks", hooks.Module)
 		if charts.Exists(m.Dir) {
-			_, err := cache.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+			_, err := cache.Load(decide.ChartModule(m))
 			errs = append(errs, err)
 		}
 	}

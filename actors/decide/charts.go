@@ -40,7 +40,7 @@ func (r ChartRules) Check(m addons.Module, doc values.Document) error {
 		return nil
 	}
 	cache := cmp.Or(r.Charts, &charts.Cache{})
-	loaded, _ := cache.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	loaded, _ := cache.Load(ChartModule(m))
 	if loaded == nil || !loaded.HasSchema() {
 		return nil // what does not load is a problem of the module alone
 	}
@@ -65,6 +65,11 @@ func (r ChartRules) Check(m addons.Module, doc values.Document) error {
 	return refusal(m, doc, found)
 }
 
+// ChartModule is a module as package charts gets it.
+func ChartModule(m addons.Module) charts.Module {
+	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown(m.Dir)}
+}
+
 // mayHaveSchema avoids loading a chart that cannot have a schema, as most cannot.
 func mayHaveSchema(dir string) bool {
 	_, err := os.Stat(filepath.Join(charts.Root(dir), "values.schema.json"))
@@ -86,7 +91,7 @@ func refusal(m addons.Module, doc values.Document, found []charts.Violation) err
 	}
 	var errs []error
 	for _, at := range order {
-		var err error = &values.ValidationError{Section: at.key, Schema: m.Shown(filepath.Join(charts.Root(m.Dir), at.file)), Violations: byPlace[at]}
+		var err error = &values.ValidationError{Section: at.key, Schema: filepath.Join(ChartModule(m).Where(), at.file), Violations: byPlace[at]}
 		switch {
 		case doc.Sections[at.key] != nil:
 			err = fmt.Errorf("ConfigMap key %s: %w", at.key, err)

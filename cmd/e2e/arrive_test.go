@@ -28,7 +28,7 @@ webEnabled: true
 -- modules/030-web/templates/cm.yaml --
 {apiVersion: v1, kind: ConfigMap, metadata: {name: web}}
 `)
-	missing := "Chart.yaml declares the dependency redis, which is not in charts/; run 'helm dependency build " + h.path("modules/010-forgotten")
+	missing := "Chart.yaml declares the dependency redis, which is not in charts/; run 'helm dependency build 010-forgotten"
 	alone := "020-dns has charts/, but neither Chart.yaml nor templates/"
 	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
 	o.expect("WARN", alone)
