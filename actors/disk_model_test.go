@@ -349,7 +349,7 @@ func (f *inForce) look(d diskTree, configMap map[string]string) {
 	case !d.common.there:
 		f.common = diskValues{}
 	case d.common.broken != fine:
-		f.problem("", "modules/values.yaml")
+		f.problem("", "values file values.yaml")
 	default:
 		f.common = d.common.clone()
 	}

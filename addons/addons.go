@@ -21,6 +21,39 @@ type Dirs struct {
 	Global string
 	// UnnumberedOrder is the order of a module whose directory has no number (A5).
 	UnnumberedOrder int
+	// FullPaths makes messages name files by their absolute paths, for lint, which opens the files
+	// that messages name.
+	FullPaths bool
+}
+
+// Shown returns a path as messages name it: relative to the directory of modules, as hooks are
+// named, such as 010-dns/values.yaml; files of a global directory next to it as lint names them,
+// such as ../global-hooks/openapi/values.yaml. All other paths are absolute, and so are all paths if
+// there are several directories of modules: each of them may have a values.yaml, and the
+// directories may have the same name. Files are opened by their absolute paths only.
+func (d Dirs) Shown(path string) string {
+	path = absolute(path)
+	if d.FullPaths || len(d.Modules) != 1 {
+		return path
+	}
+	root, global := absolute(d.Modules[0]), absolute(d.Global)
+	relative, err := filepath.Rel(root, path)
+	switch {
+	case err != nil || relative == ".":
+		return path
+	case filepath.IsLocal(relative):
+	case path == global || !strings.HasPrefix(path, global+string(filepath.Separator)) || filepath.Dir(global) != filepath.Dir(root):
+		return path
+	}
+	return filepath.ToSlash(relative)
+}
+
+// absolute returns the absolute path; the path itself if the working directory is gone.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }
 
 // SplitPath splits a list of directories that is separated by colons; empty parts are skipped (A3).
@@ -43,6 +76,7 @@ type Tree struct {
 	// so nothing is purged then (P1).
 	Empty []string
 
+	dirs Dirs // that were searched
 	// common are the values.yaml of the roots, from which each module gets its part (combine).
 	common static
 }
@@ -76,6 +110,7 @@ type Module struct {
 	// Dir is the absolute path of the module, Root of the directory it was found in. Base
 	// is the name of the directory with its number; names of hooks begin with it (A16).
 	Dir, Root, Base string
+	shown           string // see Shown
 	// EnabledScript is the absolute path of the executable enabled script, or empty (A18).
 	EnabledScript string
 	// File is what module.yaml says (A21).
@@ -118,8 +153,19 @@ func (m Module) Problems() []string {
 	return slices.Concat(stale, m.doubles, m.problems, m.vain)
 }
 
+// Shown returns the path of a file in Dir, or Dir itself, as messages name it ([Dirs.Shown]).
+func (m Module) Shown(path string) string {
+	if below, ok := strings.CutPrefix(path, m.Dir); ok && m.shown != "" {
+		return m.shown + below
+	}
+	return path
+}
+
 // HooksDir is the directory with the hooks of the module. It may not exist.
 func (m Module) HooksDir() string { return filepath.Join(m.Dir, "hooks") }
+
+// valuesFile is the path of the module's own values.yaml. It may not exist.
+func (m Module) valuesFile() string { return filepath.Join(m.Dir, "values.yaml") }
 
 // Gone reports whether the directory was removed since the module was found. Any other error of the
 // look is no proof of that (P1).
@@ -139,10 +185,10 @@ type static struct {
 // After an error the tree has what could be read, for checks; an operator does not start with it
 // (A19).
 func Load(dirs Dirs) (*Tree, error) {
-	tree := &Tree{}
-	entries, misnamed, err := tree.find(dirs)
+	tree := &Tree{dirs: dirs}
+	entries, misnamed, err := tree.find()
 	errs := slices.Concat(misnamed, []error{err})
-	if err := tree.common.read(dirs.Modules); err != nil {
+	if err := tree.common.read(dirs, dirs.Modules); err != nil {
 		errs = append(errs, err)
 	}
 	if err := tree.loadGlobal(dirs.Global); err != nil {
@@ -166,21 +212,21 @@ func Load(dirs Dirs) (*Tree, error) {
 
 // find lists the modules of all roots in the order in which they run (A8). misnamed are directories
 // that cannot be modules; the last error is about roots that cannot be read.
-func (t *Tree) find(dirs Dirs) (all []Module, misnamed []error, _ error) {
-	if len(dirs.Modules) == 0 {
+func (t *Tree) find() (all []Module, misnamed []error, _ error) {
+	if len(t.dirs.Modules) == 0 {
 		return nil, nil, errors.New("no modules directory is given; set MODULES_DIR")
 	}
 	var errs []error
 	byName := map[string]int{}
-	for _, root := range dirs.Modules {
-		found, wrong, err := t.findIn(root, dirs.UnnumberedOrder)
+	for _, root := range t.dirs.Modules {
+		found, wrong, err := t.findIn(root)
 		errs, misnamed = append(errs, err), append(misnamed, wrong...)
 		if len(found) == 0 && err == nil {
 			t.Empty = append(t.Empty, root)
 		}
 		for _, m := range found {
 			if first, ok := byName[m.Name]; ok { // A11
-				t.problem(&all[first].doubles, "module %q in %s is ignored: %s has a module of the same name", m.Name, m.Dir, all[first].Dir)
+				t.problem(&all[first].doubles, "module %q in %s is ignored: %s has a module of the same name", m.Name, m.shown, all[first].shown)
 				continue
 			}
 			byName[m.Name] = len(all) // keys need no check: values.Key is one-to-one (A6)
@@ -206,7 +252,7 @@ func (t *Tree) problem(of *[]string, format string, args ...any) {
 }
 
 // findIn lists the modules of one root. ReadDir sorts, so warnings have a fixed order.
-func (t *Tree) findIn(root string, unnumbered int) (found []Module, misnamed []error, err error) {
+func (t *Tree) findIn(root string) (found []Module, misnamed []error, err error) {
 	root, err = directory(root, "modules directory", "MODULES_DIR")
 	if err != nil {
 		return nil, nil, err
@@ -216,7 +262,7 @@ func (t *Tree) findIn(root string, unnumbered int) (found []Module, misnamed []e
 		return nil, nil, fmt.Errorf("read modules directory: %w", err)
 	}
 	for _, e := range entries {
-		m, ok, err := t.entry(root, e, unnumbered)
+		m, ok, err := t.entry(root, e)
 		if err != nil {
 			misnamed = append(misnamed, err)
 		} else if ok {
@@ -228,8 +274,9 @@ func (t *Tree) findIn(root string, unnumbered int) (found []Module, misnamed []e
 
 // entry reports whether a directory entry is a module (A4, A9, A10). It only looks at names: the
 // files of the module are read later.
-func (t *Tree) entry(root string, e os.DirEntry, unnumbered int) (Module, bool, error) {
+func (t *Tree) entry(root string, e os.DirEntry) (Module, bool, error) {
 	path := filepath.Join(root, e.Name())
+	shown := t.dirs.Shown(path)
 	if strings.HasPrefix(e.Name(), ".") || e.Name() == "values.yaml" {
 		return Module{}, false, nil
 	}
@@ -237,19 +284,19 @@ func (t *Tree) entry(root string, e os.DirEntry, unnumbered int) (Module, bool, 
 		info, err := os.Stat(path) // through symbolic links: a link to a directory is a module
 		switch {
 		case err != nil:
-			t.warn("%s is ignored: %v", path, err)
+			t.warn("%s is ignored: %v", shown, withoutPath(err))
 			return Module{}, false, nil
 		case !info.IsDir():
-			t.warn("%s is ignored: a module is a directory", path)
+			t.warn("%s is ignored: a module is a directory", shown)
 			return Module{}, false, nil
 		}
 	}
-	order, name := splitNumber(e.Name(), unnumbered)
+	order, name := splitNumber(e.Name(), t.dirs.UnnumberedOrder)
 	key, err := values.Key(name)
 	if err != nil {
-		return Module{}, false, fmt.Errorf("module directory %s: %w", path, err)
+		return Module{}, false, fmt.Errorf("module directory %s: %w", shown, err)
 	}
-	return Module{Name: name, Key: key, Order: order, Dir: path, Root: root, Base: e.Name()}, true, nil
+	return Module{Name: name, Key: key, Order: order, Dir: path, Root: root, Base: e.Name(), shown: shown}, true, nil
 }
 
 // splitNumber splits "010-dns" into 10 and "dns"; without a number the order is the given one (A4,

@@ -46,12 +46,17 @@ const moduleFile = "module.yaml"
 // ReadModuleFile reads module.yaml in the directory of a module; one that does not exist is empty.
 // Errors name the file, the field and the fix, and report all mistakes.
 func ReadModuleFile(dir string) (f ModuleFile, err error) {
+	return readModuleFile(dir, func(path string) string { return path })
+}
+
+// readModuleFile is ReadModuleFile for a directory whose paths messages name as shown.
+func readModuleFile(dir string, shown func(path string) string) (f ModuleFile, err error) {
 	path := filepath.Join(dir, moduleFile)
-	tree, err := readYAML(path)
+	tree, err := readYAML(path, shown(path))
 	if err != nil {
 		return f, err
 	}
-	d := decoder{file: path}
+	d := decoder{file: shown(path)}
 	chart := map[string]*string{"repository": &f.Chart.Repository, "name": &f.Chart.Name, "version": &f.Chart.Version, "digest": &f.Chart.Digest}
 	d.decode("", tree, map[string]func(field string, value any){
 		"namespace": func(field string, value any) { d.namespace(field, value, &f.Namespace) },
@@ -166,17 +171,17 @@ func checkChart(m *Module) error {
 	inner := innerChart(m.Dir)
 	if inner == "" {
 		if m.File.Chart != (ChartSource{}) {
-			return fmt.Errorf("%s: the key chart describes the origin of the chart in %s, which does not exist; restore the chart, or remove the key", filepath.Join(m.Dir, moduleFile), filepath.Join(m.Dir, "chart"))
+			return fmt.Errorf("%s: the key chart describes the origin of the chart in %s, which does not exist; restore the chart, or remove the key", m.Shown(filepath.Join(m.Dir, moduleFile)), m.Shown(filepath.Join(m.Dir, "chart")))
 		}
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(inner, "Chart.yaml")); err != nil {
-		return fmt.Errorf("%s is the directory of an unchanged chart, but it has no Chart.yaml; copy the whole chart there, or rename the directory", inner)
+		return fmt.Errorf("%s is the directory of an unchanged chart, but it has no Chart.yaml; copy the whole chart there, or rename the directory", m.Shown(inner))
 	}
 	var errs []error
 	for _, name := range []string{"Chart.yaml", "templates", "crds", "charts"} {
 		if _, err := os.Lstat(filepath.Join(m.Dir, name)); err == nil {
-			errs = append(errs, fmt.Errorf("%s is not used, because the chart of the module is in %s; remove it, or move it to a module of its own", filepath.Join(m.Dir, name), inner))
+			errs = append(errs, fmt.Errorf("%s is not used, because the chart of the module is in %s; remove it, or move it to a module of its own", m.Shown(filepath.Join(m.Dir, name)), m.Shown(inner)))
 		}
 	}
 	return errors.Join(errs...)
@@ -197,18 +202,20 @@ func (t *Tree) warnUnread(m *Module, keys []string) {
 		if meant != "" {
 			fix = "did you mean " + meant + "?"
 		}
-		t.problem(&m.problems, "%s: key %s is not read, because the chart of the module is in chart/; %s", filepath.Join(m.Dir, "values.yaml"), key, fix)
+		t.problem(&m.problems, "%s: key %s is not read, because the chart of the module is in chart/; %s", m.Shown(m.valuesFile()), key, fix)
 	}
 }
 
-// Defaults returns what the chart in chart/ itself says about values that no layer sets: the path
-// of its values.yaml, and a function that reads it, nil when there is no such file. Without such a
-// chart the path is empty. The file is read on each call, because only explanations need it.
-func (m Module) Defaults() (path string, read func() (any, error)) {
+// Defaults returns what the chart in chart/ itself says about values that no layer sets: how
+// messages name its values.yaml, and a function that reads it, whose result is nil when there is no
+// such file. Without such a chart both are empty. The file is read on each call, because only
+// explanations need it.
+func (m Module) Defaults() (shown string, read func() (any, error)) {
 	inner := innerChart(m.Dir)
 	if inner == "" {
 		return "", nil
 	}
-	path = filepath.Join(inner, "values.yaml")
-	return path, func() (any, error) { return readYAML(path) }
+	path := filepath.Join(inner, "values.yaml")
+	shown = m.Shown(path)
+	return shown, func() (any, error) { return readYAML(path, shown) }
 }

@@ -1,7 +1,6 @@
 package addons_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -38,7 +37,7 @@ func TestModuleFile(t *testing.T) {
 		"namespace: [":                        {"line 1"},
 	} {
 		got := loadError(t, map[string]string{innerChart: "", "modules/010-web-app/module.yaml": content})
-		for _, part := range append(wants, "modules/010-web-app/module.yaml: ") {
+		for _, part := range append(wants, "010-web-app/module.yaml: ") {
 			if !strings.Contains(got, part) {
 				t.Errorf("%q: got %q, want %q", content, got, part)
 			}
@@ -51,7 +50,7 @@ func TestTwoCharts(t *testing.T) {
 	for _, name := range []string{"Chart.yaml", "templates/a.yaml", "crds/a.yaml", "charts/a.tgz"} {
 		got := loadError(t, map[string]string{innerChart: "", "modules/010-web-app/" + name: ""})
 		top, _, _ := strings.Cut(name, "/")
-		if !strings.Contains(got, "modules/010-web-app/"+top+" is not used, because the chart of the module is in ") || !strings.Contains(got, "remove it") {
+		if !strings.Contains(got, "010-web-app/"+top+" is not used, because the chart of the module is in 010-web-app/chart; ") || !strings.Contains(got, "remove it") {
 			t.Errorf("%s: got %q", name, got)
 		}
 	}
@@ -69,12 +68,12 @@ func TestTwoCharts(t *testing.T) {
 
 // A20: keys of values.yaml that no one reads are named, with where they belong.
 func TestUnreadValues(t *testing.T) {
-	tree, root := load(t, map[string]string{
+	tree, _ := load(t, map[string]string{
 		innerChart:                        "",
 		"modules/010-web-app/values.yaml": "webApp: {a: 1}\nwebAppEnabled: true\nwebAppMaintenance: ''\nglobal: {a: 1}\nreplicaCount: 3\nweb-app: {b: 1}\nwebapp: {}\nwebApEnabled: true\n",
 	})
 	const lies = " is not read, because the chart of the module is in chart/; "
-	expectWarnings(t, tree, root+"/modules/010-web-app/values.yaml: key replicaCount"+lies+"the values of the chart belong under webApp; move it there",
+	expectWarnings(t, tree, "010-web-app/values.yaml: key replicaCount"+lies+"the values of the chart belong under webApp; move it there",
 		"key web-app"+lies+"did you mean webApp?", "key webApEnabled"+lies+"did you mean webAppEnabled?", "key webapp"+lies+"did you mean webApp?")
 	if got := len(module(t, tree, "web-app").Problems()); got != 4 {
 		t.Errorf("%d problems, want 4", got)
@@ -84,17 +83,18 @@ func TestUnreadValues(t *testing.T) {
 // A20: the values of the chart are read when somebody asks.
 func TestDefaultsOfChart(t *testing.T) {
 	tree, root := load(t, map[string]string{innerChart: ""})
-	path, read := module(t, tree, "web-app").Defaults()
+	shown, read := module(t, tree, "web-app").Defaults()
+	if want := "010-web-app/chart/values.yaml"; shown != want {
+		t.Errorf("the file is called %s, want %s", shown, want)
+	}
 	if got, err := read(); err != nil || got != nil {
 		t.Errorf("without a values.yaml: %v, %v", got, err)
 	}
 	write(t, root, "modules/010-web-app/chart/values.yaml", "a: [")
-	if _, err := read(); err == nil || !strings.Contains(err.Error(), path) {
+	if _, err := read(); err == nil || !strings.Contains(err.Error(), shown) {
 		t.Errorf("a broken values.yaml: %v", err)
 	}
-	if err := os.WriteFile(path, []byte("a: 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, root, "modules/010-web-app/chart/values.yaml", "a: 1\n")
 	if got, err := read(); err != nil || got.(map[string]any)["a"] != int64(1) {
 		t.Errorf("got %v, %v", got, err)
 	}

@@ -75,11 +75,11 @@ func TestWrongNames(t *testing.T) {
 		"010-MyModule":    `rename the module to "my-module"`,
 		"my_module":       `rename the module to "my-module"`,
 		"010-a--b":        `rename the module to "a-b"`,
-		"010-":            "module directory modules/010-",
-		"010":             "module directory modules/010",
+		"010-":            "module directory 010-: ",
+		"010":             "module directory 010: ",
 		"-dns":            `rename the module to "dns"`,
-		"2147483648-dns":  "module directory modules/2147483648-dns", // A4: 31 bits
-		"-1-dns":          "module directory modules/-1-dns",
+		"2147483648-dns":  "module directory 2147483648-dns: ", // A4: 31 bits
+		"-1-dns":          "module directory -1-dns: ",
 		"global":          `"global" is reserved`,
 		"010-converge":    `"converge" is reserved`,
 		"010-dns-enabled": "would be read as a flag",
@@ -102,8 +102,8 @@ func TestAllMistakesAtOnce(t *testing.T) {
 		"modules/040-four/openapi/values.yaml": "type: objekt",
 		"global/openapi/config-values.yaml":    "{",
 	})
-	for _, want := range []string{"modules/010-One", "modules/020-Two", "modules/values.yaml", "modules/030-three/values.yaml",
-		"modules/040-four/openapi/values.yaml", "global/openapi/config-values.yaml"} {
+	for _, want := range []string{"directory 010-One", "directory 020-Two", "file values.yaml", "file 030-three/values.yaml",
+		"schema 040-four/openapi/values.yaml", "schema ../global/openapi/config-values.yaml"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("says nothing of %s:\n%s", want, got)
 		}
@@ -121,9 +121,9 @@ func TestOrder(t *testing.T) {
 
 // A11 within one root: the first of the listing has the name.
 func TestSameNameTwiceInOneRoot(t *testing.T) {
-	tree, root := load(t, map[string]string{"modules/010-dns/": "", "modules/020-dns/": "", "modules/dns/": ""})
+	tree, _ := load(t, map[string]string{"modules/010-dns/": "", "modules/020-dns/": "", "modules/dns/": ""})
 	expectNames(t, tree, "dns")
-	expectWarnings(t, tree, root+"/modules/020-dns is ignored: "+root+"/modules/010-dns", root+"/modules/dns is ignored")
+	expectWarnings(t, tree, `module "dns" in 020-dns is ignored: 010-dns has`, `module "dns" in dns is ignored`)
 }
 
 // A9, A10: what is no module, and what a link is.
@@ -149,6 +149,39 @@ func TestEntriesOfARoot(t *testing.T) {
 	}
 	if len(linked.Static) != 1 {
 		t.Errorf("the content must come from the target: %v", linked.Static)
+	}
+}
+
+// A19: messages name files as people do, where that is unambiguous; a file is opened by another path.
+func TestShownPaths(t *testing.T) {
+	one := addons.Dirs{Modules: []string{"/a/modules"}, Global: "/a/global-hooks"}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		dirs       addons.Dirs
+		path, want string
+	}{
+		"a file of a module":                           {one, "/a/modules/010-dns/openapi/values.yaml", "010-dns/openapi/values.yaml"},
+		"a module":                                     {one, "/a/modules/010-dns", "010-dns"},
+		"a name that begins with dots":                 {one, "/a/modules/..dns/values.yaml", "..dns/values.yaml"},
+		"values of all modules":                        {one, "/a/modules/values.yaml", "values.yaml"},
+		"a global file":                                {one, "/a/global-hooks/openapi/values.yaml", "../global-hooks/openapi/values.yaml"},
+		"the directory of modules":                     {one, "/a/modules", "/a/modules"},
+		"the directory of global hooks":                {one, "/a/global-hooks", "/a/global-hooks"},
+		"another file next to the modules":             {one, "/a/other/values.yaml", "/a/other/values.yaml"},
+		"a directory whose name begins the same":       {one, "/a/modules-2/010-dns", "/a/modules-2/010-dns"},
+		"global hooks that are elsewhere":              {addons.Dirs{Modules: []string{"/a/modules"}, Global: "/b/global-hooks"}, "/b/global-hooks/openapi/values.yaml", "/b/global-hooks/openapi/values.yaml"},
+		"global hooks in the directory of modules":     {addons.Dirs{Modules: []string{"/a"}, Global: "/a/global"}, "/a/global/openapi/values.yaml", "global/openapi/values.yaml"},
+		"several directories":                          {addons.Dirs{Modules: []string{"/a/modules", "/b/modules"}, Global: "/a/global"}, "/a/modules/010-dns", "/a/modules/010-dns"},
+		"relative directories":                         {addons.Dirs{Modules: []string{"modules"}, Global: "global"}, "modules/010-dns", "010-dns"},
+		"relative directories, and a path that is not": {addons.Dirs{Modules: []string{"modules/"}, Global: "global"}, filepath.Join(here, "modules/010-dns"), "010-dns"},
+		"for a program that opens them":                {addons.Dirs{Modules: []string{"/a/modules"}, Global: "/a/global", FullPaths: true}, "/a/modules/010-dns", "/a/modules/010-dns"},
+	} {
+		if got := c.dirs.Shown(c.path); got != c.want {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
 	}
 }
 

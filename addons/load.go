@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,11 +16,11 @@ import (
 
 // read parses the values.yaml of every root (A13). It reads all of them even if one is wrong, to
 // report all errors; paths and documents stay parallel.
-func (s *static) read(roots []string) error {
+func (s *static) read(dirs Dirs, roots []string) error {
 	var errs []error
 	for _, root := range roots {
 		path := commonPath(root)
-		doc, err := readValues(path)
+		doc, err := readValues(path, dirs.Shown(path))
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -34,30 +35,34 @@ func (s *static) read(roots []string) error {
 func commonPath(root string) string { return filepath.Join(root, "values.yaml") }
 
 // globalSections are the layers of the section "global", lowest first.
-func (s *static) globalSections() []values.Layer { return s.sections(values.GlobalKey) }
+func (t *Tree) globalSections() []values.Layer { return t.sections(values.GlobalKey) }
 
 // sections are the layers of one key, lowest first.
-func (s *static) sections(key string) []values.Layer {
+func (t *Tree) sections(key string) []values.Layer {
 	var layers []values.Layer
-	for i, doc := range s.documents {
+	for i, doc := range t.common.documents {
 		if section, ok := doc.Sections[key]; ok {
-			layers = append(layers, values.Layer{Source: s.paths[i], Value: section})
+			layers = append(layers, values.Layer{Source: t.commonShown(i), Value: section})
 		}
 	}
 	return layers
 }
 
-// readValues parses a values.yaml; a file that does not exist is an empty document. In the file of
-// a module only the keys of that module count: the rest belongs to the chart (D5).
-func readValues(path string, only ...string) (values.Document, error) {
+// commonShown names the values.yaml of a root in messages.
+func (t *Tree) commonShown(i int) string { return t.dirs.Shown(t.common.paths[i]) }
+
+// readValues parses a values.yaml, which errors name as shown; a file that does not exist is an
+// empty document. In the file of a module only the keys of that module count: the rest belongs to
+// the chart (D5).
+func readValues(path, shown string, only ...string) (values.Document, error) {
 	data, err := readFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return values.Document{}, nil
 	}
 	if err != nil {
-		return values.Document{}, fmt.Errorf("values file %s: %w", path, err)
+		return values.Document{}, fmt.Errorf("values file %s: %w", shown, err)
 	}
-	return values.ParseFile(path, data, only...)
+	return values.ParseFile(shown, data, only...)
 }
 
 // warnUnknownFlags reports sections and flags in the roots' values.yaml that belong to no module
@@ -74,7 +79,7 @@ func (t *Tree) warnUnknownFlags() {
 		for _, flag := range m.strange {
 			own := values.FlagKey(m.Key)
 			if values.NearestFlag(flag, []string{own}) != "" && !slices.Contains(known, flag) {
-				t.warn("%s has the flag %s, which is not that of the module; it is ignored; did you mean %s?", filepath.Join(m.Dir, "values.yaml"), flag, own)
+				t.warn("%s has the flag %s, which is not that of the module; it is ignored; did you mean %s?", m.Shown(m.valuesFile()), flag, own)
 			}
 		}
 	}
@@ -88,7 +93,7 @@ func (t *Tree) warnUnknownFlags() {
 				continue
 			}
 			fix := values.DidYouMean(key, keys, "name a module, or remove them")
-			t.warn("%s has values for %s, but no such module exists; they are ignored; %s", t.common.paths[i], key, fix)
+			t.warn("%s has values for %s, but no such module exists; they are ignored; %s", t.commonShown(i), key, fix)
 		}
 		for _, flag := range slices.Sorted(maps.Keys(doc.Flags)) {
 			if slices.Contains(known, flag) {
@@ -98,7 +103,7 @@ func (t *Tree) warnUnknownFlags() {
 			if meant := values.NearFlag(flag, known); meant != "" {
 				hint = "; did you mean " + meant + "?"
 			}
-			t.warn("%s has the flag %s, but no such module exists; it is ignored%s", t.common.paths[i], flag, hint)
+			t.warn("%s has the flag %s, but no such module exists; it is ignored%s", t.commonShown(i), flag, hint)
 		}
 	}
 }
@@ -110,12 +115,12 @@ func (t *Tree) loadGlobal(dir string) error {
 	if err != nil {
 		return err
 	}
-	t.Global = Global{Dir: dir, HooksDir: dir, Static: t.common.globalSections()}
+	t.Global = Global{Dir: dir, HooksDir: dir, Static: t.globalSections()}
 	if info, err := os.Stat(filepath.Join(dir, "hooks")); err == nil && info.IsDir() {
 		t.Global.HooksDir = filepath.Join(dir, "hooks")
 	}
 	t.Global.files = look(dir, contents{}, partOfGlobal)
-	t.Global.Schemas, err = loadSchemas(dir)
+	t.Global.Schemas, err = loadSchemas(dir, t.dirs.Shown)
 	t.adviseOn(t.Global.Schemas, &t.Global.ownProblems)
 	t.Global.Problems = t.Global.ownProblems
 	return err
@@ -124,16 +129,16 @@ func (t *Tree) loadGlobal(dir string) error {
 // readModule reads the files of a module itself, as opposed to what the roots' values.yaml say of
 // it (combine). It reports all mistakes, and m has what could be read.
 func (t *Tree) readModule(m *Module) error {
-	doc, err := readValues(filepath.Join(m.Dir, "values.yaml"), m.Key)
+	doc, err := readValues(m.valuesFile(), m.Shown(m.valuesFile()), m.Key)
 	errs := []error{err}
 	m.own, m.strange = doc, doc.Strange
-	m.Schemas, err = loadSchemas(m.Dir)
+	m.Schemas, err = loadSchemas(m.Dir, m.Shown)
 	errs = append(errs, err)
 	t.adviseOn(m.Schemas, &m.problems)
 	t.lookForSubcharts(m)
 	m.EnabledScript, err = t.enabledScript(m)
 	errs = append(errs, err)
-	if m.File, err = ReadModuleFile(m.Dir); err == nil {
+	if m.File, err = readModuleFile(m.Dir, m.Shown); err == nil {
 		err = checkChart(m)
 	}
 	errs = append(errs, err)
@@ -147,19 +152,19 @@ func (t *Tree) readModule(m *Module) error {
 // combine sets what the values.yaml files of the roots and the module's own say about it, lowest
 // first (D5, E3). It is called again whenever the files of the roots have changed.
 func (t *Tree) combine(m *Module) {
-	path := filepath.Join(m.Dir, "values.yaml")
-	m.Static, m.Flags, m.Maintenance = t.common.sections(m.Key), nil, ""
+	file := m.Shown(m.valuesFile())
+	m.Static, m.Flags, m.Maintenance = t.sections(m.Key), nil, ""
 	if section, ok := m.own.Sections[m.Key]; ok {
-		m.Static = append(m.Static, values.Layer{Source: path, Value: section})
+		m.Static = append(m.Static, values.Layer{Source: file, Value: section})
 	}
 	flag := values.FlagKey(m.Key)
 	for i, common := range t.common.documents {
 		if value, ok := common.Flags[flag]; ok {
-			m.Flags = append(m.Flags, Flag{t.common.paths[i], value})
+			m.Flags = append(m.Flags, Flag{t.commonShown(i), value})
 		}
 	}
 	if value, ok := m.own.Flags[flag]; ok {
-		m.Flags = append(m.Flags, Flag{path, value})
+		m.Flags = append(m.Flags, Flag{file, value})
 	}
 	for _, d := range append(slices.Clone(t.common.documents), m.own) {
 		if mode, ok := d.Maintenance[values.MaintenanceKey(m.Key)]; ok {
@@ -180,7 +185,7 @@ func (t *Tree) lookForSubcharts(m *Module) {
 			return
 		}
 	}
-	t.problem(&m.problems, "%s has charts/, but neither Chart.yaml nor templates/, so nothing in charts/ is installed; add a Chart.yaml that names the chart, or remove charts/", m.Dir)
+	t.problem(&m.problems, "%s has charts/, but neither Chart.yaml nor templates/, so nothing in charts/ is installed; add a Chart.yaml that names the chart, or remove charts/", m.Shown(m.Dir))
 }
 
 // adviseOn adds what is suspicious in schemas to the warnings and problems.
@@ -193,36 +198,37 @@ func (t *Tree) adviseOn(schemas *values.Schemas, problems *[]string) {
 	}
 }
 
-// loadSchemas compiles openapi/config-values.yaml and openapi/values.yaml (D29).
-func loadSchemas(dir string) (*values.Schemas, error) {
-	config, err1 := readSchema(filepath.Join(dir, "openapi", "config-values.yaml"))
-	merged, err2 := readSchema(filepath.Join(dir, "openapi", "values.yaml"))
+// loadSchemas compiles openapi/config-values.yaml and openapi/values.yaml (D29). shown names their
+// paths in messages.
+func loadSchemas(dir string, shown func(path string) string) (*values.Schemas, error) {
+	config, err1 := readSchema(filepath.Join(dir, "openapi", "config-values.yaml"), shown)
+	merged, err2 := readSchema(filepath.Join(dir, "openapi", "values.yaml"), shown)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
 	return values.CompileSchemas(config, merged)
 }
 
-func readSchema(path string) (values.SchemaFile, error) {
+func readSchema(path string, shown func(path string) string) (values.SchemaFile, error) {
 	data, err := readFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return values.SchemaFile{}, fmt.Errorf("schema %s: %w", path, err)
+		return values.SchemaFile{}, fmt.Errorf("schema %s: %w", shown(path), err)
 	}
-	return values.SchemaFile{Path: path, Data: data}, nil
+	return values.SchemaFile{Path: shown(path), Data: data}, nil
 }
 
 // readFile reads a file of at most the size that values may have (D39). It refuses a named pipe,
 // from which it would wait for a writer that does not exist in an image, and a device, which may
-// never end.
+// never end. Errors do not name the file: their callers do, in a way that people know.
 func readFile(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, err
+		return nil, withoutPath(err)
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
-		return nil, err
+		return nil, withoutPath(err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is neither a regular file nor a link to one")
@@ -230,11 +236,21 @@ func readFile(path string) ([]byte, error) {
 	if err := values.CheckSize(info.Size()); err != nil {
 		return nil, err
 	}
-	return io.ReadAll(io.LimitReader(file, info.Size())) // not more, should it grow
+	data, err := io.ReadAll(io.LimitReader(file, info.Size())) // not more, should it grow
+	return data, withoutPath(err)
 }
 
-// readYAML reads a file of one YAML document; nil when it does not exist.
-func readYAML(path string) (any, error) {
+// withoutPath returns the cause of an error about a file; other errors as they are.
+func withoutPath(err error) error {
+	if about, ok := errors.AsType[*fs.PathError](err); ok {
+		return about.Err
+	}
+	return err
+}
+
+// readYAML reads a file of one YAML document, which errors name as shown; nil when it does not
+// exist.
+func readYAML(path, shown string) (any, error) {
 	data, err := readFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -244,7 +260,7 @@ func readYAML(path string) (any, error) {
 		tree, err = values.ParseYAML(data)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", shown, err)
 	}
 	return tree, nil
 }
@@ -257,11 +273,11 @@ func (t *Tree) enabledScript(m *Module) (string, error) {
 	case errors.Is(err, os.ErrNotExist):
 		return "", nil
 	case err != nil:
-		return "", fmt.Errorf("enabled script: %w", err)
+		return "", fmt.Errorf("enabled script: %s: %w", m.Shown(path), withoutPath(err))
 	case info.IsDir():
-		return "", fmt.Errorf("enabled script: %s is a directory; make it an executable file or rename it", path)
+		return "", fmt.Errorf("enabled script: %s is a directory; make it an executable file or rename it", m.Shown(path))
 	case info.Mode()&0o111 == 0:
-		t.problem(&m.problems, "%s is not executable and is ignored; run chmod +x", path)
+		t.problem(&m.problems, "%s is not executable and is ignored; run chmod +x", m.Shown(path))
 		return "", nil
 	}
 	return path, nil

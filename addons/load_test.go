@@ -79,7 +79,7 @@ func TestOtherKeysInValuesOfAModule(t *testing.T) {
 		"modules/010-dns/values.yaml": "dns: {a: 1}\nreplicaCount: 3\nimage: nginx\nweb: {b: 1}\nwebEnabled: maybe\nglobal: 5\nNot-A-Key: []\n",
 		"modules/020-web/":            "",
 	})
-	if got := layers(t, root, module(t, tree, "dns").Static); !slices.Equal(got, []string{`modules/010-dns/values.yaml {"a":1}`}) {
+	if got := layers(t, root, module(t, tree, "dns").Static); !slices.Equal(got, []string{`010-dns/values.yaml {"a":1}`}) {
 		t.Errorf("layers of dns: %q", got)
 	}
 	if web := module(t, tree, "web"); len(web.Static)+len(web.Flags)+len(tree.Global.Static) != 0 {
@@ -90,24 +90,25 @@ func TestOtherKeysInValuesOfAModule(t *testing.T) {
 // A19, E5: what is broken is refused; the message names the file, and the key.
 func TestBrokenFiles(t *testing.T) {
 	for name, c := range map[string]struct{ file, content, want string }{
-		"common values are no YAML":          {"modules/values.yaml", "a: [1", "modules/values.yaml"},
+		"common values are no YAML":          {"modules/values.yaml", "a: [1", "values file values.yaml"},
 		"common values are a list":           {"modules/values.yaml", "- a", "must be a map"},
 		"common values have a wrong key":     {"modules/values.yaml", "my-module: {}", "my-module"},
 		"common values: a section is a text": {"modules/values.yaml", "dns: text", "dns"},
-		"values are no YAML":                 {"modules/010-dns/values.yaml", "dns: {", "modules/010-dns/values.yaml"},
+		"values are no YAML":                 {"modules/010-dns/values.yaml", "dns: {", "line 1"},
 		"values: a section is a number":      {"modules/010-dns/values.yaml", "dns: 5", "key dns"},
 		"values: a flag is a number":         {"modules/010-dns/values.yaml", "dnsEnabled: 5", "key dnsEnabled"},
-		"values: a key twice":                {"modules/010-dns/values.yaml", "dns: {a: 1, a: 2}", "modules/010-dns/values.yaml"},
-		"values.yaml is a directory":         {"modules/010-dns/values.yaml/", "", "modules/010-dns/values.yaml"},
-		"schema is no YAML":                  {"modules/010-dns/openapi/values.yaml", "{", "modules/010-dns/openapi/values.yaml"},
-		"schema is no schema":                {"modules/010-dns/openapi/config-values.yaml", "type: objekt", "modules/010-dns/openapi/config-values.yaml"},
-		"schema is a directory":              {"modules/010-dns/openapi/values.yaml/", "", "modules/010-dns/openapi/values.yaml"},
+		"values: a key twice":                {"modules/010-dns/values.yaml", "dns: {a: 1, a: 2}", "already set"},
+		"values.yaml is a directory":         {"modules/010-dns/values.yaml/", "", "values file 010-dns/values.yaml: it is neither a regular file"},
+		"schema is no YAML":                  {"modules/010-dns/openapi/values.yaml", "{", "schema 010-dns/openapi/values.yaml"},
+		"schema is no schema":                {"modules/010-dns/openapi/config-values.yaml", "type: objekt", "schema 010-dns/openapi/config-values.yaml"},
+		"schema is a directory":              {"modules/010-dns/openapi/values.yaml/", "", "it is neither a regular file"},
 		"global schema is no schema":         {"global/openapi/values.yaml", "type: objekt", "global/openapi/values.yaml"},
-		"enabled is a directory":             {"modules/010-dns/enabled/", "", "modules/010-dns/enabled"},
+		"enabled is a directory":             {"modules/010-dns/enabled/", "", "enabled script: 010-dns/enabled is a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := loadError(t, map[string]string{"modules/010-dns/": "", c.file: c.content})
-			if !strings.Contains(got, c.want) || !strings.Contains(got, strings.TrimSuffix(c.file, "/")) {
+			file := strings.TrimPrefix(strings.TrimSuffix(c.file, "/"), "modules/")
+			if !strings.Contains(got, c.want) || !strings.Contains(got, file) || strings.Contains(got, "modules/") {
 				t.Errorf("got %q, want %q and the file", got, c.want)
 			}
 		})
@@ -217,11 +218,11 @@ func TestRefresh(t *testing.T) {
 	}
 	expectNames(t, next, "dns", "fresh")
 	expectNames(t, tree, "dns", "web") // the old tree may still be in use
-	expectWarnings(t, next, "notes.txt", "modules/values.yaml: must be a map", "module dns: changed on disk, but not in force; the last version that loaded stays")
-	if got := layers(t, root, module(t, next, "dns").Static); !slices.Equal(got, []string{`modules/010-dns/values.yaml {"a":1}`}) {
+	expectWarnings(t, next, "notes.txt", "values file values.yaml: must be a map", "module dns: changed on disk, but not in force; the last version that loaded stays")
+	if got := layers(t, root, module(t, next, "dns").Static); !slices.Equal(got, []string{`010-dns/values.yaml {"a":1}`}) {
 		t.Errorf("a module that stayed has changed: %q", got)
 	}
-	if got := layers(t, root, module(t, next, "fresh").Static); !slices.Equal(got, []string{`modules/values.yaml {"common":1}`, `modules/015-fresh/values.yaml {"own":2}`}) {
+	if got := layers(t, root, module(t, next, "fresh").Static); !slices.Equal(got, []string{`values.yaml {"common":1}`, `015-fresh/values.yaml {"own":2}`}) {
 		t.Errorf("layers of the new module: %q", got)
 	}
 	if next.Global.Dir != tree.Global.Dir {
@@ -292,7 +293,7 @@ func TestRefreshOfWhatIsBroken(t *testing.T) {
 	write(t, root, "modules/values.yaml", "global: {g: 2}")
 	write(t, root, "modules/040-later/templates/a.yaml", "a: 1")
 	got := next.Unloaded(dirs(root))
-	if len(got) != 2 || got["web"] == "" || !strings.Contains(got[""], "modules/values.yaml") || !strings.Contains(got[""], "the module later in "+filepath.Join(root, "modules/040-later")+" is new") {
+	if len(got) != 2 || got["web"] == "" || !strings.Contains(got[""], " values.yaml") || !strings.Contains(got[""], "the module later in 040-later is new") {
 		t.Errorf("changed since: %q", got)
 	}
 	for _, name := range []string{"web", "dns"} {
@@ -308,7 +309,7 @@ func TestRefreshOfWhatIsBroken(t *testing.T) {
 	}
 	write(t, root, "modules/values.yaml", "global: [1")
 	write(t, root, "global/openapi/values.yaml", "{{")
-	if got := last.Unloaded(dirs(root)); !strings.Contains(got[""], "modules/values.yaml") || !strings.Contains(got[""], "/global") {
+	if got := last.Unloaded(dirs(root)); !strings.Contains(got[""], " values.yaml") || !strings.Contains(got[""], "/global") {
 		t.Errorf("what was refused is another one: %q", got)
 	}
 	if err := os.RemoveAll(filepath.Join(root, "modules")); err != nil {
@@ -434,7 +435,7 @@ func TestMisspeltFlagOfAModule(t *testing.T) {
 		"modules/020-web/values.yaml":        "",
 	})
 	expectWarnings(t, tree, "010-dns-server/values.yaml has the flag dnsServreEnabled, which is not that of the module; it is ignored; did you mean dnsServerEnabled?",
-		"modules/values.yaml has the flag dnsSeverEnabled, but no such module exists; it is ignored; did you mean dnsServerEnabled?")
+		"values.yaml has the flag dnsSeverEnabled, but no such module exists; it is ignored; did you mean dnsServerEnabled?")
 }
 
 // A17: charts/ alone is no chart, and somebody surely meant one.

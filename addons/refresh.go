@@ -23,8 +23,8 @@ var errUnstable = errors.New("its files keep changing; write them at once, for e
 // What is broken keeps its version in t. An error means that a root cannot be read at all, which
 // says nothing about its modules.
 func (t *Tree) Refresh(dirs Dirs) (*Tree, error) {
-	next := &Tree{}
-	entries, misnamed, err := next.find(dirs)
+	next := &Tree{dirs: dirs}
+	entries, misnamed, err := next.find()
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (r *refresh) common() {
 	t := r.next
 	for _, root := range r.dirs.Modules {
 		var one static
-		if err := one.read([]string{root}); err != nil {
+		if err := one.read(r.dirs, []string{root}); err != nil {
 			t.problem(&t.Global.Problems, "%s", kept(err))
 			one = r.before.common.of(commonPath(root))
 		}
@@ -94,7 +94,7 @@ func (r *refresh) global() {
 	if files.parts != before.Global.files.parts {
 		var fresh Tree
 		err = stable(func() contents { return look(before.Global.Dir, files, partOfGlobal) }, func(read contents) error {
-			fresh = Tree{common: t.common}
+			fresh = Tree{dirs: r.dirs, common: t.common}
 			err := fresh.loadGlobal(r.dirs.Global)
 			fresh.Global.files = read
 			return err
@@ -105,7 +105,7 @@ func (r *refresh) global() {
 	} else {
 		next.files = files
 	}
-	next.Static = t.common.globalSections()
+	next.Static = t.globalSections()
 	t.Global = next
 	t.Global.Problems = slices.Concat(problems, next.ownProblems)
 	if err != nil {
@@ -131,12 +131,12 @@ func (r *refresh) module(old *Module, m Module) {
 	}
 	fresh, one := m, Tree{}
 	err := stable(func() contents { return look(m.Dir, files, partOfModule) }, func(read contents) error {
-		fresh, one = m, Tree{common: t.common}
+		fresh, one = m, Tree{dirs: r.dirs, common: t.common}
 		if err := one.readModule(&fresh); err != nil {
 			return err
 		}
 		if m.Gone() {
-			return fmt.Errorf("%s: %w", m.Dir, os.ErrNotExist)
+			return fmt.Errorf("%s: %w", m.Shown(m.Dir), os.ErrNotExist)
 		}
 		fresh.files = read
 		return nil
@@ -157,7 +157,7 @@ func (r *refresh) module(old *Module, m Module) {
 
 // placed returns the module as it was loaded, in the directory in which it was found now.
 func (m Module) placed(now Module) Module {
-	m.Dir, m.Root, m.Base, m.Order, m.doubles = now.Dir, now.Root, now.Base, now.Order, now.doubles
+	m.Dir, m.Root, m.Base, m.shown, m.Order, m.doubles = now.Dir, now.Root, now.Base, now.shown, now.Order, now.doubles
 	return m
 }
 
@@ -323,24 +323,24 @@ func (t *Tree) Unloaded(dirs Dirs) map[string]string {
 	var common []string
 	global := look(t.Global.Dir, t.Global.files, partOfGlobal).parts
 	if refused := t.Global.refused.parts; global != t.Global.files.parts && (refused == [allParts]sum{} || global != refused) { // what was refused is a problem already
-		common = append(common, t.Global.Dir)
+		common = append(common, dirs.Shown(t.Global.Dir))
 	}
 	for i, path := range t.common.paths {
-		doc, err := readValues(path)
+		doc, err := readValues(path, dirs.Shown(path))
 		if err != nil && slices.Contains(t.Global.Problems, kept(err)) {
 			continue
 		}
 		if err != nil || !reflect.DeepEqual(doc, t.common.documents[i]) {
-			common = append(common, path)
+			common = append(common, dirs.Shown(path))
 		}
 	}
-	found, _, err := (&Tree{}).find(dirs)
+	found, _, err := (&Tree{dirs: dirs}).find()
 	if err != nil {
 		common = append(common, oneLine(err))
 	}
 	for _, m := range found {
 		if t.Module(m.Name) == nil && !slices.ContainsFunc(t.Broken, func(b Module) bool { return b.Name == m.Name }) {
-			common = append(common, fmt.Sprintf("the module %s in %s is new", m.Name, m.Dir))
+			common = append(common, fmt.Sprintf("the module %s in %s is new", m.Name, m.shown))
 		}
 	}
 	if len(common) > 0 {
@@ -355,7 +355,7 @@ func (t *Tree) UnloadedModules(of func(name string) bool) map[string]string {
 	changed := map[string]string{}
 	for _, m := range t.Modules {
 		if m.stale == "" && of(m.Name) && look(m.Dir, m.files, partOfModule).parts != m.files.parts {
-			changed[m.Name] = changedOnDisk + m.Dir
+			changed[m.Name] = changedOnDisk + m.Shown(m.Dir)
 		}
 	}
 	return changed

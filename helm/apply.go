@@ -21,6 +21,7 @@ type Module struct {
 	// Namespace of the release, and of its objects that name none; empty is the operator's (H20).
 	Namespace string
 	Dir       string         // of the module; package charts finds the chart in it (A20)
+	Shown     string         // Dir as messages name it; empty for Dir itself
 	Values    map[string]any // its section and global, merged and validated; not changed
 	// Gone are objects that News reported since the last Apply. They are applied again even when
 	// they exist: another client that created them again, or removed their labels, may have changed
@@ -40,8 +41,11 @@ type Module struct {
 	HookWaits HookWaits
 }
 
+// Shows names a path in Dir in a message.
+func (m Module) Shows(path string) string { return m.chart().Shows(path) }
+
 func (m Module) chart() charts.Module {
-	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir}
+	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown}
 }
 
 // Action is what an Apply did.

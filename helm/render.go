@@ -305,7 +305,7 @@ func renderProblem(ctx context.Context, op *operation, m Module, err error) erro
 		return classify(ctx, m.Name, op, err)
 	}
 	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
-	return &Error{Kind: Render, Release: m.Name, Err: &opaque{text: "chart in " + charts.Root(m.Dir) + ": " + shorten(text), cause: err}}
+	return &Error{Kind: Render, Release: m.Name, Err: &opaque{text: "chart in " + m.chart().Where() + ": " + shorten(text), cause: err}}
 }
 
 func sortedKeys[V any](m map[string]V) []string {

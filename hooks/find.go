@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -15,20 +16,21 @@ import (
 // Find lists the hooks below root in alphabetical order of their names: every executable regular
 // file (A15). namePrefix is put before each name: "" for global hooks, "001-nginx-ingress/hooks"
 // for the hooks of a module (A16). A root that does not exist has no hooks, and neither has "",
-// which a tree has in place of global hooks that failed to load. Warnings name files that look like
+// which a tree has in place of global hooks that failed to load. unused are files that look like
 // hooks but are none.
-func Find(root, namePrefix string, scope Scope) (files []File, warnings []string, err error) {
+func Find(root, namePrefix string, scope Scope) (files []File, unused []Unused, err error) {
 	if root == "" {
 		return nil, nil, nil
 	}
 	given := root
 	root, err = filepath.Abs(root)
 	if err != nil {
-		return nil, nil, fmt.Errorf("hooks directory %s: %w", given, err)
+		return nil, nil, &fs.PathError{Op: hooksDirectory, Path: given, Err: err}
 	}
 	// The tree is opened through DirFS because that follows root itself when it is a link, as links
 	// to whole modules are.
 	err = fs.WalkDir(os.DirFS(root), ".", func(name string, entry fs.DirEntry, err error) error {
+		file := File{Name: path.Join(namePrefix, name), Path: filepath.Join(root, filepath.FromSlash(name))}
 		switch {
 		case err != nil && name == "." && errors.Is(err, fs.ErrNotExist):
 			return fs.SkipAll
@@ -42,28 +44,48 @@ func Find(root, namePrefix string, scope Scope) (files []File, warnings []string
 			return nil
 		case !utf8.ValidString(entry.Name()):
 			// The name becomes a label of metrics, and the Prometheus client panics over one that is not UTF-8.
-			warnings = append(warnings, fmt.Sprintf("%q has a name that is not UTF-8, so it is not a hook; rename it", filepath.Join(root, name)))
+			unused = append(unused, Unused{file, "has a name that is not UTF-8, so it is not a hook; rename it"})
 			return leaveOut(entry)
 		case entry.IsDir():
 			return nil
 		}
-		file := File{Name: path.Join(namePrefix, name), Path: filepath.Join(root, filepath.FromSlash(name))}
 		reason, err := whyNoHook(file.Path)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		if reason != "" {
-			warnings = append(warnings, file.Path+" "+reason)
+			unused = append(unused, Unused{file, reason})
 			return nil
 		}
 		files = append(files, file)
 		return nil
 	})
 	if err != nil {
-		return nil, warnings, fmt.Errorf("hooks directory %s: %w", root, err)
+		return nil, unused, &fs.PathError{Op: hooksDirectory, Path: root, Err: err}
 	}
 	slices.SortFunc(files, func(x, y File) int { return strings.Compare(x.Name, y.Name) })
-	return files, warnings, nil
+	return files, unused, nil
+}
+
+// hooksDirectory begins the error of [Find], a *fs.PathError: the caller may know the directory by
+// another name.
+const hooksDirectory = "hooks directory"
+
+// Unused is a file that looks like a hook and is none.
+type Unused struct {
+	File
+	reason string
+}
+
+// String says why the file is no hook, and names it as hooks are named.
+func (u Unused) String() string { return u.Called(u.Name) }
+
+// Called is String with another name of the file, such as its path.
+func (u Unused) Called(name string) string {
+	if !utf8.ValidString(name) {
+		name = strconv.Quote(name)
+	}
+	return name + " " + u.reason
 }
 
 // leaveOut is what fs.WalkDir gets to continue behind an entry: behind all of a directory.
@@ -94,6 +116,9 @@ func whyNoHook(path string) (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "is a broken link, so it is not a hook", nil
 	case err != nil:
+		if about, ok := errors.AsType[*fs.PathError](err); ok {
+			err = about.Err // the caller names the file
+		}
 		return "", err
 	case info.IsDir():
 		return "is a link to a directory, which is not searched for hooks; copy the directory or link its files", nil

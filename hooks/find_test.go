@@ -107,7 +107,7 @@ func TestFindFollowsLinksToFilesOnly(t *testing.T) { // A15
 	if got := names(files); !slices.Equal(got, []string{"linked", "own.sh"}) {
 		t.Errorf("found %v", got)
 	}
-	if len(warnings) != 2 || !strings.Contains(warnings[0], "is a broken link") || !strings.Contains(warnings[1], "link to a directory") {
+	if len(warnings) != 2 || !strings.Contains(warnings[0].String(), "is a broken link") || !strings.Contains(warnings[1].String(), "link to a directory") {
 		t.Errorf("warnings %q", warnings)
 	}
 	if len(files) > 0 && files[0].Path != filepath.Join(module, "linked") {
@@ -142,4 +142,22 @@ func TestFindRoot(t *testing.T) {
 			t.Errorf("got %v, %v", files, err)
 		}
 	})
+}
+
+// A file that is no hook has the name of a hook in the log; lint, which opens it, has its path.
+func TestUnusedFilesAreNamed(t *testing.T) {
+	root := tree(t, "sub/plain.sh", "gr\xfc\xdfe*")
+	_, unused, err := Find(root, "010-dns/hooks", Module)
+	if err != nil || len(unused) != 2 {
+		t.Fatalf("unused are %v, err %v", unused, err)
+	}
+	if got, want := unused[0].String(), `"010-dns/hooks/gr\xfc\xdfe" has a name that is not UTF-8`; !strings.HasPrefix(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := unused[1].String(), "010-dns/hooks/sub/plain.sh is not executable"; !strings.HasPrefix(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := unused[1].Called(unused[1].Path), root+"/sub/plain.sh is not executable"; !strings.HasPrefix(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -133,8 +134,12 @@ func (p process) start() (*exec.Cmd, *started, error) {
 	}
 }
 
-// explainStart adds how to fix it to the errors whose text alone misleads.
+// explainStart adds how to fix it to the errors whose text alone misleads. It leaves out the path:
+// errors name the hook.
 func (p process) explainStart(err error) error {
+	if about, ok := errors.AsType[*fs.PathError](err); ok {
+		err = fmt.Errorf("%s: %w", about.Op, about.Err)
+	}
 	if !errors.Is(err, syscall.ENOEXEC) && !errors.Is(err, syscall.ENOENT) {
 		return err
 	}

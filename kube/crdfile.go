@@ -57,9 +57,10 @@ func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 		files, err := CRDFiles(dir, o)
 		errs = append(errs, err)
 		for _, file := range files {
-			found, err := readDefinitionFile(file, o.Labels)
+			shown := o.shows(file)
+			found, err := readDefinitionFile(file, shown, o.Labels)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", file, err))
+				errs = append(errs, fmt.Errorf("%s: %w", shown, err))
 			}
 			all = append(all, found...)
 		}
@@ -144,12 +145,23 @@ func linksToDirectory(path string, entry fs.DirEntry) bool {
 	return err == nil && target.IsDir()
 }
 
-func readDefinitionFile(file string, labels map[string]string) ([]crdSource, error) {
+// shows names a path in a message.
+func (o CRDOptions) shows(path string) string {
+	if o.Shown == nil {
+		return path
+	}
+	return o.Shown(path)
+}
+
+func readDefinitionFile(file, shown string, labels map[string]string) ([]crdSource, error) {
 	data, err := readDefinitionText(file)
+	if about, ok := errors.AsType[*fs.PathError](err); ok {
+		err = about.Err // the caller names the file
+	}
 	if err != nil {
 		return nil, err
 	}
-	return parseDefinitionFile(file, data, labels)
+	return parseDefinitionFile(shown, data, labels)
 }
 
 func parseDefinitionFile(file string, data []byte, labels map[string]string) ([]crdSource, error) {
@@ -322,7 +334,7 @@ func (d *crdSource) complete(labels map[string]string) error {
 // Definitions reads the CustomResourceDefinitions of a file, as EnsureCRDs does before it applies
 // them.
 func Definitions(file string) (objects []map[string]any, err error) {
-	found, err := readDefinitionFile(file, nil)
+	found, err := readDefinitionFile(file, file, nil)
 	for _, d := range found {
 		objects = append(objects, d.object.Object)
 	}

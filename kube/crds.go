@@ -44,11 +44,13 @@ type CRDOptions struct {
 	// Ignored returns a function that reports whether a file does not belong to the chart in a directory, by
 	// its path below the directory; nil: no file.
 	Ignored func(dir string) (func(file string) bool, error)
+	// Shown names a path in errors and logs; nil: as it is.
+	Shown func(path string) string
 }
 
 // CRDFile is a file of definitions that was read already.
 type CRDFile struct {
-	Name string // for errors; its base name may be filtered (M1)
+	Name string // for errors, which show it as it is; its base name may be filtered (M1)
 	Data []byte
 }
 

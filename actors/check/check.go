@@ -69,8 +69,8 @@ func Tree(tree *addons.Tree, cache *charts.Cache) error {
 	look := func(dir, prefix string, scope hooks.Scope) {
 		_, skipped, err := hooks.Find(dir, prefix, scope)
 		errs = append(errs, err)
-		for _, warning := range skipped {
-			errs = append(errs, errors.New(warning))
+		for _, file := range skipped {
+			errs = append(errs, UnusedError{file})
 		}
 	}
 	if tree.Global.HooksDir != "" { // else the global directory could not be loaded, which is another error
@@ -80,12 +80,18 @@ func Tree(tree *addons.Tree, cache *charts.Cache) error {
 	for _, m := range slices.Concat(tree.Modules, tree.Broken) {
 		look(m.HooksDir(), m.Base+"/hooks", hooks.Module)
 		if charts.Exists(m.Dir) {
-			_, err := cache.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+			_, err := cache.Load(decide.ChartModule(m))
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// UnusedError is about a file that looks like a hook and is none.
+type UnusedError struct{ hooks.Unused }
+
+// Error implements error.
+func (e UnusedError) Error() string { return e.String() }
 
 // MarkedSecrets returns which paths of the ConfigMap the schemas of a tree mark as secrets (D41). A
 // path begins with a key of the ConfigMap; those of flags and unknown keys are not marked.

@@ -40,7 +40,7 @@ func (r ChartRules) Check(m addons.Module, doc values.Document) error {
 		return nil
 	}
 	cache := cmp.Or(r.Charts, &charts.Cache{})
-	loaded, _ := cache.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	loaded, _ := cache.Load(ChartModule(m))
 	if loaded == nil || !loaded.HasSchema() {
 		return nil // what does not load is a problem of the module alone
 	}
@@ -51,7 +51,7 @@ func (r ChartRules) Check(m addons.Module, doc values.Document) error {
 	}
 	found, err := loaded.Violations(map[string]any{values.GlobalKey: global.Merged(), m.Key: own.Merged()})
 	if err != nil && r.Static && !errors.Is(err, charts.ErrElsewhere) {
-		return fmt.Errorf("chart of module %s in %s: %w", m.Name, m.Dir, err)
+		return fmt.Errorf("chart of module %s in %s: %w", m.Name, m.Shown(m.Dir), err)
 	}
 	found = slices.DeleteFunc(found, func(v charts.Violation) bool {
 		switch v.Key {
@@ -63,6 +63,11 @@ func (r ChartRules) Check(m addons.Module, doc values.Document) error {
 		return !r.Static // no ConfigMap changes it
 	})
 	return refusal(m, doc, found)
+}
+
+// ChartModule is a module as package charts gets it.
+func ChartModule(m addons.Module) charts.Module {
+	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown(m.Dir)}
 }
 
 // mayHaveSchema avoids loading a chart that cannot have a schema, as most cannot.
@@ -86,7 +91,7 @@ func refusal(m addons.Module, doc values.Document, found []charts.Violation) err
 	}
 	var errs []error
 	for _, at := range order {
-		var err error = &values.ValidationError{Section: at.key, Schema: filepath.Join(charts.Root(m.Dir), at.file), Violations: byPlace[at]}
+		var err error = &values.ValidationError{Section: at.key, Schema: filepath.Join(ChartModule(m).Where(), at.file), Violations: byPlace[at]}
 		switch {
 		case doc.Sections[at.key] != nil:
 			err = fmt.Errorf("ConfigMap key %s: %w", at.key, err)

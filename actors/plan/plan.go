@@ -322,7 +322,7 @@ func (p *planner) planRun(ctx context.Context, step *view.ModulePlan, m addons.M
 
 // HelmModule is a module as package helm gets it, with its merged values.
 func HelmModule(m addons.Module, merged map[string]any) helm.Module {
-	return helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Namespace: m.File.Namespace, Values: merged}
+	return helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown(m.Dir), Namespace: m.File.Namespace, Values: merged}
 }
 
 // bringsCRDs reports whether a module, or a subchart that its values enable, has definitions. It
@@ -334,7 +334,7 @@ func bringsCRDs(m addons.Module, merged map[string]any) bool {
 	if !charts.HasSubcharts(m.Dir) {
 		return false
 	}
-	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	loaded, err := new(charts.Cache).Load(decide.ChartModule(m))
 	if err != nil {
 		return false // the plan of its release says so
 	}

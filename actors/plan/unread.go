@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/helm/charts"
 	"addon-operator/hooks"
@@ -21,7 +22,7 @@ func Unread(cache *charts.Cache, m addons.Module, global, own *values.Section) (
 	if cache == nil || !charts.Exists(m.Dir) || global == nil || own == nil {
 		return nil
 	}
-	loaded, err := cache.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	loaded, err := cache.Load(decide.ChartModule(m))
 	if err != nil {
 		return nil // whoever runs it says so
 	}
@@ -68,7 +69,7 @@ func UnreadGlobal(cache *charts.Cache, tree *addons.Tree, global *values.Section
 			all[m.Key] = own.Merged()
 		}
 		if charts.Exists(m.Dir) {
-			c, err := cache.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+			c, err := cache.Load(decide.ChartModule(m))
 			if err != nil {
 				return nil
 			}

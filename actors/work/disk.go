@@ -91,14 +91,9 @@ func (r *refreshed) holdCharts(j ReloadJob) {
 	j.Charts.Hold(held)
 	for _, m := range r.tree.Modules {
 		if old := r.before.Module(m.Name); m.Stale() == "" && charts.Exists(m.Dir) && !(old != nil && m.SameChart(*old)) {
-			_, _ = j.Charts.Load(chartOfModule(m)) // its run reports what is wrong with it
+			_, _ = j.Charts.Load(decide.ChartModule(m)) // its run reports what is wrong with it
 		}
 	}
-}
-
-// chartOfModule is a module as package charts gets it.
-func chartOfModule(m addons.Module) charts.Module {
-	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir}
 }
 
 // checkCharts refuses charts and CRDs that cannot be read. A module that is new, and so has no
@@ -112,7 +107,7 @@ func (r *refreshed) checkCharts(j ReloadJob) {
 		if old != nil && m.SameChart(*old) || m.Stale() != "" {
 			continue
 		}
-		err := charts.Check(chartOfModule(m))
+		err := charts.Check(decide.ChartModule(m))
 		if err == nil && j.CRDs != nil {
 			err = j.CRDs.CheckCRDs(plan.HelmModule(m, nil))
 		}

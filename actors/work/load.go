@@ -44,12 +44,15 @@ type hookDirectory struct {
 // the hooks that are returned are not complete and must not be used.
 func (s *Shared) loadHooks(ctx context.Context, owner string, d hookDirectory, log *slog.Logger) ([]hooks.Hook, error) {
 	files, unused, err := hooks.Find(d.dir, d.prefix, d.scope)
+	if about, ok := errors.AsType[*fs.PathError](err); ok && d.prefix != "" {
+		about.Path = d.prefix // as the hooks in it are named
+	}
 	if err != nil {
 		return nil, err
 	}
 	var warnings []hookWarning
-	for _, text := range unused {
-		warnings = append(warnings, hookWarning{text: text})
+	for _, file := range unused {
+		warnings = append(warnings, hookWarning{text: file.String()})
 	}
 	found := make([]hooks.Hook, 0, len(files))
 	var errs []error
@@ -101,19 +104,22 @@ func (s *Shared) warn(owner string, now []hookWarning, log *slog.Logger) {
 // stillThere distinguishes a module without hooks or chart from one whose directory was removed.
 func stillThere(m addons.Module) error {
 	if m.Gone() {
-		return fmt.Errorf("directory %s of the module: %w", m.Dir, fs.ErrNotExist)
+		return fmt.Errorf("directory %s of the module: %w", m.Shown(m.Dir), fs.ErrNotExist)
 	}
 	return nil
 }
 
 // UnusedFiles says which files in a directory of hooks look like hooks and are none (J12). What
 // cannot be read is reported by loadHooks.
-func UnusedFiles(dir, prefix string, scope hooks.Scope) []string {
+func UnusedFiles(dir, prefix string, scope hooks.Scope) (texts []string) {
 	_, unused, err := hooks.Find(dir, prefix, scope)
 	if err != nil {
 		return nil
 	}
-	return unused
+	for _, file := range unused {
+		texts = append(texts, file.String())
+	}
+	return texts
 }
 
 // unusedFiles has the files of some modules, by module, also where there are none: converge

@@ -159,7 +159,7 @@ func TestBringAndUpgrade(t *testing.T) {
 	before := read(t, "modules/010-web/chart/Chart.yaml")
 	changes := []string{
 		"web: web 1.0.0 -> 1.1.0", "    - replicas: 1\n", "    + count: 1\n", "~ shops.web.example.com: v1 -> v1, v2",
-		"~ ConfigMap web", "-    chart: 1.0.0", "+    chart: 1.1.0", `-  replicas: "2"`, "web.replicas in ", "modules/010-web/values.yaml", "is generated again",
+		"~ ConfigMap web", "-    chart: 1.0.0", "+    chart: 1.1.0", `-  replicas: "2"`, "web.replicas in 010-web/values.yaml", "is generated again",
 	}
 	out = must(t, "module", "upgrade-chart", "web", "--version", "1.1.0", "--plain-http", "--dry-run")
 	expectAll(t, out, append(changes, "Nothing is written.")...)
@@ -201,7 +201,7 @@ func TestDifficultCharts(t *testing.T) {
 		"guest":  {files: "-- templates/a.yaml --\napiVersion: example.com/v1\nkind: Host\nmetadata: {name: a, namespace: far}\n", base: "010-guest", test: "hosts.example.com"},
 		"drafty": {
 			files: "-- values.schema.json --\n{\"$schema\": \"https://json-schema.org/draft/2019-09/schema\", \"examples\": 1}\n-- templates/a.yaml --\n",
-			base:  "010-drafty", test: `failing: {drafty: ""}`, note: "modules/010-drafty/chart: values.schema.json: it is not a JSON schema, and Helm installs no chart with it; /examples must be a list",
+			base:  "010-drafty", test: `failing: {drafty: ""}`, note: "chart in 010-drafty/chart: values.schema.json: it is not a JSON schema, and Helm installs no chart with it; /examples must be a list",
 		},
 		"hooked": {files: "-- templates/a.yaml --\napiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: {helm.sh/hook: post-install}}\n", base: "010-hooked", test: "rendered:"},
 	} {
@@ -223,7 +223,7 @@ func TestDifficultCharts(t *testing.T) {
 func TestWrongDefinition(t *testing.T) {
 	home(t)
 	out := must(t, "init", "module", "--from-chart", fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: odd, version: 1.0.0}\n-- crds/a.yaml --\n{apiVersion: v1, kind: Namespace, metadata: {name: a}}\n"))
-	expectAll(t, out, "Note: the chart does not install with these values", "modules/010-odd/chart/crds/a.yaml: document 1: kind \"Namespace\" does not belong in crds/")
+	expectAll(t, out, "Note: the chart does not install with these values", "read CRDs: 010-odd/chart/crds/a.yaml: document 1: kind \"Namespace\" does not belong in crds/")
 	expectAll(t, read(t, "modules/010-odd/tests/objects.yaml"), "failing: {odd: \"\"}")
 }
 
@@ -288,7 +288,7 @@ func TestUpgradeRefused(t *testing.T) {
 		"no such version": {"web --version 9.0.0", "version 9.0.0"},
 		"another chart":   {"web --from-chart " + other, "is another chart than web"},
 		"does not render": {"web --from-chart " + broken, "color is wanted"},
-		"stricter schema": {"web --from-chart " + strict, "/modules/010-web/chart: the values do not fit the schema of the chart: web.color: is not a known key"},
+		"stricter schema": {"web --from-chart " + strict, "chart in 010-web/chart: the values do not fit the schema of the chart: web.color: is not a known key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := commanded(append([]string{"module", "upgrade-chart"}, strings.Fields(c.args)...)...)

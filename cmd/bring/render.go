@@ -44,7 +44,7 @@ func render(ctx context.Context, m addons.Module, merged map[string]any) (r rend
 	if err != nil {
 		return r, err
 	}
-	module := helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: merged}
+	module := helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown(m.Dir), Values: merged}
 	// The operator installs definitions before the release (M2).
 	if r.crds, err = definitions(client, module); err != nil {
 		return r, err

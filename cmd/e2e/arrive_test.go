@@ -28,8 +28,8 @@ webEnabled: true
 -- modules/030-web/templates/cm.yaml --
 {apiVersion: v1, kind: ConfigMap, metadata: {name: web}}
 `)
-	missing := "Chart.yaml declares the dependency redis, which is not in charts/; run 'helm dependency build " + h.path("modules/010-forgotten")
-	alone := h.path("modules/020-dns") + " has charts/, but neither Chart.yaml nor templates/"
+	missing := "Chart.yaml declares the dependency redis, which is not in charts/; run 'helm dependency build 010-forgotten"
+	alone := "020-dns has charts/, but neither Chart.yaml nor templates/"
 	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
 	o.expect("WARN", alone)
 	o.expect("ERROR", missing)
@@ -72,7 +72,7 @@ replicaCount: 1
 `)
 	o := h.start().ready()
 	h.setConfig(map[string]string{"podinfo": "replicaCount: many\ntoken: hunter2\n", "dns": "zone: b\n"})
-	schema := h.path("modules/020-podinfo/charts/podinfo/values.schema.json")
+	schema := "020-podinfo/charts/podinfo/values.schema.json"
 	refused := []string{"ConfigMap key podinfo: ", schema, "podinfo.replicaCount: must be an integer, is a string", "podinfo.token: must match the pattern ^t-"}
 	if line := o.expect(append(refused, "the ConfigMap is refused as a whole")...); strings.Contains(line, "hunter2") {
 		t.Errorf("the log shows a value: %s", line)

@@ -164,8 +164,8 @@ func TestStartDoesNotWaitForPipesAndDevices(t *testing.T) {
 		t.Errorf("exit code %d, want 1", code)
 	}
 	const says = ": it is neither a regular file nor a link to one"
-	expectAll(t, strings.Join(o.output.lines(), "\n"), h.path("modules/values.yaml")+says,
-		h.path("modules/010-one/openapi/values.yaml")+says, h.path("modules/030-zero/values.yaml")+says)
+	expectAll(t, strings.Join(o.output.lines(), "\n"), "values file values.yaml"+says,
+		"schema 010-one/openapi/values.yaml"+says, "values file 030-zero/values.yaml"+says)
 	expectPeak(t, "a start", peak)
 }
 

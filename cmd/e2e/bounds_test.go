@@ -143,7 +143,7 @@ func TestBombInAValuesFile(t *testing.T) {
 	if code := o.exit(); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	expectAll(t, strings.Join(o.output.lines(), "\n"), h.path("modules/010-one/values.yaml")+": line 3: one.l[5]: the values are larger than 4 MiB")
+	expectAll(t, strings.Join(o.output.lines(), "\n"), "values file 010-one/values.yaml: line 3: one.l[5]: the values are larger than 4 MiB")
 	expectPeak(t, "a values file", peak)
 }
 

@@ -245,7 +245,7 @@ func TestInvalidConfigMapAtTheStart(t *testing.T) {
 		t.Errorf("exit code %d, want 1", code)
 	}
 	expectAll(t, strings.Join(o.output.lines(), "\n"), "one.size", "global.zone", "global.region", "ConfigMap",
-		h.path("global-hooks/openapi/config-values.yaml"), h.path("modules/010-one/openapi/config-values.yaml"))
+		" ../global-hooks/openapi/config-values.yaml", " 010-one/openapi/config-values.yaml")
 	if h.journal() != "" {
 		t.Errorf("hooks were run: %s", h.journal())
 	}
@@ -343,7 +343,7 @@ echo '[{"op": "add", "path": "/oneEnabled", "value": true}]' > "$VALUES_JSON_PAT
 `)
 	h.setConfig(map[string]string{"one": "size: big"})
 	o := h.start()
-	expectAll(t, o.expect("ERROR", "will retry", "module=one"), "one.size", h.path("modules/010-one/openapi/config-values.yaml"))
+	expectAll(t, o.expect("ERROR", "will retry", "module=one"), "one.size", " 010-one/openapi/config-values.yaml")
 	h.setConfig(map[string]string{"one": "size: 5"})
 	o.ready()
 	h.awaitConfigMap("one", "size", "5")

@@ -40,7 +40,7 @@ func TestWrongCRDsOfOneModule(t *testing.T) {
 			h.write("modules/020-good/crds/late.yaml", definition(late, group))
 			h.write("modules/020-good/templates/a.yaml", "apiVersion: "+group+"/v1\nkind: "+late+"\nmetadata: {name: good}\nsize: 1\n")
 			o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY="+c.policy, "ADDON_OPERATOR_WATCH_MODULES=yes")
-			expectAll(t, o.expect("task failed, will retry", "module=bad"), c.file, c.says)
+			expectAll(t, o.expect("task failed, will retry", "module=bad"), strings.TrimPrefix(c.file, "modules/"), c.says)
 			h.awaitObject(true, "crd", resource(late, group)) // although good is behind bad
 			if c.policy == "isolate" {
 				h.awaitRevisions("good", "1:deployed")

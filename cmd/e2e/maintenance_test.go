@@ -55,5 +55,5 @@ func TestUnknownMaintenanceMode(t *testing.T) {
 	if code := o.exit(); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	expectAll(t, strings.Join(o.output.lines(), "\n"), h.path("modules/010-web/values.yaml")+": key webMaintenance: there is no maintenance mode", "NoResourceReconciliation")
+	expectAll(t, strings.Join(o.output.lines(), "\n"), "values file 010-web/values.yaml: key webMaintenance: there is no maintenance mode", "NoResourceReconciliation")
 }

@@ -32,11 +32,11 @@ a script without its x bit
 `)
 	o := h.start().ready()
 	o.expect("WARN", "x-deckhouse-validations at /", "010-dns/openapi/config-values.yaml", "not evaluated")
-	double := `module "dns" in ` + h.path("modules/020-dns") + " is ignored: " + h.path("modules/010-dns")
+	double := `module "dns" in 020-dns is ignored: 010-dns`
 	fault := "/properties/b/properties/c/default: must be an integer, is a string"
-	o.ask("why dns", "problem: "+double, "problem: schema "+h.path("modules/010-dns/openapi/config-values.yaml")+": "+fault)
+	o.ask("why dns", "problem: "+double, "problem: schema 010-dns/openapi/config-values.yaml: "+fault)
 	missing := "hook 030-watch/hooks/h.sh: binding absent: waiting for absent.example.com/v1/NeverThere"
-	enabled, unused := h.path("modules/030-watch/enabled")+" is not executable", h.path("modules/030-watch/hooks/forgotten.sh")+" is not executable"
+	enabled, unused := "030-watch/enabled is not executable", "030-watch/hooks/forgotten.sh is not executable"
 	o.ask("why watch", "problem: "+missing, "problem: "+enabled, "problem: "+unused)
 	o.ask("module list", `module "dns" in `, "(and 1 more: addon-operator why dns)", "(and 2 more: addon-operator why watch)")
 	o.ask("hook list", "binding absent: waiting for absent.example.com")

@@ -36,19 +36,19 @@ func TestStartUpIsRefused(t *testing.T) {
 		},
 		"broken values.yaml": {
 			file: "modules/values.yaml", content: "global:\n  a: 1\n a: [", code: 1,
-			says: []string{"DIR/modules/values.yaml: line "},
+			says: []string{"values file values.yaml: line "},
 		},
 		"a section of the wrong type": {
 			file: "modules/010-web/values.yaml", content: "web: 5\nwebEnabled: perhaps\n", code: 1,
-			says: []string{"DIR/modules/010-web/values.yaml", "key web:", "must be a map or a list", "key webEnabled:", "must be true or false"},
+			says: []string{"values file 010-web/values.yaml", "key web:", "must be a map or a list", "key webEnabled:", "must be true or false"},
 		},
 		"a module that is not kebab-case": {
 			file: "modules/020-myModule/README.md", code: 1,
-			says: []string{"DIR/modules/020-myModule", "my-module"},
+			says: []string{"module directory 020-myModule", "my-module"},
 		},
 		"a broken schema": {
 			file: "modules/010-web/openapi/values.yaml", content: "type: objekt\n", code: 1,
-			says: []string{"DIR/modules/010-web/openapi/values.yaml", "type"},
+			says: []string{"schema 010-web/openapi/values.yaml", "type"},
 		},
 		"a global hook that prints garbage": {
 			file: "global-hooks/hooks/g.sh", content: script + "echo \"usage: g.sh [file]\"\n", code: 1,
@@ -139,7 +139,7 @@ func TestAllMistakesAreToldAtOnce(t *testing.T) {
 		t.Errorf("exit code %d, want 1", code)
 	}
 	expectAll(t, strings.Join(o.output.lines(), "\n"),
-		h.path("modules/values.yaml"), h.path("modules/010-web/values.yaml"), h.path("modules/020-dns/openapi/values.yaml"), h.path("nowhere"))
+		"values file values.yaml", "values file 010-web/values.yaml", "schema 020-dns/openapi/values.yaml", h.path("nowhere"))
 }
 
 // A module's values.yaml is the values file of its chart, too: keys that are not the

@@ -28,10 +28,10 @@ exit 4
 `)
 	h.setConfig(map[string]string{"configEnabled": "false", "typpoEnabled": "true"})
 	o := h.start()
-	o.expect("WARN", h.path("modules/values.yaml"), "tpyoEnabled", "did you mean typoEnabled?")
+	o.expect("WARN", "values.yaml has the flag tpyoEnabled", "did you mean typoEnabled?")
 	o.expect("WARN", "the ConfigMap has a flag", "typpoEnabled", "didYouMean=typoEnabled")
 	o.ready()
-	file := "fileEnabled is false in " + h.path("modules/values.yaml")
+	file := "fileEnabled is false in values.yaml"
 	script, typo := "its enabled script returned false: it needs a load balancer", "no flag anywhere (typoEnabled)"
 	expectAll(t, o.expect("modules discovered", "run=[well]"), file, "configEnabled is false in the ConfigMap", script, typo)
 	o.ask("why file", "module file is off: "+file)

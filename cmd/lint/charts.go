@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"addon-operator/actors/decide"
 	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm"
@@ -241,7 +242,7 @@ func (c chartCheck) look(ctx context.Context) {
 // It does not where the value may come from elsewhere: a schema describes it, so people may set
 // it, or a hook may set it.
 func (c chartCheck) unset() {
-	loaded, err := c.Memory.charts.Load(charts.Module{Name: c.m.Name, Key: c.m.Key, Dir: c.m.Dir})
+	loaded, err := c.Memory.charts.Load(decide.ChartModule(c.m))
 	if err != nil {
 		return
 	}

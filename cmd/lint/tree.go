@@ -17,7 +17,9 @@ import (
 // load loads the tree and reports what loading and 'values check' find. It sets tree and global. A
 // tree with errors has the files that could be read, and the other checks continue with it.
 func (c *checks) load() {
-	tree, err := addons.Load(c.Dirs)
+	dirs := c.Dirs
+	dirs.FullPaths = true // findings have the place in a file, so the file must be found
+	tree, err := addons.Load(dirs)
 	c.tree = tree
 	found := loaded{tree, c.found}
 	found.fail(err)
@@ -142,9 +144,14 @@ func (l loaded) setIn(m addons.Module, path []string, key bool) (file string, at
 // fail reports all errors that err is joined from. Violations of a schema are placed one by one.
 func (l loaded) fail(err error) {
 	for _, one := range joined(err) {
-		if wrong, ok := errors.AsType[*values.ValidationError](one); ok {
+		var wrong *values.ValidationError
+		var unused check.UnusedError
+		switch {
+		case errors.As(one, &wrong):
 			l.violations(wrong)
-		} else {
+		case errors.As(one, &unused):
+			l.found.addMessage(Error, unused.Called(unused.Path))
+		default:
 			l.found.addMessage(Error, one.Error())
 		}
 	}

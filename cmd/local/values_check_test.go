@@ -71,16 +71,16 @@ func TestCheckRefuses(t *testing.T) {
 		files map[string]string
 		want  []string
 	}{
-		"broken YAML": {map[string]string{"modules/010-dns/values.yaml": "dns: [1"}, []string{"modules/010-dns/values.yaml: line 1"}},
-		"a bomb":      {map[string]string{"modules/010-dns/values.yaml": bomb.String()}, []string{"modules/010-dns/values.yaml", "larger than 4 MiB"}},
+		"broken YAML": {map[string]string{"modules/010-dns/values.yaml": "dns: [1"}, []string{"010-dns/values.yaml: line 1"}},
+		"a bomb":      {map[string]string{"modules/010-dns/values.yaml": bomb.String()}, []string{"010-dns/values.yaml", "larger than 4 MiB"}},
 		"a bomb in the ConfigMap": {
 			map[string]string{"modules/values.yaml": on, "modules/010-dns/values.yaml": "", "cm.yaml": "dns: |\n  " + strings.ReplaceAll(strings.TrimPrefix(bomb.String(), "dns:\n"), "\n", "\n  ")},
 			[]string{"ConfigMap key dns", "larger than 4 MiB"},
 		},
 		"duplicate keys":         {map[string]string{"modules/values.yaml": "dns: {a: 1}\ndns: {b: 2}\n", "modules/010-dns/x": ""}, []string{`line 2: key "dns" is already set in line 1`}},
 		"not camelCase":          {map[string]string{"modules/010-my-dns/x": "", "cm.yaml": "my-dns: 'a: 1'"}, []string{"ConfigMap key my-dns", "did you mean myDns?"}},
-		"no schema":              {map[string]string{"modules/010-dns/openapi/values.yaml": "type: objekt"}, []string{"modules/010-dns/openapi/values.yaml: /type"}},
-		"a loop of $ref":         {map[string]string{"modules/010-dns/openapi/values.yaml": "definitions: {a: {$ref: '#/definitions/b'}, b: {$ref: '#/definitions/a'}}\nproperties: {x: {$ref: '#/definitions/a'}}"}, []string{"modules/010-dns/openapi/values.yaml", "refers to itself"}},
+		"no schema":              {map[string]string{"modules/010-dns/openapi/values.yaml": "type: objekt"}, []string{"010-dns/openapi/values.yaml: /type"}},
+		"a loop of $ref":         {map[string]string{"modules/010-dns/openapi/values.yaml": "definitions: {a: {$ref: '#/definitions/b'}, b: {$ref: '#/definitions/a'}}\nproperties: {x: {$ref: '#/definitions/a'}}"}, []string{"010-dns/openapi/values.yaml", "refers to itself"}},
 		"two modules of one key": {map[string]string{"modules/010-my-dns/x": "", "modules/020-myDns/x": ""}, []string{"020-myDns", `rename the module to "my-dns"`}},
 		"no text in data":        {map[string]string{"modules/010-dns/x": "", "cm.yaml": "dns: {a: 1}\nother: 5"}, []string{"data.dns is not a string", "data.other is not a string", "vertical bar"}},
 		"another kind":           {map[string]string{"modules/010-dns/x": "", "cm.yaml": "kind: Secret"}, []string{"kind is Secret, not ConfigMap"}},
@@ -92,7 +92,7 @@ func TestCheckRefuses(t *testing.T) {
 				"global/openapi/config-values.yaml":          "{type: object, properties: {size: {type: integer}}}",
 				"cm.yaml":                                    "dns: 'size: x'\nweb: 'password: s3cret'\n",
 			},
-			[]string{"dns.zone: is required", "dns.size: must be an integer, is a string", "web.password: must have at least 9 characters", "global.size: must be an integer", "modules/010-dns/openapi/config-values.yaml"},
+			[]string{"dns.zone: is required", "dns.size: must be an integer, is a string", "web.password: must have at least 9 characters", "global.size: must be an integer", "010-dns/openapi/config-values.yaml"},
 		},
 		"a broken module and the values of another": {
 			map[string]string{
@@ -100,14 +100,14 @@ func TestCheckRefuses(t *testing.T) {
 				"modules/020-web/openapi/config-values.yaml": "{type: object, properties: {size: {type: integer}}}", "modules/020-web/values.yaml": "web: {size: x}",
 				"modules/030-db/values.yaml": "db: 5", "global/values.yaml": "", "cm.yaml": "webEnabled: 'yes and no'\ndns: 'a: ['\n",
 			},
-			[]string{"modules/010-dns/openapi/config-values.yaml: /type", "modules/030-db/values.yaml", "ConfigMap key dns", "ConfigMap key webEnabled"},
+			[]string{"010-dns/openapi/config-values.yaml: /type", "030-db/values.yaml", "ConfigMap key dns", "ConfigMap key webEnabled"},
 		},
 		"values of one module, a schema of another": {
 			map[string]string{
 				"modules/values.yaml": "webEnabled: true\n", "modules/010-dns/openapi/config-values.yaml": "type: objekt",
 				"modules/020-web/openapi/config-values.yaml": "{type: object, properties: {size: {type: integer}}}", "cm.yaml": "web: 'size: x'\n",
 			},
-			[]string{"modules/010-dns/openapi/config-values.yaml: /type", "web.size: must be an integer"},
+			[]string{"010-dns/openapi/config-values.yaml: /type", "web.size: must be an integer"},
 		},
 		"what nobody means": {
 			map[string]string{"modules/010-dns/enabled": "#!/bin/sh\n", "modules/010-dns/hooks/a.sh": "#!/bin/sh\n", "modules/020-dns/x": "", "global/g.sh": "#!/bin/sh\n"},
@@ -115,16 +115,16 @@ func TestCheckRefuses(t *testing.T) {
 		},
 		"defaults that do not fit": {
 			map[string]string{"modules/010-dns/openapi/values.yaml": "{properties: {a: {type: integer, default: x}, b: {default: [1, 2], maxItems: 1}}}", "global/openapi/values.yaml": "{properties: {z: {enum: [a], default: b}}}"},
-			[]string{"modules/010-dns/openapi/values.yaml: /properties/a/default: must be an integer, is a string; correct the default, or the schema", "/properties/b/default: must have at most 1 elements", "global/openapi/values.yaml: /properties/z/default: must be one of"},
+			[]string{"010-dns/openapi/values.yaml: /properties/a/default: must be an integer, is a string; correct the default, or the schema", "/properties/b/default: must have at most 1 elements", "../global/openapi/values.yaml: /properties/z/default: must be one of"},
 		},
 		"charts that cannot be installed": { // H21, A17
 			map[string]string{
 				"modules/010-dns/Chart.yaml": "{apiVersion: v2, name: dns, version: 0.1.0, dependencies: [{name: bind, version: 1.0.0}]}", "modules/020-web/templates/a.yaml": "", "modules/020-web/values.yaml": "web: {}\nother: &a [1, *a]\n",
 				"modules/030-db/charts/db/Chart.yaml": "{apiVersion: v2, name: db, version: 0.1.0}",
 			},
-			[]string{"Chart.yaml declares the dependency bind, which is not in charts/; run 'helm dependency build modules/010-dns'", "load chart in modules/020-web", "modules/030-db has charts/, but neither Chart.yaml nor templates/"},
+			[]string{"Chart.yaml declares the dependency bind, which is not in charts/; run 'helm dependency build 010-dns'", "load chart in 020-web", "030-db has charts/, but neither Chart.yaml nor templates/"},
 		},
-		"files and ConfigMap at once": {map[string]string{"modules/010-dns/values.yaml": "dns: 5", "cm.yaml": "a-b: x"}, []string{"modules/010-dns/values.yaml", "ConfigMap key a-b"}},
+		"files and ConfigMap at once": {map[string]string{"modules/010-dns/values.yaml": "dns: 5", "cm.yaml": "a-b: x"}, []string{"010-dns/values.yaml", "ConfigMap key a-b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := checked(t, c.files)
@@ -136,6 +136,9 @@ func TestCheckRefuses(t *testing.T) {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("%v\nlacks %s", err, want)
 				}
+			}
+			if strings.Contains(err.Error(), "modules/") {
+				t.Errorf("a path is not relative to the directory of modules: %v", err)
 			}
 			if strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("a secret is shown: %v", err)

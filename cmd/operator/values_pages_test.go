@@ -164,24 +164,24 @@ func squeeze(text string) string { return strings.Join(strings.Fields(text), "")
 func TestExplainAndDiff(t *testing.T) {
 	r := startRunning(t)
 	r.want("values explain ingress", `
-PATH                   VALUE          LAYER      FROM                                                  TASK  SINCE
-ingress.adminPassword  "***"          ConfigMap  010-ingress/hooks/h.sh                                4     TIME
-ingress.image          "nginx"        file       $DIR/modules/values.yaml                              -     -
-ingress.logLevel       "info"         default    $DIR/modules/010-ingress/openapi/config-values.yaml   -     -
-ingress.nodes          ["one","two"]  patch      010-ingress/hooks/h.sh                                4     TIME
-ingress.replicas       2              ConfigMap  resourceVersion N                                     -     TIME
-  overrides            1              file       $DIR/modules/values.yaml                              -     -
-ingress.service.type   "ClusterIP"    file       $DIR/modules/010-ingress/values.yaml                  -     -`)
+PATH                   VALUE          LAYER      FROM                                    TASK  SINCE
+ingress.adminPassword  "***"          ConfigMap  010-ingress/hooks/h.sh                  4     TIME
+ingress.image          "nginx"        file       values.yaml                             -     -
+ingress.logLevel       "info"         default    010-ingress/openapi/config-values.yaml  -     -
+ingress.nodes          ["one","two"]  patch      010-ingress/hooks/h.sh                  4     TIME
+ingress.replicas       2              ConfigMap  resourceVersion N                       -     TIME
+  overrides            1              file       values.yaml                             -     -
+ingress.service.type   "ClusterIP"    file       010-ingress/values.yaml                 -     -`)
 	zone := `
-PATH            VALUE            LAYER  FROM                                    TASK  SINCE
-dnsServer.zone  "cluster.local"  file   $DIR/modules/020-dns-server/values.yaml  -     -`
+PATH            VALUE            LAYER  FROM                        TASK  SINCE
+dnsServer.zone  "cluster.local"  file   020-dns-server/values.yaml  -     -`
 	for _, command := range []string{"explain dns-server zone", "explain dnsServer.zone", "explain dns-server.zone", "explain /dnsServer/zone", "explain dnsServer dnsServer.zone"} {
 		r.want("values "+command, zone)
 	}
 	r.want("values explain global.clusterName -o yaml", `
 - path: global.clusterName
   sources:
-  - file: $DIR/modules/values.yaml
+  - file: values.yaml
     layer: file
     value: dev`)
 	r.want("values explain ingress.adminPassword --show-secrets -o json", `

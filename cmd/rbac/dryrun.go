@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"addon-operator/actors/decide"
 	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
@@ -122,7 +123,7 @@ func mentionsDefinitions(m addons.Module) bool {
 	if !charts.Exists(m.Dir) {
 		return false
 	}
-	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	loaded, err := new(charts.Cache).Load(decide.ChartModule(m))
 	return err == nil && loaded.Mentions("CustomResourceDefinition")
 }
 

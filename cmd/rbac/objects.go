@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/helm/charts"
 	helmmanifest "addon-operator/helm/manifest"
@@ -149,7 +150,7 @@ func (g *generator) subcharts(m addons.Module) error {
 	if !charts.HasSubcharts(m.Dir) {
 		return nil
 	}
-	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	loaded, err := new(charts.Cache).Load(decide.ChartModule(m))
 	if err != nil {
 		return nil //nolint:nilerr // module reports the reason
 	}

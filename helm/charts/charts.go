@@ -49,6 +49,27 @@ type Module struct {
 	Name string // of the module, and of a chart without Chart.yaml
 	Key  string // of the module's section in the values
 	Dir  string // of the module; its chart is in Root
+	// Shown is Dir as messages name it; empty for Dir itself.
+	Shown string
+}
+
+// Shows names a path in Dir in a message.
+func (m Module) Shows(path string) string {
+	if below, ok := strings.CutPrefix(path, m.Dir); ok && m.Shown != "" {
+		return m.Shown + below
+	}
+	return path
+}
+
+// Where is Root as messages name it.
+func (m Module) Where() string { return m.Shows(Root(m.Dir)) }
+
+// unread is the error for a chart that cannot be read.
+func (m Module) unread(what string, err error) error {
+	if about, ok := err.(*fs.PathError); ok { //nolint:errorlint // one that is wrapped keeps its own words
+		err = &fs.PathError{Op: about.Op, Path: m.Shows(about.Path), Err: about.Err}
+	}
+	return fmt.Errorf("%s %s: %w", what, m.Where(), err)
 }
 
 // Chart is a chart in the cache. All modules and goroutines that use it share it: nothing of it
@@ -182,7 +203,7 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	isInner := m.isInner()
 	stamp, err := stampOf(m, isInner)
 	if err != nil {
-		return nil, fmt.Errorf("read chart directory %s: %w", Root(m.Dir), err)
+		return nil, m.unread("read chart directory", err)
 	}
 	c.mu.Lock()
 	known := c.byDir[m.Dir]
@@ -192,10 +213,10 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	}
 	loaded, err := Read(m)
 	if err != nil {
-		return nil, fmt.Errorf("load chart in %s: %w", Root(m.Dir), err)
+		return nil, m.unread("load chart in", err)
 	}
-	if err := checkDependencies(loaded, Root(m.Dir)); err != nil {
-		return nil, fmt.Errorf("load chart in %s: %w", Root(m.Dir), err)
+	if err := checkDependencies(loaded, m.Where()); err != nil {
+		return nil, m.unread("load chart in", err)
 	}
 	fresh := &Chart{stamp: stamp, chart: loaded, module: m, inner: isInner}
 	fresh.global = globalOf(loaded, isInner)
@@ -271,7 +292,7 @@ func Read(m Module) (*chart.Chart, error) {
 		return nil, err
 	}
 	files := []*loader.BufferedFile{{Name: "Chart.yaml", Data: metadata}}
-	rules, err := ignoreRules(m.Dir)
+	rules, err := ignoreRules(m.Dir, m.Shows(m.Dir))
 	if err != nil {
 		return nil, err
 	}
@@ -300,8 +321,8 @@ func isForeign(name string) bool {
 }
 
 // ignoreRules reads .helmignore like Helm's loader, which adds its defaults, too. The file must be
-// a regular one: the read of a named pipe would not return.
-func ignoreRules(dir string) (*ignore.Rules, error) {
+// a regular one: the read of a named pipe would not return. Errors name dir as shown.
+func ignoreRules(dir, shown string) (*ignore.Rules, error) {
 	file := filepath.Join(dir, ignore.HelmIgnore)
 	info, err := os.Stat(file)
 	switch {
@@ -314,7 +335,10 @@ func ignoreRules(dir string) (*ignore.Rules, error) {
 	}
 	rules, err := ignore.ParseFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", file, err)
+		if about, ok := errors.AsType[*fs.PathError](err); ok {
+			err = about.Err
+		}
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(shown, ignore.HelmIgnore), err)
 	}
 	rules.AddDefaults()
 	return rules, nil

@@ -21,21 +21,22 @@ func Check(m Module) error {
 	}
 	read, err := Read(m)
 	if err == nil {
-		err = checkDependencies(read, Root(m.Dir))
+		err = checkDependencies(read, m.Where())
 	}
 	if _, ok := errors.AsType[chart.ValidationError](err); ok {
 		err = fmt.Errorf("file Chart.yaml: %w", err)
 	}
 	if err != nil {
-		return fmt.Errorf("load chart in %s: %w", Root(m.Dir), err)
+		return m.unread("load chart in", err)
 	}
 	known := map[string]any{} // the parser only asks whether a name is a key
 	for _, name := range Functions() {
 		known[name] = true
 	}
 	var errs []error
+	where := m.Where()
 	for _, t := range read.Templates {
-		if _, err := parse.Parse(filepath.Join(Root(m.Dir), t.Name), string(t.Data), "", "", known); err != nil {
+		if _, err := parse.Parse(filepath.Join(where, t.Name), string(t.Data), "", "", known); err != nil {
 			errs = append(errs, fmt.Errorf("template %s", strings.TrimPrefix(err.Error(), "template: ")))
 		}
 	}

@@ -28,7 +28,7 @@ var subchartArchive = regexp.MustCompile(`(?:^|/)charts/[^/_.][^/]*\.tgz$`)
 // large ones by .helmignore.
 func checkSize(m Module) error {
 	root := Root(m.Dir)
-	rules, err := ignoreRules(root)
+	rules, err := ignoreRules(root, m.Where())
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func Ignored(root string) (func(file string) bool, error) {
 	if Root(filepath.Dir(root)) != root {
 		return func(string) bool { return false }, nil
 	}
-	rules, err := ignoreRules(root)
+	rules, err := ignoreRules(root, root)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (c *Chart) Values(merged map[string]any) (map[string]any, error) {
 	}
 	own, isMap := section.(map[string]any)
 	if there && section != nil && !isMap {
-		return nil, fmt.Errorf("the values of the chart in %s are a map; the section %s is a list", Root(c.module.Dir), c.module.Key)
+		return nil, fmt.Errorf("the values of the chart in %s are a map; the section %s is a list", c.module.Where(), c.module.Key)
 	}
 	top := map[string]any{}
 	if shared, ok := merged[globalKey].(map[string]any); ok && len(shared) > 0 {
@@ -155,7 +155,7 @@ func globalNextTo(m Module) (map[string]any, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, irregular(file)
+		return nil, irregular(m.Shows(file))
 	}
 	data, err := os.ReadFile(file)
 	if err == nil {
@@ -168,7 +168,7 @@ func globalNextTo(m Module) (map[string]any, error) {
 		err = yaml.Unmarshal(data, &content)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+		return nil, fmt.Errorf("%s: %w", m.Shows(file), err)
 	}
 	return content.Global, nil
 }
