@@ -207,7 +207,7 @@ use_own_cluster() {
 The operator runs on this machine, with your permissions. It writes its ConfigMap and releases into
 the namespace $namespace, and whatever the modules of $MODULES_DIR write elsewhere.
 EOF
-  if [[ ${YES:-} != 1 && ${VIEW:-} != 1 ]]; then # the view asks by itself
+  if [[ ${YES:-} != 1 && ${VIEW:-} != 1 ]]; then # the view asks
     [[ -t 0 ]] || die "CLUSTER=mine asks for confirmation, and there is no terminal: set YES=1 to confirm"
     read -r -p "Continue? [y/N] " answer
     [[ $answer == [yY]* ]] || die "nothing was written"
@@ -266,11 +266,13 @@ unfollow() {
 view() {
   local code=0 options=()
   export ADDON_OPERATOR_TMP_DIR="$run/tmp"
-  [[ $kind == memory ]] || options=(--cluster --namespace "$namespace")
-  [[ $kind != real && ${YES:-} != 1 ]] || options+=(--yes)
+  case $kind in
+    real) options=(--cluster --namespace "$namespace" --yes) ;;
+    mine) options=(--cluster --namespace "$namespace" ${YES:+--yes}) ;; # it asks by itself
+  esac
   say "q ends the view and the operator; in a second terminal: export PATH=$(printf %q "$PWD/bin"):\$PATH, then the line that the view shows"
   exec 4<&0
-  bin/addon-operator dev "${options[@]}" <&4 &
+  bin/addon-operator dev ${options[@]+"${options[@]}"} <&4 &
   viewer=$!
   while alive "$viewer"; do
     alive "$parent" || exit 0
