@@ -176,9 +176,12 @@ func (m Module) Gone() bool {
 
 // static are the values.yaml files in the roots, in their order; a root without one has an empty
 // document.
-type static struct {
-	paths     []string
-	documents []values.Document
+type static []rootValues
+
+// rootValues are the values.yaml of one root, with its path, and as messages name it.
+type rootValues struct {
+	path, shown string
+	document    values.Document
 }
 
 // Load reads all directories. It reports the errors of all files together; each names its file.

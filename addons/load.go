@@ -15,18 +15,18 @@ import (
 )
 
 // read parses the values.yaml of every root (A13). It reads all of them even if one is wrong, to
-// report all errors; paths and documents stay parallel.
+// report all errors.
 func (s *static) read(dirs Dirs, roots []string) error {
 	var errs []error
 	for _, root := range roots {
 		path := commonPath(root)
-		doc, err := readValues(path, dirs.Shown(path))
+		shown := dirs.Shown(path)
+		doc, err := readValues(path, shown)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		s.paths = append(s.paths, path)
-		s.documents = append(s.documents, doc)
+		*s = append(*s, rootValues{path, shown, doc})
 	}
 	return errors.Join(errs...)
 }
@@ -35,21 +35,18 @@ func (s *static) read(dirs Dirs, roots []string) error {
 func commonPath(root string) string { return filepath.Join(root, "values.yaml") }
 
 // globalSections are the layers of the section "global", lowest first.
-func (t *Tree) globalSections() []values.Layer { return t.sections(values.GlobalKey) }
+func (s static) globalSections() []values.Layer { return s.sections(values.GlobalKey) }
 
 // sections are the layers of one key, lowest first.
-func (t *Tree) sections(key string) []values.Layer {
+func (s static) sections(key string) []values.Layer {
 	var layers []values.Layer
-	for i, doc := range t.common.documents {
-		if section, ok := doc.Sections[key]; ok {
-			layers = append(layers, values.Layer{Source: t.commonShown(i), Value: section})
+	for _, root := range s {
+		if section, ok := root.document.Sections[key]; ok {
+			layers = append(layers, values.Layer{Source: root.shown, Value: section})
 		}
 	}
 	return layers
 }
-
-// commonShown names the values.yaml of a root in messages.
-func (t *Tree) commonShown(i int) string { return t.dirs.Shown(t.common.paths[i]) }
 
 // readValues parses a values.yaml, which errors name as shown; a file that does not exist is an
 // empty document. In the file of a module only the keys of that module count: the rest belongs to
@@ -87,15 +84,15 @@ func (t *Tree) warnUnknownFlags() {
 	for _, m := range all {
 		keys = append(keys, m.Key)
 	}
-	for i, doc := range t.common.documents {
-		for _, key := range slices.Sorted(maps.Keys(doc.Sections)) {
+	for _, root := range t.common {
+		for _, key := range slices.Sorted(maps.Keys(root.document.Sections)) {
 			if key == values.GlobalKey || slices.Contains(keys, key) {
 				continue
 			}
 			fix := values.DidYouMean(key, keys, "name a module, or remove them")
-			t.warn("%s has values for %s, but no such module exists; they are ignored; %s", t.commonShown(i), key, fix)
+			t.warn("%s has values for %s, but no such module exists; they are ignored; %s", root.shown, key, fix)
 		}
-		for _, flag := range slices.Sorted(maps.Keys(doc.Flags)) {
+		for _, flag := range slices.Sorted(maps.Keys(root.document.Flags)) {
 			if slices.Contains(known, flag) {
 				continue
 			}
@@ -103,7 +100,7 @@ func (t *Tree) warnUnknownFlags() {
 			if meant := values.NearFlag(flag, known); meant != "" {
 				hint = "; did you mean " + meant + "?"
 			}
-			t.warn("%s has the flag %s, but no such module exists; it is ignored%s", t.commonShown(i), flag, hint)
+			t.warn("%s has the flag %s, but no such module exists; it is ignored%s", root.shown, flag, hint)
 		}
 	}
 }
@@ -115,7 +112,7 @@ func (t *Tree) loadGlobal(dir string) error {
 	if err != nil {
 		return err
 	}
-	t.Global = Global{Dir: dir, HooksDir: dir, Static: t.globalSections()}
+	t.Global = Global{Dir: dir, HooksDir: dir, Static: t.common.globalSections()}
 	if info, err := os.Stat(filepath.Join(dir, "hooks")); err == nil && info.IsDir() {
 		t.Global.HooksDir = filepath.Join(dir, "hooks")
 	}
@@ -153,24 +150,26 @@ func (t *Tree) readModule(m *Module) error {
 // first (D5, E3). It is called again whenever the files of the roots have changed.
 func (t *Tree) combine(m *Module) {
 	file := m.Shown(m.valuesFile())
-	m.Static, m.Flags, m.Maintenance = t.sections(m.Key), nil, ""
+	m.Static, m.Flags, m.Maintenance = t.common.sections(m.Key), nil, ""
 	if section, ok := m.own.Sections[m.Key]; ok {
 		m.Static = append(m.Static, values.Layer{Source: file, Value: section})
 	}
 	flag := values.FlagKey(m.Key)
-	for i, common := range t.common.documents {
-		if value, ok := common.Flags[flag]; ok {
-			m.Flags = append(m.Flags, Flag{t.commonShown(i), value})
-		}
-	}
-	if value, ok := m.own.Flags[flag]; ok {
-		m.Flags = append(m.Flags, Flag{file, value})
-	}
-	for _, d := range append(slices.Clone(t.common.documents), m.own) {
+	maintenance := func(d values.Document) {
 		if mode, ok := d.Maintenance[values.MaintenanceKey(m.Key)]; ok {
 			m.Maintenance = mode
 		}
 	}
+	for _, root := range t.common {
+		if value, ok := root.document.Flags[flag]; ok {
+			m.Flags = append(m.Flags, Flag{root.shown, value})
+		}
+		maintenance(root.document)
+	}
+	if value, ok := m.own.Flags[flag]; ok {
+		m.Flags = append(m.Flags, Flag{file, value})
+	}
+	maintenance(m.own)
 }
 
 // lookForSubcharts reports charts that are never installed: charts/ has the dependencies of the

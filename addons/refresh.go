@@ -69,17 +69,16 @@ func (r *refresh) common() {
 			t.problem(&t.Global.Problems, "%s", kept(err))
 			one = r.before.common.of(commonPath(root))
 		}
-		t.common.paths = append(t.common.paths, one.paths...)
-		t.common.documents = append(t.common.documents, one.documents...)
+		t.common = append(t.common, one...)
 	}
 }
 
 // of returns the part of one file; empty if there is none.
-func (s *static) of(path string) (one static) {
-	if i := slices.Index(s.paths, path); i >= 0 {
-		one.paths, one.documents = s.paths[i:i+1], s.documents[i:i+1]
+func (s static) of(path string) static {
+	if i := slices.IndexFunc(s, func(r rootValues) bool { return r.path == path }); i >= 0 {
+		return s[i : i+1]
 	}
-	return one
+	return nil
 }
 
 // global compares the files of global hooks and schemas. Its static values always are those of the
@@ -105,7 +104,7 @@ func (r *refresh) global() {
 	} else {
 		next.files = files
 	}
-	next.Static = t.globalSections()
+	next.Static = t.common.globalSections()
 	t.Global = next
 	t.Global.Problems = slices.Concat(problems, next.ownProblems)
 	if err != nil {
@@ -325,13 +324,13 @@ func (t *Tree) Unloaded(dirs Dirs) map[string]string {
 	if refused := t.Global.refused.parts; global != t.Global.files.parts && (refused == [allParts]sum{} || global != refused) { // what was refused is a problem already
 		common = append(common, dirs.Shown(t.Global.Dir))
 	}
-	for i, path := range t.common.paths {
-		doc, err := readValues(path, dirs.Shown(path))
+	for _, root := range t.common {
+		doc, err := readValues(root.path, root.shown)
 		if err != nil && slices.Contains(t.Global.Problems, kept(err)) {
 			continue
 		}
-		if err != nil || !reflect.DeepEqual(doc, t.common.documents[i]) {
-			common = append(common, dirs.Shown(path))
+		if err != nil || !reflect.DeepEqual(doc, root.document) {
+			common = append(common, root.shown)
 		}
 	}
 	found, _, err := (&Tree{dirs: dirs}).find()
