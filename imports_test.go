@@ -4,8 +4,10 @@ package addonoperator_test
 import (
 	"errors"
 	"fmt"
+	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"os"
 	"path"
@@ -82,6 +84,20 @@ func contains(names, name string) bool { return slices.Contains(strings.Fields(n
 // imports calls see for each import of each file below root. Folders with a go.mod of
 // their own are other modules.
 func imports(root fs.FS, see func(file, imported string)) error {
+	return sources(root, parser.ImportsOnly, func(file string, parsed *ast.File) error {
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			see(file, imported)
+		}
+		return nil
+	})
+}
+
+// sources calls see for each file of Go in the folders below root, but in those that are other modules.
+func sources(root fs.FS, mode parser.Mode, see func(file string, parsed *ast.File) error) error {
 	return fs.WalkDir(root, ".", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -101,18 +117,11 @@ func imports(root fs.FS, see func(file, imported string)) error {
 		if err != nil {
 			return err
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, source, parser.ImportsOnly)
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, source, mode)
 		if err != nil {
 			return err
 		}
-		for _, spec := range parsed.Imports {
-			imported, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				return err
-			}
-			see(file, imported)
-		}
-		return nil
+		return see(file, parsed)
 	})
 }
 
@@ -285,6 +294,32 @@ func TestReachOfPackages(t *testing.T) {
 		}
 		if d := depth(dir); d > deepest {
 			t.Errorf("%s lies on top of a chain of %d imports, more than %d", dir, d, deepest)
+		}
+	}
+}
+
+// A type with more methods than a reader remembers is several types.
+func TestMethodsOfTypes(t *testing.T) {
+	const most = 25
+	methods := map[string]int{}
+	err := sources(os.DirFS("."), parser.SkipObjectResolution, func(file string, parsed *ast.File) error {
+		if strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		for _, d := range parsed.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
+				receiver, _, _ := strings.Cut(strings.TrimPrefix(types.ExprString(f.Recv.List[0].Type), "*"), "[")
+				methods[path.Dir(file)+"."+receiver]++
+			}
+		}
+		return nil
+	})
+	if err != nil || len(methods) == 0 {
+		t.Fatalf("%d types, %v", len(methods), err)
+	}
+	for name, n := range methods {
+		if n > most {
+			t.Errorf("%s has %d methods, more than %d", name, n, most)
 		}
 	}
 }
