@@ -69,6 +69,15 @@ stop() {
   wait "$1" 2>/dev/null || true
 }
 
+# Waits until a process, or a group with its number after a minus, has ended, $2 tenths of a second at most.
+await() {
+  local i
+  for ((i = 0; i < $2; i++)); do
+    kill -0 -- "$1" 2>/dev/null || return 0
+    sleep 0.1
+  done
+}
+
 # Two runs with one directory would write each other's kubeconfig and data.
 own_directory() {
   local other='' command=''
@@ -86,15 +95,17 @@ own_directory() {
 cleanup() {
   local code=$?
   trap - EXIT
-  trap 'kill -KILL -- "-$operator" "-$cluster" 2>/dev/null' INT TERM HUP
+  trap 'kill -KILL -- "-$operator" "-$cluster" "-$builder" 2>/dev/null' INT TERM HUP
   if alive "$builder"; then
     say "stopping the build; the next make run continues where this one stopped"
     stop "$builder"
-    while kill -0 -- "-$builder" 2>/dev/null; do sleep 0.1; done # go and its compilers
+    await "-$builder" 50 # go and its compilers; where nothing reaps orphans, they stay
   fi
   stop "$guard"
   if alive "$viewer"; then
-    [[ -n $interrupted ]] || kill -TERM "$viewer" 2>/dev/null || true # Ctrl-C has reached it already, and a second signal is impatience
+    # Ctrl-C reaches it, too, as a rule, and at a second signal it does not wait for the operator.
+    [[ -z $interrupted ]] || await "$viewer" 300
+    kill -TERM "$viewer" 2>/dev/null || true
     wait "$viewer" 2>/dev/null || true
   fi
   if alive "$operator" && [[ $kind == mine ]]; then
@@ -268,8 +279,9 @@ view() {
   export ADDON_OPERATOR_TMP_DIR="$run/tmp"
   case $kind in
     real) options=(--cluster --namespace "$namespace" --yes) ;;
-    mine) options=(--cluster --namespace "$namespace" ${YES:+--yes}) ;; # it asks by itself
+    mine) options=(--cluster --namespace "$namespace") ;; # it asks by itself
   esac
+  [[ $kind != mine || ${YES:-} != 1 ]] || options+=(--yes)
   say "q ends the view and the operator; in a second terminal: export PATH=$(printf %q "$PWD/bin"):\$PATH, then the line that the view shows"
   exec 4<&0
   bin/addon-operator dev ${options[@]+"${options[@]}"} <&4 &
@@ -315,7 +327,9 @@ wait_until_ready() {
 await_modules() {
   if ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:$debug_port addon-operator wait --timeout 30s >"$run/wait.out" 2>&1; then
     say "all modules are ready, with all objects of their releases"
-    [[ $examples != 1 ]] || echo "The module backup fails, on purpose: the Secret that it needs does not exist."
+    if [[ $examples == 1 ]] && ! kubectl -n "$namespace" get secret backup-s3-credentials >/dev/null 2>&1; then
+      echo "A hook of the module backup fails, on purpose: the Secret that it needs does not exist."
+    fi
   else
     say "not all modules are ready yet: \`addon-operator wait\` in a second terminal shows which, and why"
   fi
@@ -393,7 +407,7 @@ export GLOBAL_HOOKS_DIR="${GLOBAL_HOOKS_DIR:-$PWD/examples/global-hooks}"
 check_directories() {
   local dir dirs
   IFS=: read -r -a dirs <<<"$MODULES_DIR"
-  for dir in "${dirs[@]}"; do [[ -d $dir ]] || die "MODULES_DIR: there is no directory $dir"; done
+  for dir in "${dirs[@]}"; do [[ -z $dir || -d $dir ]] || die "MODULES_DIR: there is no directory $dir"; done
   [[ -d $GLOBAL_HOOKS_DIR ]] || die "GLOBAL_HOOKS_DIR: there is no directory $GLOBAL_HOOKS_DIR"
 }
 

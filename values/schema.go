@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 
@@ -213,7 +214,7 @@ func leaves(violation *jsonschema.ValidationError) []*jsonschema.ValidationError
 // closestLeaves returns the leaves of a violation that say what its author got wrong. The schema of
 // schemas has alternatives: type is one of the types, or a list of them. Each of them that does not fit
 // is a violation, but the author meant one, most likely that which fits the most: its violations are
-// the deepest. Of several the first one counts, which is the simplest.
+// the deepest, and not about the type of the value. Of several the first one counts, which is the simplest.
 func closestLeaves(violation *jsonschema.ValidationError) (all []*jsonschema.ValidationError) {
 	if len(violation.Causes) == 0 {
 		return []*jsonschema.ValidationError{violation}
@@ -223,19 +224,27 @@ func closestLeaves(violation *jsonschema.ValidationError) (all []*jsonschema.Val
 		switch below := closestLeaves(cause); {
 		case !alternatives:
 			all = append(all, below...)
-		case depth(below) > depth(all):
+		case fit(below) > fit(all):
 			all = below
 		}
 	}
 	return all
 }
 
-// depth is that of the deepest place of some violations; 0 for none.
-func depth(violations []*jsonschema.ValidationError) (deepest int) {
+// fit is how much of an alternative fits a value that violates it: the deepest place of its violations counts, then what is
+// violated there, the type of the value or the list of what it may be counting less than another keyword. It is 0 without violations.
+func fit(violations []*jsonschema.ValidationError) (best int) {
 	for _, v := range violations {
-		deepest = max(deepest, 1+len(located(v.InstanceLocation)))
+		keyword := 2
+		switch path.Base(v.KeywordLocation) {
+		case "type":
+			keyword = 0
+		case "enum":
+			keyword = 1
+		}
+		best = max(best, 3*(1+len(located(v.InstanceLocation)))+keyword)
 	}
-	return deepest
+	return best
 }
 
 // mentions reports whether a key occurs anywhere in a tree, whatever it means there. A property of

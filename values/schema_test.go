@@ -194,6 +194,8 @@ func TestOneLineForOneMistake(t *testing.T) {
 		"{properties: {a: {type: nonsense}}}":                                              "/properties/a/type: " + types,
 		"{properties: {a: {type: 5}}}":                                                     "/properties/a/type: " + types,
 		"{properties: {a: {type: [string, nonsense]}}}":                                    "/properties/a/type/1: " + types,
+		"{properties: {a: {type: [string, string]}}}":                                      "/properties/a/type: items at index 0 and 1 are equal",
+		"{properties: {a: {type: []}}}":                                                    "/properties/a/type: minimum 1 items required, but found 0 items",
 		"{properties: {a: {items: {type: nonsense}}}}":                                     "/properties/a/items/type: " + types,
 		"{definitions: {d: {type: nonsense}}, properties: {a: {$ref: '#/definitions/d'}}}": "/definitions/d/type: " + types,
 		"{properties: {a: {anyOf: [{type: string}, {items: {type: nonsense}}]}}}":          "/properties/a/anyOf/1/items/type: " + types,

@@ -52,7 +52,11 @@ func (s *Shared) loadHooks(ctx context.Context, owner string, d hookDirectory, l
 	}
 	var warnings []hookWarning
 	for _, file := range unused {
-		warnings = append(warnings, hookWarning{text: file.String()})
+		text := file.String()
+		if d.prefix == "" { // global hooks are named without their directory, and what is no hook would be named without any place
+			text = file.Called(filepath.Join(filepath.Base(d.dir), file.Name))
+		}
+		warnings = append(warnings, hookWarning{text: text})
 	}
 	found := make([]hooks.Hook, 0, len(files))
 	var errs []error

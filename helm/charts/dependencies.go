@@ -2,6 +2,7 @@ package charts
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -32,6 +33,10 @@ func checkDependencies(c *chart.Chart, dir string) error {
 	if missing = slices.Compact(missing); len(missing) > 1 {
 		what, is = "the dependencies", "are"
 	}
-	return fmt.Errorf("%s declares %s %s, which %s not in charts/; run 'helm dependency build %s', or remove what is not needed from %s",
-		file, what, strings.Join(missing, ", "), is, dir, file)
+	where := ""
+	if !filepath.IsAbs(dir) {
+		where = " in the directory of modules"
+	}
+	return fmt.Errorf("%s declares %s %s, which %s not in charts/; run 'helm dependency build %s'%s, or remove what is not needed from %s",
+		file, what, strings.Join(missing, ", "), is, dir, where, file)
 }

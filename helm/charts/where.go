@@ -153,14 +153,15 @@ func globalNextTo(m Module) (map[string]any, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
-		return nil, err
+		return nil, m.unread("values file of", err)
 	case !info.Mode().IsRegular():
 		return nil, irregular(m.Shows(file))
 	}
 	data, err := os.ReadFile(file)
-	if err == nil {
-		err = manifest.Check(string(data))
+	if err != nil {
+		return nil, m.unread("values file of", err)
 	}
+	err = manifest.Check(string(data))
 	var content struct {
 		Global map[string]any `json:"global"`
 	}
