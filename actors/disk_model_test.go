@@ -69,6 +69,11 @@ func (v diskValues) clone() diskValues {
 	return v
 }
 
+// hasValues reports whether the file exists and has content.
+func (v diskValues) hasValues() bool {
+	return v.there && (len(v.size)+len(v.flags)+v.global > 0 || v.broken != fine)
+}
+
 func (v diskValues) text() string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(v.flags)) {
@@ -346,6 +351,8 @@ type inForce struct {
 func (f *inForce) look(d diskTree, configMap map[string]string) {
 	f.problems = map[string][]string{}
 	switch {
+	case !d.common.hasValues() && f.common.hasValues(): // it may be about to be written
+		f.problem("", "values file values.yaml")
 	case !d.common.there:
 		f.common = diskValues{}
 	case d.common.broken != fine:

@@ -132,6 +132,7 @@ type Module struct {
 	doubles, problems []string // see Problems
 	strange           []string // keys of its values.yaml that look like flags and are not its own
 	own               values.Document
+	ownEmpty          bool // its values.yaml exists and has no content
 	files             contents
 	stale             string   // see Stale
 	vain              []string // see Problems: waitFor names what cannot be waited for

@@ -1,6 +1,7 @@
 package addons
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -20,13 +21,13 @@ func (s *static) read(dirs Dirs, roots []string) error {
 	var errs []error
 	for _, root := range roots {
 		path := commonPath(root)
-		shown := dirs.Shown(path)
-		doc, err := readValues(path, shown)
-		if err != nil {
+		one := rootValues{path: path, shown: dirs.Shown(path)}
+		var err error
+		if one.document, _, err = readValues(path, one.shown); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		*s = append(*s, rootValues{path, shown, doc})
+		*s = append(*s, one)
 	}
 	return errors.Join(errs...)
 }
@@ -51,15 +52,46 @@ func (s static) sections(key string) []values.Layer {
 // readValues parses a values.yaml, which errors name as shown; a file that does not exist is an
 // empty document. In the file of a module only the keys of that module count: the rest belongs to
 // the chart (D5).
-func readValues(path, shown string, only ...string) (values.Document, error) {
+func readValues(path, shown string, only ...string) (doc values.Document, without absence, err error) {
 	data, err := readFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return values.Document{}, nil
+		return doc, noFile, nil
 	}
 	if err != nil {
-		return values.Document{}, fmt.Errorf("values file %s: %w", shown, err)
+		return doc, "", fmt.Errorf("values file %s: %w", shown, err)
 	}
-	return values.ParseFile(shown, data, only...)
+	if len(bytes.TrimSpace(data)) == 0 {
+		without = noContent
+	}
+	doc, err = values.ParseFile(shown, data, only...)
+	return doc, without, err
+}
+
+// absence is why a values.yaml has no values at all; "" if it has content.
+type absence string
+
+const (
+	noFile    absence = "missing"
+	noContent absence = "empty"
+)
+
+// emptied is the error for a values.yaml that had values and has none now. That is no order to
+// remove them, which may disable modules and uninstall their releases: a file that is being written
+// looks the same, for as long as its writer is slow (P8).
+func emptied(shown string, without absence) error {
+	return fmt.Errorf("values file %s is %s, but it had values; if they are to be removed, write {} to the file", shown, without)
+}
+
+func hasValues(d values.Document) bool { return len(d.Sections)+len(d.Flags)+len(d.Maintenance) > 0 }
+
+// again reads the file anew.
+func (r rootValues) again() (rootValues, error) {
+	doc, without, err := readValues(r.path, r.shown)
+	if err == nil && without != "" && hasValues(r.document) {
+		err = emptied(r.shown, without)
+	}
+	r.document = doc
+	return r, err
 }
 
 // warnUnknownFlags reports sections and flags in the roots' values.yaml that belong to no module
@@ -126,9 +158,9 @@ func (t *Tree) loadGlobal(dir string) error {
 // readModule reads the files of a module itself, as opposed to what the roots' values.yaml say of
 // it (combine). It reports all mistakes, and m has what could be read.
 func (t *Tree) readModule(m *Module) error {
-	doc, err := readValues(m.valuesFile(), m.Shown(m.valuesFile()), m.Key)
+	doc, without, err := readValues(m.valuesFile(), m.Shown(m.valuesFile()), m.Key)
 	errs := []error{err}
-	m.own, m.strange = doc, doc.Strange
+	m.own, m.ownEmpty, m.strange = doc, without == noContent, doc.Strange
 	m.Schemas, err = loadSchemas(m.Dir, m.Shown)
 	errs = append(errs, err)
 	t.adviseOn(m.Schemas, &m.problems)

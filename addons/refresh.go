@@ -64,21 +64,18 @@ type refresh struct {
 func (r *refresh) common() {
 	t := r.next
 	for _, root := range r.dirs.Modules {
-		var one static
-		if err := one.read(r.dirs, []string{root}); err != nil {
-			t.problem(&t.Global.Problems, "%s", kept(err))
-			one = r.before.common.of(commonPath(root))
+		path := commonPath(root)
+		before := rootValues{path: path, shown: r.dirs.Shown(path)}
+		if i := slices.IndexFunc(r.before.common, func(r rootValues) bool { return r.path == path }); i >= 0 {
+			before = r.before.common[i]
 		}
-		t.common = append(t.common, one...)
+		now, err := before.again()
+		if err != nil {
+			t.problem(&t.Global.Problems, "%s", kept(err))
+			now = before
+		}
+		t.common = append(t.common, now)
 	}
-}
-
-// of returns the part of one file; empty if there is none.
-func (s static) of(path string) static {
-	if i := slices.IndexFunc(s, func(r rootValues) bool { return r.path == path }); i >= 0 {
-		return s[i : i+1]
-	}
-	return nil
 }
 
 // global compares the files of global hooks and schemas. Its static values always are those of the
@@ -136,6 +133,9 @@ func (r *refresh) module(old *Module, m Module) {
 		}
 		if m.Gone() {
 			return fmt.Errorf("%s: %w", m.Shown(m.Dir), os.ErrNotExist)
+		}
+		if old != nil && fresh.ownEmpty && hasValues(old.own) { // a module may lose the file: its directory is replaced as a whole
+			return emptied(m.Shown(m.valuesFile()), noContent)
 		}
 		fresh.files = read
 		return nil
@@ -325,11 +325,11 @@ func (t *Tree) Unloaded(dirs Dirs) map[string]string {
 		common = append(common, dirs.Shown(t.Global.Dir))
 	}
 	for _, root := range t.common {
-		doc, err := readValues(root.path, root.shown)
+		now, err := root.again()
 		if err != nil && slices.Contains(t.Global.Problems, kept(err)) {
 			continue
 		}
-		if err != nil || !reflect.DeepEqual(doc, root.document) {
+		if err != nil || !reflect.DeepEqual(now.document, root.document) {
 			common = append(common, root.shown)
 		}
 	}
