@@ -169,6 +169,9 @@ func TestDiskRowByRow(t *testing.T) {
 	h.write("global-hooks/hooks/find.sh", strings.Replace(globalHook, "VALUE", "more", 1))
 	o.expect("converged")
 	stays("a global hook with another code")
+	h.write("modules/values.yaml", "") // as a slow writer leaves it for a while
+	o.expect("changed on disk, but not in force", "values file values.yaml is empty")
+	stays("an empty values.yaml")
 
 	// A number, and a number together with a mistake: the last version stays, at its new place, and all say which file is wrong.
 	h.write("modules/020-self/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: self}\ndata: {a: b}\n")
