@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 
 	"addon-operator/values"
 )
@@ -51,9 +52,17 @@ func (s static) sections(key string) []values.Layer {
 
 // readValues parses a values.yaml, which errors name as shown; a file that does not exist is an
 // empty document. In the file of a module only the keys of that module count: the rest belongs to
-// the chart (D5).
+// the chart (D5). A file without content that is younger than a second is probably being written, so
+// it is read again until it has content, or is older: at a start nothing is known of its values.
 func readValues(path, shown string, only ...string) (doc values.Document, without absence, err error) {
 	data, err := readFile(path)
+	for range unstableReads {
+		if err != nil || len(bytes.TrimSpace(data)) > 0 || !justWritten(path) {
+			break
+		}
+		time.Sleep(unstablePause)
+		data, err = readFile(path)
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		return doc, noFile, nil
 	}
@@ -65,6 +74,12 @@ func readValues(path, shown string, only ...string) (doc values.Document, withou
 	}
 	doc, err = values.ParseFile(shown, data, only...)
 	return doc, without, err
+}
+
+// justWritten reports whether a file was changed in the time for which unstable files are read again.
+func justWritten(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && time.Since(info.ModTime()) < unstableReads*unstablePause
 }
 
 // absence is why a values.yaml has no values at all; "" if it has content.
@@ -79,12 +94,15 @@ const (
 // remove them, which may disable modules and uninstall their releases: a file that is being written
 // looks the same, for as long as its writer is slow (P8).
 func emptied(shown string, without absence) error {
-	return fmt.Errorf("values file %s is %s, but it had values; if they are to be removed, write {} to the file", shown, without)
+	return fmt.Errorf("values file %s is %s, but it had values; restore them before the operator restarts, or write {} to remove them", shown, without)
 }
 
-func hasValues(d values.Document) bool { return len(d.Sections)+len(d.Flags)+len(d.Maintenance) > 0 }
+// hasValues reports whether a values.yaml had any, for modules or for the chart of its module.
+func hasValues(d values.Document) bool {
+	return len(d.Sections)+len(d.Flags)+len(d.Maintenance)+len(d.Strange)+len(d.Others) > 0
+}
 
-// again reads the file anew.
+// again reads the file once more.
 func (r rootValues) again() (rootValues, error) {
 	doc, without, err := readValues(r.path, r.shown)
 	if err == nil && without != "" && hasValues(r.document) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"addon-operator/addons"
 	"addon-operator/values"
@@ -451,5 +453,37 @@ func TestChartsWithoutChart(t *testing.T) {
 	expectWarnings(t, tree, "010-sub has charts/, but neither Chart.yaml nor templates/, so nothing in charts/ is installed")
 	if got := module(t, tree, "sub").Problems(); len(got) != 1 || len(tree.Problems) != 1 {
 		t.Errorf("problems of the module: %q, of the tree: %q", got, tree.Problems)
+	}
+}
+
+// P8: a values.yaml without content that was just written is read again, also at a start; one that stays so is empty.
+func TestLoadWaitsForAWriter(t *testing.T) {
+	for situation, c := range map[string]struct {
+		age, writes time.Duration
+		flags       int
+		takes       time.Duration
+	}{
+		"it is being written": {0, 510 * time.Millisecond, 1, 550 * time.Millisecond},
+		"it stays empty":      {0, time.Hour, 0, time.Second},
+		"it is old":           {time.Minute, time.Hour, 0, 0},
+	} {
+		t.Run(situation, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				root := disk(t, map[string]string{"modules/010-dns/": "", "modules/values.yaml": "", "global/": ""})
+				began := time.Now()
+				if err := os.Chtimes(filepath.Join(root, "modules/values.yaml"), began, began.Add(-c.age)); err != nil {
+					t.Fatal(err)
+				}
+				writer := time.AfterFunc(c.writes, func() { write(t, root, "modules/values.yaml", "dnsEnabled: true\n") })
+				defer writer.Stop()
+				tree, err := addons.Load(dirs(root))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := len(module(t, tree, "dns").Flags); got != c.flags || time.Since(began) != c.takes {
+					t.Errorf("%d flags after %s, want %d after %s", got, time.Since(began), c.flags, c.takes)
+				}
+			})
+		})
 	}
 }

@@ -423,7 +423,7 @@ case $kind in
   memory | real)
     # Each set of modules has a cluster of its own: the releases of other modules would count as removed ones.
     data=$run/$kind
-    [[ $examples == 1 ]] || data+=-$(cksum <<<"$MODULES_DIR" | cut -d ' ' -f 1)
+    [[ $examples == 1 ]] || data+=-$(cksum <<<"${MODULES_DIR%/}" | cut -d ' ' -f 1)
     export KUBECONFIG="$data/kubeconfig"
     ;;
   mine) check_kubeconfig ;;

@@ -29,9 +29,9 @@ func TestTableOfMessages(t *testing.T) {
 		table[row.message] = true
 	}
 	ours, actors := parse(t, "."), slices.Concat(parse(t, "../actors"), parse(t, "../actors/*"))
-	for _, name := range slices.Sorted(maps.Keys(exchanged(actors))) {
+	for _, name := range slices.Sorted(maps.Keys(answers(actors))) {
 		if !table[name] {
-			t.Errorf("an actor handles %s or answers with it; it is not in the table of doc.go", name)
+			t.Errorf("an actor answers with %s; it is not in the table of doc.go", name)
 		}
 	}
 	declared, explained := typesOf(ours), map[string]bool{}
@@ -250,38 +250,23 @@ func parse(t *testing.T, dir string) []*ast.File {
 	return files
 }
 
-// exchanged are the messages that actors handle in Receive, and the answers of which the type can be read.
-func exchanged(files []*ast.File) map[string]bool {
+// answers are the messages with which actors answer, where the type can be read.
+func answers(files []*ast.File) map[string]bool {
 	all := map[string]bool{}
-	add := func(e ast.Expr) {
-		if name := types.ExprString(e); !strings.HasPrefix(name, "*") { // of the library
-			all[name[strings.LastIndex(name, ".")+1:]] = true
-		}
-	}
 	for _, file := range files {
-		for _, d := range file.Decls {
-			f, ok := d.(*ast.FuncDecl)
-			receives := ok && strings.EqualFold(f.Name.Name, "receive")
-			ast.Inspect(d, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.TypeSwitchStmt:
-					for _, c := range n.Body.List {
-						if c, ok := c.(*ast.CaseClause); ok && receives {
-							for _, message := range c.List {
-								add(message)
-							}
-						}
-					}
-				case *ast.CallExpr:
-					if called, ok := n.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "Respond" {
-						if answer, ok := n.Args[0].(*ast.CompositeLit); ok {
-							add(answer.Type)
-						}
-					}
-				}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
 				return true
-			})
-		}
+			}
+			if called, ok := call.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "Respond" {
+				if answer, ok := call.Args[0].(*ast.CompositeLit); ok {
+					name := types.ExprString(answer.Type)
+					all[name[strings.LastIndex(name, ".")+1:]] = true
+				}
+			}
+			return true
+		})
 	}
 	return all
 }

@@ -52,11 +52,7 @@ func (s *Shared) loadHooks(ctx context.Context, owner string, d hookDirectory, l
 	}
 	var warnings []hookWarning
 	for _, file := range unused {
-		text := file.String()
-		if d.prefix == "" { // global hooks are named without their directory, and what is no hook would be named without any place
-			text = file.Called(filepath.Join(filepath.Base(d.dir), file.Name))
-		}
-		warnings = append(warnings, hookWarning{text: text})
+		warnings = append(warnings, hookWarning{text: describeUnused(file, d.dir, d.prefix)})
 	}
 	found := make([]hooks.Hook, 0, len(files))
 	var errs []error
@@ -121,9 +117,18 @@ func UnusedFiles(dir, prefix string, scope hooks.Scope) (texts []string) {
 		return nil
 	}
 	for _, file := range unused {
-		texts = append(texts, file.String())
+		texts = append(texts, describeUnused(file, dir, prefix))
 	}
 	return texts
+}
+
+// describeUnused names the file like a hook, but in the directory of global hooks with that directory: global hooks have
+// no prefix, and the name of a file alone does not show where it is.
+func describeUnused(file hooks.Unused, dir, prefix string) string {
+	if prefix == "" {
+		return file.Called(filepath.Join(filepath.Base(dir), file.Name))
+	}
+	return file.String()
 }
 
 // unusedFiles has the files of some modules, by module, also where there are none: converge
