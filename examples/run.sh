@@ -218,8 +218,9 @@ use_own_cluster() {
 The operator runs on this machine, with your permissions. It writes its ConfigMap and releases into
 the namespace $namespace, and whatever the modules of $MODULES_DIR write elsewhere.
 EOF
-  if [[ ${YES:-} != 1 && ${VIEW:-} != 1 ]]; then # the view asks
+  if [[ ${YES:-} != 1 ]]; then
     [[ -t 0 ]] || die "CLUSTER=mine asks for confirmation, and there is no terminal: set YES=1 to confirm"
+    [[ ${VIEW:-} != 1 ]] || return 0 # the view asks
     read -r -p "Continue? [y/N] " answer
     [[ $answer == [yY]* ]] || die "nothing was written"
   fi
