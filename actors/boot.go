@@ -250,11 +250,11 @@ func (b *boot) useKept(w shared.World, cm kube.ConfigMap, kept kube.LastValid, c
 	}
 	b.config.Written = cm.Written
 	if configErr != nil {
-		b.config.Refused = configErr.Error()
+		b.config.Refused = configErr
 		w.Log.Error("the operator starts with the last valid values, which stay in force until the ConfigMap is fixed", "from", w.LastValid.String(), "err", configErr)
 	}
 	if secretErr != nil {
-		b.config.SecretRefused = secretErr.Error()
+		b.config.SecretRefused = secretErr
 		w.Log.Error("the operator starts with the last valid values, which stay in force until the Secret with values is fixed", "from", w.LastValid.String(), "err", secretErr)
 	}
 	return nil

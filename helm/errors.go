@@ -65,6 +65,21 @@ func IsAway(err error) bool {
 	return errors.As(err, &problem) && problem.Kind == Away
 }
 
+// Public is what everybody may read of the error: the names of objects, fields, templates and Helm hooks, what is
+// wrong with them, and advice, but no text that may quote values. Texts of Helm and of the API server quote the
+// values that they refuse, and those of charts may be made of values (fail).
+func (e *Error) Public() string {
+	return (&Error{Release: e.Release, Err: errors.New(public(e.Err))}).Error()
+}
+
+// public is the text of an error of this package, and of any other one what publicText has found.
+func public(err error) string {
+	if o, ok := err.(*opaque); ok { //nolint:errorlint // not what it wraps
+		return (&opaque{text: o.public, advice: o.advice}).Error()
+	}
+	return err.Error()
+}
+
 // problem makes an Error of a known kind.
 func problem(kind Kind, release, format string, args ...any) *Error {
 	return &Error{Kind: kind, Release: release, Err: fmt.Errorf(format, args...)}
@@ -101,7 +116,11 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 	if op != nil && kind != Cancelled {
 		advice = cmp.Or(op.home.failedWebhook(ctx, text), advice)
 	}
-	return &Error{Kind: kind, Release: release, Err: &opaque{text: text, advice: advice, cause: cause(ctx, kind, err)}}
+	shown := publicText(kind, failure.refused, text)
+	if away, ok := errors.AsType[*kinds.AwayError](err); ok {
+		shown = away.Error()
+	}
+	return &Error{Kind: kind, Release: release, Err: &opaque{text: text, public: shown, advice: advice, cause: cause(ctx, kind, err)}}
 }
 
 // Advised is an error of Apply with better advice, from a caller that has more information about the cause:
@@ -112,9 +131,9 @@ func Advised(err error, advice string) error {
 	if !errors.As(err, &problem) {
 		return fmt.Errorf("%w; %s", err, advice)
 	}
-	better := opaque{text: problem.Err.Error(), advice: advice, cause: problem.Err}
+	better := opaque{text: problem.Err.Error(), public: public(problem.Err), advice: advice, cause: problem.Err}
 	if o, ok := problem.Err.(*opaque); ok && o.advice == adviceUnknownKind { //nolint:errorlint // not what it wraps
-		better.text, better.cause = o.text, o.cause
+		better.text, better.public, better.cause = o.text, o.public, o.cause
 	}
 	return &Error{Kind: problem.Kind, Release: problem.Release, Err: &better}
 }
@@ -122,6 +141,7 @@ func Advised(err error, advice string) error {
 // opaque shows a cleaned text and keeps the cause for errors.Is and errors.As.
 type opaque struct {
 	text, advice string
+	public       string // text without what may quote values
 	cause        error
 }
 

@@ -149,7 +149,7 @@ func TestTransportJudge(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			transport := &boundTransport{ctx: t.Context()}
 			for _, code := range tt.answers {
-				transport.judge(tt.method, code)
+				transport.judge(tt.method, &http.Response{StatusCode: code, Body: http.NoBody})
 			}
 			if got := transport.failed().code; got != tt.want {
 				t.Errorf("failure = %d, want %d", got, tt.want)

@@ -209,7 +209,7 @@ func valuesFor(m Module, ch *charts.Chart, use *chart.Chart, r chartutil.Release
 		for _, v := range found {
 			texts = append(texts, v.String())
 		}
-		return nil, fmt.Errorf("the values do not fit the schema of the chart: %s", strings.Join(texts, "; "))
+		return nil, valueless{fmt.Errorf("the values do not fit the schema of the chart: %s", strings.Join(texts, "; "))}
 	}
 	if errors.Is(err, charts.ErrElsewhere) {
 		return chartutil.ToRenderValues(use, m.Values, r, capabilities)
@@ -305,7 +305,12 @@ func renderProblem(ctx context.Context, op *operation, m Module, err error) erro
 		return classify(ctx, m.Name, op, err)
 	}
 	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
-	return &Error{Kind: Render, Release: m.Name, Err: &opaque{text: "chart in " + m.chart().Where() + ": " + shorten(text), cause: err}}
+	shown := publicText(Render, nil, text)
+	if own, ok := errors.AsType[valueless](err); ok {
+		shown = own.Error()
+	}
+	where := "chart in " + m.chart().Where() + ": "
+	return &Error{Kind: Render, Release: m.Name, Err: &opaque{text: where + shorten(text), public: where + shown, cause: err}}
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -1,12 +1,16 @@
 package helm
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"sync"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // requestLimit is the longest time one API request may take. rest.Config.Timeout
@@ -46,6 +50,8 @@ type boundTransport struct {
 type failure struct {
 	code        int  // HTTP status; 0: none was refused
 	unavailable bool // no answer came at all
+	// refused is the answer, if it is one of the API server.
+	refused *metav1.Status
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -66,21 +72,36 @@ func (t *boundTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		t.note(failure{unavailable: true})
 		return nil, err
 	}
-	t.judge(req.Method, resp.StatusCode)
+	t.judge(req.Method, resp)
 	t.warned.logWarnings(req, resp.Header)
 	return t.keep(req, resp)
 }
 
 // judge remembers refusals, because Helm returns them as text only. Reads that find nothing are no
 // refusals, and a conflict is none when a later write succeeds: client-go retries those itself.
-func (t *boundTransport) judge(method string, code int) {
-	read := method == http.MethodGet
+func (t *boundTransport) judge(method string, resp *http.Response) {
+	read, code := method == http.MethodGet, resp.StatusCode
 	switch {
 	case code >= http.StatusInternalServerError, !read && code >= http.StatusBadRequest && code != http.StatusNotFound:
-		t.note(failure{code: code})
+		t.note(failure{code: code, refused: statusIn(resp)})
 	case !read && t.failed().code == http.StatusConflict:
 		t.note(failure{})
 	}
+}
+
+// statusIn reads the Status in a refusal; nil when it has none. The caller of the request reads it again.
+func statusIn(resp *http.Response) *metav1.Status {
+	const longest = 1 << 20
+	head, _ := io.ReadAll(io.LimitReader(resp.Body, longest)) // who reads on gets the error
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(head), resp.Body), resp.Body}
+	status := &metav1.Status{}
+	if json.Unmarshal(head, status) != nil || status.Kind != "Status" {
+		return nil
+	}
+	return status
 }
 
 func (t *boundTransport) failed() failure {

@@ -26,6 +26,14 @@ func (e *ExitError) Error() string {
 	return text + said(e.Stderr)
 }
 
+// Public is the error without what the hook said, which may be secret.
+func (e *ExitError) Public() string {
+	if e.Signal != 0 {
+		return fmt.Sprintf("hook %s was ended by signal %d (%s)", e.Hook, int(e.Signal), e.Signal)
+	}
+	return fmt.Sprintf("hook %s failed with exit code %d", e.Hook, e.Code)
+}
+
 // TimeoutError means that a run was ended because it took too long (C29). Its result files are
 // ignored like those of an ExitError.
 type TimeoutError struct {
@@ -38,6 +46,11 @@ type TimeoutError struct {
 // Error names the hook, the limit, where it was set, and what the hook said at last.
 func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("hook %s: ended because it took longer than %s (%s)%s", e.Hook, e.Limit, e.Source, said(e.Stderr))
+}
+
+// Public is the error without what the hook said, which may be secret.
+func (e *TimeoutError) Public() string {
+	return fmt.Sprintf("hook %s took longer than %s (%s)", e.Hook, e.Limit, e.Source)
 }
 
 // PrintedError means that what a hook printed for --config is no configuration.

@@ -167,7 +167,7 @@ func (r *report) wrong(at pointer, value any, message string) {
 	}
 	if !r.hides(at) {
 		if shown, ok := show(value); ok {
-			message += ", is " + shown
+			message += shownAs + shown
 		}
 	}
 	r.findings.add(at, message)

@@ -41,6 +41,43 @@ func (e *ValidationError) Error() string {
 	return head + "\n  " + strings.Join(lines, "\n  ")
 }
 
+// Public is the error without the values: only which of them do not fit, and what they must be. A message of wrong
+// has the value at its end; the name of a type is none.
+func (e *ValidationError) Public() string {
+	without := *e
+	without.Violations = slices.Clone(e.Violations)
+	for i := range without.Violations {
+		message, shown, _ := strings.Cut(without.Violations[i].Message, shownAs)
+		if !slices.Contains([]string{"a string", "an integer", "a number", "a boolean", "a map", "a list", "null"}, shown) {
+			without.Violations[i].Message = message
+		}
+	}
+	return without.Error()
+}
+
+// shownAs is between a sentence about a value and the value.
+const shownAs = ", is "
+
+// Public is the text of an error with the public ones of all ValidationErrors in it.
+func Public(err error) string {
+	text := err.Error()
+	var replace func(err error)
+	replace = func(err error) {
+		switch e := err.(type) { //nolint:errorlint // all of the tree
+		case *ValidationError:
+			text = strings.ReplaceAll(text, e.Error(), e.Public())
+		case interface{ Unwrap() error }:
+			replace(e.Unwrap())
+		case interface{ Unwrap() []error }:
+			for _, one := range e.Unwrap() {
+				replace(one)
+			}
+		}
+	}
+	replace(err)
+	return text
+}
+
 // validate validates a section; a nil schema accepts everything. secret reports which values a
 // message must not repeat.
 func (s *schema) validate(key string, section any, secret func(pointer) bool) error {

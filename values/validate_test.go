@@ -2,6 +2,8 @@ package values
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -92,6 +94,23 @@ func TestLooksSecret(t *testing.T) {
 	got := check(t, "{properties: {auth: {type: object, properties: {users: {type: array, items: {maxLength: 1}}}}}}", "{auth: {users: [hunter2]}}")
 	if len(got) != 1 || strings.Contains(got[0], "hunter2") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// J9: the public text of an error has no values, whichever keyword they offend, wrapped and joined.
+func TestPublicErrorsHaveNoValues(t *testing.T) {
+	for _, schema := range []string{
+		"{enum: [a]}", "{const: a}", "{maxLength: 1}", "{minLength: 99}", "{pattern: '^x$'}", "{format: date-time}", "{type: integer}", "{not: {type: string}}",
+		"{anyOf: [{enum: [a]}, {maxLength: 1}]}", "{oneOf: [{type: string}, {minLength: 1}]}", "{allOf: [{format: ipv4}, {const: 1}]}", "false",
+	} {
+		err := compiledSchema(t, yamlTree(t, "{properties: {conn: "+schema+"}}")).validate("m", yamlTree(t, "{conn: 'hunter2, is hunter3'}"), nil)
+		if err == nil {
+			t.Fatalf("%s fits", schema)
+		}
+		got := Public(errors.Join(errors.New("before"), fmt.Errorf("key m: %w", err)))
+		if strings.Contains(got, "hunter") || !strings.HasPrefix(got, "before\nkey m: ") || !strings.Contains(got, "m.conn: ") {
+			t.Errorf("%s: %s", schema, got)
+		}
 	}
 }
 

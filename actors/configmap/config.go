@@ -60,7 +60,7 @@ type Initial struct {
 	Global   addons.Global
 	// Refused and SecretRefused say why the ConfigMap, or the Secret with values, is not in force
 	// from the start: Data and Secret are the last valid contents that were kept (P3).
-	Refused, SecretRefused string
+	Refused, SecretRefused error
 	// Written is the annotation of the ConfigMap that lists which values hooks wrote.
 	Written string
 	Secret  InitialSecret
@@ -75,11 +75,11 @@ func New(ctx context.Context, p *shared.Program, initial Initial, standby bool) 
 		program: p, log: p.Log, report: report,
 		configMap: &layer{
 			layerWords: configMapWords(), report: report, store: p.ConfigMap, deleted: errDeleted,
-			known: initial.Data, revision: initial.Revision, refused: initial.Refused, fromKept: initial.Refused != "",
+			known: initial.Data, revision: initial.Revision, fromKept: initial.Refused != nil,
 		},
 		secret: &layer{
 			layerWords: secretWords(), report: report, deleted: errSecretDeleted,
-			known: initial.Secret.Data, revision: initial.Secret.Revision, refused: initial.SecretRefused, fromKept: initial.SecretRefused != "",
+			known: initial.Secret.Data, revision: initial.Secret.Revision, fromKept: initial.SecretRefused != nil,
 		},
 		schemas:   decide.Schemas{Sections: initial.Sections, Modules: initial.Modules},
 		global:    initial.Global,
@@ -87,6 +87,8 @@ func New(ctx context.Context, p *shared.Program, initial Initial, standby bool) 
 		confirmed: confirmation{report: report},
 		misplaced: misplaced{report: report},
 	}
+	c.configMap.why(initial.Refused)
+	c.secret.why(initial.SecretRefused)
 	if p.LastValid != nil {
 		c.configMap.deleted, c.secret.deleted = ErrDeletedBefore, ErrSecretDeletedBefore
 	}

@@ -8,6 +8,7 @@ import (
 
 	"addon-operator/actors/shared"
 	"addon-operator/kube"
+	"addon-operator/values"
 )
 
 // These are the reasons for refusing an absence (P1): the ConfigMap had content, and may be between
@@ -51,6 +52,7 @@ type layer struct {
 	// watch: the watch may be behind it.
 	ahead   string
 	refused string // why the content in the cluster, or its absence, is not in force
+	public  string // the same without values, for an Event
 	// fromKept: known is the last valid content that an earlier process has kept (P3).
 	fromKept bool
 	// candidate is the content that is refused; it may be valid together with a new one of the other layer.
@@ -121,13 +123,21 @@ func (l *layer) refuse(content *kube.ConfigMap, err error) {
 	if l.refused == err.Error() {
 		return
 	}
-	l.refused = err.Error()
+	l.why(err)
 	if l.isDeleted() && l.absent != "" {
 		l.report.log.Warn(l.absent, "err", err)
 	} else {
 		l.report.log.Error(l.refusal, "err", err)
 	}
 	l.noticeRefused()
+}
+
+// why notes why the layer is not in force; nil: it is.
+func (l *layer) why(err error) {
+	l.refused, l.public = "", ""
+	if err != nil {
+		l.refused, l.public = err.Error(), values.Public(err)
+	}
 }
 
 // noticeRefused records why the layer is not in force, if it is not.
@@ -141,7 +151,7 @@ func (l *layer) noticeRefused() {
 	case l.isDeleted() && l.absent != "":
 		what = "T" + l.absent[1:] + ": "
 	}
-	l.report.notify(kube.Notice{Warning: true, Reason: "Refused", Message: what + l.refused})
+	l.report.notify(kube.Notice{Warning: true, Reason: "Refused", Message: what + l.public})
 }
 
 // accept puts a content in force. Config does the rest: owners get it from there.
@@ -154,6 +164,7 @@ func (l *layer) accept(content kube.ConfigMap) {
 		l.report.log.Info(l.name + how)
 		l.report.notify(kube.Notice{Reason: "Accepted", Message: l.accepted})
 	}
-	l.refused, l.candidate, l.fromKept = "", nil, false
+	l.why(nil)
+	l.candidate, l.fromKept = nil, false
 	l.known, l.revision = maps.Clone(content.Data), content.ResourceVersion
 }

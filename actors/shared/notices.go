@@ -4,14 +4,11 @@ import (
 	"errors"
 	"fmt"
 
-	"addon-operator/actors/work"
-	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
-	"addon-operator/values"
 )
 
 // Notify shows a notice, if there are Events. Secrets are hidden in it here, so that no caller can
@@ -58,26 +55,22 @@ func reasonOf(t messages.Task, what string) string {
 	return "Reload" + what
 }
 
-// ForEverybody is what an error says that may be read by whoever may see the namespace:
-// what hooks print stays in the log, because it may hold secrets.
+// public are the errors that know what everybody may read of them.
+type public interface {
+	error
+	Public() string
+}
+
+// ForEverybody is what an error says that may be read by whoever may see the namespace. Only an error that knows what
+// that is says anything: the output of hooks, and texts of charts and of the API server, may hold values. It is
+// the one place where the text of a failure is made for Events and objects of kind Module (J9, J14).
 func ForEverybody(err error) string {
-	var exit *hooks.ExitError
-	var timeout *hooks.TimeoutError
-	var release *helm.Error
-	var invalid *values.ValidationError
-	const more = "; the log and 'addon-operator why' have the details"
+	known, ok := errors.AsType[public](err)
 	switch {
-	case errors.As(err, &exit):
-		return fmt.Sprintf("hook %s failed%s", exit.Hook, more)
-	case errors.As(err, &timeout):
-		return fmt.Sprintf("hook %s took longer than %s (%s)%s", timeout.Hook, timeout.Limit, timeout.Source, more)
-	case errors.As(err, &release):
-		return release.Error()
-	case errors.As(err, &invalid):
-		return invalid.Error()
+	case !ok:
+		return "the log and 'addon-operator queue list' have the details"
+	case known.Public() == known.Error():
+		return known.Error()
 	}
-	if crds, ok := errors.AsType[*work.CRDError](err); ok {
-		return crds.Error()
-	}
-	return "the log and 'addon-operator queue list' have the details"
+	return known.Public() + "; the log and 'addon-operator why' have the details"
 }

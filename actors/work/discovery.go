@@ -275,5 +275,8 @@ type CRDError struct{ err error }
 // Error implements error.
 func (e *CRDError) Error() string { return e.err.Error() }
 
+// Public is all of it: definitions are files of modules, without values.
+func (e *CRDError) Public() string { return e.Error() }
+
 // Unwrap returns the cause.
 func (e *CRDError) Unwrap() error { return e.err }

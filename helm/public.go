@@ -1,0 +1,71 @@
+package helm
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+var (
+	// shownParts are the parts of a text of Helm that everybody may read, by their form: a place in a template, a kind
+	// that the API server does not have, a Helm hook that failed.
+	shownParts = regexp.MustCompile(`[\w.-]+(?:/[\w.-]+)*/templates/[\w./-]+(?::\d+)?` +
+		`|no matches for kind "[A-Za-z0-9]+" in version "[a-z0-9./-]+"|\b(?:job|pod) [a-z0-9.-]+ failed(?:: [A-Za-z]+)?`)
+	// shownField is as much of the path of a field as cannot hold a value: a key of a map in brackets may be one.
+	shownField = regexp.MustCompile(`^[A-Za-z0-9_.-]*(?:\[\d*\][A-Za-z0-9_.-]*)*`)
+	shownWord  = regexp.MustCompile(`^[A-Za-z]*`)
+)
+
+// valueless is an error of rendering whose text quotes no values, so that everybody may read all of it.
+type valueless struct{ error }
+
+// mostParts and mostFields limit what is listed: the first ones are enough to find the others.
+const mostParts, mostFields = 3, 5
+
+// publicText describes an error by what is known of it and is not free text. refused is the last refusal of the API
+// server; nil if there was none.
+func publicText(kind Kind, refused *metav1.Status, text string) string {
+	what := map[Kind]string{
+		Render: "the chart does not load or render", Cancelled: "the operation was cancelled",
+		Unavailable: "the API server cannot be reached, or is overloaded",
+	}[kind]
+	if kind != Render && refused != nil {
+		what = refusalText(refused)
+	}
+	var parts []string
+	if what != "" {
+		parts = append(parts, what)
+	}
+	for _, part := range shownParts.FindAllString(text, -1) {
+		if len(parts) <= mostParts && !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) == 0 {
+		return "Helm failed (" + string(kind) + ")"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// refusalText says what the API server has refused, and why, without the messages, which quote values.
+func refusalText(s *metav1.Status) string {
+	text := "the API server refuses the request"
+	if d := s.Details; d != nil && d.Kind != "" {
+		text = fmt.Sprintf("the API server refuses %s %s", d.Kind, d.Name)
+	}
+	text += fmt.Sprintf(" (%d %s)", s.Code, shownWord.FindString(string(s.Reason)))
+	if s.Details == nil {
+		return text
+	}
+	for i, c := range s.Details.Causes[:min(len(s.Details.Causes), mostFields)] {
+		separator := ", "
+		if i == 0 {
+			separator = ": "
+		}
+		text += fmt.Sprintf("%s%s (%s)", separator, shownField.FindString(c.Field), shownWord.FindString(string(c.Type)))
+	}
+	return text
+}
