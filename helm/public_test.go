@@ -78,3 +78,14 @@ func TestRefusalIsReadTwice(t *testing.T) {
 		t.Errorf("the client reads %q, %v", again, err)
 	}
 }
+
+// J9: what an API server refuses, at the first installation and at an upgrade, for which Helm keeps only the text.
+func TestPublicErrorOfRefusedObject(t *testing.T) {
+	f := start(t)
+	template := "-- templates/a.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: web, labels: {conn: {{ .Values.m.conn }}}}\n"
+	good, bad := moduleOf(t, "m", template).with("conn", "fine"), moduleOf(t, "m", template).with("conn", "'hunter2 x!'")
+	want := "ConfigMap web (422 Invalid): metadata.labels (FieldValueInvalid)"
+	wantPublic(t, f.refuse(bad, Invalid), want)
+	f.apply(good, Installed, 0)
+	wantPublic(t, f.refuse(bad, Invalid), want)
+}
