@@ -214,5 +214,5 @@ func Dotted(path []string) string { return dotted(nil, path) }
 // MaskAt returns the value at a path with everything hidden that looks like a secret, also by a key
 // on the way to it (D38).
 func MaskAt(path []string, value any) any {
-	return Mask(value, slices.ContainsFunc(path, looksSecret))
+	return Mask(value, secretPath(path))
 }

@@ -54,9 +54,9 @@ func maskMetadata(metadata any) any {
 // maskParts is hide for parts of objects. It understands lists of names and values, such as
 // environment variables, and keeps references.
 func maskParts(tree any, secret bool) any {
-	return hideWhere(tree, secret, func(m map[string]any, key string) bool {
+	return hideWhere(tree, secret, func(m map[string]any, key string, above bool) bool {
 		name, _ := m["name"].(string)
-		return looksSecret(key) && !refers(key, m[key]) || key == "value" && looksSecret(name)
+		return secret || looksSecret(key) && !refers(key, m[key]) || key == "value" && looksSecret(name) || above && !ownMeaning(key)
 	})
 }
 

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// credential matches names of secrets inside of a text. They are fewer than those of looksSecret:
-// much of what has "key" in a text is no secret, and hiding it would make texts useless.
-const credential = `(?:pass|pwd|secret|token|credential|api[_-]?key|access[_-]?key|private[_-]?key|dsn)[\w.-]*`
+// credential matches names that may be those of secrets; looksSecretInText decides.
+var credential = `(?:` + strings.Join(slices.Concat(secretParts, secretWords, []string{"key", "webhook"}), "|") + `)[\w.-]*`
 
 var (
 	// credentialURL is a URL with a password.
@@ -40,7 +39,7 @@ func hideCredentials(text string) string {
 	for _, pairs := range []*regexp.Regexp{credentialLine, credentialPair} {
 		text = pairs.ReplaceAllStringFunc(text, func(found string) string {
 			part := pairs.FindStringSubmatch(found)
-			if len(part) == 0 || pointsElsewhere(part[1], part[3]) {
+			if len(part) == 0 || !looksSecretInText(nameIn(part[1])) || pointsElsewhere(part[1], part[3]) {
 				return found
 			}
 			quote := part[3][:1]
@@ -51,6 +50,11 @@ func hideCredentials(text string) string {
 		})
 	}
 	return text
+}
+
+// nameIn is the name in the first part of a line of a configuration file.
+func nameIn(part string) string {
+	return strings.Trim(part[strings.LastIndexAny(part, " \t")+1:], `"'`)
 }
 
 // hideBlocks hides the lines of YAML block scalars whose key is the name of a secret. A block ends
@@ -68,7 +72,7 @@ func hideBlocks(text string) string {
 		case strings.TrimSpace(content) == "":
 		case inside >= 0 && indent > inside:
 			lines[i] = line[:indent] + Hidden
-		case len(part) > 0 && !pointsElsewhere(part[2], "value"):
+		case len(part) > 0 && looksSecretInText(part[2]) && !pointsElsewhere(part[2], "value"):
 			inside = len(part[1])
 		default:
 			inside = -1
@@ -82,8 +86,8 @@ func hideBlocks(text string) string {
 // flag.
 func pointsElsewhere(name, value string) bool {
 	name = strings.ToLower(name)
-	for _, ending := range []string{"file", "path", "dir", "name", "ref", "url", "ttl"} {
-		if strings.HasSuffix(name, ending) {
+	for _, ending := range []string{"file", "path", "dir", "name", "ref", "url", "ttl", "type", "version", "mode"} {
+		if strings.HasSuffix(name, ending) && !strings.Contains(name, "webhook") {
 			return true
 		}
 	}
@@ -101,7 +105,5 @@ func asksForCredential(argument any) bool {
 	if !strings.HasPrefix(text, "-") || strings.ContainsAny(text, "= ") {
 		return false
 	}
-	return credentialName.MatchString(text) && !pointsElsewhere(text, "value")
+	return looksSecretInText(text) && !pointsElsewhere(text, "value")
 }
-
-var credentialName = regexp.MustCompile(`(?i)^[\w.-]*` + credential + `$`)

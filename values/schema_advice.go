@@ -183,7 +183,7 @@ func (c *defaultCheck) compare(d *defaults, about []*jsonschema.Schema) {
 	const key = "default"
 	path, _ := splitPointer(d.from)
 	// In a schema with secrets no default is shown: its marks are not followed here.
-	hidden := c.schema.marks != nil || slices.ContainsFunc(path, looksSecret)
+	hidden := c.schema.marks != nil || secretPath(path)
 	r := newReport(c.schema, key, d.written, func(pointer) bool { return hidden })
 	r.check, r.partial = c.check, true
 	for _, s := range about {

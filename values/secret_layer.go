@@ -220,9 +220,11 @@ func (d divider) touches(path pointer) bool {
 // at reports whether a value must not be shown: a key on its path or the schema marks it as secret, or
 // it is from the Secret.
 func (s Secrets) at(path pointer) bool {
-	if slices.ContainsFunc(path, looksSecret) {
-		return true
-	}
+	return secretPath(path) || s.stored(path)
+}
+
+// stored is at without the names of keys, which say less: nothing below such a value may be shown.
+func (s Secrets) stored(path pointer) bool {
 	m, secret := s.marked, s.section.secret
 	for i := 0; ; i++ {
 		if m.secret() || secret != nil && !isMapOf(secret) {
@@ -245,7 +247,7 @@ func childOf(tree any, key string) any {
 // hide hides the secrets of a tree that is the value at a path of the section.
 func (s Secrets) hide(path pointer, tree any) any {
 	secret, _ := lookup(s.section.secret, path)
-	return conceal(tree, s.markedAt(path), secret, s.at(path))
+	return conceal(tree, s.markedAt(path), secret, s.stored(path), secretPath(path))
 }
 
 // markedAt returns the marks of the value at a path. An element may be a key or a place in a list,
@@ -259,24 +261,25 @@ func (s Secrets) markedAt(path pointer) marked {
 }
 
 // conceal is hide with the marks of the schema and the content of the Secret at the same place.
-// Below a list of the Secret everything is hidden, because the list comes from there as a whole.
-func conceal(tree any, m marked, secret any, hidden bool) any {
+// Below a list of the Secret everything is hidden, because the list comes from there as a whole. named: the keys above look like
+// those of a secret.
+func conceal(tree any, m marked, secret any, hidden, named bool) any {
 	hidden = hidden || m.secret() || secret != nil && !isMapOf(secret)
 	switch v := tree.(type) {
 	case map[string]any:
 		out := maps.Clone(v)
 		for key, child := range v {
-			out[key] = conceal(child, m.key(key), childOf(secret, key), hidden || looksSecret(key))
+			out[key] = conceal(child, m.key(key), childOf(secret, key), hidden, secretBelow(named, key))
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, child := range v {
-			out[i] = conceal(child, m.element(), nil, hidden)
+			out[i] = conceal(child, m.element(), nil, hidden, named)
 		}
 		return out
 	}
-	return hide(tree, hidden)
+	return hide(tree, hidden || named)
 }
 
 // Texts returns the texts of the section that must not be shown anywhere (J9): those in the Secret,

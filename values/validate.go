@@ -98,7 +98,7 @@ func (s *schema) validate(key string, section any, secret func(pointer) bool) er
 
 // hides reports whether the value at a path may be a secret.
 func (r *report) hides(path pointer) bool {
-	return slices.ContainsFunc(path, looksSecret) || r.secret != nil && r.secret(path)
+	return secretPath(path) || r.secret != nil && r.secret(path)
 }
 
 // sentence words the keywords that limit a value. limit is what the schema has for the keyword.
@@ -191,18 +191,6 @@ func show(value any) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// looksSecret reports whether a key looks like that of a secret. It has false positives, because to
-// hide a value without need costs less than to show a secret.
-func looksSecret(key string) bool {
-	if len(key) > maxElement {
-		return true // nor is it searched for each value below it
-	}
-	key = strings.ToLower(key)
-	return slices.ContainsFunc([]string{
-		"pass", "pwd", "secret", "token", "key", "cert", "cred", "auth", "private", "salt", "signature", "dsn", "kubeconfig", "license",
-	}, func(word string) bool { return strings.Contains(key, word) })
 }
 
 const (

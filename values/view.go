@@ -132,16 +132,16 @@ func (s *Section) Diff(before *Section) []Change {
 // secret, keys in PEM, and inside of texts what hideCredentials finds. Booleans, nulls and empty
 // texts stay.
 func hide(tree any, secret bool) any {
-	return hideWhere(tree, secret, func(_ map[string]any, key string) bool { return looksSecret(key) })
+	return hideWhere(tree, secret, func(_ map[string]any, key string, above bool) bool { return secret || secretBelow(above, key) })
 }
 
-// hideWhere is hide with another judge of keys.
-func hideWhere(tree any, secret bool, isSecret func(m map[string]any, key string) bool) any {
+// hideWhere is hide with another judge of keys. above: the value of the map itself is a secret.
+func hideWhere(tree any, secret bool, isSecret func(m map[string]any, key string, above bool) bool) any {
 	switch v := tree.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, child := range v {
-			out[key] = hideWhere(child, secret || isSecret(v, key), isSecret)
+			out[key] = hideWhere(child, isSecret(v, key, secret), isSecret)
 		}
 		return out
 	case []any:

@@ -1,0 +1,96 @@
+package values
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// The names of secrets. It is the one list for values, objects, the texts in them, and differences.
+var (
+	// secretParts make a name that of a secret wherever they are in it. There are false positives, because to hide a value
+	// without need costs less than to show a secret.
+	secretParts = []string{
+		"pass", "pwd", "secret", "token", "cred", "private", "salt", "signature", "dsn", "kubeconfig", "license", "bearer", "cookie",
+	}
+	// vagueParts do so, too, but not inside of a text, where much of what has "key" in its name is no secret.
+	vagueParts = []string{"key", "cert", "auth"}
+	// secretWords are too short for that: they must be words of the name.
+	secretWords = []string{"conn", "pin", "sas"}
+	// secretPhrases are several words, whatever is between them.
+	secretPhrases = []string{"webhookurl", "webhookuri", "connectionstring"}
+)
+
+// Some values below a name of a secret are none, because their own names have a meaning of their own: those of
+// Kubernetes for parts of Pods, which charts write below createSecretJob or auth, and those of durations and
+// quantities.
+var (
+	plainParts = []string{"securitycontext", "resources", "affinity", "tolerations", "nodeselector"}
+	plainWords = []string{
+		"limit", "replicas", "port", "seconds", "minutes", "hours", "days", "duration", "timeout", "ttl", "size", "length", "count", "retries",
+	}
+)
+
+// looksSecret reports whether a key looks like that of a secret.
+func looksSecret(key string) bool {
+	if len(key) > maxElement {
+		return true // nor is it searched for each value below it
+	}
+	lower := strings.ToLower(key)
+	return hasPart(lower, vagueParts) || namesSecret(key, lower)
+}
+
+// looksSecretInText is looksSecret for a name inside of a text. Of the vague ones a compound with "key" at its end
+// counts, as sshKey, but not the key of a topology or a public one.
+func looksSecretInText(name string) bool {
+	lower := strings.ToLower(name)
+	compound := strings.HasSuffix(lower, "key") && lower != "key" && !hasPart(lower, []string{"public", "topology"})
+	return compound || strings.Contains(lower, "accesskey") || namesSecret(name, lower)
+}
+
+func namesSecret(key, lower string) bool {
+	if hasPart(lower, secretParts) {
+		return true
+	}
+	all := wordsOf(key)
+	return slices.ContainsFunc(all, func(word string) bool { return slices.Contains(secretWords, word) }) || hasPart(strings.Join(all, ""), secretPhrases)
+}
+
+// secretBelow reports whether the value of a key is a secret, by the name of the key or, with above, by those
+// above it.
+func secretBelow(above bool, key string) bool {
+	return looksSecret(key) || above && !ownMeaning(key)
+}
+
+// secretPath is secretBelow for all keys of a path.
+func secretPath(path []string) (secret bool) {
+	for _, key := range path {
+		secret = secretBelow(secret, key)
+	}
+	return secret
+}
+
+func ownMeaning(key string) bool {
+	all := wordsOf(key)
+	return len(all) > 0 && slices.Contains(plainWords, all[len(all)-1]) || hasPart(strings.ToLower(key), plainParts)
+}
+
+func hasPart(text string, parts []string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+}
+
+// wordsOf are the words of a name, in lower case: of camelCase, snake_case, kebab-case and TLSKey.
+func wordsOf(name string) []string {
+	var spaced strings.Builder
+	all := []rune(name)
+	for i, r := range all {
+		switch {
+		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
+			r = ' '
+		case i > 0 && unicode.IsUpper(r) && (unicode.IsLower(all[i-1]) || i+1 < len(all) && unicode.IsLower(all[i+1])):
+			spaced.WriteByte(' ')
+		}
+		spaced.WriteRune(unicode.ToLower(r))
+	}
+	return strings.Fields(spaced.String())
+}
