@@ -108,7 +108,7 @@ func newLatencyLab(b *testing.B) *latencyLab {
 }
 
 // writeFiles writes executable files by their paths.
-func writeFiles(b *testing.B, files map[string]string) {
+func writeFiles(b testing.TB, files map[string]string) {
 	b.Helper()
 	for name, content := range files {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -146,7 +146,7 @@ func startOperator(b *testing.B, kubeconfig, dir string) {
 }
 
 // untilReady starts an operator, waits for its first converge, and stops it with the benchmark.
-func untilReady(b *testing.B, operator *actors.Operator) {
+func untilReady(b testing.TB, operator *actors.Operator) {
 	b.Helper()
 	if err := operator.Start(b.Context()); err != nil {
 		b.Fatal(err)

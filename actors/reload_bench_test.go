@@ -19,7 +19,7 @@ import (
 // target is less than 1000 us/step.
 func BenchmarkReload(b *testing.B) {
 	const modules, stepsEach = 40, 5 // two hooks before Helm, Helm, two after it
-	operator, cluster := manyModules(b, modules)
+	operator, cluster := manyModules(b, modules, 2)
 	script := filepath.Join(b.TempDir(), "hook.sh")
 	writeFiles(b, map[string]string{script: "#!/usr/bin/env bash\n"})
 	var reloads, starts time.Duration

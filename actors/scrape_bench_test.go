@@ -21,33 +21,57 @@ import (
 // BenchmarkScrape gathers and writes the page of metrics of an operator with 200 modules of
 // two hooks, all of which have run.
 func BenchmarkScrape(b *testing.B) {
-	operator, _ := manyModules(b, 200)
-	both := prometheus.Gatherers{operator.Metrics().Registry, operator.Metrics().HookRegistry}
+	operator, _ := manyModules(b, 200, 2)
 	b.ReportAllocs()
 	series, bytes := 0, 0
 	for b.Loop() {
-		families, err := both.Gather()
-		if err != nil {
-			b.Fatal(err)
-		}
-		series, bytes = 0, 0
-		for _, f := range families {
-			series += len(f.GetMetric())
-			n, err := expfmt.MetricFamilyToText(io.Discard, f)
-			if err != nil {
-				b.Fatal(err)
-			}
-			bytes += n
-		}
+		series, bytes = scrape(b, operator)
 	}
 	b.ReportMetric(float64(series), "series")
 	b.ReportMetric(float64(bytes), "page-bytes")
 }
 
-// manyModules starts an operator whose modules have two scripted hooks, each for beforeHelm
+// A page of metrics stays small with many modules: 2 MB with 1,000 that have no hooks. I2
+func TestScrapeIsSmall(t *testing.T) {
+	const few, many = 10, 30
+	perModule := func(hooks int) int {
+		before, _ := manyModules(t, few, hooks)
+		after, _ := manyModules(t, many, hooks)
+		_, small := scrape(t, before)
+		_, large := scrape(t, after)
+		return (large - small) / (many - few)
+	}
+	without := perModule(0)
+	if without > 1500 {
+		t.Errorf("each module adds %d bytes", without)
+	}
+	if each := perModule(1) - without; each > 2500 {
+		t.Errorf("each hook adds %d bytes", each)
+	}
+}
+
+// scrape writes the page of metrics.
+func scrape(t testing.TB, operator *actors.Operator) (series, bytes int) {
+	t.Helper()
+	families, err := prometheus.Gatherers{operator.Metrics().Registry, operator.Metrics().HookRegistry}.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		series += len(f.GetMetric())
+		n, err := expfmt.MetricFamilyToText(io.Discard, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes += n
+	}
+	return series, bytes
+}
+
+// manyModules starts an operator whose modules have scripted hooks, each for beforeHelm
 // and afterHelm. Nothing but the operator itself costs time: hooks, Helm and the cluster are
 // in memory.
-func manyModules(b *testing.B, n int) (*actors.Operator, *scenario.Cluster) {
+func manyModules(b testing.TB, n, hooks int) (*actors.Operator, *scenario.Cluster) {
 	b.Helper()
 	dir, enabled := b.TempDir(), ""
 	modules := filepath.Join(dir, "modules")
@@ -55,7 +79,7 @@ func manyModules(b *testing.B, n int) (*actors.Operator, *scenario.Cluster) {
 	for i := range n {
 		enabled += fmt.Sprintf("m%dEnabled: true\n", i)
 		module := filepath.Join(modules, fmt.Sprint("m", i))
-		for _, hook := range []string{"a.sh", "b.sh"} {
+		for _, hook := range []string{"a.sh", "b.sh"}[:hooks] {
 			files[filepath.Join(module, "hooks", hook)] = "#!testkit\nconfig: {configVersion: v1, beforeHelm: 1, afterHelm: 2}\n"
 		}
 		files[filepath.Join(module, "templates", "x.yaml")] = ""

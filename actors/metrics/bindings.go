@@ -13,15 +13,15 @@ import (
 
 // Bindings counts changes of objects that kubernetes bindings watch.
 type Bindings struct {
-	filter, event *prometheus.HistogramVec
+	filter, event *prometheus.SummaryVec
 	missing       *prometheus.CounterVec
 }
 
 func newBindings(d *declared) Bindings {
 	watch := []string{"module", "hook", "binding", "queue", "kind"}
 	return Bindings{
-		filter:  d.fine("kube_jq_filter_duration_seconds", "Duration of the jqFilter of a binding on one object.", watch...),
-		event:   d.fine("kube_event_duration_seconds", "Time from the arrival of a change of an object to its task in a queue.", watch...),
+		filter:  d.summary("kube_jq_filter_duration_seconds", "Duration of the jqFilter of a binding on one object.", watch...),
+		event:   d.summary("kube_event_duration_seconds", "Time from the arrival of a change of an object to its task in a queue.", watch...),
 		missing: d.counter("binding_monitor_missing_total", "Changes of objects that arrived after the watch of their binding was stopped, together with the module.", "binding"),
 	}
 }

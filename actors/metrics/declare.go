@@ -83,6 +83,15 @@ func (d *declared) histogramOf(buckets []float64, name, help string, labels ...s
 	return v
 }
 
+// summary is for durations, in seconds, of what there is a thousand of: modules, hooks and bindings. It has a sum and
+// a count: with the buckets of histograms such series were most of a page of many megabytes.
+func (d *declared) summary(name, help string, labels ...string) *prometheus.SummaryVec {
+	f := d.describe("summary", name, help, labels...)
+	v := prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: f.Name, Help: help}, labels)
+	d.register(v, f)
+	return v
+}
+
 // alias is the old name of a sum; it is on the page after [Metrics.ShowOldNames]. The caller counts
 // it together with the vector that it sums up: a sum over the series of the vector would fall when
 // a module is forgotten, which a counter must not.

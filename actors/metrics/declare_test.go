@@ -18,14 +18,14 @@ func TestFamilies(t *testing.T) {
 	byName := map[string]metrics.Family{}
 	for _, f := range m.Families() {
 		byName[f.Name] = f
-		if f.Help == "" || !slices.Contains([]string{"counter", "gauge", "histogram"}, f.Type) || len(f.Labels) != len(slices.Compact(slices.Sorted(slices.Values(f.Labels)))) {
+		if f.Help == "" || !slices.Contains([]string{"counter", "gauge", "histogram", "summary"}, f.Type) || len(f.Labels) != len(slices.Compact(slices.Sorted(slices.Values(f.Labels)))) {
 			t.Errorf("%+v", f)
 		}
 	}
 	for name, want := range map[string]metrics.Family{
 		"x_live_ticks":                 {Type: "counter"},
 		"x_config_values_errors_total": {Type: "counter"},
-		"x_module_run_seconds":         {Type: "histogram", Labels: []string{"module", "activation"}},
+		"x_module_run_seconds":         {Type: "summary", Labels: []string{"module", "activation"}},
 		"x_tasks_queue_length":         {Type: "gauge", Labels: []string{"queue"}},
 		"x_kube_binding_state":         {Type: "gauge", Labels: []string{"module", "hook", "binding", "queue", "kind", "state"}},
 		"x_build_info":                 {Type: "gauge", Labels: []string{"version", "goversion"}},

@@ -19,7 +19,7 @@ type Hooks struct {
 // hookRuns exist once for hooks of modules and once for global ones: their names are different
 // metrics, and those of global hooks have no label module (I2).
 type hookRuns struct {
-	seconds, user, system    *prometheus.HistogramVec
+	seconds, user, system    *prometheus.SummaryVec
 	rss                      *prometheus.GaugeVec
 	failed, allowed, success *prometheus.CounterVec
 }
@@ -35,14 +35,13 @@ func newHooks(d *declared) Hooks {
 }
 
 // newHookRuns declares the metrics of one kind of hooks. They are most of the page, since there are
-// many hooks with several bindings each: hence the few buckets. labels must end with hook, binding,
+// many hooks with several bindings each. labels must end with hook, binding,
 // queue and activation, as Ended gives them.
 func newHookRuns(d *declared, kind string, labels ...string) hookRuns {
-	wall, cpu := []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}, []float64{.01, .05, .1, .5, 1, 5, 30}
 	return hookRuns{
-		seconds: d.histogramOf(wall, kind+"run_seconds", "Duration of hook runs, including failed ones.", labels...),
-		user:    d.histogramOf(cpu, kind+"run_user_cpu_seconds", "User CPU time of hook runs.", labels...),
-		system:  d.histogramOf(cpu, kind+"run_sys_cpu_seconds", "System CPU time of hook runs.", labels...),
+		seconds: d.summary(kind+"run_seconds", "Duration of hook runs, including failed ones.", labels...),
+		user:    d.summary(kind+"run_user_cpu_seconds", "User CPU time of hook runs.", labels...),
+		system:  d.summary(kind+"run_sys_cpu_seconds", "System CPU time of hook runs.", labels...),
 		rss:     d.gauge(kind+"run_max_rss_bytes", "Peak memory of the last run. For a hook that needs less memory than the peak of the operator, it is the highest sample taken during the run.", labels...),
 		failed:  d.counter(kind+"errors_total", "Failed hook runs: the hook failed, its result was refused or could not be applied.", labels...),
 		allowed: d.counter(kind+"allowed_errors_total", "Failed hook runs whose failure is allowed; they are not counted as other errors.", labels...),

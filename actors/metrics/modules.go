@@ -12,7 +12,7 @@ import (
 
 // Modules counts runs of modules, and what happened to the objects of their releases.
 type Modules struct {
-	seconds                              *prometheus.HistogramVec
+	seconds                              *prometheus.SummaryVec
 	failed, deletesFailed                *prometheus.CounterVec
 	drift                                *prometheus.GaugeVec
 	corrections, absentObjects, redeploy *prometheus.CounterVec
@@ -21,7 +21,7 @@ type Modules struct {
 
 func newModules(d *declared) Modules {
 	return Modules{
-		seconds:       d.histogram("module_run_seconds", "Duration of successful module runs.", "module", "activation"),
+		seconds:       d.summary("module_run_seconds", "Duration of successful module runs.", "module", "activation"),
 		failed:        d.counter("module_run_errors_total", "Failed module runs.", "module"),
 		deletesFailed: d.counter("module_delete_errors_total", "Failed deletions of modules.", "module"),
 		drift:         d.gauge("module_drifted_objects", "Objects of the module's release that other clients have changed, according to the last check for drift.", "module"),
@@ -74,14 +74,15 @@ func (m Modules) Redeployed(module string) { m.redeploy.WithLabelValues(module).
 // Helm counts what Helm does for modules.
 type Helm struct {
 	// seconds is the whole part of a run, operations are what it consists of.
-	seconds, operations *prometheus.HistogramVec
-	fallbacks           prometheus.Counter
+	seconds    *prometheus.SummaryVec
+	operations *prometheus.HistogramVec
+	fallbacks  prometheus.Counter
 }
 
 func newHelm(d *declared) Helm {
 	return Helm{
-		seconds:    d.histogram("module_helm_seconds", "Duration of the Helm part of module runs.", "module", "activation"),
-		operations: d.histogram("helm_operation_seconds", "Duration of the steps of the Helm part: template, check-upgrade, upgrade (also for installs), fallback.", "module", "activation", "operation"),
+		seconds:    d.summary("module_helm_seconds", "Duration of the Helm part of module runs.", "module", "activation"),
+		operations: d.histogram("helm_operation_seconds", "Duration of the steps of the Helm part, of all modules: template, check-upgrade, upgrade (also for installs), fallback.", "activation", "operation"),
 		fallbacks:  d.counter("helm_fallback_total", "Repairs of releases that could not be upgraded directly: interrupted, corrupted, or failed at the first install.").WithLabelValues(),
 	}
 }
@@ -92,8 +93,8 @@ func (h Helm) Ran(module string, c messages.Cause, began time.Time) {
 }
 
 // Operated notes how long one operation of it took, also one that failed.
-func (h Helm) Operated(module string, c messages.Cause, o helm.Operation, began time.Time) {
-	h.operations.WithLabelValues(module, activation(c), string(o)).Observe(seconds(began))
+func (h Helm) Operated(c messages.Cause, o helm.Operation, began time.Time) {
+	h.operations.WithLabelValues(activation(c), string(o)).Observe(seconds(began))
 	if o == helm.Fallback {
 		h.fallbacks.Inc()
 	}

@@ -149,7 +149,7 @@ func (r releaseJob) operation(o helm.Operation) (ended func(error)) {
 	_, s := r.job.span(r.run, "helm "+string(o), about{})
 	return func(err error) {
 		s.End(err)
-		r.job.Metrics.Helm.Operated(r.job.Owner, r.job.Task.Cause, o, began)
+		r.job.Metrics.Helm.Operated(r.job.Task.Cause, o, began)
 	}
 }
 

@@ -137,7 +137,7 @@ func (e *expressions) variables(where, expression string) {
 		if !ok {
 			return nil
 		}
-		of := e.families[strings.TrimSuffix(selector.Name, "_bucket")]
+		of, _ := e.family(selector.Name)
 		for _, variable := range []string{"cluster", "namespace", "module"} {
 			if slices.Contains(of.Labels, variable) != (variable == "module") {
 				continue
@@ -151,13 +151,24 @@ func (e *expressions) variables(where, expression string) {
 	})
 }
 
+// family is the metric that has a series of a name.
+func (e *expressions) family(name string) (metrics.Family, bool) {
+	if f, ok := e.families[name]; ok {
+		return f, true
+	}
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		f := e.families[strings.TrimSuffix(name, suffix)]
+		if strings.HasSuffix(name, suffix) && (f.Type == "histogram" || f.Type == "summary" && suffix != "_bucket") {
+			return f, true
+		}
+	}
+	return metrics.Family{}, false
+}
+
 // selector looks for a metric and checks what is selected of it.
 func (e *expressions) selector(n *parser.VectorSelector) map[string]bool {
-	f, ok := e.families[n.Name]
-	has := map[string]bool{}
-	if base, isBucket := strings.CutSuffix(n.Name, "_bucket"); !ok && isBucket && e.families[base].Type == "histogram" {
-		f, ok, has["le"] = e.families[base], true, true
-	}
+	f, ok := e.family(n.Name)
+	has := map[string]bool{"le": strings.HasSuffix(n.Name, "_bucket")}
 	if !ok {
 		e.problem("there is no metric %s", n.Name)
 	}

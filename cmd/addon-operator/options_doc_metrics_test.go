@@ -56,7 +56,7 @@ func TestMetricsPassTheLint(t *testing.T) {
 		"addon_operator_hook_allowed_errors": total,
 		"addon_operator_module_run_errors":   total,
 	}
-	types := map[string]dto.MetricType{"counter": dto.MetricType_COUNTER, "gauge": dto.MetricType_GAUGE, "histogram": dto.MetricType_HISTOGRAM}
+	types := map[string]dto.MetricType{"counter": dto.MetricType_COUNTER, "gauge": dto.MetricType_GAUGE, "histogram": dto.MetricType_HISTOGRAM, "summary": dto.MetricType_SUMMARY}
 	var page []*dto.MetricFamily
 	for _, f := range sortedFamilies(families(t)) {
 		kind := types[f.Type]

@@ -153,7 +153,7 @@ func checkMetrics(t *testing.T, o *operator) {
 		for _, m := range families[name].GetMetric() {
 			text := fmt.Sprint(m.GetLabel())
 			if containsAll(text, labels) {
-				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount()+m.GetSummary().GetSampleCount())
 			}
 		}
 		return sum
