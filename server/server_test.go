@@ -157,7 +157,7 @@ func (h *operator) fill() {
 	synctest.Wait()
 }
 
-// J1, J2, J5: pages for people are golden.
+// J1, J2, J5, X34: pages for people are golden.
 func TestPages(t *testing.T) {
 	withOperator(t, func(h *operator) {
 		h.fill()

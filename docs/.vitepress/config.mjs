@@ -28,7 +28,7 @@ const guide = [
     ['From addon-operator', '/migrate/from-addon-operator'], ['From shell-operator', '/migrate/from-shell-operator'], ['From Helm', '/migrate/from-helm'],
     ['From Helmfile', '/migrate/from-helmfile'], ['From Flux', '/migrate/from-flux'], ['From Argo CD', '/migrate/from-argo-cd'], ['Comparison', '/comparison'],
   ]),
-  pages('Reference', [['Commands', '/cli'], ['Options', '/running#options'], ['Rules', '/rules'], ['Architecture', '/architecture'], ['Decisions', '/decisions/README']]),
+  pages('Reference', [['Commands', '/cli'], ['Options', '/running#options'], ['Rules', '/rules'], ['Differences', '/differences'], ['Architecture', '/architecture'], ['Decisions', '/decisions/README']]),
 ]
 
 export default defineConfig({
