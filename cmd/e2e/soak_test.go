@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +26,7 @@ import (
 // The soak test runs the program on a real API server for as long as SOAK_TIME says, disturbs it, lets it come to rest,
 // and compares everything with a model. It goes in rounds: a burst of faults, the end of all faults, a wait with a
 // deadline until all invariants hold. The faults of a round are drawn from SOAK_SEED; the same seed draws the same
-// faults again, but not the same moments.
+// faults again, but not the same moments. SOAK_FAULTS, a regular expression, draws those with such a name alone.
 //
 //	soak_test.go           rounds and the report
 //	soak_operator_test.go  who starts the operator again, watches its memory and reads its log
@@ -224,7 +225,8 @@ func (s *soak) round() {
 // drawFault draws a fault, and the source of what is drawn within it: what one fault draws does
 // not move the next.
 func (s *soak) drawFault() (soakFault, *rand.Rand) {
-	all := soakFaults()
+	only := regexp.MustCompile(os.Getenv("SOAK_FAULTS")) // of their names; empty: all
+	all := slices.DeleteFunc(soakFaults(), func(f soakFault) bool { return !only.MatchString(f.name) })
 	total := 0
 	for _, f := range all {
 		total += f.weight
@@ -243,6 +245,7 @@ func (s *soak) heal() {
 	s.note("the faults end")
 	s.proxy.SetRate(0)
 	s.proxy.OnWrite(nil)
+	s.proxy.AnswerWrites(nil)
 	s.proxy.SetDown(false)
 	s.cluster.Resume(s.t)
 	s.kubelet.wake()

@@ -38,6 +38,7 @@ type Proxy struct {
 	counts  map[string]int           // disturbed requests, by the name of the fault
 	open    map[*http.Request]opened // requests in progress
 	onWrite func(Write) (drop bool)  // nil: no test sees writes
+	answers func(effect string, body []byte) *Answer
 }
 
 // opened is a request that is in progress.
@@ -56,6 +57,43 @@ type Write struct {
 	// Status.
 	Done   bool
 	Status int
+}
+
+// Answer is one that the proxy gives in the place of the API server.
+type Answer struct {
+	Status int
+	Body   string // JSON
+}
+
+// AnswerWrites has the proxy answer the writes itself for which say returns an Answer; effect is that of Write. They
+// never reach the API server. nil ends that.
+func (p *Proxy) AnswerWrites(say func(effect string, body []byte) *Answer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answers = say
+}
+
+// answered reports whether the proxy has answered a write itself.
+func (p *Proxy) answered(w http.ResponseWriter, r *http.Request) bool {
+	p.mu.Lock()
+	say := p.answers
+	p.mu.Unlock()
+	if say == nil || r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return false
+	}
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if err != nil {
+		return false // to forward it fails, too
+	}
+	answer := say(effectOf(r), body)
+	if answer == nil {
+		return false
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(answer.Status)
+	_, _ = io.WriteString(w, answer.Body) // the client may be gone
+	return true
 }
 
 // New starts a proxy for the API server of config, which ends with the test. What it draws follows
@@ -193,6 +231,9 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	fault := p.begin(r, cut)
 	defer p.end(r)
 	if fault.before != nil && !fault.before(w, r) {
+		return
+	}
+	if p.answered(w, r) {
 		return
 	}
 	see := p.writes(r)

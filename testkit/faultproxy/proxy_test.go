@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,6 +116,24 @@ func TestWritesAreSeenBeforeAndAfter(t *testing.T) {
 	}
 	if last := seen[len(seen)-1]; last.Effect != "DELETE configmaps" || last.Done {
 		t.Errorf("seen %+v", last)
+	}
+}
+
+func TestProxyAnswersWritesItself(t *testing.T) {
+	p, client := newClient(t)
+	p.AnswerWrites(func(effect string, body []byte) *Answer {
+		if effect == "PUT configmaps" && strings.Contains(string(body), "refused") {
+			return &Answer{http.StatusServiceUnavailable, `{"kind": "Status", "reason": "ServiceUnavailable", "code": 503}`}
+		}
+		return nil
+	})
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cm"}, Data: map[string]string{"a": "refused"}}
+	if _, err := client.CoreV1().ConfigMaps("d").Update(t.Context(), cm, metav1.UpdateOptions{}); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("got %v", err)
+	}
+	cm.Data["a"] = "passed on"
+	if _, err := client.CoreV1().ConfigMaps("d").Update(t.Context(), cm, metav1.UpdateOptions{}); err != nil {
+		t.Errorf("got %v", err)
 	}
 }
 
