@@ -46,7 +46,7 @@ func soakFaults() []soakFault {
 		{"hooks misbehave …", 10, (*soak).misbehave},
 		{"directory of temporary files: full or read-only", 4, (*soak).spoilTmp},
 		{"ports: half-sent requests …", 2, (*soak).halfSent},
-	}, soakEdits(), soakDisk())
+	}, soakEdits(), soakDisk(), soakRecords())
 }
 
 // killAtWrite kills the operator at one of its next writes: before the API server gets it, or when

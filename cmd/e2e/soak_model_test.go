@@ -409,10 +409,14 @@ func (s *soak) wrongRecords(*operator) (wrong []string) {
 		return []string{err.Error()}
 	}
 	revisions, want := map[string]string{}, map[string]string{}
-	highest := map[string]int{}
+	highest, count := map[string]int{}, map[string]int{}
+	slices.SortFunc(list.Items, func(a, b corev1.Secret) int { // the last one first
+		return revision(b.Labels["version"]) - revision(a.Labels["version"])
+	})
 	for i := range list.Items {
 		labels := list.Items[i].Labels
 		name, number := labels["name"], revision(labels["version"])
+		count[name]++
 		if number > highest[name] {
 			highest[name], revisions[name] = number, labels["status"]
 		} else if labels["status"] == "deployed" || strings.HasPrefix(labels["status"], "pending") {
@@ -425,7 +429,7 @@ func (s *soak) wrongRecords(*operator) (wrong []string) {
 	for _, line := range differences(revisions, want) {
 		wrong = append(wrong, "the last revision of release "+line)
 	}
-	return wrong
+	return append(wrong, tooMany(count)...)
 }
 
 // wrongState compares what a hook has written about objects of tenants with these.

@@ -31,6 +31,7 @@ import (
 //	soak_test.go           rounds and the report
 //	soak_operator_test.go  who starts the operator again, watches its memory and reads its log
 //	soak_faults_test.go    the faults
+//	soak_records_test.go   the faults of records, templates and the Lease
 //	soak_edits_test.go     the faults that are writes of people, controllers and tenants
 //	soak_model_test.go     what must hold
 

@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"addon-operator/testkit/faultproxy"
+)
+
+// soakRecords are the faults of release records, of templates and of the Lease that have destroyed something once.
+func soakRecords() []soakFault {
+	return []soakFault{
+		{"release: the write that supersedes a revision fails …", 4, (*soak).failSuperseding},
+	}
+}
+
+// failSuperseding has the API server refuse to mark old revisions: Helm ignores that, and two would be deployed.
+func (s *soak) failSuperseding(draw *rand.Rand) {
+	s.answerFor(draw, "release: a write that supersedes a revision failed", func(effect string, body []byte) *faultproxy.Answer {
+		if effect != "PUT records" || !bytes.Contains(body, []byte(`"status":"superseded"`)) {
+			return nil
+		}
+		return &faultproxy.Answer{Status: http.StatusServiceUnavailable, Body: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503}`}
+	})
+}
+
+// answerFor has the proxy answer writes for a while in which there is something to write, and counts the answers.
+func (s *soak) answerFor(draw *rand.Rand, name string, say func(effect string, body []byte) *faultproxy.Answer) {
+	s.proxy.AnswerWrites(func(effect string, body []byte) *faultproxy.Answer {
+		answer := say(effect, body)
+		if answer != nil {
+			s.note("%s: answered %d", effect, answer.Status)
+			s.count(name, 1)
+		}
+		return answer
+	})
+	defer s.proxy.AnswerWrites(nil)
+	for range 2 + draw.IntN(4) {
+		s.provoke(draw)
+		s.pause(time.Duration(300+draw.IntN(700)) * time.Millisecond)
+	}
+}
+
+// tooMany lists releases with more revisions than are kept.
+func tooMany(count map[string]int) (wrong []string) {
+	const kept = 10 // HELM_HISTORY_MAX
+	for name, n := range count {
+		if n > kept {
+			wrong = append(wrong, fmt.Sprintf("release %s has %d revisions, want at most %d", name, n, kept))
+		}
+	}
+	return wrong
+}
