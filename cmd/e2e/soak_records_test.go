@@ -14,6 +14,7 @@ import (
 func soakRecords() []soakFault {
 	return []soakFault{
 		{"release: the write that supersedes a revision fails …", 4, (*soak).failSuperseding},
+		{"release: a DELETE of a record is answered, and not done …", 3, (*soak).pretendDelete},
 	}
 }
 
@@ -53,4 +54,14 @@ func tooMany(count map[string]int) (wrong []string) {
 		}
 	}
 	return wrong
+}
+
+// pretendDelete answers deletions of records as a broken proxy does.
+func (s *soak) pretendDelete(draw *rand.Rand) {
+	s.answerFor(draw, "release: a DELETE of a record was answered, and not done", func(effect string, _ []byte) *faultproxy.Answer {
+		if effect != "DELETE records" {
+			return nil
+		}
+		return &faultproxy.Answer{Status: http.StatusOK, Body: "{}"}
+	})
 }
