@@ -5,7 +5,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"addon-operator/testkit/faultproxy"
 )
@@ -15,6 +20,7 @@ func soakRecords() []soakFault {
 	return []soakFault{
 		{"release: the write that supersedes a revision fails …", 4, (*soak).failSuperseding},
 		{"release: a DELETE of a record is answered, and not done …", 3, (*soak).pretendDelete},
+		{"disk: a template emptied", 4, (*soak).emptyTemplate},
 	}
 }
 
@@ -64,4 +70,27 @@ func (s *soak) pretendDelete(draw *rand.Rand) {
 		}
 		return &faultproxy.Answer{Status: http.StatusOK, Body: "{}"}
 	})
+}
+
+// emptyTemplate leaves a template without content, as a full disk does. Its object must stay the same.
+func (s *soak) emptyTemplate(draw *rand.Rand) {
+	before, _ := s.uidOf("naughty")
+	s.write(soakTemplate, "")
+	s.editGlobal()
+	s.pause(time.Duration(1000+draw.IntN(3000)) * time.Millisecond)
+	after, err := s.uidOf("naughty")
+	s.write(soakTemplate, s.model.nextEdition())
+	if before != "" && after != before && (err == nil || apierrors.IsNotFound(err)) && slices.Contains(s.model.enabled(), "naughty") && !s.model.wasSwitched("naughty") {
+		s.violated("ConfigMap naughty was %s and is %q: it went with the content of its template", before, after)
+	}
+}
+
+func (s *soak) uidOf(name string) (types.UID, error) {
+	ctx, cancel := s.soon()
+	defer cancel()
+	cm, err := s.client.CoreV1().ConfigMaps(s.namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	return cm.UID, nil
 }
