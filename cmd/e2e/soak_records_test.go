@@ -8,6 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +24,7 @@ func soakRecords() []soakFault {
 		{"release: the write that supersedes a revision fails …", 4, (*soak).failSuperseding},
 		{"release: a DELETE of a record is answered, and not done …", 3, (*soak).pretendDelete},
 		{"disk: a template emptied", 4, (*soak).emptyTemplate},
+		{"release: a forged record …", 3, (*soak).forgeRecord},
 	}
 }
 
@@ -93,4 +97,37 @@ func (s *soak) uidOf(name string) (types.UID, error) {
 		return "", err
 	}
 	return cm.UID, nil
+}
+
+// forgeRecord writes a newer record of a module, which claims objects of others. They must keep their UID, which is
+// checked at rest.
+func (s *soak) forgeRecord(draw *rand.Rand) {
+	name := soakModules[draw.IntN(len(soakModules))]
+	if s.model.touch(name) {
+		return
+	}
+	ctx, cancel := s.soon()
+	defer cancel()
+	secrets := s.client.CoreV1().Secrets(s.namespace)
+	list, err := secrets.List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + name})
+	if err != nil {
+		s.note("records of %s: %v", name, err)
+		return
+	}
+	version := 1
+	for i := range list.Items {
+		version = max(version, revision(list.Items[i].Labels["version"])+1)
+	}
+	rel := &release.Release{
+		Name: name, Namespace: s.namespace, Version: version, Info: &release.Info{Status: release.StatusDeployed},
+		Chart:    &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: name, Version: "1.0.0"}},
+		Labels:   map[string]string{"moduleChecksum": "0123456789abcdef"},
+		Manifest: "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: stranger}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: stranger}\n",
+	}
+	err = driver.NewSecrets(secrets).Create(fmt.Sprintf("sh.helm.release.v1.%s.v%d", name, version), rel)
+	s.note("a forged revision %d of %s: %v", version, name, err)
+	if err == nil {
+		s.count("release: a forged record", 1)
+	}
+	s.pause(time.Duration(draw.IntN(3000)) * time.Millisecond)
 }
