@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"syscall"
 	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
@@ -25,6 +26,7 @@ func soakRecords() []soakFault {
 		{"release: a DELETE of a record is answered, and not done …", 3, (*soak).pretendDelete},
 		{"disk: a template emptied", 4, (*soak).emptyTemplate},
 		{"release: a forged record …", 3, (*soak).forgeRecord},
+		{"Lease: an absurd duration", 2, (*soak).stretchLease},
 	}
 }
 
@@ -130,4 +132,15 @@ func (s *soak) forgeRecord(draw *rand.Rand) {
 		s.count("release: a forged record", 1)
 	}
 	s.pause(time.Duration(draw.IntN(3000)) * time.Millisecond)
+}
+
+// stretchLease has another client write a duration and a number of transitions that nobody meant, and a new operator
+// find them.
+func (s *soak) stretchLease(*rand.Rand) {
+	ctx, cancel := s.soon()
+	defer cancel()
+	const patch = `{"spec":{"leaseDurationSeconds":2147483647,"leaseTransitions":2147483647}}`
+	_, err := s.client.CoordinationV1().Leases(s.namespace).Patch(ctx, "addon-operator-leader-election", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	s.note("the Lease lasts: %v", err)
+	s.kubelet.kill("SIGKILL", syscall.SIGKILL)
 }
