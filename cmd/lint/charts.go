@@ -19,6 +19,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
+	"addon-operator/helm/manifest"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/kube/fields"
@@ -230,6 +231,7 @@ func (c chartCheck) look(ctx context.Context) {
 	}
 	for _, d := range documents {
 		c.objects(d)
+		c.misprint(d)
 	}
 	c.unset()
 	again, err := c.render(ctx)
@@ -317,6 +319,17 @@ func (c chartCheck) unstable(once, again []helm.Document) {
 		}
 		c.found.add(Warning, file, c.found.back(file, first, place{line: n}), "its output differs at each render, so each run would upgrade the release; create the value once in a hook, as docs/modules.md shows")
 	}
+}
+
+// misprint warns of a mistake of printf in the output.
+func (c chartCheck) misprint(d helm.Document) {
+	line, mistake := manifest.Misprint(d.Text)
+	if line == 0 {
+		return
+	}
+	file := templateOf(c.m, d.Source)
+	at := c.found.back(file, newSource([]byte(d.Text)), place{line: line})
+	c.found.add(Warning, file, at, fmt.Sprintf("it prints %q: printf got a value that does not fit its verb; numbers in values are float64: for %%d write (int .Values.number), for %%s (toString .Values.number)", mistake))
 }
 
 // objects compares the objects of a document with the kinds and fields of Kubernetes, and of the
