@@ -48,7 +48,7 @@ func (c *checks) definitions() {
 		files, err := kube.CRDFiles(charts.Root(m.Dir), kube.CRDOptions{SkipPrefixes: c.CRDSkip, Ignored: charts.Ignored})
 		loaded{c.tree, c.found}.fail(err)
 		for _, file := range files {
-			found, err := c.Memory.read(file)
+			found, err := c.Memory.read(file, charts.Published(charts.Root(m.Dir)))
 			if err != nil {
 				c.found.addMessage(Error, file+": "+err.Error())
 			}

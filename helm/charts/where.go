@@ -55,11 +55,14 @@ func (m Module) isInner() bool { return Root(m.Dir) != m.Dir }
 // before the chart. Those of subcharts are elsewhere: see Chart.SubchartCRDs.
 func CRDs(dir string) string { return filepath.Join(Root(dir), "crds") }
 
+// Published reports whether the chart in root is one in chart/.
+func Published(root string) bool { return Root(filepath.Dir(root)) == root }
+
 // Ignored returns a function that reports whether a file of the chart in root, by its path below it, does not
 // belong to the chart: the .helmignore of a chart in chart/ names it, so its author has not packed it. In the other
 // form no file is ignored: a module that is a chart may hide its crds/ from Helm by .helmignore.
 func Ignored(root string) (func(file string) bool, error) {
-	if Root(filepath.Dir(root)) != root {
+	if !Published(root) {
 		return func(string) bool { return false }, nil
 	}
 	rules, err := ignoreRules(root, root)
