@@ -130,6 +130,7 @@ func (r *renderer) render(op *operation, m Module, ch *charts.Chart, recall reca
 
 // renderAgain renders without the memory. It also returns what each template has printed.
 func (r *renderer) renderAgain(op *operation, m Module, ch *charts.Chart) (result *rendered, files map[string]string, err error) {
+	defer charts.During(m.Name)()
 	lookup := &lookupClients{op: op}
 	if files, err = r.renderFiles(op, m, ch, lookup); err != nil {
 		return nil, nil, err
@@ -173,6 +174,7 @@ func (r *renderer) renderFiles(op *operation, m Module, ch *charts.Chart, lookup
 // an upgrade. lookup notes what templates ask. Questions about an API that has never listed its
 // kinds have no answer, so such a render is an AwayError (P13).
 func (r *renderer) renderAs(op *operation, m Module, ch *charts.Chart, lookup *lookupClients, release chartutil.ReleaseOptions) (map[string]string, error) {
+	defer charts.During(m.Name)()
 	use := ch.Copy()
 	if v := use.Metadata.KubeVersion; v != "" && !chartutil.IsCompatibleRange(v, op.capabilities.KubeVersion.String()) {
 		return nil, fmt.Errorf("the chart requires Kubernetes %s (kubeVersion in Chart.yaml), the cluster has %s", v, op.capabilities.KubeVersion.String())
