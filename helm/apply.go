@@ -119,7 +119,8 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 	outcome, err := a.run()
 	if err == nil {
 		outcome.Objects = h.live.want(m.Name, a.manifest.objects)
-		outcome.ChartVersion, outcome.AppVersion, outcome.Misprint = a.chart.Metadata().Version, a.chart.Metadata().AppVersion, a.manifest.misprint
+		outcome.ChartVersion, outcome.AppVersion = a.chart.Metadata().Version, a.chart.Metadata().AppVersion
+		outcome.Misprint = a.manifest.misprint
 	}
 	return a, outcome, classify(ctx, m.Name, a.op, err)
 }

@@ -242,7 +242,8 @@ func misprintsIn(files map[string]string) (text string) {
 		switch line, mistake := manifest.Misprint(files[name]); {
 		case line == 0:
 		case text == "":
-			text = fmt.Sprintf("%s prints %q in line %d of its output: printf got a value that does not fit its verb", name, mistake, line)
+			const why = "printf got a value that does not fit its verb"
+			text = fmt.Sprintf("%s prints %q in line %d of its output: %s", name, mistake, line, why)
 		default:
 			more++
 		}

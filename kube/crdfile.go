@@ -230,8 +230,9 @@ func parseDefinitions(data []byte, published bool) ([]*unstructured.Unstructured
 }
 
 // parseDefinition returns no object for a document with nothing but comments, and several for a
-// list. Of duplicate keys in what others have published the last one wins, as with kubectl and Helm. It bounds the document before and after aliases are written out: the YAML library would
-// expand a few lines to more than there is memory.
+// list. Of duplicate keys in what others have published the last one wins, as with kubectl and Helm. It
+// bounds the document before and after aliases are written out: the YAML library would expand a few lines
+// to more than there is memory.
 func parseDefinition(document []byte, published bool) ([]*unstructured.Unstructured, error) {
 	if len(document) > maxCRD {
 		return nil, fmt.Errorf("it has %d bytes, more than %d MiB, which no API server accepts", len(document), maxCRD>>20)

@@ -71,8 +71,8 @@ func TestCRDFiles(t *testing.T) {
 	}
 }
 
-// M1: a key may override a merged one, as with kubectl. A key that is there twice is a mistake in the module's own files,
-// and in published ones the last one counts.
+// M1: a key may override a merged one, as with kubectl. A key that is there twice is a mistake in the module's own
+// files, and in published ones the last one counts.
 func TestRepeatedKeysInDefinitions(t *testing.T) {
 	const head = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\nspec:\n  a: &a {type: string, text: merged}\n"
 	for name, c := range map[string]struct{ text, own, published string }{

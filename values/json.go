@@ -38,7 +38,8 @@ func ParseJSON(data []byte) (any, error) {
 	return normalise(raw, 0)
 }
 
-// parseStrictJSON is ParseJSON by the rules of ParseYAML: it refuses duplicate keys, and counts an overhead for each value.
+// parseStrictJSON is ParseJSON by the rules of ParseYAML: it refuses duplicate keys, and counts an overhead for
+// each value.
 func parseStrictJSON(data []byte) (any, error) {
 	tree, err := ParseJSON(data)
 	if err != nil {

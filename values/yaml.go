@@ -25,8 +25,8 @@ const maxAliasNodes = 100_000
 // integers are texts of decimal digits. It is stricter where a silent choice would hurt: it refuses
 // duplicate keys, other keys that are no texts, unknown tags, infinities, and what is larger than 4
 // MiB with its aliases written out, or nested more than 100 levels deep (D39). It reports the first
-// 100 such errors, each with its line. A syntax error is reported alone. JSON is YAML, also with escapes that the library
-// does not read, such as surrogate pairs.
+// 100 such errors, each with its line. A syntax error is reported alone. JSON is YAML, also with escapes that the
+// library does not read, such as surrogate pairs.
 func ParseYAML(data []byte) (any, error) {
 	documents, err := readYAML(data)
 	if err != nil && json.Valid(data) {

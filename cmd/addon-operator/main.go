@@ -32,7 +32,8 @@ func runCommand() int {
 	// A second signal must end the process at once: give the default action back.
 	context.AfterFunc(ctx, stop)
 	// Until start redirects it to the log of the operator.
-	charts.RedirectLog(slog.New(supervisor.Sparing(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: cli.WithoutTime}))))
+	lines := slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: cli.WithoutTime})
+	charts.RedirectLog(slog.New(supervisor.Sparing(lines)))
 	// It returns the command that ran, whose help is named after a usage error.
 	cmd, err := command(os.LookupEnv).ExecuteContextC(ctx)
 	report(cmd.CommandPath(), err)

@@ -321,16 +321,22 @@ func (c chartCheck) unstable(once, again []helm.Document) {
 		for n < len(first.lines) && first.line(n) == second.line(n) {
 			n++
 		}
-		c.found.add(Warning, file, c.found.back(file, first, place{line: n}), "its output differs at each render, so each upgrade of the release changes it; create the value once in a hook, as docs/modules.md shows")
+		c.found.add(Warning, file, c.found.back(file, first, place{line: n}),
+			"its output differs at each render, so each upgrade of the release changes it; "+
+				"create the value once in a hook, as docs/modules.md shows")
 	}
 }
 
-// hookNames warns of Helm hooks that Helm does not know: it leaves out the whole object, and says so only in its log. A name
-// that a template computes is not checked.
+// hookNames warns of Helm hooks that Helm does not know: it leaves out the whole object, and says so only in its
+// log. A name that a template computes is not checked.
 func (c chartCheck) hookNames() {
-	known := []string{"pre-install", "post-install", "pre-upgrade", "post-upgrade", "pre-delete", "post-delete", "pre-rollback", "post-rollback", "test", "test-success"}
+	known := []string{
+		"pre-install", "post-install", "pre-upgrade", "post-upgrade", "pre-delete", "post-delete", "pre-rollback",
+		"post-rollback", "test", "test-success",
+	}
 	annotation := regexp.MustCompile(`^\s*["']?helm\.sh/hook["']?:\s*["']?(\w[\w, -]*)["']?\s*(?:#.*)?$`)
-	_ = filepath.WalkDir(filepath.Join(charts.Root(c.m.Dir), "templates"), func(file string, entry fs.DirEntry, err error) error {
+	templates := filepath.Join(charts.Root(c.m.Dir), "templates")
+	_ = filepath.WalkDir(templates, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return nil //nolint:nilerr // what cannot be read does not load, either
 		}
@@ -342,7 +348,8 @@ func (c chartCheck) hookNames() {
 			}
 			for name := range strings.SplitSeq(found[1], ",") {
 				if name = strings.TrimSpace(name); !slices.Contains(known, strings.ToLower(name)) {
-					c.found.add(Warning, file, src.word(n+1, name), fmt.Sprintf("Helm has no hook %q, and leaves out the object; %s", name, values.DidYouMean(strings.ToLower(name), known, "write one of "+strings.Join(known, ", "))))
+					fix := values.DidYouMean(strings.ToLower(name), known, "write one of "+strings.Join(known, ", "))
+					c.found.add(Warning, file, src.word(n+1, name), fmt.Sprintf("Helm has no hook %q, and leaves out the object; %s", name, fix))
 				}
 			}
 		}
@@ -358,7 +365,8 @@ func (c chartCheck) misprint(d helm.Document) {
 	}
 	file := templateOf(c.m, d.Source)
 	at := c.found.back(file, newSource([]byte(d.Text)), place{line: line})
-	c.found.add(Warning, file, at, fmt.Sprintf("it prints %q: printf got a value that does not fit its verb; numbers in values are float64: for %%d write (int .Values.number), for %%s (toString .Values.number)", mistake))
+	c.found.add(Warning, file, at, fmt.Sprintf("it prints %q: printf got a value that does not fit its verb; "+
+		"numbers in values are float64: for %%d write (int .Values.number), for %%s (toString .Values.number)", mistake))
 }
 
 // objects compares the objects of a document with the kinds and fields of Kubernetes, and of the

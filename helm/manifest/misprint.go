@@ -11,7 +11,8 @@ func Misprint(text string) (line int, mistake string) {
 	if !strings.Contains(text, "%!") {
 		return 0, ""
 	}
-	misprints := regexp.MustCompile(`%!(?:(\((?:EXTRA|NOVERB|BADWIDTH|BADPREC)\b)|([a-zA-Z]\()(?:BADINDEX\)|PANIC=|<nil>\)|\*?[\w.\[\]{}]+(?: \{\})?=))`)
+	misprints := regexp.MustCompile(`%!(?:(\((?:EXTRA|NOVERB|BADWIDTH|BADPREC)\b)|` +
+		`([a-zA-Z]\()(?:BADINDEX\)|PANIC=|<nil>\)|\*?[\w.\[\]{}]+(?: \{\})?=))`)
 	found := misprints.FindStringSubmatchIndex(text)
 	if found == nil {
 		return 0, ""
