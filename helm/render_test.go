@@ -2,6 +2,7 @@ package helm
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -12,9 +13,9 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"addon-operator/helm/charts"
-	addonvalues "addon-operator/values"
 )
 
 // newOffline is a client that needs no cluster.
@@ -241,11 +242,14 @@ func TestTemplatesSeeTypesOfHelm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := moduleOf(t, "web", strings.ReplaceAll(c.files, "all.txt --\n", "all.txt --\n"+show))
-			tree, err := addonvalues.ParseYAML([]byte(given))
-			if err != nil {
+			number := func(d *json.Decoder) *json.Decoder {
+				d.UseNumber()
+				return d
+			}
+			if err := yaml.Unmarshal([]byte(given), &m.Values, number); err != nil {
 				t.Fatal(err)
 			}
-			m.Values, _ = tree.(map[string]any)
+			m.Values, _ = asTree(m.Values).(map[string]any)
 			got, want := texts(t, newOffline(t), m), textsOfHelm(t, m, given, c.section, c.values)
 			if len(want) == 0 || !strings.Contains(strings.Join(slices.Collect(maps.Values(want)), ""), "large: float64 float64 5e+06 5000000") {
 				t.Fatalf("Helm prints %v", want)
@@ -257,6 +261,28 @@ func TestTemplatesSeeTypesOfHelm(t *testing.T) {
 			}
 		})
 	}
+}
+
+// asTree has numbers as merged values have them: integers are int64 if they fit.
+func asTree(value any) any {
+	switch v := value.(type) {
+	case json.Number:
+		if i, err := v.Int64(); err == nil {
+			return i
+		}
+		if f, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".eE") {
+			return f
+		}
+	case []any:
+		for i := range v {
+			v[i] = asTree(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = asTree(v[key])
+		}
+	}
+	return value
 }
 
 // textsOfHelm are what the templates of a module print with Helm's own library, and a file of values: the whole of
