@@ -52,7 +52,7 @@ func ReadModuleFile(dir string) (f ModuleFile, err error) {
 // readModuleFile is ReadModuleFile for a directory whose paths messages name as shown.
 func readModuleFile(dir string, shown func(path string) string) (f ModuleFile, err error) {
 	path := filepath.Join(dir, moduleFile)
-	tree, err := readYAML(path, shown(path))
+	tree, err := readYAML(path, shown(path), values.ParseYAML)
 	if err != nil {
 		return f, err
 	}
@@ -217,5 +217,5 @@ func (m Module) Defaults() (shown string, read func() (any, error)) {
 	}
 	path := filepath.Join(inner, "values.yaml")
 	shown = m.Shown(path)
-	return shown, func() (any, error) { return readYAML(path, shown) }
+	return shown, func() (any, error) { return readYAML(path, shown, values.ParsePublished) }
 }

@@ -76,6 +76,8 @@ type Outcome struct {
 	// Unstable is the place where the chart renders differently from the same inputs; empty if there is
 	// none, or if it was not checked, because another reason decided.
 	Unstable string
+	// Misprint names templates that printed a mistake of printf, such as %!d(float64=1), without the value.
+	Misprint string
 	// Again is how long to wait before the next Apply of a release that was skipped because of
 	// that; 0: until something changes.
 	Again time.Duration
@@ -118,6 +120,7 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 	if err == nil {
 		outcome.Objects = h.live.want(m.Name, a.manifest.objects)
 		outcome.ChartVersion, outcome.AppVersion = a.chart.Metadata().Version, a.chart.Metadata().AppVersion
+		outcome.Misprint = a.manifest.misprint
 	}
 	return a, outcome, classify(ctx, m.Name, a.op, err)
 }

@@ -106,7 +106,8 @@ func TestApplyRemovedValue(t *testing.T) {
 	f.apply(removed, Upgraded, 3)
 }
 
-// D4: large integers reach templates as they are.
+// H2: templates see the numbers of Helm, and the values of the module keep theirs. What printf prints by mistake is
+// installed, and named without the value, also after a restart.
 func TestApplyNumbers(t *testing.T) {
 	f := start(t)
 	m := moduleOf(t, "numbers", `
@@ -115,23 +116,29 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: numbers}
 data:
-  int: "{{ .Values.numbers.int }}"
-  float: "{{ .Values.numbers.float }}"
+  int: "{{ .Values.numbers.int }}, {{ int64 .Values.numbers.int }}"
+  float: {{ printf "%d" .Values.numbers.float | quote }}
   beyond: "{{ .Values.numbers.beyond }}"
   yaml: {{ toYaml .Values.numbers.list | quote }}
 `)
 	m = m.with("int", int64(12345678901)).with("float", 0.5).with("beyond", json.Number("123456789012345678901234567890"))
 	m = m.with("list", []any{int64(1000000), int64(9007199254740993)})
 	before, _ := json.Marshal(m.Values)
-	f.apply(m, Installed, 1)
+	installed := f.apply(m, Installed, 1)
+	f.restart()
+	after := f.apply(m, Skipped, 1)
+	const misprint = `numbers/templates/a.yaml prints "%!d(…)" in line 6 of its output: printf got a value that does not fit its verb`
+	if installed.Misprint != misprint || after.Misprint != misprint {
+		t.Errorf("named: %q, after a restart %q", installed.Misprint, after.Misprint)
+	}
 	want := map[string]string{
-		"int": "12345678901", "float": "0.5", "beyond": "123456789012345678901234567890", "yaml": "- 1000000\n- 9007199254740993",
+		"int": "1.2345678901e+10, 12345678901", "float": "%!d(float64=0.5)", "beyond": "1.2345678901234568e+29", "yaml": "- 1000000\n- 9007199254740992",
 	}
 	if got := f.configMap("numbers"); !reflect.DeepEqual(got, want) {
 		t.Errorf("numbers = %v, want %v", got, want)
 	}
-	if after, _ := json.Marshal(m.Values); !bytes.Equal(after, before) {
-		t.Errorf("values changed from %s to %s", before, after)
+	if now, _ := json.Marshal(m.Values); !bytes.Equal(now, before) {
+		t.Errorf("values changed from %s to %s", before, now)
 	}
 }
 

@@ -126,7 +126,7 @@ func (t *target) renew() {
 }
 
 // note is RenderedAnnotation for what was rendered: empty for charts that must be rendered each
-// time, and for too many objects.
+// time, also to show their misprints, and for too many objects.
 func (t *target) note() string {
 	if t.manifest.note == nil {
 		text := t.makeNote()
@@ -138,7 +138,7 @@ func (t *target) note() string {
 func (t *target) makeNote() string {
 	const clock = `\{\{[^}]*\b(now|ago)\b` // two renders in a row may print the same time, and later ones not
 	m := t.manifest
-	if m.volatile || m.record != "" || mentions(t.module, t.chart, clock) {
+	if m.volatile || m.record != "" || m.misprint != "" || mentions(t.module, t.chart, clock) {
 		return ""
 	}
 	sum, err := valuesSum(t.module.Values)

@@ -45,6 +45,7 @@ type rendered struct {
 	answers  map[string]bool // to what templates have asked about the kinds of the API server
 	lists    bool            // they did more with these than to ask for some
 	note     *string         // RenderedAnnotation; nil before it is asked for
+	misprint string          // mistakes of printf (misprintsIn)
 }
 
 // renders remembers the last render of each release. The same chart, values and capabilities give
@@ -129,6 +130,7 @@ func (r *renderer) render(op *operation, m Module, ch *charts.Chart, recall reca
 
 // renderAgain renders without the memory. It also returns what each template has printed.
 func (r *renderer) renderAgain(op *operation, m Module, ch *charts.Chart) (result *rendered, files map[string]string, err error) {
+	defer charts.During(m.Name)()
 	lookup := &lookupClients{op: op}
 	if files, err = r.renderFiles(op, m, ch, lookup); err != nil {
 		return nil, nil, err
@@ -172,6 +174,7 @@ func (r *renderer) renderFiles(op *operation, m Module, ch *charts.Chart, lookup
 // an upgrade. lookup notes what templates ask. Questions about an API that has never listed its
 // kinds have no answer, so such a render is an AwayError (P13).
 func (r *renderer) renderAs(op *operation, m Module, ch *charts.Chart, lookup *lookupClients, release chartutil.ReleaseOptions) (map[string]string, error) {
+	defer charts.During(m.Name)()
 	use := ch.Copy()
 	if v := use.Metadata.KubeVersion; v != "" && !chartutil.IsCompatibleRange(v, op.capabilities.KubeVersion.String()) {
 		return nil, fmt.Errorf("the chart requires Kubernetes %s (kubeVersion in Chart.yaml), the cluster has %s", v, op.capabilities.KubeVersion.String())
@@ -226,9 +229,29 @@ func (r *renderer) digest(files map[string]string) (*rendered, error) {
 	}
 	result := &rendered{former: r.sum(found.manifests, found.hooks)}
 	hooks := slices.DeleteFunc(found.hooks, isTest)
-	result.hooks, result.checksum = len(hooks) > 0, r.sum(found.manifests, hooks)
+	result.hooks, result.checksum, result.misprint = len(hooks) > 0, r.sum(found.manifests, hooks), misprintsIn(files)
 	result.objects, err = r.checkObjects(found)
 	return result, err
+}
+
+// misprintsIn names a template that has printed a mistake of printf, and the number of the others; empty if there is
+// none. Such text is installed, as with Helm.
+func misprintsIn(files map[string]string) (text string) {
+	more := 0
+	for _, name := range sortedKeys(files) {
+		switch line, mistake := manifest.Misprint(files[name]); {
+		case line == 0:
+		case text == "":
+			const why = "printf got a value that does not fit its verb"
+			text = fmt.Sprintf("%s prints %q in line %d of its output: %s", name, mistake, line, why)
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		text = fmt.Sprintf("%s; and %d more templates", text, more)
+	}
+	return text
 }
 
 // sum is the checksum of a manifest (H6). Its format must not change: another sum for the same

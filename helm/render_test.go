@@ -2,13 +2,20 @@ package helm
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/helm/charts"
 )
 
 // newOffline is a client that needs no cluster.
@@ -205,32 +212,113 @@ func mustRender(t testing.TB, c *Client, m Module) *rendered {
 	return r
 }
 
-// H2: where the module's section is that of a subchart, its numbers are those that Helm reads; else, and
-// where a float64 would be printed as 1e+06, integers stay integers (D4).
-func TestRenderNumbersOfSubcharts(t *testing.T) {
-	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"%s\"}\n"
-	show := func(values string) string {
-		return strings.ReplaceAll("# {{ kindOf VALUES.n }} {{ VALUES.n }} {{ VALUES.large }} {{ kindOf (index VALUES.l 0) }} {{ kindIs \"float64\" VALUES.deep.n }}\n", "VALUES", values)
-	}
-	for name, c := range map[string]struct{ dependencies, chart, want string }{
-		"of the module's name": {"[]", "podinfo", "float64 999999 1000000 float64 true"},
-		"an alias":             {"[{name: other, version: 1.0.0, alias: podinfo}]", "other", "float64 999999 1000000 float64 true"},
-		"another name":         {"[]", "other", "int64 999999 1000000 int64 false"},
+// H2, A20: templates see values of the types that Helm reads from a file, in both forms of modules and from all
+// layers: Helm's own library prints the same.
+func TestTemplatesSeeTypesOfHelm(t *testing.T) {
+	const (
+		values = `{port: 9200, negative: -1, large: 5000000, million: 1000000, largest: 9007199254740993, huge: 18446744073709551615,
+ beyond: 123456789012345678901234567890, octal: 0644, hex: 0xFF, half: 0.5, one: 1.0, exponent: 1e6, text: "5000000", date: 2024-01-01,
+ time: 2024-01-01T10:00:00Z, words: [yes, "yes", on, n], nothing: null, list: [1, 2.5, [3], {four: 4}], deep: {five: {six: 6}}, empty: {}, none: []}`
+		show = `{{ define "show" }}{{ range $key, $value := . }}
+{{ $key }}: {{ kindOf $value }} {{ printf "%T %v %.0f %d %s" $value $value $value $value $value }} {{ $value }} {{ toYaml $value | quote }} {{ toJson $value | quote }} {{ typeIs "float64" $value }} {{ int64 $value }}
+{{- if kindIs "map" $value }}{{ include "show" $value }}{{ end }}{{ if kindIs "slice" $value }}{{ range $value }} {{ kindOf . }} {{ . }}{{ end }}{{ end }}{{ end }}{{ end }}`
+		all = `{{ include "show" SECTION }}
+{{ gt SECTION.large SECTION.ofChart }} {{ lt SECTION.half SECTION.exponent }} {{ eq SECTION.port SECTION.deflt }} {{ add SECTION.port 1 }} {{ mul SECTION.half 2 }}
+{{ include "show" .Values.global }}
+{{ typeOf .Release.Revision }} {{ typeOf .Release.IsUpgrade }} {{ typeOf .Capabilities.KubeVersion.Minor }} {{ typeOf .Chart.Version }}
+`
+		defaults = "{ofChart: 1000000, deflt: 9200, list: [5], more: [5, 6000000]}"
+		given    = "web: " + values + "\nglobal: {number: 3000000, small: 3, list: [1]}\n"
+	)
+	for name, c := range map[string]struct{ files, section, values string }{
+		"the chart is the module": {"-- Chart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n-- values.yaml --\nother: " + defaults + "\nglobal: {ofChart: 4}\n" +
+			"-- templates/all.txt --\n" + strings.ReplaceAll(strings.NewReplacer("SECTION.ofChart", ".Values.other.ofChart", "SECTION.deflt", ".Values.other.deflt").Replace(all), "SECTION", ".Values.web") +
+			"{{ include \"show\" .Values.other }}", "", ""},
+		"chart/": {"-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n-- chart/values.yaml --\n" + defaults + "\n-- values.yaml --\nglobal: {beside: 7, million: 2000000}\n" +
+			"-- chart/templates/all.txt --\n" + strings.ReplaceAll(all, "SECTION", ".Values"), "web", "global: {beside: 7, million: 2000000}"},
+		"a subchart": {"-- Chart.yaml --\n{apiVersion: v2, name: wrapper, version: 1.0.0, dependencies: [{name: other, version: 1.0.0, alias: web}]}\n" +
+			"-- charts/other/Chart.yaml --\n{apiVersion: v2, name: other, version: 1.0.0}\n-- charts/other/values.yaml --\n" + defaults +
+			"\n-- charts/other/templates/all.txt --\n" + strings.ReplaceAll(all, "SECTION", ".Values") + "\n-- templates/a.txt --\n{{ include \"show\" .Values.web }}", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := moduleOf(t, "podinfo", "-- Chart.yaml --\n{apiVersion: v2, name: wrapper, version: 1.0.0, dependencies: "+c.dependencies+"}\n"+
-				"-- templates/own.yaml --\n"+show(".Values.podinfo")+fmt.Sprintf(object, "own")+
-				"-- charts/"+c.chart+"/Chart.yaml --\n{apiVersion: v2, name: "+c.chart+", version: 1.0.0}\n"+
-				"-- charts/"+c.chart+"/templates/sub.yaml --\n{{ if .Values.n }}\n"+show(".Values")+"{{ end }}"+fmt.Sprintf(object, "sub"))
-			m = m.with("n", int64(999999)).with("large", int64(1000000)).with("l", []any{int64(1)}).with("deep", map[string]any{"n": int64(30)})
-			files := texts(t, newOffline(t), m)
-			for file, got := range files {
-				if sees := strings.Contains(got, "#"); sees && !strings.Contains(got, c.want) {
-					t.Errorf("%s sees %q, want %q", file, got, c.want)
+			m := moduleOf(t, "web", strings.ReplaceAll(c.files, "all.txt --\n", "all.txt --\n"+show))
+			number := func(d *json.Decoder) *json.Decoder {
+				d.UseNumber()
+				return d
+			}
+			if err := yaml.Unmarshal([]byte(given), &m.Values, number); err != nil {
+				t.Fatal(err)
+			}
+			m.Values, _ = asTree(m.Values).(map[string]any)
+			got, want := texts(t, newOffline(t), m), textsOfHelm(t, m, given, c.section, c.values)
+			if len(want) == 0 || !strings.Contains(strings.Join(slices.Collect(maps.Values(want)), ""), "large: float64 float64 5e+06 5000000") {
+				t.Fatalf("Helm prints %v", want)
+			}
+			for file, text := range want {
+				if got[file] != text {
+					t.Errorf("%s prints\n%s\nand with Helm\n%s", file, got[file], text)
 				}
 			}
 		})
 	}
+}
+
+// asTree has numbers as merged values have them: integers are int64 if they fit.
+func asTree(value any) any {
+	switch v := value.(type) {
+	case json.Number:
+		if i, err := v.Int64(); err == nil {
+			return i
+		}
+		if f, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".eE") {
+			return f
+		}
+	case []any:
+		for i := range v {
+			v[i] = asTree(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = asTree(v[key])
+		}
+	}
+	return value
+}
+
+// textsOfHelm are what the templates of a module print with Helm's own library, and a file of values: the whole of
+// given, or one section of it and its global over the text below.
+func textsOfHelm(t *testing.T, m Module, given, section, below string) map[string]string {
+	t.Helper()
+	read := func(text string) chartutil.Values {
+		t.Helper()
+		all, err := chartutil.ReadValues([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	values := read(given)
+	if section != "" {
+		own, _ := values[section].(map[string]any)
+		own["global"] = chartutil.CoalesceTables(map[string]any{"global": values["global"]}, read(below))["global"]
+		values = own
+	}
+	ch, err := loader.LoadDir(charts.Root(m.Dir))
+	if err == nil {
+		err = chartutil.ProcessDependenciesWithMerge(ch, values)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := chartutil.ToRenderValues(ch, values, chartutil.ReleaseOptions{Name: m.Name, Namespace: "default", Revision: 1, IsUpgrade: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := engine.Render(ch, top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 // texts are what the templates of a module print.

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"sigs.k8s.io/yaml"
+	"addon-operator/values"
 )
 
 // ParseContexts reads binding contexts that a person has written, as JSON or YAML: a list, or a
@@ -15,8 +15,11 @@ import (
 func ParseContexts(data []byte) ([]Context, error) {
 	text := data
 	if !json.Valid(data) { // JSON is kept as it is: a way through YAML would rewrite numbers and letters
-		var err error
-		if text, err = yaml.YAMLToJSONStrict(data); err != nil {
+		tree, err := values.ParseYAML(data)
+		if err == nil {
+			text, err = values.JSON(tree)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("binding contexts: %w", err)
 		}
 	}

@@ -39,10 +39,17 @@ func TestParseContextsReadsWhatHooksRead(t *testing.T) {
 }
 
 func TestParseContextsRefuses(t *testing.T) {
-	for name, text := range map[string]string{"nothing": "", "no list": "a", "an empty list": "[]", "an unknown field": "{bindin: a}"} {
+	for name, text := range map[string]string{"nothing": "", "no list": "a", "an empty list": "[]", "an unknown field": "{bindin: a}", "a key twice": "{binding: a, binding: b}"} {
 		if _, err := ParseContexts([]byte(text)); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+func TestParseContextsReadsMergeKeys(t *testing.T) {
+	contexts, err := ParseContexts([]byte("- &added {binding: a, type: Event, watchEvent: Added, object: {count: 12345678901234567890}}\n- {<<: *added, watchEvent: Deleted}\n"))
+	if err != nil || len(contexts) != 2 || contexts[1].Binding != "a" || contexts[1].WatchEvent != Deleted || string(contexts[1].Object) != `{"count":12345678901234567890}` {
+		t.Errorf("got %+v, %v", contexts, err)
 	}
 }
 

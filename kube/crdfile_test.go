@@ -1,11 +1,14 @@
 package kube_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/kube"
 )
@@ -65,5 +68,37 @@ func TestCRDFiles(t *testing.T) {
 	}
 	if files, err := kube.CRDFiles(filepath.Join(base, "none"), o); err != nil || files != nil {
 		t.Errorf("a directory that is not there: %q, %v", files, err)
+	}
+}
+
+// M1: a key may override a merged one, as with kubectl. A key that is there twice is a mistake in the module's own
+// files, and in published ones the last one counts.
+func TestRepeatedKeysInDefinitions(t *testing.T) {
+	const head = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\nspec:\n  a: &a {type: string, text: merged}\n"
+	for name, c := range map[string]struct{ text, own, published string }{
+		"an override":                    {"  b: {<<: *a, text: own}\n", "own", "own"},
+		"only merged":                    {"  b: {<<: *a}\n", "merged", "merged"},
+		"two sources":                    {"  b: {<<: [*a, {text: other}]}\n", "merged", "merged"},
+		"twice":                          {"  b: {text: one, text: two}\n", `key "text" already set in map`, "two"},
+		"twice next to a merge":          {"  b: {<<: *a, text: one, text: two}\n", `document 1: line 6: key "text" is already set in line 6`, "two"},
+		"twice in what is merged":        {"  c: &c {text: one, text: two}\n  b: {<<: *c}\n", `line 6: key "text" is already set in line 6`, "two"},
+		"a quoted merge key is a string": {"  b: {\"<<\": {x: y}, text: own}\n", "own", "own"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "a.yaml")
+			if err := os.WriteFile(file, []byte(head+c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for published, want := range map[bool]string{false: c.own, true: c.published} {
+				found, err := kube.Definitions(file, published)
+				got := fmt.Sprint(err)
+				if err == nil {
+					got, _, _ = unstructured.NestedString(found[0], "spec", "b", "text")
+				}
+				if err == nil && got != want || !strings.Contains(got, want) {
+					t.Errorf("published %v: got %s, want %s", published, got, want)
+				}
+			}
+		})
 	}
 }

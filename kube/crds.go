@@ -44,6 +44,9 @@ type CRDOptions struct {
 	// Ignored returns a function that reports whether a file does not belong to the chart in a directory, by
 	// its path below the directory; nil: no file.
 	Ignored func(dir string) (func(file string) bool, error)
+	// Published reports whether the chart in a directory is one that others have published, so that duplicate
+	// keys in its crds/ are read as kubectl reads them; nil: none is. Subcharts are.
+	Published func(dir string) bool
 	// Shown names a path in errors and logs; nil: as it is.
 	Shown func(path string) string
 }

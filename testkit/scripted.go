@@ -112,7 +112,7 @@ func parseScript(name string, data []byte) (*script, error) {
 		return nil, nil
 	}
 	var s script
-	if err := yaml.UnmarshalStrict(data[len(scripted):], &s); err != nil {
+	if err := readYAML(data[len(scripted):], &s); err != nil {
 		return nil, fmt.Errorf("scripted hook %s: %w", name, err)
 	}
 	if s.Config == nil && s.Enabled == "" && s.EnabledBy == "" {

@@ -17,6 +17,7 @@ import (
 	"addon-operator/kube"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
+	"addon-operator/values"
 )
 
 // step is what the first word of a line does; the rest of the line is its argument. The player
@@ -215,7 +216,16 @@ func (p *player) configMapFile(name string) (data map[string]string, err error) 
 	if err != nil {
 		return nil, err
 	}
-	return data, yaml.UnmarshalStrict(f.data, &data)
+	return data, readYAML(f.data, &data)
+}
+
+// readYAML refuses duplicate keys and unknown fields. The strict mode of the library also refuses keys that override
+// those of a merge key.
+func readYAML(data []byte, into any) error {
+	if _, err := values.ParseYAML(data); err != nil {
+		return err
+	}
+	return yaml.Unmarshal(data, into, yaml.DisallowUnknownFields)
 }
 
 func stepConfigMapSet(p *player, rest string) error {

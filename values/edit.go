@@ -109,6 +109,11 @@ func (e Edit) section(edited *Edited, text string, has bool) error {
 		return where(err)
 	}
 	made, err := splice(text, path, e)
+	if errors.Is(err, errOnlyJSON) {
+		var whole []byte
+		whole, err = JSON(want)
+		made = string(whole)
+	}
 	if err != nil {
 		return where(err)
 	}
@@ -184,13 +189,15 @@ func (e Edit) nested(path pointer) any {
 	return value
 }
 
+var errOnlyJSON = errors.New("the text is JSON with escapes that the YAML library does not read")
+
 // splice returns the text with the edit made. An empty section, or one of comments only, has no
 // node to start from, so the new block is appended to the text.
 func splice(text string, path pointer, e Edit) (string, error) {
 	s := newSplicer(text)
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
-		return "", err // ParseYAML has read it
+		return "", errOnlyJSON // ParseYAML has read it
 	}
 	if len(document.Content) == 0 || isNothing(document.Content[0]) {
 		if text != "" && !strings.HasSuffix(text, "\n") {

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	kjson "sigs.k8s.io/json"
 )
 
 // ParseJSON reads exactly one JSON value into a tree. Integers stay integers, whatever their size
@@ -34,6 +36,21 @@ func ParseJSON(data []byte) (any, error) {
 		return nil, fmt.Errorf("line %d: more text after the end of the JSON value", lineAt(data, decoder.InputOffset()))
 	}
 	return normalise(raw, 0)
+}
+
+// parseStrictJSON is ParseJSON by the rules of ParseYAML: it refuses duplicate keys, and counts an overhead for
+// each value.
+func parseStrictJSON(data []byte) (any, error) {
+	tree, err := ParseJSON(data)
+	if err != nil {
+		return nil, err
+	}
+	if size, _ := measure(tree); size > maxSize {
+		return nil, errTooLarge
+	}
+	var again any
+	duplicates, err := kjson.UnmarshalStrict(data, &again)
+	return tree, errors.Join(append(duplicates, err)...)
 }
 
 // jsonError adds the line to an error of the decoder. Syntax errors have an offset of their own;

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"net/netip"
+	"regexp"
 	"regexp/syntax"
 	"time"
 
@@ -42,7 +43,8 @@ func isCIDR(v any) bool {
 	return err == nil
 }
 
-// isDuration accepts 1h30m, as Kubernetes has it, and PT1H30M, as JSON Schema has it.
+// isDuration accepts 1h30m, as Kubernetes has it, PT1H30M, as JSON Schema has it, and days, weeks and words, such
+// as 30d and "2 weeks", as go-openapi has it.
 func isDuration(v any) bool {
 	text, ok := v.(string)
 	if !ok {
@@ -51,7 +53,10 @@ func isDuration(v any) bool {
 	if _, err := time.ParseDuration(text); err == nil {
 		return true
 	}
-	return jsonschema.Formats["duration"](v)
+	const units = `ns|nanos?|nanoseconds?|[uµ]s|micros?|microseconds?|ms|millis?|milliseconds?|` +
+		`s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|wks?|weeks?`
+	sum := regexp.MustCompile(`(?i)^-?(\d+(\.\d+)?\s*(` + units + `)\s*)+$`)
+	return sum.MatchString(text) || jsonschema.Formats["duration"](v)
 }
 
 // isPattern parses a pattern without compiling it: ten bytes of it can describe a program of a

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -320,6 +321,9 @@ func secretTexts(tree any, m marked, hidden bool) []string {
 	default:
 		if text, err := JSON(v); err == nil && hidden {
 			texts = append(texts, string(text))
+			if f, err := strconv.ParseFloat(string(text), 64); err == nil { // as templates print it (H2)
+				texts = append(texts, fmt.Sprint(f), strconv.FormatFloat(f, 'f', -1, 64))
+			}
 		}
 	}
 	return texts

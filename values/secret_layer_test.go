@@ -226,6 +226,17 @@ func TestMarkedSecretsAreHidden(t *testing.T) {
 	}
 }
 
+// J9: a number is hidden in all the forms in which templates print it (H2).
+func TestSecretNumbers(t *testing.T) {
+	section := secretSection(t, "{}", "{pin: 12345678, long: 12345678901234567890, half: 0.25}")
+	hider := NewHider(section.Secrets().Texts())
+	for _, text := range []string{"12345678", "1.2345678e+07", "12345678901234567890", "1.2345678901234567e+19", "12345678901234567000"} {
+		if got := hider.Text("a " + text + " b"); got != "a "+Hidden+" b" {
+			t.Errorf("%s becomes %s", text, got)
+		}
+	}
+}
+
 // D41: what the schema marks while it lies in the ConfigMap is named.
 func TestMisplacedSecrets(t *testing.T) {
 	section := secretSection(t, "{plain: 1, admin: {hash: x, user: u}, users: [{name: a, pin: 1}]}", "")

@@ -142,7 +142,7 @@ func TestFormats(t *testing.T) {
 		"int32":    {[]any{int64(0), int64(1<<31 - 1), int64(-1 << 31), "text", 1.5}, []any{int64(1 << 31), int64(-1<<31 - 1), json.Number("9223372036854775808")}},
 		"int64":    {[]any{int64(1<<63 - 1), nil}, []any{json.Number("9223372036854775808")}},
 		"cidr":     {[]any{"10.0.0.0/8", "fd00::/64", int64(1)}, []any{"10.0.0.0", "10.0.0.0/33", ""}},
-		"duration": {[]any{"1h", "1.5s", "300ms", "PT1H", "P1D", int64(5)}, []any{"1", "1 hour", ""}},
+		"duration": {[]any{"1h", "1.5s", "300ms", "PT1H", "P1D", "30d", "2 weeks", "1.5w", "-3d", "1h30m2d", int64(5)}, []any{"1", "1 year", "d", "30d soon", "", "3 d 1"}},
 	} {
 		check := formats()[name]
 		for _, v := range tc.good {

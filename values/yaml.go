@@ -25,16 +25,30 @@ const maxAliasNodes = 100_000
 // integers are texts of decimal digits. It is stricter where a silent choice would hurt: it refuses
 // duplicate keys, other keys that are no texts, unknown tags, infinities, and what is larger than 4
 // MiB with its aliases written out, or nested more than 100 levels deep (D39). It reports the first
-// 100 such errors, each with its line. A syntax error is reported alone.
+// 100 such errors, each with its line. A syntax error is reported alone. JSON is YAML, also with escapes that the
+// library does not read, such as surrogate pairs.
 func ParseYAML(data []byte) (any, error) {
 	documents, err := readYAML(data)
+	if err != nil && json.Valid(data) {
+		return parseStrictJSON(data)
+	}
 	if err != nil || len(documents) == 0 {
 		return nil, err
 	}
 	if len(documents) > 1 && !isEmptyDocument(documents[1]) {
 		return nil, fmt.Errorf("line %d: a second document begins; write only one", documents[1].Line)
 	}
-	return treeOf(documents[0])
+	return treeOf(documents[0], false)
+}
+
+// ParsePublished is ParseYAML for the values.yaml of a chart in chart/, which Helm reads: of duplicate keys the last
+// one counts.
+func ParsePublished(data []byte) (any, error) {
+	documents, err := readYAML(data)
+	if err != nil || len(documents) == 0 {
+		return nil, err
+	}
+	return treeOf(documents[0], true)
 }
 
 // YAMLDocument is one document of a stream. It keeps the nodes, so that a message about a value can
@@ -57,7 +71,7 @@ func ParseYAMLDocuments(data []byte) (documents []YAMLDocument, err error) {
 		if isEmptyDocument(node) {
 			continue
 		}
-		tree, err := treeOf(node)
+		tree, err := treeOf(node, false)
 		problems = append(problems, err)
 		documents = append(documents, YAMLDocument{Tree: tree, node: node})
 	}
@@ -121,9 +135,9 @@ func readYAML(data []byte) (documents []*yaml.Node, err error) {
 	}
 }
 
-// treeOf converts a document into a tree. The error joins all problems.
-func treeOf(document *yaml.Node) (any, error) {
-	reader := yamlReader{document: document, anchors: map[*yaml.Node]*anchor{}}
+// treeOf converts a document into a tree; published as ParsePublished. The error joins all problems.
+func treeOf(document *yaml.Node, published bool) (any, error) {
+	reader := yamlReader{document: document, published: published, anchors: map[*yaml.Node]*anchor{}}
 	tree := reader.read(document)
 	if len(reader.problems) > 0 {
 		return nil, errors.Join(reader.problems...)
@@ -169,6 +183,9 @@ type anchor struct {
 // reads, and stops at a limit before anything is expanded beyond it.
 type yamlReader struct {
 	document *yaml.Node
+	// published: of duplicate keys the last one counts (ParsePublished).
+	published bool
+
 	anchors  map[*yaml.Node]*anchor
 	nodes    int // read so far, aliased ones included
 	size     int // of them, as measure counts
@@ -323,7 +340,7 @@ func (r *yamlReader) readMap(node *yaml.Node) any {
 		if r.stopped {
 			break
 		}
-		if first, twice := lines[key]; twice {
+		if first, twice := lines[key]; twice && !r.published {
 			r.refuse(keyNode, "key %q is already set in line %d", key, first)
 			continue
 		}

@@ -273,3 +273,38 @@ func TestYAMLRefusesWhatIsNoTree(t *testing.T) {
 	_, err = JSON(&node)
 	wantError(t, err, "*yaml.Node")
 }
+
+// D39: JSON is read also with what the YAML library does not read, by the same rules.
+func TestParseYAMLReadsJSON(t *testing.T) {
+	for text, want := range map[string]any{
+		`{"a":"\ud83d\ude00 \/ \u00e4"}`:                             map[string]any{"a": "😀 / ä"},
+		"[\"\\/\", 1, 1.0, 1e3,\n 12345678901234567890, true, null]": []any{"/", int64(1), int64(1), int64(1000), json.Number("12345678901234567890"), true, nil},
+		`"\ud83d\ude00"`: "😀",
+		`{"` + strings.Repeat("k", 2000) + `":"\/"}`: map[string]any{strings.Repeat("k", 2000): "/"},
+		"\t{\n\t\t\"a\": \"\\/\"\n\t}\n":             map[string]any{"a": "/"},
+	} {
+		got, err := ParseYAML([]byte(text))
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%.80s: got %v, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"a":"\/","a":1}`: `duplicate field "a"`,
+		`["\/",` + strings.Repeat("[", 100) + strings.Repeat("]", 101): "nested more than 100 deep",
+		`["\/"` + strings.Repeat(",1", 200_000) + "]":                  "larger than 4 MiB",
+		`["\/",` + strings.Repeat("9", 1001) + "]":                     "more than 1000 digits",
+		`{"a":"\/"`: "line 1",
+	} {
+		if got, err := ParseYAML([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80s: got %v, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
+// A section that is JSON can be edited.
+func TestEditOnlyJSON(t *testing.T) {
+	edited, err := Edit{Path: []string{"app", "b"}, Value: int64(2)}.Apply(map[string]string{"app": `{"a":"\ud83d\ude00"}`})
+	if err != nil || edited.Text == nil || *edited.Text != `{"a":"😀","b":2}` {
+		t.Errorf("got %+v, %v", edited, err)
+	}
+}

@@ -57,6 +57,18 @@ func ConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slog.Log
 	return errors.Join(staticErr, err) // nil if both are
 }
 
+// Unchecked is how many modules [ConfigMap] does not check with a valid ConfigMap, because nothing enables them (D37).
+func Unchecked(tree *addons.Tree, data map[string]string) (n int) {
+	doc, err := values.ParseConfigMap(data)
+	enabling := decide.Enabling{Scripts: map[string]bool{}}
+	for _, m := range tree.Modules {
+		if err == nil && !enabling.Concerns(m, doc.Flags) {
+			n++
+		}
+	}
+	return n
+}
+
 // Tree says what is wrong in a tree with which an operator starts all the same, without the module,
 // the script or the hook that was meant (J12), or with a chart that cannot be installed (H21).
 // cache is as for [ConfigMap]. Hooks are looked at and not run: what is wrong with their

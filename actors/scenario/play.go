@@ -22,6 +22,7 @@ import (
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/helm"
+	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 )
@@ -231,7 +232,9 @@ func (p *play) World() (shared.World, error) {
 	}
 	r := p.recorder
 	r.hooks, r.releases = runner, releases
-	r.crds = work.NewDefinitions(client, releases, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip})
+	r.crds = work.NewDefinitions(client, releases, kube.CRDOptions{
+		SkipPrefixes: p.options.CRDSkip, Ignored: charts.Ignored, Published: charts.Published,
+	})
 	return shared.World{
 		Services: work.Services{
 			Log: p.log, Hooks: r, Releases: r, Objects: r, CRDs: r, JQLibrary: p.options.JQLibrary, Dirs: p.files.addonDirs(),

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"addon-operator/cmd/cli"
+	"addon-operator/helm/charts"
 	"addon-operator/hooks"
+	"addon-operator/supervisor"
 )
 
 // These are exit codes (Design 9). A [cli.ExitError] has another one.
@@ -28,6 +31,9 @@ func runCommand() int {
 	defer stop()
 	// A second signal must end the process at once: give the default action back.
 	context.AfterFunc(ctx, stop)
+	// Until start redirects it to the log of the operator.
+	lines := slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{ReplaceAttr: cli.WithoutTime})
+	charts.RedirectLog(slog.New(supervisor.Sparing(lines)))
 	// It returns the command that ran, whose help is named after a usage error.
 	cmd, err := command(os.LookupEnv).ExecuteContextC(ctx)
 	report(cmd.CommandPath(), err)

@@ -191,6 +191,28 @@ func TestBringAndUpgrade(t *testing.T) {
 	}
 }
 
+// mergedDefinition has a key that overrides a merged one, and a key twice: kubectl and Helm install it.
+const mergedDefinition = `-- crds/a.yaml --
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: flags.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  scope: Namespaced
+  names: {kind: Flag, plural: flags}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          a: &a {type: string, description: one}
+          b: {<<: *a, description: another}
+`
+
 // Charts that need values, others or luck become modules with a test that passes, too.
 func TestDifficultCharts(t *testing.T) {
 	home(t)
@@ -203,6 +225,7 @@ func TestDifficultCharts(t *testing.T) {
 			files: "-- values.schema.json --\n{\"$schema\": \"https://json-schema.org/draft/2019-09/schema\", \"examples\": 1}\n-- templates/a.yaml --\n",
 			base:  "010-drafty", test: `failing: {drafty: ""}`, note: "chart in 010-drafty/chart: values.schema.json: it is not a JSON schema, and Helm installs no chart with it; /examples must be a list",
 		},
+		"merged": {files: mergedDefinition + "-- templates/a.yaml --\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n", base: "010-merged", test: "modules: {merged: ready}"},
 		"hooked": {files: "-- templates/a.yaml --\napiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: {helm.sh/hook: post-install}}\n", base: "010-hooked", test: "rendered:"},
 	} {
 		t.Run(name, func(t *testing.T) {

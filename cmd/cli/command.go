@@ -101,10 +101,13 @@ func counted(what, verb string, fits func(n int) bool) cobra.PositionalArgs {
 // Log is the log of a command, for a person: on stderr, so that stdout has the result only, and
 // without times.
 func Log(cmd *cobra.Command, level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-		if len(groups) == 0 && a.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
-		return a
-	}}))
+	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level, ReplaceAttr: WithoutTime}))
+}
+
+// WithoutTime removes the time of a record of a log.
+func WithoutTime(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
 }

@@ -165,7 +165,9 @@ func (c *Config) SecretName() string { return cmp.Or(c.Secret, c.ConfigMap) }
 // CRDOptions are the options for the definitions of modules. Call it after Complete.
 func (c *Config) CRDOptions() kube.CRDOptions {
 	labels, _ := ParseLabels(c.CRDLabels) // Complete checks it
-	return kube.CRDOptions{Labels: labels, SkipPrefixes: c.CRDPrefixes(), Ignored: charts.Ignored}
+	return kube.CRDOptions{
+		Labels: labels, SkipPrefixes: c.CRDPrefixes(), Ignored: charts.Ignored, Published: charts.Published,
+	}
 }
 
 // ParseLabels reads key=value,key=value. Empty pairs are skipped; the API server checks the syntax

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"addon-operator/cmd/cli"
+	"addon-operator/helm/charts"
 	"addon-operator/kube"
 )
 
@@ -85,6 +86,7 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, o Others, dir string) (er
 	// The caller reports a failure, too. The operator may start several times, while
 	// lint continues.
 	kube.RedirectKlog(slog.New(slog.DiscardHandler))
+	charts.RedirectLog(slog.New(slog.DiscardHandler))
 	p, err := prepare(c, dir)
 	if err != nil {
 		return err

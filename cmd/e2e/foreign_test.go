@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -9,8 +10,8 @@ import (
 )
 
 // A chart of another author is a subchart that has the name of the module: maps without a value are none, its
-// labels stay as they are, numbers have the types that Helm gives them, and tests with random names make no
-// revision after a restart. H2, H6, H10.
+// labels stay as they are, numbers have the types that Helm gives them, a mistake of printf is shown, and tests with
+// random names make no revision after a restart. H2, H6, H10, J12.
 func TestForeignChart(t *testing.T) {
 	h := newFixture(t, "web")
 	for _, name := range []string{"hooks", "openapi", "templates", "values.yaml"} {
@@ -31,16 +32,32 @@ data:
   {{- if kindIs "float64" .Values.seconds }}
   seconds: {{ .Values.seconds | quote }}
   {{- end }}
+  size: {{ printf "%.0f" .Values.size | quote }}
+`)
+	h.write("modules/010-web/templates/own.yaml", `apiVersion: v1
+kind: ConfigMap
+metadata: {name: own}
+data:
+  size: {{ printf "%.0f" .Values.web.size | quote }}
+  zone: {{ printf "%.0f" .Values.global.zone | quote }}
+  mistake: {{ printf "%d" .Values.web.seconds | quote }}
 `)
 	h.write("modules/010-web/charts/web/templates/tests/test.yaml", `apiVersion: v1
 kind: Pod
 metadata: {name: "web-{{ randAlphaNum 5 | lower }}", annotations: {helm.sh/hook: test}}
 spec: {containers: [{name: c, image: none}]}
 `)
-	h.setConfig(map[string]string{"web": "seconds: 30\n"})
+	h.setConfig(map[string]string{"web": "seconds: 30\nsize: 5000000\n", "global": "zone: 7\n"})
 	o := h.start().ready()
 	h.awaitRevisions("web", "1:deployed")
 	h.awaitConfigMap("web", "seconds", "30")
+	h.awaitConfigMap("web", "size", "5000000")
+	h.awaitConfigMap("own", "size", "5000000")
+	h.awaitConfigMap("own", "zone", "7")
+	h.awaitConfigMap("own", "mistake", "%!d(float64=30)")
+	if why := h.command("why", "web"); !strings.Contains(why, `wrapper/templates/own.yaml prints "%!d(…)" in line 7 of its output`) {
+		t.Errorf("why:\n%s", why)
+	}
 	live, err := h.client.CoreV1().ConfigMaps(h.namespace).Get(h.ctx, "web", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,6 +20,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
+	"addon-operator/helm/manifest"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/kube/fields"
@@ -47,7 +49,7 @@ func (c *checks) definitions() {
 		files, err := kube.CRDFiles(charts.Root(m.Dir), kube.CRDOptions{SkipPrefixes: c.CRDSkip, Ignored: charts.Ignored})
 		loaded{c.tree, c.found}.fail(err)
 		for _, file := range files {
-			found, err := c.Memory.read(file)
+			found, err := c.Memory.read(file, charts.Published(charts.Root(m.Dir)))
 			if err != nil {
 				c.found.addMessage(Error, file+": "+err.Error())
 			}
@@ -230,8 +232,10 @@ func (c chartCheck) look(ctx context.Context) {
 	}
 	for _, d := range documents {
 		c.objects(d)
+		c.misprint(d)
 	}
 	c.unset()
+	c.hookNames()
 	again, err := c.render(ctx)
 	if err == nil {
 		c.unstable(documents, again)
@@ -299,24 +303,70 @@ func (c chartCheck) inSchema(path []string) bool {
 	return false
 }
 
-// unstable warns of templates whose second render differs, by random values or the time: each run
-// of the module would upgrade its release (H6). The place is the first line that differs.
+// unstable warns of templates whose second render differs, by random values or the time: each upgrade
+// of the release would change that (H6). The place is the first line that differs.
 func (c chartCheck) unstable(once, again []helm.Document) {
+	// A template that looks up may keep what it finds in a cluster. The call may be in another file, or in a library.
+	lookup := regexp.MustCompile(`\{\{[^}]*\blookup\b`)
+	if loaded, err := c.Memory.charts.Load(decide.ChartModule(c.m)); err != nil || loaded.Any(lookup.Match) {
+		return
+	}
 	for i, d := range once {
 		if i >= len(again) || again[i].Source != d.Source || again[i].Text == d.Text {
 			continue
 		}
 		file := templateOf(c.m, d.Source)
-		if _, looksUp := c.found.src.of(file).find("lookup "); looksUp {
-			continue // it may keep what it finds in a cluster
-		}
 		first, second := newSource([]byte(d.Text)), newSource([]byte(again[i].Text))
 		n := 1
 		for n < len(first.lines) && first.line(n) == second.line(n) {
 			n++
 		}
-		c.found.add(Warning, file, c.found.back(file, first, place{line: n}), "its output differs at each render, so each run would upgrade the release; create the value once in a hook, as docs/modules.md shows")
+		c.found.add(Warning, file, c.found.back(file, first, place{line: n}),
+			"its output differs at each render, so each upgrade of the release changes it; "+
+				"create the value once in a hook, as docs/modules.md shows")
 	}
+}
+
+// hookNames warns of Helm hooks that Helm does not know: it leaves out the whole object, and says so only in its
+// log. A name that a template computes is not checked.
+func (c chartCheck) hookNames() {
+	known := []string{
+		"pre-install", "post-install", "pre-upgrade", "post-upgrade", "pre-delete", "post-delete", "pre-rollback",
+		"post-rollback", "test", "test-success",
+	}
+	annotation := regexp.MustCompile(`^\s*["']?helm\.sh/hook["']?:\s*["']?(\w[\w, -]*)["']?\s*(?:#.*)?$`)
+	templates := filepath.Join(charts.Root(c.m.Dir), "templates")
+	_ = filepath.WalkDir(templates, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return nil //nolint:nilerr // what cannot be read does not load, either
+		}
+		src := c.found.src.of(file)
+		for n := range src.lines {
+			found := annotation.FindStringSubmatch(src.line(n + 1))
+			if found == nil {
+				continue
+			}
+			for name := range strings.SplitSeq(found[1], ",") {
+				if name = strings.TrimSpace(name); !slices.Contains(known, strings.ToLower(name)) {
+					fix := values.DidYouMean(strings.ToLower(name), known, "write one of "+strings.Join(known, ", "))
+					c.found.add(Warning, file, src.word(n+1, name), fmt.Sprintf("Helm has no hook %q, and leaves out the object; %s", name, fix))
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// misprint warns of a mistake of printf in the output.
+func (c chartCheck) misprint(d helm.Document) {
+	line, mistake := manifest.Misprint(d.Text)
+	if line == 0 {
+		return
+	}
+	file := templateOf(c.m, d.Source)
+	at := c.found.back(file, newSource([]byte(d.Text)), place{line: line})
+	c.found.add(Warning, file, at, fmt.Sprintf("it prints %q: printf got a value that does not fit its verb; "+
+		"numbers in values are float64: for %%d write (int .Values.number), for %%s (toString .Values.number)", mistake))
 }
 
 // objects compares the objects of a document with the kinds and fields of Kubernetes, and of the

@@ -136,12 +136,12 @@ func (c chartCheck) renderOnce(ctx context.Context) ([]helm.Document, error) {
 
 // read reads the definitions of a file, unless its stamp is that of the last time. An error is not
 // kept, so that it is reported again.
-func (m *Memory) read(file string) ([]map[string]any, error) {
+func (m *Memory) read(file string, published bool) ([]map[string]any, error) {
 	of := sumOf(fmt.Sprintf("%x", addons.Stamp(file)))
 	if known, ok := m.definitions[file]; ok && known.of == of {
 		return known.result, nil
 	}
-	found, err := kube.Definitions(file)
+	found, err := kube.Definitions(file, published)
 	if err == nil {
 		m.definitions = keep(m.definitions, file, of, found)
 	}

@@ -51,13 +51,25 @@ code 1 if there is one. A value that no template reads is a warning.`,
 			if err := errors.Join(loadErr, err, check.ConfigMap(tree, data, secret, warn, nil), check.Tree(tree, nil)); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The global values and the values of %s are valid.\n", view.Count(len(tree.Modules), "module"))
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), validText(len(tree.Modules), check.Unchecked(tree, data)))
 			return err
 		},
 	}
 	cmd.Flags().StringVar(&file, "config-map", "", "file with the proposed ConfigMap")
 	cmd.Flags().StringVar(&secretFile, "secret", "", "file with the Secret with values")
 	return cmd
+}
+
+// validText says what was checked.
+func validText(modules, unchecked int) string {
+	text := fmt.Sprintf("The global values and the values of %s are valid", view.Count(modules-unchecked, "module"))
+	switch unchecked {
+	case 0:
+		return text + "."
+	case 1:
+		return text + "; 1 module is disabled and was not checked."
+	}
+	return fmt.Sprintf("%s; %d modules are disabled and were not checked.", text, unchecked)
 }
 
 // readSecret reads the data of a Secret from a manifest, with data and stringData, or from a file

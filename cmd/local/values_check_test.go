@@ -52,10 +52,30 @@ func TestCheckAccepts(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if out, err := checked(t, files); out != "The global values and the values of 1 module are valid.\n" || err != nil {
+			if out, err := checked(t, files); !strings.HasPrefix(out, "The global values and the values of ") || !strings.Contains(out, " valid") || err != nil {
 				t.Errorf("%q, %v", out, err)
 			}
 		})
+	}
+}
+
+// D37: the modules that were not checked are not counted as valid.
+func TestCheckCountsWhatItChecked(t *testing.T) {
+	files := map[string]string{
+		"modules/values.yaml":                        "dnsEnabled: true\n",
+		"modules/010-dns/values.yaml":                "dns: {a: 1}",
+		"modules/020-web/openapi/config-values.yaml": "{type: object, properties: {a: {type: integer}}}",
+		"cm.yaml": "web: 'a: text'\n",
+	}
+	for _, c := range []struct{ file, text, want string }{
+		{"modules/030-ask/values.yaml", "askEnabled: false", "the values of 1 module are valid; 2 modules are disabled and were not checked."},
+		{"modules/030-ask/values.yaml", "askEnabled: true", "the values of 2 modules are valid; 1 module is disabled and was not checked."},
+		{"cm.yaml", "webEnabled: 'true'\n", "the values of 3 modules are valid."},
+	} {
+		files[c.file] = c.text
+		if out, err := checked(t, files); !strings.HasSuffix(out, c.want+"\n") || err != nil {
+			t.Errorf("with %s: %q, %v", c.text, out, err)
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/helm"
+	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages/view"
@@ -40,10 +41,16 @@ func Start(c *cli.Config) *cobra.Command {
 			return err
 		}
 		return Run(cmd.Context(), c, Host{
-			Log: os.Stderr, Exit: os.Exit, Klog: kube.RedirectKlog,
+			Log: os.Stderr, Exit: os.Exit, Klog: redirectLogs,
 			SetKubeconfig: func(files string) error { return os.Setenv("KUBECONFIG", files) },
 		})
 	}}
+}
+
+// redirectLogs redirects what libraries write to loggers that are global to the process.
+func redirectLogs(log *slog.Logger) {
+	kube.RedirectKlog(log)
+	charts.RedirectLog(log)
 }
 
 // Host is the process that the operator runs in: that of start, or that of dev, which shows the
@@ -53,8 +60,8 @@ type Host struct {
 	Log io.Writer
 	// Exit ends the process after the crash of an actor, with exit code 4. It does not return.
 	Exit func(code int)
-	// Klog redirects what the Kubernetes libraries log; nil where their logger, which is one for
-	// the process, is set already.
+	// Klog redirects what the Kubernetes libraries and Helm's log; nil where their loggers, which are global to
+	// the process, are set already.
 	Klog func(*slog.Logger)
 	// SetKubeconfig sets $KUBECONFIG of the process, which hooks inherit; nil where it is set already.
 	SetKubeconfig func(files string) error

@@ -143,6 +143,7 @@ func (c *Chart) SubchartCRDs(merged map[string]any) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer During(c.module.Name)()
 	use := c.Copy()
 	if err := chartutil.ProcessDependenciesWithMerge(use, values); err != nil {
 		return nil, fmt.Errorf("dependencies of the chart: %w", err)
@@ -211,6 +212,7 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	if known != nil && known.stamp == stamp {
 		return known, nil
 	}
+	defer During(m.Name)()
 	loaded, err := Read(m)
 	if err != nil {
 		return nil, m.unread("load chart in", err)

@@ -70,6 +70,7 @@ func (c *Chart) Violations(merged map[string]any) ([]Violation, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer During(c.module.Name)()
 	use := c.Copy()
 	if err := chartutil.ProcessDependenciesWithMerge(use, top); err != nil {
 		return nil, fmt.Errorf("dependencies of the chart: %w", err)

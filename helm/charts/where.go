@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,11 +55,14 @@ func (m Module) isInner() bool { return Root(m.Dir) != m.Dir }
 // before the chart. Those of subcharts are elsewhere: see Chart.SubchartCRDs.
 func CRDs(dir string) string { return filepath.Join(Root(dir), "crds") }
 
+// Published reports whether the chart in root is one in chart/.
+func Published(root string) bool { return Root(filepath.Dir(root)) == root }
+
 // Ignored returns a function that reports whether a file of the chart in root, by its path below it, does not
 // belong to the chart: the .helmignore of a chart in chart/ names it, so its author has not packed it. In the other
 // form no file is ignored: a module that is a chart may hide its crds/ from Helm by .helmignore.
 func Ignored(root string) (func(file string) bool, error) {
-	if Root(filepath.Dir(root)) != root {
+	if !Published(root) {
 		return func(string) bool { return false }, nil
 	}
 	rules, err := ignoreRules(root, root)
@@ -80,17 +84,13 @@ func Ignored(root string) (func(file string) bool, error) {
 // a module whose chart is in chart/ becomes the top level. A key global in the section overrides the values that
 // all modules share. A section that is a list is an error: a chart has a map of values.
 //
-// In a chart that was written for Helm, one in chart/ or a subchart, integers become the floats
-// that Helm reads from a file (H2), because templates compare types.
+// All numbers are float64, as those that Helm reads from a file (H2): templates of charts are written for that,
+// because they print numbers with a verb, look at their kind, and compare them with those of the chart.
 func (c *Chart) Values(merged map[string]any) (map[string]any, error) {
-	section, there := merged[c.module.Key]
 	if !c.inner {
-		if there && c.HasSubchart(c.module.Key) {
-			merged = maps.Clone(merged)
-			merged[c.module.Key] = numbersOfHelm(section)
-		}
-		return merged, nil
+		return floatsIn(merged), nil
 	}
+	section, there := merged[c.module.Key]
 	own, isMap := section.(map[string]any)
 	if there && section != nil && !isMap {
 		return nil, fmt.Errorf("the values of the chart in %s are a map; the section %s is a list", c.module.Where(), c.module.Key)
@@ -99,8 +99,7 @@ func (c *Chart) Values(merged map[string]any) (map[string]any, error) {
 	if shared, ok := merged[globalKey].(map[string]any); ok && len(shared) > 0 {
 		top[globalKey] = shared // else a chart that has no global sees none, as with Helm
 	}
-	numbers, _ := numbersOfHelm(over(top, own)).(map[string]any)
-	return numbers, nil
+	return floatsIn(over(top, own)), nil
 }
 
 // over merges maps at all depths; above wins. Neither is changed, and the result shares their
@@ -119,27 +118,36 @@ func over(below, above map[string]any) map[string]any {
 	return out
 }
 
-// numbersOfHelm copies values, with integers as float64. Those that a template would print as 1e+06
-// stay integers (D4).
-func numbersOfHelm(value any) any {
-	const exponent = 1_000_000
+// floatsIn copies a map of values, with all its numbers as float64.
+func floatsIn(values map[string]any) map[string]any {
+	copied := make(map[string]any, len(values))
+	for key, value := range values {
+		copied[key] = floats(value)
+	}
+	return copied
+}
+
+// floats copies a value, with all its numbers as float64. Digits beyond 53 bits are lost, as in Helm, where an
+// integer beyond the range of a float64 is a string.
+func floats(value any) any {
 	switch v := value.(type) {
+	case int:
+		return float64(v)
 	case int64:
-		if -exponent < v && v < exponent {
-			return float64(v)
+		return float64(v)
+	case json.Number:
+		if number, err := v.Float64(); err == nil {
+			return number
 		}
+		return v.String()
 	case []any:
 		list := make([]any, len(v))
 		for i, element := range v {
-			list[i] = numbersOfHelm(element)
+			list[i] = floats(element)
 		}
 		return list
 	case map[string]any:
-		fields := make(map[string]any, len(v))
-		for key, field := range v {
-			fields[key] = numbersOfHelm(field)
-		}
-		return fields
+		return floatsIn(v)
 	}
 	return value
 }

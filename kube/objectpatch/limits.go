@@ -38,6 +38,32 @@ func CheckExpansion(text []byte) error {
 	return nil
 }
 
+// checkKeys refuses keys that a map has twice. A text that is no YAML is no error here, either.
+func checkKeys(text []byte) error {
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil //nolint:nilerr // the reader reports the mistake
+	}
+	return checkKeysOf(&document)
+}
+
+func checkKeysOf(node *yaml.Node) error {
+	lines := map[[2]string]int{}
+	for i, child := range node.Content { // an alias has none: what it refers to is checked where it is
+		if node.Kind == yaml.MappingNode && i%2 == 0 && child.Kind == yaml.ScalarNode && child.Tag != "!!merge" {
+			key := [2]string{child.ShortTag(), child.Value}
+			if first := lines[key]; first > 0 {
+				return fmt.Errorf("line %d: key %q is already set in line %d", child.Line, child.Value, first)
+			}
+			lines[key] = child.Line
+		}
+		if err := checkKeysOf(child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // expansion holds the sizes of nodes that aliases refer to, so that each node is counted once: a
 // chain of aliases in which each line doubles the one before takes no time that doubles.
 type expansion map[*yaml.Node]int

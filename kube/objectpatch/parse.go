@@ -103,7 +103,7 @@ func splitYAML(data []byte) (documents [][]byte, err error) {
 		}
 		var document []byte
 		if err == nil {
-			document, err = yamlToJSON(text)
+			document, err = YAMLToJSON(text)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %w", len(documents)+1, err)
@@ -118,19 +118,29 @@ func splitYAML(data []byte) (documents [][]byte, err error) {
 	}
 }
 
-// yamlToJSON refuses duplicate keys, of which the last would win, and aliases that expand to too
-// much.
-func yamlToJSON(text []byte) ([]byte, error) {
-	if bytes.IndexByte(text, '*') >= 0 {
+// YAMLToJSON is PublishedToJSON for what authors write: it refuses duplicate keys, of which the last would win. A key
+// next to a merge key ("<<") may override a merged one, which the strict mode of the library takes for a duplicate.
+func YAMLToJSON(text []byte) ([]byte, error) {
+	if bytes.Contains(text, []byte("<<")) {
+		if err := checkKeys(text); err != nil {
+			return nil, err
+		}
+		return PublishedToJSON(text)
+	}
+	return toJSON(text, yaml.YAMLToJSONStrict)
+}
+
+// PublishedToJSON reads a document as kubectl does, but refuses aliases that expand to too much.
+func PublishedToJSON(text []byte) ([]byte, error) { return toJSON(text, yaml.YAMLToJSON) }
+
+func toJSON(text []byte, read func([]byte) ([]byte, error)) ([]byte, error) {
+	if bytes.IndexByte(text, '*') >= 0 { // without an alias the second parse is for nothing
 		if err := CheckExpansion(text); err != nil {
 			return nil, err
 		}
 	}
-	document, err := yaml.YAMLToJSONStrict(text)
-	if err != nil {
-		return nil, err
-	}
-	return bytes.TrimSpace(document), nil
+	document, err := read(text)
+	return bytes.TrimSpace(document), err
 }
 
 // unmarshalExact decodes JSON with integers as int64, so that large ones come

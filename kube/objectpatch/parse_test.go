@@ -45,8 +45,9 @@ name: p
 jsonPatch: |
   - {op: remove, path: /metadata/labels/a~1b}
 `, []string{"Create v1/ConfigMap d/c", "MergePatch Pod d/p (status)", "JSONPatch Pod d/p"}},
-		"a generated name": {`{"operation":"Create","object":{"kind":"Pod","metadata":{"generateName":"p-","namespace":"d"}}}`, []string{"Create Pod d/"}},
-		"a filter":         {`{"operation":"JQPatch","kind":"Pod","name":"p","namespace":"d","jqFilter":".metadata.labels.a = \"b\""}`, []string{"JQPatch Pod d/p"}},
+		"a merge key with an override": {"operation: Create\nobject:\n  apiVersion: v1\n  kind: ConfigMap\n  metadata: &m {name: a, namespace: d}\n  other: {<<: *m, name: b}\n", []string{"Create v1/ConfigMap d/a"}},
+		"a generated name":             {`{"operation":"Create","object":{"kind":"Pod","metadata":{"generateName":"p-","namespace":"d"}}}`, []string{"Create Pod d/"}},
+		"a filter":                     {`{"operation":"JQPatch","kind":"Pod","name":"p","namespace":"d","jqFilter":".metadata.labels.a = \"b\""}`, []string{"JQPatch Pod d/p"}},
 		"a filter with functions of jq 1.6": {`{"operation":"JQPatch","kind":"Pod","name":"p","namespace":"d","jqFilter":".n = ([keys_unsorted, leaf_paths, recurse_down] | length) | debug | stderr"}`,
 			[]string{"JQPatch Pod d/p"}},
 	}

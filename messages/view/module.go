@@ -20,7 +20,7 @@ type Module struct {
 	// Off says why it is off, On why it is enabled; one of them is empty.
 	Off string `json:"off,omitempty"`
 	On  string `json:"on,omitempty"`
-	// Problems are what is wrong with its files, and with what its hooks watch.
+	// Problems are what is wrong with its files, with what its chart prints, and with what its hooks watch.
 	Problems []string `json:"problems,omitempty"`
 	// Hanging are the runs of its hooks that take too long.
 	Hanging []RunningHook `json:"hanging,omitempty"`
@@ -44,8 +44,10 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 	for i := range all {
 		m := &all[i]
 		m.Off, m.On, m.Problems = converge.Off[m.Name], converge.On[m.Name], problems[m.Name]
-		if what := differs[m.Name]; what != "" {
-			m.Problems = append(slices.Clip(m.Problems), what)
+		for _, what := range []string{differs[m.Name], m.Misprint} {
+			if what != "" {
+				m.Problems = append(slices.Clip(m.Problems), what)
+			}
 		}
 		for _, h := range hanging {
 			if h.Module == m.Name {

@@ -139,6 +139,8 @@ type ModuleStatus struct {
 	// Contested has a sentence for each object of the release that another client deletes again after
 	// each heal. Programs read it by its older name.
 	Contested []string `json:"fights,omitempty"`
+	// Misprint names templates that printed a mistake of printf, as in helm.Outcome.
+	Misprint string `json:"misprint,omitempty"`
 	// Parked: its run failed, or a Helm hook of it waits, and it continues outside of the main
 	// queue (policy isolate).
 	Parked bool `json:"parked,omitempty"`
