@@ -44,7 +44,7 @@ and schemas. Without a command it starts the operator.`
 	remote.DumpActors(cfg, root)
 
 	values, hook, module := remote.Values(cfg), remote.Hook(cfg), remote.Module(cfg)
-	module.AddCommand(bring.UpgradeChart(cfg, remote.WriteObjects))
+	module.AddCommand(bring.UpgradeChart(cfg))
 	values.AddCommand(local.CheckValues(cfg))
 	hook.AddCommand(local.HookConfig(cfg), local.HookRun(cfg))
 	add := func(group string, commands ...*cobra.Command) {
