@@ -44,7 +44,8 @@ func folders() layout {
 			"server":     "messages supervisor values",
 			"testkit":    all,
 			"examples":   "", // a script, and the test that plays it
-			"cmd":        all,
+			"deploy":     "",
+			"cmd":        all + " deploy",
 		},
 		libraries: map[string]string{
 			"github.com/asynkron/protoactor-go": "actors supervisor testkit",

@@ -15,16 +15,6 @@ type ByHand struct{ program *shared.Program }
 // ByHand returns what a person may ask of the operator.
 func (o *Operator) ByHand() ByHand { return ByHand{o.program} }
 
-// RunModule queues a run of a module that is enabled. An error says why none is queued; whether the
-// run succeeds is shown elsewhere.
-func (h ByHand) RunModule(name string) error {
-	if err := h.known(name); err != nil {
-		return err
-	}
-	h.program.Enqueue(h.program, false, h.program.NewTask(name, messages.RunModule{}, messages.Cause{Activation: messages.ByHand}))
-	return nil
-}
-
 // RunHookAgain queues a run of a hook with the contexts of an earlier one, in the same queue. The
 // snapshots are those of the new run. The owner refuses the task of a hook that is not loaded any
 // more.
@@ -36,14 +26,6 @@ func (h ByHand) RunHookAgain(run view.HookRun) error {
 	t.Queue = run.Queue
 	h.program.Enqueue(h.program, false, t)
 	return nil
-}
-
-// RetryNow ends the waiting of the failed tasks of an owner, and of converge.
-func (h ByHand) RetryNow(owner string) {
-	h.program.Send(h.program.PID(work.ConvergePath), messages.RetryNow{})
-	if owner == messages.GlobalHooks || h.known(owner) == nil {
-		h.program.Send(h.program.Owner(owner), messages.RetryNow{})
-	}
 }
 
 // known refuses a module that cannot run; empty is none, for global hooks. It reads what the module

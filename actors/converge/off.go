@@ -51,7 +51,9 @@ func (c *catalog) explainOff() {
 		flags, known := decide.SwitchedOn(m, c.dynamic, c.config), c.verdicts[m.Name]
 		switch { // what a person must change first comes first: without a flag no script is asked
 		case !flags.Enabled:
-			off[m.Name] = c.why(flags, m)
+			if off[m.Name] = c.why(flags, m); flags.Source == decide.ByDefault {
+				off[m.Name] += fmt.Sprintf("; 'addon-operator values set %s true' enables it", values.FlagKey(m.Key))
+			}
 		case slices.Contains(c.enabled, m.Name) && !c.saysNo(m):
 			on[m.Name] = c.why(c.verdicts[m.Name], m)
 		case c.discoveryFails != "":

@@ -22,7 +22,7 @@ type Verdict struct {
 
 // Sources of verdicts other than files.
 const (
-	byDefault   = "default"
+	ByDefault   = "default"
 	ByHookFlag  = "global hook"
 	byConfigMap = "ConfigMap"
 	ByScript    = "enabled script"
@@ -32,7 +32,7 @@ const (
 func (v Verdict) Why(m addons.Module) string {
 	flag := values.FlagKey(m.Key)
 	switch v.Source {
-	case byDefault:
+	case ByDefault:
 		return "no flag anywhere (" + flag + ")"
 	case ByHookFlag:
 		return strings.TrimSpace(fmt.Sprintf("%s is %t by global hook %s", flag, v.Enabled, v.Reason))
@@ -49,7 +49,7 @@ func (v Verdict) Why(m addons.Module) string {
 // hooks, the ConfigMap. A person's choice in the ConfigMap beats a hook's (X5). The
 // enabled script, which can only switch off, comes after it.
 func SwitchedOn(m addons.Module, dynamic, config map[string]bool) Verdict {
-	v := Verdict{Source: byDefault}
+	v := Verdict{Source: ByDefault}
 	for _, f := range m.Flags {
 		v = Verdict{Enabled: f.Value, Source: f.Source}
 	}

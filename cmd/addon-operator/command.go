@@ -44,7 +44,7 @@ and schemas. Without a command it starts the operator.`
 	remote.DumpActors(cfg, root)
 
 	values, hook, module := remote.Values(cfg), remote.Hook(cfg), remote.Module(cfg)
-	module.AddCommand(bring.UpgradeChart(cfg, remote.WriteObjects))
+	module.AddCommand(bring.UpgradeChart(cfg))
 	values.AddCommand(local.CheckValues(cfg))
 	hook.AddCommand(local.HookConfig(cfg), local.HookRun(cfg))
 	add := func(group string, commands ...*cobra.Command) {
@@ -57,7 +57,7 @@ and schemas. Without a command it starts the operator.`
 	add(cli.GroupChange, slices.Concat(remote.Edits(cfg), remote.Requests(cfg))...)
 	add(cli.GroupLook, remote.Status(cfg), remote.Get(cfg), remote.Logs(cfg), remote.Events(cfg), remote.Why(cfg), remote.Tree(cfg), remote.Progress(cfg), remote.Wait(cfg), remote.History(cfg), remote.Diff(cfg), remote.Plan(cfg, operator.Plan), values, hook, module, remote.Global(cfg),
 		remote.Queue(cfg), remote.Config(cfg), remote.Log(cfg), remote.Raw(cfg))
-	add(cli.GroupMake, bring.Init(), dev.Command(cfg, dev.Others{Lint: lint.Repeatedly, Page: remote.Page}), bring.Import(cfg, operator.Plan, remote.ModulePlanText), local.Test(cfg), lint.Command(cfg), local.APIServer())
+	add(cli.GroupMake, bring.Init(), dev.Command(cfg, lint.Repeatedly), bring.Import(cfg, operator.Plan, remote.ModulePlanText), local.Test(cfg), lint.Command(cfg), local.APIServer())
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), globalFlags, shortGlobalFlags, 1))
 	return root
 }

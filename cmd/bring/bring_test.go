@@ -12,7 +12,6 @@ import (
 	"addon-operator/cmd/bring"
 	"addon-operator/cmd/cli"
 	"addon-operator/cmd/local"
-	"addon-operator/cmd/remote"
 	"addon-operator/helm/fetch/fetchtest"
 )
 
@@ -32,7 +31,7 @@ func home(t *testing.T) {
 func commanded(args ...string) (string, error) {
 	root, c := cli.Root("test", func(string) (string, bool) { return "", false })
 	module, values := cli.Group("module", ""), cli.Group("values", "")
-	module.AddCommand(bring.UpgradeChart(c, remote.WriteObjects))
+	module.AddCommand(bring.UpgradeChart(c))
 	values.AddCommand(local.CheckValues(c))
 	root.AddCommand(bring.Init(), local.Test(c), module, values)
 	var out bytes.Buffer
@@ -157,20 +156,13 @@ func TestBringAndUpgrade(t *testing.T) {
 	nothingLeft(t, "010-web")
 
 	before := read(t, "modules/010-web/chart/Chart.yaml")
-	changes := []string{
-		"web: web 1.0.0 -> 1.1.0", "    - replicas: 1\n", "    + count: 1\n", "~ shops.web.example.com: v1 -> v1, v2",
-		"~ ConfigMap web", "-    chart: 1.0.0", "+    chart: 1.1.0", `-  replicas: "2"`, "web.replicas in 010-web/values.yaml", "is generated again",
-	}
 	out = must(t, "module", "upgrade-chart", "web", "--version", "1.1.0", "--plain-http", "--dry-run")
-	expectAll(t, out, append(changes, "Nothing is written.")...)
-	if strings.Contains(out, "Pod test-") {
-		t.Errorf("tests of Helm are shown:\n%s", out)
-	}
+	expectAll(t, out, "web: web 1.0.0 -> 1.1.0", "is generated again", "Nothing is written.")
 	if read(t, "modules/010-web/chart/Chart.yaml") != before {
 		t.Error("a dry run wrote")
 	}
 	out = must(t, "module", "upgrade-chart", "web", "--plain-http")
-	expectAll(t, out, append(changes, "chart now contains web 1.1.0")...)
+	expectAll(t, out, "web: web 1.0.0 -> 1.1.0", "chart now contains web 1.1.0")
 	expectAll(t, read(t, "modules/010-web/module.yaml"), "# Where chart/ is from.", "repository: "+registry, "version: 1.1.0")
 	expectAll(t, read(t, "modules/010-web/values.yaml"), "# as many as there are doors\n  replicas: 2\n")
 	expectAll(t, read(t, "modules/010-web/openapi/config-values.yaml"), "count:")
@@ -266,10 +258,10 @@ func TestNothingHalfWritten(t *testing.T) {
 	}{
 		"library":            {"--from-chart " + library, "is a library"},
 		"strange name":       {"--from-chart " + strange, "specify one before --from-chart"},
-		"missing dependency": {"--from-chart " + lacking, "no chart none"},
+		"missing dependency": {"--from-chart " + lacking, "none"},
 		"wrong name":         {"Web --from-chart " + strange, "web"},
 		"a path":             {"../010-web --from-chart " + strange, "010-web"},
-		"no version":         {"--from-chart web --repo " + repository + " --version 3", "version 3"},
+		"no version":         {"--from-chart web --repo " + repository + " --version 3", "not found"},
 		"values are a list":  {"--from-chart web --repo " + repository + " --values list.yaml", "must be a map"},
 		"no values":          {"--from-chart web --repo " + repository + " --values none.yaml", "none.yaml"},
 		"without a chart":    {"010-a --version 3", "--version needs --from-chart"},
@@ -308,7 +300,7 @@ func TestUpgradeRefused(t *testing.T) {
 	for name, c := range map[string]struct{ args, want string }{
 		"no such module":  {"wep", "did you mean web?"},
 		"no chart/":       {"own", "has no third-party chart"},
-		"no such version": {"web --version 9.0.0", "version 9.0.0"},
+		"no such version": {"web --version 9.0.0", "not found"},
 		"another chart":   {"web --from-chart " + other, "is another chart than web"},
 		"does not render": {"web --from-chart " + broken, "color is wanted"},
 		"stricter schema": {"web --from-chart " + strict, "chart in 010-web/chart: the values do not fit the schema of the chart: web.color: is not a known key"},
@@ -318,93 +310,15 @@ func TestUpgradeRefused(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), ".addon-operator-") {
 				t.Errorf("got %v, want %q\n%s", err, c.want, out)
 			}
-			if name == "stricter schema" {
-				expectAll(t, out, "Your values that the chart no longer has:\n    web.color in ")
-			}
 			expectAll(t, read(t, "modules/010-web/module.yaml"), "version: 1.0.0", "repository: "+repository)
 			expectAll(t, read(t, "modules/010-web/chart/Chart.yaml"), "version: 1.0.0")
 			nothingLeft(t, "010-own", "010-web")
 		})
 	}
-	left := "modules/.addon-operator-1/before/010-web"
-	if err := os.MkdirAll(left, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := commanded("module", "upgrade-chart", "web"); err == nil || !strings.Contains(err.Error(), left+" has the previous files") {
-		t.Errorf("after an upgrade that was interrupted: %v", err)
-	}
-	if err := os.RemoveAll("modules/.addon-operator-1"); err != nil {
-		t.Fatal(err)
-	}
-	// What a ConfigMap says is among the values: that of a file, here.
-	if err := os.WriteFile("cm.yaml", []byte("web: 'shade: red'\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	out, err := commanded("module", "upgrade-chart", "web", "--from-chart", strict, "-f", "cm.yaml", "--dry-run")
-	if err == nil || !strings.Contains(err.Error(), "with the values on disk and in cm.yaml") {
-		t.Errorf("got %v\n%s", err, out)
-	}
-	if out, err := commanded("module", "upgrade-chart", "web", "--from-chart", strict, "--from", "cluster", "--dry-run"); err == nil || !strings.Contains(err.Error(), "ADDON_OPERATOR_NAMESPACE") {
-		t.Errorf("got %v\n%s", err, out)
-	}
-	expectAll(t, must(t, "module", "upgrade-chart", "web", "--from-chart", broken, "-f", "cm.yaml", "--dry-run"), "Objects, with the values on disk and in cm.yaml:", "Nothing is written.")
 	expectAll(t, must(t, "module", "upgrade-chart", "web", "--from-chart", broken, "--force"), "color is wanted", "now contains web 2.0.0")
 	expectAll(t, read(t, "modules/010-web/module.yaml"), "version: 2.0.0", "repository: "+repository)
 	if strings.Contains(read(t, "modules/010-web/module.yaml"), "digest") {
 		t.Error("the digest of another archive stays")
-	}
-}
-
-// What a chart makes by chance is no change of an upgrade.
-func TestUpgradeShowsNoChance(t *testing.T) {
-	home(t)
-	version := func(version, port string) string {
-		return fetchtest.Dir(t, strings.NewReplacer("VERSION", version, "PORT", port).Replace("-- Chart.yaml --\n{apiVersion: v2, name: lucky, version: VERSION}\n-- templates/a.yaml --\napiVersion: v1\nkind: Secret\nmetadata: {name: only}\nstringData: {p: {{ randAlpha 8 }}}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: both}\ndata: {word: {{ randAlpha 8 }}, port: \"PORT\"}\n"))
-	}
-	must(t, "init", "module", "--from-chart", version("1.0.0", "80"))
-	out := must(t, "module", "upgrade-chart", "lucky", "--from-chart", version("1.1.0", "81"), "--from", "files", "--dry-run")
-	expectAll(t, out, "ConfigMap both", `-  port: "80"`, `+  port: "81"`)
-	if strings.Contains(out, "Secret only") || strings.Contains(out, "-  word") {
-		t.Errorf("chance is shown:\n%s", out)
-	}
-}
-
-// A field that was made by chance and is set now is a change, and items of lists are compared by name.
-func TestUpgradeShowsTheEndOfChance(t *testing.T) {
-	home(t)
-	version := func(version, word, env string) string {
-		return fetchtest.Dir(t, strings.NewReplacer("VERSION", version, "WORD", word, "ENV", env).Replace(`
--- Chart.yaml --
-{apiVersion: v2, name: lucky, version: VERSION}
--- templates/a.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: words}
-data: {word: WORD, other: {{ randAlpha 8 }}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: envs}
-spec:
-  containers:
-    - name: c
-      image: a
-      env: ENV
-`))
-	}
-	must(t, "init", "module", "--from-chart", version("1.0.0", "{{ randAlpha 8 }}", `[{name: LUCK, value: "{{ randAlpha 8 }}"}, {name: FIX, value: "1"}]`))
-	out := must(t, "module", "upgrade-chart", "lucky", "--from-chart", version("1.1.0", "constant", `[{name: MORE, value: "2"}, {name: FIX, value: "1"}, {name: LUCK, value: "{{ randAlpha 8 }}"}]`), "--from", "files", "--dry-run")
-	expectAll(t, out, "ConfigMap words", "+  word: constant", "Pod envs", "name: MORE", `value: "2"`)
-	luck := map[string]bool{} // the values of LUCK, before and now
-	lines := strings.Split(out, "\n")
-	for i, line := range lines {
-		if strings.HasSuffix(line, "- name: LUCK") && i+1 < len(lines) {
-			_, value, _ := strings.Cut(lines[i+1], "value: ")
-			luck[value] = true
-		}
-	}
-	if strings.Contains(out, "-  other: ") || len(luck) != 1 {
-		t.Errorf("chance is shown:\n%s", out)
 	}
 }
 

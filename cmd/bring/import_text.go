@@ -2,7 +2,6 @@ package bring
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -39,10 +38,10 @@ func (i *importing) report(files []string, first *view.ModulePlan, why string) s
 	for _, file := range files {
 		line("  %s", file)
 	}
-	// Masking finds what looks secret by its name, as on all pages; only the paths are printed.
-	if secrets := hiddenPaths(nil, i.given, values.Mask(i.given, false)); len(secrets) > 0 {
-		line("\nSecrets: values.yaml now contains possible secrets in plain text that were only in the record of the release:\n  %s", strings.Join(secrets, "\n  "))
-		line("Move secrets to the Secret with values before others can read the file.")
+	// Masking finds what looks secret by its name, as on all pages.
+	if !reflect.DeepEqual(i.given, values.Mask(i.given, false)) {
+		line("\nSecrets: values.yaml now contains possible secrets in plain text that were only in the record of the release.")
+		line("Move them to the Secret with values before others can read the file.")
 	}
 	line("")
 	i.firstRun(line, first, why)
@@ -51,32 +50,6 @@ func (i *importing) report(files []string, first *view.ModulePlan, why string) s
 	}
 	i.next(line)
 	return out.String()
-}
-
-// hiddenPaths lists the paths at which a tree was masked. A list counts as a whole. masked has the
-// shape of tree except where something is hidden.
-func hiddenPaths(path []string, tree, masked any) (found []string) {
-	switch v := tree.(type) {
-	case map[string]any:
-		if m, ok := masked.(map[string]any); ok {
-			for _, key := range slices.Sorted(maps.Keys(v)) {
-				found = append(found, hiddenPaths(append(slices.Clone(path), key), v[key], m[key])...)
-			}
-			return found
-		}
-	// A masked element has no name, so the list is what a person looks for.
-	case []any:
-		if m, ok := masked.([]any); ok && len(m) == len(v) {
-			if !reflect.DeepEqual(v, m) {
-				return []string{values.Dotted(path)}
-			}
-			return nil
-		}
-	}
-	if reflect.DeepEqual(tree, masked) {
-		return nil
-	}
-	return []string{values.Dotted(path)}
 }
 
 // firstRun describes the first run of the module: as a rule it changes nothing. People must not overlook

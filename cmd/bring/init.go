@@ -69,9 +69,9 @@ func (o fromChart) write(ctx context.Context, w io.Writer) error {
 		}
 		return fmt.Errorf("init module: %w", err)
 	}
-	fmt.Fprintf(&text, "\nTry it: addon-operator test %s\n", root)
-	_, err = text.WriteTo(w)
-	return err
+	err = tryIt(&text, root)
+	_, writeErr := text.WriteTo(w)
+	return errors.Join(err, writeErr)
 }
 
 // make makes the module on a stage and moves it to its place, which it returns. given is the text

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -35,17 +34,11 @@ type stage struct {
 	// root is the hidden directory, and modules the directory of modules in it.
 	root    string
 	modules string
-	// rename is os.Rename, unless a test lets it fail.
-	rename func(from, to string) error
-	keep   bool // it has the only copy of something
+	keep    bool // it has the only copy of something
 }
 
-// Directories of modules are read without hidden ones, so an operator does not see a stage. What an
-// exchange moves aside is in the directory before of a stage, by which an interrupted one is found.
-const (
-	stagePrefix = ".addon-operator-" // modules directories are read without hidden ones
-	beforeDir   = "before"
-)
+// stagePrefix is hidden: an operator reads directories of modules without hidden ones.
+const stagePrefix = ".addon-operator-"
 
 // newStage makes a stage below the directory of modules. After an error it may return a stage,
 // which the caller closes.
@@ -54,7 +47,7 @@ func newStage(dir, global string) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{dir: dir, root: root, modules: filepath.Join(root, "modules"), rename: os.Rename}
+	s := &stage{dir: dir, root: root, modules: filepath.Join(root, "modules")}
 	return s, errors.Join(os.MkdirAll(s.modules, 0o755), s.share(dir, global))
 }
 
@@ -93,67 +86,11 @@ func (s *stage) write(base, name, text string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// close removes the stage, unless an exchange left the only copy of files there.
+// close removes the stage, unless it has the only copy of files.
 func (s *stage) close() {
 	if !s.keep {
 		_ = os.RemoveAll(s.root) // it is hidden, should it stay
 	}
-}
-
-// exchange moves files and directories of a module on the stage to a directory, and moves what was
-// there aside. When one cannot be moved, all are put back. When that fails, too, the stage is kept,
-// and the error names it. A process that is killed in between also leaves the stage; see
-// interrupted.
-func (s *stage) exchange(base, to string, names ...string) (err error) {
-	from, aside := filepath.Join(s.modules, base), filepath.Join(s.root, beforeDir, base)
-	// undo has the steps that lead back, in the order in which they were done.
-	var undo []func() error
-	// The named result is extended here, so each return of an error undoes what was done.
-	defer func() {
-		if err == nil {
-			return
-		}
-		// All of them, also after one that fails: each puts something back.
-		for _, back := range slices.Backward(undo) {
-			if undoErr := back(); undoErr != nil {
-				s.keep = true
-				err = fmt.Errorf("%w; %w", err, undoErr)
-			}
-		}
-		if s.keep {
-			err = fmt.Errorf("%w; not all of %s could be restored: move what is in %s back to its place there, then remove %s", err, to, aside, s.root)
-		}
-	}()
-	for _, name := range names {
-		fresh, place, old := filepath.Join(from, name), filepath.Join(to, name), filepath.Join(aside, name)
-		if err := os.MkdirAll(filepath.Dir(old), 0o755); err != nil {
-			return err
-		}
-		// What is in the place goes first: a rename does not replace a directory that is not empty.
-		switch err := s.rename(place, old); {
-		case err == nil:
-			undo = append(undo, func() error { return s.rename(old, place) })
-		// A name that is new in this version has nothing to move aside.
-		case !errors.Is(err, fs.ErrNotExist):
-			return err
-		}
-		if err := s.rename(fresh, place); err != nil {
-			return err
-		}
-		undo = append(undo, func() error { return s.rename(place, fresh) })
-	}
-	return nil
-}
-
-// interrupted returns an error when an earlier exchange of a module has not ended, or runs at this
-// moment. Another exchange would move the half of a chart aside, and lose the original.
-func interrupted(dir, base string) error {
-	left, err := filepath.Glob(filepath.Join(dir, stagePrefix+"*", beforeDir, base))
-	if err != nil || len(left) == 0 {
-		return err
-	}
-	return fmt.Errorf("an earlier upgrade of %s was interrupted, or is running: %s has the previous files; if none is running, move the missing files back to their place, then remove %s",
-		filepath.Join(dir, base), left[0], filepath.Dir(filepath.Dir(left[0])))
 }
 
 // load reads a module on the stage, as the operator would: what it refuses is an error.
@@ -335,17 +272,13 @@ func (n *newModule) plan(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	merged, err := (&configured{}).merged(m, global)
-	if err != nil {
-		return "", err
-	}
-	first, err := render(ctx, m, merged)
+	first, err := renderWith(ctx, m, global)
 	if err != nil {
 		n.noteFailing(err.Error())
 		return failingTest(n.name), nil
 	}
 	// The second render shows what is random in the chart.
-	second, err := render(ctx, m, merged)
+	second, err := renderWith(ctx, m, global)
 	if err != nil {
 		return "", err
 	}

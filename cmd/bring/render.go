@@ -67,6 +67,22 @@ func render(ctx context.Context, m addons.Module, merged map[string]any) (r rend
 	return r, errors.Join(errs...)
 }
 
+// renderWith renders the chart of a module with the values of its files.
+func renderWith(ctx context.Context, m addons.Module, global addons.Global) (rendered, error) {
+	merged := map[string]any{}
+	for key, of := range map[string]struct {
+		schemas *values.Schemas
+		static  []values.Layer
+	}{values.GlobalKey: {global.Schemas, global.Static}, m.Key: {m.Schemas, m.Static}} {
+		section, err := values.NewSection(key, of.schemas, of.static...)
+		if err != nil {
+			return rendered{}, err
+		}
+		merged[key] = section.Merged()
+	}
+	return render(ctx, m, merged)
+}
+
 // isTest reports whether an object belongs only to 'helm test', which the operator does not run.
 // One annotation may name several events.
 func isTest(object map[string]any) bool {

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"addon-operator/actors/scenario"
 	"addon-operator/cmd/cli"
+	"addon-operator/values"
 )
 
 // skeleton is a module whose test passes. Its placeholders are [[ … ]], because {{ … }}
@@ -63,7 +65,7 @@ Repositories, logins, plugins and HELM_* variables are those of Helm.`,
 				fmt.Fprintln(cmd.OutOrStdout(), path)
 			}
 			if err == nil {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nTry it: addon-operator test %s\n", filepath.Join(dir, args[0]))
+				err = tryIt(cmd.OutOrStdout(), filepath.Join(dir, args[0]))
 			}
 			return err
 		},
@@ -86,6 +88,16 @@ func withoutChart(f *pflag.FlagSet) (name string) {
 		}
 	})
 	return name
+}
+
+// tryIt says what an author does next with a module; modules are disabled by default (E2).
+func tryIt(w io.Writer, root string) error {
+	_, key, err := names(filepath.Base(root))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "\nTry it: addon-operator test %s\nRun it: addon-operator dev %s\nEnable it in a cluster: addon-operator values set %s true\n", root, root, values.FlagKey(key))
+	return err
 }
 
 // initModule writes the skeleton into a new directory and returns the paths of its files, also of

@@ -19,7 +19,6 @@ import (
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/helm/fetch"
-	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -27,28 +26,19 @@ import (
 type upgrading struct {
 	fetch.Request
 	config                     *cli.Config
-	print                      Printer
 	dryRun, force, updateTests bool
-	secrets                    bool
-	// file is a ConfigMap in place of the one in the cluster; from is the source of values:
-	// files, cluster or auto.
-	file, from string
 }
 
-// Printer prints what would happen to objects, as plans do. Package main passes it.
-type Printer func(io.Writer, []view.ObjectPlan) error
-
 // UpgradeChart returns the command that brings the chart in a module to another version.
-func UpgradeChart(c *cli.Config, printer Printer) *cobra.Command {
-	u := &upgrading{config: c, print: printer}
+func UpgradeChart(c *cli.Config) *cobra.Command {
+	u := &upgrading{config: c}
 	cmd := &cobra.Command{
-		Use: "upgrade-chart NAME", Short: "Replace the chart of a module on disk with another version, and show what changes",
+		Use: "upgrade-chart NAME", Short: "Replace the chart of a module on disk with another version",
 		Long: `Fetches another version of the chart from the source in module.yaml, and replaces chart/ in the module
-directory. It shows which defaults, CRDs and objects change with your values, and which of your values
-the chart no longer has. Your values are those on disk and those in the ConfigMap of the operator, if its
-cluster can be reached, or in --file. values.yaml, hooks, tests and an edited schema stay unchanged. If the
-old chart rendered with these values, and the new one does not, or its schema refuses them, nothing is
-written, unless --force is given. Nothing is written to the cluster. Values that hooks set are unknown.`,
+directory. values.yaml, hooks, tests and an edited schema stay unchanged. If the old chart rendered with the
+values on disk, and the new one does not, or its schema refuses them, nothing is written, unless --force is
+given. Nothing is written to the cluster. Afterwards 'addon-operator test --update' and your version control
+show how the objects change, and 'addon-operator plan' what that does in the cluster.`,
 		Example: "  addon-operator module upgrade-chart ingress-nginx --version 4.15.1 --dry-run\n  addon-operator module upgrade-chart ingress-nginx --version 4.15.1 --update-tests",
 		Args:    cli.OneArg("the name of a module"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,12 +50,9 @@ written, unless --force is given. Nothing is written to the cluster. Values that
 	}
 	f := cmd.Flags()
 	f.StringVar(&u.Ref, "from-chart", "", "source of the new version, as for init module, if module.yaml has none or the chart has moved")
-	f.BoolVar(&u.dryRun, "dry-run", false, "show what changes, and write nothing")
+	f.BoolVar(&u.dryRun, "dry-run", false, "check the new version, and write nothing")
 	f.BoolVar(&u.force, "force", false, "write the new chart even if it does not render with your values")
-	f.StringVarP(&u.file, "file", "f", "", "file with a ConfigMap to use instead of the one in the cluster: a manifest, or only its data")
-	f.StringVar(&u.from, "from", "auto", "source of values: files (without the cluster), cluster (also its ConfigMap), auto (the cluster if it can be reached)")
 	f.BoolVarP(&u.updateTests, "update-tests", "u", false, "rewrite the golden files of the tests of the module")
-	f.BoolVar(&u.secrets, "show-secrets", false, "show the values of Secrets")
 	chartFlags(f, &u.Request)
 	return cmd
 }
@@ -79,8 +66,6 @@ type upgrade struct {
 	// The new chart and the changed files are below stage.modules; the module itself is not touched
 	// before replace.
 	stage *stage
-	// configured are the values of people, with which both charts render.
-	configured configured
 	// old is the chart in the module, fresh the one on the stage.
 	old, fresh *fetch.Chart
 	schema     string // the new text of the schema; empty: the file stays as it is
@@ -88,12 +73,14 @@ type upgrade struct {
 	out        io.Writer
 }
 
-// run finds the module, the values and the new chart, and upgrades. Everything is read before
-// anything is written.
-func (u *upgrading) run(ctx context.Context, out io.Writer, name string) error {
-	if !slices.Contains([]string{"auto", "cluster", "files"}, u.from) {
-		return cli.Usagef("from: %q is not one of auto, cluster, files", u.from)
-	}
+// run finds the module and the new chart, and upgrades. Everything is read before anything is
+// written.
+func (u *upgrading) run(ctx context.Context, out io.Writer, name string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("upgrade-chart: %w", err)
+		}
+	}()
 	m, global, err := u.find(name)
 	if err != nil {
 		return err
@@ -107,22 +94,18 @@ func (u *upgrading) run(ctx context.Context, out io.Writer, name string) error {
 		defer s.close()
 	}
 	if err != nil {
-		return fmt.Errorf("upgrade-chart: %w", err)
+		return err
 	}
 	up := &upgrade{upgrading: u, module: m, global: global, stage: s, out: out}
-	// The values come before the chart is fetched: a mistake in them costs no download.
-	if up.configured, err = u.configured(ctx); err != nil {
-		return fmt.Errorf("upgrade-chart: %w", err)
-	}
 	if up.old, err = fetch.Read(filepath.Join(m.Dir, chartDir)); err != nil {
-		return fmt.Errorf("upgrade-chart: %s: %w", filepath.Join(m.Dir, chartDir), err)
+		return fmt.Errorf("%s: %w", filepath.Join(m.Dir, chartDir), err)
 	}
 	if up.fresh, err = fetch.Get(ctx, request, filepath.Join(up.dir(), chartDir)); err != nil {
-		return fmt.Errorf("upgrade-chart: %w", err)
+		return err
 	}
 	// Most likely a mistake in --from-chart: no value of the module would fit.
 	if up.fresh.Name != up.old.Name {
-		return fmt.Errorf("upgrade-chart: %s is another chart than %s; create a separate module for it", up.fresh.Origin, up.old.Name)
+		return fmt.Errorf("%s is another chart than %s; create a separate module for it", up.fresh.Origin, up.old.Name)
 	}
 	return up.run(ctx)
 }
@@ -136,10 +119,6 @@ func (u *upgrading) find(name string) (addons.Module, addons.Global, error) {
 	var known []string
 	for _, m := range all {
 		if m.Name == name || m.Base == name {
-			// A module in the middle of an exchange may look like one without a chart.
-			if err := interrupted(m.Root, m.Base); err != nil {
-				return m, tree.Global, fmt.Errorf("upgrade-chart: %w", err)
-			}
 			if _, err := os.Stat(filepath.Join(m.Dir, chartDir, "Chart.yaml")); err != nil {
 				return m, tree.Global, fmt.Errorf("module %s has no third-party chart: there is no %s", m.Name, filepath.Join(m.Dir, chartDir, "Chart.yaml"))
 			}
@@ -184,28 +163,49 @@ func (u *upgrading) request(m addons.Module) (fetch.Request, error) {
 
 func (u *upgrade) dir() string { return filepath.Join(u.stage.modules, u.module.Base) }
 
-// run shows what changes, and then changes it.
+// run checks that the new chart renders, and replaces the old one.
 func (u *upgrade) run(ctx context.Context) error {
 	fmt.Fprintf(u.out, "%s: %s -> %s\n", u.module.Name, u.old.Origin, u.fresh.Version)
 	u.fresh.Describe(u.out)
 	if err := u.prepare(); err != nil {
-		return fmt.Errorf("upgrade-chart: %w", err)
-	}
-	if err := u.show(ctx); err != nil {
 		return err
 	}
-	// After the differences, which are incomplete then.
-	if u.configured.note != "" {
-		fmt.Fprintln(u.out, "\n"+u.configured.note)
+	switch {
+	case u.schema != "":
+		fmt.Fprintf(u.out, "%s is generated again.\n", schemaFile)
+	case u.edited:
+		fmt.Fprintf(u.out, "%s was edited and stays unchanged.\n", schemaFile)
+	}
+	if err := u.renders(ctx); err != nil {
+		return err
 	}
 	if u.dryRun {
-		_, err := fmt.Fprintln(u.out, "\nNothing is written.")
+		_, err := fmt.Fprintln(u.out, "Nothing is written.")
 		return err
 	}
 	if err := u.replace(); err != nil {
-		return fmt.Errorf("upgrade-chart: %w", err)
+		return err
 	}
 	return u.tests(ctx)
+}
+
+// renders returns an error when the new chart does not render with the values on disk and the old one
+// did, unless --force is given; when the old one did not either, the upgrade may be the repair.
+func (u *upgrade) renders(ctx context.Context) error {
+	m, global, err := u.stage.load(u.module.Base)
+	if err == nil {
+		_, err = renderWith(ctx, m, global)
+	}
+	if err == nil {
+		return nil
+	}
+	_, before := renderWith(ctx, u.module, u.global)
+	text := u.stage.placed(fmt.Sprintf("the new chart does not render with the values on disk: %v", err))
+	if before == nil && !u.force {
+		return fmt.Errorf("nothing is written: %s; change them first, or use --force", text)
+	}
+	_, err = fmt.Fprintln(u.out, text)
+	return err
 }
 
 // prepare puts the module with its new chart on the stage, with the files that decide how it
@@ -286,17 +286,31 @@ func (u *upgrade) schemas() error {
 	return u.write(schemaFile, after)
 }
 
-// replace moves what is new to its place: all of it, or nothing.
+// replace moves what is new to its place. When that fails, the old chart is put back.
 func (u *upgrade) replace() error {
-	// Only what has changed is exchanged: values.yaml is on the stage for the render alone.
-	names := []string{chartDir, "module.yaml"}
+	place, aside := filepath.Join(u.module.Dir, chartDir), filepath.Join(u.stage.root, "before")
+	if err := os.Rename(place, aside); err != nil {
+		return err
+	}
+	err := os.Rename(filepath.Join(u.dir(), chartDir), place)
+	names := []string{"module.yaml"} // values.yaml is on the stage for the render alone
 	if u.schema != "" {
 		names = append(names, filepath.FromSlash(schemaFile))
 	}
-	if err := u.stage.exchange(u.module.Base, u.module.Dir, names...); err != nil {
+	for _, name := range names {
+		if err == nil {
+			err = os.Rename(filepath.Join(u.dir(), name), filepath.Join(u.module.Dir, name))
+		}
+	}
+	if err != nil {
+		_ = os.RemoveAll(place)
+		if back := os.Rename(aside, place); back != nil {
+			u.stage.keep = true
+			return fmt.Errorf("%w; %w; the old chart is in %s: move it back to %s", err, back, aside, place)
+		}
 		return err
 	}
-	_, err := fmt.Fprintf(u.out, "\n%s now contains %s.\n", filepath.Join(u.module.Dir, chartDir), u.fresh.Origin)
+	_, err = fmt.Fprintf(u.out, "%s now contains %s.\n", place, u.fresh.Origin)
 	return err
 }
 
@@ -326,22 +340,4 @@ func (u *upgrade) tests(ctx context.Context) error {
 		return fmt.Errorf("the chart was replaced, but tests of the module fail: %d", failed)
 	}
 	return nil
-}
-
-// show prints what changes, the objects last. Its error prevents the upgrade.
-func (u *upgrade) show(ctx context.Context) error {
-	u.showDefaults()
-	u.showSchema()
-	u.showGone()
-	return u.showObjects(ctx)
-}
-
-// showSchema prints what happens to the schema, unless nothing does.
-func (u *upgrade) showSchema() {
-	switch {
-	case u.schema != "":
-		fmt.Fprintf(u.out, "\nSchema: %s is generated again.\n", schemaFile)
-	case u.edited:
-		fmt.Fprintf(u.out, "\nSchema: %s was edited and stays unchanged.\n", schemaFile)
-	}
 }

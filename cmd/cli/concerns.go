@@ -34,7 +34,7 @@ func (o *ModuleOptions) options() []option {
 	return []option{
 		text(&o.ModulesDir, "modules-dir", "MODULES_DIR ADDON_OPERATOR_MODULES_DIR", "/modules", "directories of modules, separated by colons"),
 		text(&o.GlobalHooksDir, "global-hooks-dir", "GLOBAL_HOOKS_DIR ADDON_OPERATOR_GLOBAL_HOOKS_DIR SHELL_OPERATOR_HOOKS_DIR", "/global-hooks", "directory of global hooks and of global openapi schemas"),
-		text(&o.WorkingDir, "working-dir", "ADDON_OPERATOR_WORKING_DIR", "/addons", "directory that contains modules/ and global-hooks/; used if it is set and the options for the two directories are not"),
+		text(&o.WorkingDir, "working-dir", "ADDON_OPERATOR_WORKING_DIR", "", "directory that contains modules/ and global-hooks/; used if it is set and the options for the two directories are not"),
 		number(&o.UnnumberedOrder, "unnumbered-modules-order", "UNNUMBERED_MODULES_ORDER UNNUMBERED_MODULE_ORDER ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER", 1, "order of modules whose directory has no number"),
 		text(&o.FailurePolicy, "module-failure-policy", "ADDON_OPERATOR_MODULE_FAILURE_POLICY", "block", "block: a failing module blocks the main queue; isolate: it is retried outside of the queue, and the others continue"),
 		yes(&o.WatchModules, "watch-modules", "ADDON_OPERATOR_WATCH_MODULES", "watch the directories of modules and of global hooks, and apply changes at once; without it, the operator compares them at each reload of all modules. On by default with a kubeconfig outside of a cluster"),

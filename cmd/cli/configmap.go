@@ -23,6 +23,9 @@ func ReadConfigMap(path string) (map[string]string, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	content, ok := tree.(map[string]any)
+	if _, isMap := content["data"].(map[string]any); isMap && content["kind"] == nil {
+		return nil, fmt.Errorf("%s: it looks like a manifest without kind; add \"kind: ConfigMap\", or write only what is below data", path)
+	}
 	if kind, isManifest := content["kind"]; ok && isManifest {
 		if kind != "ConfigMap" {
 			return nil, fmt.Errorf("%s: kind is %v, not ConfigMap", path, kind)

@@ -33,10 +33,10 @@ func unservedVariables() map[string]unserved {
 			refused: true, same: everyExtender,
 		},
 		"STRICT_CHECK_VALUES_MODE_ENABLED": {
-			advice: "values are checked against their schemas before each run, and addon-operator values check does so before a rollout; remove it", same: off,
+			advice: "modules need no values.yaml next to them here, so nothing fails when it is missing; values are always checked against their schemas; remove it", same: off,
 		},
 		"ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED": {
-			advice: "values are checked against their schemas before each run, and addon-operator values check does so before a rollout; remove it", same: off,
+			advice: "modules need no values.yaml next to them here, so nothing fails when it is missing; values are always checked against their schemas; remove it", same: off,
 		},
 		"USE_NELM": {advice: "the Helm library is the only engine; remove it", same: off},
 		"ADDON_OPERATOR_ADMISSION_SERVER_ENABLED": {

@@ -14,8 +14,8 @@ import (
 func TestUnservedVariablesAreNamed(t *testing.T) {
 	config := must(t, variables{})
 	for situation, test := range map[string]struct{ variable, want string }{
-		"not served":                           {"STRICT_CHECK_VALUES_MODE_ENABLED=true", "values check"},
-		"not served, by its long name":         {"ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED=yes", "values check"},
+		"not served":                           {"STRICT_CHECK_VALUES_MODE_ENABLED=true", "always checked"},
+		"not served, by its long name":         {"ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED=yes", "always checked"},
 		"not needed":                           {"HELM_MONITOR_KUBE_CLIENT_QPS=5", "remove it"},
 		"requests":                             {"DEBUG_KUBERNETES_API=true", "LOG_LEVEL=debug"},
 		"metrics of queues off":                {"QUEUE_ACTIONS_METRICS=no", "always served"},

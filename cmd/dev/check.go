@@ -40,43 +40,24 @@ type finding struct {
 	line, printed string
 }
 
-// linted is the result of lint for one module; "" for findings in files that belong to no module.
-// first marks the first check of the session, whose findings are all new. With err nothing was
-// checked.
-type linted struct {
-	module string
-	found  []finding
-	first  bool
-	err    error
-}
-
-// tested is the result of the tests of a module. With err they were not played.
-type tested struct {
-	module  string
-	results []scenario.Result
-	took    time.Duration
-	err     error
-}
-
 // checker checks what was saved: lint checks the modules of the files at once, then the tests of
-// these modules are played, then lint checks all others, which may depend on them. Results are
-// posted to the session. One goroutine at a time touches found: that of run, or the one that run
-// waits for.
+// these modules are played, then lint checks all others, which may depend on them. Only the goroutine
+// of run touches found.
 type checker struct {
 	config *cli.Config
 	dirs   addons.Dirs
 	only   string // module; empty for all
 	lint   Look
-	post   func(any)
+	show   func(fact)
 	// due has what waits for a check, at most one value, which check joins with what comes later.
 	due   chan saved
-	found map[string][]finding // what was posted last, by owner; "" for what is of none
+	found map[string][]finding // what was shown last, by owner; "" for what is of none
 }
 
-// newChecker makes a checker; nothing is checked before run is called. post must not block.
-func newChecker(c *cli.Config, dirs addons.Dirs, only string, lint Lint, post func(any)) (*checker, error) {
+// newChecker makes a checker; nothing is checked before run is called.
+func newChecker(c *cli.Config, dirs addons.Dirs, only string, lint Lint, show func(fact)) (*checker, error) {
 	look, err := lint(c, dirs, hookLimit)
-	return &checker{config: c, dirs: dirs, only: only, lint: look, post: post, due: make(chan saved, 1), found: map[string][]finding{}}, err
+	return &checker{config: c, dirs: dirs, only: only, lint: look, show: show, due: make(chan saved, 1), found: map[string][]finding{}}, err
 }
 
 // check requests a check of what was saved. It never blocks, and may be called from several
@@ -103,65 +84,31 @@ func joined(a, b saved) saved {
 	return all
 }
 
-// run checks what is due, until ctx ends. A save interrupts the tests and what comes after them,
-// because the findings about the new files are more urgent; but not twice in a row, so that tests
-// end however often something is saved. Tests that were interrupted are played the next time.
+// run checks what is due, until ctx ends. What is saved meanwhile waits, joined.
 func (k *checker) run(ctx context.Context) {
-	untested := map[string]bool{}
-	interrupted := false
-	var next saved
 	for {
-		if next == nil {
-			select {
-			case <-ctx.Done():
-				return
-			case next = <-k.due:
-			}
-		}
-		k.lintSaved(ctx, next)
-		maps.Copy(untested, k.tested(next))
-		next = nil
-		// The tests get a context of their own, which the next save ends.
-		one, cancel := context.WithCancel(ctx)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			k.rest(one, untested)
-		}()
-		// A nil channel is never ready: what is due waits until the tests are over.
-		due := k.due
-		if interrupted {
-			due = nil
-		}
 		select {
-		case <-done:
-			interrupted = false
-		case next = <-due:
-			interrupted = true
-			cancel()
-			<-done
-		}
-		cancel()
-		if ctx.Err() != nil {
+		case <-ctx.Done():
 			return
+		case next := <-k.due:
+			k.lintSaved(ctx, next)
+			for _, owner := range k.tested(next) {
+				k.test(ctx, owner)
+			}
+			if _, all := next[""]; !all {
+				k.lintAll(ctx, false, false)
+			}
 		}
 	}
 }
 
 // tested returns the owners whose tests are due after a save: those of the files, or all when a
 // file concerns all. An entry without files, the first check, plays none.
-func (k *checker) tested(what saved) map[string]bool {
-	owners := map[string]bool{}
-	for owner := range what {
-		owners[owner] = owner != ""
-	}
+func (k *checker) tested(what saved) []string {
 	if len(what[""]) > 0 {
-		for _, owner := range k.owners() {
-			owners[owner] = true
-		}
+		return k.owners()
 	}
-	delete(owners, "")
-	return owners
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(what)), func(owner string) bool { return owner == "" })
 }
 
 // lintSaved checks the owners of the files that were saved, or everything when one concerns all.
@@ -182,21 +129,8 @@ func (k *checker) lintSaved(ctx context.Context, what saved) {
 	}
 }
 
-// rest plays the tests that are due, and removes the owners whose tests have ended from untested.
-// Then it checks everything, since other modules may depend on what was saved.
-func (k *checker) rest(ctx context.Context, untested map[string]bool) {
-	for _, owner := range slices.Sorted(maps.Keys(untested)) {
-		k.test(ctx, owner)
-		if ctx.Err() != nil {
-			return
-		}
-		delete(untested, owner)
-	}
-	k.lintAll(ctx, false, false)
-}
-
-// lintAll checks everything and posts what differs from before; the first time it posts all. With
-// sum it also posts how many findings there are. After the end of ctx it posts nothing, because the
+// lintAll checks everything and shows what differs from before; the first time it shows all. With
+// sum it also shows how many findings there are. After the end of ctx it shows nothing, because the
 // result is not complete.
 func (k *checker) lintAll(ctx context.Context, first, sum bool) {
 	dirs := []string{""}
@@ -210,14 +144,14 @@ func (k *checker) lintAll(ctx context.Context, first, sum bool) {
 		return
 	}
 	if err != nil {
-		k.post(linted{"", nil, first, err})
+		k.report("", nil, first, err)
 		return
 	}
 	n := 0
 	for _, list := range found {
 		n += len(list)
 	}
-	// Owners whose findings are gone are posted, too.
+	// Owners whose findings are gone are reported, too.
 	owners := maps.Clone(found)
 	maps.Copy(owners, k.found)
 	for _, owner := range slices.Sorted(maps.Keys(owners)) {
@@ -227,22 +161,49 @@ func (k *checker) lintAll(ctx context.Context, first, sum bool) {
 	}
 	switch text := view.Count(n, "finding") + " in all modules"; {
 	case first:
-		k.post(newFact(aboutLint, "", text+"; a save also runs the tests of its module"))
+		k.show(fact{about: aboutLint, text: text + "; a save also runs the tests of its module"})
 	case sum:
-		k.post(newFact(aboutLint, "", text))
+		k.show(fact{about: aboutLint, text: text})
 	}
 }
 
-// report posts the findings of an owner, and keeps them, for the comparison with the next ones. After an
-// error the earlier findings remain.
+// report shows which findings of an owner are new and which are gone, and keeps them. Without either
+// it still shows that lint has run: the author waits for an answer to the save. After an error
+// nothing was looked at, so the earlier findings remain.
 func (k *checker) report(owner string, found []finding, first bool, err error) {
-	if err == nil {
-		k.found[owner] = found
-		if len(found) == 0 {
-			delete(k.found, owner)
+	about := fact{about: aboutLint, module: messages.ModuleOf(owner)}
+	if err != nil {
+		about.text, about.bad = err.Error(), true
+		k.show(about)
+		return
+	}
+	was, quiet := k.found[owner], !first
+	k.found[owner] = found
+	if len(found) == 0 {
+		delete(k.found, owner)
+	}
+	has := func(all []finding, one finding) bool {
+		return slices.ContainsFunc(all, func(f finding) bool { return f.printed == one.printed })
+	}
+	for _, f := range found {
+		if first || !has(was, f) {
+			about.text, about.bad, quiet = f.printed, f.bad, false
+			k.show(about)
 		}
 	}
-	k.post(linted{owner, found, first, err})
+	about.bad = false
+	for _, f := range was {
+		if !has(found, f) {
+			about.text, quiet = "no longer reported: "+f.line, false
+			k.show(about)
+		}
+	}
+	if about.text = "no findings"; len(found) > 0 {
+		about.text = view.Count(len(found), "finding") + ", unchanged"
+	}
+	if quiet {
+		k.show(about)
+	}
 }
 
 // look calls lint for some directories, "" for all, and sorts the findings by owner.
@@ -310,7 +271,7 @@ func (k *checker) dir(owner string) string {
 	return ""
 }
 
-// test plays the tests of one owner, and posts the result unless ctx has ended.
+// test plays the tests of one owner, and shows each that failed, and how many there were.
 func (k *checker) test(ctx context.Context, owner string) {
 	dir := k.dir(owner)
 	files, _ := filepath.Glob(filepath.Join(dir, "tests", "*.yaml"))
@@ -323,28 +284,25 @@ func (k *checker) test(ctx context.Context, owner string) {
 	if err == nil {
 		results = scenario.Play(ctx, list, scenario.Options{JQLibrary: k.config.JQDirs(), CRDSkip: k.config.CRDPrefixes(), StepTimeout: stepLimit}, nil)
 	}
-	if ctx.Err() == nil {
-		k.post(tested{owner, results, time.Since(began), err})
+	if ctx.Err() != nil {
+		return
 	}
-}
-
-// facts has one fact for each test that failed, and one for all.
-func (t tested) facts() (facts []fact) {
-	failed := 0
-	for _, r := range t.results {
+	failed, about := 0, fact{about: aboutTest, module: messages.ModuleOf(owner)}
+	for _, r := range results {
 		if !r.Passed() {
 			failed++
-			facts = append(facts, newFact(aboutTest, t.module, r.Scenario.Name()+" failed: "+r.Problems[0], r.Problems[1:]...).bad())
+			about.text, about.detail, about.bad = r.Scenario.Name()+" failed: "+r.Problems[0], r.Problems[1:], true
+			k.show(about)
 		}
 	}
-	took := t.took.Round(time.Millisecond)
-	switch n := len(t.results); {
-	case t.err != nil:
-		facts = append(facts, newFact(aboutTest, t.module, t.err.Error()).bad())
+	about.detail, about.bad = nil, failed > 0 || err != nil
+	switch n, took := view.Count(len(results), "test"), time.Since(began).Round(time.Millisecond); {
+	case err != nil:
+		about.text = err.Error()
 	case failed > 0:
-		facts = append(facts, newFact(aboutTest, t.module, fmt.Sprintf("%d of %s failed, in %s", failed, view.Count(n, "test"), took)).bad())
+		about.text = fmt.Sprintf("%d of %s failed, in %s", failed, n, took)
 	default:
-		facts = append(facts, newFact(aboutTest, t.module, fmt.Sprintf("%s passed, in %s", view.Count(n, "test"), took)))
+		about.text = fmt.Sprintf("%s passed, in %s", n, took)
 	}
-	return facts
+	k.show(about)
 }

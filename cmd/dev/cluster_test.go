@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"addon-operator/cmd/cli"
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
 	"addon-operator/kube/builtin"
@@ -23,14 +22,9 @@ import (
 
 // --cluster names who uses the namespace: an operator that runs there is never joined, and what it would take over is said.
 func TestClusterThatAnotherOperatorUses(t *testing.T) {
-	const workload = `{apiVersion: apps/v1, kind: %s, metadata: {name: %s, namespace: addon-operator-dev}, spec: {replicas: %d, template: {spec: {containers: [%s]}}}}`
 	lease := func(renewed time.Duration) string {
 		return fmt.Sprintf(`{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: addon-operator-leader-election, namespace: addon-operator-dev}, spec: {holderIdentity: pod-1_a, leaseDurationSeconds: 15, renewTime: %q}}`,
 			time.Now().Add(-renewed).UTC().Format(time.RFC3339Nano))
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		name, objects string
@@ -38,22 +32,14 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 		refuses       string
 		hidden        string // resource that the person may not list
 	}{
-		{name: "nothing", says: []string{"!These exist already"}},
-		{name: "lease", objects: lease(time.Second), refuses: "another operator runs in the namespace addon-operator-dev: pod-1_a holds the Lease addon-operator-leader-election, and renewed it 1s ago; stop it"},
-		{name: "lease of this machine", objects: strings.ReplaceAll(lease(time.Second), "pod-1_a", cli.NewIdentity(host, "127.0.0.1:9650")), refuses: "an operator of this machine holds the Lease addon-operator-leader-election, and renewed it 1s ago; stop it or, if it was killed, wait 14s; nothing was written"},
+		{name: "nothing", says: []string{"!exists already"}},
+		{name: "lease", objects: lease(time.Second), refuses: "another operator runs in the namespace addon-operator-dev: pod-1_a holds the Lease addon-operator-leader-election; stop it"},
 		{name: "expired lease", objects: lease(time.Hour)},
-		{name: "hidden lease", hidden: "leases", refuses: "you have no permission to list leases in the namespace addon-operator-dev, so another operator may run there"},
-		{name: "hidden workloads", hidden: "statefulsets", refuses: "you have no permission to list statefulsets"},
+		{name: "hidden lease", hidden: "leases", refuses: "read the Lease addon-operator-dev/addon-operator-leader-election: "},
 		{name: "lease elsewhere", objects: strings.ReplaceAll(lease(0), "namespace: addon-operator-dev", "namespace: other")},
-		{name: "deployment by its image", objects: fmt.Sprintf(workload, "Deployment", "ours", 2, `{image: "example.com/team/addon-operator:v1"}`), refuses: "the Deployment ours runs an operator"},
-		{name: "by its variables", objects: fmt.Sprintf(workload, "StatefulSet", "own", 1, `{image: web}, {env: [{name: ADDON_OPERATOR_NAMESPACE}]}`), refuses: "the StatefulSet own runs an operator"},
-		{name: "by its command", objects: fmt.Sprintf(workload, "Deployment", "own", 1, `{image: web, command: [/usr/bin/addon-operator]}`), refuses: "the Deployment own runs an operator"},
-		{name: "scaled to zero", objects: fmt.Sprintf(workload, "Deployment", "ours", 0, `{image: addon-operator}`)},
-		{name: "of others", objects: fmt.Sprintf(workload, "Deployment", "web", 1, `{image: "addon-operator.example.com/web"}`)},
 		{
-			name: "left behind", objects: "{apiVersion: v1, kind: ConfigMap, metadata: {name: addon-operator, namespace: addon-operator-dev}}\n" +
-				"{apiVersion: v1, kind: Secret, metadata: {name: sh.helm.release.v1.web.v1, namespace: addon-operator-dev, labels: {owner: helm, name: web}}}",
-			says: []string{"These exist already, and the operator will take them over: the ConfigMap addon-operator; the releases web."},
+			name: "left behind", objects: `{apiVersion: v1, kind: ConfigMap, metadata: {name: addon-operator, namespace: addon-operator-dev}, data: {webEnabled: "true"}}`,
+			says: []string{"The ConfigMap addon-operator exists already, and the operator continues with it."},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

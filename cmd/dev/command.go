@@ -1,7 +1,6 @@
 package dev
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,35 +15,24 @@ import (
 	"addon-operator/kube"
 )
 
-// flags are the options of the command: use the cluster of the kubeconfig, agree to that without
-// being asked, and print lines.
-type flags struct {
-	cluster, yes, plain bool
-}
+// flags are the options of the command: use the cluster of the kubeconfig, and agree to that
+// without being asked.
+type flags struct{ cluster, yes bool }
 
-// Others are parts of other commands. Package main passes them in, so that this package does not
-// import those commands.
-type Others struct {
-	Lint Lint
-	// Page reads a debug page of the operator that these options start.
-	Page func(ctx context.Context, c *cli.Config, path string) ([]byte, error)
-}
-
-// Command returns the command dev.
-func Command(c *cli.Config, o Others) *cobra.Command {
+// Command returns the command dev. lint is that of package lint, which this package does not import.
+func Command(c *cli.Config, lint Lint) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
-		Use: "dev [DIR]", Short: "Run modules while you edit them, and show the effect of each save",
+		Use: "dev [DIR]", Short: "Run modules while you edit them, and print the effect of each save",
 		Long: `Starts the operator in this process on the modules in DIR, against a cluster in memory that is removed at
 the end, or with --cluster against the cluster of your kubeconfig, in a separate namespace. DIR contains
 modules/ and global-hooks/, or modules, or is one module, which is then enabled. Without DIR the command
 uses the directories of the options, or else the current one. It writes nothing to DIR. --cluster refuses
 a namespace in which another operator runs.
 
-On each save it shows the saved files, the findings of lint in the module, the results of its tests, the
-changes of the rendered objects, and the hooks that ran, with their output. On a terminal it shows a view
-with the modules at the top: ? lists its keys. Elsewhere, and with --plain, it prints one line for each
-event. Ctrl-C ends it; with --cluster, the installed objects stay.`,
+On each save it prints the saved files, the findings of lint in the module, the results of its tests, the
+hooks that ran, with their output, and how the rendered objects changed. The first lines name the live page,
+which shows the state of all modules. Ctrl-C ends it; with --cluster, the installed objects stay.`,
 		Example: "  addon-operator dev\n  addon-operator dev modules/010-dns\n  addon-operator dev --cluster --namespace dns-dev",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -57,19 +45,18 @@ event. Ctrl-C ends it; with --cluster, the installed objects stay.`,
 			if len(args) == 1 {
 				dir = args[0]
 			}
-			return f.run(cmd, c, o, dir)
+			return f.run(cmd, c, lint, dir)
 		},
 	}
 	set := cmd.Flags()
 	set.BoolVar(&f.cluster, "cluster", false, "use the cluster of the kubeconfig, in the namespace of --namespace (addon-operator-dev); asks first")
 	set.BoolVar(&f.yes, "yes", false, "use that cluster without asking, for scripts")
-	set.BoolVar(&f.plain, "plain", false, "print lines, even on a terminal")
 	return cmd
 }
 
 // run prepares directories and cluster, and runs a session until a person ends it. What is
 // temporary is removed last, after hooks that may use it have ended or were killed.
-func (f *flags) run(cmd *cobra.Command, c *cli.Config, o Others, dir string) (err error) {
+func (f *flags) run(cmd *cobra.Command, c *cli.Config, lint Lint, dir string) (err error) {
 	if f.yes && !f.cluster {
 		return cli.Usagef("--yes needs --cluster")
 	}
@@ -110,20 +97,18 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, o Others, dir string) (er
 	if err := errors.Join(os.Setenv("KUBECONFIG", p.kubeconfig), os.Setenv("ADDON_OPERATOR_NAMESPACE", c.Namespace)); err != nil {
 		return err
 	}
-	s, err := newSession(c, p, o)
+	out := cmd.OutOrStdout()
+	s, err := newSession(c, p, lint, &printer{out: out, end: end, path: p.real})
 	if err != nil {
 		return err
 	}
-	out := cmd.OutOrStdout()
-	if f.plain || !cli.IsTerminal(out) {
-		s.screen = lines{plain{out, end}}
-		err = s.runLines(ctx, hurry)
-	} else {
-		err = s.runView(ctx, end, hurry, cmd.InOrStdin(), out)
-	}
-	// The second signal does not wait for the operator, which would have ended its hooks.
-	if errors.Is(err, interrupted) {
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx) }()
+	select {
+	case err = <-ended:
+	case <-hurry: // it does not wait for the operator, which would have ended its hooks
 		s.killHooks()
+		err = interrupted
 	}
 	if f.cluster {
 		fmt.Fprintf(out, "What was installed stays; kubectl delete namespace %s removes it.\n", c.Namespace)
@@ -153,31 +138,11 @@ func onSecondSignal(hurry func()) (stop func()) {
 	}
 }
 
-// runLines runs the session without a view. After hurry it does not wait for the end, and returns
-// interrupted.
-func (s *session) runLines(ctx context.Context, hurry <-chan struct{}) error {
-	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-hurry:
-		return interrupted
-	}
-}
-
-// lines is the screen without a terminal: facts are printed, states are not.
-type lines struct{ plain }
-
-func (lines) update(state) {}
-
-// welcome returns where the operator runs, once its addresses are known.
-func (p *place) welcome(c *cli.Config) []fact {
-	return []fact{
-		newFact(aboutStart, "", "modules of "+p.what+", against "+p.cluster),
-		newFact(aboutStart, "", "for a second terminal: "+p.secondTerminal(c)),
-		newFact(aboutStart, "", "live page: "+pageOf(c)),
-	}
+// welcome shows where the operator runs, once its addresses are known.
+func (s *session) welcome(c *cli.Config) {
+	s.show(aboutStart, "modules of %s, against %s", s.place.what, s.place.cluster)
+	s.show(aboutStart, "for a second terminal: %s", s.place.secondTerminal(c))
+	s.show(aboutStart, "live page: %s", pageOf(c))
 }
 
 // secondTerminal is a line of shell with which commands in another terminal find this operator and

@@ -118,13 +118,11 @@ func moduleName(dir string) string {
 // facts describe what was saved.
 func (s saved) facts() (facts []fact) {
 	for _, owner := range slices.Sorted(maps.Keys(s)) {
-		files := s[owner]
-		module := messages.ModuleOf(owner)
-		if len(files) == 1 {
-			facts = append(facts, newFact(aboutDisk, module, "saved: "+files[0]))
-			continue
+		f := fact{about: aboutDisk, module: messages.ModuleOf(owner), text: "saved: " + strings.Join(s[owner], ", ")}
+		if n := len(s[owner]); n > 3 {
+			f.text, f.detail = view.Count(n, "file")+" saved", s[owner]
 		}
-		facts = append(facts, newFact(aboutDisk, module, view.Count(len(files), "file")+" saved", files...))
+		facts = append(facts, f)
 	}
 	return facts
 }

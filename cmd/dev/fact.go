@@ -2,9 +2,12 @@ package dev
 
 import (
 	"fmt"
+	"io"
 	"strings"
+	"sync"
 	"time"
 
+	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -31,53 +34,50 @@ const (
 	maxLine   = 2000
 )
 
-// fact is one thing that has happened, as it is shown. It is not changed after the loop has passed
-// it to the screen. Bad marks what a person should look at.
+// fact is one thing that has happened, as it is shown. Bad marks what a person should look at.
 type fact struct {
-	At     time.Time
-	About  kind
-	Module string // empty: none, or all
-	Text   string // one line
-	Detail []string
-	Bad    bool
+	about  kind
+	module string // empty: none, or all
+	text   string // its first line is what happened, further lines are details
+	detail []string
+	bad    bool
 }
 
-// newFact makes a fact of this moment. The first line of text is what happened; further lines are
-// details, before those that are given. All are bounded.
-func newFact(about kind, module, text string, detail ...string) fact {
-	first, rest, more := strings.Cut(strings.TrimRight(text, "\n"), "\n")
-	f := fact{At: time.Now(), About: about, Module: module, Text: values.Shorten(first, maxLine)}
-	if more {
-		detail = append(strings.Split(rest, "\n"), detail...)
-	}
-	if left := len(detail) - maxDetail; left > 0 {
-		detail = append(detail[:maxDetail:maxDetail], fmt.Sprintf("… and %d more lines", left))
-	}
-	for _, line := range detail {
-		f.Detail = append(f.Detail, values.Shorten(line, maxLine))
-	}
-	return f
+// printer prints facts, one at a time; it is safe for concurrent use. A write that fails ends the
+// command: the reader of the pipe is gone.
+type printer struct {
+	mu  sync.Mutex
+	out io.Writer
+	end func()
+	// path replaces temporary paths in texts by those of the author.
+	path func(text string) string
 }
 
-// size is about how many bytes the fact takes, for the limit of the view.
-func (f fact) size() (n int) {
-	n = len(f.Text)
-	for _, line := range f.Detail {
-		n += len(line)
+// show prints a fact in one write: a line with its time and what it is about, and its details,
+// indented.
+func (p *printer) show(f fact) {
+	lines := append(strings.Split(strings.TrimRight(f.text, "\n"), "\n"), f.detail...)
+	if left := len(lines) - 1 - maxDetail; left > 0 {
+		lines = append(lines[:maxDetail+1:maxDetail+1], fmt.Sprintf("… and %d more lines", left))
 	}
-	return n
-}
-
-// bad returns the fact marked as one that a person should look at.
-func (f fact) bad() fact {
-	f.Bad = true
-	return f
-}
-
-// about is the text with the module in front.
-func (f fact) about() string {
-	if f.Module == "" {
-		return f.Text
+	if f.module != "" {
+		lines[0] = f.module + ": " + lines[0]
 	}
-	return f.Module + ": " + f.Text
+	mark := " "
+	if f.bad {
+		mark = "!"
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s %s %-5s ", time.Now().Format("15:04:05.000"), mark, f.about)
+	for i, line := range lines {
+		if i > 0 {
+			text.WriteString("    ")
+		}
+		fmt.Fprintf(&text, "%s\n", view.Printable(values.Shorten(p.path(line), maxLine)))
+	}
+	if _, err := io.WriteString(p.out, text.String()); err != nil {
+		p.end()
+	}
 }

@@ -24,9 +24,8 @@ func (r record) number(key string) int {
 }
 
 // recorder is where the operator writes its log: each Write is one record in JSON, which is passed
-// on. What is no JSON is dropped. It never returns an error, so the operator does not notice a
-// terminal that is gone.
-type recorder struct{ to func(any) }
+// on. What is no JSON is dropped. It never returns an error.
+type recorder struct{ to func(record) }
 
 // Write implements io.Writer.
 func (r recorder) Write(line []byte) (int, error) {
@@ -37,22 +36,20 @@ func (r recorder) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// isOutput reports whether it is a line that a hook, or an enabled script, has printed.
-func (r record) isOutput() bool { return r["stream"] != nil && r["hook"] != nil }
-
-// ends reports whether the end of the run that printed the line is reported: that of hooks is, that
-// of enabled scripts and of --config is not.
-func (r record) ends() bool { return r.text("task") != "" && r.text("binding") != "enabled" }
-
-// run names the run that printed the line; hookRan makes the same name from the end of a run.
-func (r record) run() string { return r.text("task") + " " + r.text("hook") + " " + r.text("binding") }
-
-// fact makes a record readable. There is none for debug records and for what state, runs or
-// differences show better. Attributes follow the message in alphabetical order.
+// fact makes a record readable. There is none for debug records and for what states or the ends of
+// hooks show better. Attributes follow the message in alphabetical order.
 func (r record) fact() (fact, bool) {
 	level, text := r.text("level"), r.text("msg")
 	switch {
-	case level == "DEBUG", text == "addon-operator starts", text == "start-up begins", text == "release", text == "addon-operator has stopped", strings.HasPrefix(text, "task failed"):
+	case r["stream"] != nil && r["hook"] != nil: // a line that a hook, or an enabled script, has printed
+		return fact{about: aboutHook, module: r.text("module"), text: r.text("hook") + " | " + text}, true
+	case text == "release":
+		what := fmt.Sprintf("%s, revision %d", r.text("action"), r.number("revision"))
+		if reason := r.text("reason"); reason != "" {
+			what += ": " + reason
+		}
+		return fact{about: aboutRun, module: r.text("module"), text: what}, true
+	case level == "DEBUG", text == "addon-operator starts", text == "start-up begins", text == "addon-operator has stopped", strings.HasPrefix(text, "task failed"):
 		return fact{}, false
 	}
 	var more []string
@@ -71,7 +68,5 @@ func (r record) fact() (fact, bool) {
 	if err := r.text("err"); err != "" {
 		text += ": " + err
 	}
-	f := newFact(aboutLog, r.text("module"), text)
-	f.Bad = level == "WARN" || level == "ERROR"
-	return f, true
+	return fact{about: aboutLog, module: r.text("module"), text: text, bad: level == "WARN" || level == "ERROR"}, true
 }

@@ -17,6 +17,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/cmd/operator"
+	"addon-operator/deploy"
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
 	"addon-operator/kube/builtin"
@@ -190,6 +191,14 @@ func (p *place) inMemory(c *cli.Config) error {
 	c.Namespace = cmp.Or(c.Namespace, memoryNamespace)
 	p.memory = apiserver.New(builtin.Newest)
 	p.memory.RunWorkloads() // else no module with a Deployment gets ready
+	// Modules are shown, and take requests, as in a cluster with the chart of the operator.
+	definition, err := values.ParseYAML(deploy.ModuleCRD)
+	if err != nil {
+		return err
+	}
+	if err := p.memory.Apply(definition.(map[string]any)); err != nil {
+		return err
+	}
 	// Other users of the machine reach its port, and Secrets of the modules are in it.
 	if err := p.memory.Protect(); err != nil {
 		return err
@@ -265,8 +274,7 @@ namespace %s, and whatever the modules of %s write elsewhere.
 const lookLimit = 30 * time.Second
 
 // look refuses a namespace in which another operator runs, because two operators undo each other's
-// work, and prints what this one would take over. Where permissions hide the answer, a person may
-// accept the risk, but --yes does not: a script cannot judge it.
+// work, and prints what this one would take over.
 func look(ctx context.Context, c *cli.Config, a asking) error {
 	client, err := kube.Connect(kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer})
 	if err != nil {
@@ -274,36 +282,22 @@ func look(ctx context.Context, c *cli.Config, a asking) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
-	found, err := client.Occupants(limited, c.Namespace, c.LeaseName, c.ConfigMap)
+	holder, left, err := client.LeaseHolder(limited, c.Namespace, c.LeaseName)
 	if err != nil {
 		return fmt.Errorf("--cluster: %w; nothing was written", err)
 	}
-	if held := found.Lease; held.Holder != "" {
-		// Most likely a session that was killed a moment ago: its Lease expires by itself.
-		if name, _ := cli.ParseIdentity(held.Holder); name == thisMachine() {
-			return fmt.Errorf("--cluster: an operator of this machine holds the Lease %s, and renewed it %s ago; stop it or, if it was killed, wait %s; nothing was written", c.LeaseName, held.Renewed.Round(time.Second), held.Left.Round(time.Second))
-		}
-		found.Running = append([]string{fmt.Sprintf("%s holds the Lease %s, and renewed it %s ago", held.Holder, c.LeaseName, held.Renewed.Round(time.Second))}, found.Running...)
+	if holder != "" {
+		return fmt.Errorf("--cluster: another operator runs in the namespace %s: %s holds the Lease %s; stop it, name another namespace with --namespace or, if it was killed, wait %s; nothing was written",
+			c.Namespace, holder, c.LeaseName, left.Round(time.Second))
 	}
-	if len(found.Running) > 0 {
-		return fmt.Errorf("--cluster: another operator runs in the namespace %s: %s; stop it, or name another namespace with --namespace; nothing was written", c.Namespace, strings.Join(found.Running, "; "))
+	now, err := client.ConfigMap(c.Namespace, c.ConfigMap).Read(limited)
+	if err != nil {
+		return fmt.Errorf("--cluster: %w; nothing was written", err)
 	}
-	if unknown := strings.Join(found.Unknown, ", "); unknown != "" {
-		if a.yes {
-			return fmt.Errorf("--cluster: you have no permission to list %s in the namespace %s, so another operator may run there; get the permission, or run the command without --yes and confirm; nothing was written", unknown, c.Namespace)
-		}
-		fmt.Fprintf(a.out, "You have no permission to list %s there, so another operator may run.\n", unknown)
-	}
-	if len(found.Left) > 0 {
-		fmt.Fprintf(a.out, "These exist already, and the operator will take them over: %s. Releases without a module here may be purged.\n", strings.Join(found.Left, "; "))
+	if len(now.Data) > 0 {
+		fmt.Fprintf(a.out, "The ConfigMap %s exists already, and the operator continues with it. Releases without a module here may be purged.\n", c.ConfigMap)
 	}
 	return nil
-}
-
-// thisMachine is the name of this machine in a Lease; "" when it has none.
-func thisMachine() string {
-	name, _ := os.Hostname()
-	return name
 }
 
 // setUp makes the namespace and the ConfigMap, and enables a module that is alone, whose flag may

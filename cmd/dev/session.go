@@ -2,11 +2,11 @@ package dev
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -18,115 +18,62 @@ import (
 	"addon-operator/messages/view"
 )
 
-// These are the intervals at which the pages of the operator are read: while something is in
-// progress; at rest, where most changes cause a read by askSoon; and the pause after askSoon, in
-// which more may happen. They are not shorter because for each answer the operator compares the
-// files of all modules.
-const (
-	askEvery = 250 * time.Millisecond
-	askIdle  = 2 * time.Second
-	askAfter = 10 * time.Millisecond
-)
-
 // A port that is taken is tried again, or another one if it is not given, for a second at most.
 const (
 	portTries = 20
 	portPause = 50 * time.Millisecond
 )
 
-// screen shows facts and states: as lines, or in the view. Only the loop calls it.
-type screen interface {
-	show(f fact)
-	update(s state)
-}
+// killLimit is how long hooks may take to be killed when nobody waits for the operator.
+const killLimit = 3 * time.Second
+
+// interrupted ends the command after a second signal. The code is that of a shell for SIGINT.
+var interrupted = cli.ExitError(130)
 
 // session is one run of the command. It starts the operator, again and again when it does not
-// start, and shows what happens until it ends. Four goroutines share it: run, which operates, the
-// loop, ask, and the checker. They exchange events by mail; board belongs to the loop, and the last
-// fields have a mutex.
+// start, and prints what happens until it ends. Its methods are called by the operator, the checker
+// and the goroutines of run.
 type session struct {
-	config *cli.Config
-	place  *place
-	screen screen
-	leave  func() // gives the terminal back
-
-	// readPage reads a debug page of an operator with these options.
-	readPage func(ctx context.Context, c *cli.Config, path string) ([]byte, error)
-
-	// mail has the events that wait for the loop, from any goroutine.
-	mail    *mail
-	nudge   chan struct{} // the pages are due
-	board   *board
+	config  *cli.Config
+	place   *place
+	out     *printer
 	checker *checker
 	begun   time.Time
 
-	// The goroutine of run sets these when an operator starts and when it has ended; others read
-	// them.
 	mu       sync.Mutex
-	operator *actors.Operator // nil while none runs
-	kill     func()           // kills its hooks; nil while none runs
-	running  *cli.Config      // with which it runs, or ran last
+	operator *actors.Operator        // nil while none runs
+	kill     func()                  // kills its hooks; nil while none runs
+	page     string                  // the address that was shown
+	released map[string]int          // the newest revision of each release
+	runs     map[string]view.HookRun // the last run of each hook, by owner and name
 }
 
-// begins is posted when the operator starts, with the addresses that it has.
-type begins struct{ *cli.Config }
-
-// pagesAsked is posted before the pages are read, whether or not an operator runs: it is the time
-// at which the board shows what scripts have printed.
-type pagesAsked struct{}
-
-// difference is what a new revision of a release changes, with the objects as rendered.
-type difference struct {
-	module  string
-	changes []view.ObjectDiff
-	err     error
-}
-
-// wish is what a person requests by a key; owner is a module or messages.GlobalHooks, hook is ""
-// unless one is run.
-type wish struct {
-	what        wishKind
-	owner, hook string
-}
-
-type wishKind int
-
-const (
-	runModule wishKind = iota
-	runHook
-	retry
-)
-
-// newSession makes a session without starting anything. The caller sets screen before run.
-func newSession(c *cli.Config, p *place, o Others) (*session, error) {
-	s := &session{config: c, place: p, readPage: o.Page, leave: func() {}, mail: newMail(maxMail), nudge: make(chan struct{}, 1), board: newBoard(), begun: time.Now()}
+// newSession makes a session without starting anything.
+func newSession(c *cli.Config, p *place, lint Lint, out *printer) (*session, error) {
+	s := &session{config: c, place: p, out: out, begun: time.Now(), released: map[string]int{}, runs: map[string]view.HookRun{}}
 	var err error
-	s.checker, err = newChecker(c, p.written, p.only, o.Lint, s.post)
+	s.checker, err = newChecker(c, p.written, p.only, lint, out.show)
 	return s, err
 }
 
-// post passes an event to the loop. It never blocks, and is safe for concurrent use.
-func (s *session) post(event any) { s.mail.post(event) }
+// show prints a fact that is about no module.
+func (s *session) show(about kind, format string, args ...any) {
+	s.out.show(fact{about: about, text: fmt.Sprintf(format, args...)})
+}
 
 // run runs the operator until ctx ends. When it does not start, which is mostly because of a file,
 // it starts again after the next save; until then lint still shows what is wrong.
 func (s *session) run(ctx context.Context) error {
-	// The loop outlives ctx: it shows how the operator stops. The deferred calls end the checker
-	// first, then the loop, and wait for both.
-	looping, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var all sync.WaitGroup
 	ctx, leave := context.WithCancel(ctx)
-	all.Go(func() { s.loop(looping) })
-	all.Go(func() { s.ask(looping) })
+	var all sync.WaitGroup
+	all.Go(func() { s.look(ctx) })
 	all.Go(func() { s.checker.run(ctx) })
 	defer all.Wait()
-	defer stop()
 	defer leave()
 	// One place: a save while the operator is tried again is not lost, and several are one.
 	changed := make(chan struct{}, 1)
 	newDisk(s.config.Dirs).watch(ctx, func(what saved) {
-		s.post(what)
-		s.checker.check(what)
+		s.saved(what)
 		select {
 		case changed <- struct{}{}:
 		default:
@@ -147,7 +94,7 @@ func (s *session) run(ctx context.Context) error {
 			continue
 		}
 		taken = 0
-		s.post(newFact(aboutStart, "", fmt.Sprintf("the operator does not start, and is started again when a file changes: %v", err)).bad())
+		s.out.show(fact{about: aboutStart, text: fmt.Sprintf("the operator does not start, and is started again when a file changes: %v", err), bad: true})
 		// lint shows the mistake that stops it in its place, with an excerpt.
 		s.checker.check(saved{"": nil})
 		select {
@@ -164,29 +111,31 @@ func (s *session) operate(ctx context.Context) error {
 	began := func(o *actors.Operator, kill func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.running, s.operator, s.kill = c, o, kill
+		s.operator, s.kill = o, kill
 	}
 	defer began(nil, nil)
 	return operator.Run(ctx, c, operator.Host{
-		Log: recorder{s.post}, Exit: s.crashed, HookRan: func(r view.HookRun) { s.post(r) },
+		Log: recorder{func(r record) { s.logged(ctx, r) }}, HookRan: s.hookRan,
+		Exit: func(code int) { // after a bug in the operator, whose log has the reason
+			_ = s.place.close() // it ends anyway
+			fmt.Fprintln(os.Stderr, "addon-operator dev: the operator crashed because of a bug")
+			os.Exit(code)
+		},
 		Begins: func(o *actors.Operator, kill func()) {
 			began(o, kill)
-			s.post(begins{c})
+			if page := pageOf(c); page != s.page { // else it was shown
+				s.page = page
+				s.welcome(c)
+			}
 		},
 	})
 }
 
-// crashed ends the process after a bug in the operator. It waits at most a second until the log
-// with the reason is shown, gives the terminal back, and removes what is temporary as far as it
-// can.
-func (s *session) crashed(code int) {
-	for deadline := time.Now().Add(time.Second); !s.mail.empty() && time.Now().Before(deadline); {
-		time.Sleep(askAfter)
-	}
-	s.leave()
-	_ = s.place.close() // it ends anyway
-	fmt.Fprintln(os.Stderr, "addon-operator dev: the operator crashed because of a bug; --plain shows its log")
-	os.Exit(code)
+// running returns the operator that runs; nil when none does.
+func (s *session) running() *actors.Operator {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.operator
 }
 
 // killHooks ends the processes of hooks when the session does not wait for the operator: they would
@@ -209,201 +158,111 @@ func (s *session) killHooks() {
 	}
 }
 
-// now returns the operator that runs; nil when none does.
-func (s *session) now() *actors.Operator {
+// logged shows a record of the operator's log, and after that of a new revision what differs from
+// the one before. The render is slow, and the operator waits for its log.
+func (s *session) logged(ctx context.Context, r record) {
+	if f, ok := r.fact(); ok {
+		s.out.show(f)
+	}
+	if r.text("msg") != "release" {
+		return
+	}
+	module, revision := r.text("module"), r.number("revision")
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.operator
-}
-
-// loop handles one event after the other, until ctx ends.
-func (s *session) loop(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			s.takeAll(ctx) // the last ones show how it ended
-			return
-		case <-s.mail.arrived:
-			s.takeAll(ctx)
-		}
-	}
-}
-
-// takeAll handles all events that wait, and then shows the new state once.
-func (s *session) takeAll(ctx context.Context) {
-	events, dropped := s.mail.take()
-	for _, event := range events {
-		s.take(ctx, event)
-	}
-	// One state for many events: the view draws no state that is over already.
-	now := s.board.state()
-	for _, m := range now.Modules {
-		for i := range m.Problems {
-			m.Problems[i] = s.place.real(m.Problems[i])
-		}
-	}
-	s.screen.update(now)
-	if dropped > 0 {
-		s.screen.show(newFact(aboutStart, "", view.Count(dropped, "event")+" are not shown: the terminal was too slow").bad())
-	}
-}
-
-// take handles one event, and shows the resulting facts, with paths in the directory of the author.
-func (s *session) take(ctx context.Context, event any) {
-	for _, f := range s.facts(ctx, event) {
-		f.Text = s.place.real(f.Text)
-		for i := range f.Detail {
-			f.Detail[i] = s.place.real(f.Detail[i])
-		}
-		s.screen.show(f)
-	}
-}
-
-// facts updates the board by an event, returns the facts that follow, and starts what is due: a
-// look at the pages soon, or a comparison of revisions, which waits for the operator and so has a
-// goroutine of its own.
-func (s *session) facts(ctx context.Context, event any) []fact {
-	switch e := event.(type) {
-	case fact:
-		return []fact{e}
-	case begins:
-		if page := pageOf(e.Config); page != s.board.page { // else it was shown
-			s.board.page = page
-			return s.place.welcome(e.Config)
-		}
-	case record:
-		defer s.askSoon()
-		facts, since := s.board.logged(e)
-		if since > 0 {
-			go s.compare(ctx, e.text("module"), since)
-		}
-		return facts
-	case view.HookRun:
-		defer s.askSoon()
-		hide := func(text string) string { return text }
-		if o := s.now(); o != nil {
-			hide = o.Hide
-		}
-		return []fact{s.board.hookRan(e, hide)}
-	case answers:
-		return s.answered(e)
-	case saved:
-		return e.facts()
-	case pagesAsked:
-		return s.board.scriptFacts()
-	case linted:
-		return s.board.linted(e)
-	case tested:
-		return e.facts()
-	case difference:
-		return s.board.rendered(e)
-	case wish:
-		defer s.askSoon()
-		return s.fulfil(e)
-	}
-	return nil
-}
-
-// answered handles an answer of the pages. The first converge also begins the first check of all
-// modules, which finds what was wrong before the session.
-func (s *session) answered(a answers) []fact {
-	was := s.board.ready
-	facts := s.board.answered(a)
-	s.board.forget()
-	if !was && s.board.ready {
-		facts = append(facts, newFact(aboutStart, "", fmt.Sprintf("%s, %s after the start", view.Count(len(a.List.Modules), "module"), time.Since(s.begun).Round(time.Millisecond))))
-		s.checker.check(saved{"": nil}) // what was wrong before
-	}
-	return facts
-}
-
-// fulfil does what a key requests, and reports that it was requested, or why not. Its effects are
-// reported by the operator.
-func (s *session) fulfil(w wish) []fact {
-	o := s.now()
-	if o == nil {
-		return []fact{newFact(aboutStart, "", "the operator has not started yet").bad()}
-	}
-	var err error
-	text := "runs again, on request"
-	switch w.what {
-	case runModule:
-		if w.owner == messages.GlobalHooks {
-			err = errors.New("global hooks run separately: expand them, and select one")
-		} else {
-			err = o.ByHand().RunModule(w.owner)
-		}
-	case runHook:
-		run, known := s.board.lastRun(w.owner, w.hook)
-		if !known {
-			err = fmt.Errorf("hook %s has not run yet, so there is no context to repeat", w.hook)
-			break
-		}
-		err = o.ByHand().RunHookAgain(run)
-		text = fmt.Sprintf("hook %s runs again, on request, with the context of its last run (%s)", w.hook, contextsText(run))
-	case retry:
-		o.ByHand().RetryNow(w.owner)
-		text = "failed tasks are retried now, on request"
-	}
-	if err != nil {
-		return []fact{newFact(aboutRun, messages.ModuleOf(w.owner), err.Error()).bad()}
-	}
-	return []fact{newFact(aboutRun, messages.ModuleOf(w.owner), text)}
-}
-
-// askSoon has the pages read soon. It never blocks; several calls lead to one read.
-func (s *session) askSoon() {
-	select {
-	case s.nudge <- struct{}{}:
-	default:
-	}
-}
-
-// ask reads the pages of the operator at intervals, and soon after askSoon, and posts their
-// contents. A read that fails is skipped: the operator is starting or has ended.
-func (s *session) ask(ctx context.Context) {
-	pause := time.NewTimer(askEvery)
-	defer pause.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-pause.C:
-		case <-s.nudge:
-			time.Sleep(askAfter) // what else has happened is seen at the same time
-		}
-		s.post(pagesAsked{})
-		pause.Reset(askEvery)
-		if s.now() == nil {
-			continue
-		}
-		var a answers
-		// All or nothing: the board compares an answer with the one before it.
-		if s.page(ctx, "/module/list", &a.List) == nil && s.page(ctx, "/queue/list", &a.Queues) == nil && s.page(ctx, "/status/converge?output=json", &a.Converge) == nil {
-			s.post(a)
-			if a.atRest() {
-				pause.Reset(askIdle)
-			}
-		}
-	}
-}
-
-// page reads one page, of the operator that runs or ran last. There must have been one.
-func (s *session) page(ctx context.Context, path string, into any) error {
-	s.mu.Lock()
-	c := s.running
+	since := s.released[module]
+	s.released[module] = revision
 	s.mu.Unlock()
-	body, err := s.readPage(ctx, c, path)
-	if err != nil {
-		return err
+	// The first revision that is seen may be that of a release which is older than this process: it
+	// replaces the one before it.
+	if since == 0 {
+		since = revision - 1
 	}
-	return json.Unmarshal(body, into)
+	if since > 0 && since != revision {
+		go s.compare(ctx, module, since)
+	}
 }
 
-// compare posts what the newest revision changes since an earlier one. It is called in a goroutine
-// of its own, since a render may take seconds.
+// compare shows what the newest revision of a release changes, one fact for each object.
 func (s *session) compare(ctx context.Context, module string, since int) {
-	var rendered view.Rendered
-	err := s.page(ctx, fmt.Sprintf("/module/%s/render.json?diff=true&since=%d", url.PathEscape(module), since), &rendered)
-	s.post(difference{module, rendered.Changes, err})
+	o := s.running()
+	if o == nil {
+		return
+	}
+	rendered, err := o.Render(ctx, module, view.RenderRequest{Diff: true, Since: since})
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		s.out.show(fact{about: aboutDiff, module: module, text: "changes are unknown: " + err.Error(), bad: true})
+	case len(rendered.Changes) == 0:
+		s.out.show(fact{about: aboutDiff, module: module, text: "the rendered objects have not changed"})
+	}
+	for _, c := range rendered.Changes {
+		s.out.show(fact{about: aboutDiff, module: module, text: c.Object + " is " + c.Action + "\n" + c.Diff})
+	}
+}
+
+// hookRan shows the end of a hook; what it has printed was shown line by line. Its error does not
+// pass through the log, so secrets in it are hidden here.
+func (s *session) hookRan(r view.HookRun) {
+	s.mu.Lock()
+	s.runs[r.Owner+" "+r.Hook] = r
+	o := s.operator
+	s.mu.Unlock()
+	f := fact{about: aboutHook, module: messages.ModuleOf(r.Owner), text: fmt.Sprintf("%s (%s) took %s", r.Hook, contextsText(r), r.Took.Round(time.Millisecond))}
+	if r.Err != nil {
+		why := r.Err.Error()
+		if o != nil {
+			why = o.Hide(why)
+		}
+		f.text, f.bad = f.text+": failed\n"+why, true
+	}
+	s.out.show(f)
+}
+
+// contextsText names the bindings of a run, each once with its type, such as "nodes
+// Synchronization".
+func contextsText(r view.HookRun) string {
+	var names []string
+	for _, c := range r.Contexts {
+		name := c.Binding
+		if c.Type != "" {
+			name += " " + string(c.Type)
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// saved shows what was saved, and has it checked. A hook whose file was saved runs again with the
+// contexts of its last run, and new snapshots: an edit of its code alone is no event. The owner
+// refuses a hook that is not loaded any more.
+func (s *session) saved(what saved) {
+	for _, f := range what.facts() {
+		s.out.show(f)
+	}
+	s.checker.check(what)
+	o := s.running()
+	if o == nil {
+		return
+	}
+	for owner, files := range what {
+		for _, file := range files {
+			if owner == messages.GlobalHooks {
+				file = strings.TrimPrefix(file, "hooks/") // where their names begin (A16)
+			}
+			s.mu.Lock()
+			run, ran := s.runs[owner+" "+file]
+			s.mu.Unlock()
+			if !ran {
+				continue
+			}
+			f := fact{about: aboutRun, module: messages.ModuleOf(owner), text: file + " was saved, and runs again (" + contextsText(run) + ")"}
+			if err := o.ByHand().RunHookAgain(run); err != nil {
+				f.text, f.bad = err.Error(), true
+			}
+			s.out.show(f)
+		}
+	}
 }

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -196,78 +195,6 @@ func (s *terminal) exit() int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// In a terminal: modules get ready, a save shows its difference, a mistake its file and line until it is corrected, and keys do
-// what they say. At the end the terminal is as before, and nothing is left.
-func TestDevInATerminal(t *testing.T) {
-	t.Parallel()
-	d := newDevTree(t)
-	before := d.files()
-	s := d.inTerminal()
-	s.see("running · http://127.0.0.1:", "hello", "ready", "the first converge is over", "q quit")
-
-	d.write("modules/010-hello/templates/configmap.yaml", strings.Replace(greeting, "hello {{", "hi {{", 1))
-	s.see("ConfigMap hello is changed", "-  text: hello world", "+  text: hi world", "1 test passed")
-
-	d.write("modules/010-hello/templates/configmap.yaml", strings.Replace(greeting, ".Values.", ".Valuess.", 1))
-	s.see("failing", "1 module with a problem", "010-hello/templates/configmap.yaml:4:24: error", "4 | data: {text: \"hello {{ .Valuess.global", "1 of 1 test failed")
-	s.press("t")
-	s.see("failed tasks are retried now, on request")
-	d.write("modules/010-hello/templates/configmap.yaml", greeting)
-	s.see("its problem is gone", "!with a problem", "1 test passed")
-
-	runs := d.runs()
-	s.press("r")
-	s.see("hello: runs again, on request")
-	s.press("h")
-	s.see("010-hello/hooks/say.sh runs again, on request")
-	s.await("two more runs of the hook", func() error {
-		if n := d.runs(); n != runs+2 {
-			return fmt.Errorf("%d, before %d", n, runs)
-		}
-		return nil
-	})
-
-	s.press("\r")
-	s.see("hook 010-hello/hooks/say.sh")
-	s.press("?")
-	s.see("the keys", "Any key closes this help.")
-	s.press("x")
-	s.see("!Any key")
-	s.screen.Resize(120, 40)
-	if err := pty.Setsize(s.keys, &pty.Winsize{Rows: 40, Cols: 120}); err != nil {
-		t.Fatal(err)
-	}
-	s.await("the keys in the last of 40 lines", func() error {
-		lines := strings.Split(strings.TrimSuffix(s.screen.String(), "\n"), "\n")
-		if len(lines) != 40 || !strings.Contains(lines[39], "q quit") {
-			return fmt.Errorf("%d lines:\n%s", len(lines), strings.Join(lines, "\n"))
-		}
-		return nil
-	})
-
-	s.press("q")
-	if code := s.exit(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	after, err := term.GetState(int(s.tty.Fd()))
-	if err != nil || !reflect.DeepEqual(after, s.before) {
-		t.Errorf("the terminal was %+v, and is %+v, %v", s.before, after, err)
-	}
-	s.see("!q quit") // the other screen is back
-	d.tidy(before)
-}
-
-func (s *terminal) await(what string, condition func() error) {
-	s.t.Helper()
-	deadline := time.Now().Add(patience)
-	for err := condition(); err != nil; err = condition() {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("%s: %v", what, err)
-		}
-		<-time.After(pollInterval)
-	}
-}
-
 // lines are the output of a command without a terminal.
 type lines struct {
 	mu   sync.Mutex
@@ -320,7 +247,9 @@ func (d *devTree) plainly(args ...string) (cmd *exec.Cmd, expect func(texts ...s
 	}
 }
 
-// Without a terminal each fact is a line. A tree that does not load is waited for, and a module that is alone is enabled.
+// Each fact is a line. A tree that does not load is waited for, a module that is alone is enabled, and its cluster has the
+// kind Module. A save shows its difference; a mistake its file and line, until it is corrected; a hook whose code was
+// saved runs again. At the end nothing is left.
 func TestDevPrintsLines(t *testing.T) {
 	t.Parallel()
 	d := newDevTree(t)
@@ -329,22 +258,38 @@ func TestDevPrintsLines(t *testing.T) {
 	cmd, expect := d.plainly("modules/010-hello")
 	expect("the operator does not start", "values.yaml")
 	d.write("modules/values.yaml", "global: {clusterName: one}\n")
-	expect("saved: values.yaml", "hook  hello: 010-hello/hooks/say.sh (beforeHelm) took", "    said by the hook", "hello: ready", "the first converge is over", "test  hello: 1 test passed")
+	expect("saved: values.yaml", "hook  hello: 010-hello/hooks/say.sh | said by the hook", "hook  hello: 010-hello/hooks/say.sh (beforeHelm) took",
+		"run   hello: installed, revision 1", "state hello: ready", "the first converge is over", "test  hello: 1 test passed")
 	d.write("modules/values.yaml", "global: {clusterName: two}\n")
 	expect("saved: values.yaml", "diff  hello: ConfigMap hello is changed", "-  text: hello one", "+  text: hello two", "test  hello: 1 test passed")
+
+	d.write("modules/010-hello/templates/configmap.yaml", strings.Replace(greeting, ".Values.", ".Valuess.", 1))
+	expect("! state hello: RunModule", "010-hello/templates/configmap.yaml:4:24: error", "4 | data: {text: \"hello {{ .Valuess.global", "1 of 1 test failed")
+	d.write("modules/010-hello/templates/configmap.yaml", greeting)
+	expect("its problem is gone", "no longer reported", "1 test passed")
+
+	hook := filepath.Join(d.dir, "modules/010-hello/hooks/say.sh")
+	text, err := os.ReadFile(hook)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.write("modules/010-hello/hooks/say.sh", strings.Replace(string(text), "said by", "said again by", 1))
+	expect("was saved, and runs again (beforeHelm)", "said again by the hook")
 	d.write("modules/010-hello/hooks/say.sh", "#!/bin/sh\necho '{configVersion: v1, beforeHelmm: 1}'\n")
-	expect("saved: 010-hello/hooks/say.sh", "lint  hello: 010-hello/hooks/say.sh:2:27: error: beforeHelmm: is unknown", "= did you mean beforeHelm?")
+	expect("lint  hello: 010-hello/hooks/say.sh:2:27: error: beforeHelmm: is unknown", "= did you mean beforeHelm?")
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("after Ctrl-C: %v\n%s", err, cmd.Stdout)
 	}
+	if strings.Contains(cmd.Stdout.(*lines).String(), "the kind Module does not exist") {
+		t.Errorf("its cluster lacks the kind Module:\n%s", cmd.Stdout)
+	}
 	d.tidy(before)
 }
 
-// A second signal does not wait for hooks that go on: it ends the command at once, with the terminal as it was, and nothing is left. So it is
-// without a terminal.
+// A second signal does not wait for hooks that go on: it ends the command at once, and nothing is left.
 func TestDevEndsAtASecondSignal(t *testing.T) {
 	t.Parallel()
 	d := newDevTree(t)
@@ -371,16 +316,13 @@ func TestDevEndsAtASecondSignal(t *testing.T) {
 			t.Errorf("what the hook started goes on: %v", err)
 		}
 	}
-	runs := 0
-	began := func(await func(string, func() error)) {
+	began := func() {
 		t.Helper()
-		await("the hook runs", func() error {
-			if n := d.runs(); n <= runs {
-				return fmt.Errorf("%d runs", n)
+		for deadline := time.Now().Add(patience); d.runs() == 0; <-time.After(pollInterval) {
+			if time.Now().After(deadline) {
+				t.Fatal("the hook does not run")
 			}
-			return nil
-		})
-		runs = d.runs()
+		}
 	}
 	signal := func(cmd *exec.Cmd) {
 		t.Helper()
@@ -389,31 +331,15 @@ func TestDevEndsAtASecondSignal(t *testing.T) {
 		}
 	}
 	const first = "stopping: no new tasks" // until then a second one could be the same
-	s := d.inTerminal()
-	began(s.await)
-	signal(s.cmd)
-	s.see(first)
-	signal(s.cmd)
-	if code := s.exit(); code != 130 {
-		t.Errorf("exit code %d", code)
-	}
-	after, err := term.GetState(int(s.tty.Fd()))
-	if err != nil || !reflect.DeepEqual(after, s.before) {
-		t.Errorf("the terminal was %+v, and is %+v, %v", s.before, after, err)
-	}
-	s.see("!q quit")
-	over()
-	d.tidy(before)
-
 	cmd, expect := d.plainly()
 	expect("modules of ")
-	began(s.await)
+	began()
 	signal(cmd)
 	expect(first)
 	signal(cmd)
 	_ = cmd.Wait() // it ends with a code
 	if code := cmd.ProcessState.ExitCode(); code != 130 {
-		t.Errorf("exit code %d without a terminal", code)
+		t.Errorf("exit code %d", code)
 	}
 	over()
 	d.tidy(before)
@@ -461,7 +387,7 @@ func TestDevAsksBeforeItUsesACluster(t *testing.T) {
 	if err == nil {
 		t.Error("a second one uses the same namespace")
 	}
-	expectAll(t, string(out), "an operator of this machine holds the Lease", "nothing was written")
+	expectAll(t, string(out), "another operator runs in the namespace", "nothing was written")
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -497,15 +423,5 @@ func TestDevEndsWithItsReader(t *testing.T) {
 	}
 	_ = out.Close()
 	_ = cmd.Wait() // a write has failed, which is not what is looked at
-	d.tidy(before)
-
-	s := d.inTerminal()
-	s.see("ready", "q quit")
-	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	if code := s.exit(); code != 0 {
-		t.Errorf("exit code %d after the end of the terminal", code)
-	}
 	d.tidy(before)
 }

@@ -97,7 +97,7 @@ func BenchmarkDev(b *testing.B) {
 		}
 		d.write("modules/values.yaml", "global: {clusterName: world}\nhelloEnabled: true\n"+flags.String())
 		run := func() (await func(texts ...string) (first time.Time), end func()) {
-			cmd := d.command("--plain")
+			cmd := d.command()
 			out, err := cmd.StdoutPipe()
 			if err == nil {
 				err = cmd.Start()

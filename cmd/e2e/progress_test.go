@@ -147,3 +147,14 @@ func TestNoProgressElsewhere(t *testing.T) {
 		t.Errorf("control characters between JSON: %q", text)
 	}
 }
+
+func (s *terminal) await(what string, condition func() error) {
+	s.t.Helper()
+	deadline := time.Now().Add(patience)
+	for err := condition(); err != nil; err = condition() {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s: %v", what, err)
+		}
+		<-time.After(pollInterval)
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,8 +23,6 @@ type flags struct {
 	strict, tests   bool
 	limit           time.Duration // of a call of a hook or script
 	stepLimit       time.Duration // of a step of a test
-	from            bool          // from the existing addon-operator
-	migration       Migration
 }
 
 // Command returns the command lint. It returns an error if the check could not run; mistakes that were
@@ -42,12 +39,8 @@ DIR contains modules/ and global-hooks/, or modules, or is one module. Without D
 are checked, or else the current one. Hooks run with --config, enabled scripts run with the values on disk, and
 tests run; kubectl in them has no cluster.
 
-With --from-addon-operator it finds what must be changed before modules for the existing addon-operator run here:
-what is an error here, and what has another meaning. --configmap, --deployment and --queries name files of that
-installation, and a Dockerfile next to the modules is checked, too.
-
 The exit code is 1 if there is an error, or with --strict a warning, and 0 otherwise.`,
-		Example: "  addon-operator lint\n  addon-operator lint --from-addon-operator --configmap cm.yaml --deployment deployment.yaml\n  addon-operator lint modules/010-dns --kube-version v1.31\n  addon-operator lint -o github",
+		Example: "  addon-operator lint\n  addon-operator lint modules/010-dns --kube-version v1.31\n  addon-operator lint -o github",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return cli.Usagef("lint takes one directory")
@@ -65,10 +58,6 @@ The exit code is 1 if there is an error, or with --strict a warning, and 0 other
 	// A hook that answers later would not be loaded by the operator, whatever lint allows.
 	set.DurationVar(&f.limit, "hook-limit", hooks.ConfigLimit, fmt.Sprintf("time limit for a hook to answer --config (at most %s, as in the operator), and for an enabled script", hooks.ConfigLimit))
 	set.DurationVar(&f.stepLimit, "step-timeout", time.Minute, "time limit for the operator to become idle after a step of a test")
-	set.BoolVar(&f.from, "from-addon-operator", false, "find what must be changed before modules of the existing addon-operator run here")
-	set.StringVar(&f.migration.ConfigMap, "configmap", "", "with --from-addon-operator: file with its ConfigMap")
-	set.StringVar(&f.migration.Deployment, "deployment", "", "with --from-addon-operator: file with the manifest of its Deployment or Pod")
-	set.StringArrayVar(&f.migration.Queries, "queries", nil, "with --from-addon-operator: file with queries of its metrics, such as alerts or a dashboard; can be given several times")
 	return cmd
 }
 
@@ -92,7 +81,7 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 	if f.stepLimit <= 0 {
 		return cli.Usagef("--step-timeout must be above 0, not %s", f.stepLimit)
 	}
-	if err := errors.Join(f.existing(), f.read(&o)); err != nil {
+	if err := f.read(&o); err != nil {
 		return err
 	}
 	if o.Dirs, o.Only, err = directories(c, args); err != nil {
@@ -107,7 +96,7 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 	if err := errors.Join(err, os.RemoveAll(empty)); err != nil {
 		return err
 	}
-	if err := write(cmd.OutOrStdout(), f.output, found, summary(found, modules, f.from)); err != nil {
+	if err := write(cmd.OutOrStdout(), f.output, found, summary(found, modules)); err != nil {
 		return err
 	}
 	// The findings are the output. ExitError sets the code without printing another message.
@@ -154,37 +143,6 @@ func (f *flags) read(o *Options) error {
 			return fmt.Errorf("--values: %s: %w", file, err)
 		}
 		o.Values = append(o.Values, tree)
-	}
-	if f.from {
-		o.From = &f.migration
-	}
-	return nil
-}
-
-// existing checks the files of the existing installation before anything else runs. The checks of a
-// migration read them with readSource, for which a file that cannot be read is empty, so that a
-// misspelt name would look like an installation without mistakes.
-func (f *flags) existing() error {
-	files := slices.Clone(f.migration.Queries)
-	for _, file := range []string{f.migration.ConfigMap, f.migration.Deployment} {
-		if file != "" {
-			files = append(files, file)
-		}
-	}
-	if !f.from {
-		if len(files) > 0 {
-			return cli.Usagef("--configmap, --deployment and --queries need --from-addon-operator")
-		}
-		return nil
-	}
-	for _, file := range files {
-		info, err := os.Stat(file)
-		switch {
-		case err != nil:
-			return err
-		case !info.Mode().IsRegular() || info.Size() > maxSource:
-			return fmt.Errorf("%s: must be a file of at most %d MiB", file, maxSource>>20)
-		}
 	}
 	return nil
 }

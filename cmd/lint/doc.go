@@ -5,6 +5,5 @@
 //
 // command.go has the command, lint.go the order of the checks, tree.go, hooks.go, charts.go and
 // tests.go one check each. findings.go and sources.go turn a message into a place in a file;
-// memory.go skips what has not changed, for 'dev', which checks at each save; migrate.go and
-// migrate_pod.go are for trees of the existing addon-operator.
+// memory.go skips what has not changed, for 'dev', which checks at each save.
 package lint

@@ -21,7 +21,7 @@ const (
 	Warning = "warning"
 )
 
-// Finding is one mistake, or one thing to do before a migration. Its JSON is what -o json prints.
+// Finding is one mistake. Its JSON is what -o json prints.
 type Finding struct {
 	Severity string `json:"severity"`
 	// File is relative to the modules directory, as people name it in a message; Path is the same
@@ -133,15 +133,12 @@ func count(all []Finding, severity string) (n int) {
 
 // summary is the last line of the output; without findings it lists what was checked, so that an
 // empty directory does not look like a correct one.
-func summary(all []Finding, modules int, migration bool) string {
+func summary(all []Finding, modules int) string {
 	number := func(n int, word string) string {
 		if n == 1 {
 			return "1 " + word
 		}
 		return fmt.Sprintf("%d %ss", n, word)
-	}
-	if len(all) == 0 && migration {
-		return fmt.Sprintf("Nothing must be changed in %s and the global hooks.", number(modules, "module"))
 	}
 	if len(all) == 0 {
 		return fmt.Sprintf("No findings in %s and the global hooks.", number(modules, "module"))

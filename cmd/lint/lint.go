@@ -41,10 +41,6 @@ type Options struct {
 	// updated; nil: everything is checked.
 	Memory *Memory
 
-	// From makes it a check for a migration: warnings of the usual checks are left out, and what
-	// the existing addon-operator does in another way is added. nil: an ordinary check.
-	From *Migration
-
 	JQLibrary []string // as hooks.Options has it
 	Chroot    string   // as hooks.Options has it
 	CRDSkip   []string // beginnings of names of files in crds/ that are no definitions
@@ -124,11 +120,7 @@ func Check(ctx context.Context, o Options) (found []Finding, modules int, err er
 	if ctx.Err() != nil {
 		return nil, 0, context.Cause(ctx)
 	}
-	var outside []Finding
-	if o.From != nil {
-		outside = c.migrate(*o.From)
-	}
-	return sorted(append(c.found.about(o.Only), outside...)), len(c.tree.Modules) + len(c.tree.Broken), nil
+	return sorted(c.found.about(o.Only)), len(c.tree.Modules) + len(c.tree.Broken), nil
 }
 
 // module checks of one module what loading does not: its hooks, its enabled script, its chart and

@@ -18,17 +18,21 @@ const versions = (process.env.DOCS_VERSIONS || '').split(' ').filter(Boolean).ma
 const pages = (title, names, more = {}) => ({ text: title, items: names.map(([text, link]) => ({ text, link })), ...more })
 
 const guide = [
-  pages('Begin', [['What it is', '/concepts'], ['Your first hour', '/getting-started'], ['Glossary', '/glossary'], ['Questions', '/faq']]),
+  pages('Begin', [['What it is', '/concepts'], ['Your first hour', '/getting-started'], ['Install', '/install'], ['Glossary', '/glossary'], ['Questions', '/faq']]),
   pages('Write modules', [['Modules', '/modules'], ['Hooks', '/hooks'], ['Values', '/values'], ['Charts', '/charts'], ['Testing modules', '/testing-modules'], ['Lifecycle scripts', '/testkit']]),
   pages('Operate', [
     ['Running', '/running'], ['Delivery of modules', '/delivery'], ['Upgrading', '/upgrading'], ['Compatibility', '/compatibility'], ['High availability', '/high-availability'], ['Module objects', '/module-objects'],
     ['Plan and drift', '/plan'], ['Metrics', '/metrics'], ['Alerts', '/alerts'], ['Traces', '/tracing'], ['Troubleshooting', '/troubleshooting'], ['Security', '/security'],
   ]),
+  pages('Tasks', [
+    ['Rotate a password', '/tasks/rotate-a-password'], ['Pause a module', '/tasks/pause-a-module'], ['Give a module a namespace', '/tasks/namespace-of-a-module'],
+    ['See what will change', '/tasks/see-what-will-change'], ['A Pod with few rights', '/tasks/few-rights'],
+  ]),
   pages('Move here', [
     ['From addon-operator', '/migrate/from-addon-operator'], ['From shell-operator', '/migrate/from-shell-operator'], ['From Helm', '/migrate/from-helm'],
     ['From Helmfile', '/migrate/from-helmfile'], ['From Flux', '/migrate/from-flux'], ['From Argo CD', '/migrate/from-argo-cd'], ['Comparison', '/comparison'],
   ]),
-  pages('Reference', [['Commands', '/cli'], ['Options', '/running#options'], ['Rules', '/rules'], ['Differences', '/differences'], ['Architecture', '/architecture'], ['Decisions', '/decisions/README']]),
+  pages('Reference', [['Commands', '/cli'], ['Options', '/running#options'], ['Differences', '/differences']]),
 ]
 
 export default defineConfig({

@@ -1,20 +1,29 @@
 package fetch
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 
+	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/cli"
+	"helm.sh/helm/v3/pkg/downloader"
+	"helm.sh/helm/v3/pkg/getter"
 	"helm.sh/helm/v3/pkg/registry"
+	"helm.sh/helm/v3/pkg/repo"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"addon-operator/helm/charts"
@@ -61,36 +70,259 @@ type Chart struct {
 	Schema []byte
 	// Subcharts are the sections of the values that belong to subcharts.
 	Subcharts []string
-	// Added are the dependencies that were missing and are in charts/ now.
-	Added []Origin
+	// Added are the archives of dependencies that were missing and are in charts/ now.
+	Added []string
+
+	loaded *chart.Chart
 }
 
 // Get writes a chart to a directory, which is created, and completes its dependencies. On an error
-// the directory may hold a part of it; the caller removes it. Errors contain the fix, and show no
-// credentials.
+// the directory may hold a part of it; the caller removes it. Errors show no credentials. When ctx
+// ends, Get returns at once: Helm's library takes no context, so a download may go on until the
+// process ends.
 func Get(ctx context.Context, r Request, dir string) (*Chart, error) {
-	f, err := newFetcher(ctx, r)
-	if err != nil {
-		return nil, err
+	if r.Ref == "" {
+		return nil, errors.New("no chart is given")
 	}
-	defer f.close()
-	origin, source, err := f.place(r.Ref, dir)
-	if err != nil {
-		return nil, err
+	type result struct {
+		chart *Chart
+		err   error
 	}
-	loaded, err := load(dir)
-	if err != nil {
-		return nil, fmt.Errorf("chart %s: %w", r.Ref, err)
+	done := make(chan result, 1)
+	go func() {
+		c, err := get(r, dir)
+		done <- result{c, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case got := <-done:
+		return got.chart, got.err
 	}
-	origin.Name, origin.Version = loaded.Metadata.Name, loaded.Metadata.Version
-	if source != "" && r.Version != "" && !matches(r.Version, origin.Version) {
-		return nil, fmt.Errorf("the chart in %s has the version %s, not %s", r.Ref, origin.Version, r.Version)
+}
+
+func get(r Request, dir string) (*Chart, error) {
+	tmp, err := os.MkdirTemp("", "addon-operator-chart-")
+	if err != nil {
+		return nil, fmt.Errorf("temporary directory: %w", err)
+	}
+	defer os.RemoveAll(tmp)
+	settings := cli.New()
+	origin, local, err := place(r, settings, tmp, dir)
+	if err != nil {
+		return nil, fmt.Errorf("chart %s: %w", shown(r.Ref), hidden(err))
 	}
 	c := &Chart{Origin: origin}
-	if c.Added, err = f.dependencies(loaded, dir, source); err != nil {
-		return nil, fmt.Errorf("chart %s: %w", origin, err)
+	if err := c.read(dir); err != nil {
+		return nil, fmt.Errorf("chart %s: %w", shown(r.Ref), err)
 	}
-	return c, c.read(dir)
+	if local && r.Version != "" && !chartutil.IsCompatibleRange(r.Version, c.Version) {
+		return nil, fmt.Errorf("the chart in %s has the version %s, not %s", r.Ref, c.Version, r.Version)
+	}
+	if err := c.complete(r.PlainHTTP, settings, tmp, dir); err != nil {
+		return nil, fmt.Errorf("chart %s: dependencies: %w", c.Origin, hidden(err))
+	}
+	return c, nil
+}
+
+// registryClient is Helm's. The credentials of a request for a repository are not for a registry that
+// its index names.
+func registryClient(r Request, settings *cli.EnvSettings) (*registry.Client, error) {
+	options := []registry.ClientOption{
+		registry.ClientOptEnableCache(true), registry.ClientOptWriter(io.Discard), registry.ClientOptCredentialsFile(settings.RegistryConfig),
+	}
+	if registry.IsOCI(r.Ref) || registry.IsOCI(r.Repo) {
+		options = append(options, registry.ClientOptBasicAuth(r.Username, r.Password))
+	}
+	if r.PlainHTTP {
+		options = append(options, registry.ClientOptPlainHTTP())
+	}
+	return registry.NewClient(options...)
+}
+
+// place unpacks, or copies, what a reference leads to. local: it is a path on this machine.
+func place(r Request, settings *cli.EnvSettings, tmp, dir string) (o Origin, local bool, err error) {
+	info, statErr := os.Stat(r.Ref)
+	local = statErr == nil && r.Repo == ""
+	if local && info.IsDir() {
+		return o, true, copyDir(r.Ref, dir)
+	}
+	if !local {
+		if o.Repository, err = r.resolve(settings); err != nil {
+			return o, false, err
+		}
+	}
+	client, err := registryClient(r, settings)
+	if err != nil {
+		return o, local, err
+	}
+	// The repository is resolved, and the cache may have an archive of the same name from elsewhere.
+	own := *settings
+	own.RepositoryConfig, own.RepositoryCache = filepath.Join(tmp, "none.yaml"), filepath.Join(tmp, "cache")
+	install := action.NewInstall(&action.Configuration{RegistryClient: client})
+	options := &install.ChartPathOptions
+	options.Version, options.RepoURL, options.Username, options.Password, options.PassCredentialsAll = r.Version, r.Repo, r.Username, r.Password, r.PassCredentials
+	options.CaFile, options.CertFile, options.KeyFile = r.CAFile, r.CertFile, r.KeyFile
+	options.InsecureSkipTLSverify, options.PlainHTTP, options.Verify = r.InsecureSkipTLS, r.PlainHTTP, r.Verify
+	if r.Version == "" && r.Devel {
+		options.Version = ">0.0.0-0" // as Helm does: only a range that names a pre-release includes others
+	}
+	options.Keyring = cmp.Or(r.Keyring, keyring())
+	archive, err := options.LocateChart(r.Ref, &own)
+	if err != nil {
+		return o, local, err
+	}
+	info, err = os.Stat(archive)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxArchive) {
+		err = fmt.Errorf("it is no regular file, or larger than %d MiB", maxArchive>>20)
+	}
+	var data []byte
+	if err == nil {
+		data, err = os.ReadFile(archive)
+	}
+	if err != nil {
+		return o, local, err
+	}
+	o.Digest = fmt.Sprintf("sha256:%x", sha256.Sum256(data))
+	files, err := loader.LoadArchiveFiles(bytes.NewReader(data))
+	if err != nil {
+		return o, local, fmt.Errorf("it is no archive of a chart: %w", err)
+	}
+	for _, f := range files {
+		if err := writeFile(dir, f.Name, f.Data); err != nil {
+			return o, local, err
+		}
+	}
+	return o, local, nil
+}
+
+// maxArchive bounds an archive, packed, in bytes. The operator accepts 64 MiB of files in a chart
+// (package charts), so a larger archive could not be used.
+const maxArchive = 64 << 20
+
+// keyring is the public keyring of GnuPG.
+func keyring() string {
+	home, _ := os.UserHomeDir()
+	return filepath.Join(cmp.Or(os.Getenv("GNUPGHOME"), filepath.Join(home, ".gnupg")), "pubring.gpg")
+}
+
+// resolve turns REPO/CHART into the chart of the repository of 'helm repo add', with its URL and
+// credentials, and an OCI repository with a name into one reference. It returns the URL for Origin.
+func (r *Request) resolve(settings *cli.EnvSettings) (repository string, err error) {
+	if registry.IsOCI(r.Repo) {
+		r.Ref, r.Repo = strings.TrimSuffix(r.Repo, "/")+"/"+r.Ref, ""
+	}
+	known, err := repo.LoadFile(settings.RepositoryConfig)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	var entry *repo.Entry
+	switch name, chartName, isNamed := strings.Cut(r.Ref, "/"); {
+	case registry.IsOCI(r.Ref):
+		repository, _ = path.Split(strings.TrimSuffix(r.Ref, "/"))
+		return shown(strings.TrimSuffix(repository, "/")), nil
+	case r.Repo != "":
+		for _, e := range known.Repositories {
+			if strings.TrimSuffix(e.URL, "/") == strings.TrimSuffix(r.Repo, "/") {
+				entry = e
+			}
+		}
+	case strings.Contains(r.Ref, "://"):
+		return shown(r.Ref), nil
+	case filepath.IsAbs(r.Ref) || strings.HasPrefix(r.Ref, ".") || strings.HasSuffix(r.Ref, ".tgz") || strings.Contains(chartName, "/"):
+		return "", errors.New("there is no such path")
+	case !isNamed:
+		return "", errors.New("there is no such path; name the repository of the chart with --repo URL, or write REPO/CHART after 'helm repo add'")
+	default:
+		if entry = known.Get(name); entry == nil {
+			return "", fmt.Errorf("there is no repository %s: 'helm repo add %s URL', or name its URL with --repo; the path of a directory begins with ./", name, name)
+		}
+		r.Ref, r.Repo = chartName, entry.URL
+	}
+	if entry != nil {
+		r.Repo = entry.URL
+		r.Username, r.Password = cmp.Or(r.Username, entry.Username), cmp.Or(r.Password, entry.Password)
+		r.CAFile, r.CertFile, r.KeyFile = cmp.Or(r.CAFile, entry.CAFile), cmp.Or(r.CertFile, entry.CertFile), cmp.Or(r.KeyFile, entry.KeyFile)
+		r.PassCredentials = r.PassCredentials || entry.PassCredentialsAll
+		r.InsecureSkipTLS = r.InsecureSkipTLS || entry.InsecureSkipTLSverify
+	}
+	return shown(r.Repo), nil
+}
+
+// complete adds the dependencies that Chart.yaml declares and charts/ lacks, as 'helm dependency
+// build' does. A dependency next to the source of the chart is not fetched: a copy is elsewhere, and
+// a downloaded chart could name any path.
+func (c *Chart) complete(plainHTTP bool, settings *cli.EnvSettings, tmp, dir string) error {
+	missing := action.CheckDependencies(c.loaded, c.Metadata.Dependencies)
+	if missing == nil {
+		return nil
+	}
+	for _, d := range c.Metadata.Dependencies {
+		if strings.HasPrefix(d.Repository, "file://") || d.Repository == "" {
+			return fmt.Errorf("%w: run 'helm dependency build' in the directory of the chart first", missing)
+		}
+	}
+	// Without the credentials of the request: the author of the chart could name any host here.
+	client, err := registryClient(Request{PlainHTTP: plainHTTP}, settings)
+	if err != nil {
+		return err
+	}
+	manager := &downloader.Manager{
+		Out: io.Discard, ChartPath: dir, Getters: getter.All(settings), RegistryClient: client,
+		RepositoryConfig: settings.RepositoryConfig, RepositoryCache: filepath.Join(tmp, "repositories"),
+	}
+	if err := manager.Build(); err != nil {
+		return err
+	}
+	archives, err := filepath.Glob(filepath.Join(dir, "charts", "*.tgz"))
+	for _, archive := range archives {
+		c.Added = append(c.Added, filepath.Base(archive))
+	}
+	return errors.Join(err, c.read(dir))
+}
+
+// copyDir copies the files of a chart without those that .helmignore names. A link is followed, but
+// not out of the chart: a chart from elsewhere must not copy files of the person into the module.
+func copyDir(from, to string) error {
+	loaded, err := load(from)
+	if err != nil {
+		return err
+	}
+	root, err := filepath.EvalSymlinks(from)
+	if err != nil {
+		return err
+	}
+	for _, f := range loaded.Raw {
+		target, err := filepath.EvalSymlinks(filepath.Join(root, filepath.FromSlash(f.Name)))
+		if err == nil && !strings.HasPrefix(target, root+string(filepath.Separator)) {
+			err = fmt.Errorf("%s is a link to a place outside of the chart", f.Name)
+		}
+		if err == nil {
+			err = writeFile(to, f.Name, f.Data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFile creates a file of a chart below dir. Its name has slashes, and is refused if it is
+// absolute or leads upwards. A file that exists is an error.
+func writeFile(dir, name string, data []byte) error {
+	if !fs.ValidPath(name) {
+		return fmt.Errorf("%q is not a valid file name", name)
+	}
+	path := filepath.Join(dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	return errors.Join(err, file.Close())
 }
 
 // Read describes the chart in a directory, whose origin is not known apart from Chart.yaml.
@@ -104,8 +336,9 @@ func (c *Chart) read(dir string) error {
 	if err != nil {
 		return err
 	}
-	c.Metadata, c.Values, c.Schema = loaded.Metadata, loaded.Values, loaded.Schema
+	c.loaded, c.Metadata, c.Values, c.Schema = loaded, loaded.Metadata, loaded.Values, loaded.Schema
 	c.Name, c.Version = loaded.Metadata.Name, loaded.Metadata.Version
+	c.Subcharts = nil
 	for _, sub := range loaded.Dependencies() {
 		c.Subcharts = append(c.Subcharts, charts.Sections(loaded, sub)...)
 	}
@@ -145,118 +378,6 @@ func load(dir string) (*chart.Chart, error) {
 	return loaded, loaded.Validate()
 }
 
-// fetcher gets one chart. A copy of it, with another Request, gets a dependency.
-type fetcher struct {
-	Request
-	ctx      context.Context  // also ends connections, which Helm's library opens without one
-	settings *cli.EnvSettings // Helm's, from HELM_* variables
-	tmp      string           // for what is downloaded; removed by close
-	registry *registry.Client // of the last registry; Helm's downloader needs it for oci:// URLs
-}
-
-// newFetcher completes a request with Helm's defaults. The caller closes the fetcher.
-func newFetcher(ctx context.Context, r Request) (*fetcher, error) {
-	if r.Ref == "" {
-		return nil, errors.New("no chart is given")
-	}
-	tmp, err := os.MkdirTemp("", "addon-operator-chart-")
-	if err != nil {
-		return nil, fmt.Errorf("temporary directory: %w", err)
-	}
-	if r.Version == "" && r.Devel {
-		r.Version = ">0.0.0-0" // as Helm does: only a range that names a pre-release includes others
-	}
-	if r.Keyring == "" {
-		gnupg := os.Getenv("GNUPGHOME")
-		if home, err := os.UserHomeDir(); gnupg == "" && err == nil {
-			gnupg = filepath.Join(home, ".gnupg")
-		}
-		r.Keyring = filepath.Join(gnupg, "pubring.gpg")
-	}
-	return &fetcher{Request: r, ctx: ctx, settings: cli.New(), tmp: tmp}, nil
-}
-
-func (f *fetcher) close() { _ = os.RemoveAll(f.tmp) } // a directory in the temporary one is no reason to fail
-
-// place unpacks, or copies, what a reference leads to. What exists on disk wins over a name of
-// 'helm repo add'. source is the directory that was copied, or that of the archive, for a reference
-// that is a path; empty for a download.
-func (f *fetcher) place(ref, dir string) (o Origin, source string, err error) {
-	info, statErr := os.Stat(ref)
-	remote := f.Repo != "" || strings.Contains(ref, "://")
-	switch {
-	case !remote && statErr == nil && info.IsDir():
-		return o, ref, copyDir(ref, dir)
-	case !remote && statErr == nil:
-		data, err := readArchive(ref)
-		if err == nil && f.Verify {
-			err = verify(ref, f.Keyring)
-		}
-		if err == nil {
-			o.Digest, err = digest(data), unpack(data, dir)
-		}
-		return o, filepath.Dir(ref), wrapped(ref, err)
-	case !remote && isPath(ref):
-		hint := ""
-		if !strings.ContainsAny(ref, "/.") {
-			hint = "; give the repository of a chart with --repo URL, or as REPO/CHART after 'helm repo add'"
-		}
-		return o, "", fmt.Errorf("there is no chart at %s%s", ref, hint)
-	}
-	archive, repository, err := f.download(ref)
-	if err != nil {
-		return o, "", err
-	}
-	data, err := readArchive(archive)
-	if err == nil {
-		o.Repository, o.Digest = repository, digest(data)
-		err = unpack(data, dir)
-	}
-	return o, "", wrapped(ref, err)
-}
-
-// wrapped names the chart in an error, without credentials; nil stays nil.
-func wrapped(ref string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("chart %s: %w", shown(ref), err)
-}
-
-// isPath reports whether a reference can be nothing but a path: REPO/CHART has one slash.
-func isPath(ref string) bool {
-	return filepath.IsAbs(ref) || strings.HasPrefix(ref, ".") || strings.HasSuffix(ref, ".tgz") || strings.Count(ref, "/") != 1
-}
-
-// download gets an archive, and returns its file, and for Origin the URL that it came from. With
-// Repo, the reference is a name in it.
-func (f *fetcher) download(ref string) (archive, repository string, err error) {
-	switch {
-	// A registry has no index: its address and the name are the reference.
-	case registry.IsOCI(f.Repo):
-		ref = strings.TrimSuffix(f.Repo, "/") + "/" + ref
-		fallthrough
-	case f.Repo == "" && registry.IsOCI(ref):
-		archive, err = f.fromRegistry(ref, f.Version)
-		repository, _ = path.Split(strings.TrimSuffix(ref, "/"))
-		return archive, shown(strings.TrimSuffix(repository, "/")), err
-	case f.Repo != "":
-		entry := f.entryOf(f.Repo)
-		archive, err = f.fromRepository(entry, ref, f.Version)
-		return archive, shown(entry.URL), err
-	case strings.Contains(ref, "://"):
-		archive, err = f.fromURL(ref)
-		return archive, shown(ref), err
-	}
-	name, chartName, _ := strings.Cut(ref, "/")
-	entry, err := f.named(name)
-	if err != nil {
-		return "", "", fmt.Errorf("chart %s: %w; the path of a directory begins with ./", ref, err)
-	}
-	archive, err = f.fromRepository(entry, chartName, f.Version)
-	return archive, shown(entry.URL), err
-}
-
 // shown is a reference without a user, a password and parameters, which may be secrets. A path, and
 // what cannot be parsed, is shown as it is.
 func shown(ref string) string {
@@ -268,9 +389,17 @@ func shown(ref string) string {
 	return u.String()
 }
 
+// hidden removes user, password and parameters from the URL of an error, in place.
+func hidden(err error) error {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		failed.URL = shown(failed.URL)
+	}
+	return err
+}
+
 // Describe writes the dependencies that were added, for people.
 func (c *Chart) Describe(w io.Writer) {
-	for _, o := range c.Added {
-		fmt.Fprintf(w, "dependency %s is in charts/ now: %s\n", o, o.Repository)
+	for _, archive := range c.Added {
+		fmt.Fprintf(w, "dependency %s is in charts/ now\n", archive)
 	}
 }

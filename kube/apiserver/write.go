@@ -58,7 +58,7 @@ func (s *store) create(k *kind, u *unstructured.Unstructured, w write) (*unstruc
 		u.SetGeneration(0)
 	}
 	u.SetManagedFields(w.applied)
-	if k.status {
+	if k.status && k.resource().String() != "nodes" { // a kubelet creates its Node with a status
 		delete(u.Object, "status")
 	}
 	s.complete(k, u, nil)
