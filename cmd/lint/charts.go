@@ -366,7 +366,7 @@ func (c chartCheck) misprint(d helm.Document) {
 	file := templateOf(c.m, d.Source)
 	at := c.found.back(file, newSource([]byte(d.Text)), place{line: line})
 	c.found.add(Warning, file, at, fmt.Sprintf("it prints %q: printf got a value that does not fit its verb; "+
-		"numbers in values are float64: for %%d write (int .Values.number), for %%s (toString .Values.number)", mistake))
+		"if the value is set, numbers in values are float64: for %%d write (int .Values.number), for %%s (toString .Values.number)", mistake))
 }
 
 // objects compares the objects of a document with the kinds and fields of Kubernetes, and of the
