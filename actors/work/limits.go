@@ -2,12 +2,14 @@ package work
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"golang.org/x/time/rate"
 
 	"addon-operator/hooks"
+	"addon-operator/messages"
 )
 
 // Limits are what limits the runs of an owner's hooks, by the names of the hooks: token buckets (C10), and who runs
@@ -46,7 +48,11 @@ type runner struct {
 // It cannot deadlock: a run that waits may hold the head of its queue and the release of its module, but the one in
 // progress takes neither any more. It asks only monitors and its owner, and these wait for no run.
 func (h HookJob) alone(do func() error) error {
-	known, _ := h.job.Limits.runners.LoadOrStore(h.hook.Name, &runner{taken: make(chan struct{}, 1)})
+	name := h.hook.Name
+	if h.job.Owner != messages.GlobalHooks {
+		_, name, _ = strings.Cut(name, "/") // the directory of the module may be renamed during a run
+	}
+	known, _ := h.job.Limits.runners.LoadOrStore(name, &runner{taken: make(chan struct{}, 1)})
 	r, _ := known.(*runner)
 	select {
 	case r.taken <- struct{}{}:
