@@ -34,10 +34,11 @@ func folders() layout {
 	return layout{
 		folders: map[string]string{
 			"values":     "",
-			"kube":       "",
+			"jq":         "",
+			"kube":       "jq",
 			"helm":       "",
 			"supervisor": "",
-			"hooks":      "values",
+			"hooks":      "values jq",
 			"addons":     "values",
 			"messages":   "values hooks",
 			"actors":     "messages supervisor values hooks addons kube helm",
@@ -51,6 +52,7 @@ func folders() layout {
 			"github.com/asynkron/protoactor-go": "actors supervisor testkit",
 			"k8s.io/client-go":                  "kube helm testkit",
 			"helm.sh/helm":                      "helm",
+			"github.com/itchyny/gojq":           "jq",
 			"go.opentelemetry.io/otel":          "actors cmd",
 		},
 	}

@@ -40,7 +40,63 @@ func parseCrontab(crontab string) (cron.Schedule, error) {
 	if d, ok := interval(spec); ok && d <= 0 { // the parser makes a second of it
 		return nil, fmt.Errorf("is not a crontab: the interval %s must be positive", d)
 	}
+	if times, ok := schedule.(*cron.SpecSchedule); ok && hasFixedTimes(spec) {
+		zone := times.Location
+		times.Location = time.UTC
+		return fixedTimes{times, zone}, nil
+	}
 	return schedule, nil
+}
+
+// hasFixedTimes reports whether a crontab names hours and minutes, as cron distinguishes them: others are ticks, which
+// follow the time that passes.
+func hasFixedTimes(spec string) bool {
+	if fields := strings.Fields(spec); len(fields) >= 5 {
+		minute, hour := fields[len(fields)-5], fields[len(fields)-4]
+		return !strings.ContainsAny(minute[:1]+hour[:1], "*?")
+	}
+	return spec != "@hourly"
+}
+
+// fixedTimes are times of the day. They come once on each of its days, as those of cron do, also when the clocks are
+// changed: a time that the change leaves out comes right after it, one that it repeats comes the first time.
+type fixedTimes struct {
+	times *cron.SpecSchedule // without a zone: as a clock without changes shows them
+	zone  *time.Location
+}
+
+// Next implements cron.Schedule.
+func (f fixedTimes) Next(after time.Time) time.Time {
+	zone := f.zone
+	if zone == time.Local {
+		zone = after.Location()
+	}
+	_, offset := after.In(zone).Zone()
+	for clock := time.Unix(after.Unix()+int64(offset), 0).UTC(); ; {
+		if clock = f.times.Next(clock); clock.IsZero() {
+			return clock
+		}
+		if next := firstTime(clock, zone); next.After(after) {
+			return next.In(after.Location())
+		}
+	}
+}
+
+// firstTime is when the clocks of a zone show a time first, or would if they were not changed.
+func firstTime(clock time.Time, zone *time.Location) time.Time {
+	at := func(seconds int64) time.Time { return time.Unix(seconds, 0).In(zone) }
+	const day = 24 * 60 * 60
+	shown := clock.Unix()
+	_, before := at(shown - day).Zone()
+	_, after := at(shown + day).Zone()
+	for _, offset := range []int{before, after} {
+		next := at(shown - int64(offset))
+		if _, really := next.Zone(); really == offset {
+			return next
+		}
+	}
+	change, _ := at(shown - int64(before)).ZoneBounds()
+	return change
 }
 
 // interval returns the duration after @every, of a crontab without its zone.

@@ -51,6 +51,48 @@ func TestParseCrontab(t *testing.T) { // C12, X8
 	}
 }
 
+// A time of the day comes once on each day, also when the clocks change; what is no time of the day follows the time that
+// passes. C12.
+func TestCrontabsWhenClocksChange(t *testing.T) {
+	for _, test := range []struct{ crontab, from, want string }{
+		{"TZ=Europe/Berlin 30 2 * * *", "2026-03-28T12:00:00Z", "2026-03-29T03:00:00+02:00 2026-03-30T02:30:00+02:00"}, // 2:00 becomes 3:00
+		{"TZ=Europe/Berlin 0,15,30 2 * * *", "2026-03-28T12:00:00Z", "2026-03-29T03:00:00+02:00 2026-03-30T02:00:00+02:00"},
+		{"TZ=Europe/Berlin 30 1,2,3 29 3 *", "2026-03-28T12:00:00Z", "2026-03-29T01:30:00+01:00 2026-03-29T03:00:00+02:00 2026-03-29T03:30:00+02:00"},
+		{"TZ=Europe/Berlin 30 2 * * *", "2026-10-24T12:00:00Z", "2026-10-25T02:30:00+02:00 2026-10-26T02:30:00+01:00"}, // 3:00 becomes 2:00
+		{"TZ=Europe/Berlin 30 2 * * *", "2026-10-25T01:10:00Z", "2026-10-26T02:30:00+01:00"},                           // 2:10 for the second time
+		{"TZ=Europe/Berlin 0 30 1,2,3 25 10 *", "2026-10-24T12:00:00Z", "2026-10-25T01:30:00+02:00 2026-10-25T02:30:00+02:00 2026-10-25T03:30:00+01:00"},
+		{"TZ=Africa/Cairo @daily", "2026-04-23T12:00:00Z", "2026-04-24T01:00:00+03:00 2026-04-25T00:00:00+03:00"}, // there is no midnight
+		{"TZ=Australia/Lord_Howe 15 2 * * *", "2026-10-03T00:00:00Z", "2026-10-04T02:30:00+11:00 2026-10-05T02:15:00+11:00"},
+		{"TZ=Europe/Berlin */30 * * * *", "2026-03-29T00:15:00Z", "2026-03-29T01:30:00+01:00 2026-03-29T03:00:00+02:00 2026-03-29T03:30:00+02:00"},
+		{"TZ=Europe/Berlin 0 * * * *", "2026-10-24T23:30:00Z", "2026-10-25T02:00:00+02:00 2026-10-25T02:00:00+01:00 2026-10-25T03:00:00+01:00"},
+		{"TZ=Europe/Berlin @hourly", "2026-10-24T23:30:00Z", "2026-10-25T02:00:00+02:00 2026-10-25T02:00:00+01:00 2026-10-25T03:00:00+01:00"},
+		{"TZ=Europe/Berlin 30 2 30 2 *", "2026-10-24T23:30:00Z", "0001-01-01T00:00:00Z"},
+	} {
+		schedule, err := parseCrontab(test.crontab)
+		if err != nil {
+			t.Fatal(err)
+		}
+		zone, err := time.LoadLocation(strings.TrimPrefix(strings.Fields(test.crontab)[0], "TZ="))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := time.Parse(time.RFC3339, test.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for range strings.Fields(test.want) {
+			if at = schedule.Next(at); at.IsZero() {
+				zone = time.UTC
+			}
+			got = append(got, at.In(zone).Format(time.RFC3339))
+		}
+		if text := strings.Join(got, " "); text != test.want {
+			t.Errorf("%s\n got %s\nwant %s", test.crontab, text, test.want)
+		}
+	}
+}
+
 func TestParseCrontabRefuses(t *testing.T) { // C11
 	for _, crontab := range []string{
 		"", " ", "TZ=UTC", "TZ=UTC ", "TZ=", "CRON_TZ=", "TZ=No/Where * * * * *", "* * * *", "* * * * * * *", "@sometimes", "@every", "@every x", "@every -5s", "@every 0s", "TZ=UTC @every -5s",

@@ -70,6 +70,7 @@ func TestEnabledFails(t *testing.T) { // E6
 		"much is printed":              {`printf 'true%100s'`, "wrote nothing to MODULE_ENABLED_RESULT"},
 		"upper case":                   {`echo True > $MODULE_ENABLED_RESULT`, `wrote "True"`},
 		"the result is a directory":    {`rm $MODULE_ENABLED_RESULT; mkdir $MODULE_ENABLED_RESULT`, "not a regular file"},
+		"the result is a link":         {`ln -sf /etc/passwd $MODULE_ENABLED_RESULT`, "not a regular file"},
 		"the exit code, whatever else": {`echo true > $MODULE_ENABLED_RESULT; echo oops >&2; exit 4`, "exit code 4: oops"},
 		"the exit code next to a word": {`echo true; exit 4`, "exit code 4"},
 	}

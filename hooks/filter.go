@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/itchyny/gojq"
+	"addon-operator/jq"
 )
 
 const (
@@ -24,36 +24,22 @@ const (
 	penalty  = time.Minute
 )
 
-// olderFunctions defines those functions of the jq program that the library leaves out and that
-// existing filters use. Keys are sorted here in any case; output to stderr is dropped.
-const olderFunctions = `def keys_unsorted: keys; def leaf_paths: paths(scalars); def recurse_down: recurse; def debug: .; def stderr: .; .`
-
-// Filter is a compiled jq expression. It is safe for concurrent use. It has no access to
-// environment variables, and of files only to the modules that it imports, which are read when it
-// is compiled. A nil *Filter is the filter of a binding without jqFilter.
+// Filter is a compiled jq expression. It is safe for concurrent use. Of files it has access only to the modules that it
+// imports, which are read when it is compiled. A nil *Filter is the filter of a binding without jqFilter.
 type Filter struct {
 	source     string
-	code       *gojq.Code
+	program    *jq.Program
 	distrusted atomic.Int64 // until when, in milliseconds of Unix time
 }
 
 // CompileFilter compiles a jq expression once for all objects. Modules that it imports are searched
 // in the directories of library; without any, imports fail.
-func CompileFilter(jq string, library ...string) (*Filter, error) {
-	query, err := gojq.Parse(jq)
+func CompileFilter(expression string, library ...string) (*Filter, error) {
+	program, err := jq.Compile(expression, library...)
 	if err != nil {
-		return nil, fmt.Errorf("jq expression %q: %w", jq, err)
+		return nil, fmt.Errorf("jq expression %q: %w", expression, err)
 	}
-	older, err := gojq.Parse(olderFunctions)
-	if err != nil {
-		return nil, fmt.Errorf("functions of other jq programs: %w", err)
-	}
-	query.FuncDefs = append(older.FuncDefs, query.FuncDefs...)
-	code, err := gojq.Compile(query, gojq.WithModuleLoader(gojq.NewModuleLoader(library)))
-	if err != nil {
-		return nil, fmt.Errorf("jq expression %q: %w", jq, err)
-	}
-	return &Filter{source: jq, code: code}, nil
+	return &Filter{source: expression, program: program}, nil
 }
 
 // String returns the expression as the hook wrote it; "" for a nil filter.
@@ -95,27 +81,24 @@ func (f *Filter) ApplyContext(ctx context.Context, object map[string]any) (json.
 		return nil, fmt.Errorf("jq expression %q: %w", f.source, err)
 	}
 	var results []any
-	for iter := f.code.RunWithContext(ctx, input); ; {
-		result, more := iter.Next()
-		if !more {
-			break
-		}
-		if err, failed := result.(error); failed {
-			// "halt" ends a filter; it is no error.
-			if halt, ok := errors.AsType[*gojq.HaltError](err); ok && halt.Value() == nil {
-				break
-			}
+	for result, err := range f.program.Results(ctx, input) {
+		if err != nil {
 			return nil, fmt.Errorf("jq expression %q: %w", f.source, err)
 		}
 		results = append(results, result)
 	}
+	var result any = results
 	switch len(results) {
 	case 0:
 		return json.RawMessage("null"), nil
 	case 1:
-		return gojq.Marshal(results[0])
+		result = results[0]
 	}
-	return gojq.Marshal(results)
+	text, err := jq.Marshal(result)
+	if err != nil {
+		return nil, fmt.Errorf("jq expression %q: its result: %w", f.source, err)
+	}
+	return text, nil
 }
 
 // jqValue converts a tree to the types that gojq accepts: it panics on others, int64 included.

@@ -96,11 +96,15 @@ func (d *runDir) write(variable string, content func(io.Writer) error) error {
 }
 
 // result reads what the hook wrote. A file that is gone counts as empty. The hook may have replaced
-// it by anything, so it is opened without blocking: a named pipe would stop the run.
+// it by anything, so it is opened without blocking: a named pipe would stop the run. A link is not followed: the
+// operator may read files that a hook in a chroot may not, and errors quote what they contain.
 func (d *runDir) result(variable string) ([]byte, error) {
-	file, err := os.OpenFile(filepath.Join(d.path, fileName(variable)), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, err := os.OpenFile(filepath.Join(d.path, fileName(variable)), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, notRegular(variable)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", variable, err)
@@ -111,7 +115,7 @@ func (d *runDir) result(variable string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", variable, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: the hook has put something there that is not a regular file", variable)
+		return nil, notRegular(variable)
 	}
 	data, err := io.ReadAll(io.LimitReader(file, d.max+1))
 	if err != nil {
@@ -121,6 +125,10 @@ func (d *runDir) result(variable string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: the hook wrote more than %d bytes", variable, d.max)
 	}
 	return data, nil
+}
+
+func notRegular(variable string) error {
+	return fmt.Errorf("%s: the hook has put something there that is not a regular file; write into the file that is there", variable)
 }
 
 func (d *runDir) remove() error {

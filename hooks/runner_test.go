@@ -194,6 +194,10 @@ func TestRunRefusesResults(t *testing.T) {
 			`rm $METRICS_PATH; mkdir $METRICS_PATH`, "METRICS_PATH: the hook has put something there that is not a regular file"},
 		"a pipe, which would block a reader without end": {
 			`rm $METRICS_PATH; mkfifo $METRICS_PATH`, "METRICS_PATH: the hook has put something there that is not a regular file"},
+		"a result is a link": {
+			`ln -sf /etc/passwd $METRICS_PATH`, "METRICS_PATH: the hook has put something there that is not a regular file"},
+		"a patch is a link": {
+			`ln -sf /etc/passwd $VALUES_JSON_PATCH_PATH`, "VALUES_JSON_PATCH_PATH: the hook has put something there that is not a regular file"},
 	}
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {

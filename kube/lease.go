@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -136,7 +137,7 @@ func (c *Client) NewLease(o LeaseOptions) (*Lease, error) {
 // finds out who leads while the caller has something else to do.
 func (l *Lease) Look(ctx context.Context) {
 	if record, _, err := l.record.Get(ctx); err == nil {
-		l.withoutEnded(record)
+		l.correct(record)
 		l.observe(*record)
 	}
 }
@@ -195,8 +196,15 @@ func (l *Lease) Ended(identity string) {
 	l.due.raise()
 }
 
-// withoutEnded takes the holder out of a record when its process is known to have ended.
-func (l *Lease) withoutEnded(r *resourcelock.LeaderElectionRecord) {
+// longestLease is for how much longer than its own duration a replica follows a holder that does not renew: replicas
+// with other options hold the Lease longer, but one wrong write must not stop all replicas for years.
+const longestLease = 10
+
+// correct bounds what another client may have written into the Lease, and takes out a holder whose process is known to
+// have ended. A transition more must still fit into its field, or the API server would refuse each later write.
+func (l *Lease) correct(r *resourcelock.LeaderElectionRecord) {
+	r.LeaseDurationSeconds = min(max(1, r.LeaseDurationSeconds), longestLease*int(l.options.Duration/time.Second))
+	r.LeaderTransitions = min(max(0, r.LeaderTransitions), math.MaxInt32-1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended != "" && r.HolderIdentity == l.ended {
@@ -415,7 +423,7 @@ func (k *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	if err != nil {
 		return nil, nil, err
 	}
-	k.lease.withoutEnded(record)
+	k.lease.correct(record)
 	k.lease.observe(*record)
 	k.lease.lookWhenExpired(*record)
 	return record, record.RenewTime.AppendFormat(raw, time.RFC3339Nano), nil
@@ -511,7 +519,7 @@ func (s leaseStore) WentBack() {
 // away. A Lease that was deleted and created again is newer than all that is known, although
 // its count of transitions starts again.
 func (l *Lease) news(uid types.UID, r resourcelock.LeaderElectionRecord) {
-	l.withoutEnded(&r)
+	l.correct(&r)
 	l.mu.Lock()
 	recreated := l.uid != "" && l.uid != uid
 	l.uid = uid

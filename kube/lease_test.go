@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 
 	"addon-operator/testkit/devclustertest"
 )
@@ -87,6 +89,24 @@ func (r *replica) write(t *testing.T, text string) error {
 	t.Helper()
 	_, err := r.client.ConfigMap(r.options.Namespace, "written").Write(t.Context(), nil, map[string]*string{text: &text})
 	return err
+}
+
+// L4: whatever another client has written into the Lease, it is followed for a bounded time, and can be written again.
+func TestLeaseWithNonsense(t *testing.T) {
+	w := newWorld(t, devclustertest.Start(t))
+	namespace := w.Namespace(t)
+	const most = int32(math.MaxInt32)
+	lease := newLeaseObject("ghost", most, metav1.NowMicro())
+	lease.Spec.LeaseTransitions = ptr.To(most)
+	_, err := w.admin.CoordinationV1().Leases(namespace).Create(t.Context(), lease, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := hasty(namespace, "first")
+	options.Duration, options.RenewDeadline = time.Second, 900*time.Millisecond
+	first := newReplica(t, w.Cluster, options).awaitLeading(t)
+	first.Release()
+	newReplica(t, w.Cluster, patient(namespace, "second")).awaitLeading(t)
 }
 
 // L1, L2: one replica leads; the others know who, read, and write nothing. A leader that

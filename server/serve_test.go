@@ -141,6 +141,18 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
+// An operator that was killed a moment ago may still hold the address.
+func TestServeAwaitsItsAddress(t *testing.T) {
+	former, err := net.Listen("tcp", server.FreeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { _ = former.Close() })
+	if err := server.Serve(t.Context(), former.Addr().String(), http.HandlerFunc(hello), slog.New(slog.DiscardHandler)); err != nil {
+		t.Error(err)
+	}
+}
+
 // The end of the context ends the server and frees its address; that is no error.
 func TestServeEndsWithItsContext(t *testing.T) {
 	address := server.FreeAddress(t)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -269,6 +270,13 @@ func serveOn(ctx context.Context, srv *http.Server, listener net.Listener, addre
 	}()
 }
 
+// An operator that was killed a moment ago may hold its address still: the kernel closes its files after its memory is
+// freed, and a process that it was about to start as a hook has them until it executes the hook.
+const (
+	addressTimeout = 2 * time.Second
+	addressPause   = 20 * time.Millisecond
+)
+
 // listen opens an address. A socket is for the user of the operator alone (J7), by its mode and by
 // that of its directory, if it is created here; a socket file that exists already is replaced.
 func listen(ctx context.Context, address string) (net.Listener, error) {
@@ -276,6 +284,9 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	path, unix := strings.CutPrefix(address, "unix:")
 	if !unix {
 		l, err := config.Listen(ctx, "tcp", address)
+		for began := time.Now(); errors.Is(err, syscall.EADDRINUSE) && time.Since(began) < addressTimeout; l, err = config.Listen(ctx, "tcp", address) {
+			time.Sleep(addressPause)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("listen on %s: %w; is another operator running? set another address or port", address, err)
 		}

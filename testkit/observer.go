@@ -80,11 +80,15 @@ func (o *observer) note(what, module string) {
 }
 
 // hookRun is enter for a run of a hook; contexts are its binding contexts, described. A run holds
-// its queue, but main only where nothing goes past it; a run for an order binding also holds its
+// its hook, and its queue, but main only where nothing goes past it; a run for an order binding also holds its
 // module, as Helm actions of the module do, because it is a step of the module run.
 func (o *observer) hookRun(ctx context.Context, run hooks.Run, contexts []string) (leave func(ok bool)) {
 	module, queue, task := cmp.Or(labelOf(run, "module"), messages.GlobalHooks), labelOf(run, "queue"), taskOf(run)
-	var alone []string
+	name := run.Hook.Name
+	if module != messages.GlobalHooks {
+		_, name, _ = strings.Cut(name, "/") // the directory of the module may be renamed during a run
+	}
+	alone := []string{"hook " + module + "/" + name} // whatever queues they are in
 	if queue != messages.MainQueue || o.oneByOne {
 		alone = append(alone, "queue "+queue)
 	}

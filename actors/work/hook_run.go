@@ -64,23 +64,36 @@ func (h HookJob) Run(w messages.RunHook) error {
 	if len(w.Triggers) == 0 {
 		return nil
 	}
+	var left messages.RunHook
+	err := h.alone(func() (err error) {
+		left, err = h.serve(w)
+		return err
+	})
+	if err != nil || left.Hook == "" {
+		return err
+	}
+	return h.Run(left) // with fewer triggers, and a Synchronization for those that are gone
+}
+
+// serve runs the hook for its triggers. If they carry too much, it returns the work that is left instead.
+func (h HookJob) serve(w messages.RunHook) (left messages.RunHook, err error) {
 	snapshots, err := h.snapshotsFor(w.Triggers)
 	if waiting, ok := errors.AsType[*waitingError](err); ok {
 		h.skip(w, err, waiting.resync)
-		return nil
+		return left, nil
 	}
 	if err != nil {
-		return err
+		return left, err
 	}
 	triggers := w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes
 	done := len(w.Resync) // they have run above
 	w, dropped := Limited(w, len(w.Triggers), maxContexts, inFile(snapshots))
-	if len(dropped) > 0 { // with fewer triggers, and a Synchronization for those that are gone
+	if len(dropped) > 0 {
 		h.job.Overflowed(h.job.Task, dropped)
 		w.Resync = w.Resync[done:]
-		return h.Run(w)
+		return w, nil
 	}
-	return h.execute(w.Binding, contexts(w.Triggers, snapshots), triggers, effects{hook: h.hook, step: triggersStep(w.Binding)})
+	return left, h.execute(w.Binding, contexts(w.Triggers, snapshots), triggers, effects{hook: h.hook, step: triggersStep(w.Binding)})
 }
 
 // inFile returns how many bytes a context takes in BINDING_CONTEXT_PATH.
@@ -218,6 +231,11 @@ func (h HookJob) Synchronize(w messages.SynchronizeHook) error {
 		h.synchronized(w, e)
 		return nil
 	}
+	return h.alone(func() error { return h.synchronize(w) })
+}
+
+// synchronize is Synchronize for a hook that is not running.
+func (h HookJob) synchronize(w messages.SynchronizeHook) error {
 	synchronization := messages.Synchronization{Run: h.job.shows.Add(1)}
 	for _, i := range w.Bindings {
 		synchronization.Bindings = append(synchronization.Bindings, BindingKey(h.hook, i))

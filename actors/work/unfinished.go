@@ -155,7 +155,7 @@ func (j Job) GoOn(run *supervisor.Run) error {
 		return nil
 	}
 	h := j.Hook(run, e.hook)
-	err := h.finish(e)
+	err := h.alone(func() error { return h.finish(e) })
 	if err != nil && e.allowFailure && run.Context().Err() == nil {
 		h.allowed(e.hook.Config.Kubernetes[e.synchronization.Bindings[0].Index].Name, err)
 		err = nil

@@ -316,6 +316,40 @@ func TestFiltersThatMisbehave(t *testing.T) {
 	expectAll(t, verbose, "jqFilter failed 1 times")
 }
 
+// A filter that would make gigabytes of an object in one step, or a result that nobody can read, fails at once; the
+// operator stays far below its limit of memory. C37, C39.
+func TestFiltersThatMakeMuchOfLittle(t *testing.T) {
+	withoutRaceDetector(t)
+	h := newFixture(t, "filters")
+	for name, filter := range map[string]string{
+		"index": `[] | .[536870911] = 1`, "path": `[] | setpath([536870911]; 1)`, "repeat": `"x" * 1000000000`, "doubled": `reduce range(40) as $i ("x"; . + .)`,
+		"list": `[range(1e9) | "x" * 1000000]`, "nested": `reduce range(200000) as $i (1; {a: .})`, "shared": `reduce range(60) as $i (1; [., .])`,
+	} {
+		h.write("modules/010-filters/hooks/"+name+".sh", `#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then
+  cat <<END
+configVersion: v1
+kubernetes:
+- {name: `+name+`, kind: ConfigMap, queue: `+name+`, namespace: {nameSelector: {matchNames: [$NAMESPACE]}}, labelSelector: {matchLabels: {app: watched}}, jqFilter: '`+strings.NewReplacer(`$`, `\$`, `\`, `\\`).Replace(filter)+`'}
+END
+  exit
+fi
+jq -r '.[] | select(.type == "Event") | .object.metadata.name' "$BINDING_CONTEXT_PATH" >> "$OUT/`+name+`"
+`)
+	}
+	o := h.start()
+	peak := bounded(o)
+	o.ready()
+	h.createConfigMap("fine", "x", map[string]string{"app": "watched"})
+	for _, name := range []string{"index", "path", "repeat", "doubled", "list", "nested", "shared"} {
+		h.awaitLine("out/"+name, "fine")
+		if got := o.metric("addon_operator_kube_jq_filter_errors_total", `binding="`+name+`"`); got != "1" {
+			t.Errorf("%s: %s failures", name, got)
+		}
+	}
+	expectPeak(t, "filters", peak)
+}
+
 // Without a permission the binding says which verb on which resource is missing; other
 // hooks and the module go on; with the permission the hook catches up. C17.
 func TestForbiddenBindings(t *testing.T) {

@@ -3,6 +3,7 @@ package lint
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -160,7 +161,7 @@ func (c *checks) blamed(test, root, problem string) (string, place) {
 	return file, place{}
 }
 
-// unexercised warns of each hook that no test of its directory runs. Coverage names hooks by their
+// unexercised warns of each hook that no test of its directory runs, and of lists that the tests show to grow. Coverage names hooks by their
 // path in the directory; a hook of a batch has a name below that of its file, which is where the
 // finding goes.
 func (c *checks) unexercised(dir, module string, results []scenario.Result) {
@@ -168,19 +169,28 @@ func (c *checks) unexercised(dir, module string, results []scenario.Result) {
 	if module == "" {
 		root = c.tree.Global.HooksDir
 	}
+	lists := scenario.GrowingLists(results)
+	for _, name := range slices.Sorted(maps.Keys(lists)) {
+		c.found.add(Warning, ofHook(root, name), place{}, fmt.Sprintf("it appends to %s at each run, so the list grows; write the whole list", lists[name]))
+	}
 	for _, covered := range scenario.CoverageOf(results) {
 		for _, parts := range covered.Parts {
 			if parts.Kind != "hooks" {
 				continue
 			}
 			for _, name := range parts.Missing {
-				file := filepath.Join(root, filepath.FromSlash(name))
-				for ; file != root && !isFile(file); file = filepath.Dir(file) { // of a batch
-				}
-				c.found.add(Warning, file, place{}, fmt.Sprintf("no test runs the hook %s; add a step that triggers it to one of %s, as docs/testing-modules.md shows", name, c.found.relative(filepath.Join(dir, "tests"))))
+				c.found.add(Warning, ofHook(root, name), place{}, fmt.Sprintf("no test runs the hook %s; add a step that triggers it to one of %s, as docs/testing-modules.md shows", name, c.found.relative(filepath.Join(dir, "tests"))))
 			}
 		}
 	}
+}
+
+// ofHook is the file of a hook, which may be one of a batch.
+func ofHook(root, name string) string {
+	file := filepath.Join(root, filepath.FromSlash(name))
+	for ; file != root && !isFile(file); file = filepath.Dir(file) {
+	}
+	return file
 }
 
 func isFile(path string) bool {

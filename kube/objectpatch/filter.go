@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/itchyny/gojq"
+	"addon-operator/jq"
 )
 
 // filterLimit bounds one application of a filter: a jq program need not end. It is far above what
@@ -19,7 +19,7 @@ const filterLimit = 10 * time.Second
 // JQPatch does, and reports whether that is another one. The object stays as it is, and shares
 // nothing with next. It checks only that next is a map: whether it is still the same object is for
 // the caller.
-func Transform(ctx context.Context, filter *gojq.Code, object map[string]any) (next map[string]any, changed bool, err error) {
+func Transform(ctx context.Context, filter *jq.Program, object map[string]any) (next map[string]any, changed bool, err error) {
 	before, err := json.Marshal(object)
 	if err != nil {
 		return nil, false, fmt.Errorf("jqFilter: %w", err)
@@ -34,16 +34,19 @@ func Transform(ctx context.Context, filter *gojq.Code, object map[string]any) (n
 	}
 	ctx, cancel := context.WithTimeout(ctx, filterLimit)
 	defer cancel()
-	// gojq returns an error as a value. A second value, also an error, is one too many.
-	results := filter.RunWithContext(ctx, input)
-	result, ok := results.Next()
-	if err, failed := result.(error); failed {
-		return nil, false, fmt.Errorf("jqFilter: %w", err)
+	var results []any
+	for result, err := range filter.Results(ctx, input) {
+		if err != nil {
+			return nil, false, fmt.Errorf("jqFilter: %w", err)
+		}
+		if results = append(results, result); len(results) > 1 {
+			break
+		}
 	}
-	if _, more := results.Next(); !ok || more {
+	if len(results) != 1 {
 		return nil, false, errors.New("jqFilter: it must return exactly one object")
 	}
-	text, err := gojq.Marshal(result)
+	text, err := jq.Marshal(results[0])
 	if err != nil {
 		return nil, false, fmt.Errorf("jqFilter: %w", err)
 	}

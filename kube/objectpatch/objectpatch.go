@@ -8,8 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/itchyny/gojq"
 	"k8s.io/apimachinery/pkg/api/validate/content"
+
+	"addon-operator/jq"
 )
 
 // Operation is what a Patch does (K2).
@@ -47,7 +48,7 @@ type Patch struct {
 	// One of these is set, by the operation; none for deletes.
 	Object map[string]any // of Create…, CreateOrUpdate, ServerSideApply; integers are int64
 	Data   []byte         // of MergePatch and JSONPatch: the patch as JSON
-	Filter *gojq.Code     // of JQPatch, see Transform
+	Filter *jq.Program    // of JQPatch, see Transform
 }
 
 // String names the operation in errors: "MergePatch Deployment d/web".
@@ -271,27 +272,12 @@ func isPointer(field any) bool {
 	return ok && (text == "" || strings.HasPrefix(text, "/"))
 }
 
-// olderFunctions are functions that gojq lacks and filters of bindings have, too, so that a filter
-// means the same in both places. Package hooks has a copy: it may not import this one, nor this one
-// that.
-const olderFunctions = `def keys_unsorted: keys; def leaf_paths: paths(scalars); def recurse_down: recurse; def debug: .; def stderr: .; .`
-
-// setFilter compiles the filter, with the functions that gojq lacks. Their definitions come first,
-// so one of the same name in the filter takes their place.
-func (p *Patch) setFilter(expression string, jqLibrary []string) error {
+// setFilter compiles the filter.
+func (p *Patch) setFilter(expression string, jqLibrary []string) (err error) {
 	if expression == "" {
 		return errors.New("jqFilter is missing")
 	}
-	older, err := gojq.Parse(olderFunctions)
-	if err != nil {
-		return fmt.Errorf("functions of other jq programs: %w", err)
-	}
-	query, err := gojq.Parse(expression)
-	if err == nil {
-		query.FuncDefs = append(older.FuncDefs, query.FuncDefs...)
-		p.Filter, err = gojq.Compile(query, gojq.WithModuleLoader(gojq.NewModuleLoader(jqLibrary)))
-	}
-	if err != nil {
+	if p.Filter, err = jq.Compile(expression, jqLibrary...); err != nil {
 		return fmt.Errorf("jqFilter %q: %w", expression, err)
 	}
 	return nil
