@@ -114,6 +114,7 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 		return nil, Outcome{}, err
 	}
 	h.live.follow(a.manifest.objects)
+	defer a.op.deletedMore()
 	outcome, err := a.run()
 	if err == nil {
 		outcome.Objects = h.live.want(m.Name, a.manifest.objects)
