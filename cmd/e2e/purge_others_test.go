@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -155,5 +156,20 @@ func TestUpgradeDoesNoHarm(t *testing.T) {
 	}
 	if h.configMap("web") == nil {
 		t.Error("the object of the module is gone")
+	}
+}
+
+// rewriteRecord changes the manifest in a release record.
+func (h *fixture) rewriteRecord(name string, version int, change func(string) string) {
+	h.t.Helper()
+	records := driver.NewSecrets(h.client.CoreV1().Secrets(h.namespace))
+	key := fmt.Sprintf("sh.helm.release.v1.%s.v%d", name, version)
+	rel, err := records.Get(key)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	rel.Manifest = change(rel.Manifest)
+	if err := records.Update(key, rel); err != nil {
+		h.t.Fatal(err)
 	}
 }
