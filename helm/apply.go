@@ -37,6 +37,8 @@ type Module struct {
 	// Drifted are objects that Drift reported: Apply sets all fields again that the chart sets,
 	// also in custom resources, for which Helm compares only manifests (operation.merge3).
 	Drifted []Object
+	// Allowed is what a person has allowed, as Hold.Confirm; empty for nothing.
+	Allowed string
 	// HookWaits is how to wait for Helm hooks.
 	HookWaits HookWaits
 }
@@ -59,6 +61,8 @@ const (
 	// Adopted is a release of Helm that is as the module wants it: its newest record got our
 	// labels, and nothing else was written.
 	Adopted Action = "adopted"
+	// Held is an upgrade that waits for a person: nothing was written (Outcome.Held).
+	Held Action = "held"
 )
 
 // Outcome is what Apply did and why.
@@ -81,6 +85,8 @@ type Outcome struct {
 	// Again is how long to wait before the next Apply of a release that was skipped because of
 	// that; 0: until something changes.
 	Again time.Duration
+	// Held is why a person must allow the upgrade; nil otherwise. Objects are what the release has then.
+	Held *Hold
 }
 
 // maxSteps is far above what any state needs: unlock, then some corrupted
@@ -116,8 +122,15 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 		return nil, Outcome{}, err
 	}
 	h.live.follow(a.manifest.objects)
+	defer a.op.deletedMore()
 	outcome, err := a.run()
-	if err == nil {
+	switch {
+	case err != nil:
+	case outcome.Held != nil:
+		h.live.follow(outcome.Held.has)
+		outcome.Objects = h.live.want(m.Name, outcome.Held.has)
+		outcome.ChartVersion, outcome.AppVersion = outcome.Held.version[0], outcome.Held.version[1]
+	default:
 		outcome.Objects = h.live.want(m.Name, a.manifest.objects)
 		outcome.ChartVersion, outcome.AppVersion = a.chart.Metadata().Version, a.chart.Metadata().AppVersion
 		outcome.Misprint = a.manifest.misprint
@@ -172,6 +185,7 @@ type apply struct {
 	installer installer
 	absent    []Object // rendered objects that do not exist, or count as such (Module.Gone)
 	surveyed  bool     // the owners of all objects were checked, which holds for later steps, too
+	held      *Hold    // what a person would have to allow, in a plan
 }
 
 // run takes steps until the release is as it should be. A corrupted record is
@@ -353,6 +367,12 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	}
 	if err := a.prepare(step); err != nil {
 		return Outcome{}, err
+	}
+	if err := a.guard(step); err != nil {
+		return Outcome{}, err
+	}
+	if a.held != nil && a.op.home.dry == nil { // a plan shows what would follow
+		return a.held.outcome(a.store.state), nil
 	}
 	if a.manifest.volatile { // Helm's render may find something else in the cluster than ours did
 		a.store.checksum = a.op.home.renderer.recorded

@@ -28,6 +28,7 @@ type Options struct {
 	Log        *slog.Logger      // nil discards; lines of Helm itself are at debug
 	Watcher    Watcher           // for Client.Watch; nil: every Apply reads its state from the API server
 	Presence   Presence          // the same for objects; nil: every Apply asks whether they exist
+	Notify     func(text string) // shows people a warning about objects that stay, as an Event; nil: it is only in the log
 }
 
 // Client applies and removes releases. All modules share one: it holds one set of connections, one

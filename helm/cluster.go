@@ -54,6 +54,8 @@ type builder struct {
 	// secrets are the texts of Secrets in all manifests that were built, older revisions included.
 	// No error and no message of a Pod shows them.
 	secrets []string
+	// unserved are objects of older manifests whose kinds the API server has in no version.
+	unserved []Object
 }
 
 var (
@@ -69,9 +71,9 @@ var (
 func (k *cluster) IsReachable() error { return k.op.ctx.Err() }
 
 // Build implements kube.Interface. The manifest to apply, and hooks (which are built with
-// validation), must consist of known kinds. An older manifest may name kinds that the API server no
-// longer serves; their objects are gone with them, and insisting on them would block the release
-// forever. Kinds of an API whose server does not answer are an error in both.
+// validation), must consist of known kinds. An older manifest may name kinds in versions that the API server no
+// longer serves. Their objects are found in another version of the group; if there is none they cannot be deleted, and
+// insisting on them would block the release forever. Kinds of an API whose server does not answer are an error in both.
 func (k *cluster) Build(manifest io.Reader, validate bool) (kube.ResourceList, error) {
 	data, err := io.ReadAll(manifest)
 	if err != nil {
@@ -103,13 +105,16 @@ func (b *builder) build(text string, strict bool) (kube.ResourceList, error) {
 	var errs []error
 	for _, o := range objects {
 		b.op.mark(o, strict && !b.op.unmarked)
+		if served, err := b.op.home.kinds.Served(o.GroupVersionKind()); err == nil && !strict {
+			o.SetGroupVersionKind(served)
+		}
 		info, err := b.info(o)
 		switch {
 		// A plan installs no definitions, so it may lack a kind that Apply will have.
 		case meta.IsNoMatchError(err) && b.op.home.dry != nil && strict:
 			b.op.home.dry.Note(dryrun.Change{Object: manifest.Of(o), Verb: dryrun.Created, Note: dryrun.NoteKind, After: o.Object})
 		case meta.IsNoMatchError(err) && !strict:
-			b.op.debug("%s is left out: its kind is no longer served", manifest.Of(o))
+			b.unserved = append(b.unserved, manifest.Of(o))
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s: %w", manifest.Of(o), err))
 		default:
@@ -166,9 +171,6 @@ func (k *cluster) Create(list kube.ResourceList) (*kube.Result, error) {
 	}
 	var refused, existing atomic.Bool
 	result, err := updateByKind(nil, list, func(_, one kube.ResourceList) (*kube.Result, error) {
-		if len(one) == 0 {
-			return &kube.Result{}, nil
-		}
 		defer k.writes(nil, one)()
 		created, err := k.Client.Create(one)
 		if err == nil {
@@ -241,39 +243,15 @@ func (k *cluster) withdraw(created kube.ResourceList) error {
 	return errors.Join(errs...)
 }
 
-// Update implements kube.Interface for upgrades. Helm compares the new manifest with that of the
-// last deployed revision, so it misses objects that only a failed revision since then has
-// created: they are added to original here, and deleted if the new manifest lacks them. An API that
-// does not answer stops the upgrade, because its objects would be forgotten.
+// Update implements kube.Interface for upgrades. What has left the chart is deleted here and not by Helm, which forgets
+// what it cannot delete, and deletes what does not belong to the release (P2). An API that does not answer stops the
+// upgrade, because its objects would be forgotten.
 func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
-	for _, text := range k.earlier {
-		forgotten, err := k.builder.build(text, false)
-		var away *kinds.AwayError
-		if errors.As(err, &away) || err != nil && isUnavailable(err) {
-			return &kube.Result{}, fmt.Errorf("objects of a failed revision: %w", err)
-		}
-		if err != nil {
-			k.op.debug("objects of a failed revision are not searched for: %v", err)
-			continue
-		}
-		for _, info := range forgotten {
-			if original.Contains(info) || target.Contains(info) {
-				continue
-			}
-			them, err := k.ownerOf(info)
-			if err != nil {
-				return &kube.Result{}, err
-			}
-			if them == k.op.us() {
-				original = append(original, info)
-			}
-		}
-	}
-	original, err := k.withoutForeign(original, target)
+	left, err := k.left(original, target)
 	if err != nil {
 		return &kube.Result{}, err
 	}
-	return updateByKind(original, target, func(original, target kube.ResourceList) (*kube.Result, error) {
+	result, err := updateByKind(original, target, func(original, target kube.ResourceList) (*kube.Result, error) {
 		update := k.Client.Update
 		if k.op.merge3 {
 			update = k.Client.UpdateThreeWayMerge
@@ -282,12 +260,73 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 		result, err := update(original, target, force)
 		return k.recreated(target, result, err)
 	})
+	if err != nil {
+		return result, err
+	}
+	if result.Deleted, err = k.remove(left); err == nil {
+		k.op.unserved(k.unserved(target))
+	}
+	return result, err
 }
 
-// updateByKind lets Helm change objects one by one, those of one kind at the same time, and then
-// delete what is no longer wanted. As in Helm, an object that cannot be changed does not stop the
-// others, and one that cannot be created does. Nothing is deleted after an error. change is called
-// with one object of target, or with none and all objects to delete; several goroutines call it.
+// left are the objects of earlier manifests that target lacks and that belong to the release. Helm compares the new
+// manifest with that of the last deployed revision, so it misses objects that only a failed revision since then has
+// created. An object that cannot be read is an error, before anything is written: the new record would not list it.
+func (k *cluster) left(original, target kube.ResourceList) (kube.ResourceList, error) {
+	left := original.Difference(target)
+	for _, text := range k.earlier {
+		forgotten, err := k.builder.build(text, false)
+		var away *kinds.AwayError
+		if errors.As(err, &away) || err != nil && isUnavailable(err) {
+			return nil, fmt.Errorf("objects of a failed revision: %w", err)
+		}
+		if err != nil {
+			k.op.debug("objects of a failed revision are not searched for: %v", err)
+			continue
+		}
+		for _, info := range forgotten {
+			if !left.Contains(info) && !target.Contains(info) {
+				left = append(left, info)
+			}
+		}
+	}
+	return k.owned(left)
+}
+
+// unserved are objects of older manifests whose kinds the API server has in no version, and that target does not have.
+func (k *cluster) unserved(target kube.ResourceList) (stay []Object) {
+	known := map[Object]bool{}
+	for _, info := range target {
+		known[k.op.home.live.identity(objectOfInfo(info))] = true
+	}
+	for _, o := range k.builder.unserved {
+		if id := k.op.home.live.identity(o); !known[id] {
+			known[id] = true
+			stay = append(stay, o)
+		}
+	}
+	return stay
+}
+
+// remove deletes objects that have left the chart. Unlike Helm it returns an error if one cannot be deleted: the
+// revision has failed then, and the next one finds the object in its record.
+func (k *cluster) remove(left kube.ResourceList) (deleted kube.ResourceList, _ error) {
+	defer k.writes(left, nil)()
+	var errs []error
+	for _, info := range left {
+		o := objectOfInfo(info)
+		if err := k.op.removeLeftover(o); err != nil {
+			errs = append(errs, fmt.Errorf("delete %s, which has left the chart: %w", o, err))
+			continue
+		}
+		deleted = append(deleted, info)
+	}
+	return deleted, errors.Join(errs...)
+}
+
+// updateByKind lets Helm change objects one by one, those of one kind at the same time. As in Helm, an object that
+// cannot be changed does not stop the others, and one that cannot be created does. change is called with one object of
+// target; several goroutines call it.
 func updateByKind(original, target kube.ResourceList, change func(original, target kube.ResourceList) (*kube.Result, error)) (*kube.Result, error) {
 	all := &kube.Result{}
 	var refused []error
@@ -314,12 +353,7 @@ func updateByKind(original, target kube.ResourceList, change func(original, targ
 			break
 		}
 	}
-	if err := errors.Join(refused...); err != nil {
-		return all, err
-	}
-	deleted, err := change(original.Difference(target), nil)
-	all.Deleted = deleted.Deleted
-	return all, err
+	return all, errors.Join(refused...)
 }
 
 // byKind cuts a list, which Helm has sorted, where the kind changes.
@@ -366,29 +400,6 @@ func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force b
 		result, err := k.Client.UpdateThreeWayMerge(original, target, force)
 		return k.recreated(target, result, err)
 	})
-}
-
-// withoutForeign leaves out objects that would be deleted although another release has taken them
-// over; those in except are updated, so their owner is checked elsewhere (checkOwners). Helm skips
-// an object that it cannot read, and the new record would no longer list it. So a failed read is an
-// error here, before anything is written.
-func (k *cluster) withoutForeign(list, except kube.ResourceList) (ours kube.ResourceList, err error) {
-	for _, info := range list {
-		if except.Contains(info) {
-			ours = append(ours, info)
-			continue
-		}
-		them, err := k.ownerOf(info)
-		switch {
-		case err != nil:
-			return nil, err
-		case them.name == "" || them == k.op.us():
-			ours = append(ours, info)
-		default:
-			k.op.log.Warn("an object of this release now belongs to another release; it stays", "object", objectOfInfo(info).String(), "owner", them.name)
-		}
-	}
-	return ours, nil
 }
 
 // DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation for uninstalls. Errors

@@ -51,6 +51,7 @@ type newsLog struct {
 	mu      sync.Mutex
 	gone    []Object
 	changed []string
+	notices []string
 }
 
 func (n *newsLog) take() (gone []Object, changed []string) {
@@ -161,6 +162,19 @@ func (f *fixture) kindsCaughtUp() bool {
 	return true
 }
 
+func (f *fixture) notify(text string) {
+	f.news.mu.Lock()
+	defer f.news.mu.Unlock()
+	f.news.notices = append(f.news.notices, text)
+}
+
+// told are the notices of the client since its start.
+func (f *fixture) told() []string {
+	f.news.mu.Lock()
+	defer f.news.mu.Unlock()
+	return f.news.notices
+}
+
 // restart replaces the client by a new one, as a restart of the operator does.
 func (f *fixture) restart() {
 	f.Helper()
@@ -169,7 +183,8 @@ func (f *fixture) restart() {
 	}
 	options := Options{
 		Config: f.config, Namespace: f.namespace, Driver: f.recordsIn, HistoryMax: 3, Labels: f.labels,
-		Log: slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Log:    slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Notify: f.notify,
 	}
 	if !f.blind {
 		watcher := watching.Client(f.T, f.kubeconfig(f.watchAs), options.Log)

@@ -46,6 +46,7 @@ type operation struct {
 	// with its next revision (adoptedLabel).
 	unlabelled bool
 	waits      HookWaits
+	removed    int // objects that were deleted because they have left the chart
 }
 
 // begin starts an operation: it reads the kinds of the API server, which templates may ask

@@ -18,6 +18,7 @@ type Plan struct {
 	Reason  string
 	Changes []dryrun.Change // of objects, sorted by their names
 	Hooks   []Hook          // Helm hooks that would run; a plan runs none
+	Held    *Hold           // what a person must allow before Action is taken; nil for nothing
 }
 
 // Hook is a Helm hook of a chart.
@@ -42,6 +43,9 @@ func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
 	}
 	a, outcome, err := trial.applyModule(ctx, m)
 	p := Plan{Action: outcome.Action, Reason: outcome.Reason, Changes: trial.dry.Changes()}
+	if a != nil {
+		p.Held = a.held
+	}
 	if err != nil {
 		return p, err
 	}

@@ -250,7 +250,12 @@ func (r *helmHooks) settle(rel *release.Release) error {
 		if len(live) == 0 {
 			continue
 		}
-		list := r.built.list
+		// Of several objects only those that carry our mark: a record may name any others.
+		list := r.built.list.Filter(func(info *resource.Info) bool {
+			return slices.ContainsFunc(live, func(o *unstructured.Unstructured) bool {
+				return o.GroupVersionKind() == info.Mapping.GroupVersionKind && o.GetNamespace() == info.Namespace && o.GetName() == info.Name
+			})
+		})
 		if _, errs := r.client.Delete(list); len(errs) > 0 {
 			return errors.Join(errs...)
 		}

@@ -316,6 +316,7 @@ func (s *store) body(r Revision) (*release.Release, error) {
 	if err != nil {
 		return nil, &corruptedError{secret: r.secret, err: err}
 	}
+	rel.Namespace = s.records.namespace // Helm renders for this one; another client may have written another one
 	rel.Labels = customLabels(secret.Labels)
 	s.bodies[r.secret] = rel
 	return rel, nil

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"addon-operator/helm/manifest"
@@ -49,6 +51,7 @@ func (h *home) remove(ctx context.Context, name string, purge bool, waits HookWa
 		return false, err
 	}
 	op.waits = waits
+	defer op.deletedMore()
 	state, err := h.records.reread(ctx, name)
 	if err != nil {
 		return false, classify(ctx, name, op, err)
@@ -197,6 +200,7 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 	if _, err := u.Run(op.release); err != nil {
 		return op.waited(errors.Join(append([]error{err}, k.undeleted...)...))
 	}
+	op.unserved(k.unserved(nil))
 	return nil
 }
 
@@ -237,9 +241,9 @@ func (op *operation) resumeUninstall(k *cluster, newest *release.Release) error 
 	return err
 }
 
-// owned leaves out what an uninstall must not delete, although the record lists it: objects whose
+// owned leaves out what an uninstall or an upgrade must not delete, although a record lists it: objects whose
 // annotations do not name this release, and objects with the policy keep (P2). An object that
-// cannot be read is an error: once the record is gone, no later attempt would delete it.
+// cannot be read is an error: once no record lists it, no later attempt would delete it.
 func (k *cluster) owned(list kube.ResourceList) (kube.ResourceList, error) {
 	var ours kube.ResourceList
 	var stay []string
@@ -259,7 +263,7 @@ func (k *cluster) owned(list kube.ResourceList) (kube.ResourceList, error) {
 		}
 	}
 	if len(stay) > 0 {
-		k.op.log.Warn("objects do not name this release as their owner, or are annotated to be kept; they stay", "objects", stay)
+		k.op.log.Warn("objects do not name this release as their owner, or are annotated to be kept; they stay", "objects", stay[:min(len(stay), maxNamedObjects)], "count", len(stay))
 	}
 	return ours, nil
 }
@@ -297,6 +301,8 @@ func spareData(o Object) bool {
 func (op *operation) removeLeftovers(manifests []string, keep []Object, spare spared) error {
 	l := op.home.live
 	kept := map[Object]bool{}
+	var unserved []Object
+	defer func() { op.unserved(unserved) }()
 	for _, o := range keep {
 		kept[l.identity(o)] = true
 	}
@@ -315,7 +321,16 @@ func (op *operation) removeLeftovers(manifests []string, keep []Object, spare sp
 				op.log.Warn("an object of a failed revision is no longer in the chart and stays, because its data would be deleted with it", "object", o.String())
 				continue
 			}
-			if err := op.removeLeftover(o); err != nil {
+			served, err := l.kinds.Served(o.GVK)
+			if meta.IsNoMatchError(err) {
+				unserved = append(unserved, o)
+				continue
+			}
+			if err == nil {
+				o.GVK = served
+				err = op.removeLeftover(o)
+			}
+			if err != nil {
 				return fmt.Errorf("delete %s, which an older revision left: %w", o, err)
 			}
 		}
@@ -339,5 +354,46 @@ func (op *operation) removeLeftover(o Object) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
+	if err == nil {
+		op.deleted(o)
+	}
 	return err
+}
+
+// unserved reports objects that are not deleted, because the API server has their kinds in no version. Nothing lists them
+// any more, and they may exist: another version of Kubernetes, or a definition, may serve them again.
+func (op *operation) unserved(objects []Object) {
+	if len(objects) == 0 || op.home.dry != nil {
+		return
+	}
+	var names []string
+	for _, o := range objects[:min(len(objects), maxNamedObjects)] {
+		names = append(names, fmt.Sprintf("%s (%s)", o, o.GVK.GroupVersion()))
+	}
+	const what = "objects cannot be deleted, because the API server does not serve their kinds in any version; delete them when it does"
+	op.log.Warn(what, "objects", names, "count", len(objects))
+	if op.home.options.Notify != nil {
+		more := ""
+		if n := len(objects) - len(names); n > 0 {
+			more = fmt.Sprintf(" and %d more", n)
+		}
+		op.home.options.Notify(fmt.Sprintf("release %s: %s: %s%s", op.release, what, strings.Join(names, ", "), more))
+	}
+}
+
+// maxNamedObjects is how many objects of one operation the log names: a release may have thousands.
+const maxNamedObjects = 20
+
+// deleted logs that an object was deleted that has left the chart.
+func (op *operation) deleted(o Object) {
+	if op.removed++; op.removed <= maxNamedObjects {
+		op.log.Info("an object that has left the chart is deleted", "object", o.String())
+	}
+}
+
+// deletedMore logs how many objects were deleted that the log does not name.
+func (op *operation) deletedMore() {
+	if more := op.removed - maxNamedObjects; more > 0 {
+		op.log.Info("more objects that have left the chart are deleted", "objects", more)
+	}
 }

@@ -94,7 +94,7 @@
 //	GetKnownConfig       server            config
 //	KnownConfig          config            server
 //	ScriptsAnswered      converge          config
-//	ConfirmPurge         config            converge
+//	ConfirmPurge         config, converge  converge, module
 //	RemoveConfirmation   converge          config
 //
 //	RequestReload        global, module, config converge

@@ -42,6 +42,9 @@ func (s Source) tree(who audience) []*supervisor.Node {
 			n.Status = status
 		case view.ModuleStatus:
 			status.Failing = hideErrors(status.Failing)
+			if status.Held != "" {
+				status.Held = "the upgrade is held back; " + hidden("why")
+			}
 			if w := status.Waiting; w != nil {
 				shown := *w
 				shown.Message = ""

@@ -49,6 +49,7 @@
 //	fail-config HOOK N            the next N questions for its configuration fail
 //	slow-config HOOK DURATION     they take that long from now on
 //	fail-helm RELEASE N           the next N installs, upgrades or uninstalls fail
+//	drops RELEASE                 its next upgrade would delete data, and is held until a person allows it
 //	stick-helm RELEASE            all installs and upgrades of it fail from now on
 //	fail-objects N                the API server refuses the next N operations on objects by hooks
 //	slow-objects DURATION         so long the operations on objects of a run of a hook take from now on

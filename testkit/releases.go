@@ -29,6 +29,7 @@ type Releases struct {
 	watched  watched              // healing.go
 	kinds    kindsOf              // needs.go
 	stuck    map[string]bool      // releases whose installs and upgrades fail
+	drops    map[string]bool      // releases whose next upgrade would delete data
 	changed  map[helm.Object]bool // drift.go
 	stubborn map[helm.Object]int  // corrections that are undone at once
 
@@ -57,7 +58,7 @@ type deployed struct {
 func NewReleases(trace *scenario.Trace) *Releases {
 	r := &Releases{
 		trace: trace, deployed: map[string]deployed{},
-		stuck: map[string]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, upgrades: upgrades{latest: map[string][]time.Time{}}, hooks: map[string]time.Duration{}, jobs: map[string]*hookJob{}, hooksChanged: make(chan struct{}),
+		stuck: map[string]bool{}, drops: map[string]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, upgrades: upgrades{latest: map[string][]time.Time{}}, hooks: map[string]time.Duration{}, jobs: map[string]*hookJob{}, hooksChanged: make(chan struct{}),
 		observer: newObserver(),
 	}
 	r.watched = watched{releases: r, absent: map[helm.Object]bool{}, unhealthy: map[helm.Object]helm.Health{}, reported: map[helm.Object]helm.Health{}}
@@ -143,6 +144,10 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 		}
 		return helm.Outcome{Action: helm.Skipped, Revision: old.revision, Objects: r.kinds.objectsOf(m.Name)}, nil
 	}
+	if hold := r.guard(m, exists); hold != nil {
+		r.trace.Add("helm holds the upgrade of %s", m.Name)
+		return helm.Outcome{Action: helm.Held, Reason: hold.Why, Revision: old.revision, Objects: r.kinds.objectsOf(m.Name), Held: hold}, nil
+	}
 	if outcome, paced := r.pace(m.Name, old); paced {
 		return outcome, nil
 	}
@@ -163,6 +168,20 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	r.upgrades.count(m.Name, string(text), r.observer)
 	outcome := helm.Outcome{Action: action, Revision: now.revision, Reason: "values", Objects: r.kinds.objectsOf(m.Name)}
 	return outcome, r.deploy(m, &outcome)
+}
+
+// guard holds the upgrade of a release that would delete data (P1), unless a person has allowed it. The caller holds the
+// lock.
+func (r *Releases) guard(m helm.Module, exists bool) *helm.Hold {
+	h := &helm.Hold{Objects: []helm.Object{objectNamed(m.Name + "-b")}, Why: "their data would be deleted with them", Confirm: m.Name + ":ConfigMap/default/" + m.Name + "-b"}
+	if !exists || !r.drops[m.Name] {
+		return nil
+	}
+	if m.Allowed == h.Confirm {
+		delete(r.drops, m.Name)
+		return nil
+	}
+	return h
 }
 
 // Uninstall implements work.Releases.

@@ -116,6 +116,7 @@ func faultSteps() map[string]step {
 		"uses":            stepUses,
 		"delete-kind":     stepDeleteKind,
 		"stick-helm":      onReleases(func(r *Releases, name string) { r.stuck[name] = true }),
+		"drops":           onReleases(func(r *Releases, name string) { r.drops[name] = true }),
 		"vanish":          stepVanish,
 		"health":          stepHealth,
 		"hook-waits":      stepHookWaits,

@@ -1,7 +1,6 @@
 package converge
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -75,12 +74,22 @@ func (p *purger) held() *view.HeldPurge {
 	}
 	return &view.HeldPurge{
 		Releases: p.Held, Why: p.Why,
-		Confirm: fmt.Sprintf("kubectl annotate --overwrite configmap -n %s %s %s=%s", p.program.Namespace, p.program.ConfigMapName, kube.ConfirmPurgeAnnotation, decide.Confirmation(p.Held)),
+		Confirm: p.program.ConfirmCommand(decide.Confirmation(p.Held)),
 	}
 }
 
-// confirmPurge has the next reload look at a confirmation, and requests that reload.
+// confirmPurge has the next reload look at a confirmation, and requests that reload. One that begins with the name of a
+// module is for an upgrade that this module holds back.
 func (c *converge) confirmPurge(ctx actor.Context, value string) {
+	if name, _, ok := strings.Cut(value, ":"); ok {
+		if c.catalog.tree.Module(name) != nil {
+			ctx.Send(c.program.Owner(name), messages.ConfirmPurge{Value: value})
+		} else {
+			c.log.Warn("a confirmation names no module; it is removed", "annotation", kube.ConfirmPurgeAnnotation, "value", value)
+		}
+		ctx.Send(c.program.PID(work.ConfigPath), messages.RemoveConfirmation{Value: value})
+		return
+	}
 	c.purges.Confirmed = value
 	if c.reloads.phase.begun() {
 		c.reloads.request(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})

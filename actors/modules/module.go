@@ -13,6 +13,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
+	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
@@ -143,6 +144,9 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.release.contested = msg.Objects
 	case work.HealthChanged:
 		m.release.health = msg.Health
+	case messages.ConfirmPurge:
+		m.release.allowed = msg.Value
+		m.reconcile(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
 	case messages.SetMaintenance:
 		m.setMaintenance(ctx, msg.Mode)
 	case messages.ScriptAgreed:
@@ -164,7 +168,7 @@ func (m *module) known() work.Known {
 	k := m.owner.known()
 	k.Loaded, k.Started, k.Begun = m.loading.done, m.life.started(), m.begun
 	k.Maintenance, k.CRDsDue = m.life.maintenance, m.crds.due()
-	k.Gone = slices.Clone(m.release.gone)
+	k.Gone, k.Allowed = slices.Clone(m.release.gone), m.release.allowed
 	if m.program.Drift == messages.DriftCorrect {
 		k.Drifted = m.drift.correcting
 	}
@@ -304,6 +308,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	m.program.Ran.Note(m.owner.values.section, m.program.Global.Load())
 	if !outcome.Untouched {
 		m.release.last = outcome.Release
+		m.release.noteHeld(outcome.Release.Held)
 		m.delayed.tellUnstable(t, outcome.Release)
 		m.drift.correcting = nil
 		m.drift.lookLater(driftMoment)
@@ -373,7 +378,7 @@ func (m *module) publish() {
 		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks.all), Runs: m.owner.tasks.runs.Len(), Release: m.release.last.Revision,
 		Values: m.owner.values.section.Checksum()[:8], Failing: m.owner.tasks.listFailing(), Parked: len(m.owner.tasks.parked) > 0, Waiting: m.owner.tasks.waitsFor, LastRun: m.lastRun,
 		Enabled: m.life.enabled(), Version: m.release.last.ChartVersion, AppVersion: m.release.last.AppVersion, Succeeded: m.succeeded, Failed: m.failed,
-		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Contested: m.release.contested, Health: m.release.health,
+		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Contested: m.release.contested, Held: m.release.held, Health: m.release.health,
 		Misprint: m.release.last.Misprint,
 	})
 }

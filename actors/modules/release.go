@@ -7,6 +7,7 @@ import (
 
 	"addon-operator/actors/work"
 	"addon-operator/helm"
+	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 )
@@ -22,6 +23,33 @@ type moduleRelease struct {
 	gone      []helm.Object // reported by the healer; the next run applies them again (H5)
 	contested []string      // a sentence for each object that another client deletes after each heal; replaced, because it is published
 	health    *view.Health  // of its objects; nil until the healer has assessed them
+	held      string        // why an upgrade waits for a person, and what allows it; empty for none
+	allowed   string        // what a person has allowed, until a run has ended that could use it
+}
+
+// noteHeld notes whether the run that has ended was held back, and reports it once. A confirmation is valid once, and for
+// exactly the objects that it names; one that came during the run is for the next.
+func (r *moduleRelease) noteHeld(hold *helm.Hold) {
+	log, before := r.owner.log, r.held
+	if hold == nil {
+		if r.held, r.allowed = "", ""; before != "" {
+			log.Info("no upgrade is held back any longer")
+		}
+		return
+	}
+	if r.allowed != "" && r.allowed != hold.Confirm {
+		log.Warn("a confirmation does not match the upgrade that is held back now; it is not used", "value", r.allowed, "want", hold.Confirm)
+		r.allowed = ""
+	}
+	names := make([]string, len(hold.Objects))
+	for i, o := range hold.Objects {
+		names[i] = o.String()
+	}
+	if r.held = view.HeldUpgrade(names, hold.Why, r.owner.program.ConfirmCommand(hold.Confirm)); r.held == before {
+		return
+	}
+	log.Warn("an upgrade is held back until a person allows it, or the change is taken back", "objects", names[:min(len(names), 20)], "count", len(names), "why", hold.Why, "confirm", r.owner.program.ConfirmCommand(hold.Confirm))
+	r.owner.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "UpgradeHeld", Message: "module " + r.owner.name + ": " + r.held})
 }
 
 // runEnded notifies the healer that the objects are as the run has left them: what is gone from now

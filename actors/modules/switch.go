@@ -71,6 +71,7 @@ func (m *module) clear(ctx actor.Context) {
 	m.life.late = true
 	m.owner.reset()
 	m.loading.done, m.life.missed, m.release.contested = false, nil, nil
+	m.release.held, m.release.allowed = "", ""
 	m.release.last, m.succeeded, m.failed = helm.Outcome{}, time.Time{}, time.Time{}
 }
 

@@ -36,6 +36,7 @@ const (
 	HookFailed           = "HookFailed"
 	Disabled             = "Disabled"
 	PurgeHeld            = "PurgeHeld"
+	UpgradeHeld          = "UpgradeHeld"
 	NoModule             = "NoModule"
 )
 
@@ -179,6 +180,8 @@ func (b builder) verdict() verdict {
 		return verdict{ready: metav1.ConditionFalse, stalled: true, reason: PurgeHeld, message: b.Off + ", and the purge of its release is held back"}
 	case b.State == string(view.Disabled): // Ready: it is as it should be
 		return verdict{ready: metav1.ConditionTrue, reason: Disabled, message: "disabled: " + b.Off}
+	case b.State == view.Held:
+		return verdict{ready: metav1.ConditionFalse, stalled: true, reason: UpgradeHeld, message: b.ModuleStatus.Held}
 	case b.State == view.Unhealthy:
 		return verdict{ready: metav1.ConditionFalse, stalled: true, reason: HealthCheckFailed, message: problem}
 	case b.State == view.Progressing && len(b.Health.Unhealthy) > 0:

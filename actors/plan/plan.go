@@ -375,6 +375,13 @@ func (p *planner) describe(step *view.ModulePlan, would helm.Plan, err error) {
 		step.Error = p.hide(err.Error())
 	}
 	step.Release, step.Reason = string(would.Action), would.Reason
+	if h := would.Held; h != nil {
+		var names []string
+		for _, o := range h.Objects {
+			names = append(names, o.String())
+		}
+		step.Notes = append(step.Notes, view.HeldUpgrade(names, h.Why, "the Event UpgradeHeld has the command then"))
+	}
 	for _, h := range would.Hooks {
 		step.Notes = append(step.Notes, fmt.Sprintf("Helm hook %s would run: %s", h.Object, h.Events))
 	}

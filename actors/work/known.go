@@ -34,6 +34,7 @@ type Known struct {
 	CRDsDue        int    // CRDs are to be installed before hooks; for CRDsInstalled, 0 when they need not be
 	// Gone are objects of the release that Helm must apply again; Drifted are those to correct.
 	Gone, Drifted []helm.Object
+	Allowed       string // deletions that a person has allowed, as helm.Module.Allowed
 
 	// Changed: hooks of this attempt have changed the values of their owner.
 	Changed bool

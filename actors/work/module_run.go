@@ -37,6 +37,8 @@ func (r ModuleRan) Describe() string {
 		return "left alone: the module is under maintenance"
 	case o.Action == "":
 		return "no chart"
+	case o.Held != nil:
+		return fmt.Sprintf("the upgrade from revision %d is held back: %s", o.Revision, o.Reason)
 	default:
 		return fmt.Sprintf("%s, revision %d: %s", o.Action, o.Revision, o.Reason)
 	}
@@ -77,6 +79,10 @@ func (j ModuleJob) RunModule(run *supervisor.Run) (result ModuleRan, err error) 
 	rendered := j.Known.Own.Checksum()
 	if result.Release, result.Untouched, err = j.release(run).apply(); err != nil {
 		return result, err
+	}
+	if result.Release.Held != nil { // what afterHelm hooks are for has not happened
+		j.Metrics.Modules.Ran(j.Owner, j.Task.Cause, began)
+		return result, nil
 	}
 	j.Known.Changed = false
 	if err := j.runOrders(run, hooks.AfterHelm); err != nil {

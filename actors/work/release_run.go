@@ -62,7 +62,7 @@ func (r releaseJob) apply() (outcome helm.Outcome, untouched bool, err error) {
 		return []attribute.KeyValue{attribute.String("release.action", string(outcome.Action)), attribute.Int("release.revision", outcome.Revision), attribute.String("release.reason", outcome.Reason)}
 	})
 	level := r.job.Log.Info
-	if outcome.Action == helm.Skipped {
+	if outcome.Action == helm.Skipped || outcome.Action == helm.Held { // the module logs the latter, once
 		level = r.job.Log.Debug
 	}
 	level("release", "action", outcome.Action, "reason", outcome.Reason, "revision", outcome.Revision)
@@ -107,7 +107,7 @@ func (r releaseJob) ownCRDs() error {
 func (r releaseJob) upgrade() (helm.Outcome, error) {
 	merged, _ := r.job.Known.Values()
 	m := plan.HelmModule(r.job.Module, merged)
-	m.Gone, m.Drifted = r.job.Known.Gone, r.job.Known.Drifted
+	m.Gone, m.Drifted, m.Allowed = r.job.Known.Gone, r.job.Known.Drifted, r.job.Known.Allowed
 	m.Began, m.Writes = r.operation, r.writes
 	m.HookWaits = r.hookWaits()
 	outcome, err := r.job.Releases.Apply(r.job.WriteContext, m)
@@ -118,7 +118,7 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 		r.job.Metrics.Modules.Redeployed(r.job.Owner)
 	}
 	r.run.Tell(HealerPath, ReleaseApplied{r.job.Owner, outcome.Objects, r.job.Known.Gone})
-	wrote := outcome.Action != helm.Skipped && outcome.Action != helm.Adopted
+	wrote := outcome.Action != helm.Skipped && outcome.Action != helm.Adopted && outcome.Action != helm.Held
 	if _, err := supervisor.Ask[HealthReported](r.run, HealerPath, ReportHealth{r.job.Owner, wrote}); err != nil {
 		return outcome, err // the run is cancelled
 	}

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -115,4 +117,59 @@ func TestPurgeDoesNoHarm(t *testing.T) {
 		t.Errorf("the plan speaks of the person's release:\n%s", plan)
 	}
 	harmless()
+}
+
+// A record that another client writes for an installed module is no order to delete what it lists: the module runs
+// again, and the objects of others stay, and are named. P2, H13.
+func TestUpgradeDoesNoHarm(t *testing.T) {
+	h := newFixture(t, "web")
+	o := h.start().ready()
+	h.awaitRevisions("web", "1:deployed")
+
+	other := h.namespace + "-other"
+	if _, err := h.client.CoreV1().Namespaces().Create(h.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.client.CoreV1().Namespaces().Delete(context.Background(), other, metav1.DeleteOptions{}) })
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}}
+	if _, err := h.client.CoreV1().Secrets(other).Create(h.ctx, secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	rel := &release.Release{
+		Name: "web", Namespace: h.namespace, Version: 2,
+		Info:  &release.Info{Status: release.StatusDeployed},
+		Chart: &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: "web", Version: "1.0.0"}},
+		Manifest: "---\napiVersion: v1\nkind: Secret\nmetadata: {name: stranger, namespace: " + other + "}\n" +
+			"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: " + other + "}\n",
+	}
+	if err := driver.NewSecrets(h.client.CoreV1().Secrets(h.namespace)).Create("sh.helm.release.v1.web.v2", rel); err != nil {
+		t.Fatal(err)
+	}
+
+	o.expect("WARN objects do not name this release as their owner", "release=web", "Secret "+other+"/stranger", "Namespace "+other)
+	o.expect("INFO release", "module=web", "action=upgraded", "revision=3")
+	if _, err := h.client.CoreV1().Secrets(other).Get(h.ctx, "stranger", metav1.GetOptions{}); err != nil {
+		t.Errorf("the Secret in another namespace: %v", err)
+	}
+	if ns, err := h.client.CoreV1().Namespaces().Get(h.ctx, other, metav1.GetOptions{}); err != nil || ns.DeletionTimestamp != nil {
+		t.Errorf("the namespace: deleted at %v, %v", ns.DeletionTimestamp, err)
+	}
+	if h.configMap("web") == nil {
+		t.Error("the object of the module is gone")
+	}
+}
+
+// rewriteRecord changes the manifest in a release record.
+func (h *fixture) rewriteRecord(name string, version int, change func(string) string) {
+	h.t.Helper()
+	records := driver.NewSecrets(h.client.CoreV1().Secrets(h.namespace))
+	key := fmt.Sprintf("sh.helm.release.v1.%s.v%d", name, version)
+	rel, err := records.Get(key)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	rel.Manifest = change(rel.Manifest)
+	if err := records.Update(key, rel); err != nil {
+		h.t.Fatal(err)
+	}
 }

@@ -58,7 +58,7 @@ func TestEmptyModulesDirectoryPurgesNothing(t *testing.T) {
 	o.expect("WARN", "a confirmation does not match the purge")
 	h.awaitNoConfirmation()
 
-	h.kubectl(strings.Fields(h.confirmation())...)
+	h.kubectl(strings.Fields(h.confirmation("PurgeHeld"))...)
 	h.awaitRevisions("web", "")
 	h.awaitRevisions("self", "")
 	o.expect("converged", "modules=0")
@@ -70,9 +70,9 @@ func TestEmptyModulesDirectoryPurgesNothing(t *testing.T) {
 	h.awaitJournal(startedJournal)
 }
 
-// confirmation is the command that the Event of a purge that is held back prints, without
+// confirmation is the command that the Event of a purge or an upgrade that is held back prints, without
 // "kubectl".
-func (h *fixture) confirmation() string {
+func (h *fixture) confirmation(reason string) string {
 	h.t.Helper()
 	var command string
 	h.eventually("an event with a command", func() error {
@@ -81,7 +81,7 @@ func (h *fixture) confirmation() string {
 			return err
 		}
 		for _, e := range list.Items {
-			if _, after, ok := strings.Cut(e.Message, "to allow it: kubectl "); ok && e.Reason == "PurgeHeld" && e.Type == "Warning" {
+			if _, after, ok := strings.Cut(e.Message, "to allow it: kubectl "); ok && e.Reason == reason && e.Type == "Warning" {
 				command = after
 				return nil
 			}

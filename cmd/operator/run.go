@@ -242,9 +242,13 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	if err != nil {
 		return shared.World{}, err
 	}
+	recorder := client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log})
 	presence := kube.NewPresence(client, absencePoll)
 	releases, err := helm.New(helm.Options{
 		Config: client.RESTConfig(), Namespace: c.Namespace, Driver: c.HelmDriver, HistoryMax: c.HelmHistoryMax, Timeout: c.HelmTimeout, Labels: labels, Log: log, Watcher: client, Presence: presence,
+		Notify: func(text string) {
+			recorder.Record(kube.Notice{Warning: true, Reason: "ObjectsStay", Message: replica.hide(text)})
+		},
 	})
 	if err != nil {
 		return shared.World{}, err
@@ -284,8 +288,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		},
 		ProgressDeadline: c.ProgressDeadline, Drift: c.Drift, DriftPeriod: c.DriftPeriod, ConfigMap: client.ConfigMap(c.Namespace, c.ConfigMap), LastValid: kept,
 		Secret: client.Secret(c.Namespace, c.SecretName()), ModuleObjects: shown,
-		Notices:      client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
-		ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
+		Notices: recorder, ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (shared.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},

@@ -52,6 +52,8 @@ func (m listedModule) problem(w io.Writer, held *view.HeldPurge) string {
 	switch {
 	case held != nil && slices.Contains(held.Releases, m.Name):
 		return "its directory is missing; its purge is held"
+	case m.State == view.Held:
+		return m.Held // with the command that allows it
 	case len(m.Hanging) > 0:
 		return cell(w, m.Hanging[0].String(), 100)
 	case m.Waiting != nil:

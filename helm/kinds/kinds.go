@@ -269,6 +269,23 @@ func (s *Server) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error)
 	return m, err
 }
 
+// Served is a kind in a version that the server serves: the given one if it is, else the preferred one of the group.
+// The error is that of Mapping, for a kind that no version has.
+func (s *Server) Served(gvk schema.GroupVersionKind) (schema.GroupVersionKind, error) {
+	_, err := s.Mapping(gvk)
+	if !meta.IsNoMatchError(err) {
+		return gvk, err
+	}
+	m, otherErr := s.mapper.RESTMapping(gvk.GroupKind())
+	switch {
+	case meta.IsNoMatchError(otherErr):
+		return gvk, err
+	case otherErr != nil:
+		return gvk, otherErr
+	}
+	return m.GroupVersionKind, nil
+}
+
 func (s *Server) resetAfterMiss() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

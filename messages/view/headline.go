@@ -46,10 +46,10 @@ func (m Module) Class() Class {
 		return ClassOff
 	case m.Maintenance == values.Suspended:
 		return ClassSuspended
+	case len(m.Problems) > 0 && (m.State == string(Ready) || m.State == Held):
+		return ClassProblem
 	case m.State != string(Ready):
 		return ClassBusy
-	case len(m.Problems) > 0:
-		return ClassProblem
 	}
 	return ClassReady
 }

@@ -68,6 +68,7 @@ func (h *Health) unwell(o ObjectHealth, now time.Time) bool {
 const (
 	Progressing = "progressing" // objects of its release are on their way
 	Unhealthy   = "unhealthy"   // objects of its release have failed, or are on their way for too long
+	Held        = "held"        // an upgrade waits until a person allows it
 )
 
 // Problem is the worst of what is wrong with the objects; "" when nothing is. An object in progress
@@ -112,6 +113,8 @@ func (s ModuleStatus) State(now time.Time) string {
 	switch {
 	case s.Maintenance == values.Suspended && s.Phase != Disabled && s.Phase != Deleting:
 		return string(Suspended)
+	case s.Phase == Ready && s.Held != "":
+		return Held
 	case s.Phase != Ready || s.Health == nil:
 		return string(s.Phase)
 	case s.Health.Problem(now) != "":

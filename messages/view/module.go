@@ -44,6 +44,9 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 	for i := range all {
 		m := &all[i]
 		m.Off, m.On, m.Problems = converge.Off[m.Name], converge.On[m.Name], problems[m.Name]
+		if m.Held != "" {
+			m.Problems = append([]string{m.Held}, m.Problems...)
+		}
 		for _, what := range []string{differs[m.Name], m.Misprint} {
 			if what != "" {
 				m.Problems = append(slices.Clip(m.Problems), what)

@@ -141,6 +141,8 @@ type ModuleStatus struct {
 	Contested []string `json:"fights,omitempty"`
 	// Misprint names templates that printed a mistake of printf, as in helm.Outcome.
 	Misprint string `json:"misprint,omitempty"`
+	// Held says why an upgrade waits until a person allows it (P1), and how; empty for none.
+	Held string `json:"held,omitempty"`
 	// Parked: its run failed, or a Helm hook of it waits, and it continues outside of the main
 	// queue (policy isolate).
 	Parked bool `json:"parked,omitempty"`
@@ -243,6 +245,9 @@ func (s ModuleStatus) String() string {
 	if s.Health != nil && len(s.Health.Unhealthy) > 0 {
 		text += fmt.Sprintf(" OBJECTS=%d/%d %s", s.Health.Current, s.Health.Objects, s.Health.Unhealthy[0])
 	}
+	if s.Held != "" {
+		text += " HELD " + s.Held
+	}
 	for _, c := range s.Contested {
 		text += " CONTESTED " + c
 	}
@@ -317,12 +322,27 @@ type HeldPurge struct {
 
 // String implements fmt.Stringer. It is short enough for an Event.
 func (h HeldPurge) String() string {
-	const shown = 10
-	names := strings.Join(h.Releases[:min(shown, len(h.Releases))], ", ")
-	if more := len(h.Releases) - shown; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
+	return fmt.Sprintf("the purge of %s is held back, because %s: %s; to allow it: %s", Count(len(h.Releases), "release"), h.Why, someOf(h.Releases), h.Confirm)
+}
+
+// HeldUpgrade is the text about an upgrade that waits until a person allows it, short enough for an Event.
+func HeldUpgrade(objects []string, why, confirm string) string {
+	return fmt.Sprintf("the upgrade is held back, because %s: %s; to allow it: %s", why, someOf(objects), confirm)
+}
+
+// someOf names the first ones, up to ten and 400 bytes, and counts the others: the command that follows must not be cut.
+func someOf(names []string) string {
+	shown, size := 0, 0
+	for ; shown < min(10, len(names)); shown++ {
+		if size += len(names[shown]); size > 400 && shown > 0 {
+			break
+		}
 	}
-	return fmt.Sprintf("the purge of %s is held back, because %s: %s; to allow it: %s", Count(len(h.Releases), "release"), h.Why, names, h.Confirm)
+	text := strings.Join(names[:shown], ", ")
+	if more := len(names) - shown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // String implements fmt.Stringer.

@@ -1,0 +1,209 @@
+package helm
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/kube"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"addon-operator/helm/manifest"
+)
+
+// Hold is an upgrade that must not happen until a person allows it (P1): it would delete all that the release has, or
+// objects whose data goes with them. A truncated template, a renamed value and half a copy look like that.
+type Hold struct {
+	Objects []Object // that would be deleted, sorted by name
+	Why     string   // a phrase that follows "because"
+	// Confirm is the text that allows it, as Module.Allowed: for exactly these objects.
+	Confirm string
+
+	has     []Object // what the release has, whatever of it the chart still contains
+	version [2]string
+}
+
+// past is what earlier revisions of a release have in the cluster, compared with what the chart has now.
+type past struct {
+	stays []Object // also in the chart; whether they exist was not looked up
+	gone  []Object // left the chart, exist, and would be deleted
+	data  []Object // of gone, those whose data is deleted with them
+}
+
+// outcome is that of an Apply that is held.
+func (h *Hold) outcome(state State) Outcome {
+	last, _ := state.Last()
+	return Outcome{Action: Held, Reason: h.Why, Revision: last.Version, Held: h}
+}
+
+// guard finds out whether a step would delete too much, and sets held if no person has allowed it. Objects that do not
+// exist any more, lack our annotations or are to be kept do not count, because they are not deleted.
+func (a *apply) guard(step Step) error {
+	a.held = nil
+	if step != StepUpgrade && step != StepResume && step != StepReinstall {
+		return nil
+	}
+	last, _ := a.store.state.Last()
+	newest, err := a.store.body(last)
+	if err != nil {
+		return err
+	}
+	earlier, err := a.store.sinceDeployed()
+	if err != nil {
+		return err
+	}
+	p, err := a.compare(append(earlier, newest.Manifest), step == StepReinstall)
+	if err != nil {
+		return err
+	}
+	h := p.hold(len(a.manifest.objects))
+	if h == nil {
+		return nil
+	}
+	if h.Confirm = confirmation(a.module.Name, h.Objects); h.Confirm == a.module.Allowed {
+		a.op.log.Warn("objects are deleted, as a person has allowed", "confirmation", h.Confirm)
+		return nil
+	}
+	if newest.Chart != nil && newest.Chart.Metadata != nil {
+		h.version = [2]string{newest.Chart.Metadata.Version, newest.Chart.Metadata.AppVersion}
+	}
+	a.held = h
+	return nil
+}
+
+// hold decides, by the number of objects that the chart has now; nil: the step may go on.
+func (p past) hold(objects int) *Hold {
+	h := &Hold{Objects: p.gone, has: append(p.stays, p.gone...)}
+	switch empties := len(p.stays) == 0; {
+	case empties && len(p.gone) > 0 && objects == 0:
+		h.Why = "the chart renders no objects, so all objects of the release would be deleted"
+	case empties && len(p.gone) > 1: // a single one may have another name: that of a checksum, for example
+		h.Why = "all objects of the release would be deleted: none of them is in the chart any more"
+	case len(p.data) > 0:
+		h.Objects, h.Why = p.data, "their data would be deleted with them: they are not in the chart any more"
+	default:
+		return nil
+	}
+	slices.SortFunc(h.Objects, func(x, y Object) int { return strings.Compare(nameOf(x), nameOf(y)) })
+	return h
+}
+
+// compare finds out which objects of earlier manifests the chart has dropped. spares: those with data are not deleted
+// (reinstall).
+func (a *apply) compare(earlier []string, spares bool) (p past, _ error) {
+	l := a.op.home.live
+	wanted, seen := map[Object]bool{}, map[Object]bool{}
+	for _, o := range a.manifest.objects {
+		r, _, _ := l.resolve(o) // an unknown kind stays as it is
+		wanted[r] = true
+	}
+	for _, text := range earlier {
+		objects, err := manifest.Parse(text)
+		if err != nil {
+			return past{}, fmt.Errorf("manifest of an older revision: %w", err)
+		}
+		for _, u := range objects {
+			o := manifest.Of(u)
+			served, err := l.kinds.Served(o.GVK)
+			if meta.IsNoMatchError(err) {
+				continue // it cannot be deleted
+			}
+			if err != nil {
+				return past{}, err
+			}
+			o.GVK = served
+			r, m, err := l.resolve(o)
+			if err != nil {
+				return past{}, err
+			}
+			if seen[r] {
+				continue
+			}
+			seen[r] = true
+			if wanted[r] {
+				p.stays = append(p.stays, o)
+				continue
+			}
+			o.Namespace, o.GVK = r.Namespace, m.GroupVersionKind
+			if err := a.leaves(o, spares, &p); err != nil {
+				return past{}, err
+			}
+		}
+	}
+	return p, nil
+}
+
+// leaves notes an object that the chart has dropped, if it would be deleted.
+func (a *apply) leaves(o Object, spares bool, p *past) error {
+	live, exists, err := a.op.home.live.look(a.op.ctx, o)
+	if err != nil {
+		return err
+	}
+	if !exists || live == nil || live.DeletionTimestamp != nil || ownerIn(live) != a.op.us() || live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+		return nil
+	}
+	data := spareData(o)
+	if data && spares {
+		return nil
+	}
+	if !data {
+		if data, err = a.deletesClaims(o); err != nil {
+			return err
+		}
+	}
+	p.gone = append(p.gone, o)
+	if data {
+		p.data = append(p.data, o)
+	}
+	return nil
+}
+
+// deletesClaims reports whether the claims of a StatefulSet are deleted together with it. By default they stay, and a
+// StatefulSet of the same name finds them again.
+func (a *apply) deletesClaims(o Object) (bool, error) {
+	if o.GVK.Kind != "StatefulSet" || o.GVK.Group != "apps" {
+		return false, nil
+	}
+	m, err := a.op.home.kinds.Mapping(o.GVK)
+	if err != nil {
+		return false, err
+	}
+	live, err := a.op.home.dynamic.Resource(m.Resource).Namespace(o.Namespace).Get(a.op.ctx, o.Name, metav1.GetOptions{})
+	if err != nil {
+		return false, unlooked(o, err)
+	}
+	policy, _, _ := unstructured.NestedString(live.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
+	claims, _, _ := unstructured.NestedSlice(live.Object, "spec", "volumeClaimTemplates")
+	return policy == "Delete" && len(claims) > 0, nil
+}
+
+// nameOf names an object with the group of its kind, and without spaces.
+func nameOf(o Object) string {
+	name := o.GVK.GroupKind().String()
+	if o.Namespace != "" {
+		name += "/" + o.Namespace
+	}
+	return name + "/" + o.Name
+}
+
+// maxConfirmation is the length in bytes up to which a confirmation names the objects.
+const maxConfirmation = 200
+
+// confirmation is the text that allows to delete exactly these objects, which are sorted. It names them; where that is
+// long, or a shell would not take the names as they are, it has their number and a checksum instead.
+func confirmation(module string, objects []Object) string {
+	names := make([]string, len(objects))
+	for i, o := range objects {
+		names[i] = nameOf(o)
+	}
+	if text := module + ":" + strings.Join(names, ","); len(text) <= maxConfirmation && regexp.MustCompile(`^[A-Za-z0-9:/.,_-]+$`).MatchString(text) {
+		return text
+	}
+	sum := sha256.Sum256([]byte(strings.Join(names, "\n")))
+	return fmt.Sprintf("%s:%d-objects-%s", module, len(objects), hex.EncodeToString(sum[:])[:12])
+}
