@@ -39,6 +39,9 @@ type Module struct {
 	Drifted []Object
 	// HookWaits is how to wait for Helm hooks.
 	HookWaits HookWaits
+	// Orphaned reports whether a release has no module any more, so that this one may take over the
+	// objects that it renders, as after a rename (H7). Optional; nil: none is.
+	Orphaned func(release string) (bool, error)
 }
 
 // Shows names a path in Dir in a message.
@@ -76,6 +79,8 @@ type Outcome struct {
 	// Unstable is the place where the chart renders differently from the same inputs; empty if there is
 	// none, or if it was not checked, because another reason decided.
 	Unstable string
+	// TakenFrom are releases without a module whose objects the release has now, sorted.
+	TakenFrom []string
 	// Again is how long to wait before the next Apply of a release that was skipped because of
 	// that; 0: until something changes.
 	Again time.Duration
@@ -114,8 +119,10 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 		return nil, Outcome{}, err
 	}
 	h.live.follow(a.manifest.objects)
+	defer a.op.takes.end()
 	outcome, err := a.run()
 	if err == nil {
+		outcome.TakenFrom = a.op.takes.names()
 		outcome.Objects = h.live.want(m.Name, a.manifest.objects)
 		outcome.ChartVersion, outcome.AppVersion = a.chart.Metadata().Version, a.chart.Metadata().AppVersion
 	}
@@ -134,6 +141,7 @@ func (h *home) prepare(ctx context.Context, m Module) (*apply, error) {
 		return nil, err
 	}
 	op.merge3, op.writes, op.waits = len(m.Drifted) > 0, m.Writes, m.HookWaits
+	op.takes.orphaned = m.Orphaned
 	t := &target{op: op, module: m, chart: loaded, manifest: manifest}
 	return &apply{target: t, others: adoption{target: t}, installer: installer{target: t}}, nil
 }
@@ -325,13 +333,8 @@ func (a *apply) checkOwners() error {
 	}
 	// What is read here serves the action that follows. Hooks of the chart may
 	// change objects before Helm comes to them.
-	a.op.transport.keepReads(!a.manifest.hooks)
-	found, err := a.op.survey(a.manifest.objects)
-	if err != nil {
+	if _, err := a.op.owners(a.manifest.objects, !a.manifest.hooks); err != nil {
 		return err
-	}
-	if err := found.foreign(a.manifest.objects, a.op.us()); err != nil {
-		return &Error{Kind: Foreign, Release: a.op.release, Err: err}
 	}
 	a.surveyed = true
 	return nil

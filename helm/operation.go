@@ -46,6 +46,8 @@ type operation struct {
 	// with its next revision (adoptedLabel).
 	unlabelled bool
 	waits      HookWaits
+	takes      takes
+	purge      bool // it is a Purge
 }
 
 // begin starts an operation: it reads the kinds of the API server, which templates may ask

@@ -13,6 +13,7 @@ import (
 	"addon-operator/actors/plan"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
+	"addon-operator/kube"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
@@ -110,9 +111,16 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 	m.Gone, m.Drifted = r.job.Known.Gone, r.job.Known.Drifted
 	m.Began, m.Writes = r.operation, r.writes
 	m.HookWaits = r.hookWaits()
+	m.Orphaned = func(release string) (bool, error) {
+		of, err := supervisor.Ask[Purgeable](r.run, ConvergePath, MayPurge{release})
+		return of.Orphaned, err
+	}
 	outcome, err := r.job.Releases.Apply(r.job.WriteContext, m)
 	if err != nil {
 		return outcome, r.failed(err)
+	}
+	for _, from := range outcome.TakenFrom {
+		r.job.notify(kube.Notice{Reason: "ObjectsTakenOver", Message: fmt.Sprintf("Module %s has taken over objects of release %s, which has no module directory any more", r.job.Owner, from)})
 	}
 	if len(outcome.Healed) > 0 {
 		r.job.Metrics.Modules.Redeployed(r.job.Owner)
