@@ -389,7 +389,28 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	if last, _ := a.store.state.Last(); last.Status != release.StatusDeployed {
 		return Outcome{}, fmt.Errorf("everything is applied, but revision %d could not be recorded as deployed", rel.Version)
 	}
+	a.tidy()
 	return Outcome{Action: did, Reason: reason, Revision: rel.Version, Healed: healed, Unstable: unstable}, nil
+}
+
+// tidy repairs the history behind the newest revision (H8). What fails twice is tried again by the
+// next Apply.
+func (a *apply) tidy() {
+	if a.op.home.dry != nil {
+		return
+	}
+	err := a.store.supersede()
+	if err == nil {
+		return
+	}
+	if state, readErr := a.op.home.records.reread(a.store.ctx, a.op.release); readErr == nil {
+		a.store.state = state
+		err = a.store.supersede()
+	}
+	if err != nil {
+		a.op.home.records.doubt(a.op.release)
+		a.op.log.Warn("an older revision is still recorded as deployed; the next run tries again", "err", err)
+	}
 }
 
 // drop removes a corrupted record. One that another client has removed meanwhile is as good.
