@@ -70,6 +70,8 @@ type Outcome struct {
 	Reason   string   // a sentence for people
 	Revision int      // the newest one
 	Objects  []Object // of the release, without hooks (H14); as News reports them
+	// Ends are those of the objects that end by themselves; true: they have, and are gone (H13).
+	Ends map[Object]bool
 	// Healed are absent objects that were the only reason to act.
 	Healed []Object
 	// ChartVersion is the version in Chart.yaml.
@@ -123,7 +125,7 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 	outcome, err := a.run()
 	if err == nil {
 		outcome.TakenFrom = a.op.takes.names()
-		outcome.Objects = h.live.want(m.Name, a.manifest.objects)
+		outcome.Objects, outcome.Ends = h.live.want(m.Name, a.manifest.objects), a.ending(ctx, outcome)
 		outcome.ChartVersion, outcome.AppVersion = a.chart.Metadata().Version, a.chart.Metadata().AppVersion
 	}
 	return a, outcome, classify(ctx, m.Name, a.op, err)
@@ -266,7 +268,8 @@ func (a *apply) findAbsent() error {
 	if last, ok := a.store.state.Last(); !ok || last.Status != release.StatusDeployed {
 		return nil
 	}
-	absent, err := a.op.home.live.absent(a.op.ctx, a.manifest.objects)
+	objects := a.manifest.lasting()
+	absent, err := a.op.home.live.absent(a.op.ctx, objects)
 	if err != nil {
 		return err
 	}
@@ -274,7 +277,7 @@ func (a *apply) findAbsent() error {
 	for _, o := range a.module.Gone {
 		gone[o] = true
 	}
-	for _, o := range a.manifest.objects {
+	for _, o := range objects {
 		if r, _, err := a.op.home.live.resolve(o); err == nil && gone[r] && !slices.Contains(absent, o) {
 			absent = append(absent, o)
 		}

@@ -41,6 +41,7 @@ type cluster struct {
 	target    string   // that manifest, once known
 	earlier   []string // manifests of failed revisions whose objects Helm forgets
 	recreates []string // kinds that are deleted and created when a field cannot change
+	heals     bool     // only objects are put back: the manifest is that of the last revision
 	presumed  bool     // the objects do not exist, as far as is known: they were not looked up
 	withdrawn error    // why an install was taken back as a whole
 	undeleted []error  // why objects could not be deleted; the error of Helm lacks the reasons
@@ -269,6 +270,11 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 		}
 	}
 	original, err := k.withoutForeign(original, target)
+	if err == nil && k.heals {
+		if original, err = k.withoutEnded(original); err == nil {
+			target, err = k.withoutEnded(target)
+		}
+	}
 	if err == nil {
 		original, err = k.madeFrom(original, k.op.takes.manifests, k.op.takes.from)
 	}

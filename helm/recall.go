@@ -39,6 +39,8 @@ type note struct {
 	All string `json:"all,omitempty"`
 	// Objects are apiVersion, kind, namespace and name of each.
 	Objects [][4]string `json:"objects"`
+	// Ends are the indexes of those that end by themselves.
+	Ends []int `json:"ends,omitempty"`
 }
 
 // recall returns what was rendered for the newest record of a release from the same inputs; nil
@@ -62,7 +64,14 @@ func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte)
 	for i, row := range n.Objects {
 		objects[i] = Object{GVK: schema.FromAPIVersionAndKind(row[0], row[1]), Namespace: row[2], Name: row[3]}
 	}
-	return &rendered{checksum: last.Checksum, objects: objects, record: last.id(), answers: n.Has, lists: lists}
+	ends := map[Object]bool{}
+	for _, i := range n.Ends {
+		if i < 0 || i >= len(objects) {
+			return nil
+		}
+		ends[objects[i]] = true
+	}
+	return &rendered{checksum: last.Checksum, objects: objects, ends: ends, record: last.id(), answers: n.Has, lists: lists}
 }
 
 // id names a record in the version that was read.
@@ -152,6 +161,9 @@ func (t *target) makeNote() string {
 	for i, o := range m.objects {
 		version, kind := o.GVK.ToAPIVersionAndKind()
 		n.Objects[i] = [4]string{version, kind, o.Namespace, o.Name}
+		if m.ends[o] {
+			n.Ends = append(n.Ends, i)
+		}
 	}
 	text, err := json.Marshal(n)
 	if err != nil || len(text) > maxNote {

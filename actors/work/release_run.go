@@ -125,7 +125,7 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 	if len(outcome.Healed) > 0 {
 		r.job.Metrics.Modules.Redeployed(r.job.Owner)
 	}
-	r.run.Tell(HealerPath, ReleaseApplied{r.job.Owner, outcome.Objects, r.job.Known.Gone})
+	r.run.Tell(HealerPath, ReleaseApplied{r.job.Owner, outcome.Objects, outcome.Ends, r.job.Known.Gone})
 	wrote := outcome.Action != helm.Skipped && outcome.Action != helm.Adopted
 	if _, err := supervisor.Ask[HealthReported](r.run, HealerPath, ReportHealth{r.job.Owner, wrote}); err != nil {
 		return outcome, err // the run is cancelled
@@ -223,7 +223,8 @@ type Waits struct {
 type ReleaseApplied struct {
 	Module  string
 	Objects []helm.Object
-	Back    []helm.Object // of those that were gone
+	Ends    map[helm.Object]bool // that end by themselves; true: they have
+	Back    []helm.Object        // of those that were gone
 }
 
 // ReportHealth has the healer report the health of a module's objects at once. When Helm wrote them, what is known is out of
