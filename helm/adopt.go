@@ -49,6 +49,7 @@ func (a *apply) skip(reason string) (Outcome, error) {
 		return a.others.adopt()
 	}
 	a.renew()
+	a.tidy()
 	last, _ := a.store.state.Last()
 	return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
 }

@@ -41,6 +41,9 @@ type Module struct {
 	Allowed string
 	// HookWaits is how to wait for Helm hooks.
 	HookWaits HookWaits
+	// Orphaned reports whether a release has no module any more, so that this one may take over the
+	// objects that it renders, as after a rename (H7). Optional; nil: none is.
+	Orphaned func(release string) (bool, error)
 }
 
 // Shows names a path in Dir in a message.
@@ -71,6 +74,8 @@ type Outcome struct {
 	Reason   string   // a sentence for people
 	Revision int      // the newest one
 	Objects  []Object // of the release, without hooks (H14); as News reports them
+	// Ends are those of the objects that end by themselves; true: they have, and are gone (H13).
+	Ends map[Object]bool
 	// Healed are absent objects that were the only reason to act.
 	Healed []Object
 	// ChartVersion is the version in Chart.yaml.
@@ -82,6 +87,8 @@ type Outcome struct {
 	Unstable string
 	// Misprint names templates that printed a mistake of printf, such as %!d(float64=1), without the value.
 	Misprint string
+	// TakenFrom are releases without a module whose objects the release has now, sorted.
+	TakenFrom []string
 	// Again is how long to wait before the next Apply of a release that was skipped because of
 	// that; 0: until something changes.
 	Again time.Duration
@@ -123,6 +130,7 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 	}
 	h.live.follow(a.manifest.objects)
 	defer a.op.deletedMore()
+	defer a.op.takes.end()
 	outcome, err := a.run()
 	switch {
 	case err != nil:
@@ -131,7 +139,8 @@ func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, erro
 		outcome.Objects = h.live.want(m.Name, outcome.Held.has)
 		outcome.ChartVersion, outcome.AppVersion = outcome.Held.version[0], outcome.Held.version[1]
 	default:
-		outcome.Objects = h.live.want(m.Name, a.manifest.objects)
+		outcome.TakenFrom = a.op.takes.names()
+		outcome.Objects, outcome.Ends = h.live.want(m.Name, a.manifest.objects), a.ending(ctx, outcome)
 		outcome.ChartVersion, outcome.AppVersion = a.chart.Metadata().Version, a.chart.Metadata().AppVersion
 		outcome.Misprint = a.manifest.misprint
 	}
@@ -150,6 +159,7 @@ func (h *home) prepare(ctx context.Context, m Module) (*apply, error) {
 		return nil, err
 	}
 	op.merge3, op.writes, op.waits = len(m.Drifted) > 0, m.Writes, m.HookWaits
+	op.takes.orphaned = m.Orphaned
 	t := &target{op: op, module: m, chart: loaded, manifest: manifest}
 	return &apply{target: t, others: adoption{target: t}, installer: installer{target: t}}, nil
 }
@@ -275,7 +285,8 @@ func (a *apply) findAbsent() error {
 	if last, ok := a.store.state.Last(); !ok || last.Status != release.StatusDeployed {
 		return nil
 	}
-	absent, err := a.op.home.live.absent(a.op.ctx, a.manifest.objects)
+	objects := a.manifest.lasting()
+	absent, err := a.op.home.live.absent(a.op.ctx, objects)
 	if err != nil {
 		return err
 	}
@@ -283,7 +294,7 @@ func (a *apply) findAbsent() error {
 	for _, o := range a.module.Gone {
 		gone[o] = true
 	}
-	for _, o := range a.manifest.objects {
+	for _, o := range objects {
 		if r, _, err := a.op.home.live.resolve(o); err == nil && gone[r] && !slices.Contains(absent, o) {
 			absent = append(absent, o)
 		}
@@ -342,13 +353,8 @@ func (a *apply) checkOwners() error {
 	}
 	// What is read here serves the action that follows. Hooks of the chart may
 	// change objects before Helm comes to them.
-	a.op.transport.keepReads(!a.manifest.hooks)
-	found, err := a.op.survey(a.manifest.objects)
-	if err != nil {
+	if _, err := a.op.owners(a.manifest.objects, !a.manifest.hooks); err != nil {
 		return err
-	}
-	if err := found.foreign(a.manifest.objects, a.op.us()); err != nil {
-		return &Error{Kind: Foreign, Release: a.op.release, Err: err}
 	}
 	a.surveyed = true
 	return nil
@@ -409,7 +415,28 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	if last, _ := a.store.state.Last(); last.Status != release.StatusDeployed {
 		return Outcome{}, fmt.Errorf("everything is applied, but revision %d could not be recorded as deployed", rel.Version)
 	}
+	a.tidy()
 	return Outcome{Action: did, Reason: reason, Revision: rel.Version, Healed: healed, Unstable: unstable}, nil
+}
+
+// tidy repairs the history behind the newest revision (H8). What fails twice is tried again by the
+// next Apply.
+func (a *apply) tidy() {
+	if a.op.home.dry != nil {
+		return
+	}
+	err := a.store.supersede()
+	if err == nil {
+		return
+	}
+	if state, readErr := a.op.home.records.reread(a.store.ctx, a.op.release); readErr == nil {
+		a.store.state = state
+		err = a.store.supersede()
+	}
+	if err != nil {
+		a.op.home.records.doubt(a.op.release)
+		a.op.log.Warn("an older revision is still recorded as deployed; the next run tries again", "err", err)
+	}
 }
 
 // drop removes a corrupted record. One that another client has removed meanwhile is as good.

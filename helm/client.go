@@ -57,6 +57,7 @@ func New(o Options) (*Client, error) {
 	if h.root, err = newHome(o, c, h); err != nil {
 		return nil, err
 	}
+	h.inputs = &inputs{objects: h.root.objects, current: h.recordOf, log: o.Log}
 	return &Client{root: h.root, homes: h}, nil
 }
 

@@ -41,6 +41,7 @@ type cluster struct {
 	target    string   // that manifest, once known
 	earlier   []string // manifests of failed revisions whose objects Helm forgets
 	recreates []string // kinds that are deleted and created when a field cannot change
+	heals     bool     // only objects are put back: the manifest is that of the last revision
 	presumed  bool     // the objects do not exist, as far as is known: they were not looked up
 	withdrawn error    // why an install was taken back as a whole
 	undeleted []error  // why objects could not be deleted; the error of Helm lacks the reasons
@@ -201,18 +202,17 @@ func onlyError(err error) error {
 // adopt continues an install when some of its objects turned out to exist. created are those that
 // it has created, rest all others: objects that exist, and those whose turn has not come.
 func (k *cluster) adopt(created, rest kube.ResourceList) (*kube.Result, error) {
-	k.op.transport.keepReads(true) // drops the presumed answers
 	objects := make([]Object, len(rest))
 	for i, info := range rest {
 		objects[i] = objectOfInfo(info)
 	}
-	found, err := k.op.survey(objects)
+	found, err := k.op.owners(objects, true)
+	if foreign, ok := errors.AsType[*Error](err); ok && foreign.Kind == Foreign {
+		k.withdrawn = errors.Join(err, k.withdraw(created))
+		return &kube.Result{}, k.withdrawn
+	}
 	if err != nil {
 		return &kube.Result{Created: created}, err
-	}
-	if err := found.foreign(objects, k.op.us()); err != nil {
-		k.withdrawn = errors.Join(&Error{Kind: Foreign, Release: k.op.release, Err: err}, k.withdraw(created))
-		return &kube.Result{}, k.withdrawn
 	}
 	existing := rest.Filter(func(info *resource.Info) bool {
 		_, exists := found[objectOfInfo(info)]
@@ -248,6 +248,14 @@ func (k *cluster) withdraw(created kube.ResourceList) error {
 // upgrade, because its objects would be forgotten.
 func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	left, err := k.left(original, target)
+	if err == nil && k.heals {
+		if original, err = k.withoutEnded(original); err == nil {
+			target, err = k.withoutEnded(target)
+		}
+	}
+	if err == nil {
+		original, err = k.madeFrom(original, k.op.takes.manifests, k.op.takes.from)
+	}
 	if err != nil {
 		return &kube.Result{}, err
 	}
@@ -374,11 +382,28 @@ func byKind(list kube.ResourceList) []kube.ResourceList {
 // Helm passes the new manifest as the base of the merge, so fields that only the failed revision
 // set would stay forever; the manifest of that revision is a better base for objects that are ours.
 func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force bool) (*kube.Result, error) {
-	base := slices.Clone(adopted)
-	for _, text := range k.earlier {
+	base, err := k.madeFrom(adopted, k.earlier, map[owner]bool{k.op.us(): true})
+	if err == nil {
+		base, err = k.madeFrom(base, k.op.takes.manifests, k.op.takes.from)
+	}
+	if err != nil {
+		return &kube.Result{}, err
+	}
+	return updateByKind(base, target, func(original, target kube.ResourceList) (*kube.Result, error) {
+		defer k.writes(original, target)()
+		result, err := k.Client.UpdateThreeWayMerge(original, target, force)
+		return k.recreated(target, result, err)
+	})
+}
+
+// madeFrom replaces, in the base of a merge, the objects of some releases by what older manifests
+// have made of them, so that fields that only these have set are removed.
+func (k *cluster) madeFrom(base kube.ResourceList, manifests []string, of map[owner]bool) (kube.ResourceList, error) {
+	base = slices.Clone(base)
+	for _, text := range manifests {
 		known, err := k.builder.build(text, false)
 		if err != nil {
-			k.op.debug("the failed revision cannot be the base of a merge: %v", err)
+			k.op.debug("an older manifest cannot be the base of a merge: %v", err)
 			continue
 		}
 		for i, info := range base {
@@ -388,18 +413,14 @@ func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force b
 			}
 			them, err := k.ownerOf(info)
 			if err != nil {
-				return &kube.Result{}, err
+				return nil, err
 			}
-			if them == k.op.us() {
+			if of[them] {
 				base[i] = older
 			}
 		}
 	}
-	return updateByKind(base, target, func(original, target kube.ResourceList) (*kube.Result, error) {
-		defer k.writes(original, target)()
-		result, err := k.Client.UpdateThreeWayMerge(original, target, force)
-		return k.recreated(target, result, err)
-	})
+	return base, nil
 }
 
 // DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation for uninstalls. Errors

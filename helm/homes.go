@@ -74,6 +74,7 @@ type homes struct {
 	charts *charts.Cache
 	build  string // of the operator
 	locks  *locks
+	inputs *inputs
 
 	// mu guards what follows. It is held while begin is called, but during no request.
 	mu       sync.Mutex
@@ -153,6 +154,16 @@ func (h *homes) of(release string) string {
 		return namespace
 	}
 	return h.root.options.Namespace
+}
+
+// recordOf is the id of the newest record of a release, as far as it is known; it makes no request.
+func (h *homes) recordOf(release string) string {
+	home, err := h.in(h.of(release))
+	if err != nil {
+		return ""
+	}
+	last, _ := home.records.remembered(release)
+	return last.id()
 }
 
 // pointerOf is the namespace where a release was installed, if that is not the operator's; empty

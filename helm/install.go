@@ -103,7 +103,7 @@ func (in *installer) upgradeLast() (*release.Release, error) {
 // are for another version of the release: when only objects are put back, none runs (H14).
 func (in *installer) upgrade(earlier []string) (*release.Release, error) {
 	cfg, k := in.op.configuration(in.store)
-	k.applying, k.earlier, k.recreates = true, earlier, recreatedKinds(in.chart.Metadata())
+	k.applying, k.earlier, k.recreates, k.heals = true, earlier, recreatedKinds(in.chart.Metadata()), in.heals
 	if err := in.takeOverHooks(k); err != nil {
 		return nil, err
 	}

@@ -47,6 +47,8 @@ type operation struct {
 	unlabelled bool
 	waits      HookWaits
 	removed    int // objects that were deleted because they have left the chart
+	takes      takes
+	purge      bool // it is a Purge
 }
 
 // begin starts an operation: it reads the kinds of the API server, which templates may ask

@@ -69,7 +69,7 @@ func (c *Client) PlanRemoval(ctx context.Context, name string, purge bool) (Plan
 	if err != nil {
 		return Plan{}, err
 	}
-	existed, err := trial.remove(ctx, name, purge, HookWaits{})
+	existed, err := trial.remove(ctx, name, removal{purge: purge})
 	p := Plan{Changes: trial.dry.Changes(), Hooks: trial.dry.hooks}
 	if existed {
 		p.Action, p.Reason = Uninstalled, "the release is removed"

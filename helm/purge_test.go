@@ -60,7 +60,7 @@ func (f *fixture) wantOurs(want ...string) {
 
 func (f *fixture) purge(name string, want bool) {
 	f.Helper()
-	existed, err := f.client.Purge(f.Context(), name)
+	existed, err := f.client.Purge(f.Context(), name, nil)
 	if err != nil || existed != want {
 		f.Fatalf("purge: existed %v, %v; want %v\nlog:\n%s", existed, err, want, f.log)
 	}
@@ -265,7 +265,7 @@ func TestPurgeMayNotRead(t *testing.T) {
 		_, err := poor.Releases(t.Context())
 		return err == nil
 	})
-	if _, err := poor.Purge(t.Context(), "simple"); err == nil || !strings.Contains(err.Error(), "may not read") {
+	if _, err := poor.Purge(t.Context(), "simple", nil); err == nil || !strings.Contains(err.Error(), "may not read") {
 		t.Errorf("purge: %v", err)
 	}
 	if f.configMap("simple-a") == nil || len(f.revisions("simple")) != 1 {

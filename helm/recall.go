@@ -3,6 +3,7 @@ package helm
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"reflect"
 	"regexp"
 
 	"helm.sh/helm/v3/pkg/release"
@@ -39,6 +40,8 @@ type note struct {
 	All string `json:"all,omitempty"`
 	// Objects are apiVersion, kind, namespace and name of each.
 	Objects [][4]string `json:"objects"`
+	// Ends are the indexes of those that end by themselves.
+	Ends []int `json:"ends,omitempty"`
 }
 
 // recall returns what was rendered for the newest record of a release from the same inputs; nil
@@ -51,8 +54,15 @@ func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte)
 		return nil
 	}
 	var n note
-	if err := json.Unmarshal([]byte(last.note), &n); err != nil || n.Checksum != last.Checksum || n.Inputs != h.renderer.sumOf(op, ch, values) {
+	if err := json.Unmarshal([]byte(last.note), &n); err != nil || n.Checksum != last.Checksum {
 		return nil
+	}
+	if sum := h.renderer.sumOf(op, ch, values); n.Inputs != sum {
+		in, ok := h.homes.inputs.of(op.ctx, op.release, last.id())
+		if !ok || in.Inputs != sum {
+			return nil
+		}
+		n.All = in.All
 	}
 	lists := n.All != ""
 	if lists && (n.All != h.renderer.inputsOf(op, ch, values, n.Has, lists) || len(h.kinds.Unknown()) > 0) || !kinds.NewAsked(op.capabilities, h.kinds.Unknown()).Same(n.Has) {
@@ -62,7 +72,14 @@ func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte)
 	for i, row := range n.Objects {
 		objects[i] = Object{GVK: schema.FromAPIVersionAndKind(row[0], row[1]), Namespace: row[2], Name: row[3]}
 	}
-	return &rendered{checksum: last.Checksum, objects: objects, record: last.id(), answers: n.Has, lists: lists}
+	ends := map[Object]bool{}
+	for _, i := range n.Ends {
+		if i < 0 || i >= len(objects) {
+			return nil
+		}
+		ends[objects[i]] = true
+	}
+	return &rendered{checksum: last.Checksum, objects: objects, ends: ends, record: last.id(), answers: n.Has, lists: lists}
 }
 
 // id names a record in the version that was read.
@@ -104,9 +121,11 @@ func (t *target) describe(rel *release.Release) string {
 	return t.note()
 }
 
-// renew updates the annotation of a record that is up to date but was rendered from other inputs:
-// files of the chart have changed that no template prints, or the operator is of another build. A
-// failure is only logged, because the release itself is right.
+// renew notes the inputs of a record that is up to date but was rendered from others: values or
+// files of the chart have changed that no template prints, or the operator is of another build.
+// They are in one object for all releases. If anything else in the annotation has changed, as when a
+// template asks other questions now, the annotation is written. A failure is only logged, because
+// the release itself is right.
 func (t *target) renew() {
 	last, _ := t.store.state.Last()
 	if t.op.home.dry != nil || last.labels[ChecksumLabel] != t.manifest.checksum {
@@ -116,6 +135,10 @@ func (t *target) renew() {
 	if note == "" || note == last.note {
 		return
 	}
+	if in, ok := otherInputs(last, note); ok {
+		t.op.home.homes.inputs.put(t.op.ctx, t.op.release, in)
+		return
+	}
 	err := t.store.change(last, func(record *metav1.ObjectMeta) {
 		metav1.SetMetaDataAnnotation(record, RenderedAnnotation, note)
 	})
@@ -123,6 +146,17 @@ func (t *target) renew() {
 		t.op.home.records.doubt(t.op.release)
 		t.op.debug("the inputs of the release could not be recorded in its record: %v", err)
 	}
+}
+
+// otherInputs returns the inputs of a note that differs in nothing else from that of a record.
+func otherInputs(last Revision, text string) (in input, ok bool) {
+	var old, now note
+	if json.Unmarshal([]byte(last.note), &old) != nil || json.Unmarshal([]byte(text), &now) != nil || (old.All == "") != (now.All == "") {
+		return in, false
+	}
+	in = input{last.id(), now.Inputs, now.All}
+	now.Inputs, now.All = old.Inputs, old.All
+	return in, reflect.DeepEqual(old, now)
 }
 
 // note is RenderedAnnotation for what was rendered: empty for charts that must be rendered each
@@ -152,6 +186,9 @@ func (t *target) makeNote() string {
 	for i, o := range m.objects {
 		version, kind := o.GVK.ToAPIVersionAndKind()
 		n.Objects[i] = [4]string{version, kind, o.Namespace, o.Name}
+		if m.ends[o] {
+			n.Ends = append(n.Ends, i)
+		}
 	}
 	text, err := json.Marshal(n)
 	if err != nil || len(text) > maxNote {

@@ -2,6 +2,7 @@ package helm
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,6 +68,7 @@ metadata: {name: other}
 				return // what a record without a reason to be trusted says is held, and not noted
 			}
 			build := f.client.root.renderer.build
+			f.client.homes.inputs.write()
 			f.restart()
 			f.client.root.renderer.build = build
 			f.caughtUp()
@@ -74,6 +76,50 @@ metadata: {name: other}
 				t.Errorf("not recalled at the next start: %+v", outcome)
 			}
 		})
+	}
+}
+
+// A change that no template prints is noted for all releases with two requests, and none for each; after a restart,
+// nothing is rendered for it. A record that is not the one that was noted is rendered. H6.
+func TestChangeThatNothingPrints(t *testing.T) {
+	f := start(t)
+	requests := f.record()
+	var modules []Module
+	for _, name := range []string{"one", "two", "three"} {
+		m := moduleOf(t, name, "-- templates/a.yaml --\n{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ .Release.Name }}}}\n")
+		f.apply(m, Installed, 1)
+		modules = append(modules, m)
+	}
+	own := func() []string {
+		return slices.DeleteFunc(requests.take(), func(r string) bool { return !strings.Contains(r, "/namespaces/"+f.namespace+"/") })
+	}
+	for _, value := range []string{"a", "b"} {
+		f.caughtUp()
+		own()
+		for i, m := range modules {
+			modules[i] = m.with("unused", value)
+			if got, err := f.client.Apply(f.Context(), modules[i]); err != nil || got.Action != Skipped {
+				t.Fatalf("%+v, %v", got, err)
+			}
+		}
+		f.client.homes.inputs.write()
+		if got := own(); len(got) > 2 || value == "b" && len(got) != 1 || !strings.Contains(strings.Join(got, " "), inputsName) {
+			t.Errorf("the requests are %q", got)
+		}
+	}
+	f.restart()
+	f.caughtUp()
+	own()
+	for _, m := range modules {
+		if f.apply(m, Skipped, 1); !f.recalls(m) {
+			t.Errorf("%s is rendered", m.Name)
+		}
+	}
+	f.editRecord("one", 1, func(s *corev1.Secret) { s.Labels["other"] = "label" })
+	f.restart()
+	f.caughtUp()
+	if f.apply(modules[0], Skipped, 1); f.recalls(modules[0]) {
+		t.Error("what was noted for another record is believed")
 	}
 }
 

@@ -36,6 +36,7 @@ type rendered struct {
 	checksum string
 	former   string          // the checksum that older operators made, with the tests of the chart
 	objects  []Object        // without the objects of hooks (H14)
+	ends     map[Object]bool // those of them that end by themselves (H13)
 	hooks    bool            // the chart has Helm hooks, apart from tests
 	volatile bool            // lookup was used: the cluster is an input too
 	inputs   string          // checksum of all that it was made from
@@ -227,11 +228,10 @@ func (r *renderer) digest(files map[string]string) (*rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &rendered{former: r.sum(found.manifests, found.hooks)}
+	result := &rendered{former: r.sum(found.manifests, found.hooks), ends: map[Object]bool{}}
 	hooks := slices.DeleteFunc(found.hooks, isTest)
 	result.hooks, result.checksum, result.misprint = len(hooks) > 0, r.sum(found.manifests, hooks), misprintsIn(files)
-	result.objects, err = r.checkObjects(found)
-	return result, err
+	return result, r.checkObjects(found, result)
 }
 
 // misprintsIn names a template that has printed a mistake of printf, and the number of the others; empty if there is
@@ -273,8 +273,7 @@ func (r *renderer) sum(manifests []releaseutil.Manifest, hooks []*release.Hook) 
 
 // checkObjects lists the objects of a manifest. Its error names all documents that cannot become
 // objects, and objects that are defined twice.
-func (r *renderer) checkObjects(found *sorted) ([]Object, error) {
-	var objects []Object
+func (r *renderer) checkObjects(found *sorted, result *rendered) error {
 	var errs []error
 	sources := map[Object]string{}
 	for i, m := range found.manifests {
@@ -288,10 +287,13 @@ func (r *renderer) checkObjects(found *sorted) ([]Object, error) {
 				continue
 			}
 			sources[id] = m.Name
-			objects = append(objects, o)
+			result.objects = append(result.objects, o)
+		}
+		for _, o := range found.parsed[i].ends {
+			result.ends[o] = true
 		}
 	}
-	return objects, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // checkObject refuses an object before anything is stored or sent.

@@ -3,7 +3,6 @@ package helm
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -220,9 +219,6 @@ spec: {ports: [{port: 80}]}
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in: %v", want, err)
 		}
-	}
-	if holder := HolderOf(fmt.Errorf("the run: %w", err)); holder != "simple" || HolderOf(nil) != "" {
-		t.Errorf("the holder is %q", holder)
 	}
 	f.wantRevisions("second")
 	core := f.kube.CoreV1()

@@ -27,6 +27,7 @@ type sorted struct {
 
 type parsed struct {
 	objects []Object
+	ends    []Object // those of them that end by themselves
 	errs    []error
 }
 
@@ -164,6 +165,9 @@ func checked(found []*unstructured.Unstructured, err error) (p parsed) {
 			continue
 		}
 		p.objects = append(p.objects, manifest.Of(u))
+		if ends(u) {
+			p.ends = append(p.ends, manifest.Of(u))
+		}
 	}
 	return p
 }

@@ -177,6 +177,9 @@ func (r *records) reread(ctx context.Context, name string) (State, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, revision := range states[name].Revisions {
+		delete(r.memory.removed, revision.secret) // its deletion was answered, but not done
+	}
 	r.memory.replace(name, states[name].Revisions, at)
 	delete(r.memory.doubted, name)
 	return r.memory.stateOf(name), nil

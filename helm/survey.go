@@ -177,18 +177,21 @@ func ownerIn(live *metav1.PartialObjectMetadata) owner {
 	return owner{live.Annotations[ownerName], live.Annotations[ownerNamespace]}
 }
 
-// foreign returns an error that names every object of another release. Objects without an owner are
-// adopted (H7). If objects were taken from another release, both would change them without end.
-func (s survey) foreign(objects []Object, us owner) error {
+// foreign returns an error that names every object of another release, but for those of taken.
+// Objects without an owner are adopted (H7). If objects were taken from another release, both would
+// change them without end.
+func (s survey) foreign(objects []Object, us owner, taken map[owner]bool) error {
 	var errs []error
 	for _, o := range objects {
-		them := s[o]
-		if them.name == "" || them == us || them.name == us.name && them.namespace == "" {
-			continue
+		if them := s[o]; isOther(them, us) && !taken[them] {
+			errs = append(errs, &ownedError{o, them})
 		}
-		errs = append(errs, &ownedError{o, them})
 	}
 	return errors.Join(errs...)
+}
+
+func isOther(them, us owner) bool {
+	return them.name != "" && them != us && (them.name != us.name || them.namespace != "")
 }
 
 // ownedError reports that an object belongs to another release.
@@ -201,13 +204,4 @@ type ownedError struct {
 func (e *ownedError) Error() string {
 	return fmt.Sprintf("%s belongs to release %s in namespace %s: remove it from one of the two charts, or delete its annotation %s to hand it over",
 		e.object, e.owner.name, e.owner.namespace, ownerName)
-}
-
-// HolderOf is the release that owns the first object because of which an Apply has failed as
-// Foreign; empty for other errors. A purge of that release may be what the Apply waits for (F6).
-func HolderOf(err error) string {
-	if owned, ok := errors.AsType[*ownedError](err); ok {
-		return owned.owner.name
-	}
-	return ""
 }

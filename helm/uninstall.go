@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/resource"
 
 	"addon-operator/helm/manifest"
 )
@@ -27,30 +28,38 @@ func (c *Client) Uninstall(ctx context.Context, name string, waits HookWaits) (e
 	if err != nil {
 		return false, err
 	}
-	return home.remove(ctx, name, false, waits)
+	return home.remove(ctx, name, removal{waits: waits})
 }
 
 // Purge is Uninstall for a release whose module is gone (E10, G7). No person asked for it, so it
-// does less: a release that is not ours (P2) counts as missing, and the Helm hooks of the chart do
-// not run.
-func (c *Client) Purge(ctx context.Context, name string) (existed bool, err error) {
+// does less: a release that is not ours (P2) counts as missing, the Helm hooks of the chart do not
+// run, and while a module claims an object of the release, it is an error (P1). If other releases
+// have taken objects over, those that hold data stay. claimed may be nil.
+func (c *Client) Purge(ctx context.Context, name string, claimed Claimed) (existed bool, err error) {
 	home, err := c.homes.holding(ctx, name)
 	if err != nil {
 		return false, err
 	}
-	return home.remove(ctx, name, true, HookWaits{})
+	return home.remove(ctx, name, removal{purge: true, claimed: claimed})
+}
+
+// removal is how remove does what it does.
+type removal struct {
+	purge   bool
+	claimed Claimed   // of a purge
+	waits   HookWaits // of an Uninstall
 }
 
 // remove is Uninstall and Purge. The records are read again, because other clients write them, too;
 // what is remembered of the release is forgotten even after a failure, which may have deleted a
 // part.
-func (h *home) remove(ctx context.Context, name string, purge bool, waits HookWaits) (existed bool, err error) {
+func (h *home) remove(ctx context.Context, name string, how removal) (existed bool, err error) {
 	defer h.locks.lock(name)()
 	op, err := h.begin(ctx, name)
 	if err != nil {
 		return false, err
 	}
-	op.waits = waits
+	op.waits, op.purge = how.waits, how.purge
 	defer op.deletedMore()
 	state, err := h.records.reread(ctx, name)
 	if err != nil {
@@ -61,7 +70,7 @@ func (h *home) remove(ctx context.Context, name string, purge bool, waits HookWa
 		return false, nil
 	}
 	s := op.store(state)
-	if purge {
+	if how.purge {
 		ours, err := s.ours()
 		if err != nil {
 			return false, classify(ctx, name, op, err)
@@ -70,8 +79,11 @@ func (h *home) remove(ctx context.Context, name string, purge bool, waits HookWa
 			op.log.Info("the release is left alone: it was not installed by an addon-operator")
 			return false, nil
 		}
+		if err := op.unclaimed(s, how.claimed); err != nil {
+			return false, classify(ctx, name, op, err)
+		}
 	}
-	err = op.uninstall(s, !purge)
+	err = op.uninstall(s, !how.purge)
 	// From here on objects are missing because of us: News must not report them, and an Apply that
 	// follows begins without anything remembered.
 	h.renderer.renders.forget(name)
@@ -243,10 +255,13 @@ func (op *operation) resumeUninstall(k *cluster, newest *release.Release) error 
 
 // owned leaves out what an uninstall or an upgrade must not delete, although a record lists it: objects whose
 // annotations do not name this release, and objects with the policy keep (P2). An object that
-// cannot be read is an error: once no record lists it, no later attempt would delete it.
+// cannot be read is an error: once no record lists it, no later attempt would delete it. If another
+// release has some of the objects, the module was renamed or merged, and not removed: then a purge
+// also leaves what holds data.
 func (k *cluster) owned(list kube.ResourceList) (kube.ResourceList, error) {
 	var ours kube.ResourceList
-	var stay []string
+	var stay, data []string
+	var to string // the release that has taken over some
 	for _, info := range list {
 		o := objectOfInfo(info)
 		live, exists, err := k.op.home.live.look(k.op.ctx, o)
@@ -258,9 +273,24 @@ func (k *cluster) owned(list kube.ResourceList) (kube.ResourceList, error) {
 			return nil, fmt.Errorf("the operator may not read %s, so its owner is unknown", o)
 		case ownerIn(live) != k.op.us() || live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy:
 			stay = append(stay, o.String())
+			if them := ownerIn(live); isOther(them, k.op.us()) {
+				to = them.name
+			}
 		default:
 			ours = append(ours, info)
 		}
+	}
+	if k.op.purge && to != "" {
+		ours = ours.Filter(func(info *resource.Info) bool {
+			o := objectOfInfo(info)
+			if spareData(o) {
+				data = append(data, o.String())
+			}
+			return !spareData(o)
+		})
+	}
+	if len(data) > 0 {
+		k.op.log.Warn("objects with data stay, because another release has taken over a part of this one; delete them if they are not needed", "objects", data, "other", to)
 	}
 	if len(stay) > 0 {
 		k.op.log.Warn("objects do not name this release as their owner, or are annotated to be kept; they stay", "objects", stay[:min(len(stay), maxNamedObjects)], "count", len(stay))

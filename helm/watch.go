@@ -48,7 +48,7 @@ type Presence interface {
 type presenceReport = struct {
 	Ours    func(*metav1.PartialObjectMetadata) bool
 	Gone    func(schema.GroupKind, types.NamespacedName)
-	Changed func(m *meta.RESTMapping, name types.NamespacedName, version string)
+	Changed func(m *meta.RESTMapping, o *metav1.PartialObjectMetadata)
 }
 
 // managedByHelm selects the objects that Helm has created: it sets this label on
@@ -115,7 +115,7 @@ func (c *Client) presenceReport(ctx context.Context, news News) (report presence
 			return m.Annotations[ownerName] != "" && c.homes.has(m.Annotations[ownerNamespace])
 		},
 		Gone:    func(kind schema.GroupKind, name types.NamespacedName) { news.Gone(named(kind, name)) },
-		Changed: func(*meta.RESTMapping, types.NamespacedName, string) {},
+		Changed: func(*meta.RESTMapping, *metav1.PartialObjectMetadata) {},
 	}
 	if news.Health == nil {
 		return report, nil

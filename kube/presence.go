@@ -48,9 +48,9 @@ type PresenceReport = struct {
 	Ours func(*metav1.PartialObjectMetadata) bool
 	// Gone is called for each object that was there and is gone, or is no longer ours.
 	Gone func(schema.GroupKind, types.NamespacedName)
-	// Changed is called for each object that is there, in this version (resourceVersion), and again
-	// for each new one. After a new list it is called for all of them.
-	Changed func(m *meta.RESTMapping, name types.NamespacedName, version string)
+	// Changed is called for each object that is there, and again for each new version. After a new
+	// list it is called for all of them.
+	Changed func(m *meta.RESTMapping, o *metav1.PartialObjectMetadata)
 }
 
 // Start allows watches of the objects that labels select, until ctx ends.
@@ -216,7 +216,7 @@ func (k *presentKind) Set(m *metav1.PartialObjectMetadata) {
 	k.live[nameOf(m)] = struct{}{}
 	delete(k.expected, nameOf(m))
 	k.mu.Unlock()
-	k.presence.report.Changed(k.mapping, nameOf(m), m.ResourceVersion)
+	k.presence.report.Changed(k.mapping, m)
 }
 
 // Unset implements MetadataStore.
@@ -245,7 +245,7 @@ func (k *presentKind) Replace(all []*metav1.PartialObjectMetadata, _ string) {
 	k.swap(fresh)
 	for _, m := range all {
 		if _, ours := fresh[nameOf(m)]; ours {
-			k.presence.report.Changed(k.mapping, nameOf(m), m.ResourceVersion)
+			k.presence.report.Changed(k.mapping, m)
 		}
 	}
 	k.mu.Lock()
@@ -267,7 +267,7 @@ func (k *presentKind) ask(names []types.NamespacedName) {
 		case apierrors.IsNotFound(err):
 			k.lose(name)
 		case err == nil:
-			k.presence.report.Changed(k.mapping, name, m.ResourceVersion)
+			k.presence.report.Changed(k.mapping, m)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func reportGone(gone chan<- string) PresenceReport {
 	return PresenceReport{
 		Ours:    func(*metav1.PartialObjectMetadata) bool { return true },
 		Gone:    func(_ schema.GroupKind, name types.NamespacedName) { gone <- name.Name },
-		Changed: func(*meta.RESTMapping, types.NamespacedName, string) {},
+		Changed: func(*meta.RESTMapping, *metav1.PartialObjectMetadata) {},
 	}
 }
 

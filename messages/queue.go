@@ -56,11 +56,7 @@ type TaskDone struct {
 // TaskWaits notifies a queue that an attempt at its task, or at a part of it, has failed, and that
 // the task waits for the next one. Nothing of it runs meanwhile, so other tasks may go past it
 // (F6).
-type TaskWaits struct {
-	ID string
-	// Holder is the release whose objects made the attempt fail; "" for none.
-	Holder string
-}
+type TaskWaits struct{ ID string }
 
 // GetTurn asks a queue whether the next attempt at a task that waits may begin. The answer is
 // [Turn], as soon as nothing that has gone past the task is in progress.

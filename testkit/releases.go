@@ -200,7 +200,7 @@ func (r *Releases) Uninstall(ctx context.Context, name string, waits helm.HookWa
 }
 
 // Purge implements work.Releases.
-func (r *Releases) Purge(ctx context.Context, name string) (existed bool, err error) {
+func (r *Releases) Purge(ctx context.Context, name string, _ helm.Claimed) (existed bool, err error) {
 	if r.isForeign(name) {
 		r.trace.Add("helm leaves %s alone", name)
 		return false, nil

@@ -168,16 +168,6 @@ func (c *catalog) run(ctx actor.Context, names []string, cause messages.Cause) {
 	}
 }
 
-// mayPurge says whether a purge that was queued, maybe days ago, is still due. It is not when the
-// directory is back, when maintenance has begun, or when a later reload holds the purge (P1).
-func (c *catalog) mayPurge(release string, held []string) work.Purgeable {
-	back := c.tree.Module(release) != nil
-	return work.Purgeable{
-		May:     !back && !slices.Contains(held, release) && !decide.Untouchable(c.tree.Modules, c.maintenance)(release),
-		Removed: c.removed[release],
-	}
-}
-
 // tell sends the same message to the actors of some modules. The message is shared, so it must not
 // hold what a receiver changes.
 func (c *catalog) tell(ctx actor.Context, modules []addons.Module, message any) {

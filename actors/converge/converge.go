@@ -142,7 +142,7 @@ func (c *converge) answer(ctx actor.Context) bool {
 	case work.EndAsks:
 		c.asks.end(ctx)
 	case work.MayPurge:
-		ctx.Respond(c.catalog.mayPurge(msg.Release, c.purges.Held))
+		ctx.Respond(c.mayPurge(msg.Release))
 	case messages.StepEnded:
 		c.reloads.record.add(msg)
 	case messages.ListConverges:
@@ -216,7 +216,7 @@ func (c *converge) start(ctx actor.Context, t messages.Task, do func(*supervisor
 			failed = a.Number
 			c.failed(t, a)
 			if !a.Final {
-				c.program.TaskWaits(t, a.Err)
+				c.program.TaskWaits(t)
 			}
 		},
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {

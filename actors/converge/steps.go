@@ -1,6 +1,8 @@
 package converge
 
 import (
+	"slices"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/decide"
@@ -17,12 +19,29 @@ import (
 // removed. A reload holds its purges back when they look like that; people are shown which releases
 // would go and how to allow it. The rest of the reload continues.
 func (c *converge) steps(ctx actor.Context, enabled []string) decide.Steps {
-	s, confirmed := decide.Reload{
-		Tree: c.catalog.tree, Enabled: enabled, Deployed: c.catalog.deployed, Ignored: c.program.IgnoredRelease,
-		Maintenance: c.catalog.maintenance, Purges: c.purges.Purges, AllowPurge: c.program.AllowPurge, PurgeShare: c.program.PurgeShare,
-	}.Steps()
+	s, confirmed := c.reload(enabled).Steps()
 	c.purges.decided(ctx, s, confirmed)
 	return s
+}
+
+func (c *converge) reload(enabled []string) decide.Reload {
+	return decide.Reload{
+		Tree: c.catalog.tree, Enabled: enabled, Deployed: c.catalog.deployed, Ignored: c.program.IgnoredRelease,
+		Maintenance: c.catalog.maintenance, Purges: c.purges.Purges, AllowPurge: c.program.AllowPurge, PurgeShare: c.program.PurgeShare,
+	}
+}
+
+// mayPurge says whether a purge that was queued, maybe days ago, is still due. It is not when the
+// directory is back, also if it does not load, when maintenance has begun, or when a later reload
+// holds the purge (P1).
+func (c *converge) mayPurge(release string) work.Purgeable {
+	known := func(m addons.Module) bool { return m.Name == release }
+	back := slices.ContainsFunc(c.catalog.tree.Modules, known) || slices.ContainsFunc(c.catalog.tree.Broken, known)
+	return work.Purgeable{
+		May:      !back && !slices.Contains(c.purges.Held, release) && !decide.Untouchable(c.catalog.tree.Modules, c.catalog.maintenance)(release),
+		Removed:  c.catalog.removed[release],
+		Orphaned: c.reload(c.catalog.enabled).Orphaned(release),
+	}
 }
 
 // reloadTasks are the tasks that the steps of a reload become, in their order: runs, deletes,

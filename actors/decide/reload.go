@@ -85,6 +85,16 @@ func (r Reload) modules() Steps {
 	return s
 }
 
+// Orphaned reports whether a release has no module any more, so that a module may take over the
+// objects that both have, as after a rename. It is unknown while a modules root is empty (P1), and a
+// release under maintenance is left alone.
+func (r Reload) Orphaned(release string) bool {
+	named := func(m addons.Module) bool { return m.Name == release }
+	return r.Deployed[release] && release != r.Ignored && len(r.Tree.Empty) == 0 &&
+		!slices.ContainsFunc(r.Tree.Modules, named) && !slices.ContainsFunc(r.Tree.Broken, named) &&
+		!Untouchable(r.Tree.Modules, r.Maintenance)(release)
+}
+
 // Groups are the modules that may run at the same time: those of the same order, when the width
 // allows more than one (F15, X24).
 func (s Steps) Groups(modules []addons.Module, width int) [][]string {

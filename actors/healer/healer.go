@@ -51,8 +51,9 @@ type healer struct {
 type releaseState struct {
 	life    releaseLife
 	objects []helm.Object
-	applied time.Time    // when objects became its objects
-	health  *view.Health // as the module knows it
+	ends    map[helm.Object]bool // those of objects that end by themselves; true: they have
+	applied time.Time            // when objects became its objects
+	health  *view.Health         // as the module knows it
 	// gone are objects that Helm must apply again.
 	gone map[helm.Object]bool
 	// goneInRun went while the module ran; true for those that went before Helm was done.
@@ -172,6 +173,13 @@ func (h *healer) release(module string) *releaseState {
 func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
 	for _, name := range h.owners[o] {
 		r := h.releases[name]
+		if _, ends := r.ends[o]; ends {
+			r.ends[o] = true
+			if r.life.phase == running { // releaseApplied decides
+				r.goneInRun[o] = true
+			}
+			continue
+		}
 		mayBeLate := r.hooks && !h.program.PromptReleaseWatch && time.Since(r.ended) < shared.NewsDelay
 		switch {
 		case r.life.phase != resting:
@@ -223,9 +231,16 @@ func (h *healer) releaseApplied(ctx actor.Context, msg work.ReleaseApplied) {
 		h.reassess(ctx, msg.Module)
 	}
 	r.life.become(applied)
-	r.objects, r.changed = msg.Objects, false
+	r.objects, r.ends, r.changed = msg.Objects, maps.Clone(msg.Ends), false
 	for _, o := range msg.Objects {
 		h.owners[o] = append(h.owners[o], msg.Module)
+	}
+	for o := range r.ends { // what has just been written may have ended, too
+		if _, went := r.goneInRun[o]; went && !h.program.ReleaseWatch.Present(o) {
+			r.ends[o] = true
+		}
+		delete(r.goneInRun, o)
+		delete(r.gone, o)
 	}
 	for _, o := range msg.Back {
 		delete(r.gone, o)

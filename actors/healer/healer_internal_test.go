@@ -84,6 +84,45 @@ func TestGoneAfterARun(t *testing.T) {
 	}
 }
 
+// H13, H25: what ends by itself is not healed, whenever it goes, and has no part in the health of the module.
+func TestEnded(t *testing.T) {
+	o := helm.Object{GVK: schema.GroupVersionKind{Group: "batch", Kind: "Job"}, Namespace: "n", Name: "migrate"}
+	for _, during := range []bool{false, true} {
+		p := sharedtest.NewProgram(nil)
+		p.PromptReleaseWatch, p.ReleaseWatch = true, absentObjects{}
+		healths := make(chan work.HealthChanged, 9)
+		module := sharedtest.Spawn(t, p, work.ModulePath+"web", actor.ReceiveFunc(func(ctx actor.Context) {
+			switch msg := ctx.Message().(type) {
+			case work.HealthChanged:
+				healths <- msg
+			case string:
+				ctx.Respond("yes")
+			}
+		}))
+		pid := sharedtest.Spawn(t, p, work.HealerPath, New(t.Context(), p))
+		p.Send(pid, work.RunBegan{Module: "web"})
+		if during {
+			p.Send(pid, objectGone{o})
+		}
+		p.Send(pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}, Ends: map[helm.Object]bool{o: false}})
+		p.Send(pid, work.RunEnded{Module: "web"})
+		p.Send(pid, objectGone{o})
+		sharedtest.Ask[messages.Monitored](t, p, pid, messages.ListMonitored{})
+		if live, ok := p.Inspector.Status(work.HealerPath).(liveHealer); !ok || len(live.status.Incomplete) > 0 {
+			t.Errorf("gone during the run: %t; to heal: %v", during, live.status.Incomplete)
+		}
+		sharedtest.Ask[work.HealthReported](t, p, pid, work.ReportHealth{Module: "web"})
+		sharedtest.Ask[string](t, p, module, "are these all?")
+		var last *view.Health
+		for len(healths) > 0 {
+			last = (<-healths).Health
+		}
+		if last != nil {
+			t.Errorf("gone during the run: %t; the module waits for what has ended: %+v", during, last)
+		}
+	}
+}
+
 // What a run reports is no bug, whatever became of the module meanwhile: it was switched off, and perhaps on again.
 func TestPhasesOfARun(t *testing.T) {
 	began, applied, ended, off := work.RunBegan{Module: "web"}, work.ReleaseApplied{Module: "web"}, work.RunEnded{Module: "web"}, messages.ModuleGone{Module: "web"}

@@ -111,6 +111,11 @@ func (w *objectStates) of(objects []helm.Object, applied time.Time) *view.Health
 	return sum
 }
 
+// standing are the objects of a release, but for those that have ended.
+func (r *releaseState) standing() []helm.Object {
+	return slices.DeleteFunc(slices.Clone(r.objects), func(o helm.Object) bool { return r.ends[o] })
+}
+
 // severity orders states, the worst first.
 func severity(state string) int {
 	return slices.Index([]string{view.ObjectFailed, view.ObjectTerminating, view.ObjectInProgress, view.ObjectUnknown}, state)
@@ -155,7 +160,7 @@ func (h *healer) reportHealth(ctx actor.Context) {
 		if r == nil {
 			continue // it learned of that when it was forgotten
 		}
-		if now := h.states.of(r.objects, r.applied); !reflect.DeepEqual(now, r.health) {
+		if now := h.states.of(r.standing(), r.applied); !reflect.DeepEqual(now, r.health) {
 			r.health = now
 			ctx.Send(h.program.Owner(name), work.HealthChanged{Health: now})
 		}

@@ -82,7 +82,7 @@ func (o *ownTasks) attemptFailed(a assignment, at supervisor.Attempt) {
 		o.log.Warn("module is parked: it is retried outside of the queue, other modules continue")
 		o.park(a)
 	default:
-		o.program.TaskWaits(t, at.Err)
+		o.program.TaskWaits(t)
 	}
 }
 

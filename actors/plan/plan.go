@@ -120,6 +120,7 @@ func Make(ctx context.Context, known Known, request view.PlanRequest) (view.Plan
 	if err := group.Wait(); err != nil {
 		return view.Plan{}, err
 	}
+	handOver(plan.Modules)
 	plan.Notes = append(plan.Notes, p.unread(plan.Modules)...)
 	plan.Count()
 	return plan, nil
@@ -316,7 +317,9 @@ func (p *planner) planRun(ctx context.Context, step *view.ModulePlan, m addons.M
 	if !p.validForHelm(step, values.GlobalKey, p.globalUnknown) || !p.validForHelm(step, m.Key, step.HookValues == view.HookValuesUnknown) {
 		return
 	}
-	would, err := p.Helm.Plan(ctx, HelmModule(m, p.merged(m)))
+	chart := HelmModule(m, p.merged(m))
+	chart.Orphaned = func(release string) (bool, error) { return p.Reload.Orphaned(release), nil }
+	would, err := p.Helm.Plan(ctx, chart)
 	p.describe(step, would, err)
 }
 
@@ -392,6 +395,22 @@ func (p *planner) describe(step *view.ModulePlan, would helm.Plan, err error) {
 			object.Fields = paths(c.Fields(p.secrets))
 		}
 		step.Objects = append(step.Objects, object)
+	}
+}
+
+// handOver leaves out of purges what modules take over before (H7): a purge is planned with what the
+// release has now.
+func handOver(modules []view.ModulePlan) {
+	taken := map[string]bool{}
+	for _, m := range modules {
+		for _, o := range m.Objects {
+			taken[o.Object] = taken[o.Object] || m.Step == view.StepStart || m.Step == view.StepRun
+		}
+	}
+	for i, m := range modules {
+		if m.Step == view.StepPurge {
+			modules[i].Objects = slices.DeleteFunc(m.Objects, func(o view.ObjectPlan) bool { return taken[o.Object] })
+		}
 	}
 }
 

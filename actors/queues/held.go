@@ -15,17 +15,15 @@ import (
 //
 // A task that has failed stays before those behind it until its next attempt succeeds (F6). What
 // may cure it must not wait for it, or the queue would wait without end: heals, runs of modules
-// that provide what it lacks, deletes, the purge of the release that owns its objects (the module
-// had another name before), and reloads that a person has asked for. These go past it, one at a
-// time, while it waits. The next attempt then waits for the task in progress, so that the queue
-// does one task at a time (F1).
+// that provide what it lacks, deletes, and reloads that a person has asked for. These go past it,
+// one at a time, while it waits. The next attempt then waits for the task in progress, so that the
+// queue does one task at a time (F1).
 //
 //	current -TaskWaits-> held -GetTurn-> current
 //	                     held -TaskDone-> gone (it was cancelled, or a reload does it again)
 type held struct {
 	messages.Task
-	since  time.Time // it was first begun
-	holder string    // as in messages.TaskWaits
+	since time.Time // it was first begun
 }
 
 // turn is an attempt that waits until nothing is in progress.
@@ -56,10 +54,10 @@ func (q *queue) taskWaits(msg messages.TaskWaits) {
 	i := slices.IndexFunc(q.passed, func(b passedTask) bool { return b.ID == msg.ID && len(b.waiting) == 0 })
 	switch {
 	case q.current != nil && q.current.ID == msg.ID:
-		waits = held{*q.current, q.since, msg.Holder}
+		waits = held{*q.current, q.since}
 		q.current, q.left = nil, nil
 	case i >= 0: // it had waited for a Helm hook, and then failed
-		waits = held{q.passed[i].Task, q.passed[i].since, msg.Holder}
+		waits = held{q.passed[i].Task, q.passed[i].since}
 		q.passed = slices.Delete(q.passed, i, i+1)
 	default:
 		return
@@ -143,7 +141,6 @@ func passes(t messages.Task, waiting held) bool {
 	module := messages.ModuleOf(waiting.Owner)
 	_, reload := t.Work.(messages.ReloadModules)
 	_, deletes := t.Work.(messages.DeleteModule)
-	purge, purges := t.Work.(messages.PurgeRelease)
 	switch {
 	case reload || t.Reload > waiting.Reload:
 		return yieldsToReload(waiting.Task)
@@ -151,7 +148,7 @@ func passes(t messages.Task, waiting held) bool {
 		return false
 	}
 	// A heal that fails is no reason for anything to wait.
-	return t.Urgent || deletes || purges && purge.Release == waiting.holder || waiting.Urgent && waiting.Reload == 0
+	return t.Urgent || deletes || waiting.Urgent && waiting.Reload == 0
 }
 
 // yieldsToReload reports whether a reload goes past a waiting task. It goes past tasks of modules,

@@ -238,12 +238,12 @@ func (r *recorder) Uninstall(ctx context.Context, release string, waits helm.Hoo
 }
 
 // Purge implements work.Releases.
-func (r *recorder) Purge(ctx context.Context, release string) (bool, error) {
+func (r *recorder) Purge(ctx context.Context, release string, claimed helm.Claimed) (bool, error) {
 	defer r.action()()
 	if err := r.helmMustFail(release); err != nil {
 		return false, err
 	}
-	return r.releases.Purge(ctx, release)
+	return r.releases.Purge(ctx, release, claimed)
 }
 
 // Place implements work.Releases.

@@ -9,7 +9,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/work"
-	"addon-operator/helm"
 	"addon-operator/messages"
 )
 
@@ -39,11 +38,9 @@ func (p *Program) Enqueue(from Sender, head bool, tasks ...messages.Task) {
 	}
 }
 
-// TaskWaits sends the queue of a task that it waits for its next attempt. The holder is the release
-// that owns an object which the task needs, if the error names one: the purge of that release goes
-// past (queues/held.go).
-func (p *Program) TaskWaits(t messages.Task, err error) {
-	p.Send(p.PID(work.QueuePath+t.Queue), messages.TaskWaits{ID: t.InQueue(), Holder: helm.HolderOf(err)})
+// TaskWaits sends the queue of a task that it waits for its next attempt.
+func (p *Program) TaskWaits(t messages.Task) {
+	p.Send(p.PID(work.QueuePath+t.Queue), messages.TaskWaits{ID: t.InQueue()})
 }
 
 // Sender is the part of an actor's context, or of the system, that sends.

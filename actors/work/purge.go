@@ -5,7 +5,11 @@ import (
 	"fmt"
 	"slices"
 
+	"addon-operator/actors/decide"
 	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/helm/charts"
+	"addon-operator/messages"
 	"addon-operator/supervisor"
 )
 
@@ -62,6 +66,8 @@ type (
 		May bool
 		// Removed: it is of a module that was removed from under the operator.
 		Removed bool
+		// Orphaned: it has no module any more, so that others may take its objects over.
+		Orphaned bool
 	}
 )
 
@@ -84,7 +90,9 @@ func (j ReloadJob) Purge(run *supervisor.Run, release string) (purged bool, err 
 		}
 	}
 	run.Step("helm uninstall %s", release)
-	existed, err := j.Releases.Purge(j.WriteContext, release)
+	existed, err := j.Releases.Purge(j.WriteContext, release, func(_ context.Context, objects []helm.Object) (map[helm.Object]string, error) {
+		return j.claimed(run, objects)
+	})
 	if err != nil {
 		return false, fmt.Errorf("purge release %s: %w", release, err)
 	}
@@ -92,6 +100,51 @@ func (j ReloadJob) Purge(run *supervisor.Run, release string) (purged bool, err 
 		j.Log.Info("release without a module directory is purged", "release", release)
 	}
 	return true, nil
+}
+
+// claimed returns which of these objects enabled modules have in their charts, and which module has
+// each: a module that was renamed, or merged into another one, has had another release. It is not
+// known for a module that does not load, or that has hooks, which set values, and has not run.
+func (j ReloadJob) claimed(run *supervisor.Run, objects []helm.Object) (by map[helm.Object]string, err error) {
+	d, err := supervisor.Ask[Discovery](run, ConvergePath, GetDiscovery{})
+	if err != nil {
+		return nil, err
+	}
+	released, err := supervisor.Ask[Released](run, HealerPath, GetReleased{})
+	if err != nil {
+		return nil, err
+	}
+	global, err := supervisor.Ask[messages.Values](run, GlobalPath, messages.GetValues{})
+	if err != nil {
+		return nil, err
+	}
+	if broken := d.Tree.Broken; len(broken) > 0 {
+		return nil, fmt.Errorf("it is held back: module directory %s does not load, so it is unknown whether the module has objects of this release", broken[0].Base)
+	}
+	by = map[helm.Object]string{}
+	for _, m := range d.Tree.Modules {
+		if !slices.Contains(d.Before, m.Name) || !charts.Exists(m.Dir) {
+			continue
+		}
+		_, ran := released.Objects[m.Name]
+		if !ran && decide.Maintained(m, d.Maintenance) == "" && !decide.Hookless(d.Tree.Global, d.Tree.Modules, m.Key) {
+			return nil, fmt.Errorf("it is held back: module %s has not run yet, so it is unknown whether it has objects of this release", m.Name)
+		}
+		chart, err := chartOf(run, m, global.Section)
+		if err != nil {
+			return nil, err
+		}
+		rendered, err := j.Releases.Objects(run.Context(), chart)
+		if err != nil {
+			return nil, fmt.Errorf("it is held back: it is unknown whether module %s has objects of this release: %w", m.Name, err)
+		}
+		for _, o := range rendered {
+			if slices.Contains(objects, o) {
+				by[o] = m.Name
+			}
+		}
+	}
+	return by, nil
 }
 
 // AwaitQuiet asks a module to answer ModuleQuiet as soon as nothing of it runs: two Helm

@@ -13,6 +13,7 @@ import (
 	"addon-operator/actors/plan"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
+	"addon-operator/kube"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
@@ -110,14 +111,21 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 	m.Gone, m.Drifted, m.Allowed = r.job.Known.Gone, r.job.Known.Drifted, r.job.Known.Allowed
 	m.Began, m.Writes = r.operation, r.writes
 	m.HookWaits = r.hookWaits()
+	m.Orphaned = func(release string) (bool, error) {
+		of, err := supervisor.Ask[Purgeable](r.run, ConvergePath, MayPurge{release})
+		return of.Orphaned, err
+	}
 	outcome, err := r.job.Releases.Apply(r.job.WriteContext, m)
 	if err != nil {
 		return outcome, r.failed(err)
 	}
+	for _, from := range outcome.TakenFrom {
+		r.job.notify(kube.Notice{Reason: "ObjectsTakenOver", Message: fmt.Sprintf("Module %s has taken over objects of release %s, which has no module directory any more", r.job.Owner, from)})
+	}
 	if len(outcome.Healed) > 0 {
 		r.job.Metrics.Modules.Redeployed(r.job.Owner)
 	}
-	r.run.Tell(HealerPath, ReleaseApplied{r.job.Owner, outcome.Objects, r.job.Known.Gone})
+	r.run.Tell(HealerPath, ReleaseApplied{r.job.Owner, outcome.Objects, outcome.Ends, r.job.Known.Gone})
 	wrote := outcome.Action != helm.Skipped && outcome.Action != helm.Adopted && outcome.Action != helm.Held
 	if _, err := supervisor.Ask[HealthReported](r.run, HealerPath, ReportHealth{r.job.Owner, wrote}); err != nil {
 		return outcome, err // the run is cancelled
@@ -215,7 +223,8 @@ type Waits struct {
 type ReleaseApplied struct {
 	Module  string
 	Objects []helm.Object
-	Back    []helm.Object // of those that were gone
+	Ends    map[helm.Object]bool // that end by themselves; true: they have
+	Back    []helm.Object        // of those that were gone
 }
 
 // ReportHealth has the healer report the health of a module's objects at once. When Helm wrote them, what is known is out of

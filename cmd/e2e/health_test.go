@@ -175,3 +175,26 @@ func TestModuleWaitsForAnother(t *testing.T) {
 	h.runPods("base")
 	h.awaitRevisions("user", "1:superseded 2:deployed")
 }
+
+// A module with an object that is being deleted, and that a finalizer keeps, is not ready, also if objects of its kind have
+// no status; the finalizer is named. When the object is gone, it is created again. H13, H25.
+func TestObjectIsBeingDeleted(t *testing.T) {
+	h := newFixture(t, `
+-- modules/values.yaml --
+plainEnabled: true
+-- modules/010-plain/templates/config.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: plain}}
+`)
+	o := h.start().ready()
+	o.awaitModule("plain", "ready")
+	h.kubectl("patch", "configmap", "plain", "-n", h.namespace, "-p", `{"metadata":{"finalizers":["example.com/keeps"]}}`)
+	h.kubectl("delete", "configmap", "plain", "-n", h.namespace, "--wait=false")
+	o.awaitModule("plain", "progressing")
+	o.ask("module list", "ConfigMap "+h.namespace+"/plain has been Terminating since", "waits for its finalizers: example.com/keeps")
+	uid := h.configMapUID("plain")
+	h.kubectl("patch", "configmap", "plain", "-n", h.namespace, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	o.awaitModule("plain", "ready")
+	if h.configMapUID("plain") == uid {
+		t.Error("it is ready, and the object is not another one")
+	}
+}

@@ -103,9 +103,9 @@ func (f *Follower) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// Changed notifies the follower that an object exists in this version (resourceVersion). It returns at once.
-func (f *Follower) Changed(m *meta.RESTMapping, name types.NamespacedName, version string) {
-	kind := m.GroupVersionKind.GroupKind()
+// Changed notifies the follower that an object exists in this version. It returns at once.
+func (f *Follower) Changed(m *meta.RESTMapping, o *metav1.PartialObjectMetadata) {
+	kind, name, version := m.GroupVersionKind.GroupKind(), types.NamespacedName{Namespace: o.Namespace, Name: o.Name}, o.ResourceVersion
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	k := f.kinds[kind]
@@ -116,7 +116,11 @@ func (f *Follower) Changed(m *meta.RESTMapping, name types.NamespacedName, versi
 	k.mapping = m // the kind may be served in another version than before
 	delete(k.stale, name)
 	if !HasStatus(kind) {
-		f.learn(kind, k, name, known{Health: Health{State: Current}})
+		now, deleted := deleting(o)
+		if !deleted {
+			now.State = Current
+		}
+		f.learn(kind, k, name, known{Health: now})
 		return
 	}
 	if old, ok := k.known[name]; ok && version != "" && old.version == version {

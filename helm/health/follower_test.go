@@ -100,7 +100,9 @@ func (l *lab) create(m *meta.RESTMapping, name, spec string) *unstructured.Unstr
 }
 
 func (l *lab) changed(m *meta.RESTMapping, o *unstructured.Unstructured) {
-	l.follower.Changed(m, types.NamespacedName{Namespace: l.namespace, Name: o.GetName()}, o.GetResourceVersion())
+	l.follower.Changed(m, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: l.namespace, Name: o.GetName(), ResourceVersion: o.GetResourceVersion(),
+	}})
 }
 
 func (l *lab) eventually(object, want string) {
@@ -125,8 +127,14 @@ const deployment = `{"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "te
 // H25: what changes is read again, what has not changed is not, and what is gone is forgotten.
 func TestFollower(t *testing.T) {
 	l := newLab(t, "")
-	l.follower.Changed(mapping(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "configmaps"), types.NamespacedName{Name: "any"}, "1")
+	configMaps, config := mapping(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "configmaps"), &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "any"}}
+	l.follower.Changed(configMaps, config)
 	l.eventually("ConfigMap any", health.Current)
+	config.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	l.follower.Changed(configMaps, config)
+	l.eventually("ConfigMap any", health.Terminating)
+	config.DeletionTimestamp = nil // it was created again
+	l.follower.Changed(configMaps, config)
 	if n := l.requests.Load(); n != 0 {
 		t.Errorf("%d requests for a kind without a status", n)
 	}

@@ -3,6 +3,7 @@ package health
 import (
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
@@ -35,6 +36,9 @@ const maxMessage = 512
 
 // Of assesses an object, which must have its status.
 func Of(object *unstructured.Unstructured) Health {
+	if h, deleted := deleting(object); deleted {
+		return h
+	}
 	result, err := status.Compute(object)
 	if err != nil {
 		return Health{Unknown, brief(err.Error())}
@@ -43,6 +47,18 @@ func Of(object *unstructured.Unstructured) Health {
 		return Health{State: Current}
 	}
 	return Health{result.Status.String(), brief(result.Message)}
+}
+
+// deleting is the health of an object that is being deleted.
+func deleting(o metav1.Object) (h Health, deleted bool) {
+	if o.GetDeletionTimestamp() == nil {
+		return Health{}, false
+	}
+	message := "it is being deleted"
+	if keep := o.GetFinalizers(); len(keep) > 0 {
+		message += ", and waits for its finalizers: " + strings.Join(keep, ", ")
+	}
+	return Health{Terminating, brief(message)}, true
 }
 
 // brief is a message on one line.
@@ -55,7 +71,7 @@ func brief(message string) string {
 }
 
 // HasStatus reports whether objects of a kind must be read to assess their health: the others, such
-// as ConfigMaps, are current as long as they exist. Custom resources are taken to have a status.
+// as ConfigMaps, are current as long as they exist and are not being deleted. Custom resources are taken to have a status.
 func HasStatus(kind schema.GroupKind) bool {
 	switch kind.Group {
 	case "rbac.authorization.k8s.io", "admissionregistration.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "node.k8s.io", "coordination.k8s.io":

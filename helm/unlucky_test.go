@@ -1,0 +1,90 @@
+package helm
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// answering is a transport that answers some requests itself, as long as it is on.
+func (f *fixture) answering(method, path string, code int, on *atomic.Bool) {
+	f.config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if !on.Load() || r.Method != method || !strings.HasSuffix(r.URL.Path, path) {
+				return next.RoundTrip(r)
+			}
+			return &http.Response{
+				StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+				Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader("{}")),
+			}, nil
+		})
+	}
+	f.restart()
+}
+
+// The one write that marks the last revision as superseded fails: it is repeated, and if that fails as well, the next Apply
+// repairs the history, also after a restart. H8.
+func TestSupersededLater(t *testing.T) {
+	f := start(t)
+	var on atomic.Bool
+	f.answering(http.MethodPut, "/secrets/sh.helm.release.v1.simple.v1", http.StatusServiceUnavailable, &on)
+	m := module(t, "simple").with("text", "one")
+	f.apply(m, Installed, 1)
+	on.Store(true)
+	m = m.with("text", "two")
+	f.apply(m, Upgraded, 2)
+	f.wantRevisions("simple", "1 deployed", "2 deployed")
+	if log := f.log.String(); !strings.Contains(log, "an older revision is still recorded as deployed") {
+		t.Errorf("the log does not say so:\n%s", log)
+	}
+	on.Store(false)
+	f.restart()
+	f.apply(m, Skipped, 2)
+	f.wantRevisions("simple", "1 superseded", "2 deployed")
+}
+
+// The write is refused once: the same Apply repeats it. H8.
+func TestSupersededAtTheSecondAttempt(t *testing.T) {
+	f := start(t)
+	m := module(t, "simple").with("text", "one")
+	f.apply(m, Installed, 1)
+	var refused atomic.Bool
+	f.config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, ".simple.v1") && refused.CompareAndSwap(false, true) {
+				return nil, io.ErrUnexpectedEOF
+			}
+			return next.RoundTrip(r)
+		})
+	}
+	f.restart()
+	f.apply(m.with("text", "two"), Upgraded, 2)
+	f.wantRevisions("simple", "1 superseded", "2 deployed")
+	if !refused.Load() {
+		t.Error("nothing was refused")
+	}
+}
+
+// The deletion of a record is answered, but not done, as by a broken proxy: the next install finds the record, reads
+// it, and continues from it. H8.
+func TestRecordThatWasNotDeleted(t *testing.T) {
+	f := start(t)
+	var on atomic.Bool
+	f.answering(http.MethodDelete, "/secrets/sh.helm.release.v1.simple.v1", http.StatusOK, &on)
+	m := module(t, "simple").with("text", "one")
+	f.apply(m, Installed, 1)
+	on.Store(true)
+	f.uninstall("simple", true)
+	if _, err := f.client.Apply(t.Context(), m); err == nil || !strings.Contains(err.Error(), "already exists") {
+		t.Errorf("the first attempt: %v", err)
+	}
+	on.Store(false)
+	if outcome, err := f.client.Apply(t.Context(), m); err != nil {
+		t.Errorf("the next attempt: %+v, %v", outcome, err)
+	}
+	if f.configMap("simple-a") == nil {
+		t.Error("its object is absent")
+	}
+}
