@@ -277,61 +277,6 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 	return result, err
 }
 
-// left are the objects of earlier manifests that target lacks and that belong to the release. Helm compares the new
-// manifest with that of the last deployed revision, so it misses objects that only a failed revision since then has
-// created. An object that cannot be read is an error, before anything is written: the new record would not list it.
-func (k *cluster) left(original, target kube.ResourceList) (kube.ResourceList, error) {
-	left := original.Difference(target)
-	for _, text := range k.earlier {
-		forgotten, err := k.builder.build(text, false)
-		var away *kinds.AwayError
-		if errors.As(err, &away) || err != nil && isUnavailable(err) {
-			return nil, fmt.Errorf("objects of a failed revision: %w", err)
-		}
-		if err != nil {
-			k.op.debug("objects of a failed revision are not searched for: %v", err)
-			continue
-		}
-		for _, info := range forgotten {
-			if !left.Contains(info) && !target.Contains(info) {
-				left = append(left, info)
-			}
-		}
-	}
-	return k.owned(left)
-}
-
-// unserved are objects of older manifests whose kinds the API server has in no version, and that target does not have.
-func (k *cluster) unserved(target kube.ResourceList) (stay []Object) {
-	known := map[Object]bool{}
-	for _, info := range target {
-		known[k.op.home.live.identity(objectOfInfo(info))] = true
-	}
-	for _, o := range k.builder.unserved {
-		if id := k.op.home.live.identity(o); !known[id] {
-			known[id] = true
-			stay = append(stay, o)
-		}
-	}
-	return stay
-}
-
-// remove deletes objects that have left the chart. Unlike Helm it returns an error if one cannot be deleted: the
-// revision has failed then, and the next one finds the object in its record.
-func (k *cluster) remove(left kube.ResourceList) (deleted kube.ResourceList, _ error) {
-	defer k.writes(left, nil)()
-	var errs []error
-	for _, info := range left {
-		o := objectOfInfo(info)
-		if err := k.op.removeLeftover(o); err != nil {
-			errs = append(errs, fmt.Errorf("delete %s, which has left the chart: %w", o, err))
-			continue
-		}
-		deleted = append(deleted, info)
-	}
-	return deleted, errors.Join(errs...)
-}
-
 // updateByKind lets Helm change objects one by one, those of one kind at the same time. As in Helm, an object that
 // cannot be changed does not stop the others, and one that cannot be created does. change is called with one object of
 // target; several goroutines call it.

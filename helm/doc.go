@@ -26,6 +26,7 @@
 //   - records: driver.go their kind of object, codec.go their encoding, recordwatch.go the memory
 //     of them, record.go and history.go their content, recall.go what one saves for the next start;
 //   - objects: survey.go which exist and who owns them, watch.go what changes;
+//   - what an upgrade deletes: deletions.go; what a person must allow first: guard.go;
 //   - the way back: uninstall.go; releases of other programs: adopt.go; in other namespaces:
 //     homes.go; charts of others: foreign.go;
 //   - Helm's hooks: wait.go and hookwait.go wait for them, resume.go continues after an attempt

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/kube"
@@ -388,42 +387,4 @@ func (op *operation) removeLeftover(o Object) error {
 		op.deleted(o)
 	}
 	return err
-}
-
-// unserved reports objects that are not deleted, because the API server has their kinds in no version. Nothing lists them
-// any more, and they may exist: another version of Kubernetes, or a definition, may serve them again.
-func (op *operation) unserved(objects []Object) {
-	if len(objects) == 0 || op.home.dry != nil {
-		return
-	}
-	var names []string
-	for _, o := range objects[:min(len(objects), maxNamedObjects)] {
-		names = append(names, fmt.Sprintf("%s (%s)", o, o.GVK.GroupVersion()))
-	}
-	const what = "objects cannot be deleted, because the API server does not serve their kinds in any version; delete them when it does"
-	op.log.Warn(what, "objects", names, "count", len(objects))
-	if op.home.options.Notify != nil {
-		more := ""
-		if n := len(objects) - len(names); n > 0 {
-			more = fmt.Sprintf(" and %d more", n)
-		}
-		op.home.options.Notify(fmt.Sprintf("release %s: %s: %s%s", op.release, what, strings.Join(names, ", "), more))
-	}
-}
-
-// maxNamedObjects is how many objects of one operation the log names: a release may have thousands.
-const maxNamedObjects = 20
-
-// deleted logs that an object was deleted that has left the chart.
-func (op *operation) deleted(o Object) {
-	if op.removed++; op.removed <= maxNamedObjects {
-		op.log.Info("an object that has left the chart is deleted", "object", o.String())
-	}
-}
-
-// deletedMore logs how many objects were deleted that the log does not name.
-func (op *operation) deletedMore() {
-	if more := op.removed - maxNamedObjects; more > 0 {
-		op.log.Info("more objects that have left the chart are deleted", "objects", more)
-	}
 }

@@ -144,10 +144,11 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 		}
 		return helm.Outcome{Action: helm.Skipped, Revision: old.revision, Objects: r.kinds.objectsOf(m.Name)}, nil
 	}
-	if hold := r.guard(m, exists); hold != nil {
+	if hold := holdOf(m, exists && r.drops[m.Name]); hold != nil {
 		r.trace.Add("helm holds the upgrade of %s", m.Name)
 		return helm.Outcome{Action: helm.Held, Reason: hold.Why, Revision: old.revision, Objects: r.kinds.objectsOf(m.Name), Held: hold}, nil
 	}
+	delete(r.drops, m.Name)
 	if outcome, paced := r.pace(m.Name, old); paced {
 		return outcome, nil
 	}
@@ -170,15 +171,10 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	return outcome, r.deploy(m, &outcome)
 }
 
-// guard holds the upgrade of a release that would delete data (P1), unless a person has allowed it. The caller holds the
-// lock.
-func (r *Releases) guard(m helm.Module, exists bool) *helm.Hold {
+// holdOf holds the upgrade of a release if it drops data (P1) and no person has allowed that.
+func holdOf(m helm.Module, drops bool) *helm.Hold {
 	h := &helm.Hold{Objects: []helm.Object{objectNamed(m.Name + "-b")}, Why: "their data would be deleted with them", Confirm: m.Name + ":ConfigMap/default/" + m.Name + "-b"}
-	if !exists || !r.drops[m.Name] {
-		return nil
-	}
-	if m.Allowed == h.Confirm {
-		delete(r.drops, m.Name)
+	if !drops || m.Allowed == h.Confirm {
 		return nil
 	}
 	return h

@@ -74,6 +74,9 @@ func TestStatus(t *testing.T) {
 			m.State = view.Unhealthy
 			m.ModuleStatus.Health = health(view.ObjectHealth{Object: "Job ns/dns", State: "Failed", Message: "no more", Since: since})
 		}), status.FailedStatus},
+		{"its upgrade is held", module(func(m *view.Module) {
+			m.State, m.ModuleStatus.Held, m.Problems = view.Held, "the upgrade is held back", []string{"the upgrade is held back"}
+		}), status.FailedStatus},
 		{"it waits for another module", module(func(m *view.Module) {
 			m.State, m.Phase = "running", view.Running
 			m.Waiting = &view.Wait{Module: "net", Message: "it is disabled", Since: since}

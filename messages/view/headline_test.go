@@ -24,9 +24,10 @@ func TestHeadline(t *testing.T) {
 		list   []Module
 		global GlobalStatus
 	}{
-		"no modules":       {},
-		"1 ready, 1 off":   {list: []Module{off, ready(nil)}},
-		"1 with a problem": {list: []Module{broken}},
+		"no modules":                {},
+		"1 with a problem, 1 ready": {list: []Module{ready(nil), ready(func(m *Module) { m.State, m.Held, m.Problems = Held, "H", []string{"H"} })}},
+		"1 ready, 1 off":            {list: []Module{off, ready(nil)}},
+		"1 with a problem":          {list: []Module{broken}},
 		"global hooks failing, 2 failing, 1 unhealthy, 1 waiting, 1 in progress, 1 with a problem, 1 suspended, 1 ready": {
 			global: GlobalStatus{Failing: failing},
 			list: []Module{

@@ -45,6 +45,8 @@ func TestStatusAsText(t *testing.T) {
 			view.HeldPurge{Releases: strings.Split("a b c d e f g h i j k l", " "), Why: "W", Confirm: "C"},
 			"the purge of 12 releases is held back, because W: a, b, c, d, e, f, g, h, i, j and 2 more; to allow it: C",
 		},
+		{view.ModuleStatus{Phase: view.Ready, Held: "H"}, "held HELD H"},
+		{view.ModuleStatus{Phase: view.Running, Held: "H"}, "running HELD H"},
 		{view.ConfigStatus{Revision: "17"}, "resourceVersion 17"},
 		{view.ConfigStatus{Revision: "17", Refused: "key x: wrong\nkey y: wrong"}, "REFUSED: key x: wrong ⏎ key y: wrong"},
 		{view.ModuleStatus{Phase: view.Ready, Parked: true}, "ready PARKED"},
@@ -90,5 +92,17 @@ func TestQueueStatusAsJSON(t *testing.T) {
 	}
 	if got, err = json.Marshal(view.QueueStatus{}); err != nil || string(got) != `{"length":0,"inProgress":false,"tasks":[]}` {
 		t.Errorf("an empty queue: %s, %v", got, err)
+	}
+}
+
+// P1: the command that allows an upgrade is not cut off an Event, however many objects there are and however long their names.
+func TestHeldUpgrade(t *testing.T) {
+	if got, want := view.HeldUpgrade([]string{"A a", "B b"}, "W", "C"), "the upgrade is held back, because W: A a, B b; to allow it: C"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	long := strings.Repeat("n", 300)
+	got := view.HeldUpgrade([]string{long, long, long}, "W", "C")
+	if !strings.HasSuffix(got, " and 2 more; to allow it: C") || len(got) > 500 {
+		t.Errorf("got %q", got)
 	}
 }
