@@ -419,26 +419,6 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	return Outcome{Action: did, Reason: reason, Revision: rel.Version, Healed: healed, Unstable: unstable}, nil
 }
 
-// tidy repairs the history behind the newest revision (H8). What fails twice is tried again by the
-// next Apply.
-func (a *apply) tidy() {
-	if a.op.home.dry != nil {
-		return
-	}
-	err := a.store.supersede()
-	if err == nil {
-		return
-	}
-	if state, readErr := a.op.home.records.reread(a.store.ctx, a.op.release); readErr == nil {
-		a.store.state = state
-		err = a.store.supersede()
-	}
-	if err != nil {
-		a.op.home.records.doubt(a.op.release)
-		a.op.log.Warn("an older revision is still recorded as deployed; the next run tries again", "err", err)
-	}
-}
-
 // drop removes a corrupted record. One that another client has removed meanwhile is as good.
 func (a *apply) drop(c *corruptedError) (err error) {
 	ended := a.module.observed(Fallback)

@@ -341,33 +341,6 @@ func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force b
 	})
 }
 
-// madeFrom replaces, in the base of a merge, the objects of some releases by what older manifests
-// have made of them, so that fields that only these have set are removed.
-func (k *cluster) madeFrom(base kube.ResourceList, manifests []string, of map[owner]bool) (kube.ResourceList, error) {
-	base = slices.Clone(base)
-	for _, text := range manifests {
-		known, err := k.builder.build(text, false)
-		if err != nil {
-			k.op.debug("an older manifest cannot be the base of a merge: %v", err)
-			continue
-		}
-		for i, info := range base {
-			older := known.Get(info)
-			if older == nil {
-				continue
-			}
-			them, err := k.ownerOf(info)
-			if err != nil {
-				return nil, err
-			}
-			if of[them] {
-				base[i] = older
-			}
-		}
-	}
-	return base, nil
-}
-
 // DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation for uninstalls. Errors
 // are kept in undeleted as well, because Helm returns only their number or their text.
 func (k *cluster) DeleteWithPropagationPolicy(list kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {

@@ -24,11 +24,12 @@
 //     lacks: needs.go; whose webhook has failed: webhooks.go; warnings of the API server: warned.go;
 //   - connections: connection.go for all, transport.go and reads.go for one operation;
 //   - records: driver.go their kind of object, codec.go their encoding, recordwatch.go the memory
-//     of them, record.go and history.go their content, recall.go what one saves for the next start;
-//   - objects: survey.go which exist and who owns them, watch.go what changes;
+//     of them, record.go and history.go their content, recall.go and inputs.go what they save for the
+//     next start, tidy.go their repair;
+//   - objects: survey.go which exist and who owns them, watch.go what changes, ends.go which end by themselves;
 //   - what an upgrade deletes: deletions.go; what a person must allow first: guard.go;
-//   - the way back: uninstall.go; releases of other programs: adopt.go; in other namespaces:
-//     homes.go; charts of others: foreign.go;
+//   - the way back: uninstall.go; releases of other programs: adopt.go; of modules that were renamed: takeover.go; in
+//     other namespaces: homes.go; charts of others: foreign.go;
 //   - Helm's hooks: wait.go and hookwait.go wait for them, resume.go continues after an attempt
 //     that ended before they did;
 //   - what differs from Helm: recreate.go replaces objects, sort.go sorts documents faster;

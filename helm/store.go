@@ -378,30 +378,6 @@ func (s *store) sinceDeployed() (manifests []string, err error) {
 	return manifests, nil
 }
 
-// supersede marks what was deployed before the newest revision, which is deployed, as superseded.
-// Helm does that with one write, and only logs that it failed.
-func (s *store) supersede() error {
-	last, ok := s.state.Last()
-	if !ok || last.Status != release.StatusDeployed {
-		return nil
-	}
-	for _, r := range s.state.Revisions[:len(s.state.Revisions)-1] {
-		if r.Status != release.StatusDeployed {
-			continue
-		}
-		delete(s.bodies, r.secret) // Helm has changed it
-		rel, err := s.body(r)
-		if err != nil {
-			return err
-		}
-		rel.SetStatus(release.StatusSuperseded, rel.Info.Description)
-		if err := s.Update(r.secret, rel); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // unlock marks an interrupted revision as failed, and does nothing else. The
 // write carries the resourceVersion that was read, so only one of two operators
 // gets the release.

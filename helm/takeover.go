@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"helm.sh/helm/v3/pkg/kube"
+
 	"addon-operator/helm/manifest"
 )
 
@@ -109,6 +111,33 @@ func (op *operation) takeFrom(them owner, objects []string) error {
 	return nil
 }
 
+// madeFrom replaces, in the base of a merge, the objects of some releases by what older manifests
+// have made of them, so that fields that only these have set are removed.
+func (k *cluster) madeFrom(base kube.ResourceList, manifests []string, of map[owner]bool) (kube.ResourceList, error) {
+	base = slices.Clone(base)
+	for _, text := range manifests {
+		known, err := k.builder.build(text, false)
+		if err != nil {
+			k.op.debug("an older manifest cannot be the base of a merge: %v", err)
+			continue
+		}
+		for i, info := range base {
+			older := known.Get(info)
+			if older == nil {
+				continue
+			}
+			them, err := k.ownerOf(info)
+			if err != nil {
+				return nil, err
+			}
+			if of[them] {
+				base[i] = older
+			}
+		}
+	}
+	return base, nil
+}
+
 // Claimed returns which of these objects modules have in their charts, and which module has each. A
 // purge waits until these modules have taken the objects over. An error means that it is not known.
 type Claimed func(ctx context.Context, objects []Object) (by map[Object]string, err error)
@@ -121,7 +150,7 @@ func (op *operation) unclaimed(s *store, claimed Claimed) error {
 	if err := op.dropCorrupted(s); err != nil {
 		return err
 	}
-	objects, err := op.recorded(s)
+	objects, err := op.home.live.recorded(s)
 	if err != nil || len(objects) == 0 {
 		return err
 	}
@@ -146,7 +175,7 @@ func (op *operation) unclaimed(s *store, claimed Claimed) error {
 
 // recorded are the objects that an uninstall would delete, as News reports them. Those of unknown
 // kinds are left out.
-func (op *operation) recorded(s *store) (all []Object, err error) {
+func (l *live) recorded(s *store) (all []Object, err error) {
 	manifests, err := s.sinceDeployed()
 	if err != nil {
 		return nil, err
@@ -164,7 +193,7 @@ func (op *operation) recorded(s *store) (all []Object, err error) {
 			return nil, err
 		}
 		for _, u := range found {
-			if o, _, err := op.home.live.resolve(manifest.Of(u)); err == nil {
+			if o, _, err := l.resolve(manifest.Of(u)); err == nil {
 				all = append(all, o)
 			}
 		}
