@@ -21,10 +21,6 @@ BASE      ?= HEAD
 # Packages whose tests know the flag -update of testkit/golden.
 GOLDEN    ?= $(shell grep -rlE --include='*_test.go' '^\s+"addon-operator/testkit(/golden)?"$$' . | xargs -r -n1 dirname | sort -u)
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-# Of a release: what it is built for, the repository of its image, and the URL below which its archives will lie.
-PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
-IMAGE     ?= addon-operator
-DOWNLOADS ?= https://example.com/addon-operator/releases/download
 
 # The test cluster is a module of its own, with the same versions of all libraries that the
 # operator uses too (TestOperatorAndClusterShareVersions), and everything here is compiled
@@ -32,9 +28,8 @@ DOWNLOADS ?= https://example.com/addon-operator/releases/download
 # carry no debug information, which saves a sixth of the first build, no symbols, which saves a
 # quarter of the time to link a test, and no paths of the machine that built them.
 DEVCLUSTER := testkit/devcluster
-# What builds a release, and what checks workflows and the Dockerfile, are modules of their own, too.
-RELEASE := deploy/release
-CHECKS  := .ci/checks
+# What checks workflows and the Dockerfile is a module of its own, too.
+CHECKS := .ci/checks
 LINK_KUBE   = -ldflags "$$(sh $(DEVCLUSTER)/ldflags)"
 BUILD       = VERSION=$(VERSION) bash .ci/build
 export CGO_ENABLED := 0
@@ -63,7 +58,7 @@ started := $(shell date +%s)
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " }
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) }
-	  /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
+	  /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## a cluster, the operator and example modules; Ctrl-C ends everything. CLUSTER=memory, real or mine; VIEW=1: a live view
@@ -79,54 +74,15 @@ build: ## bin/addon-operator, static
 devcluster: ## bin/devcluster, a Kubernetes control plane in one process; with kubectl and jq
 	@$(BUILD) cluster tools
 
-bin/golangci-lint: .ci/tools.mod .ci/tools.sum
-	@echo "building golangci-lint"
-	$(LOW) go build -modfile=.ci/tools.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+# The tools of others that .ci/tools.mod names.
+bin/golangci-lint bin/govulncheck bin/gotestsum bin/cyclonedx-gomod bin/go-licenses: .ci/tools.mod .ci/tools.sum
+	@echo "building $(@F)"
+	$(LOW) go build -modfile=.ci/tools.mod -o $@ "$$(awk 'NF == 1 && $$1 ~ "/$(@F)(/v[0-9]+)?$$" { print $$1 }' .ci/tools.mod)"
 	touch $@
 
 .PHONY: clean
 clean: ## remove what make built
 	@rm -rf bin dist
-
-##@ Release
-
-.PHONY: release
-release: ## dist/ with all of VERSION=v0.1.0: archives for PLATFORMS, chart, manifests, completions, bills of materials, sums
-	@go run -C $(RELEASE) . -root '$(CURDIR)' -out '$(CURDIR)/dist' -version '$(VERSION)' -platforms '$(PLATFORMS)' -image '$(IMAGE)' -downloads '$(DOWNLOADS)'
-
-.PHONY: release-check
-release-check: ## builds a release for PLATFORMS twice, from two directories: the same bytes each time
-	@RELEASE_PLATFORMS='$(PLATFORMS)' $(LOW) go test -C $(RELEASE) -vet=off -count=1 $(LIMIT) .
-	echo "release-check: ok for $(PLATFORMS) ($$SECONDS s)"
-
-.PHONY: test-release
-test-release: PLATFORMS = $(shell go env GOOS)/$(shell go env GOARCH)
-test-release: release-check
-
-.PHONY: licenses
-licenses: ## the licences of all modules in the program; fails when one is unknown or not accepted
-	@go run -C $(RELEASE) . -root '$(CURDIR)' -platforms '$(PLATFORMS)' -licences
-
-# A scan that could not be made is not one that found nothing: it fails.
-IN_IMAGE = $(shell sed -n 's/^ARG KUBECTL=//p' Dockerfile)
-.PHONY: scan
-scan: bin/govulncheck ## known vulnerabilities of the operator and of kubectl in its image; needs the database of Go
-	@scan=(bin/govulncheck $(if $(GOVULNDB),-db '$(GOVULNDB)'))
-	output=$$("$${scan[@]}" $(PACKAGES) 2>&1 && GOFLAGS="$$GOFLAGS -modfile=$(IN_IMAGE)" "$${scan[@]}" -C $(DEVCLUSTER) k8s.io/kubernetes/cmd/kubectl 2>&1) && code=0 || code=$$?
-	echo "$$output"
-	if grep -q 'fetching vulnerabilities' <<<"$$output"; then
-	  echo "scan: NOT DONE: the database of vulnerabilities cannot be reached from here; another one is named by GOVULNDB=URL"
-	elif [ "$$code" != 0 ]; then
-	  echo "scan: vulnerabilities were found, or the scan failed, see above"
-	else
-	  echo "scan: ok ($$SECONDS s)"
-	fi
-	exit "$$code"
-
-bin/govulncheck: .ci/tools.mod .ci/tools.sum
-	@echo "building govulncheck"
-	go build -modfile=.ci/tools.mod -o $@ golang.org/x/vuln/cmd/govulncheck
-	touch $@
 
 ##@ Check
 
@@ -134,7 +90,7 @@ bin/govulncheck: .ci/tools.mod .ci/tools.sum
 quick: format vet-changed ## in one or two minutes: format, vet of what changed, all tests that need no cluster
 	@output=$$(mktemp)
 	export GOGC=400 # as in test
-	{ go test -C $(DEVCLUSTER) -short -vet=off $(LINK_KUBE) . && go test -C $(RELEASE) -short -vet=off .; } >"$$output" 2>&1 & # as in test
+	go test -C $(DEVCLUSTER) -short -vet=off $(LINK_KUBE) . >"$$output" 2>&1 & # as in test
 	others=$$! code=0
 	trap 'kill "$$others" 2>/dev/null || true; rm -f "$$output"' EXIT
 	go test -short -vet=off $(AT_A_TIME) $(ALL_PACKAGES) || code=$$?
@@ -158,11 +114,6 @@ AT_A_TIME := -p 4
 GO_TEST = $(if $(RERUN),bin/gotestsum --format pkgname $(if $(RESULTS),--jsonfile "$(RESULTS)") --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-abort-on-data-race --packages="$(strip $1)" --,go test $1) -vet=off $(LIMIT) $(AT_A_TIME)
 ALL_PACKAGES = $(if $(filter ./...,$(PACKAGES)),$(LONGEST)) $(PACKAGES)
 
-bin/gotestsum: .ci/tools.mod .ci/tools.sum
-	@echo "building gotestsum"
-	go build -modfile=.ci/tools.mod -o $@ gotest.tools/gotestsum
-	touch $@
-
 .PHONY: test
 test: format devcluster ## proves the product: all tests, on a real API server; one package by PACKAGES=./values
 	@output=$$(mktemp)
@@ -179,10 +130,10 @@ test: format devcluster ## proves the product: all tests, on a real API server; 
 # make test leaves a processor idle for a third of its time. These targets only compute, so they run in parallel
 # with it, at the lowest priority; the output of each appears when it ends. The other targets run one after the
 # other, and nothing runs in parallel with them: tests with timeouts that share two processors fail by chance.
-PARALLEL_TARGETS := oldest race-libraries lint test-image test-release test-files test-site
+PARALLEL_TARGETS := oldest race-libraries lint test-release test-files test-site
 
 .PHONY: check
-check: bin/gotestsum devcluster ## what CI runs: test, and the race detector on the oldest Kubernetes, lint with go vet, 600 differential steps, the image's steps, a release, workflows, fuzzing, a short soak
+check: bin/gotestsum devcluster ## what CI runs: test, and the race detector on the oldest Kubernetes, lint with go vet, 600 differential steps, a release, workflows, fuzzing, a short soak
 	@bash .ci/fetch-axe
 	[ ! -s bin/axe.js ] || export AXE='$(CURDIR)/bin/axe.js' # for TestLivePage
 	$(MAKE) --no-print-directory -j 2 -O RERUN=yes LOW='nice -n 19' test $(PARALLEL_TARGETS)
@@ -202,13 +153,13 @@ format: ## is the code formatted?
 .PHONY: vet
 vet: ## go vet of all modules
 	@go vet $(PACKAGES)
-	for module in $(DEVCLUSTER) $(RELEASE) $(CHECKS); do go vet -C "$$module" .; done
+	for module in $(DEVCLUSTER) $(CHECKS); do go vet -C "$$module" .; done
 	echo "vet: ok ($$SECONDS s)"
 
 .PHONY: vet-changed
 vet-changed: ## go vet of the packages with changes against BASE=HEAD
 	@packages=$$({ git diff --name-only --relative $(BASE) -- '*.go'; git ls-files --others --exclude-standard -- '*.go'; } |
-	  { grep -vE '^($(DEVCLUSTER)|$(RELEASE)|$(CHECKS))/' || true; } | xargs -r -n1 dirname | sort -u | while read -r dir; do [ ! -d "$$dir" ] || echo "./$$dir"; done)
+	  { grep -vE '^($(DEVCLUSTER)|$(CHECKS))/' || true; } | xargs -r -n1 dirname | sort -u | while read -r dir; do [ ! -d "$$dir" ] || echo "./$$dir"; done)
 	[ -z "$$packages" ] || go vet $$packages
 	echo "vet: ok ($$(wc -w <<<"$$packages") packages with changes)"
 
@@ -217,7 +168,7 @@ vet-changed: ## go vet of the packages with changes against BASE=HEAD
 # race. The end-to-end tests build the program with the detector, when they have it. Not so the programs
 # that the tests of examples build by run.sh. Of the 140 tests of values, which begins none, two do.
 CONCURRENT := ^\s*go [a-z]|[.]Go\b|t[.]Parallel\b|httptest[.]New|actor[.]Context
-RACING      = $(if $(filter ./...,$(PACKAGES)),$(filter-out ./examples ./values ./$(DEVCLUSTER) ./$(RELEASE) ./$(CHECKS),$(shell \
+RACING      = $(if $(filter ./...,$(PACKAGES)),$(filter-out ./examples ./values ./$(DEVCLUSTER) ./$(CHECKS),$(shell \
   grep -rlE --include='*.go' '$(CONCURRENT)' . | xargs -n1 dirname | sort -u)),$(PACKAGES))
 IN_VALUES   = $(shell awk -F'[ \050]' '/^func Test/ { test = $$2 } /[.]Go[^a-z]|^[ \t]*go [a-z]/ { print test }' values/*_test.go | sort -u | paste -sd '|' -)
 
@@ -300,11 +251,6 @@ charts: devcluster ## the charts in CHARTS=DIR (DIR/NAME or DIR/NAME.tgz, with N
 	[ "$$code" = 0 ] || exit "$$code"
 	echo "charts: ok ($$SECONDS s)"
 
-.PHONY: test-image
-test-image: ## the build steps of the Dockerfile, twice, in folders: the same bytes each time
-	@IMAGE_TEST=1 $(LOW) go test -vet=off ./cmd/addon-operator -run ImageIsBuilt
-	echo "test-image: ok ($$SECONDS s)"
-
 .PHONY: test-files
 test-files: ## lints the Dockerfile, and workflows and forms in .github
 	@$(LOW) go test -C $(CHECKS) -vet=off -count=1 .
@@ -314,13 +260,8 @@ test-files: ## lints the Dockerfile, and workflows and forms in .github
 docs: ## builds the site from docs/ into bin/site, and serves it on this machine; needs npm
 	@bash .ci/site preview
 
-.PHONY: casts
-casts: ## records what docs/ shows of a terminal, from real runs, into docs/.vitepress/public/casts
-	@$(BUILD) operator tools
-	go run ./examples/casts
-
 .PHONY: test-site
-test-site: devcluster ## builds the site, looks for dead links, and at it in a browser
+test-site: ## builds the site, which fails at a dead link
 	@$(LOW) bash .ci/site test
 	echo "test-site: ok ($$SECONDS s)"
 
@@ -335,7 +276,7 @@ golden: devcluster ## rewrite the expected outputs of tests; look at the differe
 lint: export GOLANGCI_LINT_CACHE ?= $(shell go env GOCACHE)/golangci-lint
 lint: bin/golangci-lint ## golangci-lint of all modules (minutes the first time, seconds later)
 	@$(LOW) bin/golangci-lint run $(PACKAGES)
-	for module in $(DEVCLUSTER) $(RELEASE) $(CHECKS); do
+	for module in $(DEVCLUSTER) $(CHECKS); do
 	  cd "$(CURDIR)/$$module"
 	  $(LOW) "$(CURDIR)/bin/golangci-lint" run .
 	done
@@ -367,3 +308,32 @@ fuzz-hooks: fuzz ## what hooks write: configuration, values patches, object patc
 .PHONY: bench
 bench: ## benchmarks: BENCH=pattern BENCHTIME=1s COUNT=1 PACKAGES=./...
 	@go test -run '^$$' -bench '$(BENCH)' -benchtime '$(BENCHTIME)' -count '$(COUNT)' -benchmem $(PACKAGES)
+
+##@ Release
+
+include deploy/release.mk
+
+.PHONY: release-check
+release-check: bin/cyclonedx-gomod bin/go-licenses ## builds a release for PLATFORMS twice, from two directories: the same bytes each time
+	@MAKE='$(MAKE)' PLATFORMS='$(PLATFORMS)' $(LOW) bash .ci/release-check
+	echo "release-check: ok for $(PLATFORMS) ($$SECONDS s)"
+
+.PHONY: test-release
+test-release: PLATFORMS = $(shell go env GOOS)/$(shell go env GOARCH)
+test-release: release-check
+
+# A scan that could not be made is not one that found nothing: it fails.
+IN_IMAGE = $(shell sed -n 's/^ARG KUBECTL=//p' Dockerfile)
+.PHONY: scan
+scan: bin/govulncheck ## known vulnerabilities of the operator and of kubectl in its image; needs the database of Go
+	@scan=(bin/govulncheck $(if $(GOVULNDB),-db '$(GOVULNDB)'))
+	output=$$("$${scan[@]}" $(PACKAGES) 2>&1 && GOFLAGS="$$GOFLAGS -modfile=$(IN_IMAGE)" "$${scan[@]}" -C $(DEVCLUSTER) k8s.io/kubernetes/cmd/kubectl 2>&1) && code=0 || code=$$?
+	echo "$$output"
+	if grep -q 'fetching vulnerabilities' <<<"$$output"; then
+	  echo "scan: NOT DONE: the database of vulnerabilities cannot be reached from here; another one is named by GOVULNDB=URL"
+	elif [ "$$code" != 0 ]; then
+	  echo "scan: vulnerabilities were found, or the scan failed, see above"
+	else
+	  echo "scan: ok ($$SECONDS s)"
+	fi
+	exit "$$code"

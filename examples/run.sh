@@ -33,6 +33,7 @@ run=${RUN_DIR:-.run}
   exit 1
 }
 
+readonly umask_before=$(umask)
 umask 077 # the kubeconfig, the logs and the hooks' files are as secret as the cluster
 mkdir -p "$run/tmp"
 export PATH="$PWD/bin:$PATH"
@@ -91,17 +92,19 @@ own_directory() {
   owned=1
 }
 
-# Stops the operator before its cluster; an impatient second Ctrl-C kills both.
+# Stops the operator before its cluster; an impatient second Ctrl-C kills both. Nobody may read what it prints by now, as when
+# Ctrl-C has ended tee, too: that must not end it. guard is stopped last, as the one who is there if this is killed.
 cleanup() {
   local code=$?
   trap - EXIT
+  trap '' PIPE
+  set +e
   trap 'kill -KILL -- "-$operator" "-$cluster" "-$builder" 2>/dev/null' INT TERM HUP
   if alive "$builder"; then
     say "stopping the build; the next make run continues where this one stopped"
     stop "$builder"
     await "-$builder" 50 # go and its compilers; where nothing reaps orphans, they stay
   fi
-  stop "$guard"
   if alive "$viewer"; then
     # Ctrl-C reaches it, too, as a rule, and at a second signal it does not wait for the operator.
     [[ -z $interrupted ]] || await "$viewer" 300
@@ -116,6 +119,7 @@ cleanup() {
   stop "$operator"
   stop "$cluster"
   stop "$follower"
+  stop "$guard"
   [[ -z $owned ]] || rm -rf "$run/pid" "$run/build"
   exit "$code"
 }
@@ -158,8 +162,10 @@ build() {
   local code=0
   rm -rf "$run/build"
   mkdir "$run/build"
+  umask "$umask_before" # bin is no secret
   GOTMPDIR="$run/build" BUILD_THEN="the cluster starts" launch bash .ci/build "$@"
   builder=$!
+  umask 077
   wait "$builder" || code=$?
   builder=''
   ((code == 0)) || die "the build failed"
@@ -240,6 +246,8 @@ prepare_cluster() {
 start_operator() {
   say "starting the operator: http://127.0.0.1:$port for probes and metrics, http://127.0.0.1:$debug_port for debugging"
   export ADDON_OPERATOR_NAMESPACE="$namespace"
+  # As the chart of the Deployment has it.
+  export ADDON_OPERATOR_MODULE_FAILURE_POLICY="${ADDON_OPERATOR_MODULE_FAILURE_POLICY:-isolate}"
   export ADDON_OPERATOR_TMP_DIR="$run/tmp" DEBUG_UNIX_SOCKET="$run/debug.socket"
   export ADDON_OPERATOR_LISTEN_ADDRESS=127.0.0.1 ADDON_OPERATOR_LISTEN_PORT="$port"
   export ADDON_OPERATOR_DEBUG_ADDRESS="127.0.0.1:$debug_port"

@@ -44,8 +44,7 @@ var built = sync.OnceValue(func() error {
 // ports belongs to the test that runs the script: the operator of make run listens on fixed ports.
 var ports sync.Mutex //nolint:gochecknoglobals // they belong to this machine, not to a value
 
-// alone lets a test run next to TestIntoACluster, which waits for minutes and uses ports of its own, but next to no
-// other test that runs the script.
+// alone lets no two tests run the script at the same time.
 func alone(t *testing.T) {
 	t.Helper()
 	t.Parallel()
@@ -57,6 +56,12 @@ func alone(t *testing.T) {
 // of its own, as a terminal would.
 func begin(t *testing.T, environment ...string) *play {
 	t.Helper()
+	return beginCommand(t, exec.Command("bash", "run.sh"), environment...)
+}
+
+// beginCommand begins a command that starts the script.
+func beginCommand(t *testing.T, cmd *exec.Cmd, environment ...string) *play {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("builds and starts programs; -short is set")
 	}
@@ -67,8 +72,7 @@ func begin(t *testing.T, environment ...string) *play {
 		t.Fatal(err)
 	}
 	environment = append([]string{"BUILT=1"}, environment...)
-	p := &play{T: t, dir: t.TempDir(), done: make(chan struct{}), more: make(chan struct{}, 1)}
-	p.cmd = exec.Command("bash", "run.sh")
+	p := &play{T: t, dir: t.TempDir(), cmd: cmd, done: make(chan struct{}), more: make(chan struct{}, 1)}
 	p.cmd.Env = append(os.Environ(), append([]string{"RUN_DIR=" + p.dir}, environment...)...)
 	p.cmd.Stdout, p.cmd.Stderr = p, p
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -264,6 +268,50 @@ func TestInterrupts(t *testing.T) {
 		}
 		p.nothingIsLeft()
 	})
+}
+
+// As with 2>&1 | tee, which Ctrl-C ends, too, and with | head: when no one reads what the script prints, it still stops the
+// operator and the cluster.
+func TestRunWithoutAReader(t *testing.T) {
+	alone(t)
+	for last, end := range map[string]func(p *play){
+		"Ctrl-C ends the operator": (*play).interrupt,
+		"starting the operator":    func(*play) {}, // it ends at the next line
+	} {
+		t.Run(last, func(t *testing.T) {
+			p := beginCommand(t, exec.Command("bash", "-c", `bash run.sh 2>&1 | sed -u "/$LAST/q"`), "LAST="+last)
+			p.expect(last)
+			end(p)
+			p.nothingIsLeft()
+		})
+	}
+}
+
+// The kubeconfig and logs are for their owner alone; the programs that are built on the way have the modes that they have
+// after make build.
+func TestProgramsOfRunAreForAll(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	build := "mkdir -p bin; for p in addon-operator kubectl jq; do echo exit 1 >bin/$p; chmod +x bin/$p; done; exit 1\n"
+	write(t, root, map[string]string{".ci/build": build, "examples/modules/values.yaml": "", "examples/global-hooks/none": ""})
+	script, err := os.ReadFile("run.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, root, map[string]string{"examples/run.sh": string(script)})
+	out, err := exec.Command("bash", "-c", "umask 022; bash "+filepath.Join(root, "examples/run.sh")).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "the build failed") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for path, want := range map[string]os.FileMode{"bin": 0o755, "bin/kubectl": 0o755, ".run": 0o700} {
+		info, err := os.Stat(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s has mode %o, want %o", path, got, want)
+		}
+	}
 }
 
 // A module that is broken does not withhold the line for the second terminal, and modules of

@@ -320,31 +320,3 @@ func grants(t *testing.T, manifests string) (all []string) {
 	slices.Sort(all)
 	return all
 }
-
-// Another prefix of the metrics changes alerts and dashboard, too.
-func TestPrefixOfMetrics(t *testing.T) {
-	files := rendered(t, everything+"options: {ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX: other_}")
-	for _, file := range []string{"prometheusrule.yaml", "dashboard.yaml"} {
-		if strings.Contains(files[file], "addon_operator_") || !strings.Contains(files[file], "other_tasks_queue_length") {
-			t.Errorf("%s keeps the old prefix", file)
-		}
-	}
-}
-
-// The first ConfigMap is written once and then belongs to people.
-func TestInitialConfig(t *testing.T) {
-	text := rendered(t, "initialConfig: {global: {clusterName: a}, dnsEnabled: true}")["configmap.yaml"]
-	var cm struct {
-		Metadata struct{ Annotations map[string]string }
-		Data     map[string]string
-	}
-	if err := yaml.Unmarshal([]byte(text), &cm); err != nil {
-		t.Fatal(err)
-	}
-	if cm.Data["global"] != "clusterName: a\n" || cm.Data["dnsEnabled"] != "true" || cm.Metadata.Annotations["helm.sh/resource-policy"] != "keep" {
-		t.Errorf("got %s", text)
-	}
-	if _, there := rendered(t, "")["configmap.yaml"]; there {
-		t.Error("an empty ConfigMap is written")
-	}
-}

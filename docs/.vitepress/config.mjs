@@ -51,7 +51,6 @@ export default defineConfig({
       outsideLinks(md)
       plainText(md)
       mermaid(md)
-      casts(md)
     },
   },
   themeConfig: {
@@ -116,15 +115,5 @@ function mermaid(md) {
   md.renderer.rules.fence = (tokens, i, ...rest) => {
     if (tokens[i].info.trim() !== 'mermaid') return fence(tokens, i, ...rest)
     return `<Mermaid text="${encodeURIComponent(tokens[i].content)}" />`
-  }
-}
-
-// casts has pictures of terminals be documents: their text can be selected, and the pointer stops them.
-function casts(md) {
-  const image = md.renderer.rules.image
-  md.renderer.rules.image = (tokens, i, ...rest) => {
-    const [, file] = tokens[i].attrGet('src').match(/^\.vitepress\/public\/(casts\/.*)$/) || []
-    if (!file) return image(tokens, i, ...rest)
-    return `<object class="cast" type="image/svg+xml" data="${base}${file}" role="img" aria-label="${md.utils.escapeHtml(tokens[i].content)}"></object>`
   }
 }

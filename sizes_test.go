@@ -1,0 +1,80 @@
+package addonoperator_test
+
+import (
+	"cmp"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// sizes are the most lines that each folder may have, without tests, comments and blank lines. A file belongs to the longest
+// folder that is listed; rows with a colon are of the whole tree. A number may fall; it rises only with a reason, after //.
+const sizes = `
+actors 14040
+actors/scenario 3814
+addons 1353
+cmd 13897
+helm 10403
+hooks 3747
+kube 7611
+kube/apiserver 2652
+messages 1660
+server 3494
+supervisor 1102
+testkit 6636
+values 6972
+go: 77382
+scripts: 1115
+web: 379
+tests: 57250
+txtar: 21429
+`
+
+// A tree that grows a little each day is one that no one can hold in the head. A failure prints the table as it should be.
+func TestSizes(t *testing.T) {
+	counted, table := map[string]int{}, ""
+	rows := map[string]string{".txtar": "txtar:", ".sh": "scripts:", ".mk": "scripts:", ".js": "web:", ".mjs": "web:", ".html": "web:"}
+	code, skipped := regexp.MustCompile(`(?m)^\s*[^\s#/].*$`), regexp.MustCompile(`(^|/)(\.git|\.run\w*|bin|dist|node_modules)$`)
+	err := fs.WalkDir(os.DirFS("."), ".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() && skipped.MatchString(file) {
+			return cmp.Or(err, fs.SkipDir)
+		}
+		if !entry.Type().IsRegular() || strings.Contains(file, "testdata/") && path.Ext(file) != ".txtar" {
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		row, n := rows[path.Ext(file)], len(code.FindAll(text, -1))
+		switch {
+		case strings.HasSuffix(file, "_test.go"):
+			row = "tests:"
+		case file == "Makefile" || path.Ext(file) == "" && strings.HasPrefix(string(text), "#!"):
+			row = "scripts:"
+		case path.Ext(file) == ".go":
+			for row = path.Dir(file); row != "." && !strings.Contains(sizes, "\n"+row+" "); {
+				row = path.Dir(row)
+			}
+			counted["go:"] += n
+		}
+		counted[row] += n
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row := range strings.Lines(sizes[1:]) {
+		fields := strings.Fields(row)
+		most, _ := strconv.Atoi(fields[1])
+		n := counted[fields[0]]
+		if n > most || n < most-most/50-20 {
+			t.Errorf("%s has %d lines, its number is %d: remove some, or lower the number", fields[0], n, most)
+		}
+		table += strings.Replace(row, fields[1], strconv.Itoa(n), 1)
+	}
+	if t.Failed() {
+		t.Logf("the table as it is:\n%s", table)
+	}
+}
