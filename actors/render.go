@@ -23,26 +23,6 @@ func (o *Operator) Render(ctx context.Context, module string, request view.Rende
 	return plan.Render(ctx, o.program.Renderer, m, o.program.Secrets.Hider(), request)
 }
 
-// History describes the newest revisions of a module's release, at most so many. It reads them in
-// the goroutine of the caller. The module need not be enabled, nor exist.
-func (o *Operator) History(ctx context.Context, module string, most int) (view.ReleaseHistory, error) {
-	if o.program.Renderer == nil {
-		return view.ReleaseHistory{}, errNoReleases
-	}
-	return plan.History(ctx, o.program.Renderer, module, o.program.Secrets.Hider(), most)
-}
-
-// Compare returns what differs between two revisions of a module's release. It reads them in the
-// goroutine of the caller. An error may be a *view.NoRevisionError.
-func (o *Operator) Compare(ctx context.Context, module string, request view.DiffRequest) (view.RevisionDiff, error) {
-	if o.program.Renderer == nil {
-		return view.RevisionDiff{}, errNoReleases
-	}
-	return plan.Compare(ctx, o.program.Renderer, module, o.program.Secrets.Hider(), request)
-}
-
-var errNoReleases = errors.New("release records cannot be read: the operator runs without Helm")
-
 // helmModule is a module as Helm would get it now (D9). The directory is that of the tree in force,
 // and the values are what a run that begins now would get; a disabled module has values, too.
 func (o *Operator) helmModule(ctx context.Context, name string) (helm.Module, error) {

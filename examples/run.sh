@@ -257,7 +257,7 @@ start_operator() {
   operator=$!
 }
 
-# Shows the operator's log, on a terminal above the progress of the converge, until unfollow. Between pause and
+# Shows the operator's log until unfollow. Between pause and
 # resume nothing is shown, and nothing is lost.
 follow() {
   launch show_log
@@ -265,11 +265,7 @@ follow() {
 }
 
 show_log() {
-  if [[ -t 1 ]]; then
-    bin/addon-operator progress --log "$run/operator.log" &
-  else
-    tail -n +1 -f "$run/operator.log" &
-  fi
+  tail -n +1 -f "$run/operator.log" &
   guard "$!"
 }
 
@@ -362,11 +358,10 @@ show() {
 # For a second terminal, as soon as the API server answers: a module that is broken is looked
 # at with these commands.
 second_terminal() {
-  local config='' address=''
+  local config=''
   [[ $kind == mine ]] || config="KUBECONFIG=$(printf %q "$KUBECONFIG") "
-  [[ $debug_port == 9115 ]] || address=" ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:$debug_port"
   say "for a second terminal"
-  echo "export ${config}ADDON_OPERATOR_NAMESPACE=$namespace PATH=$(printf %q "$PWD/bin"):\$PATH$address"
+  echo "export ${config}ADDON_OPERATOR_NAMESPACE=$namespace ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:$debug_port PATH=$(printf %q "$PWD/bin"):\$PATH"
 }
 
 next_steps() {

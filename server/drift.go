@@ -15,5 +15,6 @@ func (s modulePages) drift(r *http.Request) (any, error) {
 	if modules := s.modules(); !slices.Contains(modules, name) {
 		return nil, s.noModule(name, modules)
 	}
-	return question[messages.Drift](r.Context(), s.Source, ownerPath(name), messages.GetDrift{Secrets: showSecrets(r)})
+	drift, err := question[messages.Drift](r.Context(), s.Source, ownerPath(name), messages.GetDrift{Secrets: showSecrets(r)})
+	return display{data: drift, table: driftTable(drift)}, err
 }

@@ -54,7 +54,7 @@ func TestPagesBeforeTheStart(t *testing.T) {
 		h.converge = view.ConvergeStatus{Waits: "the ConfigMap cannot be read: no"}
 		source := h.source()
 		source.Ask = func(context.Context, string, any) (any, error) { return nil, errors.New("there is no such actor") }
-		for _, path := range []string{"/global/values", "/global/list", "/hook/list", "/values/diff", "/module/web/values", "/module/web/render", "/module/web/drift", "/module/resource-monitor", "/plan"} {
+		for _, path := range []string{"/global/values", "/global/list", "/hook/list", "/module/web/values", "/module/web/render", "/module/web/drift", "/module/resource-monitor", "/plan"} {
 			status, body := h.get(server.Debug(source), path)
 			if want := "the operator has not started its modules yet: the ConfigMap cannot be read: no\n"; status != http.StatusServiceUnavailable || body != want {
 				t.Errorf("%s: %d %s", path, status, body)

@@ -14,14 +14,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The formats of debug pages (J4).
+// The formats of debug pages (J4). A table has cells of one line that are cut; in a wide table they
+// are whole. Pages without a table show their text instead, and the other way around.
 const (
-	asJSON = "json"
-	asYAML = "yaml"
-	asText = "text"
+	asJSON  = "json"
+	asYAML  = "yaml"
+	asText  = "text"
+	asTable = "table"
+	asWide  = "wide"
+	asNames = "name" // of what a page lists, one a line
 )
 
-func formats() []string { return []string{asJSON, asYAML, asText} }
+func formats() []string { return []string{asJSON, asYAML, asText, asTable, asWide, asNames} }
+
+// extensions are the formats that the path of a page may end with.
+func extensions() []string { return formats()[:3] }
 
 // page is a debug page: look finds the data, and ServeHTTP writes it as JSON, YAML or text. The
 // extension of the path chooses the format, else ?output= or ?format=, else usual does. An error of
@@ -32,15 +39,30 @@ type page struct {
 	usual string // "" is JSON
 }
 
-// display is data that has a form of its own for people. Data without one is written as YAML when
+// display is data that has forms of its own for people. Data without one is written as YAML when
 // text is requested.
 type display struct {
-	data any
-	text func(io.Writer)
+	data  any
+	text  func(w io.Writer, whole bool) // nil: as the table. Without whole, long texts are cut.
+	table *table                        // nil: as the text
+	names []string                      // nil: it has none
+	mark  string                        // of the MarkHeader
 }
+
+// MarkHeader is the header with the mark of an answer after which a client asks for what is new.
+const MarkHeader = "Addon-Operator-Mark"
 
 // MarshalJSON implements json.Marshaler, so that a display looks like its data in JSON and YAML.
 func (d display) MarshalJSON() ([]byte, error) { return json.Marshal(d.data) }
+
+// lines is a text of one name on each line.
+func lines(names []string) func(io.Writer, bool) {
+	return func(w io.Writer, _ bool) {
+		for _, name := range names {
+			fmt.Fprintln(w, name)
+		}
+	}
+}
 
 // ServeHTTP implements http.Handler. A wrong format is refused before the page is made.
 func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -49,7 +71,8 @@ func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		found, err = p.look(r)
 	}
-	answer(w, format, found, err)
+	// Without headers, a table has rows only.
+	answer(w, format, r.URL.Query().Get("headers") == "false", found, err)
 }
 
 // formatKey is the key of the context under which withoutExtension leaves the format.
@@ -61,7 +84,7 @@ type formatKey struct{}
 func withoutExtension(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		extension := path.Ext(r.URL.Path)
-		if !slices.Contains(formats(), strings.TrimPrefix(extension, ".")) {
+		if !slices.Contains(extensions(), strings.TrimPrefix(extension, ".")) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -110,7 +133,10 @@ func badRequest(format string, args ...any) error {
 }
 
 // answer writes what a page has found, or its error as plain text in every format.
-func answer(w http.ResponseWriter, format string, found any, err error) {
+func answer(w http.ResponseWriter, format string, bare bool, found any, err error) {
+	if shown, ok := found.(display); ok && shown.mark != "" {
+		w.Header().Set(MarkHeader, shown.mark)
+	}
 	var wrong *pageError
 	switch {
 	case errors.As(err, &wrong):
@@ -119,22 +145,34 @@ func answer(w http.ResponseWriter, format string, found any, err error) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	case format == asYAML:
 		writeYAML(w, "application/yaml", found)
-	case format == asText:
-		writeText(w, found)
-	default:
+	case format == asJSON:
 		writeJSON(w, found)
+	default:
+		writeText(w, format, bare, found)
 	}
 }
 
-func writeText(w http.ResponseWriter, found any) {
+// writeText writes what people read: text, a table, or names.
+func writeText(w http.ResponseWriter, format string, bare bool, found any) {
 	const plain = "text/plain; charset=utf-8"
-	v, ok := found.(display)
-	if !ok || v.text == nil {
-		writeYAML(w, plain, found)
+	shown, _ := found.(display)
+	if format == asNames && shown.names == nil {
+		http.Error(w, "this page lists nothing that has a name; use another format", http.StatusBadRequest)
 		return
 	}
-	w.Header().Set("Content-Type", plain)
-	v.text(w)
+	if format == asNames {
+		shown.text, shown.table = lines(shown.names), nil
+	}
+	switch {
+	case shown.text == nil && shown.table == nil:
+		writeYAML(w, plain, found)
+	case shown.table == nil, shown.text != nil && format == asText:
+		w.Header().Set("Content-Type", plain)
+		shown.text(w, format != asTable)
+	default:
+		w.Header().Set("Content-Type", plain)
+		shown.table.write(w, format != asTable, bare)
+	}
 }
 
 // writeYAML writes YAML with the field names of the JSON. Behind discreet, secrets are hidden in

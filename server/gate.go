@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"slices"
 	"strings"
 	"time"
 )
 
-// Pages that read a body, render charts, or read records of releases take tens of mebibytes each,
+// Pages that read a body or render charts take tens of mebibytes each,
 // so maxHeavy of them are made at a time. Later requests wait before their bodies are read, so that
 // waiting costs no memory (J8).
 const (
@@ -30,7 +29,7 @@ func newGate() gate { return make(gate, maxHeavy) }
 func heavy(r *http.Request) bool {
 	asked := strings.TrimSuffix(r.URL.Path, path.Ext(r.URL.Path))
 	_, part, module := strings.Cut(strings.TrimPrefix(asked, "/module/"), "/")
-	return r.Method == http.MethodPost || slices.Contains([]string{"/plan", "/live/history", "/live/diff"}, asked) || module && slices.Contains([]string{"render", "history", "diff"}, part)
+	return r.Method == http.MethodPost || asked == "/plan" || module && part == "render"
 }
 
 // handler serves heavy pages when there is a place, and all others at once. A request that waits

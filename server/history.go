@@ -165,30 +165,32 @@ func (h *History) ending(text string, most int) string {
 	return strings.ToValidUTF8("…"+text, "") // the cut may be inside of a character
 }
 
-// runs answers /hook/runs. The process is in the answer, so that logs --follow notices a restart.
+// runs answers /hook/runs. ?after is the mark that an answer before had as a header: only later runs
+// are shown then. Numbers begin again with each process, so a mark of another one counts as none.
 func (s hookPages) runs(r *http.Request) (any, error) {
 	query := r.URL.Query()
-	module, after := query.Get("module"), 0
+	module, after, process := query.Get("module"), 0, s.History.process()
 	if module != "" && module != globalOwner {
-		own, err := s.owner(r.Context(), module)
-		if err != nil {
+		var err error
+		if module, err = s.known(r.Context(), module); err != nil {
 			return nil, err
 		}
-		module = s.nameOf(module, own)
 	}
-	if text := query.Get("after"); text != "" {
-		var err error
-		if after, err = strconv.Atoi(text); err != nil {
-			return nil, &pageError{http.StatusBadRequest, fmt.Errorf("after is the number of a run, not %q", text)}
-		}
+	mark := query.Get("after")
+	if of, number, ok := strings.Cut(mark, "."); ok && of == process {
+		after, _ = strconv.Atoi(number) // a mark that is none is 0
 	}
 	found := s.History.Runs(module, query.Get("hook"), after)
-	return display{map[string]any{"runs": found, "process": s.History.process()}, func(w io.Writer) {
-		if len(found) == 0 {
+	if len(found) > 0 {
+		after = found[len(found)-1].Number
+	}
+	text := func(w io.Writer, _ bool) {
+		if len(found) == 0 && mark == "" {
 			fmt.Fprintln(w, "No runs of these hooks are kept: none has run since the operator started, or hook list has no hook of this name.")
 		}
 		for _, run := range found {
 			fmt.Fprintln(w, run)
 		}
-	}}, nil
+	}
+	return display{data: map[string]any{"runs": found, "process": process}, text: text, mark: fmt.Sprintf("%s.%d", process, after)}, nil
 }

@@ -1,31 +1,25 @@
 package server
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	_ "embed" // the page
 	"encoding/base64"
 	"fmt"
 	"html/template"
+	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"addon-operator/messages"
 	"addon-operator/messages/view"
-	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
 //go:embed page.html
 var pageHTML string
-
-//go:embed detail.html
-var detailHTML string
 
 //go:embed page.css
 var pageCSS string
@@ -33,8 +27,7 @@ var pageCSS string
 //go:embed page.js
 var pageJS string
 
-// pageTemplate has the live page, its parts, which the stream sends, and the fragments. It is made
-// once, on the first request, and panics on a mistake, which a test would find.
+// pageTemplate has the live page, and its parts, which the stream sends. It is made once, on the first request, and panics on a mistake, which a test would find.
 //
 // Times are written as <time> elements with a kind: the script turns them into "5m ago", "for 5m"
 // or "in 5m" and keeps them current. So the HTML of a part is the same as long as nothing has
@@ -50,8 +43,8 @@ var pageTemplate = sync.OnceValue(func() *template.Template {
 	}
 	return template.Must(template.New("page").Funcs(template.FuncMap{
 		"ago": at("ago"), "lasts": at("for"), "next": at("in"),
-		"times": func(n int) string { return view.Count(n, "time") }, "diffLink": diffLink, "span": seconds,
-	}).Parse(pageHTML + detailHTML))
+		"times": func(n int) string { return view.Count(n, "time") },
+	}).Parse(pageHTML))
 })
 
 // pagePolicy allows the one style and the one script of the page by their checksums, and requests
@@ -66,30 +59,29 @@ var pagePolicy = sync.OnceValue(func() string {
 })
 
 // overview is what the live page shows of everything, as its audience may see it. It is immutable:
-// all readers of the stream share one (moment).
+// all readers of the stream share one (parts).
 type overview struct {
-	Headline, Stage string
-	Ready           bool
-	// Notices are problems that belong to no module or queue, or that a person should see first.
-	Notices []string
-	Modules []moduleRow // problems first, then in the order of runs
-	Queues  []queueRow
-	// Converges changes whenever the list of the last reloads does: the script then loads an open
-	// list again. It is empty for the public, which is shown none.
-	Converges string
-	tree      []*supervisor.Node // what all of this was made of; for details that belong to it
+	overall
+	Rows []moduleRow // problems first, then in the order of runs
+	// Queues is how many tasks wait, QueueVersion changes with the list of them, and Converges with
+	// that of the last reloads, so that the script loads an open list again. Converges is empty for
+	// the public, which is shown none.
+	Queues, QueueVersion, Converges string
 }
+
+// Notices are the problems that belong to no module, each with its owner.
+func (o overview) Notices() [][2]string { return o.notices() }
 
 // livePage is the whole page, as it is loaded first. The stream then replaces its parts.
 type livePage struct {
 	overview
-	Version    string
-	Leadership string // empty in a follower, whose Stage contains it, and without a Lease
-	Detail     moduleDetail
-	Actors     string // the dump of all mailboxes; empty unless requested
-	Links      []pageLink
-	Style      template.CSS
-	Script     template.JS
+	Version  string
+	Operator string // the cluster and the namespace; empty for the public
+	Leads    string // empty in a follower, whose Stage contains it, and without a Lease
+	Detail   moduleDetail
+	Links    []pageLink
+	Style    template.CSS
+	Script   template.JS
 }
 
 // pageLink is a link. Paths are relative: the page may be below a prefix, as through the proxy of
@@ -143,16 +135,34 @@ func (m pageModule) look() (colour, sign string) {
 	return "busy", "◆"
 }
 
-// queueRow is a queue. Since is when the task in progress came to the head; zero when the queue is
-// empty or its first task waits. RunStatus is that of the run in progress.
-type queueRow struct {
-	Name, First, Doing string
-	Cause              string // of the first task
-	Length             int
-	Triggers, Aside    int    // that wait: triggers of hooks in it, and tasks for complete snapshots next to it
-	Path, Version      string // of its list of tasks; empty for the public. Version changes with the list.
-	Oldest, Since      time.Time
-	supervisor.RunStatus
+// Commands are what a person can do about a module, for the clipboard. Acts are writes of objects of
+// kind Module, which the API server allows or not: this page only reads.
+func (m pageModule) Commands() []string {
+	acts := []string{"why"}
+	switch {
+	case m.Maintenance == values.Suspended:
+		acts = append(acts, "resume")
+	case m.Phase == view.Disabled:
+	case len(m.Failing) > 0:
+		acts = append(acts, "logs", "retry", "run", "suspend")
+	default:
+		acts = append(acts, "logs", "run", "suspend")
+	}
+	for i, act := range acts {
+		acts[i] = "addon-operator " + act + " " + m.Name
+	}
+	return acts
+}
+
+// Retry is the command that is shown next to a problem; empty when there is none.
+func (m pageModule) Retry() string {
+	switch {
+	case m.Maintenance == values.Suspended:
+		return "addon-operator resume " + m.Name
+	case len(m.Failing) > 0:
+		return "addon-operator retry " + m.Name
+	}
+	return ""
 }
 
 // livePages are the page for people, and the stream of its changes, for one audience.
@@ -161,144 +171,55 @@ type livePages struct {
 	who audience
 }
 
-// page is the page for people (J18). With ?actors it shows all mailboxes, too, to insiders. It
-// works without the script, which only keeps it current: then the browser loads it again every few
-// seconds.
+// page is the page for people (J18). It works without the script, which only keeps it current: then
+// the browser loads it again every few seconds.
 func (s livePages) page() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		data := livePage{overview: s.overview(), Version: s.Version, Style: template.CSS(pageCSS), Script: template.JS(pageJS)} //nolint:gosec // ours
-		if leadership, follower := s.standby(); s.Leadership != nil && !follower {
-			data.Leadership = leadership.String()
+		if data.Leadership != nil && data.Leadership.Leading {
+			data.Leads = data.Leadership.String()
 		}
 		data.Links = []pageLink{{"readyz?verbose", "readiness"}, {"queue", "queues"}, {"metrics", "metrics"}, {"discovery", "all pages"}}
 		if s.who == insider {
-			if data.Links = append(data.Links, pageLink{"?actors", "actors"}); r.URL.Query().Has("actors") {
-				var dump bytes.Buffer
-				_ = supervisor.WriteText(&dump, s.tree(s.who)) // a buffer takes everything
-				data.Actors = dump.String()
-			}
+			data.Links = append(data.Links, pageLink{"actors", "actors"})
+			namespace, _, _ := strings.Cut(s.ConfigMap, "/")
+			data.Operator = strings.TrimSuffix(namespace+" in "+s.Cluster, " in ")
 		}
-		var out bytes.Buffer
-		if err := pageTemplate().ExecuteTemplate(&out, "page", data); err != nil {
+		text, err := part("page", data)
+		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", pagePolicy())
 		w.Header().Set("Referrer-Policy", "no-referrer")
-		_, _ = w.Write(out.Bytes()) // the client has gone
+		_, _ = io.WriteString(w, text) // the client has gone
 	})
 }
 
-// overview collects what the page shows. It reads the inspector and the disk, and asks no actor.
+// overview collects what the page shows.
 func (s livePages) overview() overview {
-	tree, converge := s.tree(s.who), s.Converge()
-	all := s.visible(tree)
-	data := overview{
-		Ready: converge.Ready, Stage: stage(tree, converge), Headline: view.Headline(all, globalStatus(tree)), Notices: notices(tree), Queues: queueRows(tree, s.who), tree: tree,
+	data := overview{overall: s.overall(s.who)}
+	all, runs := queues(data.tree)
+	total := 0
+	for _, q := range all {
+		total += q.Length
+		if len(q.Head) > 0 {
+			run := runs[q.Head[0].ID]
+			data.QueueVersion += fmt.Sprint(q.name, q.Length, q.Triggers, q.Head[0].ID, run.Attempt, run.Step, run.RetryAt.IsZero())
+		}
 	}
+	data.Queues = view.Count(total, "task") + " in " + view.Count(len(all), "queue")
 	if s.who == insider {
-		if data.Converges = fmt.Sprint(converge.Reload, converge.Phase); converge.Phase == view.ConvergeReloading {
-			data.Converges += fmt.Sprint(queueLength(tree, messages.MainQueue))
-		}
-	}
-	if what := s.differences()[messages.GlobalHooks]; what != "" {
-		data.Notices = append(data.Notices, "Global hooks and values: "+what)
-	}
-	if loop := s.loops()[messages.GlobalHooks]; loop != "" {
-		data.Notices = append(data.Notices, "Global hooks: "+loop)
-	}
-	for _, h := range s.hanging() { // allModules adds those of modules to their rows
-		if h.Module == "" {
-			data.Notices = append(data.Notices, "H"+strings.TrimPrefix(h.String(), "h"))
-		}
+		data.Converges = fmt.Sprint(s.Converge().Reload, data.Stage)
 	}
 	if leadership, follower := s.standby(); follower {
 		data.Stage = leadership.String()
 	}
-	for _, m := range all {
-		data.Modules = append(data.Modules, moduleRow{pageModule{m}, s.who == insider})
+	for _, m := range data.Modules {
+		data.Rows = append(data.Rows, moduleRow{pageModule{m}, s.who == insider})
 	}
 	// Stable: within a class the modules keep the order in which they run.
-	slices.SortStableFunc(data.Modules, func(a, b moduleRow) int { return cmp.Compare(a.Class().Rank(), b.Class().Rank()) })
+	slices.SortStableFunc(data.Rows, func(a, b moduleRow) int { return cmp.Compare(a.Class().Rank(), b.Class().Rank()) })
 	return data
-}
-
-// differences is notInForce in words that the audience may read: which files have changed, or what
-// is in them, is not for the public.
-func (s livePages) differences() map[string]string {
-	differs := s.notInForce()
-	if s.who != insider {
-		for name := range differs {
-			differs[name] = "changed on disk since it was loaded"
-		}
-	}
-	return differs
-}
-
-// visible are all modules in the tree, as the audience may see them. The caller passes a tree of
-// that audience.
-func (s livePages) visible(tree []*supervisor.Node) []view.Module {
-	return s.allModules(tree, s.differences())
-}
-
-// notices are the problems in a tree that belong to no module or queue.
-func notices(tree []*supervisor.Node) []string {
-	var all []string
-	walk(tree, func(n *supervisor.Node) {
-		switch status := n.Status.(type) {
-		case view.ConfigStatus:
-			if notice := status.Notice(); notice != "" {
-				all = append(all, withNext(notice, status.Next()))
-			}
-		case view.ConvergeStatus:
-			if status.HeldPurge != nil {
-				all = append(all, "A person must decide: "+status.HeldPurge.String())
-			}
-			for _, problem := range status.Problems[messages.GlobalHooks] {
-				all = append(all, "Global hooks: "+problem)
-			}
-		case view.MonitorsReporter:
-			for _, b := range status.Monitors().Incomplete() {
-				all = append(all, "The snapshot of a binding differs from the cluster: "+b.String())
-			}
-		case view.GlobalStatus:
-			for _, f := range status.Failing {
-				all = append(all, withNext("Global hooks: "+f.String(), status.Next()))
-			}
-		}
-	})
-	return all
-}
-
-// withNext adds what a person can do next; empty when the problem contains it.
-func withNext(notice, next string) string {
-	if next == "" {
-		return notice
-	}
-	return notice + "; next: " + next
-}
-
-// queueRows describe the queues. The status of a queue has the first 100 of its tasks; Oldest is
-// the oldest of those, which need not be the first: what was queued later may go past.
-func queueRows(tree []*supervisor.Node, who audience) []queueRow {
-	all, runs := queues(tree)
-	var rows []queueRow
-	for _, q := range all {
-		row := queueRow{Name: q.name, Length: q.Length, Doing: "empty", Triggers: q.Triggers, Aside: q.Aside}
-		if len(q.Head) > 0 {
-			first := q.Head[0]
-			kind, about := first.Work.Describe()
-			row.First, row.Doing, row.Cause = strings.TrimSpace(kind+" "+first.Owner+" "+about), "waits", first.Cause.String()
-			row.Oldest = slices.MinFunc(q.Head, func(a, b messages.Task) int { return a.QueuedAt.Compare(b.QueuedAt) }).QueuedAt
-			if q.InProgress {
-				row.Doing, row.Since, row.RunStatus = "", q.Since, runs[first.ID]
-			}
-			if who == insider {
-				row.Path, row.Version = "live/queue?name="+url.QueryEscape(q.name), fmt.Sprint(q.Length, q.Triggers, first.ID, row.Attempt, row.Step, row.RetryAt.IsZero())
-			}
-		}
-		rows = append(rows, row)
-	}
-	return rows
 }

@@ -2,7 +2,7 @@
 // The page arrives whole. After that the operator sends the parts that have changed, as HTML, and this script puts
 // them in their places. Times are counted here, so that what does not change need not be sent.
 const byID = (id) => document.getElementById(id);
-const rows = byID("rows"), filter = byID("filter"), stale = byID("stale");
+const filter = byID("filter"), stale = byID("stale");
 const silence = 40000; // milliseconds: the operator sends something every 15 seconds
 let source, heard = Date.now(), tried = 0, asked = "", focusDetail = false;
 
@@ -38,22 +38,14 @@ function lost() {
   stale.hidden = false;
 }
 
-function apply(change) {
-  for (const [id, html] of Object.entries(change.parts || {})) put(id, html);
-  if (change.order) arrange(change.order);
+function apply(parts) {
+  for (const [id, html] of Object.entries(parts)) become(byID(id), parse(html).firstElementChild);
+  for (const part of document.querySelectorAll("details.more[open]")) load(part);
   const detail = byID("detail");
   if (focusDetail && !detail.hidden) { detail.focus(); focusDetail = false; }
   document.title = byID("headline").textContent + " – addon-operator";
   narrow();
   count();
-}
-
-// put brings a part in its place; one without content goes.
-function put(id, html) {
-  const now = parse(html).firstElementChild, before = byID(id);
-  if (!now) before?.remove();
-  else if (before) become(before, now);
-  else rows.append(now);
 }
 
 function parse(html) {
@@ -66,11 +58,10 @@ function parse(html) {
 function become(before, now) {
   if (before.isEqualNode(now)) return;
   if (before.nodeName !== now.nodeName || before.nodeType !== Node.ELEMENT_NODE) { before.replaceWith(now); return; }
-  if (before.matches(".loaded, .kept")) return; // its content came from elsewhere
+  if (before.matches(".loaded")) return; // its content came from elsewhere
   for (const { name } of [...before.attributes]) if (!now.hasAttribute(name) && name !== "open") before.removeAttribute(name);
   for (const { name, value } of now.attributes) if (name !== "open") before.setAttribute(name, value);
   adopt(before, now);
-  if (before.matches("details.more[open]")) load(before);
 }
 
 // adopt gives an element the content of another one. Children with an id are the same ones wherever they stand.
@@ -94,40 +85,20 @@ async function load(part) {
   content.dataset.has = version;
   content.dataset.of = path;
   try {
-    const answer = await fetch(path), text = await answer.text();
+    const answer = await fetch(path), text = await answer.text(), most = 200000;
     if (content.dataset.has !== version) return; // another one was asked for since
-    if (answer.ok) adopt(content, parse(text)); else throw text;
+    if (!answer.ok) throw text;
+    content.textContent = text.length > most ? text.slice(0, most) + "\n… the rest is cut" : text;
   } catch (problem) {
     content.textContent = typeof problem === "string" ? problem : "The operator does not answer.";
     delete content.dataset.has; // it is tried again with the next change
   }
-  count();
-}
-
-// request asks the operator for what a button says, and shows the answer.
-async function request(button) {
-  const { path, token } = button.closest(".acts").dataset, said = byID("said");
-  said.textContent = "…";
-  try {
-    const answer = await fetch(path + "?do=" + button.dataset.do, { method: "POST", headers: { "Addon-Operator-Page-Token": token } });
-    said.textContent = await answer.text();
-    said.className = answer.ok ? "kept" : "kept bad";
-  } catch {
-    said.textContent = "The operator does not answer.";
-    said.className = "kept bad";
-  }
-}
-
-// arrange brings the rows in an order; those that are not in it go.
-function arrange(order) {
-  const wanted = new Set(order);
-  for (const row of [...rows.children]) if (!wanted.has(row.id)) row.remove();
-  order.forEach((id, i) => { if (rows.children[i] !== byID(id)) rows.insertBefore(byID(id), rows.children[i] || null); });
 }
 
 function narrow() {
   const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
   let shown = 0;
+  const rows = byID("rows");
   for (const row of rows.children) {
     const text = row.textContent.toLowerCase();
     row.hidden = !words.every((word) => text.includes(word));
@@ -164,8 +135,7 @@ addEventListener("toggle", (event) => {
   delete event.target.querySelector(".loaded").dataset.has; // opened again is asked again
   if (event.target.open) load(event.target);
 }, true);
-addEventListener("click", (event) => { if (event.target.matches(".acts button")) request(event.target); });
-addEventListener("hashchange", () => { byID("said")?.replaceChildren(); focusDetail = chosen() !== ""; connect(); });
+addEventListener("hashchange", () => { focusDetail = chosen() !== ""; connect(); });
 addEventListener("keydown", (event) => {
   if (event.key === "Escape" && chosen()) {
     const from = asked;

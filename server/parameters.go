@@ -1,11 +1,9 @@
 package server
 
 import (
-	"fmt"
-	"io"
 	"net/http"
 	"slices"
-	"text/tabwriter"
+	"strings"
 	"time"
 
 	"addon-operator/messages/view"
@@ -31,19 +29,14 @@ func (s parameterPages) list(*http.Request) (any, error) {
 	return parameterView(s.List()), nil
 }
 
-// parameterView shows parameters, and when one goes back to its default by itself.
+// parameterView shows parameters, and when one reverts to its default by itself.
 func parameterView(list []view.Parameter) display {
-	return display{map[string]any{"parameters": list}, func(w io.Writer) {
-		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		for _, p := range list {
-			until := ""
-			if !p.Until.IsZero() {
-				until = "back to " + p.Default + " at " + p.Until.Format(time.RFC3339)
-			}
-			fmt.Fprintf(table, "%s\t%s\t%s\n", p.Name, p.Value, until)
-		}
-		_ = table.Flush() // the client has gone
-	}}
+	d := display{data: map[string]any{"parameters": list}, table: &table{columns: "NAME VALUE DEFAULT UNTIL CHOICES MEANING", nothing: "Nothing can be changed."}}
+	for _, p := range list {
+		d.names = append(d.names, p.Name)
+		d.table.rows = append(d.table.rows, []string{p.Name, p.Value, p.Default, at(p.Until), strings.Join(p.Choices, "|"), p.Help})
+	}
+	return d
 }
 
 // set answers POST /config/set. Name, value and duration are in the query or in a form; the answer

@@ -57,26 +57,28 @@ type otherQueues struct {
 // stuck.
 type actorPages struct{ Source }
 
-// queueList answers /queue/list.
-func (s actorPages) queueList(r *http.Request) (any, error) {
-	all, runs := queues(s.Inspector.Tree())
-	dump := dumpQueues(all, runs, r.URL.Query().Get("showEmpty") == "true")
-	return display{dump, func(w io.Writer) { writeQueueList(w, all, runs) }}, nil
-}
-
-// queueOne answers /queue/NAME, also for a queue without tasks.
-func (s actorPages) queueOne(r *http.Request) (any, error) {
-	name := r.PathValue("name")
+// queues answers /queue/list and /queue/NAME, also for a queue without tasks.
+func (s actorPages) queues(r *http.Request) (any, error) {
 	all, runs := queues(s.Inspector.Tree())
 	var known []string
 	for _, q := range all {
 		known = append(known, q.name)
 	}
-	i := slices.Index(known, name)
-	if i < 0 {
-		return nil, unknown("queue", name, known)
+	d := display{data: dumpQueues(all, runs, r.URL.Query().Get("showEmpty") == "true"), names: known}
+	name := cmp.Or(r.PathValue("name"), r.URL.Query().Get("queue"))
+	if r.URL.Path == "/queue/main" {
+		name = messages.MainQueue
 	}
-	return display{dumpQueue(all[i], runs), func(w io.Writer) { writeQueueList(w, all[i:i+1], runs) }}, nil
+	if name != "" {
+		i := slices.Index(known, name)
+		if i < 0 {
+			return nil, unknown("queue", name, known)
+		}
+		all = all[i : i+1]
+		d.data, d.names = dumpQueue(all[0], runs), known[i:i+1]
+	}
+	d.text = func(w io.Writer, _ bool) { writeQueueList(w, all, runs) }
+	return d, nil
 }
 
 // dumpQueues lists the queues that have tasks; with showEmpty also the others, apart.
@@ -118,13 +120,15 @@ func dumpQueue(q namedQueue, runs map[string]supervisor.RunStatus) queueEntry {
 	return entry
 }
 
-// describeRun describes what a queue does with its first task, in words that scripts parse (J5). The
-// command status reads the time after "sleep after fail for".
+// sleeping is how the state of a queue begins whose first task has failed (J5).
+const sleeping = "sleep after fail for "
+
+// describeRun describes what a queue does with its first task, in words that scripts parse (J5).
 func describeRun(run supervisor.RunStatus) string {
 	if run.RetryAt.IsZero() {
 		return "run first task"
 	}
-	return fmt.Sprintf("sleep after fail for %s", max(0, time.Until(run.RetryAt)).Round(time.Second))
+	return fmt.Sprintf("%s%s", sleeping, max(0, time.Until(run.RetryAt)).Round(time.Second))
 }
 
 // describeTask is a line about a task: kind, queue, what it is about, failures, separated by

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,7 +38,7 @@ func (s modulePages) renderPage(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, &pageError{http.StatusUnprocessableEntity, err}
 	}
-	return display{rendered, func(w io.Writer) { writeRendered(w, rendered, o) }}, nil
+	return display{data: rendered, text: func(w io.Writer, _ bool) { writeRendered(w, rendered, o) }}, nil
 }
 
 // writeRendered writes the objects as kubectl apply reads them or, with Diff, what differs.
@@ -49,11 +50,20 @@ func writeRendered(w io.Writer, rendered view.Rendered, o view.RenderRequest) {
 	if len(rendered.Changes) == 0 {
 		fmt.Fprintf(w, "No differences from the deployed release, revision %d.\n", rendered.Revision)
 	}
-	writeChanges(w, rendered.Changes)
-}
-
-func writeChanges(w io.Writer, changes []view.ObjectDiff) {
-	for _, c := range changes {
+	for _, c := range rendered.Changes {
 		fmt.Fprintf(w, "%s is %s\n%s\n", c.Object, c.Action, strings.TrimRight(c.Diff, "\n"))
 	}
+}
+
+// revision is the number of a revision in a parameter; 0 without the parameter.
+func revision(r *http.Request, name string) (int, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 1 {
+		return 0, badRequest("%s must be the number of a revision, not %q", name, text)
+	}
+	return number, nil
 }

@@ -2,13 +2,11 @@ package server
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/pprof"
 	"path"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -27,6 +25,12 @@ type Route struct {
 	Help  string `json:"help"`
 	// Public pages are served on the public address, too: there are no values in them.
 	Public bool `json:"public"`
+	// Command is the use line of the command that prints the page; empty for none. Its first
+	// argument is the name in the path, the others are parameters of the query. Long adds to Help.
+	Command string `json:"command,omitempty"`
+	Long    string `json:"-"`
+	// YAML is what the command prints unless another format is chosen; otherwise a table or text.
+	YAML bool `json:"-"`
 
 	handler http.Handler
 }
@@ -79,46 +83,66 @@ func (s router) publicRoutes() []Route {
 	return all
 }
 
+// command gives a page the command that prints it.
+func (r Route) command(use, long string) Route {
+	r.Command, r.Long = use, long
+	return r
+}
+
+// inYAML is for the commands of values, which people read as YAML.
+func (r Route) inYAML() Route {
+	r.YAML = true
+	return r
+}
+
 // debugRoutes may show values of users: on the debug address only (J4, J7).
 func (s router) debugRoutes() []Route {
 	owners := owners{s.Source}
-	modules, values, hooks := modulePages{owners}, valuePages{owners}, hookPages{owners}
+	all, modules, values, hooks := statusPages{s.Source}, modulePages{owners}, valuePages{owners}, hookPages{owners}
 	actors, parameters := actorPages{s.Source}, parameterPages{s.Parameters}
 	json := func(look func(*http.Request) (any, error)) page { return page{look, asJSON} }
-	return append(fragments(s).routes(), []Route{
-		get("/queue/list", "showEmpty=true", "all queues and their tasks", json(actors.queueList)),
-		get("/queue/{name}", "", "the tasks of one queue", json(actors.queueOne)),
-		get("/converge/list", "", "the last reloads of all modules: what ran when, what the end waited for, the slowest hooks", json(convergePages{s.Source}.list)),
-		get("/global/list", "", "the global hooks", json(hooks.globalList)),
-		get("/global/{page}", "show-secrets=true", "values, config, patches or snapshots of the global section and hooks", json(modules.globalPage)),
-		get("/converge/progress", "", "progress of the current reload of all modules, and what runs now", json(convergePages{s.Source}.progress)),
-		get("/module/list", "observed=true", "the enabled modules, and the state of all modules; whether the operator has received the current ConfigMap", json(modules.moduleList)),
-		get("/module/resource-monitor", "", "the objects of releases that are watched for deletion", json(modules.resourceMonitor)),
-		get("/module/{name}/{page}", "global=true, show-secrets=true", "values, config, patches, snapshots or status of a module", json(modules.modulePage)),
-		get("/module/{name}/render", "diff=true, since=REVISION, debug=true, show-secrets=true", "the manifest that the chart renders now, or its differences from the deployed release or an earlier revision", page{modules.renderPage, asText}),
-		{Method: http.MethodPost, Path: "/module/{name}/request", Query: "do=REQUEST", Help: "only for the live page: writes a request, run, retry, suspend or resume, to the object of a module", handler: page{actPages{owners}.request, asText}},
-		get("/module/{name}/objects", "", "the objects of a module's release", json(modules.objects)),
-		get("/module/{name}/history", "max=NUMBER", "the newest recorded revisions of a module's release, 20 by default", page{modules.historyPage, asJSON}),
-		get("/module/{name}/diff", "from=REVISION, to=REVISION, show-secrets=true", "the differences between two revisions of a module's release, by default the two newest; long ones are cut", page{modules.diffPage, asText}),
-		get("/module/{name}/drift", "show-secrets=true", "the fields of a module's objects that others have changed, as of the last check", json(modules.drift)),
-		get("/hook/list", "module=NAME", "all hooks and their bindings", json(hooks.hookList)),
-		get("/hook/runs", "module=NAME, hook=NAME, after=NUMBER", "the last runs of hooks: when, why, how long, and their last lines", json(hooks.runs)),
-		get("/hook/{name}/snapshots", "show-secrets=true", "the snapshots of one hook", json(hooks.hookPage)),
-		get("/values/explain", "module=NAME, path=PATH, show-secrets=true", "where values come from", json(values.explainPage)),
-		get("/values/diff", "module=NAME, show-secrets=true", "which values changed since the last converge", json(values.diffPage)),
-		{Method: http.MethodPost, Path: "/values/check", Query: "path=PATH, show-secrets=true", Help: "whether the operator would accept a ConfigMap, whose data is the body: a JSON object of strings; and whether the value at a path is marked as a secret", handler: json(values.checkConfig)},
-		get("/plan", "show-secrets=true", "what the operator would do at the next reload", json(values.plan)),
-		{Method: http.MethodPost, Path: "/plan", Query: "show-secrets=true", Help: "the same with another ConfigMap, whose data is the body: a JSON object of strings", handler: json(values.plan)},
-		get("/graph", "", "the modules in the order they run, for Graphviz", page{actors.graph, asText}),
-		get("/actors", "", "the mailboxes of all actors", page{actors.actors, asText}),
-		get("/config/list", "", "the parameters that can be changed while the operator runs", json(parameters.list)),
-		{Method: http.MethodPost, Path: "/config/set", Query: "name=NAME, value=VALUE, duration=10m", Help: "changes a parameter; with a duration, it reverts to the default afterwards", handler: json(parameters.set)},
+	text := func(look func(*http.Request) (any, error)) page { return page{look, asText} }
+	const secrets = "show-secrets=true"
+	routes := []Route{
+		get("/status", "", "the state of the modules: what fails and why, what runs now, what to try next", text(all.status)).command("status", aboutStatus),
+		get("/module/list", "", "all modules and their state; as text, the names of the enabled ones", json(all.list)).command("module list", aboutList),
+		get("/module/ready", "module=MODULE", "the word ready, or which modules are not ready and why", text(all.ready)),
+		get("/module/resource-monitor", "module=MODULE", "the objects of releases that are watched for deletion", json(modules.resourceMonitor)).command("module resource-monitor [MODULE]", ""),
+		get("/module/{name}/status", "", "what caused the last run of a module, or why it is disabled", json(modules.status)).command("why MODULE", aboutWhy),
+		get("/module/{name}/values", "global=true, "+secrets, "the merged values of a module", json(modules.section("values"))).command("module values MODULE", "").inYAML(),
+		get("/module/{name}/config", "global=true, "+secrets, "the values of a module in the ConfigMap", json(modules.section("config"))).command("module config MODULE", "").inYAML(),
+		get("/module/{name}/patches", secrets, "the saved patches of the hooks of a module", json(modules.section("patches"))).command("module patches MODULE", "").inYAML(),
+		get("/module/{name}/snapshots", secrets, "the snapshots of the kubernetes bindings of a module's hooks", json(hooks.snapshotsOf)).command("module snapshots MODULE", ""),
+		get("/module/{name}/render", "diff=true, since=REVISION, debug=true, "+secrets, "the manifest that the chart of a module renders now", text(modules.renderPage)).command("module render MODULE", aboutRender),
+		get("/module/{name}/drift", secrets, "the fields of a module's objects that others have changed", json(modules.drift)).command("module drift MODULE", aboutDrift),
+		get("/module/{name}/{page}", "", "", json(modules.noPart)),
+		get("/global/list", "", "the global hooks and their bindings", json(hooks.list)).command("global list", ""),
+		get("/global/values", secrets, "the merged global values", json(modules.section("values"))).command("global values", "").inYAML(),
+		get("/global/config", secrets, "the global values in the ConfigMap", json(modules.section("config"))).command("global config", "").inYAML(),
+		get("/global/patches", secrets, "the saved patches of global hooks", json(modules.section("patches"))).command("global patches", "").inYAML(),
+		get("/global/snapshots", secrets, "the snapshots of the kubernetes bindings of global hooks", json(hooks.snapshotsOf)).command("global snapshots", ""),
+		get("/global/{page}", "", "", json(modules.noPart)),
+		get("/hook/list", "module=MODULE", "the hooks of the running operator and their bindings", json(hooks.list)).command("hook list", ""),
+		get("/hook/runs", "module=MODULE, hook=HOOK, after=MARK", "the last runs of hooks: when, why, how long, and their last lines", json(hooks.runs)),
+		get("/hook/{name}/snapshots", secrets, "the snapshots of the kubernetes bindings of a hook", json(hooks.hookPage)).command("hook snapshots HOOK", ""),
+		get("/queue/list", "queue=QUEUE, showEmpty=true", "the queues and their tasks, or one queue", json(actors.queues)).command("queue list [QUEUE]", ""),
+		get("/queue/main", "", "the tasks of the main queue", json(actors.queues)).command("queue main", ""),
+		get("/queue/{name}", "", "the tasks of one queue", json(actors.queues)),
+		get("/values/explain", "module=MODULE, path=PATH, "+secrets, "where values come from, and what they override", json(values.explainPage)).command("values explain [MODULE] PATH", aboutExplain),
+		{Method: http.MethodPost, Path: "/values/check", Query: "path=PATH, " + secrets, Help: "whether the operator would accept a ConfigMap, whose data is the body: a JSON object of strings; and whether the value at a path is marked as a secret", handler: json(values.checkConfig)},
+		get("/plan", secrets, "what the operator would do at the next reload", json(values.plan)),
+		{Method: http.MethodPost, Path: "/plan", Query: secrets, Help: "the same with another ConfigMap, whose data is the body: a JSON object of strings", handler: json(values.plan)},
+		get("/converge/list", "", "the last reloads of all modules: what ran when", json(actors.convergeList)),
+		get("/actors", "", "the mailboxes of all actors", text(actors.actors)),
+		get("/config/list", "", "the parameters that can be changed while the operator runs", json(parameters.list)).command("config list", ""),
+		{Method: http.MethodPost, Path: "/config/set", Query: "name=NAME, value=VALUE, duration=10m", Help: "change a parameter at once, until the operator ends or for a duration", handler: json(parameters.set), Command: "config set NAME VALUE [DURATION]"},
 		get("/debug/pprof/", "", "profiles of the process", http.HandlerFunc(pprof.Index)),
 		get("/debug/pprof/cmdline", "", "", http.HandlerFunc(pprof.Cmdline)),
 		get("/debug/pprof/profile", "seconds=30", "CPU", http.HandlerFunc(pprof.Profile)),
 		get("/debug/pprof/symbol", "", "", http.HandlerFunc(pprof.Symbol)),
 		get("/debug/pprof/trace", "seconds=1", "", http.HandlerFunc(pprof.Trace)),
-	}...)
+	}
+	return routes
 }
 
 // pattern is what the mux matches. "{name...}" also matches slashes, which names of queues and
@@ -144,7 +168,9 @@ func (s router) handler() http.Handler {
 	for _, r := range routes {
 		mux.Handle(r.pattern(), r.handler)
 	}
-	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) { answer(w, asText, nil, noPage(r.URL.Path, routes)) })
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, asText, false, nil, noPage(r.URL.Path, routes))
+	})
 	// leaderOnly must see the path without its extension, or a follower would answer /graph.text.
 	return s.discreet(withoutExtension(s.leaderOnly(mux)))
 }
@@ -172,17 +198,18 @@ func noPage(asked string, routes []Route) error {
 
 // noFormat is the error for an extension, with its dot, that is no format.
 func noFormat(extension string) error {
-	return notFound("the format %q is not one of %s", strings.TrimPrefix(extension, "."), strings.Join(formats(), ", "))
+	return notFound("the format %q is not one of %s", strings.TrimPrefix(extension, "."), strings.Join(extensions(), ", "))
 }
 
 // discovery answers /discovery with the pages of this audience.
 func (s router) discovery(*http.Request) (any, error) {
 	routes := slices.DeleteFunc(s.routes(), func(r Route) bool { return r.Help == "" })
-	return display{routes, func(w io.Writer) {
-		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		for _, r := range routes {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", r.Method, r.Path, r.Query, r.Help)
+	t, names := &table{columns: "METHOD PATH PARAMETERS ANSWER"}, []string{}
+	for _, r := range routes {
+		t.rows = append(t.rows, []string{r.Method, r.Path, r.Query, r.Help})
+		if r.Method == http.MethodGet && !strings.Contains(r.Path, "{") {
+			names = append(names, r.Path)
 		}
-		_ = table.Flush() // the client has gone
-	}}, nil
+	}
+	return display{data: routes, table: t, names: names}, nil
 }

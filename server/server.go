@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -56,11 +55,6 @@ type Source struct {
 	Ask func(ctx context.Context, path string, question any) (any, error)
 	// Render renders the chart of a module with its values now; nil when it is not available.
 	Render func(ctx context.Context, module string, request view.RenderRequest) (view.Rendered, error)
-	// Releases returns at most so many of the newest revisions of a module's release. Compare
-	// returns what differs between two of them; its error may be a *view.NoRevisionError. Both are
-	// nil when the records cannot be read.
-	Releases func(ctx context.Context, module string, most int) (view.ReleaseHistory, error)
-	Compare  func(ctx context.Context, module string, request view.DiffRequest) (view.RevisionDiff, error)
 	// Parameters can be changed while the operator runs; nil when there are none.
 	Parameters Parameters
 	// Cluster is the address of the API server, ConfigMap the NAMESPACE/NAME of the one with
@@ -70,10 +64,6 @@ type Source struct {
 	Hide func(string) string
 	// Leadership returns who leads among several replicas; nil when this one is alone.
 	Leadership func() view.Leadership
-	// Act writes requests of people to objects of kind Module; nil: the page offers none.
-	Act Act
-
-	pageToken string // of the live page on the debug address
 }
 
 // Public serves probes, metrics and the list of queues: nothing in it holds values. Everybody can
@@ -101,7 +91,6 @@ const (
 // are refused, and so are requests for another host name. Its answers have no deadline of their
 // own, except those that wait at the gate.
 func Debug(s Source) http.Handler {
-	s.pageToken = rand.Text()
 	pages := http.NewCrossOriginProtection().Handler(byItsOwnName(newGate().handler(router{s, insider}.handler())))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Also on answers that refuse a request: a client reads them before anything else.
@@ -164,7 +153,7 @@ func (s probes) readyz(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 	fmt.Fprintln(w, word)
 	writeConditions(w, s.tree(s.who))
-	for _, h := range s.hanging() {
+	for _, h := range called(s.Hanging) {
 		fmt.Fprintln(w, h)
 	}
 }
@@ -212,7 +201,7 @@ func convergeJSON(c view.ConvergeStatus, tasks int) map[string]any {
 // actors answers /actors: the dump of all mailboxes.
 func (s actorPages) actors(*http.Request) (any, error) {
 	tree := s.Inspector.Tree()
-	return display{tree, func(w io.Writer) { _ = supervisor.WriteText(w, tree) }}, nil // the client has gone
+	return display{data: tree, text: func(w io.Writer, _ bool) { _ = supervisor.WriteText(w, tree) }}, nil // the client has gone
 }
 
 // queueText answers /queue (J2).

@@ -84,6 +84,9 @@ func (s router) leaderOnly(next http.Handler) http.Handler {
 // needsLeader decides by the first element of the path. The live page itself shows a follower as
 // one.
 func needsLeader(path string) bool {
+	if path == "/status" { // and not /status/converge
+		return true
+	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return slices.Contains([]string{"queue", "module", "global", "hook", "values", "graph", "plan", "converge"}, first)
+	return slices.Contains([]string{"queue", "module", "global", "hook", "values", "plan", "converge"}, first)
 }

@@ -62,7 +62,7 @@ func BenchmarkLivePageSecond(b *testing.B) {
 		Ask:     func(context.Context, string, any) (any, error) { return messages.HookList{}, nil },
 	}, insider}
 	r := httptest.NewRequest(http.MethodGet, "/live?module=m7", http.NoBody)
-	shared, to := &parts{}, reader{parts: map[string]string{}}
+	shared, to := &parts{}, map[string]string{}
 	for n := 0; b.Loop(); n++ {
 		for i := range modules / 10 {
 			publish((n*50+i)%modules, n+2)
@@ -75,7 +75,7 @@ func BenchmarkLivePageSecond(b *testing.B) {
 			system.Inspector.Publish(system.PID(fmt.Sprintf("operator/queue/q%d", i)), view.QueueStatus{Length: 100 + n%7, Head: tasks})
 		}
 		shared.made = time.Time{} // a second has passed
-		event, err := s.event(r, shared, &to)
+		event, err := s.event(r, shared, to)
 		if err != nil {
 			b.Fatal(err)
 		}

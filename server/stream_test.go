@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"addon-operator/messages/view"
 	"addon-operator/server"
 	"addon-operator/supervisor"
+	"addon-operator/values"
 )
 
 // events are what a page is sent, one map of parts each.
@@ -59,11 +61,6 @@ func follow(handler http.Handler, path string) (*events, func()) {
 	return e, cancel
 }
 
-func partsOf(event map[string]any) map[string]any {
-	parts, _ := event["parts"].(map[string]any)
-	return parts
-}
-
 // J18: a page is sent everything once, then what has changed, at most once a second, and a sign of life when nothing has.
 func TestLiveEvents(t *testing.T) {
 	withOperator(t, func(h *operator) {
@@ -73,7 +70,7 @@ func TestLiveEvents(t *testing.T) {
 		page, leave := follow(server.Debug(source), "/live")
 		defer leave()
 		first := page.take()
-		if len(first) != 1 || partsOf(first[0])["m-dns"] == nil || partsOf(first[0])["top"] == nil || partsOf(first[0])["queues"] == nil || fmt.Sprint(first[0]["order"]) != "[m-dns]" {
+		if len(first) != 1 || first[0]["rows"] == nil || first[0]["top"] == nil || first[0]["queues"] == nil {
 			t.Fatalf("the first event is %v", first)
 		}
 		time.Sleep(14 * time.Second)
@@ -81,43 +78,70 @@ func TestLiveEvents(t *testing.T) {
 			t.Errorf("without a change there is %v", got)
 		}
 		time.Sleep(2 * time.Second)
-		if got := page.take(); len(got) != 1 || len(partsOf(got[0])) != 0 {
+		if got := page.take(); len(got) != 1 || len(got[0]) != 0 {
 			t.Errorf("the sign of life is %v", got)
 		}
 		h.add("operator", "module/web", view.ModuleStatus{Phase: view.Starting, Enabled: true, Order: 2, Failing: []view.FailingTask{{Task: "RunModule", Attempts: 1, Error: "hunter2 <b>"}}})
 		time.Sleep(time.Second)
 		got := page.take()
-		if len(got) != 1 || fmt.Sprint(got[0]["order"]) != "[m-web m-dns]" {
+		if len(got) != 1 || !strings.Contains(fmt.Sprint(got[0]["rows"]), `id="m-web"`) {
 			t.Fatalf("after a module came there is %v", got)
 		}
-		parts := partsOf(got[0])
 		time.Sleep(time.Minute)
 		if got := page.take(); len(got) == 0 || len(got) > 4 { // the stream ends after a minute, to be authorized again
 			t.Errorf("in a minute there were %d signs of life", len(got))
 		}
-		if row := fmt.Sprint(parts["m-web"]); parts["m-dns"] != nil || parts["queues"] != nil || !strings.Contains(row, "*** &lt;b&gt;") || strings.Contains(row, "hunter2") {
-			t.Errorf("after a module came the parts are %v", parts)
+		rows := fmt.Sprint(got[0]["rows"])
+		if got[0]["queues"] != nil || !strings.Contains(rows, "*** &lt;b&gt;") || strings.Contains(rows, "hunter2") || !strings.Contains(rows, ">addon-operator retry web</code>") {
+			t.Errorf("after a module came the parts are %v", got[0])
+		}
+		if strings.Index(rows, "m-web") > strings.Index(rows, "m-dns") {
+			t.Errorf("the failing module is not the first: %s", rows)
 		}
 	})
 }
 
-// When the last module is gone, so is its row: an empty order is sent, and is no missing one.
-func TestLiveEventsOfTheLastModule(t *testing.T) {
+// J18: the detail of a module has the commands to copy, and the pages whose texts it loads when they are opened.
+func TestDetail(t *testing.T) {
 	withOperator(t, func(h *operator) {
-		h.add("operator", "module/dns", view.ModuleStatus{Phase: view.Ready, Enabled: true})
-		page, leave := follow(server.Debug(h.source()), "/live")
-		defer leave()
-		page.take()
-		h.system.Actors.Root.Stop(h.system.PID("operator/module/dns"))
-		time.Sleep(2 * time.Second)
-		got := page.take()
-		if len(got) == 0 {
-			t.Fatal("there is no event")
-		}
-		if order, ok := got[0]["order"].([]any); !ok || len(order) != 0 {
-			t.Errorf("after the module has gone there is %v", got)
+		h.add("operator", "module/web", view.ModuleStatus{Phase: view.Ready, Enabled: true, Values: "abc", Failing: []view.FailingTask{{Task: "RunModule", Attempts: 1, Error: "no"}}})
+		h.add("operator", "module/off", view.ModuleStatus{Phase: view.Disabled})
+		h.add("operator", "module/kept", view.ModuleStatus{Phase: view.Ready, Enabled: true, Maintenance: values.Suspended})
+		source := h.source()
+		source.History = &server.History{}
+		source.History.Add(view.HookRun{Owner: "web", Hook: "web/hooks/a.sh", Binding: "kubernetes", Took: time.Second})
+		for name, want := range map[string][]string{
+			"web": {
+				">addon-operator why web</code>", ">addon-operator logs web</code>", ">addon-operator retry web</code>", ">addon-operator run web</code>", ">addon-operator suspend web</code>",
+				`data-part="values/explain?output=wide&amp;module=web" data-version="abc"`, `data-part="hook/runs?output=wide&amp;module=web" data-version="1" open`, `data-part="module/web/status?output=text"`,
+			},
+			"off":     {">addon-operator why off</code>"},
+			"kept":    {">addon-operator resume kept</code>"},
+			"nothing": {"There is no module with this name."},
+		} {
+			page, leave := follow(server.Debug(source), "/live?module="+name)
+			detail, _ := page.take()[0]["detail"].(string)
+			leave()
+			for _, text := range want {
+				if !strings.Contains(detail, text) {
+					t.Errorf("%s: without %s:\n%s", name, text, detail)
+				}
+			}
+			if strings.Contains(detail, "<button") || strings.Contains(detail, "<form") || name == "kept" && strings.Contains(detail, "suspend kept") {
+				t.Errorf("%s: the page offers acts:\n%s", name, detail)
+			}
 		}
 	})
+}
+
+// The pages are read only: what a request of a browser could write to the cluster does not exist.
+func TestPagesWriteNothing(t *testing.T) {
+	may := []string{"/values/check", "/plan", "/config/set"} // they read a body, or change this process
+	for _, r := range server.Routes() {
+		if r.Method != http.MethodGet && !slices.Contains(may, r.Path) {
+			t.Errorf("%s %s", r.Method, r.Path)
+		}
+	}
 }
 
 // BenchmarkLivePage is what open pages cost each second with 500 modules, whose state changes all the time.

@@ -117,37 +117,37 @@ func (s Source) modules() []string {
 	return names
 }
 
-// sections are the pages of an owner that show its values.
-func sections() []string { return []string{"values", "config", "patches"} }
-
-// sectionPage shows one part of the values of an owner (J4). With ?global=true the global part
-// comes, too, each below its key, as hooks and charts get them.
-func (s modulePages) sectionPage(r *http.Request, owner, page string) (any, error) {
-	own, err := s.owner(r.Context(), owner)
-	if err != nil {
-		return nil, err
+// section answers the pages values, config and patches of a module or of global (J4). With
+// ?global=true the global part comes, too, each below its key, as hooks and charts get them.
+func (s modulePages) section(page string) func(*http.Request) (any, error) {
+	return func(r *http.Request) (any, error) {
+		name, secrets := ofOwner(r), showSecrets(r)
+		own, err := s.owner(r.Context(), name)
+		if err != nil {
+			return nil, err
+		}
+		if page == "patches" {
+			patches := own.Section.View(secrets).Patches
+			return display{data: patches, table: patchTable(patches)}, nil
+		}
+		part := partOf(own, page, secrets)
+		if name != globalOwner && r.URL.Query().Get("global") == "true" {
+			global, err := s.owner(r.Context(), globalOwner)
+			if err != nil {
+				return nil, err
+			}
+			part = map[string]any{global.Section.Key(): partOf(global, page, secrets), own.Section.Key(): part}
+		}
+		return display{data: part, table: valueTable(part)}, nil
 	}
-	part := partOf(own, page, showSecrets(r))
-	if owner == globalOwner || page == "patches" || r.URL.Query().Get("global") != "true" {
-		return part, nil
-	}
-	global, err := s.owner(r.Context(), globalOwner)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]any{global.Section.Key(): partOf(global, page, showSecrets(r)), own.Section.Key(): part}, nil
 }
 
 // partOf is the part of the values that a page shows, masked unless secrets are requested.
 func partOf(v messages.Values, page string, secrets bool) any {
-	view := v.Section.View(secrets)
-	switch page {
-	case "config":
-		return view.Config
-	case "patches":
-		return view.Patches
+	if page == "config" {
+		return v.Section.View(secrets).Config
 	}
-	return view.Merged
+	return v.Section.View(secrets).Merged
 }
 
 // valuePages show where values come from, and what would happen with others.
@@ -162,7 +162,8 @@ func (s valuePages) explainPage(r *http.Request) (any, error) {
 			return nil, badRequest("a path is required: ?path=global.a.b or ?module=NAME&path=a.b")
 		}
 	}
-	return s.explain(r.Context(), module, path, showSecrets(r))
+	leaves, err := s.explain(r.Context(), module, path, showSecrets(r))
+	return display{data: leaves, table: explainTable(leaves)}, err
 }
 
 // explain returns the sources of the values of a module, or of global, at a path; an empty path means
@@ -192,7 +193,7 @@ func (s valuePages) explain(ctx context.Context, module, path string, secrets bo
 // filesOf describes how the files of a section differ from those in force; empty when
 // they do not. Files of global concern all sections.
 func (s valuePages) filesOf(section string) string {
-	differs := s.notInForce()
+	differs := called(s.NotInForce)
 	for _, name := range s.modules() {
 		if key, err := values.Key(name); err == nil && key == section && differs[name] != "" {
 			return differs[name]
@@ -210,54 +211,4 @@ func firstElement(path string) (first, rest string) {
 		return path, ""
 	}
 	return path[:end], strings.TrimPrefix(path[end:], ".")
-}
-
-// OwnerDiff is what changed in the values of one owner since the last converge. The command values
-// diff reads it.
-type OwnerDiff struct {
-	// Owner is global or the name of a module.
-	Owner string `json:"owner"`
-	// Since is the end of the last converge; zero before the first.
-	Since   time.Time `json:"since,omitzero"`
-	Changes any       `json:"changes"` // a list of values.Change, masked; nil for none
-}
-
-// diffPage shows what changed since the last converge: of all owners, or of ?module=NAME. Owners
-// without a change are left out.
-func (s valuePages) diffPage(r *http.Request) (any, error) {
-	names := append([]string{globalOwner}, s.modules()...)
-	if only := r.URL.Query().Get("module"); only != "" {
-		names = []string{only}
-	}
-	diffs := []OwnerDiff{}
-	for _, name := range names {
-		values, err := s.owner(r.Context(), name)
-		if err != nil {
-			return nil, err
-		}
-		if d := ownerDiff(name, values, showSecrets(r)); d.Changes != nil {
-			diffs = append(diffs, d)
-		}
-	}
-	return diffs, nil
-}
-
-// ownerDiff compares the values of an owner with those of the last converge. Before the first there
-// is nothing to compare.
-func ownerDiff(owner string, v messages.Values, secrets bool) OwnerDiff {
-	d := OwnerDiff{Owner: owner, Since: v.ConvergedAt}
-	if v.Converged == nil {
-		return d // nothing to compare with yet
-	}
-	changes := v.Section.Diff(v.Converged)
-	if len(changes) == 0 {
-		return d
-	}
-	if !secrets {
-		for i := range changes {
-			changes[i] = changes[i].Masked()
-		}
-	}
-	d.Changes = changes
-	return d
 }

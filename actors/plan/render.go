@@ -26,7 +26,9 @@ type Renderer interface {
 	// Show returns the documents in the order in which Helm applies them, Helm hooks last. One that
 	// cannot be read has its own error; the error of Show means that there is no text.
 	Show(ctx context.Context, m helm.Module) ([]helm.Document, error)
-	Recorder
+	// Deployed returns the objects of a revision; 0 stands for the deployed one. The revision 0
+	// comes back when it is not recorded.
+	Deployed(ctx context.Context, release string, earlier int) (objects []map[string]any, revision int, err error)
 }
 
 // Render renders the chart of a module with the values in m, and compares it with the deployed
@@ -118,17 +120,11 @@ func showDocument(d helm.Document, request view.RenderRequest, mask func(map[str
 	return shown, nil
 }
 
-// differ makes the difference of objects of two renders. It serves one difference: its counters
-// grow from object to object.
+// differ makes the difference of objects of two renders.
 type differ struct {
 	from, to string // names of the two
 	// mask hides secrets in an object; nil shows them.
 	mask func(map[string]any) map[string]any
-	// limited says that what is too long is left out, by the limits in revisions.go.
-	limited bool
-
-	size          int // of all differences, in bytes
-	lines, untold int // lines, and whole objects, that were left out
 }
 
 // objects returns what differs between the objects of two renders, sorted by name. Objects are
@@ -146,10 +142,6 @@ func (d *differ) objects(before, after []map[string]any) []view.ObjectDiff {
 		if reflect.DeepEqual(old[name], now[name]) {
 			continue
 		}
-		if d.limited && (len(changes) == mostDiffs || d.size >= longestDiffs) {
-			d.untold++
-			continue
-		}
 		action := "changed"
 		switch {
 		case old[name] == nil:
@@ -160,21 +152,6 @@ func (d *differ) objects(before, after []map[string]any) []view.ObjectDiff {
 		changes = append(changes, view.ObjectDiff{Object: name.String(), Action: action, Diff: d.object(old[name], now[name])})
 	}
 	return changes
-}
-
-// cut says what was left out; empty: nothing was.
-func (d *differ) cut() string {
-	var parts []string
-	if d.lines > 0 {
-		parts = append(parts, view.Count(d.lines, "line"))
-	}
-	if d.untold > 0 {
-		parts = append(parts, view.Count(d.untold, "changed object"))
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "truncated: " + strings.Join(parts, " and ") + " omitted"
 }
 
 // byIdentity has the objects by group, kind, namespace and name. The version of the API is left
@@ -196,13 +173,5 @@ func (d *differ) object(before, after map[string]any) string {
 		before, after = dryrun.HideBoth(before, after, d.mask)
 	}
 	// An empty text means that only masked values differ: equal objects do not get here.
-	text := cmp.Or(dryrun.Unified(before, after, d.from, d.to), "only masked values differ; use show-secrets to show them\n")
-	if most := min(longestDiff, longestDiffs-d.size); d.limited && len(text) > most {
-		kept := text[:strings.LastIndexByte(text[:most], '\n')+1] // whole lines, maybe none
-		left := strings.Count(text[len(kept):], "\n")
-		d.lines += left
-		text = kept + fmt.Sprintf("… %s more\n", view.Count(left, "line"))
-	}
-	d.size += len(text)
-	return text
+	return cmp.Or(dryrun.Unified(before, after, d.from, d.to), "only masked values differ; use show-secrets to show them\n")
 }

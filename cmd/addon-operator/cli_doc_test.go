@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"addon-operator/cmd/cli"
 	"addon-operator/server"
 	"addon-operator/testkit/golden"
 )
@@ -110,6 +111,77 @@ func pageTable() string {
 		fmt.Fprintf(&rows, "| %s | %s | %s |\n", name, strings.TrimSpace(query), r.Help)
 	}
 	return rows.String()
+}
+
+// Every command has a sentence, an example, and help that a person can read without
+// scrolling: the options of the operator are not repeated.
+func TestHelpOfEveryCommand(t *testing.T) {
+	root := program()
+	all := leaves(root)
+	if len(all) < 30 {
+		t.Errorf("only %d commands", len(all))
+	}
+	for _, cmd := range all {
+		name := cmd.CommandPath()
+		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") || cmd.Short[0] < 'A' || cmd.Short[0] > 'Z' {
+			t.Errorf("%s: its sentence is %q", name, cmd.Short)
+		}
+		if cmd.Example == "" && topOf(cmd).GroupID != cli.GroupRun {
+			t.Errorf("%s has no example", name)
+		}
+		for line := range strings.Lines(cmd.Example) {
+			checkExample(t, name, strings.TrimSpace(line))
+		}
+		out, err := commanded(nil, append(strings.Fields(name)[1:], "--help")...)
+		if err != nil || strings.Contains(out, "--kube-client-qps") != (name == "addon-operator start") || name != "addon-operator start" && !strings.Contains(out, "--context NAME") || name != "addon-operator start" && strings.Count(out, "\n") > 48 {
+			t.Errorf("help of %s: %v\n%s", name, err, out)
+		}
+	}
+	out, err := commanded(nil, "--help")
+	if err != nil || strings.Contains(out, "--kube-client-qps") || !strings.Contains(out, "Inspect a running operator:") || strings.Count(out, "\n") > 45 {
+		t.Errorf("help of the program: %v, %d lines\n%s", err, strings.Count(out, "\n"), out)
+	}
+	for line := range strings.Lines(out) {
+		if len(line) > 101 {
+			t.Errorf("a line of %d columns in the help of the program: %s", len(line)-1, line)
+		}
+	}
+}
+
+// A command that was removed names the one that does the same now, which exists.
+func TestRemovedCommands(t *testing.T) {
+	for _, words := range []string{"get modules -o json", "set a b", "unset a", "enable a", "disable a", "events -f", "tree a", "progress", "history a", "diff a", "log level debug", "values diff", "module graph"} {
+		_, err := commanded(nil, strings.Fields(words)...)
+		if err == nil || exitCode(err) != exitUsage || !strings.Contains(err.Error(), "was removed; use: ") {
+			t.Errorf("%s: %v", words, err)
+			continue
+		}
+		_, use, _ := strings.Cut(err.Error(), "use: ")
+		if strings.HasPrefix(use, "kubectl ") || strings.HasPrefix(use, "helm ") {
+			continue
+		}
+		found, _, err := program().Find(strings.Fields(strings.FieldsFunc(use, func(r rune) bool { return r == ',' })[0]))
+		if err != nil || found.Hidden || !found.HasParent() {
+			t.Errorf("%s: there is no %s: %v", words, use, err)
+		}
+	}
+}
+
+// Few commands have code of their own: the others are rows of the table of pages.
+func TestCommandsWithCodeOfTheirOwn(t *testing.T) {
+	rows, own := map[string]bool{}, []string{}
+	for _, r := range server.Routes() {
+		rows[r.Command] = true
+	}
+	for _, cmd := range leaves(program()) {
+		path, _, _ := strings.Cut(strings.TrimPrefix(cmd.UseLine(), "addon-operator "), " [flags]")
+		if !rows[path] {
+			own = append(own, path)
+		}
+	}
+	if most := 24; len(own) > most {
+		t.Errorf("%d commands have code of their own, of at most %d:\n%s", len(own), most, strings.Join(own, "\n"))
+	}
 }
 
 // shellWord is a word of a command line: in quotes, or without blanks.

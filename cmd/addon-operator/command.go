@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,9 +28,7 @@ const plugin = "kubectl-addon"
 func command(lookup func(string) (string, bool)) *cobra.Command {
 	root, cfg := cli.Root(version, lookup)
 	root.Short = "Keeps the add-ons of a Kubernetes cluster installed"
-	root.Long = `addon-operator turns Helm charts into modules: charts with hooks that run at the
-start, on schedules, on Kubernetes events and around Helm, an enabled script, values
-and schemas. Without a command it starts the operator.`
+	root.Long = "addon-operator runs Helm charts with hooks as modules. Without a command it starts the operator."
 	start := operator.Start(cfg)
 	root.RunE = start.RunE
 	if filepath.Base(os.Args[0]) == plugin { // a person at a laptop does not mean to start an operator
@@ -43,10 +40,17 @@ and schemas. Without a command it starts the operator.`
 	root.SetVersionTemplate("addon-operator {{.Version}}\n")
 	remote.DumpActors(cfg, root)
 
-	values, hook, module := remote.Values(cfg), remote.Hook(cfg), remote.Module(cfg)
-	module.AddCommand(bring.UpgradeChart(cfg))
-	values.AddCommand(local.CheckValues(cfg))
-	hook.AddCommand(local.HookConfig(cfg), local.HookRun(cfg))
+	pages := remote.Pages(cfg)
+	for _, group := range pages {
+		switch group.Name() {
+		case "module":
+			group.AddCommand(bring.UpgradeChart(cfg))
+		case "values":
+			group.AddCommand(local.CheckValues(cfg))
+		case "hook":
+			group.AddCommand(local.HookConfig(cfg), local.HookRun(cfg))
+		}
+	}
 	add := func(group string, commands ...*cobra.Command) {
 		for _, cmd := range commands {
 			cmd.GroupID = group
@@ -54,11 +58,13 @@ and schemas. Without a command it starts the operator.`
 		root.AddCommand(commands...)
 	}
 	add(cli.GroupRun, start, versionCommand(), debugOptions(), rbac.Command(cfg), operator.KeepHooks(cfg))
-	add(cli.GroupChange, slices.Concat(remote.Edits(cfg), remote.Requests(cfg))...)
-	add(cli.GroupLook, remote.Status(cfg), remote.Get(cfg), remote.Logs(cfg), remote.Events(cfg), remote.Why(cfg), remote.Tree(cfg), remote.Progress(cfg), remote.Wait(cfg), remote.History(cfg), remote.Diff(cfg), remote.Plan(cfg, operator.Plan), values, hook, module, remote.Global(cfg),
-		remote.Queue(cfg), remote.Config(cfg), remote.Log(cfg), remote.Raw(cfg))
+	add(cli.GroupChange, remote.Requests(cfg)...)
+	add(cli.GroupLook, append(pages, remote.Logs(cfg), remote.Wait(cfg), remote.Plan(cfg, operator.Plan), remote.Raw(cfg))...)
 	add(cli.GroupMake, bring.Init(), dev.Command(cfg, lint.Repeatedly), bring.Import(cfg, operator.Plan, remote.ModulePlanText), local.Test(cfg), lint.Command(cfg), local.APIServer())
-	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), globalFlags, shortGlobalFlags, 1))
+	remote.Remove(root)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetHelpCommand(&cobra.Command{Use: "help", Hidden: true})
+	root.SetUsageTemplate(strings.NewReplacer(localFlags, ownFlags, globalFlags, shortGlobalFlags, moreHelp, "").Replace(root.UsageTemplate()))
 	return root
 }
 
@@ -76,11 +82,31 @@ func debugOptions() *cobra.Command {
 	}}
 }
 
-// globalFlags is the part of cobra's template that lists the options of the operator below each
-// command. There are dozens, so shortGlobalFlags takes its place; the program itself documents them
-// once. If an update of cobra words the part in another way, nothing is replaced.
-const globalFlags = `Global Flags:
-{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}`
+// The parts of cobra's template that list flags. The options of the operator are dozens, so only the
+// help of start lists them; the other commands show those that select an operator. If an update of
+// cobra words the parts in another way, nothing is replaced, and a test fails.
+const (
+	localFlags = `{{if .HasAvailableLocalFlags}}`
 
-const shortGlobalFlags = `Options of the operator, such as --debug-address and --modules-dir, apply to every command:
-  {{.Root.Name}} --help`
+	ownFlags = `{{if and .HasParent .HasAvailableLocalFlags}}`
+
+	globalFlags = `{{if .HasAvailableInheritedFlags}}
+
+Global Flags:
+{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}`
+
+	moreHelp = `{{if .HasAvailableSubCommands}}
+
+Use "{{.CommandPath}} [command] --help" for more information about a command.{{end}}`
+
+	shortGlobalFlags = `{{if eq .Name "start"}}
+
+Options of the operator:
+{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{else}}
+
+Flags of every command, which select the operator:
+      --kubeconfig FILE, --context NAME   its cluster; by default that of the current context
+  -n, --namespace NAME                    its namespace
+      --debug-address ADDRESS             its debug address, HOST:PORT or unix:PATH, elsewhere
+Help of a command: {{.Root.Name}} COMMAND --help. Options of the operator: {{.Root.Name}} start --help{{end}}`
+)

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,26 +74,34 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 
 // OneArg is for commands with exactly one argument; what describes it.
 func OneArg(what string) cobra.PositionalArgs {
-	return counted(what, "needs", func(n int) bool { return n == 1 })
+	return counted(func(n int) bool { return n == 1 }, "needs "+what)
 }
 
-// SomeArgs is for commands with one argument or more, AtMost for those whose arguments may be left
-// out. In contrast to the functions of cobra, their errors are UsageErrors and describe the arguments.
-func SomeArgs(what string) cobra.PositionalArgs {
-	return counted(what, "needs", func(n int) bool { return n > 0 })
+// Arguments is for commands with the arguments in their use line: those in brackets may be left out,
+// and one that ends with "..." may be repeated. In contrast to the functions of cobra, the errors are
+// UsageErrors and name the arguments.
+func Arguments(words []string) cobra.PositionalArgs {
+	least, most := 0, len(words)
+	for _, word := range words {
+		if !strings.HasPrefix(word, "[") {
+			least++
+		}
+		if strings.HasSuffix(word, "...") {
+			most = math.MaxInt
+		}
+	}
+	takes := "takes no arguments"
+	if len(words) > 0 {
+		takes = "needs " + strings.Join(words, " ")
+	}
+	return counted(func(n int) bool { return least <= n && n <= most }, takes)
 }
 
-// AtMost is described with SomeArgs.
-func AtMost(most int, what string) cobra.PositionalArgs {
-	return counted(what, "takes", func(n int) bool { return n <= most })
-}
-
-// counted refuses a number of arguments: the command, without the name of the program, needs or
-// takes something else.
-func counted(what, verb string, fits func(n int) bool) cobra.PositionalArgs {
+// counted refuses a number of arguments: the command, without the name of the program, takes others.
+func counted(fits func(n int) bool, takes string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if !fits(len(args)) {
-			return Usagef("%s %s %s", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" "), verb, what)
+			return Usagef("%s %s", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" "), takes)
 		}
 		return nil
 	}

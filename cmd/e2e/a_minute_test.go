@@ -63,7 +63,7 @@ wait
 	const told = "hook 010-stuck/hooks/hang.sh (onStartup) hangs: it has been running for 1m"
 	o.ask("module list", "PROBLEM", told)
 	o.ask("hook list", "PROBLEM", told)
-	const next = "next: resolve what the hook waits for, set a time limit (settings.timeout), or disable the module: addon-operator disable stuck"
+	const next = "next: resolve what the hook waits for, set a time limit (settings.timeout), or disable the module: addon-operator values set stuckEnabled false"
 	o.ask("status", told, next)
 	if page, err := o.livePage(); err != nil || !strings.Contains(page, next) {
 		t.Errorf("%v; the page does not say what to do:\n%s", err, page)

@@ -75,7 +75,6 @@ fi
 	o.ask("module values well", "size: 1", "password: '***'")
 	o.ask("module values well --show-secrets", "s3cret")
 	o.ask("module resource-monitor", h.namespace+"/ConfigMap/well", h.namespace+"/Secret/well", "No monitor")
-	o.ask("module graph", `"well" -> "off"`)
 	o.ask("queue list", `Queue "main" is empty.`)
 	o.ask("raw /discovery", "/module/list")
 	h.eventually("the snapshot has the Secret", func() error {
@@ -90,29 +89,21 @@ fi
 	o.ask("module render well", "kind: ConfigMap", `size: "1"`, "password: '***'")
 	o.ask("module render well --diff", "No differences from the deployed release, revision 1.")
 
-	o.ask("log level debug 10m", "log.level is debug until ")
-	o.ask("log level", "log.level is debug until ")
+	o.ask("config set log.level debug 10m", "log.level  debug  info")
+	o.ask("config list", "log.level              debug  info")
 	h.setConfig(map[string]string{"well": "password: other"})
 	o.expect("release step") // at debug level
 	h.awaitRevisions("well", "1:superseded 2:deployed")
 	o.ask("why well", "module well: ", "because of ConfigMap")
-	o.ask("history well", "REVISION  UPDATED", "deployed", "superseded", "1.0.0", "Upgrade complete", "Install complete")
-	o.ask("history well --max 1", "1 older revision left out; --max shows more.")
-	if out := o.ask("diff well", "Changes in revision 2 of well since revision 1:", "~ Secret well", "password: '*** (changed)'"); strings.Contains(out, "s3cret") {
-		t.Errorf("the difference shows a secret:\n%s", out)
-	}
-	o.ask("diff well --show-secrets", "-  password: s3cret", "+  password: other")
-	o.ask("diff well --from 2 --to 2", "No differences between revisions 2 and 2 of well.")
-	o.refuse("diff well --from 7", "revision 7 of module well is not recorded; recorded revisions: 2, 1")
-	o.refuse("history wel", "did you mean well?")
-	o.refuse("diff off", "no revision of module off is recorded: it has no chart, or Helm has not run yet")
-	o.ask("history off", "No revision of module off is recorded")
+	o.ask("status", "1 ready, 1 off\n", "converged")
+	o.ask("status -o jsonpath={.namespace}", h.namespace+"\n")
+	o.ask("wait well", "ready\n")
+	o.refuse("wait off --timeout 1s", "off is disabled: no flag anywhere")
+	o.refuse("history well", "the command history was removed; use: helm history MODULE")
 	h.setConfig(map[string]string{"well": "size: many\nsizee: 1\n: ["})
 	h.eventually("an event on the ConfigMap", func() error { return h.hasEvent("Refused", "Warning") })
 	h.setConfig(map[string]string{"well": "size: 2"})
 	h.eventually("an event on the ConfigMap", func() error { return h.hasEvent("Accepted", "Normal") })
-	o.ask("events", "LAST", "Warning  Refused ", "Normal   Accepted")
-	o.ask("events -o jsonpath={.events[-1:].reason}", "Accepted\n")
 }
 
 // hasEvent looks for an event on the ConfigMap of the operator.

@@ -81,13 +81,13 @@ func TestAskedFromALaptop(t *testing.T) {
 	l.fails("status -n "+h.namespace, "is held by one, which is not a Pod there")
 	h.operatorPod("one", one.debug)
 	l.wants("status -n "+h.namespace, "1 ready, 1 off\nconverged; this replica is the leader one")
-	l.wants("get modules -n "+h.namespace, "other  20", "no flag anywhere")
-	l.wants("enable other -n "+h.namespace, "otherEnabled: (none) -> true")
+	l.wants("module list -n "+h.namespace, "other  20", "no flag anywhere")
+	l.wants("values set otherEnabled true -n "+h.namespace, "otherEnabled: (none) -> true")
 	if got := h.configMap("custom")["otherEnabled"]; got != "true" {
 		t.Errorf("the ConfigMap that the operator names has %q", got)
 	}
 	l.wants("wait other --timeout 1m -n "+h.namespace, "ready")
-	l.wants("disable other --dry-run -n "+h.namespace, "otherEnabled: true -> false")
+	l.wants("values set otherEnabled false --dry-run -n "+h.namespace, "otherEnabled: true -> false")
 
 	// The context says which namespace, and kubectl has the program as its own command.
 	config, err := clientcmd.LoadFromFile(h.kubeconfig)
@@ -101,10 +101,11 @@ func TestAskedFromALaptop(t *testing.T) {
 	}
 	context := " --context " + config.CurrentContext
 	l.wants("status"+context, "2 ready")
-	l.wants("unset otherEnabled"+context, "otherEnabled: true -> (none)")
+	l.wants("status", "2 ready") // that of the current context, as with kubectl
+	l.wants("values unset otherEnabled"+context, "otherEnabled: true -> (none)")
 	l.fails("status --context nowhere", "nowhere")
 	l.fails("status -n "+h.namespace+" --kubeconfig /nowhere/typo", "/nowhere/typo")
-	l.fails("set well.a 1 --kubeconfig /nowhere/typo", "/nowhere/typo")
+	l.fails("values set well.a 1 --kubeconfig /nowhere/typo", "/nowhere/typo")
 	l.program = h.path("kubectl-addon")
 	if err := os.Symlink(program(), l.program); err != nil {
 		t.Fatal(err)

@@ -158,18 +158,18 @@ func TestPlanOfTheRunningOperator(t *testing.T) {
 func TestPlanFromFiles(t *testing.T) {
 	h, g := newFixture(t, "plan"), newGate(t)
 	env := append(h.environment(), "KUBECONFIG="+g.kubeconfig, "ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:"+freePort(t))
-	out, problems, code := h.plan(env, "--detailed-exitcode")
+	out, problems, code := h.plan(env, ".", "--detailed-exitcode")
 	if code != 2 || problems != "" {
 		t.Errorf("exit code %d, want 2: %s", code, problems)
 	}
 	golden.File(t, "testdata/plan_files.golden", out)
-	if colored, _, _ := h.plan(env, "--color", "always"); !strings.Contains(colored, "\x1b[32m") || strings.Contains(out, "\x1b[") {
+	if colored, _, _ := h.plan(env, ".", "--color", "always"); !strings.Contains(colored, "\x1b[32m") || strings.Contains(out, "\x1b[") {
 		t.Error("colors are not as asked for")
 	}
-	if _, problems, code := h.plan(env, "--from", "operator"); code != 1 || !strings.Contains(problems, "no operator answers") {
+	if _, problems, code := h.plan(env); code != 1 || !containsAll(problems, []string{"no operator answers", "plan DIR"}) {
 		t.Errorf("there is no operator: exit code %d, %s", code, problems)
 	}
-	if _, problems, code := h.plan(env, "--from", "moon", "-o", "xml"); code != 2 || !containsAll(problems, []string{"from:", "output:"}) {
+	if _, problems, code := h.plan(env, "--color", "red", "-o", "xml"); code != 2 || !containsAll(problems, []string{"color:", "output:"}) {
 		t.Errorf("bad flags: exit code %d, %s", code, problems)
 	}
 	g.closed(t)

@@ -203,12 +203,12 @@ func (o *operator) allThatIsShown(t *testing.T) map[string]string {
 	h, all := o.fixture, map[string]string{}
 	debug := "http://" + o.debug
 	for _, path := range []string{
-		"/", "/?actors", "/readyz?verbose", "/metrics", "/metrics/hooks", "/queue", "/status/converge", "/status/converge?output=json", "/discovery",
+		"/", "/status", "/module/ready", "/hook/runs", "/converge/list", "/readyz?verbose", "/metrics", "/metrics/hooks", "/queue", "/status/converge", "/status/converge?output=json", "/discovery",
 		"/queue/list", "/queue/side", "/queue/main.text", "/global/list", "/global/values", "/global/config", "/global/patches", "/global/snapshots",
 		"/module/list", "/module/list.yaml", "/module/resource-monitor", "/module/well/values", "/module/well/values.yaml", "/module/well/config?global=true",
 		"/module/well/patches", "/module/well/snapshots", "/module/well/snapshots.yaml", "/module/well/status", "/module/well/render", "/module/well/render?diff=true&debug=true",
 		"/module/well/render.json?diff=true", "/module/well/drift", "/module/well/drift.yaml", "/hook/list", "/hook/010-well/hooks/look.sh/snapshots", "/hook/010-well/hooks/look.sh/snapshots?output=yaml",
-		"/values/explain?module=well", "/values/explain.yaml?path=well.made", "/values/diff", "/plan", "/plan.yaml", "/graph", "/actors", "/actors?output=json", "/actors?output=yaml", "/config/list",
+		"/values/explain?module=well", "/values/explain.yaml?path=well.made", "/plan", "/plan.yaml", "/actors", "/actors?output=json", "/actors?output=yaml", "/config/list",
 	} {
 		for _, address := range []string{o.public, debug} {
 			status, body := get(address + path)
@@ -224,9 +224,9 @@ func (o *operator) allThatIsShown(t *testing.T) map[string]string {
 		t.Errorf("who asks for secrets is not shown them: %s", shown)
 	}
 	for _, args := range []string{
-		"--dump-actors", "--dump-actors -o json", "plan", "plan -o json", "plan -f next.yaml", "plan -f fails.yaml", "plan --from files -f next.yaml", "plan --from files -f fails.yaml",
+		"--dump-actors", "--dump-actors -o json", "plan", "plan -o json", "plan -f next.yaml", "plan -f fails.yaml", "plan . -f next.yaml", "plan . -f fails.yaml",
 		"module drift well", "module drift well -o yaml", "module values well", "module config well -o yaml", "module patches well", "module render well", "module render well --diff",
-		"values explain well", "values diff", "module list", "queue list", "why well", "values check",
+		"values explain well", "status", "logs well", "module list", "queue list", "why well", "values check",
 	} {
 		cmd := exec.Command(program(), strings.Fields(args)...)
 		cmd.Env, cmd.Dir = o.env, h.dir

@@ -9,7 +9,7 @@ import (
 // spelled adds what a command line needs beyond its words, in the fixture of the tests.
 func spelled(command string) string {
 	switch command {
-	case "why", "history", "diff", "get values", "module values", "module config", "module patches", "module render", "module snapshots", "values explain", "module drift":
+	case "why", "logs", "module values", "module config", "module patches", "module render", "module snapshots", "values explain", "module drift":
 		return command + " ingress"
 	case "hook snapshots":
 		return command + " 010-ingress/hooks/h.sh"
@@ -30,13 +30,13 @@ func TestEveryCommandInEveryFormat(t *testing.T) {
 			lines = append(lines, spelled(name))
 		}
 	}
-	for _, command := range []string{"queue list", "module list", "global values", "hook list", "log level", "why ingress", "values explain ingress"} {
+	for _, command := range []string{"queue list", "module list", "global values", "hook list", "status", "why ingress", "values explain ingress"} {
 		if !slices.Contains(lines, command) {
 			t.Errorf("%s is not among %q", command, lines)
 		}
 	}
 	for _, line := range lines {
-		for _, format := range []string{"table", "json", "yaml"} {
+		for _, format := range []string{"text", "table", "json", "yaml"} {
 			out, err := r.run(append(strings.Fields(line), "-o", format)...)
 			if err != nil || out == "" {
 				t.Errorf("%s -o %s: %q, %v", line, format, out, err)

@@ -34,21 +34,15 @@ func (renderedByHand) Deployed(_ context.Context, name string, revision int) (ob
 	return []map[string]any{old}, 3, nil
 }
 
-func (renderedByHand) Revisions(context.Context, string) ([]int, error) { return []int{3, 2}, nil }
-
-func (renderedByHand) History(context.Context, string, int) (newest []helm.Recorded, recorded int, err error) {
-	return []helm.Recorded{{Revision: 3, Status: "deployed", ChartVersion: "1.0.0", Description: "Upgrade complete"}}, 2, nil
-}
-
 // asked are the paths under which a route is asked for, in the fixture of the tests.
 func asked(r server.Route) []string {
 	fill := strings.NewReplacer("/module/{name}", "/module/ingress", "/hook/{name}", "/hook/010-ingress/hooks/h.sh", "/queue/{name}", "/queue/main")
 	path := fill.Replace(r.Path)
 	switch r.Path {
-	case "/global/{page}":
-		return []string{"/global/values", "/global/config", "/global/patches", "/global/snapshots"}
-	case "/module/{name}/{page}":
-		return []string{path[:len("/module/ingress/")] + "values", "/module/ingress/config", "/module/ingress/patches", "/module/ingress/snapshots", "/module/ingress/status", "/module/dns-server/snapshots", "/module/dnsServer/values"}
+	case "/module/{name}/snapshots":
+		return []string{path, "/module/dns-server/snapshots"}
+	case "/module/{name}/values":
+		return []string{path, "/module/dnsServer/values"}
 	case "/values/explain":
 		return []string{path + "?path=ingress"}
 	}
@@ -62,7 +56,7 @@ func TestEveryPageInEveryFormat(t *testing.T) {
 	types := map[string]string{"json": "application/json", "yaml": "application/yaml", "text": "text/plain; charset=utf-8"}
 	pages := 0
 	for _, route := range server.Routes() {
-		if route.Method != http.MethodGet || route.Public && route.Path != "/discovery" || strings.HasPrefix(route.Path, "/debug/") || strings.HasPrefix(route.Path, "/live/") {
+		if route.Method != http.MethodGet || route.Public && route.Path != "/discovery" || strings.HasPrefix(route.Path, "/debug/") || strings.HasSuffix(route.Path, "{page}") {
 			continue
 		}
 		for _, path := range asked(route) {
@@ -86,31 +80,6 @@ func TestEveryPageInEveryFormat(t *testing.T) {
 	}
 	if pages < 100 {
 		t.Errorf("only %d pages", pages)
-	}
-}
-
-// J18: every part of the live page answers as HTML, and never shows a secret.
-func TestEveryPartOfTheLivePage(t *testing.T) {
-	r := startRunning(t)
-	parts := 0
-	for _, route := range server.Routes() {
-		if !strings.HasPrefix(route.Path, "/live/") {
-			continue
-		}
-		parts++
-		for _, secrets := range []string{"", "&show-secrets=true"} {
-			path := route.Path + "?module=ingress&name=main" + secrets
-			status, header, body := r.fetch(http.MethodGet, path, nil)
-			if status != http.StatusOK || header.Get("Content-Type") != "text/html; charset=utf-8" || body == "" {
-				t.Errorf("%s: %d, %s, %q", path, status, header.Get("Content-Type"), body)
-			}
-			if strings.Contains(body, "s3cret") {
-				t.Errorf("%s shows a secret:\n%s", path, body)
-			}
-		}
-	}
-	if parts < 8 {
-		t.Errorf("only %d parts", parts)
 	}
 }
 
@@ -156,11 +125,11 @@ func TestUnknownNames(t *testing.T) {
 		"/module/ingress/valeus":                 `404 page "valeus" not found; did you mean values?`,
 		"/module/ingress/values.xml":             `404 the format "xml" is not one of json, yaml, text`,
 		"/module/list.xml":                       `404 the format "xml" is not one of json, yaml, text`,
-		"/module/list?output=xml":                `400 the format "xml" is not one of json, yaml, text`,
-		"/graph?format=png":                      `400 the format "png" is not one of json, yaml, text`,
+		"/module/list?output=xml":                `400 the format "xml" is not one of json, yaml, text, table, wide, name`,
+		"/actors?format=png":                     `400 the format "png" is not one of json, yaml, text, table, wide, name`,
 		"/modul/list":                            `404 page /modul/list not found; did you mean /module/list?; /discovery lists all`,
 		"/favicon":                               `404 page /favicon not found; /discovery lists all`,
-		"/global/nothing":                        `404 page "nothing" not found; available: values, config, patches, snapshots, list`,
+		"/global/nothing":                        `404 page "nothing" not found; available: status, values, config, patches, snapshots, render, drift, list`,
 		"/queue/mian":                            `404 queue "mian" not found; did you mean main?`,
 		"/hook/010-ingress/hooks/g.sh/snapshots": `404 hook "010-ingress/hooks/g.sh" not found; did you mean 010-ingress/hooks/h.sh?`,
 		"/hook/h.sh/snapshots":                   `404 hook "h.sh" not found; did you mean 010-ingress/hooks/h.sh?`,
@@ -212,12 +181,12 @@ func TestParametersAreChanged(t *testing.T) {
 			}
 		}
 	}
-	r.want("log level", "log.level is info")
-	r.want("log level debug", "log.level is debug")
-	r.want("config set log.level WARN 10m", "log.level is warn until TIME, then info again")
-	r.want("config list", "NAME VALUE DEFAULT UNTIL CHOICES MEANING\nlog.level warn info TIME debug|info|warn|error log level")
-	r.want("log level info", "log.level is info")
-	for _, args := range []string{"log level loud", "config set log.levle debug"} {
+	const head = "NAME VALUE DEFAULT UNTIL CHOICES MEANING\n"
+	r.want("config set log.level debug", head+"log.level debug info - debug|info|warn|error log level")
+	r.want("config set log.level WARN 10m", head+"log.level warn info TIME debug|info|warn|error log level")
+	r.want("config list", head+"log.level warn info TIME debug|info|warn|error log level")
+	r.want("config set log.level info", head+"log.level info info - debug|info|warn|error log level")
+	for _, args := range []string{"config set log.level loud", "config set log.levle debug"} {
 		if _, err := r.run(strings.Fields(args)...); err == nil || errors.As(err, new(cli.UsageError)) {
 			t.Errorf("%s: %v", args, err)
 		}
@@ -247,7 +216,7 @@ ingress  010-ingress/hooks/h.sh  onStartup   1          -       -      -
                                  kubernetes  Secret     tokens  main`)
 	r.want("hook list --module dns-server", "No hooks are loaded. The hooks of a module are loaded when it is enabled.")
 	r.want("global list", "MODULE HOOK BINDING ON NAME QUEUE PROBLEM\nglobal g.sh schedule 0 3 * * * - main -")
-	r.want("raw /global/list.text", "g.sh")
+	r.want("global list -o name", "g.sh")
 	r.want("module snapshots ingress", `
 HOOK                    BINDING  KIND    STATE     OBJECTS
 010-ingress/hooks/h.sh  tokens   Secret  complete  1`)
@@ -267,7 +236,6 @@ OP   PATH            VALUE          HOOK                    TASK  SINCE
 add  /ingress/nodes  ["one","two"]  010-ingress/hooks/h.sh  4     TIME`)
 	r.want("module patches dns-server -o text", "No hook has patched these values.")
 	r.want("module resource-monitor", "MODULE OBJECT\ndns-server No monitor\ningress default/ConfigMap/ingress-a\ningress default/ConfigMap/ingress-b")
-	r.want("raw /module/dns-server/objects", `{"module": "dns-server", "objects": []}`)
 	r.want("module render ingress", "---\n# Source: ingress/templates/secret.yaml\napiVersion: v1\nkind: Secret\nmetadata:\n  name: ingress\nstringData:\n  a: '***'")
 	r.want("module render ingress --show-secrets", "---\n# Source: ingress/templates/secret.yaml\nkind: Secret # s3cret")
 	r.want("module render ingress --diff", `
@@ -291,8 +259,6 @@ Secret ingress is added
 +  name: ingress
 +stringData:
 +  a: '***'`)
-	r.want("module graph -o json", `{"orders": [{"order": 10, "modules": ["ingress"]}, {"order": 20, "modules": ["dns-server"]}]}`)
-	r.want("module graph", `digraph modules { rankdir=LR; node [shape=box]; "ingress" [label="10 ingress\nready"]; "dns-server" [label="20 dns-server\ndisabled", style=dashed]; "ingress" -> "dns-server"; }`)
 	r.want("why dns-server", "module dns-server is off: no flag anywhere (dnsServerEnabled)")
 	r.want("raw module/dns-server/values", `{"zone": "cluster.local"}`)
 	if out, err := r.run("module", "list"); err != nil || !strings.HasPrefix(squeeze(out), squeeze("NAME ORDER STATE REVISION HOOKS RAN WHY-OFF PROBLEM ingress 10 ready")) {
@@ -312,20 +278,17 @@ func TestCompletion(t *testing.T) {
 		"why ":                   {"dns-server", "ingress"},
 		"values explain ":        {"dns-server", "ingress"},
 		"hook snapshots ":        {"010-ingress/hooks/h.sh"},
-		"hook list --module ":    {"dns-server", "ingress", "global"},
+		"hook list --module ":    {"dns-server", "ingress"},
 		"queue list ":            {"main"},
 		"config set ":            {"log.level"},
-		"config set log.level ":  {"debug", "info", "warn", "error"},
-		"log level ":             {"debug"},
-		"module list -o ":        {"table", "json", "yaml"},
+		"module list -o ":        {"text", "json", "yaml"},
 		"raw ":                   {"/module/list"},
 		"module ":                {"values", "render", "snapshots"},
 	} {
 		words := strings.Split(args, " ")
 		r.completes(args, append([]string{"__complete", "--debug-address", strings.TrimPrefix(r.pages.URL, "http://")}, words...), want)
 	}
-	none := []string{"__complete", "--debug-address", "127.0.0.1:1", "--modules-dir", r.dir + "/modules", "--global-hooks-dir", r.dir + "/global-hooks"}
-	r.completes("without an operator", append(none, "module", "values", ""), []string{"dns-server", "ingress"})
+	none := []string{"__complete", "--debug-address", "127.0.0.1:1"}
 	r.completes("without an operator", append(none, "hook", "snapshots", ""), nil)
 }
 

@@ -15,8 +15,7 @@ func program(out io.Writer) *cobra.Command {
 	root, c := cli.Root("test", func(string) (string, bool) { return "", false })
 	root.RunE = Start(c).RunE
 	remote.DumpActors(c, root)
-	root.AddCommand(remote.Get(c), remote.Status(c), remote.History(c), remote.Diff(c), remote.Why(c), remote.Plan(c, Plan), remote.Values(c), remote.Hook(c), remote.Module(c), remote.Global(c),
-		remote.Queue(c), remote.Config(c), remote.Log(c), remote.Raw(c))
+	root.AddCommand(append(remote.Pages(c), remote.Logs(c), remote.Plan(c, Plan), remote.Raw(c))...)
 	root.SetOut(out)
 	root.SetErr(io.Discard)
 	return root

@@ -83,7 +83,6 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 		return err
 	}
 	secrets := &shared.Secrets{}
-	line := host.onTerminal(c)
 	log, level, err := c.Logger(host.Log, secrets.Hide)
 	if err != nil {
 		return err
@@ -134,14 +133,13 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	ctx, unbind := replica.bind(ctx)
 	defer unbind()
 	operator := actors.New(world)
-	defer beginProgress(ctx, line, operator)()
 	if host.Begins != nil {
 		host.Begins(operator, replica.runner.Kill)
 	}
 	// The pages are served to the end: a stop that takes long is when people look.
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
 	defer closePages()
-	if err := serve(pages, c, operator, server.Source{Parameters: changeable, History: history, Leadership: world.Leadership, Cluster: replica.apiServer, ConfigMap: c.Namespace + "/" + c.ConfigMap, Act: actsOf(world.ModuleObjects, log)}, replica.reviewer, log); err != nil {
+	if err := serve(pages, c, operator, server.Source{Parameters: changeable, History: history, Leadership: world.Leadership, Cluster: replica.apiServer, ConfigMap: c.Namespace + "/" + c.ConfigMap}, replica.reviewer, log); err != nil {
 		return err
 	}
 	// When ctx has ended, the error is a consequence of that, and what was started must be stopped.
@@ -328,7 +326,6 @@ func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, source
 	source.Inspector, source.Ask, source.Converge, source.Version = operator.Inspector(), operator.Ask, operator.Converge, c.Version
 	source.Metrics, source.HookMetrics = operator.Metrics().Registry, operator.Metrics().HookRegistry
 	source.Render, source.Plan, source.Hide = operator.Render, operator.Plan, operator.Hide
-	source.Releases, source.Compare = operator.History, operator.Compare
 	source.Hanging, source.Loops, source.NotInForce, source.Observed = operator.HangingHooks, operator.Loops, operator.NotInForce, operator.Observed
 	public, debug := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort)), server.Debug(source)
 	var err error

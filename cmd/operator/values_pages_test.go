@@ -103,7 +103,7 @@ func startRunning(t *testing.T) *running {
 	changeable.addLogLevel(&slog.LevelVar{})
 	r.pages = httptest.NewServer(server.Debug(server.Source{
 		Inspector: operator.Inspector(), Converge: operator.Converge, Ask: operator.Ask, Version: "v1.2.3",
-		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: operator.Render, Releases: operator.History, Compare: operator.Compare, Parameters: changeable, Plan: operator.Plan,
+		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: operator.Render, ConfigMap: "addons/addon-operator", Parameters: changeable, Plan: operator.Plan,
 	}))
 	t.Cleanup(r.pages.Close)
 	if _, err := r.run("values", "explain", "global"); err == nil {
@@ -159,9 +159,8 @@ func (r *running) want(command, want string) {
 // squeeze forgets space: how wide the columns of a table are, and how JSON is indented.
 func squeeze(text string) string { return strings.Join(strings.Fields(text), "") }
 
-// Issue 4, provenance: explain names layer, file or hook, task and time, and what was overridden; diff what changed since the
-// last converge. Secrets are shown on request only.
-func TestExplainAndDiff(t *testing.T) {
+// Issue 4, provenance: explain names layer, file or hook, task and time, and what was overridden; secrets are shown on request only.
+func TestExplain(t *testing.T) {
 	r := startRunning(t)
 	r.want("values explain ingress", `
 PATH                   VALUE          LAYER      FROM                                    TASK  SINCE
@@ -189,19 +188,6 @@ dnsServer.zone  "cluster.local"  file   020-dns-server/values.yaml  -     -`
   "path": "ingress.adminPassword", "secret": true,
   "sources": [{"layer": "ConfigMap", "hook": "010-ingress/hooks/h.sh", "task": "4", "time": "TIME", "value": "s3cret"}]
 }]`)
-	r.want("values diff", "No values changed since the last converge.")
-
-	if err := r.cluster.ConfigMap.Set(map[string]string{"ingress": "replicas: 5\nadminPassword: other\n"}); err != nil {
-		t.Fatal(err)
-	}
-	r.until("the change", func() bool { out, _ := r.run("values", "diff"); return strings.Contains(out, "5") })
-	changed := `
-PATH                   BEFORE  NOW    LAYER      FROM               TASK  SINCE
-ingress.adminPassword  "***"   "***"  ConfigMap  resourceVersion N  -     TIME
-ingress.replicas       2       5      ConfigMap  resourceVersion N  -     TIME`
-	r.want("values diff", changed)
-	r.want("values diff ingress", changed)
-	r.want("values diff dns-server", "No values changed since the last converge.")
 }
 
 // J6: the commands that show sections, and J4: the same pages for scripts.
@@ -231,7 +217,7 @@ func TestSectionsOfTheRunningOperator(t *testing.T) {
 		"/global/values.json":             `{"clusterName": "dev"}`,
 		"/global/values?global=true":      `{"clusterName": "dev"}`,
 		"/module/ingress/values.toml":     `the format "toml" is not one of json, yaml, text`,
-		"/module/ingress/secrets":         `page "secrets" not found; available: values, config, patches, snapshots, render, status`,
+		"/module/ingress/secrets":         `page "secrets" not found; available: status, values, config, patches, snapshots, render, drift, list`,
 		"/module/nothing/values":          `module "nothing" not found; available: dns-server, ingress`,
 		"/module/something":               "page /module/something not found; /discovery lists all",
 		"/values/explain":                 "a path is required: ?path=global.a.b or ?module=NAME&path=a.b",
@@ -266,7 +252,7 @@ func fetch(t *testing.T, url string) (status int, body string) {
 func TestValuesAreNotPublic(t *testing.T) {
 	public := httptest.NewServer(server.Public(server.Source{}))
 	defer public.Close()
-	for _, path := range []string{"/global/values", "/module/a/values", "/module/list", "/values/explain?path=global", "/values/diff"} {
+	for _, path := range []string{"/global/values", "/module/a/values", "/module/list", "/values/explain?path=global"} {
 		if status, _ := fetch(t, public.URL+path); status != http.StatusNotFound {
 			t.Errorf("%s: %d", path, status)
 		}
@@ -275,9 +261,9 @@ func TestValuesAreNotPublic(t *testing.T) {
 
 func TestValuesCommandsRefuse(t *testing.T) {
 	for _, args := range []string{
-		"values explain", "values explain a b c", "values explain a -o xml", "values diff a b", "values diff -o xml", "module values",
+		"values explain", "values explain a b c", "values explain a -o xml", "module values",
 		"module values a b", "module list x", "global values x", "module values a -o xml", "module list -w --every 0s",
-		"module render", "queue list a b", "log level debug 1m x", "config set a", "raw a b", "get tasks a b", "why", "why a -o xml", "hook snapshots", "module snapshots",
+		"module render", "queue list a b", "config set a", "raw a b", "why", "why a -o xml", "hook snapshots", "module snapshots",
 	} {
 		_, err := commanded(strings.Fields(args)...)
 		var usage cli.UsageError

@@ -74,7 +74,7 @@ func baseDemands(c *cli.Config) []demand {
 		own("", "pods", "the Pod of the operator, to record Events on it", "get"),
 		named(c.LeaseName, own("coordination.k8s.io", "leases", "the Lease of the leader", "get", "list", "watch", "update", "patch")),
 		own("coordination.k8s.io", "leases", "the Lease of the leader, if it does not exist", "create"),
-		own(kube.ModuleGroup, "modules", "objects that show the state of modules, and requests from the live page", "get", "list", "watch", "create", "patch", "delete"),
+		own(kube.ModuleGroup, "modules", "objects that show the state of modules", "get", "list", "watch", "create", "delete"),
 		own(kube.ModuleGroup, "modules/status", "objects that show the state of modules", "patch"),
 		{"", schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, "", readVerbs(), "to detect new kinds"},
 		{"", schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}, "", readVerbs(), "to detect new kinds"},

@@ -14,10 +14,10 @@ import (
 // debugPort is the port of the debug address, unless the options of the Pod name another one.
 const debugPort = 9115
 
-// asksCluster reports whether a person means the operator in a cluster: the command line names a
-// cluster or a namespace in it, or kubectl runs this program. Variables do not count, because they
-// are those of an operator. A flag for the debug address is stronger. In a Pod the namespace is not
-// enough: its operator has it as an option, too.
+// asksCluster reports whether the operator that answers is the one in the cluster of the kubeconfig's
+// current context, as with kubectl. A debug address or socket that is given selects another one; in
+// a Pod that is its own operator. What the command line names is stronger than variables: those are
+// mostly of an operator, whose address and namespace they are.
 func asksCluster(c *cli.Config) bool {
 	if c.Flagged("debug-address") || c.Flagged("debug-unix-socket") {
 		return false
@@ -25,7 +25,7 @@ func asksCluster(c *cli.Config) bool {
 	if slices.ContainsFunc([]string{"kube-config", "kube-context", "kube-server"}, c.Flagged) {
 		return true
 	}
-	return !c.InPod() && (c.Plugin || c.Flagged("namespace"))
+	return !c.InPod() && (c.Plugin || c.Flagged("namespace") || !c.Given("debug-address") && !c.Given("debug-unix-socket"))
 }
 
 // endpointInCluster finds the operator that leads, with the kubeconfig of the user, and
@@ -35,7 +35,7 @@ func asksCluster(c *cli.Config) bool {
 func endpointInCluster(ctx context.Context, c *cli.Config) (endpoint, error) {
 	pod, err := leader(ctx, c)
 	if err != nil {
-		return endpoint{}, err
+		return endpoint{}, fmt.Errorf("%w; to reach an operator that runs on this machine, set ADDON_OPERATOR_DEBUG_ADDRESS, for example to %s", err, c.DebugAddress)
 	}
 	// The flag and the variables with which the operator in this Pod may have been started.
 	port, err := pod.Port(debugPort, "debug-address", "DEBUG_HTTP_SERVER_ADDR", "ADDON_OPERATOR_DEBUG_ADDRESS")

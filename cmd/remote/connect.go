@@ -14,12 +14,14 @@ import (
 	"time"
 
 	"addon-operator/cmd/cli"
-	"addon-operator/server"
 )
 
 // answerLimit is how long an answer may take. The slowest page is a render that asks the cluster;
 // the operator limits it to a minute.
 const answerLimit = 70 * time.Second
+
+// completionLimit is how long an answer may take after a person has pressed Tab.
+const completionLimit = time.Second
 
 // endpoint is where a running operator answers.
 type endpoint struct {
@@ -53,13 +55,8 @@ func endpointOf(c *cli.Config) (endpoint, error) {
 	return endpoint{&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}, "socket", socket, "--debug-unix-socket ($DEBUG_UNIX_SOCKET)"}, nil
 }
 
-// get reads a debug page of the running operator.
-func get(ctx context.Context, c *cli.Config, path string) ([]byte, error) {
-	return send(ctx, c, answerLimit, http.MethodGet, path, "", "")
-}
-
 // Page reads a debug page of the operator that these options start, for a command that shows it in
-// its own way. Unlike get it never looks in a cluster.
+// its own way. Unlike send it never looks in a cluster.
 func Page(ctx context.Context, c *cli.Config, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -67,7 +64,8 @@ func Page(ctx context.Context, c *cli.Config, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return question{method: http.MethodGet, path: path}.send(ctx, to)
+	found, err := to.send(ctx, http.MethodGet, path, "")
+	return found.body, err
 }
 
 // errUnreachable marks errors whose cause is that no operator answers. Commands that can do without one,
@@ -77,20 +75,21 @@ type errUnreachable struct{ error }
 // Unwrap returns the cause.
 func (e errUnreachable) Unwrap() error { return e.error }
 
-// send asks the running operator and returns the body of its answer, for at most limit, which
-// includes finding it.
-func send(ctx context.Context, c *cli.Config, limit time.Duration, method, path, contentType, content string) ([]byte, error) {
+// send asks the running operator, for at most limit, which includes finding it. Content is JSON.
+func send(ctx context.Context, c *cli.Config, limit time.Duration, method, path, content string) (answer, error) {
+	if ctx == nil { // of a command that completes words
+		ctx = context.Background()
+	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	to, err := choose(ctx, c)
 	if err != nil {
-		return nil, err
+		return answer{}, err
 	}
-	return question{method, path, contentType, content}.send(ctx, to)
+	return to.send(ctx, method, path, content)
 }
 
-// choose finds the operator that a person means: the one in the cluster that the command line
-// names, else the one at the address of the options. Its errors are errUnreachable.
+// choose finds the operator that a person means (asksCluster). Its errors are errUnreachable.
 func choose(ctx context.Context, c *cli.Config) (to endpoint, err error) {
 	if asksCluster(c) {
 		to, err = endpointInCluster(ctx, c)
@@ -103,49 +102,26 @@ func choose(ctx context.Context, c *cli.Config) (to endpoint, err error) {
 	return to, nil
 }
 
-// identity is how an operator identifies itself in headers; its fields are empty for an older
-// version, which has none.
-type identity struct {
-	cluster   string // address of its API server
-	configMap string // NAMESPACE/NAME of the ConfigMap with values
-}
-
-// identity gets the headers with the cheapest page, which every audience may see.
-func (e endpoint) identity(ctx context.Context) (identity, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.host+"/healthz", http.NoBody)
+// send sends a request. Every answer but 200 is an error (refused).
+func (e endpoint) send(ctx context.Context, method, path, content string) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+e.host+path, strings.NewReader(content))
 	if err != nil {
-		return identity{}, cli.Usagef("connect to %s: %w; check --debug-address", e.where, err)
+		return answer{}, cli.Usagef("request %s from %s: %w; check --debug-address", path, e.where, err)
 	}
+	req.Header.Set("Content-Type", "application/json")
 	resp, err := e.client.Do(req)
 	if err != nil {
-		return identity{}, e.unreachable(err)
-	}
-	defer resp.Body.Close()
-	return identity{resp.Header.Get(server.ClusterHeader), resp.Header.Get(server.ConfigMapHeader)}, nil
-}
-
-// question is a request to the debug address; contentType and content are empty for GET.
-type question struct{ method, path, contentType, content string }
-
-// send sends the request. Every answer but 200 is an error (refused).
-func (q question) send(ctx context.Context, to endpoint) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, q.method, "http://"+to.host+q.path, strings.NewReader(q.content))
-	if err != nil {
-		return nil, cli.Usagef("request %s from %s: %w; check --debug-address", q.path, to.where, err)
-	}
-	if q.contentType != "" {
-		req.Header.Set("Content-Type", q.contentType)
-	}
-	resp, err := to.client.Do(req)
-	if err != nil {
-		return nil, to.unreachable(err)
+		return answer{}, e.unreachable(err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", q.path, err)
+		return answer{}, fmt.Errorf("read %s: %w", path, err)
 	}
-	return body, to.refused(resp, body)
+	if err := e.refused(resp, body); err != nil {
+		return answer{}, err
+	}
+	return answer{body, resp.Header}, nil
 }
 
 // unreachable is the error, with the fix, when no connection could be made. It is an errUnreachable only if
@@ -163,7 +139,7 @@ func (e endpoint) unreachable(err error) error {
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
 		return errUnreachable{fmt.Errorf("no operator answers on %s: %w; is it running, and is %s the one that it was started with? "+
-			"To reach an operator in a cluster, use --namespace and --context", e.where, err, e.option)}
+			"Without it, commands reach the operator in the cluster of your kubeconfig", e.where, err, e.option)}
 	}
 	return fmt.Errorf("no operator answers on %s: %w", e.where, err)
 }

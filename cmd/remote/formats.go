@@ -1,21 +1,20 @@
 package remote
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/json"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"addon-operator/cmd/cli"
 )
 
-// Formats as kubectl has them. A template follows pathFormat.
-const (
-	nameFormat = "name"
-	pathFormat = "jsonpath="
-)
+// pathFormat is how the format of kubectl begins that a template follows.
+const pathFormat = "jsonpath="
 
 // checkPath refuses a template that cannot be parsed, before the operator is asked.
 func checkPath(template string) error {
@@ -37,39 +36,28 @@ func printPath(w io.Writer, template string, body []byte) error {
 		return err
 	}
 	printer.AllowMissingKeys(true)
-	var answer any
-	if err := json.Unmarshal(body, &answer); err != nil { // whole numbers stay whole
+	var found any
+	if err := utiljson.Unmarshal(body, &found); err != nil { // whole numbers stay whole
 		return fmt.Errorf("the operator's answer: %w", err)
 	}
-	object, ok := answer.(map[string]any)
+	object, ok := found.(map[string]any)
 	if !ok { // the library prints objects only
-		object = map[string]any{"items": answer}
+		object = map[string]any{"items": found}
 	}
+	var out strings.Builder
 	// A template that fits no answer, such as an index into an object, fails here only.
-	if err := printer.PrintObj(&unstructured.Unstructured{Object: object}, printable{Writer: w}); err != nil {
+	if err := printer.PrintObj(&unstructured.Unstructured{Object: object}, &out); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(w)
-	return err
+	return printText(w, &cli.Config{}, []byte(out.String()+"\n"))
 }
 
-// namesIn makes the function for -o name: it finds one field of each element of some lists of an
-// answer.
-func namesIn(field string, lists ...string) func(body []byte) ([]string, error) {
-	return func(body []byte) (names []string, err error) {
-		var answer map[string]any
-		if err := decoded(body, &answer); err != nil {
-			return nil, err
-		}
-		for _, list := range lists {
-			elements, _ := answer[list].([]any)
-			for _, e := range elements {
-				element, _ := e.(map[string]any)
-				if name, ok := element[field]; ok {
-					names = append(names, fmt.Sprint(name))
-				}
-			}
-		}
-		return names, nil
+// decoded reads an answer. Numbers keep their digits: as float64 large ones would change.
+func decoded(body []byte, into any) error {
+	decoder := json.NewDecoder(strings.NewReader(string(body)))
+	decoder.UseNumber()
+	if err := decoder.Decode(into); err != nil {
+		return fmt.Errorf("the operator's answer: %w", err)
 	}
+	return nil
 }

@@ -52,10 +52,10 @@ func TestEditMeetsItsOperator(t *testing.T) {
 	}
 }
 
-// Which operator is asked: flags for the debug address, then flags for a cluster, then variables and defaults.
+// Which operator is asked: the one of the debug address or socket that is given, else the one in the cluster of the kubeconfig.
 func TestWhichOperatorIsAsked(t *testing.T) {
 	for args, want := range map[string]bool{
-		"": false, "--namespace=a": true, "-n=a": true, "--context=a": true, "--kubeconfig=a": true, "--kube-config=a": true,
+		"": true, "--namespace=a": true, "-n=a": true, "--context=a": true, "--kubeconfig=a": true, "--kube-config=a": true,
 		"--namespace=a --debug-address=127.0.0.1:1": false, "--context=a --debug-unix-socket=/s": false,
 	} {
 		if got := asksCluster(configured(t, strings.Fields(args)...)); got != want {

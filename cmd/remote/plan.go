@@ -8,12 +8,13 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"addon-operator/cmd/cli"
 	"addon-operator/messages/view"
@@ -28,42 +29,41 @@ const planTimeout = 10 * time.Minute
 
 // planning are the flags of plan. It is no asking: a plan may also come from files.
 type planning struct {
-	config                    *cli.Config
-	file, from, output, color string
-	secrets, detailed         bool
-	withoutOperator           Planner
+	config              *cli.Config
+	file, output, color string
+	secrets, detailed   bool
+	withoutOperator     Planner
 }
 
 // Planner makes a plan from the modules directory and the cluster. It is passed in, so that this
 // package does not import the operator.
 type Planner func(context.Context, *cli.Config, *slog.Logger, view.PlanRequest) (view.Plan, error)
 
-// Plan is the command plan. It asks the operator if one answers, since that has the values that
-// hooks have set, else withoutOperator.
+// Plan is the command plan. It asks the running operator, which has the values that hooks have set,
+// or makes the plan of a directory.
 func Plan(c *cli.Config, withoutOperator Planner) *cobra.Command {
 	p := &planning{config: c, withoutOperator: withoutOperator}
 	cmd := &cobra.Command{
-		Use: "plan", Short: "Print what the operator would do, without doing it",
+		Use: "plan [DIR]", Short: "Print what the operator would do, without doing it",
 		Long: `Prints which modules would start, be upgraded, stop or be purged, in that order and with
 the reason, and how their objects would change. Nothing is written to the cluster: charts
 are applied as dry runs of the API server.
 
-The running operator makes the plan if it answers on its debug address, because it has the
-values that hooks have set. Otherwise the plan is made from the modules directory and the
-cluster. The values that hooks would set are then unknown, and modules that have hooks are
-marked. Hooks are never run, but enabled scripts are: they decide which modules are enabled.`,
-		Example: "  addon-operator plan\n  addon-operator plan -f configmap.yaml --detailed-exitcode",
-		Args:    cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+The running operator makes the plan, because it has the values that hooks have set. With
+DIR, the plan is made from the modules in that directory and the cluster, without an operator.
+The values that hooks would set are then unknown, and modules that have hooks are marked.
+Hooks are never run, but enabled scripts are: they decide which modules are enabled.`,
+		Example: "  addon-operator plan\n  addon-operator plan modules\n  addon-operator plan -f configmap.yaml --detailed-exitcode",
+		Args:    cli.Arguments([]string{"[DIR]"}),
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := p.check(); err != nil {
 				return err
 			}
-			return p.run(cmd)
+			return p.run(cmd, strings.Join(args, ""))
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&p.file, "file", "f", "", "file with a ConfigMap that would replace the one in the cluster: a manifest, or only its data")
-	flags.StringVar(&p.from, "from", "auto", "source of the plan: operator (the running one), files (without an operator), auto (the operator if it answers)")
 	flags.StringVarP(&p.output, "output", "o", "text", "format: text, json, yaml")
 	flags.StringVar(&p.color, "color", "auto", "colors: always, never, auto (on a terminal, unless $NO_COLOR is set)")
 	flags.BoolVar(&p.secrets, "show-secrets", false, "show the values of Secrets")
@@ -76,7 +76,7 @@ func (p *planning) check() error {
 	var errs []error
 	// "table" is another word for "text", as in all commands.
 	for _, f := range []struct{ flag, value, allowed string }{
-		{"from", p.from, "auto operator files"}, {"output", p.output, "text table json yaml"}, {"color", p.color, "auto always never"},
+		{"output", p.output, "text table json yaml"}, {"color", p.color, "auto always never"},
 	} {
 		if allowed := strings.Fields(f.allowed); !slices.Contains(allowed, f.value) {
 			errs = append(errs, fmt.Errorf("%s: %q is not one of %s", f.flag, f.value, strings.Join(allowed, ", ")))
@@ -90,7 +90,7 @@ func (p *planning) check() error {
 
 // run prints the plan, and turns it into an exit code for pipelines: a plan that could not work is
 // an error, and was printed all the same.
-func (p *planning) run(cmd *cobra.Command) error {
+func (p *planning) run(cmd *cobra.Command, dir string) error {
 	question := view.PlanRequest{Secrets: p.secrets}
 	if p.file != "" {
 		data, err := cli.ReadConfigMap(p.file)
@@ -102,7 +102,13 @@ func (p *planning) run(cmd *cobra.Command) error {
 			question.Proposed = map[string]string{}
 		}
 	}
-	plan, source, err := p.ask(cmd, question)
+	plan, source, err := view.Plan{}, "the running operator", error(nil)
+	if dir == "" {
+		plan, err = p.askOperator(cmd, question)
+	} else {
+		source = "the modules in " + dir + ", without an operator"
+		plan, err = p.ofFiles(cmd, dir, question)
+	}
 	if err != nil {
 		return err
 	}
@@ -124,34 +130,31 @@ func (p *planning) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// ask returns the plan, and its source in words. It reads files only when no operator can be reached:
-// an operator that answers with an error has more information than the files.
-func (p *planning) ask(cmd *cobra.Command, question view.PlanRequest) (view.Plan, string, error) {
-	if p.from != "files" {
-		plan, err := p.askOperator(cmd.Context(), question)
-		if err == nil {
-			return plan, "the running operator", nil
-		}
-		// With --from auto only an operator that is not there leads to the files.
-		if away := (errUnreachable{}); p.from == "operator" || !errors.As(err, &away) {
-			return plan, "", err
-		}
+// ofFiles makes the plan of a directory without an operator. Global hooks are optional.
+func (p *planning) ofFiles(cmd *cobra.Command, dir string, question view.PlanRequest) (plan view.Plan, err error) {
+	c := p.config
+	if c.Dirs, _, err = cli.Directories(dir, c.Dirs); err != nil {
+		return plan, err
 	}
-	// Only now: to ask an operator, options of an operator need not be valid.
-	if err := p.config.Complete(); err != nil {
-		return view.Plan{}, "", err
+	if !cli.IsDir(c.Dirs.Global) {
+		if c.Dirs.Global, err = os.MkdirTemp("", "no-global-hooks"); err != nil {
+			return plan, err
+		}
+		defer os.Remove(c.Dirs.Global)
 	}
-	plan, err := p.withoutOperator(cmd.Context(), p.config, cli.Log(cmd, slog.LevelWarn), question)
-	return plan, "the modules in " + p.config.ModulesDir + ", without an operator", err
+	c.ModulesDir, c.GlobalHooksDir = c.Dirs.Modules[0], c.Dirs.Global
+	if err := c.Complete(); err != nil {
+		return plan, err
+	}
+	return p.withoutOperator(cmd.Context(), c, cli.Log(cmd, slog.LevelWarn), question)
 }
 
 // askOperator gets the plan of the running operator: with POST when it is about another ConfigMap.
-func (p *planning) askOperator(ctx context.Context, question view.PlanRequest) (plan view.Plan, _ error) {
-	query := url.Values{}
+func (p *planning) askOperator(cmd *cobra.Command, question view.PlanRequest) (plan view.Plan, _ error) {
+	path, method, content := "/plan", http.MethodGet, ""
 	if question.Secrets {
-		query.Set("show-secrets", "true")
+		path += "?show-secrets=true"
 	}
-	method, content := http.MethodGet, ""
 	if question.Proposed != nil {
 		body, err := json.Marshal(question.Proposed)
 		if err != nil {
@@ -159,18 +162,29 @@ func (p *planning) askOperator(ctx context.Context, question view.PlanRequest) (
 		}
 		method, content = http.MethodPost, string(body)
 	}
-	body, err := send(ctx, p.config, planTimeout, method, "/plan?"+query.Encode(), "application/json", content)
+	found, err := send(cmd.Context(), p.config, planTimeout, method, path, content)
+	if away := (errUnreachable{}); errors.As(err, &away) {
+		return plan, fmt.Errorf("%w. Without an operator: %s plan DIR", err, p.config.Program())
+	}
 	if err != nil {
 		return plan, err
 	}
-	return plan, decoded(body, &plan)
+	found.tell(cmd)
+	return plan, decoded(found.body, &plan)
 }
 
 // print prints a plan. "table" is accepted for text, as by other commands.
 func (p *planning) print(w io.Writer, plan view.Plan, source string) error {
-	// source is for people: programs have chosen the source themselves.
-	if p.output == "json" || p.output == "yaml" {
-		return writeData(w, p.output, plan)
+	if p.output != "json" && p.output != "yaml" {
+		return writePlan(w, plan, source, p.color == "always" || p.color == "auto" && colored(w))
 	}
-	return writePlan(w, plan, source, p.color == "always" || p.color == "auto" && colored(w))
+	body, err := json.MarshalIndent(plan, "", "  ")
+	if err == nil && p.output == "yaml" {
+		body, err = yaml.JSONToYAML(body)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(w, strings.TrimSpace(string(body)))
+	return err
 }

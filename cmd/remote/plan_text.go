@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"addon-operator/cmd/cli"
 	"addon-operator/hooks"
 	"addon-operator/messages/view"
 )
@@ -32,7 +33,7 @@ func (t *planText) line(color, format string, args ...any) {
 }
 
 // colored reports whether a writer gets colors: on a terminal, unless the person has set NO_COLOR.
-func colored(w io.Writer) bool { return isTerminal(w) && os.Getenv("NO_COLOR") == "" }
+func colored(w io.Writer) bool { return cli.IsTerminal(w) && os.Getenv("NO_COLOR") == "" }
 
 // mark is the sign and the color for a step of a module or a verb of an object. What is not named
 // is a change.

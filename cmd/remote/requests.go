@@ -35,7 +35,6 @@ func Requests(c *cli.Config) []*cobra.Command {
 
 // requestCommand makes the command of one request.
 func requestCommand(r *request, name, short string) *cobra.Command {
-	names := &completer{r.config}
 	cmd := &cobra.Command{
 		Use: name + " MODULE...", Short: short,
 		Long: short + `.
@@ -43,9 +42,9 @@ func requestCommand(r *request, name, short string) *cobra.Command {
 The command writes to the objects of kind Module in the namespace of the operator, with your kubeconfig, and waits until
 the operator has accepted the request. You need permission to get and patch modules.addon-operator.io there.`,
 		Example:           "  addon-operator " + name + " ingress-nginx\n  addon-operator " + name + " grafana loki --namespace addon-operator --context production",
-		Args:              cli.SomeArgs("the names of modules, such as 'dns' for 010-dns"),
+		Args:              cli.Arguments([]string{"MODULE..."}),
 		RunE:              r.run,
-		ValidArgsFunction: each(names.modules),
+		ValidArgsFunction: each(r.config),
 	}
 	cmd.Flags().DurationVar(&r.timeout, "timeout", time.Minute, "how long to wait for the operator to accept the request; 0 does not wait")
 	return cmd

@@ -22,6 +22,7 @@ import (
 	"addon-operator/cmd/cli"
 	"addon-operator/kube"
 	"addon-operator/messages"
+	"addon-operator/server"
 	"addon-operator/values"
 )
 
@@ -53,10 +54,12 @@ const editAttempts = 10
 
 const aboutEdits = `
 
-Only this value changes in the section: other keys, comments, order and line endings stay the
+The value is in the ConfigMap, but a value that a schema marks as a secret, or that the Secret has
+already, is in the Secret. Only this value changes in the section: other keys, comments, order and line endings stay the
 same, byte for byte. The result is validated before it is written: by the running operator if
-it answers on its debug address, otherwise by the schemas in the modules directory. The
-ConfigMap is written with the kubeconfig, or with the permissions of the operator in its Pod.
+it answers on its debug address, otherwise by the schemas in the modules directory. Both
+are written with the kubeconfig, or with the permissions of the operator in its Pod. The Secret
+is validated when the operator reads it.
 
 A deleted ConfigMap is created again with its last valid content and the change, because the
 change alone would remove all other overrides.
@@ -65,12 +68,12 @@ PATH begins with global or with the module: ingress-nginx.controller.replicas,
 a["odd.key"][0], or a JSON pointer, /global/a; "-" is the position after the last element of
 a list. ingressNginxEnabled enables or disables a module.`
 
-// setCommand is values set, and set.
-func setCommand(c *cli.Config, names *completer) *cobra.Command {
+// setCommand is values set.
+func setCommand(c *cli.Config) *cobra.Command {
 	v := &valueEdit{config: c}
 	cmd := &cobra.Command{
-		Use: "set PATH VALUE", Short: "Change one value of the ConfigMap",
-		Long: "Changes one value of the ConfigMap. VALUE is YAML or JSON." + aboutEdits,
+		Use: "set PATH VALUE", Short: "Change one value in the ConfigMap or in the Secret",
+		Long: "Changes one value. VALUE is YAML or JSON." + aboutEdits,
 		Example: "  addon-operator values set global.clusterDomain example.com\n  addon-operator values set ingress-nginx.controller.replicas 3\n" +
 			"  addon-operator values set ingressNginxEnabled true\n  addon-operator values set grafana.version 1.10 --string",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -88,7 +91,7 @@ func setCommand(c *cli.Config, names *completer) *cobra.Command {
 			v.edit.Value = value
 			return v.run(cmd, args[0])
 		},
-		ValidArgsFunction: first(names.modules),
+		ValidArgsFunction: first(c, "MODULE"),
 	}
 	v.flags(cmd)
 	cmd.Flags().BoolVar(&v.text, "string", false, "VALUE is a string, even if it looks like a number")
@@ -96,17 +99,16 @@ func setCommand(c *cli.Config, names *completer) *cobra.Command {
 	return cmd
 }
 
-// unsetCommand is values unset, and unset. There is nothing to read, so it has no flags for a
-// value.
-func unsetCommand(c *cli.Config, names *completer) *cobra.Command {
+// unsetCommand is values unset.
+func unsetCommand(c *cli.Config) *cobra.Command {
 	v := &valueEdit{config: c, edit: values.Edit{Remove: true}}
 	cmd := &cobra.Command{
-		Use: "unset PATH", Short: "Remove one value from the ConfigMap",
-		Long:              "Removes one value from the ConfigMap, so that the value of the files and schemas applies again." + aboutEdits,
+		Use: "unset PATH", Short: "Remove one value from the ConfigMap or from the Secret",
+		Long:              "Removes one value, so that the value of the files and schemas applies again." + aboutEdits,
 		Example:           "  addon-operator values unset ingress-nginx.controller.replicas\n  addon-operator values unset ingressNginxEnabled",
 		Args:              cli.OneArg("the path of one value, such as global.a.b"),
 		RunE:              func(cmd *cobra.Command, args []string) error { return v.run(cmd, args[0]) },
-		ValidArgsFunction: first(names.modules),
+		ValidArgsFunction: first(c, "MODULE"),
 	}
 	v.flags(cmd)
 	return cmd
@@ -211,6 +213,9 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	path := values.Dotted(v.edit.Path)
 	// Before the value is printed, because it sets whether the value is marked as a secret, which word uses.
 	refuses, by := v.validator(ctx, client)
+	if v.special.inSecret || v.special.marked && !v.edit.Remove {
+		return v.changeSecret(cmd, client)
+	}
 	// A deleted ConfigMap is written even when the edit changes nothing in its last valid content:
 	// creating it again is part of the change.
 	if edited.Unchanged(v.edit) && (read.Exists() || len(current) == 0) {
@@ -234,13 +239,6 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	// A note that it is still refused is more important than the validator.
 	by = cmp.Or(still, by)
 	notes = append(notes, by)
-	secret := fmt.Sprintf("Secret %s/%s", c.Namespace, c.SecretName())
-	if v.special.marked && !v.edit.Remove {
-		notes = append(notes, "it is marked as a secret: in the "+secret+" fewer people can read it")
-	}
-	if v.special.inSecret {
-		notes = append(notes, "it has NO effect: the "+secret+" has a value there, which overrides it")
-	}
 	done := "would be written (dry run)"
 	if !v.dryRun {
 		written, err := configMap.Update(ctx, read, next)
@@ -249,9 +247,39 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 		}
 		done = "is written, resourceVersion " + written.ResourceVersion
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s -> %s\n", path, v.word(edited.Before, edited.Had), v.word(v.edit.Value, !v.edit.Remove))
-	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s %s; %s\n", configMap, done, strings.Join(slices.DeleteFunc(notes, func(n string) bool { return n == "" }), "; "))
+	return v.report(cmd, edited, fmt.Sprintf("%s %s; %s", configMap, done, strings.Join(slices.DeleteFunc(notes, func(n string) bool { return n == "" }), "; ")))
+}
+
+// report prints the change on stdout, and what was done about it on stderr.
+func (v *valueEdit) report(cmd *cobra.Command, edited values.Edited, done string) error {
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s -> %s\n", values.Dotted(v.edit.Path), v.word(edited.Before, edited.Had), v.word(v.edit.Value, !v.edit.Remove))
+	_, err := fmt.Fprintln(cmd.ErrOrStderr(), done)
 	return err
+}
+
+// changeSecret does one round of the edit in the Secret (D40, D41).
+func (v *valueEdit) changeSecret(cmd *cobra.Command, client *kube.Client) error {
+	store := client.Secret(v.config.Namespace, v.config.SecretName())
+	read, err := store.Read(cmd.Context())
+	if err != nil {
+		return err
+	}
+	edited, err := v.edit.Apply(read.Data)
+	if err != nil {
+		return err
+	}
+	done := "would be written (dry run)"
+	switch {
+	case edited.Unchanged(v.edit):
+		done = "is unchanged"
+	case !v.dryRun:
+		written, err := store.Write(cmd.Context(), read.Data, map[string]*string{edited.Key: edited.Text})
+		if err != nil {
+			return fmt.Errorf("write %s: %w", store, err)
+		}
+		done = "is written, resourceVersion " + written.ResourceVersion + "; the operator validates it when it reads it"
+	}
+	return v.report(cmd, edited, fmt.Sprintf("%s %s", store, done))
 }
 
 // word is a value for people: hidden when a schema marks it, masked when it looks like a secret,
@@ -260,13 +288,17 @@ func (v *valueEdit) word(value any, there bool) string {
 	if !there {
 		return "(none)"
 	}
-	if !v.secrets && v.special.marked {
+	if !v.secrets && (v.special.marked || v.special.inSecret) {
 		return `"` + values.Hidden + `"`
 	}
 	if !v.secrets {
 		value = values.MaskAt(v.edit.Path, value)
 	}
-	return shown(nil, value)
+	text, err := values.Encode(value)
+	if err != nil {
+		return err.Error()
+	}
+	return values.Shorten(string(text), 60)
 }
 
 // lastValid is what a ConfigMap held that does not exist, and a note about where that is known
@@ -307,23 +339,24 @@ func (v *valueEdit) meet(ctx context.Context, client *kube.Client) error {
 	if err != nil {
 		return err
 	}
-	its, err := to.identity(ctx)
+	its, err := to.send(ctx, http.MethodGet, "/healthz", "") // the cheapest page
 	if err != nil {
 		return err
 	}
+	cluster, configMap := its.header.Get(server.ClusterHeader), its.header.Get(server.ConfigMapHeader)
 	mine := client.RESTConfig().Host
 	// In its cluster the operator has another address of the same API server than a kubeconfig has,
 	// so what was found through that needs no comparison.
-	if its.cluster != "" && !asksCluster(c) && strings.TrimSuffix(its.cluster, "/") != strings.TrimSuffix(mine, "/") {
-		return fmt.Errorf("the operator on %s serves another cluster, %s, not %s", to.where, its.cluster, mine)
+	if cluster != "" && !asksCluster(c) && strings.TrimSuffix(cluster, "/") != strings.TrimSuffix(mine, "/") {
+		return fmt.Errorf("the operator on %s serves another cluster, %s, not %s", to.where, cluster, mine)
 	}
 	// An older version does not report where its values are; then the options count.
-	namespace, name, reported := strings.Cut(its.configMap, "/")
+	namespace, name, reported := strings.Cut(configMap, "/")
 	if reported && namespace == c.Namespace && !c.Given("config-map") {
 		c.ConfigMap = name
 	}
-	if reported && its.configMap != c.Namespace+"/"+c.ConfigMap {
-		return fmt.Errorf("the operator on %s has its values in the ConfigMap %s, not in %s/%s", to.where, its.configMap, c.Namespace, c.ConfigMap)
+	if reported && configMap != c.Namespace+"/"+c.ConfigMap {
+		return fmt.Errorf("the operator on %s has its values in the ConfigMap %s, not in %s/%s", to.where, configMap, c.Namespace, c.ConfigMap)
 	}
 	return nil
 }
@@ -339,11 +372,11 @@ func (v *valueEdit) ask(ctx context.Context, data map[string]string) (answer mes
 	if err != nil {
 		return answer, err
 	}
-	got, err := send(ctx, v.config, answerLimit, http.MethodPost, "/values/check?show-secrets=true&path="+url.QueryEscape(values.JSONPointer(v.edit.Path...)), "application/json", string(body))
+	got, err := send(ctx, v.config, answerLimit, http.MethodPost, "/values/check?show-secrets=true&path="+url.QueryEscape(values.JSONPointer(v.edit.Path...)), string(body))
 	if err != nil {
 		return answer, err
 	}
-	return answer, decoded(got, &answer)
+	return answer, decoded(got.body, &answer)
 }
 
 // validate refuses data that would not be in force, unless those before would not be either and the

@@ -1,13 +1,18 @@
 package view
 
-import "strings"
+import (
+	"strings"
+
+	"addon-operator/values"
+)
 
 // Next is what a person should do about the worst problem of the module: a command, or a sentence.
 // It is empty when nothing is wrong, and when the problem itself says what to do.
 func (m Module) Next() string {
 	switch {
 	case len(m.Hanging) > 0:
-		return "resolve what the hook waits for, set a time limit (settings.timeout), or disable the module: addon-operator disable " + m.Name
+		key, _ := values.Key(m.Name) // a module has one
+		return "resolve what the hook waits for, set a time limit (settings.timeout), or disable the module: addon-operator values set " + key + "Enabled false"
 	case m.Waiting != nil:
 		return m.Waiting.next()
 	case len(m.Failing) > 0 && m.Failing[0].Hook != "":
@@ -68,5 +73,5 @@ func (s ConfigStatus) Next() string {
 	case s.OnlySecret:
 		return "fix the Secret; it is read again at once, and an Event with the reason Accepted follows"
 	}
-	return "fix the ConfigMap, for example with addon-operator set or unset; it is read again at once, and an Event with the reason Accepted follows"
+	return "fix the ConfigMap, for example with addon-operator values set or unset; it is read again at once, and an Event with the reason Accepted follows"
 }

@@ -1,0 +1,237 @@
+package remote
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"addon-operator/cmd/cli"
+	"addon-operator/server"
+)
+
+// groups are the commands that only have others below them.
+func groups() map[string]string {
+	return map[string]string{
+		"module": "Show modules of the running operator: their state, values, snapshots, manifests",
+		"global": "Show the global values and hooks of the running operator",
+		"hook":   "Run a hook manually, or show the hooks of the running operator",
+		"queue":  "Show the queues of the running operator",
+		"values": "Check, explain and change values",
+		"config": "Show or change parameters of the running operator",
+	}
+}
+
+// Pages are the commands that print a page of the running operator (J6), each of which is a row of
+// [server.Routes]; the others of this package are below them, too. The caller adds more to groups.
+func Pages(c *cli.Config) []*cobra.Command {
+	top, all := map[string]*cobra.Command{}, []*cobra.Command{}
+	for _, r := range server.Routes() {
+		if r.Command == "" {
+			continue
+		}
+		cmd := pageCommand(c, r)
+		name := strings.Fields(r.Command)[0]
+		if short := groups()[name]; short == "" {
+			all = append(all, cmd)
+			continue
+		}
+		if top[name] == nil {
+			top[name] = cli.Group(name, groups()[name])
+			all = append(all, top[name])
+		}
+		top[name].AddCommand(cmd)
+	}
+	top["values"].AddCommand(setCommand(c), unsetCommand(c))
+	return all
+}
+
+// parameter is the flag for a parameter of a page.
+type parameter struct{ flag, short, help string }
+
+// parameters are those that have a flag, in every command whose page has them. Others are the
+// arguments of the command, or are not for people.
+func parameters() map[string]parameter {
+	return map[string]parameter{
+		"show-secrets": {"show-secrets", "", "show secrets in full"},
+		"global":       {"global", "g", "include the global values, each below its key"},
+		"showEmpty":    {"show-empty", "e", "include empty queues in JSON and YAML"},
+		"diff":         {"diff", "", "print the differences from the deployed release"},
+		"debug":        {"debug", "", "also print output of templates that is not YAML; needs --show-secrets"},
+		"module":       {"module", "", "only this module, or global"},
+	}
+}
+
+// samples are arguments for the examples in help texts.
+func samples() *strings.Replacer {
+	return strings.NewReplacer("[", "", "]", "", "MODULE", "ingress-nginx", "HOOK", "010-dns/hooks/nodes.sh", "QUEUE", "main",
+		"PATH", "controller.replicas", "NAME", "log.level", "VALUE", "debug", "DURATION", "10m")
+}
+
+// pageCommand makes a command of a page. Words in capitals are its arguments: the first one is the
+// name in the path if that has one; the others are parameters. Those in brackets may be left out.
+func pageCommand(c *cli.Config, r server.Route) *cobra.Command {
+	words := strings.Fields(r.Command)
+	n := slices.IndexFunc(words, func(w string) bool { return strings.ToUpper(w) == w })
+	if n < 0 {
+		n = len(words)
+	}
+	arguments, a := words[n:], &asking{config: c}
+	cmd := &cobra.Command{
+		Use: strings.Join(words[n-1:], " "), Short: "Print " + r.Help, Long: r.Long, Example: "  addon-operator " + samples().Replace(r.Command),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, query := a.fill(r, arguments, args)
+			return a.show(cmd, r.Method, path, query)
+		},
+		Args: cli.Arguments(arguments),
+	}
+	if len(arguments) > 0 {
+		cmd.ValidArgsFunction = first(c, strings.Trim(arguments[0], "[]"))
+	}
+	if cmd.Name() == "snapshots" {
+		cmd.Aliases = []string{"snapshot"}
+	}
+	if r.Method == http.MethodPost {
+		cmd.Short = strings.ToUpper(r.Help[:1]) + r.Help[1:]
+	}
+	a.flags(cmd, r)
+	for one := range strings.SplitSeq(r.Query, ", ") {
+		name, value, _ := strings.Cut(one, "=")
+		p, known := parameters()[name]
+		switch {
+		case !known, slices.Contains(arguments, "["+value+"]"):
+		case value == "true":
+			cmd.Flags().BoolP(p.flag, p.short, false, p.help)
+		default:
+			cmd.Flags().String(p.flag, "", p.help)
+			_ = cmd.RegisterFlagCompletionFunc(p.flag, first(c, value)) // it was declared a line above
+		}
+	}
+	a.set = cmd.Flags()
+	return cmd
+}
+
+// fill makes the path and the query of a page from the arguments of its command and from its flags.
+// Arguments that may be left out are left out from the left.
+func (a *asking) fill(r server.Route, arguments, args []string) (string, url.Values) {
+	path, query := r.Path, url.Values{}
+	for name, p := range parameters() {
+		if f := a.set.Lookup(p.flag); f != nil && f.Changed {
+			query.Set(name, f.Value.String())
+		}
+	}
+	left := len(arguments) - len(args)
+	for _, word := range arguments {
+		name, optional := strings.CutPrefix(word, "[")
+		switch {
+		case optional && left > 0:
+			left--
+			continue
+		case strings.Contains(path, "{name}"):
+			path = strings.Replace(path, "{name}", url.PathEscape(args[0]), 1) // no name becomes another page
+		default:
+			query.Set(strings.ToLower(strings.TrimSuffix(name, "]")), args[0])
+		}
+		args = args[1:]
+	}
+	return path, query
+}
+
+// completable are the pages whose names complete an argument.
+func completable() map[string]string {
+	return map[string]string{"MODULE": "/module/list", "HOOK": "/hook/list", "QUEUE": "/queue/list", "NAME": "/config/list", "PAGE": "/discovery"}
+}
+
+// first completes the first argument, or the value of a flag, with the names of the running operator.
+// A failure completes nothing and prints nothing: the person is in the middle of a line.
+func first(c *cli.Config, what string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		path := completable()[what]
+		if len(args) > 0 || path == "" || c.Read() != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return names(cmd, c, path), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// each completes every argument with the names of modules.
+func each(c *cli.Config) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		return first(c, "MODULE")(cmd, nil, word)
+	}
+}
+
+// names are what a page lists. A person has pressed Tab, so they are waited for only a second.
+func names(cmd *cobra.Command, c *cli.Config, path string) []string {
+	answer, err := send(cmd.Context(), c, completionLimit, http.MethodGet, path+"?output=name&showEmpty=true", "")
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(answer.body))
+}
+
+// Raw is the command raw.
+func Raw(c *cli.Config) *cobra.Command {
+	return &cobra.Command{
+		Use: "raw [PAGE]", Short: "Print a page of the debug address unchanged, by default the list of all pages",
+		Example: "  addon-operator raw /discovery\n  addon-operator raw '/readyz?verbose'\n  addon-operator raw /module/dns/values.yaml",
+		Args:    cli.Arguments([]string{"[PAGE]"}),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path := strings.TrimPrefix(strings.Join(append(args, "discovery")[:1], ""), "/")
+			answer, err := send(cmd.Context(), c, answerLimit, http.MethodGet, "/"+path, "")
+			if err == nil {
+				_, err = cmd.OutOrStdout().Write(answer.body)
+			}
+			return err
+		},
+		ValidArgsFunction: first(c, "PAGE"),
+	}
+}
+
+// DumpActors adds the flag --dump-actors to a command. With it, the actors of the running operator
+// are printed in place of what the command does.
+func DumpActors(c *cli.Config, root *cobra.Command) {
+	wanted, a, otherwise := false, &asking{config: c}, root.RunE
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if wanted {
+			return a.show(cmd, http.MethodGet, "/actors", nil)
+		}
+		return otherwise(cmd, args)
+	}
+	root.Flags().BoolVar(&wanted, "dump-actors", false, "print every mailbox of the running operator and exit")
+	root.Flags().StringVarP(&a.output, "output", "o", "text", "format of --dump-actors: text, json or yaml")
+}
+
+// Remove adds commands that the program had, which only name those that are used now.
+func Remove(root *cobra.Command) {
+	for _, r := range [][2]string{
+		{"get", "module list, hook list, queue list or module values MODULE"},
+		{"set", "values set PATH VALUE"}, {"unset", "values unset PATH"},
+		{"enable", "values set MODULEEnabled true"}, {"disable", "values set MODULEEnabled false"},
+		{"events", "kubectl get events -n NAMESPACE"}, {"tree", "why MODULE, or kubectl get all -n NAMESPACE"},
+		{"progress", "wait, or status --watch"}, {"history", "helm history MODULE -n NAMESPACE"},
+		{"diff", "module render MODULE --diff, or helm get manifest MODULE -n NAMESPACE --revision N"},
+		{"log", "config set log.level LEVEL [DURATION]"},
+		{"values diff", "values explain MODULE PATH"}, {"module graph", "module list, in the order in which modules run"},
+	} {
+		parent, name := root, r[0]
+		if group, sub, ok := strings.Cut(r[0], " "); ok {
+			parent, _, _ = root.Find([]string{group}) // a test runs all of them
+			name = sub
+		}
+		parent.AddCommand(&cobra.Command{Use: name, Hidden: true, DisableFlagParsing: true, RunE: func(*cobra.Command, []string) error {
+			return cli.Usagef("the command %s was removed; use: %s", r[0], r[1])
+		}})
+	}
+}
+
+// watching is the name of the flag that existing scripts use, which is accepted and not in the help.
+func watching(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	if name == "watchInterval" {
+		name = "every"
+	}
+	return pflag.NormalizedName(name)
+}
