@@ -57,8 +57,8 @@ var guardedOperators = map[gojq.Operator]string{
 }
 
 var guardedFunctions = map[string]bool{
-	"setpath/2": true, "pick/1": true, "fromstream/1": true, "join/1": true, "tojson/0": true, "tostring/0": true, "add/0": true,
-	"add/1": true, "flatten/0": true, "flatten/1": true, "transpose/0": true, "implode/0": true,
+	"setpath/2": true, "pick/1": true, "fromstream/1": true, "join/1": true, "tojson/0": true,
+	"tostring/0": true, "add/0": true, "add/1": true, "flatten/0": true, "flatten/1": true, "transpose/0": true, "implode/0": true,
 }
 
 // modules loads modules that a program imports, with the guards in them.
@@ -118,8 +118,8 @@ func guard(query *gojq.Query) {
 		case *gojq.Term:
 			if node.Type == gojq.TermTypeFormat && node.Str == nil {
 				format := gojq.Term{Type: gojq.TermTypeFormat, Format: node.Format}
-				after := &gojq.Query{Term: &format}
-				*node = gojq.Term{Type: gojq.TermTypeQuery, SuffixList: node.SuffixList, Query: &gojq.Query{Left: sized(nil), Op: gojq.OpPipe, Right: after}}
+				query := &gojq.Query{Left: sized(nil), Op: gojq.OpPipe, Right: &gojq.Query{Term: &format}}
+				*node = gojq.Term{Type: gojq.TermTypeQuery, SuffixList: node.SuffixList, Query: query}
 			}
 		}
 	})

@@ -16,7 +16,8 @@ const maxExpression = 64 << 10
 
 // olderFunctions defines those functions of the jq program that the library leaves out and that
 // existing filters use. Keys are sorted here in any case; output to stderr is dropped.
-const olderFunctions = `def keys_unsorted: keys; def leaf_paths: paths(scalars); def recurse_down: recurse; def debug: .; def stderr: .; `
+const olderFunctions = `def keys_unsorted: keys; def leaf_paths: paths(scalars); def recurse_down: recurse;
+def debug: .; def stderr: .; `
 
 // Program is a compiled jq program. It is safe for concurrent use; one run of it follows the other.
 type Program struct {
@@ -42,7 +43,8 @@ func Compile(expression string, library ...string) (*Program, error) {
 	guard(query)
 	query.FuncDefs = append(added.FuncDefs, query.FuncDefs...)
 	p := &Program{}
-	p.code, err = gojq.Compile(query, gojq.WithModuleLoader(modules{gojq.NewModuleLoader(library)}), gojq.WithFunction(within, 1, 3, p.within))
+	loader := gojq.WithModuleLoader(modules{gojq.NewModuleLoader(library)})
+	p.code, err = gojq.Compile(query, loader, gojq.WithFunction(within, 1, 3, p.within))
 	return p, err
 }
 
