@@ -31,7 +31,8 @@ func ends(u *unstructured.Unstructured) bool {
 		policy, _, _ := unstructured.NestedString(u.Object, "spec", "restartPolicy")
 		return policy == "Never" || policy == "OnFailure"
 	case "Secret":
-		return u.Object["type"] == "bootstrap.kubernetes.io/token" && (has("stringData", "expiration") || has("data", "expiration"))
+		return u.Object["type"] == "bootstrap.kubernetes.io/token" &&
+			(has("stringData", "expiration") || has("data", "expiration"))
 	default:
 		return kind == "CertificateSigningRequest.certificates.k8s.io" || kind == "Event" || kind == "Event.events.k8s.io"
 	}

@@ -95,8 +95,10 @@ func (i *inputs) write() {
 		return
 	}
 	object := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: inputsName, ResourceVersion: i.version, Labels: map[string]string{"owner": pointerOwner}},
-		Data:       map[string][]byte{recordKey: data},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: inputsName, ResourceVersion: i.version, Labels: map[string]string{"owner": pointerOwner},
+		},
+		Data: map[string][]byte{recordKey: data},
 	}
 	ctx := context.Background() // requests have limits of their own
 	var written *corev1.Secret
@@ -107,7 +109,8 @@ func (i *inputs) write() {
 	}
 	if err != nil {
 		i.known = nil
-		i.log.Debug("the inputs of releases cannot be written; their charts are rendered at the next start", "object", inputsName, "err", err)
+		i.log.Debug("the inputs of releases cannot be written; their charts are rendered at the next start",
+			"object", inputsName, "err", err)
 		return
 	}
 	i.version = written.ResourceVersion

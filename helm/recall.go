@@ -151,7 +151,8 @@ func (t *target) renew() {
 // otherInputs returns the inputs of a note that differs in nothing else from that of a record.
 func otherInputs(last Revision, text string) (in input, ok bool) {
 	var old, now note
-	if json.Unmarshal([]byte(last.note), &old) != nil || json.Unmarshal([]byte(text), &now) != nil || (old.All == "") != (now.All == "") {
+	if json.Unmarshal([]byte(last.note), &old) != nil || json.Unmarshal([]byte(text), &now) != nil ||
+		(old.All == "") != (now.All == "") {
 		return in, false
 	}
 	in = input{last.id(), now.Inputs, now.All}

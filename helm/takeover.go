@@ -106,7 +106,8 @@ func (op *operation) takeFrom(them owner, objects []string) error {
 	}
 	op.takes.from[them] = true
 	if op.home.dry == nil {
-		op.log.Info("objects are taken over from a release that has no module directory any more", "from", them.name, "objects", objects)
+		op.log.Info("objects are taken over from a release that has no module directory any more",
+			"from", them.name, "objects", objects)
 	}
 	return nil
 }
@@ -167,7 +168,8 @@ func (op *operation) unclaimed(s *store, claimed Claimed) error {
 			return err
 		}
 		if ownerIn(live) == op.us() {
-			return fmt.Errorf("it is held back: module %s renders %s, which belongs to this release until that module has taken it over", by[o], o)
+			return fmt.Errorf("it is held back: module %s renders %s, which belongs to this release until that module has taken it over",
+				by[o], o)
 		}
 	}
 	return nil

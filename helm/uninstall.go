@@ -289,7 +289,8 @@ func (k *cluster) owned(list kube.ResourceList) (kube.ResourceList, error) {
 		})
 	}
 	if len(data) > 0 {
-		k.op.log.Warn("objects with data stay, because another release has taken over a part of this one; delete them if they are not needed", "objects", data, "other", to)
+		k.op.log.Warn("objects with data stay, because another release has taken over a part of this one; delete them if they are not needed",
+			"objects", data, "other", to)
 	}
 	if len(stay) > 0 {
 		k.op.log.Warn("objects do not name this release as their owner, or are annotated to be kept; they stay", "objects", stay[:min(len(stay), maxNamedObjects)], "count", len(stay))

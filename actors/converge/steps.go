@@ -38,7 +38,8 @@ func (c *converge) mayPurge(release string) work.Purgeable {
 	known := func(m addons.Module) bool { return m.Name == release }
 	back := slices.ContainsFunc(c.catalog.tree.Modules, known) || slices.ContainsFunc(c.catalog.tree.Broken, known)
 	return work.Purgeable{
-		May:      !back && !slices.Contains(c.purges.Held, release) && !decide.Untouchable(c.catalog.tree.Modules, c.catalog.maintenance)(release),
+		May: !back && !slices.Contains(c.purges.Held, release) &&
+			!decide.Untouchable(c.catalog.tree.Modules, c.catalog.maintenance)(release),
 		Removed:  c.catalog.removed[release],
 		Orphaned: c.reload(c.catalog.enabled).Orphaned(release),
 	}

@@ -90,9 +90,10 @@ func (j ReloadJob) Purge(run *supervisor.Run, release string) (purged bool, err 
 		}
 	}
 	run.Step("helm uninstall %s", release)
-	existed, err := j.Releases.Purge(j.WriteContext, release, func(_ context.Context, objects []helm.Object) (map[helm.Object]string, error) {
+	claimed := func(_ context.Context, objects []helm.Object) (map[helm.Object]string, error) {
 		return j.claimed(run, objects)
-	})
+	}
+	existed, err := j.Releases.Purge(j.WriteContext, release, claimed)
 	if err != nil {
 		return false, fmt.Errorf("purge release %s: %w", release, err)
 	}
@@ -119,7 +120,8 @@ func (j ReloadJob) claimed(run *supervisor.Run, objects []helm.Object) (by map[h
 		return nil, err
 	}
 	if broken := d.Tree.Broken; len(broken) > 0 {
-		return nil, fmt.Errorf("it is held back: module directory %s does not load, so it is unknown whether the module has objects of this release", broken[0].Base)
+		return nil, fmt.Errorf("it is held back: module directory %s does not load, so it is unknown "+
+			"whether the module has objects of this release", broken[0].Base)
 	}
 	by = map[helm.Object]string{}
 	for _, m := range d.Tree.Modules {
@@ -128,7 +130,8 @@ func (j ReloadJob) claimed(run *supervisor.Run, objects []helm.Object) (by map[h
 		}
 		_, ran := released.Objects[m.Name]
 		if !ran && decide.Maintained(m, d.Maintenance) == "" && !decide.Hookless(d.Tree.Global, d.Tree.Modules, m.Key) {
-			return nil, fmt.Errorf("it is held back: module %s has not run yet, so it is unknown whether it has objects of this release", m.Name)
+			return nil, fmt.Errorf("it is held back: module %s has not run yet, so it is unknown "+
+				"whether it has objects of this release", m.Name)
 		}
 		chart, err := chartOf(run, m, global.Section)
 		if err != nil {
@@ -136,7 +139,8 @@ func (j ReloadJob) claimed(run *supervisor.Run, objects []helm.Object) (by map[h
 		}
 		rendered, err := j.Releases.Objects(run.Context(), chart)
 		if err != nil {
-			return nil, fmt.Errorf("it is held back: it is unknown whether module %s has objects of this release: %w", m.Name, err)
+			return nil, fmt.Errorf("it is held back: it is unknown whether module %s has objects of this release: %w",
+				m.Name, err)
 		}
 		for _, o := range rendered {
 			if slices.Contains(objects, o) {

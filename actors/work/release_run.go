@@ -120,7 +120,8 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 		return outcome, r.failed(err)
 	}
 	for _, from := range outcome.TakenFrom {
-		r.job.notify(kube.Notice{Reason: "ObjectsTakenOver", Message: fmt.Sprintf("Module %s has taken over objects of release %s, which has no module directory any more", r.job.Owner, from)})
+		r.job.notify(kube.Notice{Reason: "ObjectsTakenOver", Message: fmt.Sprintf(
+			"Module %s has taken over objects of release %s, which has no module directory any more", r.job.Owner, from)})
 	}
 	if len(outcome.Healed) > 0 {
 		r.job.Metrics.Modules.Redeployed(r.job.Owner)

@@ -71,7 +71,8 @@ func brief(message string) string {
 }
 
 // HasStatus reports whether objects of a kind must be read to assess their health: the others, such
-// as ConfigMaps, are current as long as they exist and are not being deleted. Custom resources are taken to have a status.
+// as ConfigMaps, are current as long as they exist and are not being deleted. Custom resources are
+// taken to have a status.
 func HasStatus(kind schema.GroupKind) bool {
 	switch kind.Group {
 	case "rbac.authorization.k8s.io", "admissionregistration.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "node.k8s.io", "coordination.k8s.io":
