@@ -130,8 +130,8 @@ func (s *soak) forgeRecord(draw *rand.Rand) {
 	}
 	rel := &release.Release{
 		Name: name, Namespace: s.namespace, Version: version, Info: &release.Info{Status: release.StatusDeployed},
-		Chart:    &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: name, Version: "1.0.0"}},
-		Labels:   map[string]string{"moduleChecksum": "0123456789abcdef"},
+		Chart:  &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: name, Version: "1.0.0"}},
+		Labels: map[string]string{"moduleChecksum": "0123456789abcdef"},
 		Manifest: "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: stranger}\n" +
 			"---\napiVersion: v1\nkind: Secret\nmetadata: {name: stranger}\n",
 	}
