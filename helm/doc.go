@@ -20,8 +20,8 @@
 //
 // Each of the other files adds one thing:
 //
-//   - the interface for callers: client.go; errors and observations: errors.go, observe.go; what a failed Apply
-//     lacks: needs.go; whose webhook has failed: webhooks.go; warnings of the API server: warned.go;
+//   - the interface for callers: client.go; errors, what everybody may read of them, and observations:
+//     errors.go, public.go, observe.go; what a failed Apply lacks: needs.go; whose webhook has failed: webhooks.go; warnings of the API server: warned.go;
 //   - connections: connection.go for all, transport.go and reads.go for one operation;
 //   - records: driver.go their kind of object, codec.go their encoding, recordwatch.go the memory
 //     of them, record.go and history.go their content, recall.go and inputs.go what they save for the

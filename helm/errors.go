@@ -120,7 +120,8 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 	if away, ok := errors.AsType[*kinds.AwayError](err); ok {
 		shown = away.Error()
 	}
-	return &Error{Kind: kind, Release: release, Err: &opaque{text: text, public: shown, advice: advice, cause: cause(ctx, kind, err)}}
+	cleaned := &opaque{text: text, public: shown, advice: advice, cause: cause(ctx, kind, err)}
+	return &Error{Kind: kind, Release: release, Err: cleaned}
 }
 
 // Advised is an error of Apply with better advice, from a caller that has more information about the cause:

@@ -13,7 +13,8 @@ var (
 	// shownParts are the parts of a text of Helm that everybody may read, by their form: a place in a template, a kind
 	// that the API server does not have, a Helm hook that failed.
 	shownParts = regexp.MustCompile(`[\w.-]+(?:/[\w.-]+)*/templates/[\w./-]+(?::\d+)?` +
-		`|no matches for kind "[A-Za-z0-9]+" in version "[a-z0-9./-]+"|\b(?:job|pod) [a-z0-9.-]+ failed(?:: [A-Za-z]+)?`)
+		`|no matches for kind "[A-Za-z0-9]+" in version "[a-z0-9./-]+"` +
+		`|\b(?:job|pod) [a-z0-9.-]+ failed(?:: [A-Za-z]+)?`)
 	// shownField is as much of the path of a field as cannot hold a value: a key of a map in brackets may be one.
 	shownField = regexp.MustCompile(`^[A-Za-z0-9_.-]*(?:\[\d*\][A-Za-z0-9_.-]*)*`)
 	shownWord  = regexp.MustCompile(`^[A-Za-z]*`)
@@ -65,7 +66,8 @@ func refusalText(s *metav1.Status) string {
 		if i == 0 {
 			separator = ": "
 		}
-		text += fmt.Sprintf("%s%s (%s)", separator, shownField.FindString(c.Field), shownWord.FindString(string(c.Type)))
+		field, reason := shownField.FindString(c.Field), shownWord.FindString(string(c.Type))
+		text += fmt.Sprintf("%s%s (%s)", separator, field, reason)
 	}
 	return text
 }

@@ -143,7 +143,7 @@ func countsOf(m *metrics.Metrics) (c counts, _ error) {
 		}
 		for _, series := range f.GetMetric() {
 			// A series is either; the other one is 0.
-			into[labelsOf(series)] = series.GetCounter().GetValue() + float64(series.GetHistogram().GetSampleCount())
+			into[labelsOf(series)] = series.GetCounter().GetValue() + float64(series.GetSummary().GetSampleCount())
 		}
 	}
 	return c, err

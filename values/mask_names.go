@@ -8,10 +8,11 @@ import (
 
 // The names of secrets. It is the one list for values, objects, the texts in them, and differences.
 var (
-	// secretParts make a name that of a secret wherever they are in it. There are false positives, because to hide a value
-	// without need costs less than to show a secret.
+	// secretParts make a name that of a secret wherever they are in it. There are false positives, because to hide a
+	// value without need costs less than to show a secret.
 	secretParts = []string{
-		"pass", "pwd", "secret", "token", "cred", "private", "salt", "signature", "dsn", "kubeconfig", "license", "bearer", "cookie",
+		"pass", "pwd", "secret", "token", "cred", "private", "salt", "signature", "dsn", "kubeconfig", "license",
+		"bearer", "cookie",
 	}
 	// vagueParts do so, too, but not inside of a text, where much of what has "key" in its name is no secret.
 	vagueParts = []string{"key", "cert", "auth"}
@@ -27,7 +28,8 @@ var (
 var (
 	plainParts = []string{"securitycontext", "resources", "affinity", "tolerations", "nodeselector"}
 	plainWords = []string{
-		"limit", "replicas", "port", "seconds", "minutes", "hours", "days", "duration", "timeout", "ttl", "size", "length", "count", "retries",
+		"limit", "replicas", "port", "seconds", "minutes", "hours", "days", "duration", "timeout", "ttl",
+		"size", "length", "count", "retries",
 	}
 )
 
@@ -53,7 +55,8 @@ func namesSecret(key, lower string) bool {
 		return true
 	}
 	all := wordsOf(key)
-	return slices.ContainsFunc(all, func(word string) bool { return slices.Contains(secretWords, word) }) || hasPart(strings.Join(all, ""), secretPhrases)
+	return slices.ContainsFunc(all, func(word string) bool { return slices.Contains(secretWords, word) }) ||
+		hasPart(strings.Join(all, ""), secretPhrases)
 }
 
 // secretBelow reports whether the value of a key is a secret, by the name of the key or, with above, by those
@@ -87,7 +90,8 @@ func wordsOf(name string) []string {
 		switch {
 		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
 			r = ' '
-		case i > 0 && unicode.IsUpper(r) && (unicode.IsLower(all[i-1]) || i+1 < len(all) && unicode.IsLower(all[i+1])):
+		case i == 0 || !unicode.IsUpper(r):
+		case unicode.IsLower(all[i-1]), i+1 < len(all) && unicode.IsLower(all[i+1]):
 			spaced.WriteByte(' ')
 		}
 		spaced.WriteRune(unicode.ToLower(r))

@@ -46,9 +46,10 @@ func (e *ValidationError) Error() string {
 func (e *ValidationError) Public() string {
 	without := *e
 	without.Violations = slices.Clone(e.Violations)
+	types := []string{"a string", "an integer", "a number", "a boolean", "a map", "a list", "null"}
 	for i := range without.Violations {
 		message, shown, _ := strings.Cut(without.Violations[i].Message, shownAs)
-		if !slices.Contains([]string{"a string", "an integer", "a number", "a boolean", "a map", "a list", "null"}, shown) {
+		if !slices.Contains(types, shown) {
 			without.Violations[i].Message = message
 		}
 	}

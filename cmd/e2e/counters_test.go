@@ -22,7 +22,7 @@ func TestRunsOfHooksAreCountedOnce(t *testing.T) {
 	series := func(name, labels string) (n float64) {
 		for _, m := range page["addon_operator_"+name].GetMetric() {
 			if hasLabels(&dto.MetricFamily{Metric: []*dto.Metric{m}}, labels) {
-				n += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+				n += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount()+m.GetSummary().GetSampleCount())
 			}
 		}
 		return n

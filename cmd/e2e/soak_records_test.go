@@ -32,11 +32,13 @@ func soakRecords() []soakFault {
 
 // failSuperseding has the API server refuse to mark old revisions: Helm ignores that, and two would be deployed.
 func (s *soak) failSuperseding(draw *rand.Rand) {
-	s.answerFor(draw, "release: a write that supersedes a revision failed", func(effect string, body []byte) *faultproxy.Answer {
+	const what = "release: a write that supersedes a revision failed"
+	s.answerFor(draw, what, func(effect string, body []byte) *faultproxy.Answer {
 		if effect != "PUT records" || !bytes.Contains(body, []byte("superseded")) {
 			return nil
 		}
-		return &faultproxy.Answer{Status: http.StatusServiceUnavailable, Body: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503}`}
+		const body503 = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503}`
+		return &faultproxy.Answer{Status: http.StatusServiceUnavailable, Body: body503}
 	})
 }
 
@@ -73,7 +75,8 @@ func tooMany(count map[string]int) (wrong []string) {
 
 // pretendDelete answers deletions of records as a broken proxy does.
 func (s *soak) pretendDelete(draw *rand.Rand) {
-	s.answerFor(draw, "release: a DELETE of a record was answered, and not done", func(effect string, _ []byte) *faultproxy.Answer {
+	const what = "release: a DELETE of a record was answered, and not done"
+	s.answerFor(draw, what, func(effect string, _ []byte) *faultproxy.Answer {
 		if effect != "DELETE records" {
 			return nil
 		}
@@ -89,7 +92,9 @@ func (s *soak) emptyTemplate(draw *rand.Rand) {
 	s.pause(time.Duration(1000+draw.IntN(3000)) * time.Millisecond)
 	after, err := s.uidOf("naughty")
 	s.write(soakTemplate, s.model.nextEdition())
-	if before != "" && after != before && (err == nil || apierrors.IsNotFound(err)) && slices.Contains(s.model.enabled(), "naughty") && !s.model.wasSwitched("naughty") {
+	known := before != "" && (err == nil || apierrors.IsNotFound(err))
+	wanted := slices.Contains(s.model.enabled(), "naughty") && !s.model.wasSwitched("naughty")
+	if known && wanted && after != before {
 		s.violated("ConfigMap naughty was %s and is %q: it went with the content of its template", before, after)
 	}
 }
@@ -125,9 +130,10 @@ func (s *soak) forgeRecord(draw *rand.Rand) {
 	}
 	rel := &release.Release{
 		Name: name, Namespace: s.namespace, Version: version, Info: &release.Info{Status: release.StatusDeployed},
-		Chart:    &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: name, Version: "1.0.0"}},
-		Labels:   map[string]string{"moduleChecksum": "0123456789abcdef"},
-		Manifest: "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: stranger}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: stranger}\n",
+		Chart:  &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: name, Version: "1.0.0"}},
+		Labels: map[string]string{"moduleChecksum": "0123456789abcdef"},
+		Manifest: "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: stranger}\n" +
+			"---\napiVersion: v1\nkind: Secret\nmetadata: {name: stranger}\n",
 	}
 	err = driver.NewSecrets(secrets).Create(fmt.Sprintf("sh.helm.release.v1.%s.v%d", name, version), rel)
 	s.note("a forged revision %d of %s: %v", version, name, err)
@@ -143,7 +149,8 @@ func (s *soak) stretchLease(*rand.Rand) {
 	ctx, cancel := s.soon()
 	defer cancel()
 	const patch = `{"spec":{"leaseDurationSeconds":2147483647,"leaseTransitions":2147483647}}`
-	_, err := s.client.CoordinationV1().Leases(s.namespace).Patch(ctx, "addon-operator-leader-election", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	leases := s.client.CoordinationV1().Leases(s.namespace)
+	_, err := leases.Patch(ctx, "addon-operator-leader-election", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	s.note("the Lease lasts: %v", err)
 	s.kubelet.kill("SIGKILL", syscall.SIGKILL)
 }
