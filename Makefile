@@ -130,10 +130,10 @@ test: format devcluster ## proves the product: all tests, on a real API server; 
 # make test leaves a processor idle for a third of its time. These targets only compute, so they run in parallel
 # with it, at the lowest priority; the output of each appears when it ends. The other targets run one after the
 # other, and nothing runs in parallel with them: tests with timeouts that share two processors fail by chance.
-PARALLEL_TARGETS := oldest race-libraries lint test-image test-release test-files test-site
+PARALLEL_TARGETS := oldest race-libraries lint test-release test-files test-site
 
 .PHONY: check
-check: bin/gotestsum devcluster ## what CI runs: test, and the race detector on the oldest Kubernetes, lint with go vet, 600 differential steps, the image's steps, a release, workflows, fuzzing, a short soak
+check: bin/gotestsum devcluster ## what CI runs: test, and the race detector on the oldest Kubernetes, lint with go vet, 600 differential steps, a release, workflows, fuzzing, a short soak
 	@bash .ci/fetch-axe
 	[ ! -s bin/axe.js ] || export AXE='$(CURDIR)/bin/axe.js' # for TestLivePage
 	$(MAKE) --no-print-directory -j 2 -O RERUN=yes LOW='nice -n 19' test $(PARALLEL_TARGETS)
@@ -251,11 +251,6 @@ charts: devcluster ## the charts in CHARTS=DIR (DIR/NAME or DIR/NAME.tgz, with N
 	[ "$$code" = 0 ] || exit "$$code"
 	echo "charts: ok ($$SECONDS s)"
 
-.PHONY: test-image
-test-image: ## the build steps of the Dockerfile, twice, in folders: the same bytes each time
-	@IMAGE_TEST=1 $(LOW) go test -vet=off ./cmd/addon-operator -run ImageIsBuilt
-	echo "test-image: ok ($$SECONDS s)"
-
 .PHONY: test-files
 test-files: ## lints the Dockerfile, and workflows and forms in .github
 	@$(LOW) go test -C $(CHECKS) -vet=off -count=1 .
@@ -266,7 +261,7 @@ docs: ## builds the site from docs/ into bin/site, and serves it on this machine
 	@bash .ci/site preview
 
 .PHONY: test-site
-test-site: devcluster ## builds the site, looks for dead links, and at it in a browser
+test-site: ## builds the site, which fails at a dead link
 	@$(LOW) bash .ci/site test
 	echo "test-site: ok ($$SECONDS s)"
 

@@ -195,21 +195,3 @@ func TestRules(t *testing.T) {
 		}
 	}
 }
-
-// What counts as a citation.
-func TestCitedIn(t *testing.T) {
-	for text, want := range map[string]string{
-		"F6, H5.3: a failed task (X13)": "F6 H5.3 X13",
-		"K1–K3, then B6":                "K1 K2 K3 B6",
-		"G5.4–G6":                       "G5.4 G6",
-		"seed 001; steps of seed 002":   "seed 001 seed 002",
-		"-seeds 100 -first-seed 1001":   "",
-		"Design 2 and 4, E15":           "E15 Design 2 Design 4",
-		"Q1, Q3; V1 and K8s, E2E, X509": "Q1 Q3",
-		"nothing by design":             "",
-	} {
-		if got := strings.Join(newCiter().citedIn(text), " "); got != want {
-			t.Errorf("%q cites %q, want %q", text, got, want)
-		}
-	}
-}

@@ -17,6 +17,7 @@ type step struct{ commands, output string }
 const (
 	readme    = "../README.md"
 	firstHour = "../docs/getting-started.md"
+	ownModule = "## A module of your own"
 )
 
 var fence = regexp.MustCompile("(?s)(?:^|\n)```(\\w*)\n(.*?\n)```")
@@ -240,46 +241,4 @@ func TestGettingStartedIsPlayed(t *testing.T) {
 	reader.plays(section("## 7. Take it away"), `confirm-purge=4b249b519fef`, `annotated\n(configmap/greeter condition met\n)?$`)
 	p.interrupt()
 	p.ends(0)
-}
-
-// Who plays the blocks below each heading of the pages that a stranger reads first. A test that plays a heading wants as many
-// blocks as there are, and compares all that show an output.
-func TestEveryBlockIsPlayed(t *testing.T) {
-	played := map[string]string{
-		readme + "## Two commands":                  "not played: make run is played by TestRunOfTheExamples, make test would play this test",
-		readme + "## Five minutes":                  "TestReadmeIsPlayed",
-		readme + ownModule:                          "TestOwnModuleIsPlayed",
-		readme + intoCluster:                        "TestIntoACluster; docker and helm by stand-ins",
-		readme + "## Inside":                        "not compared: a drawing of all actors, with what each is for",
-		firstHour + "## 1. Start":                   "TestGettingStartedIsPlayed; make run is examples/run.sh, cd is the directory of the terminal",
-		firstHour + "## 2. A module is a directory": "TestGettingStartedIsPlayed",
-		firstHour + "## 3. Values":                  "TestGettingStartedIsPlayed",
-		firstHour + "## 4. A hook":                  "TestGettingStartedIsPlayed",
-		firstHour + "## 5. Break it and fix it":     "TestGettingStartedIsPlayed",
-		firstHour + "## 6. Refuse nonsense":         "TestGettingStartedIsPlayed",
-		firstHour + "## 7. Take it away":            "TestGettingStartedIsPlayed",
-		firstHour + intoClusterOfFirstHour:          "TestIntoACluster; docker and helm by stand-ins",
-	}
-	for _, page := range []string{readme, firstHour} {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, heading := range regexp.MustCompile(`(?m)^## .*$`).FindAllString(string(text), -1) {
-			by, known := played[page+heading]
-			blocks := fence.MatchString(section(t, page, heading))
-			switch {
-			case blocks && !known:
-				t.Errorf("no test plays the commands of %s, %s, nor says why not", page, heading)
-			case known && !blocks:
-				t.Errorf("%s, %s has no blocks any more: %s", page, heading, by)
-			case strings.HasPrefix(by, "Test"):
-				steps(t, page, heading)
-			}
-			delete(played, page+heading)
-		}
-	}
-	for heading := range played {
-		t.Errorf("there is no %s", heading)
-	}
 }

@@ -44,8 +44,7 @@ var built = sync.OnceValue(func() error {
 // ports belongs to the test that runs the script: the operator of make run listens on fixed ports.
 var ports sync.Mutex //nolint:gochecknoglobals // they belong to this machine, not to a value
 
-// alone lets a test run next to TestIntoACluster, which waits for minutes and uses ports of its own, but next to no
-// other test that runs the script.
+// alone lets no two tests run the script at the same time.
 func alone(t *testing.T) {
 	t.Helper()
 	t.Parallel()

@@ -54,42 +54,6 @@ func compacted(t *testing.T, text string) string {
 	return out.String()
 }
 
-// Every key of a configuration and every variable of a run has its place in docs/hooks.md.
-func TestDocsNameEveryKey(t *testing.T) {
-	docs := readDocs(t)
-	named := func(word string) bool {
-		return regexp.MustCompile("`[^`\n]*\\b" + regexp.QuoteMeta(word) + "\\b[^`\n]*`").MatchString(docs)
-	}
-	var visit func(node any)
-	visit = func(node any) {
-		rule, ok := node.(map[string]any)
-		if !ok {
-			return
-		}
-		properties, _ := rule["properties"].(map[string]any)
-		for key := range properties {
-			if !named(key) {
-				t.Errorf("docs/hooks.md does not name %s", key)
-			}
-		}
-		for _, below := range rule {
-			visit(below)
-		}
-	}
-	for _, schema := range [][]byte{configV0Schema, configV1Schema} {
-		var tree any
-		if err := json.Unmarshal(schema, &tree); err != nil {
-			t.Fatal(err)
-		}
-		visit(tree)
-	}
-	for _, variable := range []string{envContext, envValues, envConfig, envValuesPatch, envConfigPatch, envMetrics, envObjectPatch, envWorkingDir} {
-		if !named(variable) {
-			t.Errorf("docs/hooks.md does not name %s", variable)
-		}
-	}
-}
-
 // The examples of docs/hooks.md are accepted.
 func TestDocsAreRight(t *testing.T) {
 	docs := readDocs(t)

@@ -1,3 +1,3 @@
-// Package checks has no code, only tests: they lint what is not Go, the workflows and forms in .github and the
-// Dockerfile, with the linters of others.
+// Package checks has no code, only tests of what is not Go: workflows and forms in .github by a linter, alerts and the dashboard
+// by Prometheus.
 package checks

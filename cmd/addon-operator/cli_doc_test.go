@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"addon-operator/cmd/cli"
 	"addon-operator/server"
 	"addon-operator/testkit/golden"
 )
@@ -111,35 +110,6 @@ func pageTable() string {
 		fmt.Fprintf(&rows, "| %s | %s | %s |\n", name, strings.TrimSpace(query), r.Help)
 	}
 	return rows.String()
-}
-
-// Every command has a sentence, an example, and help that a person can read without
-// scrolling: the options of the operator are not repeated.
-func TestHelpOfEveryCommand(t *testing.T) {
-	root := program()
-	all := leaves(root)
-	if len(all) < 30 {
-		t.Errorf("only %d commands", len(all))
-	}
-	for _, cmd := range all {
-		name := cmd.CommandPath()
-		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") || cmd.Short[0] < 'A' || cmd.Short[0] > 'Z' {
-			t.Errorf("%s: its sentence is %q", name, cmd.Short)
-		}
-		if cmd.Example == "" && topOf(cmd).GroupID != cli.GroupRun {
-			t.Errorf("%s has no example", name)
-		}
-		for line := range strings.Lines(cmd.Example) {
-			checkExample(t, name, strings.TrimSpace(line))
-		}
-		out, err := commanded(nil, append(strings.Fields(name)[1:], "--help")...)
-		if err != nil || strings.Contains(out, "--kube-client-qps") || !strings.Contains(out, "addon-operator --help") || strings.Count(out, "\n") > 40 {
-			t.Errorf("help of %s: %v\n%s", name, err, out)
-		}
-	}
-	if out, err := commanded(nil, "--help"); err != nil || !strings.Contains(out, "--kube-client-qps") || !strings.Contains(out, "Inspect a running operator:") {
-		t.Errorf("help of the program: %v\n%s", err, out)
-	}
 }
 
 // shellWord is a word of a command line: in quotes, or without blanks.

@@ -158,21 +158,12 @@ func TestSchemaOfTheChartKnowsTheOptions(t *testing.T) {
 
 func TestSchemaOfTheChartRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ values, says string }{
-		"half an operator":       {"replicas: 0.5", "replicas"},
-		"two without the lease":  {"replicas: 2\nlease: false", "several replicas need the lease"},
-		"availability by hand":   {"options: {ADDON_OPERATOR_HA: true}", "ADDON_OPERATOR_HA"},
-		"an unknown option":      {"options: {LOG_LEVL: debug}", "LOG_LEVL"},
-		"an option of the chart": {"options: {HELM_IGNORE_RELEASE: x}", "HELM_IGNORE_RELEASE"},
-		"an unknown value":       {"serviceAcount: {create: true}", "serviceAcount"},
-		"a rule without verbs":   {"rbac: {extraRules: [{resources: [pods]}]}", "verbs"},
-		"no image":               {"image: {repository: \"\"}", "repository"},
-		"a privileged port":      {"ports: {metrics: 80}", "metrics"},
-		"half a digest":          {"image: {digest: sha256:abc}", "digest"},
-		"an unknown alert":       {"prometheusRule: {create: true, alerts: {HealFight: {enabled: false}}}", "alerts.HealFight: there is no such alert; there are AddonOperatorQueueStuck"},
-		"two monitors":           {"podMonitor: {create: true}\nserviceMonitor: {create: true}", "set create of one of them to false"},
-		"a monitor of nothing":   {"service: {create: false}\nserviceMonitor: {create: true}", "service.create"},
-		"a probe with a request": {"probes: {liveness: {httpGet: {path: /}}}", "httpGet"},
-		"no address":             {"prometheusRule: {runbookURL: docs/alerts.md}", "runbookURL"},
+		"two without the lease": {"replicas: 2\nlease: false", "several replicas need the lease"},
+		"availability by hand":  {"options: {ADDON_OPERATOR_HA: true}", "ADDON_OPERATOR_HA"},
+		"an unknown option":     {"options: {LOG_LEVL: debug}", "LOG_LEVL"},
+		"an unknown value":      {"serviceAcount: {create: true}", "serviceAcount"},
+		"an unknown alert":      {"prometheusRule: {create: true, alerts: {HealFight: {enabled: false}}}", "alerts.HealFight: there is no such alert; there are AddonOperatorQueueStuck"},
+		"two monitors":          {"podMonitor: {create: true}\nserviceMonitor: {create: true}", "set create of one of them to false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := render(c.values); err == nil || !strings.Contains(err.Error(), c.says) {
@@ -319,32 +310,4 @@ func grants(t *testing.T, manifests string) (all []string) {
 	}
 	slices.Sort(all)
 	return all
-}
-
-// Another prefix of the metrics changes alerts and dashboard, too.
-func TestPrefixOfMetrics(t *testing.T) {
-	files := rendered(t, everything+"options: {ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX: other_}")
-	for _, file := range []string{"prometheusrule.yaml", "dashboard.yaml"} {
-		if strings.Contains(files[file], "addon_operator_") || !strings.Contains(files[file], "other_tasks_queue_length") {
-			t.Errorf("%s keeps the old prefix", file)
-		}
-	}
-}
-
-// The first ConfigMap is written once and then belongs to people.
-func TestInitialConfig(t *testing.T) {
-	text := rendered(t, "initialConfig: {global: {clusterName: a}, dnsEnabled: true}")["configmap.yaml"]
-	var cm struct {
-		Metadata struct{ Annotations map[string]string }
-		Data     map[string]string
-	}
-	if err := yaml.Unmarshal([]byte(text), &cm); err != nil {
-		t.Fatal(err)
-	}
-	if cm.Data["global"] != "clusterName: a\n" || cm.Data["dnsEnabled"] != "true" || cm.Metadata.Annotations["helm.sh/resource-policy"] != "keep" {
-		t.Errorf("got %s", text)
-	}
-	if _, there := rendered(t, "")["configmap.yaml"]; there {
-		t.Error("an empty ConfigMap is written")
-	}
 }

@@ -2,13 +2,10 @@ package main
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	"sigs.k8s.io/yaml"
 )
 
 // Replicas take a lease, also a single one, say who they are, and are replaced one by one, each
@@ -47,34 +44,5 @@ func TestReplicasTakeALease(t *testing.T) {
 		return e.Name == "ADDON_OPERATOR_HA" && e.Value == "false"
 	}) {
 		t.Errorf("without the lease: %+v", d.Spec)
-	}
-}
-
-// Several replicas are spread over nodes and not evicted all at once.
-func TestSeveralReplicas(t *testing.T) {
-	d := deployment(t, "replicas: 3")
-	terms := d.Spec.Template.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
-	if len(terms) != 1 || terms[0].PodAffinityTerm.LabelSelector.MatchLabels["app.kubernetes.io/instance"] != "addon-operator" {
-		t.Errorf("anti-affinity %+v", terms)
-	}
-	var budget policyv1.PodDisruptionBudget
-	if err := yaml.UnmarshalStrict([]byte(rendered(t, "replicas: 2")["pdb.yaml"]), &budget); err != nil || budget.Spec.MaxUnavailable.IntValue() != 1 {
-		t.Errorf("disruption budget %+v, %v", budget.Spec, err)
-	}
-	// One whose first converge fails is not ready (L3): its node must be drained all the same.
-	if policy := budget.Spec.UnhealthyPodEvictionPolicy; policy == nil || *policy != policyv1.AlwaysAllow {
-		t.Errorf("Pods that are not ready may be evicted: %v", policy)
-	}
-
-	one := rendered(t, "")
-	if text := one["deployment.yaml"]; strings.Contains(text, "ffinity") {
-		t.Errorf("one replica has parts of several:\n%s", text)
-	}
-	if one["pdb.yaml"] != "" {
-		t.Error("one replica has a disruption budget")
-	}
-	own := deployment(t, "replicas: 2\naffinity: {nodeAffinity: {}}").Spec.Template.Spec.Affinity
-	if own.PodAntiAffinity != nil || own.NodeAffinity == nil {
-		t.Errorf("the affinity of the user is changed: %+v", own)
 	}
 }

@@ -99,7 +99,13 @@ func minorOf(t *testing.T, file string) int {
 
 // kubectl is made for API servers of one minor version around its own: all that the operator is tested on.
 func TestKubectlOfTheImage(t *testing.T) {
-	kubectl := minorOf(t, repository+"testkit/devcluster/"+argument(t, "kubectl", "KUBECTL"))
+	dockerfile, err := os.ReadFile(repository + "Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(dockerfile), "\nARG KUBECTL=")
+	file, _, _ := strings.Cut(rest, "\n")
+	kubectl := minorOf(t, repository+"testkit/devcluster/"+file)
 	for _, version := range testedKubernetes() {
 		var minor int
 		if _, err := fmt.Sscanf(version, "1.%d", &minor); err != nil || max(minor-kubectl, kubectl-minor) > 1 {

@@ -103,16 +103,3 @@ func TestTableOfCharts(t *testing.T) {
 		last = name
 	}
 }
-
-// What goes wrong is shown in one cell, whatever signs it has.
-func TestRowOfAChart(t *testing.T) {
-	for want, c := range map[string]*foreignChart{
-		"| a | 1.0.0 | runs as with Helm |  |\n":                   {name: "a", version: "1.0.0"},
-		"| a | 1.0.0 | differs | keeps x; line 1 is \"a / b\" |\n": {name: "a", version: "1.0.0", notes: []string{"keeps x"}, problems: []string{"line 1 is\n\"a | b\""}},
-		"| a | 1.0.0 | refused by Helm, too | no such value |\n":   {name: "a", version: "1.0.0", notes: []string{"keeps x"}, refused: "no such value"},
-	} {
-		if got := c.row(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}

@@ -175,35 +175,6 @@ func summary(output io.Reader) (string, error) {
 	return fmt.Sprintf("%d passed", passed), nil
 }
 
-func TestSummaryOfAMatrixRun(t *testing.T) {
-	for want, output := range map[string]string{
-		"2 passed": `{"Action":"run","Package":"addon-operator/kube","Test":"TestA"}
-{"Action":"pass","Package":"addon-operator/kube","Test":"TestA"}
-{"Action":"skip","Package":"addon-operator/kube","Test":"TestS"}
-{"Action":"pass","Package":"addon-operator/kube","Test":"TestA/b"}
-{"Action":"pass","Package":"addon-operator/kube"}`,
-		"1 passed, failed: helm TestB, kube": `{"Action":"pass","Package":"addon-operator/kube","Test":"TestA"}
-{"Action":"run","Package":"addon-operator/helm","Test":"TestB"}
-{"Action":"fail","Package":"addon-operator/kube"}`,
-		"1 passed": `{"Action":"run","Package":"addon-operator/kube","Test":"TestA"}
-{"Action":"fail","Package":"addon-operator/kube","Test":"TestA"}
-{"Action":"fail","Package":"addon-operator/kube"}
-{"Action":"run","Package":"addon-operator/kube","Test":"TestA"}
-{"Action":"pass","Package":"addon-operator/kube","Test":"TestA"}
-{"Action":"pass","Package":"addon-operator/kube"}`,
-		"no test has run":                    `{"Action":"pass","Package":"addon-operator/kube"}`,
-		`no line of go test -json: "killed"`: "killed",
-	} {
-		got, err := summary(strings.NewReader(output))
-		if err != nil {
-			got = err.Error()
-		}
-		if got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
 // listStreams says whether the API server sends the objects of a list as the first events of a watch, which is what the
 // client library asks for first. Without that it lists, and then watches.
 func listStreams(t *testing.T, client kubernetes.Interface) string {

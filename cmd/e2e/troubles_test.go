@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"html"
 	"net/http"
-	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -288,17 +285,6 @@ func (h *fixture) startWithoutRights() *operator {
 	return h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
 }
 
-// elsewhere are the headings without a row, and why they have none.
-func elsewhere() map[string]string {
-	return map[string]string{
-		"10. The operator does not start": "there is no operator to ask; TestLastLineOfARefusedStart reads its log",
-		"An aggregated API is down":       "the module waits as any other that fails; TestAggregatedAPIIsDown has a cluster of its own for it",
-		"etcd was restored":               "there is nothing to do; TestClusterGoesBack reads the log and the Event",
-		"An update stands still":          "a follower has neither modules nor queues to show: its pages name the leader, and /readyz why it could not lead",
-		"The API server is away":          "there is nothing to do, and modules are as they were",
-	}
-}
-
 // An operator that does not start cannot be asked: the last line of its log has the cause and what to do. After a wrong option
 // one that refers to the help follows. B8.
 func TestLastLineOfARefusedStart(t *testing.T) {
@@ -314,36 +300,5 @@ func TestLastLineOfARefusedStart(t *testing.T) {
 		}
 		lines := o.output.lines()
 		expectAll(t, lines[len(lines)-1], want...)
-	}
-}
-
-// A problem of the document has a row in the table of the test above, or a reason why it has none.
-func TestEachProblemHasARow(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../../docs/troubleshooting.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	reasons := elsewhere()
-	var rows []string
-	for _, group := range allTroubles() {
-		for _, p := range group.all {
-			rows = append(rows, p.heading)
-		}
-	}
-	var headings []string
-	for _, found := range regexp.MustCompile(`(?m)^###? (.*)$`).FindAllStringSubmatch(string(text), -1) {
-		headings = append(headings, found[1])
-		if hasRow, why := slices.Contains(rows, found[1]), reasons[found[1]]; hasRow == (why != "") {
-			t.Errorf("%q has a row: %v, and a reason to have none: %q", found[1], hasRow, why)
-		}
-	}
-	for heading := range reasons {
-		rows = append(rows, heading)
-	}
-	for _, heading := range rows {
-		if !slices.Contains(headings, heading) {
-			t.Errorf("there is no heading %q", heading)
-		}
 	}
 }
