@@ -30,7 +30,7 @@ values 6972
 go: 77382
 scripts: 1115
 web: 379
-tests: 57250
+tests: 57270
 txtar: 21429
 `
 

@@ -158,21 +158,12 @@ func TestSchemaOfTheChartKnowsTheOptions(t *testing.T) {
 
 func TestSchemaOfTheChartRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ values, says string }{
-		"half an operator":       {"replicas: 0.5", "replicas"},
-		"two without the lease":  {"replicas: 2\nlease: false", "several replicas need the lease"},
-		"availability by hand":   {"options: {ADDON_OPERATOR_HA: true}", "ADDON_OPERATOR_HA"},
-		"an unknown option":      {"options: {LOG_LEVL: debug}", "LOG_LEVL"},
-		"an option of the chart": {"options: {HELM_IGNORE_RELEASE: x}", "HELM_IGNORE_RELEASE"},
-		"an unknown value":       {"serviceAcount: {create: true}", "serviceAcount"},
-		"a rule without verbs":   {"rbac: {extraRules: [{resources: [pods]}]}", "verbs"},
-		"no image":               {"image: {repository: \"\"}", "repository"},
-		"a privileged port":      {"ports: {metrics: 80}", "metrics"},
-		"half a digest":          {"image: {digest: sha256:abc}", "digest"},
-		"an unknown alert":       {"prometheusRule: {create: true, alerts: {HealFight: {enabled: false}}}", "alerts.HealFight: there is no such alert; there are AddonOperatorQueueStuck"},
-		"two monitors":           {"podMonitor: {create: true}\nserviceMonitor: {create: true}", "set create of one of them to false"},
-		"a monitor of nothing":   {"service: {create: false}\nserviceMonitor: {create: true}", "service.create"},
-		"a probe with a request": {"probes: {liveness: {httpGet: {path: /}}}", "httpGet"},
-		"no address":             {"prometheusRule: {runbookURL: docs/alerts.md}", "runbookURL"},
+		"two without the lease": {"replicas: 2\nlease: false", "several replicas need the lease"},
+		"availability by hand":  {"options: {ADDON_OPERATOR_HA: true}", "ADDON_OPERATOR_HA"},
+		"an unknown option":     {"options: {LOG_LEVL: debug}", "LOG_LEVL"},
+		"an unknown value":      {"serviceAcount: {create: true}", "serviceAcount"},
+		"an unknown alert":      {"prometheusRule: {create: true, alerts: {HealFight: {enabled: false}}}", "alerts.HealFight: there is no such alert; there are AddonOperatorQueueStuck"},
+		"two monitors":          {"podMonitor: {create: true}\nserviceMonitor: {create: true}", "set create of one of them to false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := render(c.values); err == nil || !strings.Contains(err.Error(), c.says) {
