@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"addon-operator/values"
 )
 
 // The formats of debug pages (J4). A table has cells of one line that are cut; in a wide table they
@@ -201,4 +203,24 @@ func writeJSON(w http.ResponseWriter, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(append(body, '\n')) // the client has gone
+}
+
+// manyNames bounds how many names an error lists.
+const manyNames = 30
+
+// unknown is the error, with 404, for a name that does not exist. It proposes the name that was
+// probably meant, else it lists those that exist.
+func unknown(what, name string, known []string) error {
+	text := fmt.Sprintf("%s %q not found", what, name)
+	switch meant := values.Near(name, known); {
+	case meant != "":
+		text += "; did you mean " + meant + "?"
+	case len(known) == 0:
+		text += "; there are none yet"
+	case len(known) > manyNames:
+		text += fmt.Sprintf("; %d are available: %s …", len(known), strings.Join(known[:manyNames], ", "))
+	default:
+		text += "; available: " + strings.Join(known, ", ")
+	}
+	return notFound("%s", text)
 }

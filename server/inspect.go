@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -195,32 +196,6 @@ func (s hookPages) addProblems(all []view.HookInfo) {
 	}
 }
 
-// hookPage answers /hook/NAME/snapshots. Names of hooks have slashes, so the pattern of the route
-// takes the whole rest of the path.
-func (s hookPages) hookPage(r *http.Request) (any, error) {
-	asked := r.PathValue("name")
-	name, ok := strings.CutSuffix(asked, "/snapshots")
-	if !ok {
-		return nil, notFound("page /hook/%s not found; available: /hook/list and /hook/NAME/snapshots", asked)
-	}
-	all, err := s.allHooks(r.Context(), "")
-	if err != nil {
-		return nil, err
-	}
-	var known []string
-	for _, h := range all {
-		if h.Hook == name {
-			owner := h.Owner
-			if owner == globalOwner {
-				owner = messages.GlobalHooks
-			}
-			return s.snapshots(r, owner, name)
-		}
-		known = append(known, h.Hook)
-	}
-	return nil, unknown("hook", name, known)
-}
-
 // snapshotDump is the snapshot of one binding as its page shows it.
 type snapshotDump struct {
 	Kind string `json:"kind"`
@@ -230,21 +205,39 @@ type snapshotDump struct {
 	Objects []json.RawMessage `json:"objects"`
 }
 
-// snapshotsOf answers with the snapshots of all hooks of a module, or of the global ones.
-func (s hookPages) snapshotsOf(r *http.Request) (any, error) {
-	owner, err := s.known(r.Context(), ofOwner(r))
+// watcher is the owner of the snapshots that a page shows and, on the page of one hook, the hook. Names
+// of hooks have slashes, so the pattern of that route takes the whole rest of the path.
+func (s hookPages) watcher(r *http.Request) (owner, hook string, err error) {
+	if !strings.HasPrefix(r.URL.Path, "/hook/") {
+		owner, err = s.known(r.Context(), ofOwner(r))
+		return owner, "", err
+	}
+	asked := r.PathValue("name")
+	hook, ok := strings.CutSuffix(asked, "/snapshots")
+	if !ok {
+		return "", "", notFound("page /hook/%s not found; available: /hook/list and /hook/NAME/snapshots", asked)
+	}
+	all, err := s.allHooks(r.Context(), "")
+	var known []string
+	for _, h := range all {
+		if h.Hook == hook {
+			return h.Owner, hook, nil
+		}
+		known = append(known, h.Hook)
+	}
+	return "", "", cmp.Or(err, unknown("hook", hook, known))
+}
+
+// snapshots answers with hook → binding → dump (J4), of one hook, of all hooks of a module, or of the
+// global ones. Objects are masked unless secrets were requested.
+func (s hookPages) snapshots(r *http.Request) (any, error) {
+	owner, hook, err := s.watcher(r)
 	if err != nil {
 		return nil, err
 	}
 	if owner == globalOwner {
 		owner = messages.GlobalHooks
 	}
-	return s.snapshots(r, owner, "")
-}
-
-// snapshots answers with hook → binding → dump (J4), of one hook, or of all hooks of an owner when
-// hook is empty. Objects are masked unless secrets were requested.
-func (s hookPages) snapshots(r *http.Request, owner, hook string) (any, error) {
 	dump, err := question[messages.SnapshotDump](r.Context(), s.Source, "monitors", messages.DumpSnapshots{Owner: owner, Hook: hook})
 	if err != nil {
 		return nil, err
@@ -309,4 +302,16 @@ func (s modulePages) resourceMonitor(r *http.Request) (any, error) {
 		}
 	}
 	return display{data: out, table: t}, nil
+}
+
+// drift answers /module/NAME/drift: which fields of its objects others have changed, by the last
+// check, which the actor of the module remembers. Unlike on the pages of values, NAME cannot be the
+// key of its values.
+func (s modulePages) drift(r *http.Request) (any, error) {
+	name := r.PathValue("name")
+	if modules := s.modules(); !slices.Contains(modules, name) {
+		return nil, s.noModule(name, modules)
+	}
+	drift, err := question[messages.Drift](r.Context(), s.Source, ownerPath(name), messages.GetDrift{Secrets: showSecrets(r)})
+	return display{data: drift, table: driftTable(drift)}, err
 }

@@ -154,17 +154,6 @@ func (m pageModule) Commands() []string {
 	return acts
 }
 
-// Retry is the command that is shown next to a problem; empty when there is none.
-func (m pageModule) Retry() string {
-	switch {
-	case m.Maintenance == values.Suspended:
-		return "addon-operator resume " + m.Name
-	case len(m.Failing) > 0:
-		return "addon-operator retry " + m.Name
-	}
-	return ""
-}
-
 // livePages are the page for people, and the stream of its changes, for one audience.
 type livePages struct {
 	Source

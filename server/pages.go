@@ -154,13 +154,7 @@ func queueLength(tree []*supervisor.Node, name string) int {
 	return 0
 }
 
-// writeQueues is the page of seed 003: what each queue holds, without values (J2).
-func writeQueues(w io.Writer, tree []*supervisor.Node) {
-	all, runs := queues(tree)
-	writeQueueList(w, all, runs)
-}
-
-// writeQueueList writes a line for each task, and the total of all queues given. A status has at
+// writeQueueList is the page of seed 003: what each queue holds, without values (J2). It writes a line for each task, and the total of all queues given. A status has at
 // most the first 100 tasks of its queue; the others are counted.
 func writeQueueList(w io.Writer, all []namedQueue, runs map[string]supervisor.RunStatus) {
 	total := 0

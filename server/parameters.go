@@ -21,14 +21,6 @@ type Parameters interface {
 // parameterPages show parameters, and change them. A nil Parameters is answered with 404.
 type parameterPages struct{ Parameters }
 
-// list answers /config/list.
-func (s parameterPages) list(*http.Request) (any, error) {
-	if s.Parameters == nil {
-		return nil, notFound("this operator has no parameters")
-	}
-	return parameterView(s.List()), nil
-}
-
 // parameterView shows parameters, and when one reverts to its default by itself.
 func parameterView(list []view.Parameter) display {
 	d := display{data: map[string]any{"parameters": list}, table: &table{columns: "NAME VALUE DEFAULT UNTIL CHOICES MEANING", nothing: "Nothing can be changed."}}
@@ -39,11 +31,14 @@ func parameterView(list []view.Parameter) display {
 	return d
 }
 
-// set answers POST /config/set. Name, value and duration are in the query or in a form; the answer
-// is the parameter as it is then.
-func (s parameterPages) set(r *http.Request) (any, error) {
+// page answers /config/list and POST /config/set. Name, value and duration are in the query or in a
+// form; the answer is the parameter as it is then.
+func (s parameterPages) page(r *http.Request) (any, error) {
 	if s.Parameters == nil {
 		return nil, notFound("this operator has no parameters")
+	}
+	if r.Method != http.MethodPost {
+		return parameterView(s.List()), nil
 	}
 	name, value := r.FormValue("name"), r.FormValue("value")
 	if name == "" || value == "" {

@@ -55,11 +55,14 @@ type otherQueues struct {
 
 // actorPages show what actors have published, without asking them: they answer while an actor is
 // stuck.
-type actorPages struct{ Source }
+type actorPages struct {
+	Source
+	who audience
+}
 
-// queues answers /queue/list and /queue/NAME, also for a queue without tasks.
+// queues answers /queue, /queue/list and /queue/NAME, also for a queue without tasks.
 func (s actorPages) queues(r *http.Request) (any, error) {
-	all, runs := queues(s.Inspector.Tree())
+	all, runs := queues(s.tree(s.who))
 	var known []string
 	for _, q := range all {
 		known = append(known, q.name)

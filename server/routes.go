@@ -73,7 +73,7 @@ func (s router) publicRoutes() []Route {
 		get("/readyz", "verbose", "200 after the first converge, on a follower when it could lead; 500 before", http.HandlerFunc(probes.readyz)),
 		get("/metrics", "", "metrics of the operator and of hooks", promhttp.HandlerForTransactional(&scrapes{gatherer: both}, scrape)),
 		get("/metrics/hooks", "", "metrics of hooks only", promhttp.HandlerForTransactional(&scrapes{gatherer: discreetMetrics{s.HookMetrics, s.Hide}}, scrape)),
-		get("/queue", "", "the tasks of all queues, as text", http.HandlerFunc(probes.queueText)),
+		get("/queue", "", "the tasks of all queues, as text", page{actorPages(s).queues, asText}),
 		get("/status/converge", "output=json", "progress of the converge, in fixed words for scripts", http.HandlerFunc(probes.converge)),
 		get("/discovery", "", "this list", page{s.discovery, asText}),
 	}
@@ -99,7 +99,7 @@ func (r Route) inYAML() Route {
 func (s router) debugRoutes() []Route {
 	owners := owners{s.Source}
 	all, modules, values, hooks := statusPages{s.Source}, modulePages{owners}, valuePages{owners}, hookPages{owners}
-	actors, parameters := actorPages{s.Source}, parameterPages{s.Parameters}
+	actors, parameters := actorPages(s), parameterPages{s.Parameters}
 	json := func(look func(*http.Request) (any, error)) page { return page{look, asJSON} }
 	text := func(look func(*http.Request) (any, error)) page { return page{look, asText} }
 	const secrets = "show-secrets=true"
@@ -112,7 +112,7 @@ func (s router) debugRoutes() []Route {
 		get("/module/{name}/values", "global=true, "+secrets, "the merged values of a module", json(modules.section("values"))).command("module values MODULE", "").inYAML(),
 		get("/module/{name}/config", "global=true, "+secrets, "the values of a module in the ConfigMap", json(modules.section("config"))).command("module config MODULE", "").inYAML(),
 		get("/module/{name}/patches", secrets, "the saved patches of the hooks of a module", json(modules.section("patches"))).command("module patches MODULE", "").inYAML(),
-		get("/module/{name}/snapshots", secrets, "the snapshots of the kubernetes bindings of a module's hooks", json(hooks.snapshotsOf)).command("module snapshots MODULE", ""),
+		get("/module/{name}/snapshots", secrets, "the snapshots of the kubernetes bindings of a module's hooks", json(hooks.snapshots)).command("module snapshots MODULE", ""),
 		get("/module/{name}/render", "diff=true, since=REVISION, debug=true, "+secrets, "the manifest that the chart of a module renders now", text(modules.renderPage)).command("module render MODULE", aboutRender),
 		get("/module/{name}/drift", secrets, "the fields of a module's objects that others have changed", json(modules.drift)).command("module drift MODULE", aboutDrift),
 		get("/module/{name}/{page}", "", "", json(modules.noPart)),
@@ -120,11 +120,11 @@ func (s router) debugRoutes() []Route {
 		get("/global/values", secrets, "the merged global values", json(modules.section("values"))).command("global values", "").inYAML(),
 		get("/global/config", secrets, "the global values in the ConfigMap", json(modules.section("config"))).command("global config", "").inYAML(),
 		get("/global/patches", secrets, "the saved patches of global hooks", json(modules.section("patches"))).command("global patches", "").inYAML(),
-		get("/global/snapshots", secrets, "the snapshots of the kubernetes bindings of global hooks", json(hooks.snapshotsOf)).command("global snapshots", ""),
+		get("/global/snapshots", secrets, "the snapshots of the kubernetes bindings of global hooks", json(hooks.snapshots)).command("global snapshots", ""),
 		get("/global/{page}", "", "", json(modules.noPart)),
 		get("/hook/list", "module=MODULE", "the hooks of the running operator and their bindings", json(hooks.list)).command("hook list", ""),
 		get("/hook/runs", "module=MODULE, hook=HOOK, after=MARK", "the last runs of hooks: when, why, how long, and their last lines", json(hooks.runs)),
-		get("/hook/{name}/snapshots", secrets, "the snapshots of the kubernetes bindings of a hook", json(hooks.hookPage)).command("hook snapshots HOOK", ""),
+		get("/hook/{name}/snapshots", secrets, "the snapshots of the kubernetes bindings of a hook", json(hooks.snapshots)).command("hook snapshots HOOK", ""),
 		get("/queue/list", "queue=QUEUE, showEmpty=true", "the queues and their tasks, or one queue", json(actors.queues)).command("queue list [QUEUE]", ""),
 		get("/queue/main", "", "the tasks of the main queue", json(actors.queues)).command("queue main", ""),
 		get("/queue/{name}", "", "the tasks of one queue", json(actors.queues)),
@@ -134,8 +134,8 @@ func (s router) debugRoutes() []Route {
 		{Method: http.MethodPost, Path: "/plan", Query: secrets, Help: "the same with another ConfigMap, whose data is the body: a JSON object of strings", handler: json(values.plan)},
 		get("/converge/list", "", "the last reloads of all modules: what ran when", json(actors.convergeList)),
 		get("/actors", "", "the mailboxes of all actors", text(actors.actors)),
-		get("/config/list", "", "the parameters that can be changed while the operator runs", json(parameters.list)).command("config list", ""),
-		{Method: http.MethodPost, Path: "/config/set", Query: "name=NAME, value=VALUE, duration=10m", Help: "change a parameter at once, until the operator ends or for a duration", handler: json(parameters.set), Command: "config set NAME VALUE [DURATION]"},
+		get("/config/list", "", "the parameters that can be changed while the operator runs", json(parameters.page)).command("config list", ""),
+		{Method: http.MethodPost, Path: "/config/set", Query: "name=NAME, value=VALUE, duration=10m", Help: "change a parameter at once, until the operator ends or for a duration", handler: json(parameters.page), Command: "config set NAME VALUE [DURATION]"},
 		get("/debug/pprof/", "", "profiles of the process", http.HandlerFunc(pprof.Index)),
 		get("/debug/pprof/cmdline", "", "", http.HandlerFunc(pprof.Cmdline)),
 		get("/debug/pprof/profile", "seconds=30", "CPU", http.HandlerFunc(pprof.Profile)),
@@ -146,7 +146,7 @@ func (s router) debugRoutes() []Route {
 }
 
 // pattern is what the mux matches. "{name...}" also matches slashes, which names of queues and
-// hooks have; then /hook/{name}/snapshots cannot be a pattern, and hookPage cuts the end off
+// hooks have; then /hook/{name}/snapshots cannot be a pattern, and watcher cuts the end off
 // itself. More specific patterns, such as /hook/list, win. "/{$}" is the root alone.
 func (r Route) pattern() string {
 	switch r.Path {

@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"math/big"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -93,67 +92,30 @@ func SelfSigned() (Certificate, error) {
 	return func() (*tls.Certificate, error) { return certificate, nil }, nil
 }
 
-// CertificateFiles reads a certificate and its key, and reads them again when the files have
-// changed. At the start an error is returned; later the last valid pair stays in use, and the log
-// has the error.
+// CertificateFiles reads a certificate and its key at each handshake, so no watch is needed, and
+// volumes of Secrets work. At the start an error is returned; later the last valid pair stays in use,
+// also while the two files of a renewal are being replaced, and the log has the error once.
 func CertificateFiles(certFile, keyFile string, log *slog.Logger) (Certificate, error) {
-	f := &certificateFiles{cert: certFile, key: keyFile, log: log}
-	if err := f.load(f.stamp()); err != nil {
-		return nil, err
-	}
-	return f.get, nil
-}
-
-// certificateFiles compares the files with those it has loaded at each handshake, which needs no
-// watch and works for volumes of Secrets.
-type certificateFiles struct {
-	cert, key string
-	log       *slog.Logger
-
-	mu     sync.Mutex
-	loaded *tls.Certificate
-	as     string // stamp of the files at the last attempt, also of a failed one: it is logged once
-}
-
-// get implements Certificate. It never fails, because load has succeeded once. While the two files
-// of a renewal are being replaced they may not match; then the next handshake finds another stamp.
-func (f *certificateFiles) get() (*tls.Certificate, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if now := f.stamp(); now != f.as {
-		if err := f.load(now); err != nil {
-			f.log.Error("certificate could not be reloaded; the previous one stays in use", "err", err)
-		} else {
-			f.log.Info("certificate reloaded", "path", f.cert)
+	var mu sync.Mutex
+	var last *tls.Certificate
+	said := ""
+	get := func() (*tls.Certificate, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		loaded, err := tls.LoadX509KeyPair(certFile, keyFile)
+		switch {
+		case err == nil:
+			last, said = &loaded, ""
+		case last == nil:
+			return nil, fmt.Errorf("certificate %s: %w", certFile, err)
+		case err.Error() != said:
+			said = err.Error()
+			log.Error("certificate could not be reloaded; the previous one stays in use", "path", certFile, "err", err)
 		}
+		return last, nil
 	}
-	return f.loaded, nil
-}
-
-// stamp changes with the files: it has their times and sizes, or the error. Stat follows symbolic
-// links, which is how volumes of Secrets switch to new files.
-func (f *certificateFiles) stamp() string {
-	var text strings.Builder
-	for _, path := range []string{f.cert, f.key} {
-		info, err := os.Stat(path)
-		if err != nil {
-			fmt.Fprintln(&text, err)
-			continue
-		}
-		fmt.Fprintln(&text, info.ModTime().UnixNano(), info.Size())
-	}
-	return text.String()
-}
-
-// load sets loaded only when it succeeds. The caller holds the mutex, or is the constructor.
-func (f *certificateFiles) load(stamp string) error {
-	f.as = stamp
-	loaded, err := tls.LoadX509KeyPair(f.cert, f.key)
-	if err != nil {
-		return fmt.Errorf("certificate %s: %w", f.cert, err)
-	}
-	f.loaded = &loaded
-	return nil
+	_, err := get()
+	return get, err
 }
 
 // ServeTLS is [Serve] on a TCP address, with TLS 1.2 or newer.

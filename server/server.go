@@ -204,12 +204,6 @@ func (s actorPages) actors(*http.Request) (any, error) {
 	return display{data: tree, text: func(w io.Writer, _ bool) { _ = supervisor.WriteText(w, tree) }}, nil // the client has gone
 }
 
-// queueText answers /queue (J2).
-func (s probes) queueText(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	writeQueues(w, s.tree(s.who))
-}
-
 // text answers with a sentence. It ends with a line end, for those who read it in a terminal.
 func text(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -63,7 +63,7 @@ func command(lookup func(string) (string, bool)) *cobra.Command {
 	add(cli.GroupMake, bring.Init(), dev.Command(cfg, lint.Repeatedly), bring.Import(cfg, operator.Plan, remote.ModulePlanText), local.Test(cfg), lint.Command(cfg), local.APIServer())
 	remote.Remove(root)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetHelpCommand(&cobra.Command{Use: "help", Hidden: true})
+	root.SetHelpCommandGroupID(cli.GroupRun)
 	root.SetUsageTemplate(strings.NewReplacer(localFlags, ownFlags, globalFlags, shortGlobalFlags, moreHelp, "").Replace(root.UsageTemplate()))
 	return root
 }
@@ -108,5 +108,5 @@ Flags of every command, which select the operator:
       --kubeconfig FILE, --context NAME   its cluster; by default that of the current context
   -n, --namespace NAME                    its namespace
       --debug-address ADDRESS             its debug address, HOST:PORT or unix:PATH, elsewhere
-Help of a command: {{.Root.Name}} COMMAND --help. Options of the operator: {{.Root.Name}} start --help{{end}}`
+Options of the operator: {{.Root.Name}} start --help{{end}}`
 )
