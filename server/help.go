@@ -16,6 +16,7 @@ STATE is one of
     ready        its last run has succeeded, and the objects of its release match their specs
     progressing  objects of its release are in progress
     unhealthy    objects of its release have failed, or have been in progress for too long
+    held         an upgrade would delete data, and waits until a person allows it
     suspended    a person has suspended it, or it was disabled and is about to be deleted
     deleting     its release is being deleted
 
