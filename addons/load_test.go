@@ -487,3 +487,77 @@ func TestLoadWaitsForAWriter(t *testing.T) {
 		})
 	}
 }
+
+// P8: a file that had content and is empty, and templates/ without its templates, are not in force; what is removed on purpose is.
+func TestRefreshOfLostContent(t *testing.T) {
+	files := map[string]string{
+		"modules/010-dns/Chart.yaml": "name: dns", "modules/010-dns/templates/a.yaml": "a: 1", "modules/010-dns/templates/b.yaml": "b: 1",
+		"modules/010-dns/templates/none.tpl": "", "modules/010-dns/crds/c.yaml": "c: 1", "modules/010-dns/module.yaml": "namespace: dns",
+		"modules/010-dns/openapi/values.yaml": "type: object", "modules/010-dns/hooks/h": "#!/bin/sh", "modules/010-dns/README.md": "x",
+		"modules/010-dns/charts/sub/templates/s.yaml": "s: 1", "modules/010-dns/charts/sub/Chart.yaml": "name: sub",
+	}
+	for change, c := range map[string]struct {
+		write, remove string
+		refused       string // what the problem says; "" for a change that is in force
+	}{
+		"template":          {"templates/a.yaml", "", "010-dns/templates/a.yaml is empty, but it had content; restore it, or remove the file"},
+		"crd":               {"crds/c.yaml", "", "010-dns/crds/c.yaml is empty"},
+		"module.yaml":       {"module.yaml", "", "010-dns/module.yaml is empty"},
+		"schema":            {"openapi/values.yaml", "", "010-dns/openapi/values.yaml is empty"},
+		"hook":              {"hooks/h", "", "010-dns/hooks/h is empty"},
+		"of a subchart":     {"charts/sub/templates/s.yaml", "", "010-dns/charts/sub/templates/s.yaml is empty"},
+		"all templates":     {"", "templates", "010-dns/templates/ has no files, but it had templates; restore them, or write a file with a comment there"},
+		"their content":     {"", "templates/", "010-dns/templates/ has no files"},
+		"all of a subchart": {"", "charts/sub/templates", "010-dns/charts/sub/templates/ has no files"},
+		"one template":      {"", "templates/a.yaml", ""},
+		"a subchart":        {"", "charts", ""},
+		"a document":        {"README.md", "", ""},
+	} {
+		t.Run(change, func(t *testing.T) {
+			tree, root := load(t, files)
+			last := module(t, tree, "dns")
+			old := time.Now().Add(-time.Minute)
+			if c.write != "" {
+				write(t, root, "modules/010-dns/"+c.write, "")
+				if err := os.Chtimes(filepath.Join(root, "modules/010-dns", c.write), old, old); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.remove != "" {
+				if err := os.RemoveAll(filepath.Join(root, "modules/010-dns", c.remove)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if strings.HasSuffix(c.remove, "/") {
+				write(t, root, "modules/010-dns/"+c.remove, "")
+			}
+			for range 2 { // what is refused stays so
+				var err error
+				if tree, err = tree.Refresh(dirs(root)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			now := module(t, tree, "dns")
+			if !strings.Contains(now.Stale(), c.refused) || (now.Stale() == "") != (c.refused == "") {
+				t.Errorf("it says %q, want %q", now.Stale(), c.refused)
+			}
+			if c.refused != "" && !now.Same(last) {
+				t.Errorf("another version is in force: %v", now.Differs(last))
+			}
+		})
+	}
+}
+
+// P8: so it is with the schemas of global values, whose defaults all modules see.
+func TestRefreshOfLostGlobalSchema(t *testing.T) {
+	tree, root := load(t, map[string]string{"modules/010-dns/": "", "global/openapi/values.yaml": "properties: {a: {default: {}}}"})
+	write(t, root, "global/openapi/values.yaml", "")
+	old := time.Now().Add(-time.Minute)
+	if err := os.Chtimes(filepath.Join(root, "global/openapi/values.yaml"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	next, err := tree.Refresh(dirs(root))
+	if err != nil || len(next.Global.Problems) != 1 || !strings.Contains(next.Global.Problems[0], "openapi/values.yaml is empty, but it had content") || !next.Global.Same(tree.Global) {
+		t.Errorf("%v, problems %q", err, next.Global.Problems)
+	}
+}

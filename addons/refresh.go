@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -93,6 +94,9 @@ func (r *refresh) global() {
 			fresh = Tree{dirs: r.dirs, common: t.common}
 			err := fresh.loadGlobal(r.dirs.Global)
 			fresh.Global.files = read
+			if lost := read.lost(before.Global.files); lost != "" && err == nil {
+				err = lostError{before.Global.Dir, lost, r.dirs.Shown(before.Global.Dir)}
+			}
 			return err
 		})
 		if err == nil {
@@ -119,7 +123,7 @@ func (r *refresh) module(old *Module, m Module) {
 		known = old.files
 	}
 	files := look(m.Dir, known, partOfModule)
-	if old != nil && old.Dir == m.Dir && files.parts[configPart] == known.parts[configPart] && files.parts[chartPart] == known.parts[chartPart] {
+	if old != nil && old.Dir == m.Dir && files.lost(known) == "" && files.parts[configPart] == known.parts[configPart] && files.parts[chartPart] == known.parts[chartPart] {
 		same := *old
 		same.doubles, same.files, same.stale = m.doubles, files, ""
 		t.add(same)
@@ -136,6 +140,11 @@ func (r *refresh) module(old *Module, m Module) {
 		}
 		if old != nil && fresh.ownEmpty && hasValues(old.own) { // a module may lose the file: its directory is replaced as a whole
 			return emptied(m.Shown(m.valuesFile()), noContent)
+		}
+		if old != nil {
+			if lost := read.lost(old.files); lost != "" {
+				return lostError{m.Dir, lost, m.Shown(m.Dir)}
+			}
 		}
 		fresh.files = read
 		return nil
@@ -221,19 +230,48 @@ const keptBecause = "changed on disk, but not in force; the last version that lo
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // stable calls read until the files are the same before and after: it must not see half of a
-// change. An error of read counts only then, because a file that is half written rarely parses.
+// change. An error of read counts only then, because a file that is half written rarely parses;
+// content that was lost just now may come back in a moment.
 func stable(look func() contents, read func(contents) error) error {
 	before := look()
+	last := errUnstable
 	for range unstableReads {
 		err := read(before)
 		after := look()
+		last = errUnstable
 		if after.stamp == before.stamp && after.parts == before.parts {
-			return err
+			lost, ok := errors.AsType[lostError](err)
+			if !ok || !lost.justNow() {
+				return err
+			}
+			last = err
 		}
 		before = after
 		time.Sleep(unstablePause)
 	}
-	return errUnstable
+	return last
+}
+
+// lostError is why a tree that has lost content is not in force, see contents.lost. shown is the
+// directory as messages name it.
+type lostError struct{ dir, lost, shown string }
+
+// Error implements error.
+func (e lostError) Error() string {
+	name := e.shown + "/" + e.lost
+	if strings.HasSuffix(e.lost, "/") {
+		return name + " has no files, but it had templates; restore them, or write a file with a comment there if their objects are to be deleted"
+	}
+	return name + " is empty, but it had content; restore it, or remove the file"
+}
+
+// justNow reports whether it was changed in the time for which unstable files are read again.
+func (e lostError) justNow() bool {
+	path := filepath.Join(e.dir, e.lost)
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		path = filepath.Dir(path)
+	}
+	return justWritten(path)
 }
 
 // Same reports whether a module equals another version of itself, in its files and in what the
