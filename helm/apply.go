@@ -348,6 +348,9 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	if err := a.reachAll(); err != nil {
 		return Outcome{}, err
 	}
+	if err := a.emptied(); err != nil {
+		return Outcome{}, err
+	}
 	if err := a.prepare(step); err != nil {
 		return Outcome{}, err
 	}

@@ -101,6 +101,22 @@ func (c *Chart) Digest() [sha256.Size]byte { return c.digest }
 // are given: disabled subcharts disappear for good.
 func (c *Chart) Copy() *chart.Chart { return copyOf(c.chart) }
 
+// EmptyTemplates are the templates of the chart and its subcharts that have no content, by the names
+// that manifests give them.
+func (c *Chart) EmptyTemplates() []string { return emptyIn(c.chart) }
+
+func emptyIn(ch *chart.Chart) (names []string) {
+	for _, t := range ch.Templates {
+		if len(t.Data) == 0 {
+			names = append(names, path.Join(ch.ChartFullPath(), t.Name))
+		}
+	}
+	for _, sub := range ch.Dependencies() {
+		names = append(names, emptyIn(sub)...)
+	}
+	return names
+}
+
 // HasSubchart reports whether a section of the values is that of a subchart: one of that name or
 // alias.
 func (c *Chart) HasSubchart(section string) bool {
