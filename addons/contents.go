@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -81,7 +82,7 @@ func look(dir string, known contents, partOf func(name string) part) contents {
 	now.content = map[string]bool{}
 	for _, f := range files {
 		if partOf(f.name) != noPart {
-			now.content[f.name] = f.info.Size() > 0
+			now.content[f.name] = f.info.Mode().IsRegular() && f.info.Size() > 0
 		}
 	}
 	for i := range now.parts {
@@ -106,8 +107,9 @@ func look(dir string, known contents, partOf func(name string) part) contents {
 // lost finds what had content before and has none now: a file, or a directory templates/ of a chart
 // that is still there. A directory ends with a slash; "" for nothing. Such a tree is no order to
 // delete what came from the lost content: the disk may be full, or a copy in progress (P8). A file
-// that is gone is one that was removed.
-func (c contents) lost(before contents) string {
+// that is gone is one that was removed, unless something else has its name, or a link above it points
+// to nothing.
+func (c contents) lost(dir string, before contents) string {
 	const inner = "chart/Chart.yaml"
 	_, was := before.content[inner]
 	_, is := c.content[inner]
@@ -116,7 +118,7 @@ func (c contents) lost(before contents) string {
 		if !before.content[name] || has || name == "values.yaml" { // that one has rules of its own
 			continue
 		}
-		if there {
+		if there || inTheWay(dir, name) {
 			return name
 		}
 		above, _, ok := strings.Cut("/"+name, "/templates/")
@@ -127,6 +129,21 @@ func (c contents) lost(before contents) string {
 		}
 	}
 	return ""
+}
+
+// inTheWay reports whether something else has the name of a file, or a link above it points to
+// nothing.
+func inTheWay(dir, name string) bool {
+	for at := name; at != "."; at = path.Dir(at) {
+		file := filepath.Join(dir, filepath.FromSlash(at))
+		info, err := os.Lstat(file)
+		if err != nil {
+			continue
+		}
+		_, err = os.Stat(file)
+		return at == name || info.Mode().Type() == fs.ModeSymlink && errors.Is(err, fs.ErrNotExist)
+	}
+	return false
 }
 
 // below reports whether there are files below a directory.

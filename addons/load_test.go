@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,7 +106,6 @@ func TestBrokenFiles(t *testing.T) {
 		"schema is no schema":                {"modules/010-dns/openapi/config-values.yaml", "type: objekt", "schema 010-dns/openapi/config-values.yaml"},
 		"schema is a directory":              {"modules/010-dns/openapi/values.yaml/", "", "it is neither a regular file"},
 		"global schema is no schema":         {"global/openapi/values.yaml", "type: objekt", "global/openapi/values.yaml"},
-		"enabled is a directory":             {"modules/010-dns/enabled/", "", "enabled script: 010-dns/enabled is a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := loadError(t, map[string]string{"modules/010-dns/": "", c.file: c.content})
@@ -179,16 +179,26 @@ func TestGlobalHooksDirectory(t *testing.T) {
 
 // A18: the enabled script.
 func TestEnabledScript(t *testing.T) {
-	tree, root := load(t, map[string]string{
+	root := disk(t, map[string]string{
 		"elsewhere.sh":              "#!/bin/sh",
+		"global/":                   "",
+		"modules/070-pipe/":         "",
 		"modules/010-none/":         "",
 		"modules/020-good/enabled":  "#!/bin/sh",
 		"modules/030-plain/enabled": "echo true",
 		"modules/040-link/enabled":  "-> ../../elsewhere.sh",
 		"modules/050-gone/enabled":  "-> nowhere",
+		"modules/060-dir/enabled/":  "",
 	})
+	if err := syscall.Mkfifo(filepath.Join(root, "modules/070-pipe/enabled"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tree, err := addons.Load(dirs(root))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]string{
-		"none": "", "good": "modules/020-good/enabled", "plain": "", "link": "modules/040-link/enabled", "gone": "",
+		"none": "", "good": "modules/020-good/enabled", "plain": "", "link": "modules/040-link/enabled", "gone": "", "dir": "", "pipe": "",
 	} {
 		if want != "" {
 			want = filepath.Join(root, want)
@@ -197,7 +207,7 @@ func TestEnabledScript(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	expectWarnings(t, tree, "030-plain/enabled is not executable")
+	expectWarnings(t, tree, "030-plain/enabled is not executable", "060-dir/enabled is neither a file nor a link to one", "070-pipe/enabled is neither a file nor a link to one")
 }
 
 // G4, P8: a reload finds what came and what went; what is broken now is as it was when it was loaded last.
@@ -543,6 +553,39 @@ func TestRefreshOfLostContent(t *testing.T) {
 			}
 			if c.refused != "" && !now.Same(last) {
 				t.Errorf("another version is in force: %v", now.Differs(last))
+			}
+		})
+	}
+}
+
+// P8: what is in the way of a file, and a link to nothing, is no order to delete either.
+func TestRefreshOfFilesThatAreNone(t *testing.T) {
+	for what, change := range map[string]func(t *testing.T, dir string){
+		"directory":     func(t *testing.T, dir string) { write(t, dir, "templates/a.yaml/", "") },
+		"link":          func(t *testing.T, dir string) { write(t, dir, "templates/a.yaml", "-> nowhere") },
+		"link above it": func(t *testing.T, dir string) { write(t, dir, "templates", "-> nowhere") },
+		"named pipe": func(t *testing.T, dir string) {
+			if err := syscall.Mkfifo(filepath.Join(dir, "templates/a.yaml"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			tree, root := load(t, map[string]string{"modules/010-dns/Chart.yaml": "name: dns", "modules/010-dns/templates/a.yaml": "a: 1", "modules/010-dns/templates/b.yaml": "b: 1"})
+			dir, gone := filepath.Join(root, "modules/010-dns"), "templates/a.yaml"
+			if what == "link above it" {
+				gone = "templates"
+			}
+			if err := os.RemoveAll(filepath.Join(dir, gone)); err != nil {
+				t.Fatal(err)
+			}
+			change(t, dir)
+			next, err := tree.Refresh(dirs(root))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if now := module(t, next, "dns"); !strings.Contains(now.Stale(), "010-dns/templates/a.yaml is not a file any more") || !now.Same(module(t, tree, "dns")) {
+				t.Errorf("it says %q", now.Stale())
 			}
 		})
 	}

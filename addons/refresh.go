@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"addon-operator/values"
 )
 
 // unstableReads and unstablePause are how often files that change while they are read are read
@@ -23,7 +25,33 @@ var errUnstable = errors.New("its files keep changing; write them at once, for e
 // Refresh compares the tree with the files on disk and returns the next one; t does not change.
 // What is broken keeps its version in t. An error means that a root cannot be read at all, which
 // says nothing about its modules.
+//
+// Roots that are links may be switched to another tree meanwhile, as git-sync does. Then all of it is
+// read again: values.yaml of a root and the modules in it must not be of two commits.
 func (t *Tree) Refresh(dirs Dirs) (*Tree, error) {
+	before := targets(dirs)
+	for range unstableReads {
+		next, err := refreshOnce(t, dirs)
+		now := targets(dirs)
+		if slices.Equal(now, before) {
+			return next, err
+		}
+		before = now
+	}
+	return nil, errors.New("the directories of modules are links that keep changing")
+}
+
+// targets are the directories that the roots lead to, and the versions of their values.yaml.
+func targets(dirs Dirs) (targets []string) {
+	for _, dir := range append(slices.Clone(dirs.Modules), dirs.Global) {
+		target, _ := filepath.EvalSymlinks(dir) // "" without one
+		targets = append(targets, target, fileStamp(commonPath(dir)))
+	}
+	return targets
+}
+
+// refreshOnce is Refresh for roots that stay.
+func refreshOnce(t *Tree, dirs Dirs) (*Tree, error) {
 	next := &Tree{dirs: dirs}
 	entries, misnamed, err := next.find()
 	if err != nil {
@@ -94,7 +122,7 @@ func (r *refresh) global() {
 			fresh = Tree{dirs: r.dirs, common: t.common}
 			err := fresh.loadGlobal(r.dirs.Global)
 			fresh.Global.files = read
-			if lost := read.lost(before.Global.files); lost != "" && err == nil {
+			if lost := read.lost(before.Global.Dir, before.Global.files); lost != "" && err == nil {
 				err = lostError{before.Global.Dir, lost, r.dirs.Shown(before.Global.Dir)}
 			}
 			return err
@@ -123,7 +151,7 @@ func (r *refresh) module(old *Module, m Module) {
 		known = old.files
 	}
 	files := look(m.Dir, known, partOfModule)
-	if old != nil && old.Dir == m.Dir && files.lost(known) == "" && files.parts[configPart] == known.parts[configPart] && files.parts[chartPart] == known.parts[chartPart] {
+	if old != nil && old.Dir == m.Dir && files.lost(m.Dir, known) == "" && files.parts[configPart] == known.parts[configPart] && files.parts[chartPart] == known.parts[chartPart] {
 		same := *old
 		same.doubles, same.files, same.stale = m.doubles, files, ""
 		t.add(same)
@@ -142,7 +170,7 @@ func (r *refresh) module(old *Module, m Module) {
 			return emptied(m.Shown(m.valuesFile()), noContent)
 		}
 		if old != nil {
-			if lost := read.lost(old.files); lost != "" {
+			if lost := read.lost(m.Dir, old.files); lost != "" {
 				return lostError{m.Dir, lost, m.Shown(m.Dir)}
 			}
 		}
@@ -262,6 +290,9 @@ func (e lostError) Error() string {
 	if strings.HasSuffix(e.lost, "/") {
 		return name + " has no files, but it had templates; restore them, or write a file with a comment there if their objects are to be deleted"
 	}
+	if info, err := os.Stat(filepath.Join(e.dir, e.lost)); err != nil || !info.Mode().IsRegular() {
+		return name + " is not a file any more, nor a link to one; restore it, or remove it"
+	}
 	return name + " is empty, but it had content; restore it, or remove the file"
 }
 
@@ -363,11 +394,7 @@ func (t *Tree) Unloaded(dirs Dirs) map[string]string {
 		common = append(common, dirs.Shown(t.Global.Dir))
 	}
 	for _, root := range t.common {
-		now, err := root.again()
-		if err != nil && slices.Contains(t.Global.Problems, kept(err)) {
-			continue
-		}
-		if err != nil || !reflect.DeepEqual(now.document, root.document) {
+		if root.differs(t.Global.Problems, func(d values.Document) any { return d }) {
 			common = append(common, root.shown)
 		}
 	}
@@ -384,6 +411,63 @@ func (t *Tree) Unloaded(dirs Dirs) map[string]string {
 		changed[""] = changedOnDisk + strings.Join(common, ", ")
 	}
 	return changed
+}
+
+// differs reports whether a part of the file is another one than that in force. What was refused is
+// among the problems already.
+func (r rootValues) differs(problems []string, part func(values.Document) any) bool {
+	now, err := r.again()
+	if err != nil {
+		return !slices.Contains(problems, kept(err))
+	}
+	return !reflect.DeepEqual(part(now.document), part(r.document))
+}
+
+// Outdated names a file that the values of a module come from, and that is not on disk as it is in
+// force; "" if there is none. What else is read now, such as the chart, must not be combined with
+// these values: it may be of another version of the files (P8). It reads no file whose stamp is the
+// same.
+func (t *Tree) Outdated(name string) string {
+	m := t.Module(name)
+	if m == nil {
+		return "the module " + name
+	}
+	disk, loaded := look(m.Dir, m.files, partOfModule).parts, m.files.parts
+	if disk[configPart] != loaded[configPart] || m.stale != "" && disk[chartPart] != loaded[chartPart] {
+		return m.Shown(m.Dir)
+	}
+	sections := func(d values.Document) any { return [2]any{d.Sections[values.GlobalKey], d.Sections[m.Key]} }
+	for _, root := range t.common {
+		if root.differs(t.Global.Problems, sections) {
+			return root.shown
+		}
+	}
+	g := t.Global
+	now := look(g.Dir, g.files, partOfGlobal).parts[configPart]
+	if now != g.files.parts[configPart] && now != g.refused.parts[configPart] {
+		return t.dirs.Shown(g.Dir)
+	}
+	return ""
+}
+
+// Version changes with the files that a run of the module reads: its hooks, its values and the
+// templates of its chart. Other files in its directory do not count: a hook may write them.
+func (m Module) Version() string {
+	var files []foundFile
+	find(m.Dir, "", &files)
+	files = slices.DeleteFunc(files, func(f foundFile) bool {
+		top, _, _ := strings.Cut(f.name, "/")
+		switch top {
+		case "hooks":
+			return f.info.Mode()&0o111 == 0
+		case "templates", "charts", "chart", "openapi":
+			return false
+		}
+		return !slices.Contains([]string{"Chart.yaml", "values.yaml", "enabled", moduleFile}, f.name)
+	})
+	target, _ := filepath.EvalSymlinks(m.Dir) // "" if it is gone
+	stamp := stampOf(files)
+	return target + "\x00" + string(stamp[:])
 }
 
 // UnloadedModules is Unloaded for the files of some modules: it does not look at those of the

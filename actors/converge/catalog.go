@@ -171,7 +171,7 @@ func (c *catalog) run(ctx actor.Context, names []string, cause messages.Cause) {
 // mayPurge says whether a purge that was queued, maybe days ago, is still due. It is not when the
 // directory is back, when maintenance has begun, or when a later reload holds the purge (P1).
 func (c *catalog) mayPurge(release string, held []string) work.Purgeable {
-	back := c.tree.Module(release) != nil
+	back := c.tree.Module(release) != nil || slices.Contains(c.tree.Unreachable, release)
 	return work.Purgeable{
 		May:     !back && !slices.Contains(held, release) && !decide.Untouchable(c.tree.Modules, c.maintenance)(release),
 		Removed: c.removed[release],

@@ -70,6 +70,9 @@ func (r Reload) modules() Steps {
 	for _, m := range r.Tree.Broken { // its directory is there, and does not load (P8)
 		known[m.Name] = true
 	}
+	for _, name := range r.Tree.Unreachable { // its link may soon lead somewhere again
+		known[name] = true
+	}
 	for name := range r.Deployed {
 		switch {
 		case known[name] || name == r.Ignored:
