@@ -39,13 +39,15 @@ type Module struct {
 	Drifted []Object
 	// HookWaits is how to wait for Helm hooks.
 	HookWaits HookWaits
+	// Current returns why a chart that was read now must not be used with Values; nil if it may. Optional.
+	Current func() error
 }
 
 // Shows names a path in Dir in a message.
 func (m Module) Shows(path string) string { return m.chart().Shows(path) }
 
 func (m Module) chart() charts.Module {
-	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown}
+	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown, Current: m.Current}
 }
 
 // Action is what an Apply did.

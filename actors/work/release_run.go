@@ -110,7 +110,11 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 	m.Gone, m.Drifted = r.job.Known.Gone, r.job.Known.Drifted
 	m.Began, m.Writes = r.operation, r.writes
 	m.HookWaits = r.hookWaits()
+	m.Current = r.current
 	outcome, err := r.job.Releases.Apply(r.job.WriteContext, m)
+	if _, changed := errors.AsType[*FilesChanged](err); changed {
+		return outcome, err
+	}
 	if err != nil {
 		return outcome, r.failed(err)
 	}
