@@ -169,7 +169,7 @@ func (o *Operator) Loops() map[string]string { return o.program.Loops.Said() }
 // NotInForce says of each module, or global-hooks, how the files on disk differ from what is in force: they were changed since
 // they were compared last. What was refused is among the problems. It reads the disk.
 func (o *Operator) NotInForce() map[string]string {
-	tree := o.program.Tree.Load()
+	tree := o.program.Runs.Tree.Load()
 	if tree == nil {
 		return nil
 	}

@@ -72,6 +72,9 @@ type Tree struct {
 	// Broken are modules that are not among Modules because one of their files is wrong. Load
 	// returns an error for each; Refresh makes a problem of each.
 	Broken []Module
+	// Unreachable are the names of modules whose link leads to nothing. That is no order to purge their
+	// releases (P1).
+	Unreachable []string
 	// Empty are the roots without any module. A root may be empty because a volume is not mounted,
 	// so nothing is purged then (P1).
 	Empty []string
@@ -183,6 +186,7 @@ type static []rootValues
 type rootValues struct {
 	path, shown string
 	document    values.Document
+	seen        string // the stamp of the file before it was read; "" when an equal one would prove nothing
 }
 
 // Load reads all directories. It reports the errors of all files together; each names its file.
@@ -288,7 +292,9 @@ func (t *Tree) entry(root string, e os.DirEntry) (Module, bool, error) {
 		info, err := os.Stat(path) // through symbolic links: a link to a directory is a module
 		switch {
 		case err != nil:
-			t.warn("%s is ignored: %v", shown, withoutPath(err))
+			_, name := splitNumber(e.Name(), t.dirs.UnnumberedOrder)
+			t.Unreachable = append(t.Unreachable, name)
+			t.warn("%s is ignored: %v; a release of its name stays", shown, withoutPath(err))
 			return Module{}, false, nil
 		case !info.IsDir():
 			t.warn("%s is ignored: a module is a directory", shown)

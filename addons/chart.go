@@ -1,6 +1,7 @@
 package addons
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -185,6 +186,34 @@ func checkChart(m *Module) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// longestRelease is the length of the name of a release that Helm accepts.
+const longestRelease = 53
+
+// chartProblems reports charts that are never installed. charts/ has the dependencies of the chart
+// next to it, and without one the module has no release at all (A17, H21). Each run of a module with
+// a long name would fail, and a library chart has no objects.
+func chartProblems(m *Module) (problems []string) {
+	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	root := cmp.Or(innerChart(m.Dir), m.Dir)
+	file := filepath.Join(root, "Chart.yaml")
+	_, errFile := os.Stat(file)
+	_, errTemplates := os.Stat(filepath.Join(root, "templates"))
+	if errFile != nil && errTemplates != nil {
+		if found, err := os.ReadDir(filepath.Join(m.Dir, "charts")); err == nil && len(found) > 0 {
+			problem("%s has charts/, but neither Chart.yaml nor templates/, so nothing in charts/ is installed; add a Chart.yaml that names the chart, or remove charts/", m.Shown(m.Dir))
+		}
+		return problems
+	}
+	if len(m.Name) > longestRelease {
+		problem("%s: the name of the module is that of its release, which has at most %d characters, not %d; rename the directory", m.Shown(m.Dir), longestRelease, len(m.Name))
+	}
+	metadata, _ := readYAML(file, "", values.ParsePublished) // what is wrong with it is for the loader of the chart to say
+	if fields, _ := metadata.(map[string]any); fields["type"] == "library" {
+		problem("%s has type library, so nothing is installed; write type: application, or remove the module and add the chart to the dependencies of others", m.Shown(file))
+	}
+	return problems
 }
 
 // warnUnread reports keys in the values.yaml of a module that nothing reads. Without a chart in

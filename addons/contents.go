@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -39,6 +41,8 @@ type contents struct {
 	// nothing.
 	settled bool
 	parts   [allParts]sum
+	// content has the files that belong to a part, and whether they have content. See lost.
+	content map[string]bool
 }
 
 // The limits of a directory. What is beyond them, or cannot be read, is not compared; of a larger
@@ -75,6 +79,12 @@ func look(dir string, known contents, partOf func(name string) part) contents {
 	if templatesRead(dir, files) {
 		words = chartPart
 	}
+	now.content = map[string]bool{}
+	for _, f := range files {
+		if partOf(f.name) != noPart {
+			now.content[f.name] = f.info.Mode().IsRegular() && f.info.Size() > 0
+		}
+	}
 	for i := range now.parts {
 		all := sha256.New()
 		for _, f := range files {
@@ -92,6 +102,58 @@ func look(dir string, known contents, partOf func(name string) part) contents {
 		all.Sum(now.parts[i][:0])
 	}
 	return now
+}
+
+// lost finds what had content before and has none now: a file, or a directory templates/ of a chart
+// that is still there. A directory ends with a slash; "" for nothing. Such a tree is no order to
+// delete what came from the lost content: the disk may be full, or a copy in progress (P8). A file
+// that is gone is one that was removed, unless something else has its name, or a link above it points
+// to nothing.
+func (c contents) lost(dir string, before contents) string {
+	const inner = "chart/Chart.yaml"
+	_, was := before.content[inner]
+	_, is := c.content[inner]
+	for _, name := range slices.Sorted(maps.Keys(before.content)) {
+		has, there := c.content[name]
+		if !before.content[name] || has || name == "values.yaml" { // that one has rules of its own
+			continue
+		}
+		if there || inTheWay(dir, name) {
+			return name
+		}
+		above, _, ok := strings.Cut("/"+name, "/templates/")
+		above = strings.TrimPrefix(above, "/")
+		if ok && was == is && // else the chart has moved to chart/, or from there
+			!c.below(path.Join(above, "templates")) && (above == "" || c.below(above)) {
+			return path.Join(above, "templates") + "/"
+		}
+	}
+	return ""
+}
+
+// inTheWay reports whether something else has the name of a file, or a link above it points to
+// nothing.
+func inTheWay(dir, name string) bool {
+	for at := name; at != "."; at = path.Dir(at) {
+		file := filepath.Join(dir, filepath.FromSlash(at))
+		info, err := os.Lstat(file)
+		if err != nil {
+			continue
+		}
+		_, err = os.Stat(file)
+		return at == name || info.Mode().Type() == fs.ModeSymlink && errors.Is(err, fs.ErrNotExist)
+	}
+	return false
+}
+
+// below reports whether there are files below a directory.
+func (c contents) below(dir string) bool {
+	for name := range c.content {
+		if strings.HasPrefix(name, dir+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // Stamp changes when a file appears or disappears at or below a path, or changes its size, time or

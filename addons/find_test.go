@@ -143,6 +143,9 @@ func TestEntriesOfARoot(t *testing.T) {
 	})
 	expectNames(t, tree, "real", "linked-name", "relink")
 	expectWarnings(t, tree, "040-dangling", "050-to-file", "060-loop", "README.md")
+	if want := []string{"dangling", "loop"}; !slices.Equal(tree.Unreachable, want) {
+		t.Errorf("links to nothing are %q, want %q", tree.Unreachable, want)
+	}
 	linked := module(t, tree, "linked-name")
 	if linked.Order != 20 || linked.Dir != filepath.Join(root, "modules/020-linked-name") {
 		t.Errorf("name and order must come from the link: %d, %s", linked.Order, linked.Dir)

@@ -22,9 +22,8 @@ func (s *static) read(dirs Dirs, roots []string) error {
 	var errs []error
 	for _, root := range roots {
 		path := commonPath(root)
-		one := rootValues{path: path, shown: dirs.Shown(path)}
-		var err error
-		if one.document, _, err = readValues(path, one.shown); err != nil {
+		one, err := rootValues{path: path, shown: dirs.Shown(path)}.again()
+		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -102,14 +101,32 @@ func hasValues(d values.Document) bool {
 	return len(d.Sections)+len(d.Flags)+len(d.Maintenance)+len(d.Strange)+len(d.Others) > 0
 }
 
-// again reads the file once more.
+// again reads the file once more, unless it is the same one.
 func (r rootValues) again() (rootValues, error) {
+	stamp := fileStamp(r.path)
+	if stamp != "" && stamp == r.seen {
+		return r, nil
+	}
 	doc, without, err := readValues(r.path, r.shown)
 	if err == nil && without != "" && hasValues(r.document) {
 		err = emptied(r.shown, without)
 	}
-	r.document = doc
+	r.document, r.seen = doc, stamp
 	return r, err
+}
+
+// fileStamp changes with the file that a path leads to; "" for a file that is missing, or so young
+// that a second write may leave the stamp as it is.
+func fileStamp(path string) string {
+	info, err := os.Stat(path)
+	if err != nil || time.Since(info.ModTime()) < settleTime {
+		return ""
+	}
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return ""
+	}
+	return string(foundFile{target, info}.stamp())
 }
 
 // warnUnknownFlags reports sections and flags in the roots' values.yaml that belong to no module
@@ -182,7 +199,9 @@ func (t *Tree) readModule(m *Module) error {
 	m.Schemas, err = loadSchemas(m.Dir, m.Shown)
 	errs = append(errs, err)
 	t.adviseOn(m.Schemas, &m.problems)
-	t.lookForSubcharts(m)
+	for _, problem := range chartProblems(m) {
+		t.problem(&m.problems, "%s", problem)
+	}
 	m.EnabledScript, err = t.enabledScript(m)
 	errs = append(errs, err)
 	if m.File, err = readModuleFile(m.Dir, m.Shown); err == nil {
@@ -220,21 +239,6 @@ func (t *Tree) combine(m *Module) {
 		m.Flags = append(m.Flags, Flag{file, value})
 	}
 	maintenance(m.own)
-}
-
-// lookForSubcharts reports charts that are never installed: charts/ has the dependencies of the
-// chart next to it, and without one the module has no release at all (A17, H21).
-func (t *Tree) lookForSubcharts(m *Module) {
-	found, err := os.ReadDir(filepath.Join(m.Dir, "charts"))
-	if err != nil || len(found) == 0 {
-		return
-	}
-	for _, name := range []string{"Chart.yaml", "templates"} {
-		if _, err := os.Stat(filepath.Join(m.Dir, name)); err == nil {
-			return
-		}
-	}
-	t.problem(&m.problems, "%s has charts/, but neither Chart.yaml nor templates/, so nothing in charts/ is installed; add a Chart.yaml that names the chart, or remove charts/", m.Shown(m.Dir))
 }
 
 // adviseOn adds what is suspicious in schemas to the warnings and problems.
@@ -323,8 +327,9 @@ func (t *Tree) enabledScript(m *Module) (string, error) {
 		return "", nil
 	case err != nil:
 		return "", fmt.Errorf("enabled script: %s: %w", m.Shown(path), withoutPath(err))
-	case info.IsDir():
-		return "", fmt.Errorf("enabled script: %s is a directory; make it an executable file or rename it", m.Shown(path))
+	case !info.Mode().IsRegular():
+		t.problem(&m.problems, "%s is neither a file nor a link to one, and is ignored; make it an executable file, or rename it", m.Shown(path))
+		return "", nil
 	case info.Mode()&0o111 == 0:
 		t.problem(&m.problems, "%s is not executable and is ignored; run chmod +x", m.Shown(path))
 		return "", nil

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,7 +106,6 @@ func TestBrokenFiles(t *testing.T) {
 		"schema is no schema":                {"modules/010-dns/openapi/config-values.yaml", "type: objekt", "schema 010-dns/openapi/config-values.yaml"},
 		"schema is a directory":              {"modules/010-dns/openapi/values.yaml/", "", "it is neither a regular file"},
 		"global schema is no schema":         {"global/openapi/values.yaml", "type: objekt", "global/openapi/values.yaml"},
-		"enabled is a directory":             {"modules/010-dns/enabled/", "", "enabled script: 010-dns/enabled is a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := loadError(t, map[string]string{"modules/010-dns/": "", c.file: c.content})
@@ -179,16 +179,26 @@ func TestGlobalHooksDirectory(t *testing.T) {
 
 // A18: the enabled script.
 func TestEnabledScript(t *testing.T) {
-	tree, root := load(t, map[string]string{
+	root := disk(t, map[string]string{
 		"elsewhere.sh":              "#!/bin/sh",
+		"global/":                   "",
+		"modules/070-pipe/":         "",
 		"modules/010-none/":         "",
 		"modules/020-good/enabled":  "#!/bin/sh",
 		"modules/030-plain/enabled": "echo true",
 		"modules/040-link/enabled":  "-> ../../elsewhere.sh",
 		"modules/050-gone/enabled":  "-> nowhere",
+		"modules/060-dir/enabled/":  "",
 	})
+	if err := syscall.Mkfifo(filepath.Join(root, "modules/070-pipe/enabled"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tree, err := addons.Load(dirs(root))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, want := range map[string]string{
-		"none": "", "good": "modules/020-good/enabled", "plain": "", "link": "modules/040-link/enabled", "gone": "",
+		"none": "", "good": "modules/020-good/enabled", "plain": "", "link": "modules/040-link/enabled", "gone": "", "dir": "", "pipe": "",
 	} {
 		if want != "" {
 			want = filepath.Join(root, want)
@@ -197,7 +207,7 @@ func TestEnabledScript(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	expectWarnings(t, tree, "030-plain/enabled is not executable")
+	expectWarnings(t, tree, "030-plain/enabled is not executable", "060-dir/enabled is neither a file nor a link to one", "070-pipe/enabled is neither a file nor a link to one")
 }
 
 // G4, P8: a reload finds what came and what went; what is broken now is as it was when it was loaded last.
@@ -485,5 +495,112 @@ func TestLoadWaitsForAWriter(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// P8: a file that had content and is empty, and templates/ without its templates, are not in force; what is removed on purpose is.
+func TestRefreshOfLostContent(t *testing.T) {
+	files := map[string]string{
+		"modules/010-dns/Chart.yaml": "name: dns", "modules/010-dns/templates/a.yaml": "a: 1", "modules/010-dns/templates/b.yaml": "b: 1",
+		"modules/010-dns/templates/none.tpl": "", "modules/010-dns/crds/c.yaml": "c: 1", "modules/010-dns/module.yaml": "namespace: dns",
+		"modules/010-dns/openapi/values.yaml": "type: object", "modules/010-dns/hooks/h": "#!/bin/sh", "modules/010-dns/README.md": "x",
+		"modules/010-dns/charts/sub/templates/s.yaml": "s: 1", "modules/010-dns/charts/sub/Chart.yaml": "name: sub",
+	}
+	for change, c := range map[string]struct {
+		write, remove string
+		refused       string // what the problem says; "" for a change that is in force
+	}{
+		"template":          {"templates/a.yaml", "", "010-dns/templates/a.yaml is empty, but it had content; restore it, or remove the file"},
+		"crd":               {"crds/c.yaml", "", "010-dns/crds/c.yaml is empty"},
+		"module.yaml":       {"module.yaml", "", "010-dns/module.yaml is empty"},
+		"schema":            {"openapi/values.yaml", "", "010-dns/openapi/values.yaml is empty"},
+		"hook":              {"hooks/h", "", "010-dns/hooks/h is empty"},
+		"of a subchart":     {"charts/sub/templates/s.yaml", "", "010-dns/charts/sub/templates/s.yaml is empty"},
+		"all templates":     {"", "templates", "010-dns/templates/ has no files, but it had templates; restore them, or write a file with a comment there"},
+		"their content":     {"", "templates/", "010-dns/templates/ has no files"},
+		"all of a subchart": {"", "charts/sub/templates", "010-dns/charts/sub/templates/ has no files"},
+		"one template":      {"", "templates/a.yaml", ""},
+		"a subchart":        {"", "charts", ""},
+		"a document":        {"README.md", "", ""},
+	} {
+		t.Run(change, func(t *testing.T) {
+			tree, root := load(t, files)
+			last := module(t, tree, "dns")
+			old := time.Now().Add(-time.Minute)
+			if c.write != "" {
+				write(t, root, "modules/010-dns/"+c.write, "")
+				if err := os.Chtimes(filepath.Join(root, "modules/010-dns", c.write), old, old); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.remove != "" {
+				if err := os.RemoveAll(filepath.Join(root, "modules/010-dns", c.remove)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if strings.HasSuffix(c.remove, "/") {
+				write(t, root, "modules/010-dns/"+c.remove, "")
+			}
+			for range 2 { // what is refused stays so
+				var err error
+				if tree, err = tree.Refresh(dirs(root)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			now := module(t, tree, "dns")
+			if !strings.Contains(now.Stale(), c.refused) || (now.Stale() == "") != (c.refused == "") {
+				t.Errorf("it says %q, want %q", now.Stale(), c.refused)
+			}
+			if c.refused != "" && !now.Same(last) {
+				t.Errorf("another version is in force: %v", now.Differs(last))
+			}
+		})
+	}
+}
+
+// P8: what is in the way of a file, and a link to nothing, is no order to delete either.
+func TestRefreshOfFilesThatAreNone(t *testing.T) {
+	for what, change := range map[string]func(t *testing.T, dir string){
+		"directory":     func(t *testing.T, dir string) { write(t, dir, "templates/a.yaml/", "") },
+		"link":          func(t *testing.T, dir string) { write(t, dir, "templates/a.yaml", "-> nowhere") },
+		"link above it": func(t *testing.T, dir string) { write(t, dir, "templates", "-> nowhere") },
+		"named pipe": func(t *testing.T, dir string) {
+			if err := syscall.Mkfifo(filepath.Join(dir, "templates/a.yaml"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			tree, root := load(t, map[string]string{"modules/010-dns/Chart.yaml": "name: dns", "modules/010-dns/templates/a.yaml": "a: 1", "modules/010-dns/templates/b.yaml": "b: 1"})
+			dir, gone := filepath.Join(root, "modules/010-dns"), "templates/a.yaml"
+			if what == "link above it" {
+				gone = "templates"
+			}
+			if err := os.RemoveAll(filepath.Join(dir, gone)); err != nil {
+				t.Fatal(err)
+			}
+			change(t, dir)
+			next, err := tree.Refresh(dirs(root))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if now := module(t, next, "dns"); !strings.Contains(now.Stale(), "010-dns/templates/a.yaml is not a file any more") || !now.Same(module(t, tree, "dns")) {
+				t.Errorf("it says %q", now.Stale())
+			}
+		})
+	}
+}
+
+// P8: so it is with the schemas of global values, whose defaults all modules see.
+func TestRefreshOfLostGlobalSchema(t *testing.T) {
+	tree, root := load(t, map[string]string{"modules/010-dns/": "", "global/openapi/values.yaml": "properties: {a: {default: {}}}"})
+	write(t, root, "global/openapi/values.yaml", "")
+	old := time.Now().Add(-time.Minute)
+	if err := os.Chtimes(filepath.Join(root, "global/openapi/values.yaml"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	next, err := tree.Refresh(dirs(root))
+	if err != nil || len(next.Global.Problems) != 1 || !strings.Contains(next.Global.Problems[0], "openapi/values.yaml is empty, but it had content") || !next.Global.Same(tree.Global) {
+		t.Errorf("%v, problems %q", err, next.Global.Problems)
 	}
 }

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
+
+	"addon-operator/values"
 )
 
 // unstableReads and unstablePause are how often files that change while they are read are read
@@ -22,7 +25,33 @@ var errUnstable = errors.New("its files keep changing; write them at once, for e
 // Refresh compares the tree with the files on disk and returns the next one; t does not change.
 // What is broken keeps its version in t. An error means that a root cannot be read at all, which
 // says nothing about its modules.
+//
+// Roots that are links may be switched to another tree meanwhile, as git-sync does. Then all of it is
+// read again: values.yaml of a root and the modules in it must not be of two commits.
 func (t *Tree) Refresh(dirs Dirs) (*Tree, error) {
+	before := targets(dirs)
+	for range unstableReads {
+		next, err := refreshOnce(t, dirs)
+		now := targets(dirs)
+		if slices.Equal(now, before) {
+			return next, err
+		}
+		before = now
+	}
+	return nil, errors.New("the directories of modules are links that keep changing")
+}
+
+// targets are the directories that the roots lead to, and the versions of their values.yaml.
+func targets(dirs Dirs) (targets []string) {
+	for _, dir := range append(slices.Clone(dirs.Modules), dirs.Global) {
+		target, _ := filepath.EvalSymlinks(dir) // "" without one
+		targets = append(targets, target, fileStamp(commonPath(dir)))
+	}
+	return targets
+}
+
+// refreshOnce is Refresh for roots that stay.
+func refreshOnce(t *Tree, dirs Dirs) (*Tree, error) {
 	next := &Tree{dirs: dirs}
 	entries, misnamed, err := next.find()
 	if err != nil {
@@ -93,6 +122,9 @@ func (r *refresh) global() {
 			fresh = Tree{dirs: r.dirs, common: t.common}
 			err := fresh.loadGlobal(r.dirs.Global)
 			fresh.Global.files = read
+			if lost := read.lost(before.Global.Dir, before.Global.files); lost != "" && err == nil {
+				err = lostError{before.Global.Dir, lost, r.dirs.Shown(before.Global.Dir)}
+			}
 			return err
 		})
 		if err == nil {
@@ -119,7 +151,7 @@ func (r *refresh) module(old *Module, m Module) {
 		known = old.files
 	}
 	files := look(m.Dir, known, partOfModule)
-	if old != nil && old.Dir == m.Dir && files.parts[configPart] == known.parts[configPart] && files.parts[chartPart] == known.parts[chartPart] {
+	if old != nil && old.Dir == m.Dir && files.lost(m.Dir, known) == "" && files.parts[configPart] == known.parts[configPart] && files.parts[chartPart] == known.parts[chartPart] {
 		same := *old
 		same.doubles, same.files, same.stale = m.doubles, files, ""
 		t.add(same)
@@ -136,6 +168,11 @@ func (r *refresh) module(old *Module, m Module) {
 		}
 		if old != nil && fresh.ownEmpty && hasValues(old.own) { // a module may lose the file: its directory is replaced as a whole
 			return emptied(m.Shown(m.valuesFile()), noContent)
+		}
+		if old != nil {
+			if lost := read.lost(m.Dir, old.files); lost != "" {
+				return lostError{m.Dir, lost, m.Shown(m.Dir)}
+			}
 		}
 		fresh.files = read
 		return nil
@@ -221,19 +258,51 @@ const keptBecause = "changed on disk, but not in force; the last version that lo
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // stable calls read until the files are the same before and after: it must not see half of a
-// change. An error of read counts only then, because a file that is half written rarely parses.
+// change. An error of read counts only then, because a file that is half written rarely parses;
+// content that was lost just now may come back in a moment.
 func stable(look func() contents, read func(contents) error) error {
 	before := look()
+	last := errUnstable
 	for range unstableReads {
 		err := read(before)
 		after := look()
+		last = errUnstable
 		if after.stamp == before.stamp && after.parts == before.parts {
-			return err
+			lost, ok := errors.AsType[lostError](err)
+			if !ok || !lost.justNow() {
+				return err
+			}
+			last = err
 		}
 		before = after
 		time.Sleep(unstablePause)
 	}
-	return errUnstable
+	return last
+}
+
+// lostError is why a tree that has lost content is not in force, see contents.lost. shown is the
+// directory as messages name it.
+type lostError struct{ dir, lost, shown string }
+
+// Error implements error.
+func (e lostError) Error() string {
+	name := e.shown + "/" + e.lost
+	if strings.HasSuffix(e.lost, "/") {
+		return name + " has no files, but it had templates; restore them, or write a file with a comment there if their objects are to be deleted"
+	}
+	if info, err := os.Stat(filepath.Join(e.dir, e.lost)); err != nil || !info.Mode().IsRegular() {
+		return name + " is not a file any more, nor a link to one; restore it, or remove it"
+	}
+	return name + " is empty, but it had content; restore it, or remove the file"
+}
+
+// justNow reports whether it was changed in the time for which unstable files are read again.
+func (e lostError) justNow() bool {
+	path := filepath.Join(e.dir, e.lost)
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		path = filepath.Dir(path)
+	}
+	return justWritten(path)
 }
 
 // Same reports whether a module equals another version of itself, in its files and in what the
@@ -325,11 +394,7 @@ func (t *Tree) Unloaded(dirs Dirs) map[string]string {
 		common = append(common, dirs.Shown(t.Global.Dir))
 	}
 	for _, root := range t.common {
-		now, err := root.again()
-		if err != nil && slices.Contains(t.Global.Problems, kept(err)) {
-			continue
-		}
-		if err != nil || !reflect.DeepEqual(now.document, root.document) {
+		if root.differs(t.Global.Problems, func(d values.Document) any { return d }) {
 			common = append(common, root.shown)
 		}
 	}
@@ -346,6 +411,63 @@ func (t *Tree) Unloaded(dirs Dirs) map[string]string {
 		changed[""] = changedOnDisk + strings.Join(common, ", ")
 	}
 	return changed
+}
+
+// differs reports whether a part of the file is another one than that in force. What was refused is
+// among the problems already.
+func (r rootValues) differs(problems []string, part func(values.Document) any) bool {
+	now, err := r.again()
+	if err != nil {
+		return !slices.Contains(problems, kept(err))
+	}
+	return !reflect.DeepEqual(part(now.document), part(r.document))
+}
+
+// Outdated names a file that the values of a module come from, and that is not on disk as it is in
+// force; "" if there is none. What else is read now, such as the chart, must not be combined with
+// these values: it may be of another version of the files (P8). It reads no file whose stamp is the
+// same.
+func (t *Tree) Outdated(name string) string {
+	m := t.Module(name)
+	if m == nil {
+		return "the module " + name
+	}
+	disk, loaded := look(m.Dir, m.files, partOfModule).parts, m.files.parts
+	if disk[configPart] != loaded[configPart] || m.stale != "" && disk[chartPart] != loaded[chartPart] {
+		return m.Shown(m.Dir)
+	}
+	sections := func(d values.Document) any { return [2]any{d.Sections[values.GlobalKey], d.Sections[m.Key]} }
+	for _, root := range t.common {
+		if root.differs(t.Global.Problems, sections) {
+			return root.shown
+		}
+	}
+	g := t.Global
+	now := look(g.Dir, g.files, partOfGlobal).parts[configPart]
+	if now != g.files.parts[configPart] && now != g.refused.parts[configPart] {
+		return t.dirs.Shown(g.Dir)
+	}
+	return ""
+}
+
+// Version changes with the files that a run of the module reads: its hooks, its values and the
+// templates of its chart. Other files in its directory do not count: a hook may write them.
+func (m Module) Version() string {
+	var files []foundFile
+	find(m.Dir, "", &files)
+	files = slices.DeleteFunc(files, func(f foundFile) bool {
+		top, _, _ := strings.Cut(f.name, "/")
+		switch top {
+		case "hooks":
+			return f.info.Mode()&0o111 == 0
+		case "templates", "charts", "chart", "openapi":
+			return false
+		}
+		return !slices.Contains([]string{"Chart.yaml", "values.yaml", "enabled", moduleFile}, f.name)
+	})
+	target, _ := filepath.EvalSymlinks(m.Dir) // "" if it is gone
+	stamp := stampOf(files)
+	return target + "\x00" + string(stamp[:])
 }
 
 // UnloadedModules is Unloaded for the files of some modules: it does not look at those of the

@@ -44,13 +44,15 @@ type Module struct {
 	// Orphaned reports whether a release has no module any more, so that this one may take over the
 	// objects that it renders, as after a rename (H7). Optional; nil: none is.
 	Orphaned func(release string) (bool, error)
+	// Current returns why a chart that was read now must not be used with Values; nil if it may. Optional.
+	Current func() error
 }
 
 // Shows names a path in Dir in a message.
 func (m Module) Shows(path string) string { return m.chart().Shows(path) }
 
 func (m Module) chart() charts.Module {
-	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown}
+	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown, Current: m.Current}
 }
 
 // Action is what an Apply did.
@@ -369,6 +371,9 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		return Outcome{}, a.store.unlock()
 	}
 	if err := a.reachAll(); err != nil {
+		return Outcome{}, err
+	}
+	if err := a.emptied(); err != nil {
 		return Outcome{}, err
 	}
 	if err := a.prepare(step); err != nil {

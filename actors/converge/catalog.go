@@ -86,7 +86,7 @@ func (c *catalog) use(next *addons.Tree) {
 	}
 	c.tree = next
 	c.globalProblems = slices.Concat(next.Global.Problems, work.UnusedFiles(next.Global.HooksDir, "", hooks.Global))
-	c.program.Tree.Store(next)
+	c.program.Runs.Tree.Store(next)
 }
 
 // discovered notes what a discovery has found, and returns the modules whose directories are gone since the last one.

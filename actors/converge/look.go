@@ -52,7 +52,7 @@ func (l *looks) diskChanged(ctx actor.Context) {
 
 // watch begins to watch the disk, if it is to be watched.
 func (l *looks) watch(ctx context.Context, self *actor.PID) {
-	l.program.Tree.Store(l.catalog.tree)
+	l.program.Runs.Tree.Store(l.catalog.tree)
 	if l.program.Disk != nil {
 		l.program.Disk(ctx, func() { l.program.Send(self, diskChanged{}) })
 	}

@@ -36,7 +36,8 @@ func (c *converge) reload(enabled []string) decide.Reload {
 // holds the purge (P1).
 func (c *converge) mayPurge(release string) work.Purgeable {
 	known := func(m addons.Module) bool { return m.Name == release }
-	back := slices.ContainsFunc(c.catalog.tree.Modules, known) || slices.ContainsFunc(c.catalog.tree.Broken, known)
+	back := slices.ContainsFunc(c.catalog.tree.Modules, known) || slices.ContainsFunc(c.catalog.tree.Broken, known) ||
+		slices.Contains(c.catalog.tree.Unreachable, release)
 	return work.Purgeable{
 		May: !back && !slices.Contains(c.purges.Held, release) &&
 			!decide.Untouchable(c.catalog.tree.Modules, c.catalog.maintenance)(release),

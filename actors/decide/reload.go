@@ -70,6 +70,9 @@ func (r Reload) modules() Steps {
 	for _, m := range r.Tree.Broken { // its directory is there, and does not load (P8)
 		known[m.Name] = true
 	}
+	for _, name := range r.Tree.Unreachable { // its link may soon lead somewhere again
+		known[name] = true
+	}
 	for name := range r.Deployed {
 		switch {
 		case known[name] || name == r.Ignored:
@@ -92,6 +95,7 @@ func (r Reload) Orphaned(release string) bool {
 	named := func(m addons.Module) bool { return m.Name == release }
 	return r.Deployed[release] && release != r.Ignored && len(r.Tree.Empty) == 0 &&
 		!slices.ContainsFunc(r.Tree.Modules, named) && !slices.ContainsFunc(r.Tree.Broken, named) &&
+		!slices.Contains(r.Tree.Unreachable, release) &&
 		!Untouchable(r.Tree.Modules, r.Maintenance)(release)
 }
 

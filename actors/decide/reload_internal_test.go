@@ -120,3 +120,12 @@ func TestSwitchedOn(t *testing.T) {
 		})
 	}
 }
+
+// P1: a module whose link leads to nothing, or whose files do not load, keeps its release.
+func TestReleasesOfModulesThatCannotBeRead(t *testing.T) {
+	tree := &addons.Tree{Modules: modules("a"), Broken: modules("b"), Unreachable: []string{"c"}}
+	got, _ := Reload{Tree: tree, Enabled: []string{"a"}, Deployed: set("a", "b", "c", "d"), AllowPurge: true}.Steps()
+	if want := (Steps{Run: []string{"a"}, Purge: []string{"d"}}); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}

@@ -197,7 +197,7 @@ func (o *moduleObjects) compare(ctx actor.Context, due func(name string) bool) {
 		return // all are compared when they are listed, and after the pause
 	}
 	converge, _ := o.program.Inspector.Status(work.ConvergePath).(view.ConvergeStatus)
-	tree := o.program.Tree.Load()
+	tree := o.program.Runs.Tree.Load()
 	if tree == nil {
 		return // nothing is known yet
 	}

@@ -1,6 +1,8 @@
 package modules
 
 import (
+	"errors"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/work"
@@ -22,6 +24,9 @@ func (m *module) unlessGone(a assignment) assignment {
 		if err != nil && dir.Gone() {
 			return directoryGone{err}, nil
 		}
+		if changed, ok := errors.AsType[*work.FilesChanged](err); ok {
+			return changed, nil
+		}
 		return result, err
 	}
 	a.succeeded = func(ctx actor.Context, result any) {
@@ -29,6 +34,12 @@ func (m *module) unlessGone(a assignment) assignment {
 			m.log.Warn("the directory of the module is gone: its task is dropped, all modules are discovered again", "task", a.Task.String(), "err", gone.err)
 			m.forget(ctx)
 			ctx.Send(m.program.PID(work.ConvergePath), messages.RequestReload{Cause: messages.By(messages.ByDirectory, m.name+" was removed", a.Task.Cause)})
+			return
+		}
+		if changed, ok := result.(*work.FilesChanged); ok { // a retry with the same values could not succeed either
+			m.log.Warn("files have changed during the task: it is dropped, all modules are discovered again", "task", a.Task.String(), "err", changed)
+			m.release.runEnded(ctx)
+			ctx.Send(m.program.PID(work.ConvergePath), messages.RequestReload{Cause: messages.By(messages.ByFiles, "files of "+m.name+" changed during its run", a.Task.Cause)})
 			return
 		}
 		if succeeded != nil {

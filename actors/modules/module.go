@@ -165,7 +165,11 @@ func (m *module) receive(ctx actor.Context) bool {
 // known implements applier: what the owner hands over, with what only a module has. Lists are
 // copies, because the module changes its own while runs read these.
 func (m *module) known() work.Known {
+	tree := m.program.Runs.Tree.Load() // first: when it is in force, the global values of its files are
 	k := m.owner.known()
+	if k.Module = m.module; tree != nil {
+		k.GlobalFiles = tree.Global
+	}
 	k.Loaded, k.Started, k.Begun = m.loading.done, m.life.started(), m.begun
 	k.Maintenance, k.CRDsDue = m.life.maintenance, m.crds.due()
 	k.Gone, k.Allowed = slices.Clone(m.release.gone), m.release.allowed

@@ -65,3 +65,33 @@ func TestScenariosBehindALink(t *testing.T) {
 		}
 	}
 }
+
+// Links below the directory are followed, too, as when modules are loaded; one that leads upwards is not.
+func TestScenariosOfLinkedModules(t *testing.T) {
+	root := t.TempDir()
+	files := map[string]string{"elsewhere/a/tests/a.yaml": "description: a", "elsewhere/one.yaml": "description: b", "modules/020-b/tests/none.yaml": "description: c"}
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, target := range map[string]string{"modules/010-a": "../elsewhere/a", "modules/020-b/tests/b.yaml": "../../../elsewhere/one.yaml", "modules/020-b/up": "../..", "modules/020-b/self": ".", "modules/030-none": "nowhere"} {
+		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := Find(filepath.Join(root, "modules"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range found {
+		names = append(names, s.Name())
+	}
+	if got := strings.Join(names, " "); got != "010-a/a 020-b/b 020-b/none" {
+		t.Errorf("found %s", got)
+	}
+}

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"addon-operator/addons"
+	"addon-operator/helm/charts"
+	"addon-operator/kube"
 	"addon-operator/values"
 )
 
@@ -37,6 +39,26 @@ func (f *files) write() error {
 		}
 	}
 	return errors.Join(f.writeModules(), f.writeGlobal())
+}
+
+// definition returns the CustomResourceDefinition of a kind in crds/ of the modules that play; nil if
+// there is none. The operator reports files that are wrong.
+func (f *files) definition(apiVersion, kind any) map[string]any {
+	text, _ := apiVersion.(string)
+	group, _, _ := strings.Cut(text, "/")
+	for _, base := range subdirectories(f.modulesDir()) {
+		found, _ := kube.CRDFiles(charts.Root(filepath.Join(f.modulesDir(), base)), kube.CRDOptions{Ignored: charts.Ignored})
+		for _, file := range found {
+			definitions, _ := kube.Definitions(file)
+			for _, d := range definitions {
+				spec, _ := d["spec"].(map[string]any)
+				if names, _ := spec["names"].(map[string]any); spec["group"] == group && names["kind"] == kind {
+					return d
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // testsDir holds the scenarios of a module, or of the global hooks.

@@ -81,20 +81,53 @@ func filesAt(path string) ([]string, error) {
 	if !info.IsDir() {
 		return []string{path}, nil
 	}
-	var found []string
-	path += string(filepath.Separator) // a link that is given is followed
-	err = filepath.WalkDir(path, func(file string, entry os.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && file != path && (strings.HasPrefix(entry.Name(), ".") || isOfChart(file)):
-			return filepath.SkipDir
-		case !entry.IsDir() && filepath.Ext(file) == ".yaml" && filepath.Base(filepath.Dir(file)) == testsDir && !isGolden(file):
-			found = append(found, file)
+	resolved, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, fmt.Errorf("find scenarios: %w", err)
+	}
+	var above []os.FileInfo
+	for dir := filepath.Dir(resolved); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err == nil {
+			above = append(above, info)
 		}
-		return nil
-	})
-	return found, err
+	}
+	return filesBelow(path, above)
+}
+
+// filesBelow finds the scenario files below a directory, in order. It follows links, as the operator
+// does when it loads modules, but not to one of the directories above, which would never end.
+func filesBelow(dir string, above []os.FileInfo) (found []string, _ error) {
+	self, err := os.Stat(dir)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(above, func(a os.FileInfo) bool { return os.SameFile(a, self) }) {
+		return nil, nil
+	}
+	above = append(slices.Clone(above), self)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		path := filepath.Join(dir, entry.Name())
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, os.ErrNotExist): // a link to nothing, which the operator ignores
+		case err != nil:
+			return nil, err
+		case info.IsDir() && (strings.HasPrefix(entry.Name(), ".") || isOfChart(path)):
+		case info.IsDir():
+			below, err := filesBelow(path, above)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, below...)
+		case filepath.Ext(path) == ".yaml" && filepath.Base(dir) == testsDir && !isGolden(path):
+			found = append(found, path)
+		}
+	}
+	return found, nil
 }
 
 // isOfChart reports whether a directory belongs to a chart, whose own tests are templates:

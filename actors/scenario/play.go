@@ -117,7 +117,7 @@ func (p *play) run(ctx context.Context) (err error) {
 func (p *play) prepare() error {
 	g := p.scenario.Given
 	for i, object := range g.Objects {
-		if err := p.Cluster.Server.Apply(object); err != nil {
+		if err := p.give(object); err != nil {
 			return fmt.Errorf("given.objects[%d]: %w", i, err)
 		}
 	}
@@ -134,6 +134,23 @@ func (p *play) prepare() error {
 		return err
 	}
 	return p.Cluster.Server.WriteKubeconfig(p.files.kubeconfig(), Namespace)
+}
+
+// give makes an object that is there before the operator. If its kind comes from a module, so is its
+// definition, as in a cluster where the module has run before.
+func (p *play) give(object map[string]any) error {
+	err := p.Cluster.Server.Apply(object)
+	if err == nil {
+		return nil
+	}
+	definition := p.files.definition(object["apiVersion"], object["kind"])
+	if definition == nil {
+		return err
+	}
+	if err := p.Cluster.Server.Apply(definition); err != nil {
+		return err
+	}
+	return p.Cluster.Server.Apply(object)
 }
 
 // standIn makes what hooks find in the place of programs and servers. A test with a clock gets a

@@ -184,6 +184,48 @@ expect: example.org/v1 String addon-operator/b, of the release a: unknown field 
 	}
 }
 
+// What is given may be of a kind that the module defines; one that nothing defines is an error.
+func TestGivenObjectsOfAKindOfTheModule(t *testing.T) {
+	crd := func(kind, plural string) string {
+		return strings.NewReplacer("KIND", kind, "PLURAL", plural).Replace(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: PLURAL.example.org}
+spec:
+  group: example.org
+  scope: Namespaced
+  names: {kind: KIND, plural: PLURAL}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}}]
+`)
+	}
+	results := module(t, Options{}, map[string]string{
+		"010-a/crds/strings.yaml":         crd("String", "strings"),
+		"020-b/chart/Chart.yaml":          "{apiVersion: v2, name: b, version: 1.0.0}",
+		"020-b/chart/crds/bows.yaml":      crd("Bow", "bows"),
+		"020-b/chart/templates/none.yaml": "",
+		"010-a/tests/a.yaml": `
+tests:
+- description: of the module, and of another one
+  given:
+    modules: [b]
+    objects:
+    - {apiVersion: example.org/v1, kind: String, metadata: {namespace: default, name: s}, spec: {size: 1}}
+    - {apiVersion: example.org/v1, kind: Bow, metadata: {namespace: default, name: b}}
+  expect:
+    modules: {a: ready, b: ready}
+    objects: [{kind: String, metadata: {name: s}, spec: {size: 1}}, {kind: Bow, metadata: {name: b}}]
+- description: of a module that does not play
+  given: {objects: [{apiVersion: example.org/v1, kind: Bow, metadata: {namespace: default, name: b}}]}
+`,
+	})
+	if !results[0].Passed() {
+		t.Error(results[0])
+	}
+	if got := results[1].String(); !strings.Contains(got, "example.org/v1 Bow: there is no such kind") {
+		t.Errorf("got %s", got)
+	}
+}
+
 // module writes the files of a modules directory and plays its scenarios, or those of other directories next to it.
 func module(t *testing.T, o Options, files map[string]string, others ...string) []Result {
 	t.Helper()

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"addon-operator/actors/work"
-	"addon-operator/addons"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
 	"addon-operator/values"
@@ -30,8 +29,6 @@ type Program struct {
 	// the last discovery has enabled, by converge alone. Modules hand both over to their runs.
 	Global  atomic.Pointer[values.Section]
 	Enabled atomic.Pointer[[]string]
-	// Tree is what is in force of the files on disk; converge alone replaces it.
-	Tree atomic.Pointer[addons.Tree]
 	// MainWaits: a task of main waits for a Helm hook or for another module, and others go past it; the queue main alone
 	// sets it.
 	MainWaits atomic.Bool

@@ -85,13 +85,20 @@ func (r *refreshed) holdCharts(j ReloadJob) {
 	var held []string
 	for _, m := range r.tree.Modules {
 		if m.Stale() != "" {
-			held = append(held, m.Dir)
+			held = append(held, m.Name)
 		}
 	}
 	j.Charts.Hold(held)
 	for _, m := range r.tree.Modules {
 		if old := r.before.Module(m.Name); m.Stale() == "" && charts.Exists(m.Dir) && !(old != nil && m.SameChart(*old)) {
-			_, _ = j.Charts.Load(decide.ChartModule(m)) // its run reports what is wrong with it
+			chart := decide.ChartModule(m)
+			chart.Current = func() error {
+				if what := r.tree.Outdated(m.Name); what != "" {
+					return &FilesChanged{what}
+				}
+				return nil
+			}
+			_, _ = j.Charts.Load(chart) // its run reports what is wrong with it
 		}
 	}
 }

@@ -3,6 +3,7 @@ package work
 import (
 	"slices"
 
+	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -27,7 +28,10 @@ type Known struct {
 	Synchronized map[messages.BindingKey]bool
 	Deferred     map[messages.BindingKey]bool // their Synchronization is not waited for: it comes later
 
-	// The rest is of modules only. Started: the start-up execution was finished once since the
+	// The rest is of modules only. Module is what the values come from, and GlobalFiles is where those of Global do.
+	Module      addons.Module
+	GlobalFiles addons.Global
+	// Started: the start-up execution was finished once since the
 	// module was enabled (X13). Begun: hooks may have run since it was last deleted.
 	Started, Begun bool
 	Maintenance    string // the mode, empty for none (H15)

@@ -20,6 +20,7 @@ type ModuleJob struct {
 	Job
 	Module addons.Module // as it was on disk when the task began
 	Unread *Unread
+	began  string // the version of its files before hooks ran; "" without hooks
 }
 
 // ModuleRan is the result of a module run.
@@ -65,6 +66,9 @@ func (j ModuleJob) RunModule(run *supervisor.Run) (result ModuleRan, err error) 
 	}
 	if err := j.awaitReady(run); err != nil {
 		return result, err
+	}
+	if len(j.Known.Hooks) > 0 {
+		j.began = j.Known.Module.Version()
 	}
 	if !j.Known.Started || len(j.Known.Fresh) > 0 {
 		if err := j.startUp(run); err != nil {

@@ -115,7 +115,11 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 		of, err := supervisor.Ask[Purgeable](r.run, ConvergePath, MayPurge{release})
 		return of.Orphaned, err
 	}
+	m.Current = r.current
 	outcome, err := r.job.Releases.Apply(r.job.WriteContext, m)
+	if _, changed := errors.AsType[*FilesChanged](err); changed {
+		return outcome, err
+	}
 	if err != nil {
 		return outcome, r.failed(err)
 	}

@@ -64,7 +64,9 @@ type Shared struct {
 	notify  func(kube.Notice)
 	shows   atomic.Int64 // counts Synchronization runs, writes and runs of hooks, for their names
 	running runningHooks
-	warned  supervisor.Shared[map[string][]hookWarning] // by the last load of the hooks of an owner
+	// Tree is what is in force of the files on disk; converge alone replaces it.
+	Tree   atomic.Pointer[addons.Tree]
+	warned supervisor.Shared[map[string][]hookWarning] // by the last load of the hooks of an owner
 }
 
 // NewShared makes it; notify shows a notice to people.

@@ -5,6 +5,7 @@ package charts
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -51,6 +52,9 @@ type Module struct {
 	Dir  string // of the module; its chart is in Root
 	// Shown is Dir as messages name it; empty for Dir itself.
 	Shown string
+	// Current returns why a chart that was read now must not be used with the values of the module; nil
+	// if it may. Optional.
+	Current func() error
 }
 
 // Shows names a path in Dir in a message.
@@ -100,6 +104,22 @@ func (c *Chart) Digest() [sha256.Size]byte { return c.digest }
 // Copy makes a chart to give to Helm, whose actions and renders change what they
 // are given: disabled subcharts disappear for good.
 func (c *Chart) Copy() *chart.Chart { return copyOf(c.chart) }
+
+// EmptyTemplates are the templates of the chart and its subcharts that have no content, by the names
+// that manifests give them.
+func (c *Chart) EmptyTemplates() []string { return emptyIn(c.chart) }
+
+func emptyIn(ch *chart.Chart) (names []string) {
+	for _, t := range ch.Templates {
+		if len(t.Data) == 0 {
+			names = append(names, path.Join(ch.ChartFullPath(), t.Name))
+		}
+	}
+	for _, sub := range ch.Dependencies() {
+		names = append(names, emptyIn(sub)...)
+	}
+	return names
+}
 
 // HasSubchart reports whether a section of the values is that of a subchart: one of that name or
 // alias.
@@ -169,21 +189,25 @@ func crdsBelow(ch *chart.Chart) (files []File) {
 // safe for concurrent use. The lock is not held while a chart is read: if two goroutines load the
 // same one, both get it, and the cache keeps that of the second.
 type Cache struct {
-	mu    sync.Mutex
-	byDir map[string]*Chart // by Module.Dir; charts of removed modules stay
-	held  map[string]bool   // by Module.Dir, see Hold
+	mu     sync.Mutex
+	loaded map[string]*Chart // by Module.key; charts of removed modules stay
+	used   map[string]*Chart // those of them that were current last (Module.Current)
+	held   map[string]bool   // by Module.Name, see Hold
 }
 
-// Hold keeps the charts of some module directories as they were loaded last, and follows the disk
-// again in all others: what is on disk there belongs to a version of the module that was refused
-// (P8). A chart that was never loaded is loaded. A nil Cache does nothing.
-func (c *Cache) Hold(dirs []string) {
+// key is the module, which may get another directory.
+func (m Module) key() string { return cmp.Or(m.Name, m.Dir) }
+
+// Hold keeps the charts of some modules as they were used last, and follows the disk again for all
+// others: what is on disk of them belongs to a version of the module that was refused (P8). A chart
+// that was never used is loaded. A nil Cache does nothing.
+func (c *Cache) Hold(modules []string) {
 	if c == nil {
 		return
 	}
-	held := make(map[string]bool, len(dirs))
-	for _, dir := range dirs {
-		held[dir] = true
+	held := make(map[string]bool, len(modules))
+	for _, name := range modules {
+		held[name] = true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,21 +222,65 @@ func (c *Cache) Hold(dirs []string) {
 // would come back through the defaults (H2). A chart in chart/ has its own defaults; the section global
 // in the values.yaml of the module overrides them.
 func (c *Cache) Load(m Module) (*Chart, error) {
-	if held := c.holds(m.Dir); held != nil {
-		return held, nil
+	c.mu.Lock()
+	known := c.loaded[m.key()]
+	used := c.used[m.key()]
+	held := c.held[m.Name]
+	c.mu.Unlock()
+	if held && used != nil {
+		return used, nil
 	}
-	isInner := m.isInner()
-	stamp, err := stampOf(m, isInner)
+	fresh, err := load(m, known)
+	if err == nil && m.Current != nil {
+		err = m.Current()
+	}
 	if err != nil {
-		return nil, m.unread("read chart directory", err)
+		return nil, err
 	}
 	c.mu.Lock()
-	known := c.byDir[m.Dir]
-	c.mu.Unlock()
-	if known != nil && known.stamp == stamp {
-		return known, nil
+	defer c.mu.Unlock()
+	if c.loaded == nil {
+		c.loaded, c.used = map[string]*Chart{}, map[string]*Chart{}
 	}
-	defer During(m.Name)()
+	c.loaded[m.key()] = fresh
+	if m.Current != nil {
+		c.used[m.key()] = fresh
+	}
+	return fresh, nil
+}
+
+// load reads a chart, unless it is the known one. One whose files change meanwhile is read again: it
+// would be half of the old and half of the new chart.
+func load(m Module, known *Chart) (*Chart, error) {
+	isInner := m.isInner()
+	stamp, err := stampOf(m, isInner)
+	for range maxReads {
+		if err != nil {
+			return nil, m.unread("read chart directory", err)
+		}
+		if known != nil && known.stamp == stamp {
+			return known, nil
+		}
+		ended := During(m.Name)
+		fresh, wrong := read(m, isInner)
+		ended()
+		var after [sha256.Size]byte
+		if after, err = stampOf(m, isInner); err == nil && after == stamp {
+			if fresh != nil {
+				fresh.stamp = stamp
+			}
+			return fresh, wrong
+		}
+		stamp = after
+	}
+	return nil, m.unread("load chart in", errors.New("its files keep changing; write them at once, for example by moving a directory into place"))
+}
+
+// maxReads is how often a chart that changes while it is read is read again.
+const maxReads = 10
+
+// read is load without a stamp.
+func read(m Module, isInner bool) (*Chart, error) {
 	loaded, err := Read(m)
 	if err != nil {
 		return nil, m.unread("load chart in", err)
@@ -220,7 +288,8 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	if err := checkDependencies(loaded, m.Where()); err != nil {
 		return nil, m.unread("load chart in", err)
 	}
-	fresh := &Chart{stamp: stamp, chart: loaded, module: m, inner: isInner}
+	fresh := &Chart{chart: loaded, module: m, inner: isInner}
+	fresh.module.Current = nil // it is of this call
 	fresh.global = globalOf(loaded, isInner)
 	var global map[string]any
 	switch {
@@ -238,23 +307,7 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	if fresh.digest, err = digestOf(loaded, global); err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.byDir == nil {
-		c.byDir = map[string]*Chart{}
-	}
-	c.byDir[m.Dir] = fresh
 	return fresh, nil
-}
-
-// holds returns the chart that is held for a directory, or nil.
-func (c *Cache) holds(dir string) *Chart {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.held[dir] {
-		return nil
-	}
-	return c.byDir[dir]
 }
 
 // digestOf is the checksum of the files of a chart, and of the module's section global. Unlike

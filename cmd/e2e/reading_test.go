@@ -1,0 +1,169 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// switched is a repository in two versions, below a link as git-sync makes it. The second version renames the value that keeps a claim.
+const switched = `
+-- old/values.yaml --
+firstEnabled: true
+storeEnabled: true
+-- old/010-first/hooks/wait.sh --
+FIRST
+-- old/020-store/values.yaml --
+store: {version: old, app: {persistence: true}}
+-- old/020-store/templates/claim.yaml --
+{{ if dig "persistence" false .Values.store.app }}
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: store}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+{{ end }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: store}
+data: {made: "old {{ .Values.store.version }} {{ .Values.store.hook }}"}
+-- old/020-store/hooks/set.sh --
+#!/usr/bin/env bash
+[[ ${1:-} == --config ]] && { echo '{configVersion: v1, beforeHelm: 1}'; exit; }
+SECOND
+[[ -z ${NAMES-} ]] || echo '{"op": "add", "path": "/store/app/persistence", "value": true}' > "$VALUES_JSON_PATCH_PATH"
+echo '{"op": "add", "path": "/store/hook", "value": "old"}' >> "$VALUES_JSON_PATCH_PATH"
+`
+
+// waits is a part of a hook: it waits until the test opens the gate, if there is one.
+const waits = `if [[ -p $OUT/gate ]]; then echo waits >> "$OUT/journal"; read -r _ < "$OUT/gate"; fi`
+
+// P8: a root that is a link is switched while a reload runs: nothing is installed of a mixture of two versions, whether the values come from
+// files or from a hook, and whether a hook of another module or of this one runs meanwhile. The claim that the value keeps stays.
+func TestSwitchedRoot(t *testing.T) {
+	const first = "#!/usr/bin/env bash\n[[ ${1:-} == --config ]] && { echo '{configVersion: v1, beforeHelm: 1}'; exit; }\n"
+	for name, c := range map[string]struct{ first, second, values string }{
+		"before the run":       {waits, "", "true"},
+		"during its own hooks": {"", waits, "true"},
+		"values of a hook":     {"", waits, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			archive := strings.NewReplacer("FIRST", first+c.first+"\ntrue", "SECOND", c.second).Replace(switched)
+			if c.values == "" { // hooks alone set it
+				archive = strings.NewReplacer("app: {persistence: true}", "app: {}", "[[ -z ${NAMES-} ]] || ", "", "version: old", "version: any").Replace(archive)
+			}
+			h := newFixture(t, archive)
+			h.writeVersion("new", strings.NewReplacer("persistence", "storage", "old", "new"))
+			h.switchTo("old")
+			o := h.start("MODULES_DIR=" + h.path("current")).ready()
+			claims := h.client.CoreV1().PersistentVolumeClaims(h.namespace)
+			claim, err := claims.Get(h.ctx, "store", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := syscall.Mkfifo(h.path("out/gate"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			h.setConfig(map[string]string{"global": "any: text"})
+			h.awaitLine("out/journal", "waits")
+			h.switchTo("new")
+			gate, err := os.OpenFile(h.path("out/gate"), os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer gate.Close()
+			h.remove("out/gate") // the next run does not wait
+			if _, err := gate.WriteString("go\n"); err != nil {
+				t.Fatal(err)
+			}
+			want := "new new new"
+			if c.values == "" {
+				want = "new any new"
+			}
+			h.awaitConfigMap("store", "made", want)
+			h.awaitRevisions("store", "1:superseded 2:deployed") // so there was none of a mixture
+			o.expect("files have changed during the task", "nothing is installed of a mixture of both")
+			if now, err := claims.Get(h.ctx, "store", metav1.GetOptions{}); err != nil || now.UID != claim.UID || now.DeletionTimestamp != nil {
+				t.Errorf("the claim was deleted: %v, %v", now, err)
+			}
+		})
+	}
+}
+
+// writeVersion writes another version of the files in old.
+func (h *fixture) writeVersion(version string, edit *strings.Replacer) {
+	h.t.Helper()
+	err := filepath.WalkDir(h.path("old"), func(path string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			name, _ := filepath.Rel(h.path("old"), path)
+			h.write(filepath.Join(version, name), edit.Replace(h.read(filepath.Join("old", name))))
+		}
+		return err
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// switchTo points the link of the root to a version, as one step.
+func (h *fixture) switchTo(version string) {
+	h.t.Helper()
+	if err := os.Symlink(version, h.path("next")); err != nil {
+		h.t.Fatal(err)
+	}
+	h.rename("next", "current")
+}
+
+// P8: templates that lost their content delete nothing, at a reload and after a restart; what is removed on purpose goes.
+func TestEmptiedTemplates(t *testing.T) {
+	h := newFixture(t, "web")
+	const other = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n"
+	h.write("modules/010-web/templates/other.yaml", other)
+	o := h.start().ready()
+	uids := func() string { return h.configMapUID("web") + " " + h.configMapUID("other") }
+	before, reloads := uids(), 0
+	reload := func() {
+		t.Helper()
+		reloads++
+		h.setConfig(map[string]string{"global": fmt.Sprintf("any: text%d", reloads)})
+		h.eventually("a reload", func() error {
+			if n := o.count("converged", "cause=ConfigMap"); n < reloads {
+				return fmt.Errorf("%d of %d", n, reloads)
+			}
+			return nil
+		})
+	}
+	old := time.Now().Add(-time.Minute)
+	h.write("modules/010-web/templates/other.yaml", "")
+	if err := os.Chtimes(h.path("modules/010-web/templates/other.yaml"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	reload()
+	o.expect("changed on disk, but not in force", "010-web/templates/other.yaml is empty, but it had content")
+	expectAll(t, o.command("module", "list", "-o", "json"), "010-web/templates/other.yaml is empty, but it had content; restore it, or remove the file")
+	h.rename("modules/010-web/templates", "templates")
+	reload()
+	o.expect("changed on disk, but not in force", "010-web/templates/ has no files, but it had templates")
+	h.rename("templates", "modules/010-web/templates")
+	if now := uids(); now != before {
+		t.Errorf("objects were made again: %s, were %s", now, before)
+	}
+	o.terminate()
+
+	o, reloads = h.start(), 0
+	o.expect("task failed", "templates/other.yaml of the chart in 010-web is empty, but revision 1 has objects of it")
+	h.write("modules/010-web/templates/other.yaml", other)
+	o.ready()
+	if now := uids(); now != before {
+		t.Errorf("objects were made again: %s, were %s", now, before)
+	}
+	h.remove("modules/010-web/templates/other.yaml")
+	reload()
+	h.awaitObject(false, "configmaps", "other")
+}
