@@ -49,7 +49,7 @@ func (f *files) definition(apiVersion, kind any) map[string]any {
 	for _, base := range subdirectories(f.modulesDir()) {
 		found, _ := kube.CRDFiles(charts.Root(filepath.Join(f.modulesDir(), base)), kube.CRDOptions{Ignored: charts.Ignored})
 		for _, file := range found {
-			definitions, _ := kube.Definitions(file)
+			definitions, _ := kube.Definitions(file, true) // the operator reports what it refuses
 			for _, d := range definitions {
 				spec, _ := d["spec"].(map[string]any)
 				if names, _ := spec["names"].(map[string]any); spec["group"] == group && names["kind"] == kind {
