@@ -65,8 +65,8 @@ func (k *cluster) remove(left kube.ResourceList) (deleted kube.ResourceList, _ e
 	return deleted, errors.Join(errs...)
 }
 
-// unserved reports objects that are not deleted, because the API server has their kinds in no version. Nothing lists them
-// any more, and they may exist: another version of Kubernetes, or a definition, may serve them again.
+// unserved reports objects that are not deleted, because the API server has their kinds in no version. Nothing lists
+// them any more, and they may exist: another version of Kubernetes, or a definition, may serve them again.
 func (op *operation) unserved(objects []Object) {
 	if len(objects) == 0 || op.home.dry != nil {
 		return
@@ -75,7 +75,8 @@ func (op *operation) unserved(objects []Object) {
 	for _, o := range objects[:min(len(objects), maxNamedObjects)] {
 		names = append(names, fmt.Sprintf("%s (%s)", o, o.GVK.GroupVersion()))
 	}
-	const what = "objects cannot be deleted, because the API server does not serve their kinds in any version; delete them when it does"
+	const what = "objects cannot be deleted, because the API server does not serve their kinds in any version; " +
+		"delete them when it does"
 	op.log.Warn(what, "objects", names, "count", len(objects))
 	if op.home.options.Notify != nil {
 		more := ""

@@ -144,7 +144,8 @@ func (a *apply) leaves(o Object, spares bool, p *past) error {
 	if err != nil {
 		return err
 	}
-	if !exists || live == nil || live.DeletionTimestamp != nil || ownerIn(live) != a.op.us() || live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+	if !exists || live == nil || live.DeletionTimestamp != nil || ownerIn(live) != a.op.us() ||
+		live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
 		return nil
 	}
 	data := spareData(o)
@@ -201,7 +202,8 @@ func confirmation(module string, objects []Object) string {
 	for i, o := range objects {
 		names[i] = nameOf(o)
 	}
-	if text := module + ":" + strings.Join(names, ","); len(text) <= maxConfirmation && regexp.MustCompile(`^[A-Za-z0-9:/.,_-]+$`).MatchString(text) {
+	text, plain := module+":"+strings.Join(names, ","), regexp.MustCompile(`^[A-Za-z0-9:/.,_-]+$`)
+	if len(text) <= maxConfirmation && plain.MatchString(text) {
 		return text
 	}
 	sum := sha256.Sum256([]byte(strings.Join(names, "\n")))

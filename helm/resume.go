@@ -253,7 +253,8 @@ func (r *helmHooks) settle(rel *release.Release) error {
 		// Of several objects only those that carry our mark: a record may name any others.
 		list := r.built.list.Filter(func(info *resource.Info) bool {
 			return slices.ContainsFunc(live, func(o *unstructured.Unstructured) bool {
-				return o.GroupVersionKind() == info.Mapping.GroupVersionKind && o.GetNamespace() == info.Namespace && o.GetName() == info.Name
+				same := o.GroupVersionKind() == info.Mapping.GroupVersionKind
+				return same && o.GetNamespace() == info.Namespace && o.GetName() == info.Name
 			})
 		})
 		if _, errs := r.client.Delete(list); len(errs) > 0 {

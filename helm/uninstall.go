@@ -293,7 +293,8 @@ func (k *cluster) owned(list kube.ResourceList) (kube.ResourceList, error) {
 			"objects", data, "other", to)
 	}
 	if len(stay) > 0 {
-		k.op.log.Warn("objects do not name this release as their owner, or are annotated to be kept; they stay", "objects", stay[:min(len(stay), maxNamedObjects)], "count", len(stay))
+		k.op.log.Warn("objects do not name this release as their owner, or are annotated to be kept; they stay",
+			"objects", stay[:min(len(stay), maxNamedObjects)], "count", len(stay))
 	}
 	return ours, nil
 }

@@ -146,7 +146,8 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	}
 	if hold := holdOf(m, exists && r.drops[m.Name]); hold != nil {
 		r.trace.Add("helm holds the upgrade of %s", m.Name)
-		return helm.Outcome{Action: helm.Held, Reason: hold.Why, Revision: old.revision, Objects: r.kinds.objectsOf(m.Name), Held: hold}, nil
+		has := r.kinds.objectsOf(m.Name)
+		return helm.Outcome{Action: helm.Held, Reason: hold.Why, Revision: old.revision, Objects: has, Held: hold}, nil
 	}
 	delete(r.drops, m.Name)
 	if outcome, paced := r.pace(m.Name, old); paced {
@@ -173,7 +174,10 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 
 // holdOf holds the upgrade of a release if it drops data (P1) and no person has allowed that.
 func holdOf(m helm.Module, drops bool) *helm.Hold {
-	h := &helm.Hold{Objects: []helm.Object{objectNamed(m.Name + "-b")}, Why: "their data would be deleted with them", Confirm: m.Name + ":ConfigMap/default/" + m.Name + "-b"}
+	h := &helm.Hold{
+		Objects: []helm.Object{objectNamed(m.Name + "-b")}, Why: "their data would be deleted with them",
+		Confirm: m.Name + ":ConfigMap/default/" + m.Name + "-b",
+	}
 	if !drops || m.Allowed == h.Confirm {
 		return nil
 	}

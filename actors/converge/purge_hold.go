@@ -85,7 +85,8 @@ func (c *converge) confirmPurge(ctx actor.Context, value string) {
 		if c.catalog.tree.Module(name) != nil {
 			ctx.Send(c.program.Owner(name), messages.ConfirmPurge{Value: value})
 		} else {
-			c.log.Warn("a confirmation names no module; it is removed", "annotation", kube.ConfirmPurgeAnnotation, "value", value)
+			c.log.Warn("a confirmation names no module; it is removed",
+				"annotation", kube.ConfirmPurgeAnnotation, "value", value)
 		}
 		ctx.Send(c.program.PID(work.ConfigPath), messages.RemoveConfirmation{Value: value})
 		return

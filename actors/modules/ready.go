@@ -38,6 +38,8 @@ func notReady(s view.ModuleStatus, now time.Time) string {
 		return ""
 	case s.Phase != view.Ready:
 		return "it is " + state
+	case s.Held != "":
+		return s.Held
 	}
 	return s.Health.Unhealthy[0].String()
 }

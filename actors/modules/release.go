@@ -27,8 +27,8 @@ type moduleRelease struct {
 	allowed   string        // what a person has allowed, until a run has ended that could use it
 }
 
-// noteHeld notes whether the run that has ended was held back, and reports it once. A confirmation is valid once, and for
-// exactly the objects that it names; one that came during the run is for the next.
+// noteHeld notes whether the run that has ended was held back, and reports it once. A confirmation is valid once,
+// and for exactly the objects that it names; one that came during the run is for the next.
 func (r *moduleRelease) noteHeld(hold *helm.Hold) {
 	log, before := r.owner.log, r.held
 	if hold == nil {
@@ -38,18 +38,22 @@ func (r *moduleRelease) noteHeld(hold *helm.Hold) {
 		return
 	}
 	if r.allowed != "" && r.allowed != hold.Confirm {
-		log.Warn("a confirmation does not match the upgrade that is held back now; it is not used", "value", r.allowed, "want", hold.Confirm)
+		log.Warn("a confirmation does not match the upgrade that is held back now; it is not used",
+			"value", r.allowed, "want", hold.Confirm)
 		r.allowed = ""
 	}
 	names := make([]string, len(hold.Objects))
 	for i, o := range hold.Objects {
 		names[i] = o.String()
 	}
-	if r.held = view.HeldUpgrade(names, hold.Why, r.owner.program.ConfirmCommand(hold.Confirm)); r.held == before {
+	confirm := r.owner.program.ConfirmCommand(hold.Confirm)
+	if r.held = view.HeldUpgrade(names, hold.Why, confirm); r.held == before {
 		return
 	}
-	log.Warn("an upgrade is held back until a person allows it, or the change is taken back", "objects", names[:min(len(names), 20)], "count", len(names), "why", hold.Why, "confirm", r.owner.program.ConfirmCommand(hold.Confirm))
-	r.owner.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "UpgradeHeld", Message: "module " + r.owner.name + ": " + r.held})
+	log.Warn("an upgrade is held back until a person allows it, or the change is taken back",
+		"objects", names[:min(len(names), 20)], "count", len(names), "why", hold.Why, "confirm", confirm)
+	text := "module " + r.owner.name + ": " + r.held
+	r.owner.program.Notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "UpgradeHeld", Message: text})
 }
 
 // runEnded notifies the healer that the objects are as the run has left them: what is gone from now

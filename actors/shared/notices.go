@@ -22,7 +22,8 @@ func (p *Program) Notify(n kube.Notice) {
 
 // ConfirmCommand is the command by which a person allows deletions that are held back (P1).
 func (p *Program) ConfirmCommand(value string) string {
-	return fmt.Sprintf("kubectl annotate --overwrite configmap -n %s %s %s=%s", p.Namespace, p.ConfigMapName, kube.ConfirmPurgeAnnotation, value)
+	return fmt.Sprintf("kubectl annotate --overwrite configmap -n %s %s %s=%s",
+		p.Namespace, p.ConfigMapName, kube.ConfirmPurgeAnnotation, value)
 }
 
 // A task that fails noticeAfter times, half a minute after it began, does not recover by

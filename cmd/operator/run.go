@@ -240,7 +240,8 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	if err != nil {
 		return shared.World{}, err
 	}
-	recorder := client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log})
+	shownOn := kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}
+	recorder := client.NewRecorder(writes, shownOn)
 	presence := kube.NewPresence(client, absencePoll)
 	releases, err := helm.New(helm.Options{
 		Config: client.RESTConfig(), Namespace: c.Namespace, Driver: c.HelmDriver, HistoryMax: c.HelmHistoryMax, Timeout: c.HelmTimeout, Labels: labels, Log: log, Watcher: client, Presence: presence,

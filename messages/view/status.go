@@ -330,7 +330,8 @@ func HeldUpgrade(objects []string, why, confirm string) string {
 	return fmt.Sprintf("the upgrade is held back, because %s: %s; to allow it: %s", why, someOf(objects), confirm)
 }
 
-// someOf names the first ones, up to ten and 400 bytes, and counts the others: the command that follows must not be cut.
+// someOf names the first ones, up to ten and 400 bytes, and counts the others: the command that follows must not be
+// cut.
 func someOf(names []string) string {
 	shown, size := 0, 0
 	for ; shown < min(10, len(names)); shown++ {
