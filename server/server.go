@@ -183,19 +183,17 @@ func (s probes) converge(w http.ResponseWriter, r *http.Request) {
 // queue for a converge in progress, and booleans for the other states.
 func convergeJSON(c view.ConvergeStatus, tasks int) map[string]any {
 	reloading := c.Phase == view.ConvergeReloading
-	count := func(yes bool) int {
-		if yes {
-			return tasks
-		}
-		return 0
+	all := map[string]any{
+		"STARTUP_CONVERGE_NOT_STARTED": !c.Ready && !reloading, "STARTUP_CONVERGE_IN_PROGRESS": 0, "STARTUP_CONVERGE_DONE": c.Ready,
+		"CONVERGE_IN_PROGRESS": 0, "CONVERGE_WAIT_TASK": c.Ready && !reloading,
 	}
-	return map[string]any{
-		"STARTUP_CONVERGE_NOT_STARTED": !c.Ready && !reloading,
-		"STARTUP_CONVERGE_IN_PROGRESS": count(!c.Ready && reloading),
-		"STARTUP_CONVERGE_DONE":        c.Ready,
-		"CONVERGE_IN_PROGRESS":         count(c.Ready && reloading),
-		"CONVERGE_WAIT_TASK":           c.Ready && !reloading,
+	switch {
+	case reloading && c.Ready:
+		all["CONVERGE_IN_PROGRESS"] = tasks
+	case reloading:
+		all["STARTUP_CONVERGE_IN_PROGRESS"] = tasks
 	}
+	return all
 }
 
 // actors answers /actors: the dump of all mailboxes.

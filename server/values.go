@@ -162,14 +162,7 @@ func (s valuePages) explainPage(r *http.Request) (any, error) {
 			return nil, badRequest("a path is required: ?path=global.a.b or ?module=NAME&path=a.b")
 		}
 	}
-	leaves, err := s.explain(r.Context(), module, path, showSecrets(r))
-	return display{data: leaves, table: explainTable(leaves)}, err
-}
-
-// explain returns the sources of the values of a module, or of global, at a path; an empty path means
-// all of them. It returns a *pageError when there is no such module or no value at the path.
-func (s valuePages) explain(ctx context.Context, module, path string, secrets bool) ([]values.Leaf, error) {
-	known, err := s.owner(ctx, module)
+	known, err := s.owner(r.Context(), module)
 	if err != nil {
 		return nil, err
 	}
@@ -177,17 +170,14 @@ func (s valuePages) explain(ctx context.Context, module, path string, secrets bo
 	if err != nil {
 		return nil, notFound("%w", err)
 	}
-	if !secrets {
-		for i := range leaves {
+	note := s.filesOf(known.Section.Key())
+	for i := range leaves {
+		if !showSecrets(r) {
 			leaves[i] = leaves[i].Masked()
 		}
+		leaves[i].Note = note
 	}
-	if note := s.filesOf(known.Section.Key()); note != "" {
-		for i := range leaves {
-			leaves[i].Note = note
-		}
-	}
-	return leaves, nil
+	return display{data: leaves, table: explainTable(leaves)}, nil
 }
 
 // filesOf describes how the files of a section differ from those in force; empty when

@@ -236,7 +236,7 @@ func TestImportRelease(t *testing.T) {
 	if got := h.read("modules/020-parent/module.yaml"); !strings.HasSuffix(got, "\nchart:\n  name: parent\n  version: 1.0.0\nnamespace: "+p.namespace+"\n") {
 		t.Errorf("module.yaml:\n%s", got)
 	}
-	if plan := h.command("plan"); strings.Count(plan, "its release would be adopted: revision 1") != 3 || !strings.Contains(plan, "Objects: 0 to create, 0 to change, 0 to delete") {
+	if plan := h.command("plan", "."); strings.Count(plan, "its release would be adopted: revision 1") != 3 || !strings.Contains(plan, "Objects: 0 to create, 0 to change, 0 to delete") {
 		t.Errorf("plan:\n%s", plan)
 	}
 	if after := p.deployed(); !maps.Equal(before, after) {

@@ -89,12 +89,12 @@ func (o *operator) livePage() (string, error) {
 		if !isData {
 			continue
 		}
-		var event struct{ Parts map[string]string }
+		var event map[string]string
 		if err := json.Unmarshal([]byte(data), &event); err != nil {
 			return "", err
 		}
 		var text strings.Builder
-		for _, part := range event.Parts {
+		for _, part := range event {
 			text.WriteString(html.UnescapeString(part) + "\n")
 		}
 		return text.String(), nil
