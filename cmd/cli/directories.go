@@ -3,9 +3,51 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
 
 	"addon-operator/addons"
 )
+
+// UseDirectory sets the directories of modules and of global hooks to those of the argument of a
+// command for authors; without one to those of the options, or the current directory: the default
+// of the options, /modules, is meant where it exists, in the image of an operator. Global hooks that
+// nobody has named and that do not exist are an empty directory, which done removes: loading needs one
+// (B8), but many repositories hold only modules. only is the directory of a module that is checked
+// alone; empty for all.
+func (c *Config) UseDirectory(args []string) (only string, done func(), err error) {
+	done = func() {}
+	if len(args) == 0 && !c.Given("modules-dir") && !c.Given("working-dir") && !IsDir(c.Dirs.Modules[0]) {
+		args = []string{"."}
+	}
+	if len(args) > 0 {
+		given := c.Dirs
+		if c.Dirs, only, err = Directories(args[0], given); err != nil {
+			return "", done, err
+		}
+		if c.Given("global-hooks-dir") {
+			c.Dirs.Global = given.Global
+		}
+	}
+	if !c.Given("global-hooks-dir") && !IsDir(c.Dirs.Global) {
+		empty, err := os.MkdirTemp("", "addon-operator-global-hooks-")
+		if err != nil {
+			return "", done, err
+		}
+		c.Dirs.Global, done = empty, func() { _ = os.Remove(empty) } // a directory in the temporary one is no reason to fail
+	}
+	c.ModulesDir, c.GlobalHooksDir = strings.Join(c.Dirs.Modules, ":"), c.Dirs.Global
+	return only, done, nil
+}
+
+// OneDirectory checks the arguments of a command that takes a directory of modules, or none.
+func OneDirectory(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return Usagef("%s takes one directory", cmd.Name())
+	}
+	return nil
+}
 
 // Directories finds out what a directory is: it has modules/, it has modules in it, or it is a
 // module, which is then returned as only, with its parent as the directory of modules. Global hooks

@@ -2,7 +2,6 @@ package lint
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -41,13 +40,8 @@ tests run; kubectl in them has no cluster.
 
 The exit code is 1 if there is an error, or with --strict a warning, and 0 otherwise.`,
 		Example: "  addon-operator lint\n  addon-operator lint modules/010-dns --kube-version v1.31\n  addon-operator lint -o github",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return cli.Usagef("lint takes one directory")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, c, args) },
+		Args:    cli.OneDirectory,
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, c, args) },
 	}
 	set := cmd.Flags()
 	set.StringVarP(&f.output, "output", "o", "text", "format: text, json or github (annotations of a workflow)")
@@ -84,16 +78,14 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 	if err := f.read(&o); err != nil {
 		return err
 	}
-	if o.Dirs, o.Only, err = directories(c, args); err != nil {
-		return err
-	}
-	empty, err := withoutGlobal(&o.Dirs)
+	only, done, err := c.UseDirectory(args)
 	if err != nil {
 		return err
 	}
-	// No defer: a directory that cannot be removed fails the command.
+	defer done()
+	o.Dirs, o.Only = c.Dirs, only
 	found, modules, err := Check(cmd.Context(), o)
-	if err := errors.Join(err, os.RemoveAll(empty)); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := write(cmd.OutOrStdout(), f.output, found, summary(found, modules)); err != nil {
@@ -145,29 +137,4 @@ func (f *flags) read(o *Options) error {
 		o.Values = append(o.Values, tree)
 	}
 	return nil
-}
-
-// directories returns the directories of the argument, of the options, or else the current one. The
-// default of the options, /modules, counts where it exists, which is in the image of an operator;
-// on the machine of an author the current directory is meant.
-func directories(c *cli.Config, args []string) (dirs addons.Dirs, only string, err error) {
-	if len(args) == 0 && !c.Given("modules-dir") && !c.Given("working-dir") && !cli.IsDir(c.Dirs.Modules[0]) {
-		args = []string{"."}
-	}
-	if len(args) == 0 {
-		return c.Dirs, "", nil
-	}
-	return cli.Directories(args[0], c.Dirs)
-}
-
-// withoutGlobal puts an empty directory in the place of global hooks that do not exist. An operator
-// does not start without them (B8), but many repositories hold only modules, and these can be
-// checked alone. The caller removes the directory; "" means that none was made.
-func withoutGlobal(dirs *addons.Dirs) (empty string, err error) {
-	if _, err := os.Stat(dirs.Global); err == nil {
-		return "", nil
-	}
-	empty, err = os.MkdirTemp("", "addon-operator-global-hooks-")
-	dirs.Global = empty
-	return empty, err
 }

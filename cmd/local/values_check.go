@@ -24,16 +24,22 @@ import (
 func CheckValues(c *cli.Config) *cobra.Command {
 	var file, secretFile string
 	cmd := &cobra.Command{
-		Use: "check", Short: "Validate values.yaml files, schemas and a proposed ConfigMap, without a cluster",
+		Use: "check [DIR]", Short: "Validate values.yaml files, schemas and a proposed ConfigMap, without a cluster",
 		Long: `Validates values.yaml files and schemas below the modules and global hooks directories
 and, when they are given, a proposed ConfigMap and the Secret with values above it: manifests,
 or only their data (strings, for the Secret not in base64). A value that a schema requires may be
 in the Secret, so pass the Secret, too, if there is one. Charts are also checked: their dependencies,
 and values.schema.json of charts and subcharts. The command prints every violation and exits with
-code 1 if there is one. A value that no template reads is a warning.`,
-		Example: "  addon-operator values check --modules-dir ./modules --global-hooks-dir ./global-hooks --config-map cm.yaml",
-		Args:    cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+code 1 if there is one. A value that no template reads is a warning. DIR contains modules/ and
+global-hooks/, or modules. Without it the directories of the options are checked, or else the current one.`,
+		Example: "  addon-operator values check\n  addon-operator values check ~/add-ons -f configmap.yaml",
+		Args:    cli.OneDirectory,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, done, err := c.UseDirectory(args)
+			if err != nil {
+				return err
+			}
+			defer done()
 			data, err := cli.ReadConfigMap(file)
 			secret, secretErr := readSecret(secretFile)
 			err = errors.Join(err, secretErr)
@@ -55,7 +61,10 @@ code 1 if there is one. A value that no template reads is a warning.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&file, "config-map", "", "file with the proposed ConfigMap")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "file with a ConfigMap to check: a manifest, or only its data")
+	// The name of the global option would take it silently for the name of a ConfigMap.
+	cmd.Flags().StringVar(&file, "config-map", "", "")
+	_ = cmd.Flags().MarkDeprecated("config-map", "use -f") // it exists
 	cmd.Flags().StringVar(&secretFile, "secret", "", "file with the Secret with values")
 	return cmd
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -133,16 +132,11 @@ func (p *planning) run(cmd *cobra.Command, dir string) error {
 // ofFiles makes the plan of a directory without an operator. Global hooks are optional.
 func (p *planning) ofFiles(cmd *cobra.Command, dir string, question view.PlanRequest) (plan view.Plan, err error) {
 	c := p.config
-	if c.Dirs, _, err = cli.Directories(dir, c.Dirs); err != nil {
+	_, done, err := c.UseDirectory([]string{dir})
+	if err != nil {
 		return plan, err
 	}
-	if !cli.IsDir(c.Dirs.Global) {
-		if c.Dirs.Global, err = os.MkdirTemp("", "no-global-hooks"); err != nil {
-			return plan, err
-		}
-		defer os.Remove(c.Dirs.Global)
-	}
-	c.ModulesDir, c.GlobalHooksDir = c.Dirs.Modules[0], c.Dirs.Global
+	defer done()
 	if err := c.Complete(); err != nil {
 		return plan, err
 	}
