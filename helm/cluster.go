@@ -272,7 +272,7 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 		return result, err
 	}
 	if result.Deleted, err = k.remove(left); err == nil {
-		k.op.unserved(k.unserved(target))
+		reportUnserved(k.op, k.unserved(target))
 	}
 	return result, err
 }

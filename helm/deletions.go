@@ -65,9 +65,9 @@ func (k *cluster) remove(left kube.ResourceList) (deleted kube.ResourceList, _ e
 	return deleted, errors.Join(errs...)
 }
 
-// unserved reports objects that are not deleted, because the API server has their kinds in no version. Nothing lists
+// reportUnserved reports objects that are not deleted, because the API server has their kinds in no version. Nothing lists
 // them any more, and they may exist: another version of Kubernetes, or a definition, may serve them again.
-func (op *operation) unserved(objects []Object) {
+func reportUnserved(op *operation, objects []Object) {
 	if len(objects) == 0 || op.home.dry != nil {
 		return
 	}

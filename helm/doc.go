@@ -28,6 +28,7 @@
 //     next start, tidy.go their repair;
 //   - objects: survey.go which exist and who owns them, watch.go what changes, ends.go which end by themselves;
 //   - what an upgrade deletes: deletions.go; what a person must allow first: guard.go;
+//     what a lost file must not delete: emptied.go;
 //   - the way back: uninstall.go; releases of other programs: adopt.go; of modules that were renamed: takeover.go; in
 //     other namespaces: homes.go; charts of others: foreign.go;
 //   - Helm's hooks: wait.go and hookwait.go wait for them, resume.go continues after an attempt

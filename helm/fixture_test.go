@@ -266,6 +266,14 @@ func write(t testing.TB, m Module, name, text string) {
 	}
 }
 
+// remove removes a file of a module.
+func remove(t testing.TB, m Module, name string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(m.Dir, name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (m Module) with(key string, value any) Module {
 	section := map[string]any{}
 	maps.Copy(section, m.Values[m.Key].(map[string]any))

@@ -55,7 +55,7 @@ func (op *operation) owners(objects []Object, keep bool) (survey, error) {
 		}
 		before := len(op.takes.from)
 		for _, them := range slices.SortedFunc(maps.Keys(more), owner.compare) {
-			if err := op.takeFrom(them, more[them]); err != nil {
+			if err := takeFrom(op, them, more[them]); err != nil {
 				return nil, err
 			}
 		}
@@ -74,7 +74,7 @@ func (o owner) compare(other owner) int {
 }
 
 // takeFrom begins to take objects from a release, if that is allowed.
-func (op *operation) takeFrom(them owner, objects []string) error {
+func takeFrom(op *operation, them owner, objects []string) error {
 	if op.takes.orphaned == nil {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (k *cluster) madeFrom(base kube.ResourceList, manifests []string, of map[ow
 type Claimed func(ctx context.Context, objects []Object) (by map[Object]string, err error)
 
 // unclaimed is an error as long as a release has an object that a module claims.
-func (op *operation) unclaimed(s *store, claimed Claimed) error {
+func unclaimed(op *operation, s *store, claimed Claimed) error {
 	if claimed == nil {
 		return nil
 	}

@@ -78,7 +78,7 @@ func (h *home) remove(ctx context.Context, name string, how removal) (existed bo
 			op.log.Info("the release is left alone: it was not installed by an addon-operator")
 			return false, nil
 		}
-		if err := op.unclaimed(s, how.claimed); err != nil {
+		if err := unclaimed(op, s, how.claimed); err != nil {
 			return false, classify(ctx, name, op, err)
 		}
 	}
@@ -211,7 +211,7 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 	if _, err := u.Run(op.release); err != nil {
 		return op.waited(errors.Join(append([]error{err}, k.undeleted...)...))
 	}
-	op.unserved(k.unserved(nil))
+	reportUnserved(op, k.unserved(nil))
 	return nil
 }
 
@@ -333,7 +333,7 @@ func (op *operation) removeLeftovers(manifests []string, keep []Object, spare sp
 	l := op.home.live
 	kept := map[Object]bool{}
 	var unserved []Object
-	defer func() { op.unserved(unserved) }()
+	defer func() { reportUnserved(op, unserved) }()
 	for _, o := range keep {
 		kept[l.identity(o)] = true
 	}
