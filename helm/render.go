@@ -46,7 +46,7 @@ type rendered struct {
 	answers  map[string]bool // to what templates have asked about the kinds of the API server
 	lists    bool            // they did more with these than to ask for some
 	note     *string         // RenderedAnnotation; nil before it is asked for
-	misprint string          // mistakes of printf (misprintsIn)
+	misprint string          // mistakes of printf (manifest.Misprints)
 }
 
 // renders remembers the last render of each release. The same chart, values and capabilities give
@@ -230,28 +230,8 @@ func (r *renderer) digest(files map[string]string) (*rendered, error) {
 	}
 	result := &rendered{former: r.sum(found.manifests, found.hooks), ends: map[Object]bool{}}
 	hooks := slices.DeleteFunc(found.hooks, isTest)
-	result.hooks, result.checksum, result.misprint = len(hooks) > 0, r.sum(found.manifests, hooks), misprintsIn(files)
+	result.hooks, result.checksum, result.misprint = len(hooks) > 0, r.sum(found.manifests, hooks), manifest.Misprints(files)
 	return result, r.checkObjects(found, result)
-}
-
-// misprintsIn names a template that has printed a mistake of printf, and the number of the others; empty if there is
-// none. Such text is installed, as with Helm.
-func misprintsIn(files map[string]string) (text string) {
-	more := 0
-	for _, name := range sortedKeys(files) {
-		switch line, mistake := manifest.Misprint(files[name]); {
-		case line == 0:
-		case text == "":
-			const why = "printf got a value that does not fit its verb"
-			text = fmt.Sprintf("%s prints %q in line %d of its output: %s", name, mistake, line, why)
-		default:
-			more++
-		}
-	}
-	if more > 0 {
-		text = fmt.Sprintf("%s; and %d more templates", text, more)
-	}
-	return text
 }
 
 // sum is the checksum of a manifest (H6). Its format must not change: another sum for the same
