@@ -340,6 +340,8 @@ func (v *versionInForce) saysNo() bool { return v.flag && v.own.enabled == "fals
 type inForce struct {
 	common  diskValues
 	modules map[string]*versionInForce
+	// leaving is what releases of modules without a directory in force have, while their purge waits (P1).
+	leaving map[string]map[string]string
 	hooks   map[string]diskHook
 	schema  diskSchema
 	global  int // of the common values, as the global section has it
@@ -361,7 +363,13 @@ func (f *inForce) look(d diskTree, configMap map[string]string) {
 		f.common = d.common.clone()
 	}
 	f.lookAtGlobal(d)
-	maps.DeleteFunc(f.modules, func(name string, _ *versionInForce) bool { _, there := d.modules[name]; return !there })
+	maps.DeleteFunc(f.modules, func(name string, v *versionInForce) bool {
+		_, there := d.modules[name]
+		if !there && v.released != nil {
+			f.leaving[name] = v.released
+		}
+		return !there
+	})
 	for _, name := range slices.Sorted(maps.Keys(d.modules)) {
 		f.lookAt(name, d.modules[name], configMap[name])
 	}
@@ -405,7 +413,8 @@ func (f *inForce) lookAt(name string, m diskModule, configMap string) {
 			f.problem("", bad)
 			return
 		}
-		old = &versionInForce{}
+		old = &versionInForce{released: f.leaving[name]}
+		delete(f.leaving, name)
 	}
 	next := *old
 	if bad == "" {
@@ -466,6 +475,11 @@ func (v *versionInForce) render(f *inForce, configMap string) map[string]string 
 		"size": strings.Trim(v.merged(configMap), `"`), "label": label, "global": global,
 		"helper": fmt.Sprintf("h%d", v.own.helper), "template": fmt.Sprintf("t%d", v.own.template),
 	}
+}
+
+// hidesObjects reports whether it cannot be known which objects a module would have (P1).
+func (v *versionInForce) hidesObjects() bool {
+	return v != nil && v.enabled && v.own.brokenTemplate == failing
 }
 
 // order are the modules that are enabled, as they run.

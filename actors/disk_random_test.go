@@ -86,7 +86,7 @@ func newEditor(l *testkit.Live, seed uint64) *editor {
 	return &editor{
 		rnd: rand.New(rand.NewPCG(seed, 17)), live: l, written: map[string]textFile{}, configMap: map[string]string{},
 		disk:  diskTree{modules: map[string]diskModule{}, hooks: map[string]diskHook{}},
-		force: inForce{modules: map[string]*versionInForce{}, hooks: map[string]diskHook{}},
+		force: inForce{modules: map[string]*versionInForce{}, hooks: map[string]diskHook{}, leaving: map[string]map[string]string{}},
 		flips: seed%2 == 0,
 	}
 }
@@ -655,8 +655,45 @@ func (e *editor) checkReleases(say func(string, ...any)) {
 	got, err := e.live.Releases()
 	got = slices.DeleteFunc(got, func(name string) bool { return e.force.modules[name] != nil && e.force.modules[name].fails })
 	want = slices.DeleteFunc(want, func(name string) bool { return e.force.modules[name].fails })
+	got = slices.DeleteFunc(got, func(name string) bool { return e.force.leaving[name] != nil })
 	if err != nil || !slices.Equal(got, want) {
 		say("releases are %v, want %v; %v", got, want, err)
+	}
+	e.checkPurges(say)
+}
+
+// checkPurges compares the releases of modules that were removed. Their purges wait while a module in force may have their
+// objects, and are tried again after half a minute at most.
+func (e *editor) checkPurges(say func(string, ...any)) {
+	unknown, stays := false, false
+	for name := range e.disk.modules {
+		v := e.force.modules[name]
+		unknown = unknown || v == nil || v.enabled && (v.fails || v.loose)
+		stays = stays || v.hidesObjects() && e.before.modules[name].hidesObjects()
+	}
+	if len(e.force.leaving) > 0 && !unknown {
+		if err := e.live.Advance(31 * time.Second); err != nil {
+			say("%v", err)
+		}
+	}
+	got, err := e.live.Releases()
+	if err != nil {
+		say("%v", err)
+	}
+	for name, want := range maps.Clone(e.force.leaving) {
+		_, back := e.disk.modules[name] // and does not load
+		there, data := slices.Contains(got, name), dataOf(e.live.Object("v1", "ConfigMap", testkit.Namespace, name))
+		switch {
+		case there && !back && !unknown:
+			say("release %s has no module, and is not purged", name)
+		case !there && (stays || back && e.before.leaving[name] != nil):
+			say("release %s is purged, and a module may have its objects", name)
+		case there && !maps.Equal(data, want) || !there && data != nil:
+			say("release %s, which has no module, has %v, want %v", name, data, want)
+		}
+		if !there {
+			delete(e.force.leaving, name)
+		}
 	}
 }
 
@@ -735,6 +772,6 @@ func (f inForce) clone() inForce {
 		one.own = v.own.clone()
 		modules[name] = &one
 	}
-	f.modules = modules
+	f.modules, f.leaving = modules, maps.Clone(f.leaving)
 	return f
 }
