@@ -65,8 +65,8 @@ func TestModuleObjects(t *testing.T) {
 	table := h.printed("get", "modules", "-n", h.namespace)
 	for _, row := range []string{
 		`NAME +READY +PHASE +OBJECTS +VERSION +LAST RUN +MESSAGE\n`,
-		`broken +False +starting +[^\n]*this chart is broken`,
-		`off +True +disabled +disabled: no flag anywhere \(offEnabled\)`,
+		`broken +False +starting +[^\n]*the chart does not load or render; broken/templates/cm\.yaml:1; the log and 'addon-operator why' have the details`,
+		`off +True +disabled +disabled: no flag anywhere \(offEnabled\); 'addon-operator values set offEnabled true' enables it`,
 		`web +True +ready +1/1 +1\.2\.3 +\d+s +installed`,
 	} {
 		if !regexp.MustCompile(row).MatchString(table) {

@@ -60,7 +60,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 	h.rename("modules/010-ab", "modules/010-ac")
 	template := h.read("modules/010-ac/templates/all.yaml")
 	h.write("modules/010-ac/templates/all.yaml", template+"---\n{{ fail \"not yet\" }}\n")
-	out, _, _ := h.plan(o.env)
+	out, _, _ := h.plan(o.env, ".")
 	expectAll(t, out, "ac", "not yet")
 	o = h.start(isolate)
 	o.expect("task failed, will retry", "PurgeRelease", "it is held back: it is unknown whether module ac has objects of this release", "not yet")

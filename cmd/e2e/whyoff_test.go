@@ -40,7 +40,7 @@ exit 4
 	o.ask("why typo", "module typo is off: "+typo)
 	o.ask("why well", "because of OperatorStartup")
 	o.ask("module list", "WHY-OFF", script, typo)
-	o.ask("why broken -o json", `"off": "no flag anywhere (brokenEnabled)"`)
+	o.ask("why broken -o json", `"off": "no flag anywhere (brokenEnabled); 'addon-operator values set brokenEnabled true' enables it"`)
 	_, page := get(o.public + "/")
 	expectAll(t, page, "off: "+script, "off: "+typo)
 

@@ -259,7 +259,7 @@ Secret ingress is added
 +  name: ingress
 +stringData:
 +  a: '***'`)
-	r.want("why dns-server", "module dns-server is off: no flag anywhere (dnsServerEnabled)")
+	r.want("why dns-server", "module dns-server is off: no flag anywhere (dnsServerEnabled); 'addon-operator values set dnsServerEnabled true' enables it")
 	r.want("raw module/dns-server/values", `{"zone": "cluster.local"}`)
 	if out, err := r.run("module", "list"); err != nil || !strings.HasPrefix(squeeze(out), squeeze("NAME ORDER STATE REVISION HOOKS RAN WHY-OFF PROBLEM ingress 10 ready")) {
 		t.Errorf("module list: %v\n%s", err, out)
