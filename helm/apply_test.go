@@ -501,7 +501,7 @@ data: {has: "{{ .Capabilities.APIVersions.Has "GROUP/v1" }}"}
 	f.apply(m.with("size", int64(2)), Upgraded, 2)
 	// The kind goes, then the release: neither its upgrade nor its end is blocked.
 	f.deleteCRD()
-	write(t, m, "templates/a.yaml", "")
+	write(t, m, "templates/a.yaml", "# nothing is left\n")
 	f.eventually(func() bool {
 		_, err := f.client.Apply(t.Context(), m)
 		return err == nil

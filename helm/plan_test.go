@@ -103,7 +103,7 @@ func TestPlanIsWhatApplyDoes(t *testing.T) {
 	expectText(t, "nothing to do", verbs(f.plan(w, m, Skipped).Changes), "")
 
 	write(t, m, "templates/c.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: simple-c}\nstringData: {password: hunter2}\n")
-	write(t, m, "templates/b.yaml", "")
+	write(t, m, "templates/b.yaml", "# nothing is left\n")
 	p = f.plan(w, m.with("text", "two"), Upgraded)
 	expectText(t, "upgrade", verbs(p.Changes), "change ConfigMap simple-a, delete ConfigMap simple-b, create Secret simple-c")
 	if fields := p.Changes[0].Fields(false); len(fields) != 1 || fields[0].Path != "data.text" || fields[0].After != "two" {
