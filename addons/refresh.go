@@ -166,16 +166,8 @@ func (r *refresh) module(old *Module, m Module) {
 		if m.Gone() {
 			return fmt.Errorf("%s: %w", m.Shown(m.Dir), os.ErrNotExist)
 		}
-		if old != nil && fresh.ownEmpty && hasValues(old.own) { // a module may lose the file: its directory is replaced as a whole
-			return emptied(m.Shown(m.valuesFile()), noContent)
-		}
-		if old != nil {
-			if lost := read.lost(m.Dir, old.files); lost != "" {
-				return lostError{m.Dir, lost, m.Shown(m.Dir)}
-			}
-		}
 		fresh.files = read
-		return nil
+		return lostSince(old, fresh)
 	})
 	switch {
 	case err == nil:
@@ -189,6 +181,21 @@ func (r *refresh) module(old *Module, m Module) {
 		t.keep(&last, err)
 		t.add(last)
 	}
+}
+
+// lostSince returns why a version of a module must not replace the old one: it has lost content. A
+// module may lose its values.yaml: its directory is replaced as a whole.
+func lostSince(old *Module, m Module) error {
+	if old == nil {
+		return nil
+	}
+	if m.ownEmpty && hasValues(old.own) {
+		return emptied(m.Shown(m.valuesFile()), noContent)
+	}
+	if lost := m.files.lost(m.Dir, old.files); lost != "" {
+		return lostError{m.Dir, lost, m.Shown(m.Dir)}
+	}
+	return nil
 }
 
 // placed returns the module as it was loaded, in the directory in which it was found now.

@@ -77,10 +77,11 @@ function adopt(before, now) {
   while (place) { const next = place.nextSibling; place.remove(); place = next; }
 }
 
-// load fills a part that a person has opened, unless it has this version already.
-async function load(part) {
+// load fills a part that a person has opened, unless it has this version already. The stream may be a second behind the
+// answer: a list that is empty again has the version of before, so each version is loaded once again, a little later.
+async function load(part, again) {
   const content = part.querySelector(".loaded"), path = part.dataset.part, version = path + " " + part.dataset.version;
-  if (content.dataset.has === version) return;
+  if (content.dataset.has === version && !again) return;
   if (content.dataset.of !== path) content.textContent = "…"; // that of another module
   content.dataset.has = version;
   content.dataset.of = path;
@@ -89,6 +90,7 @@ async function load(part) {
     if (content.dataset.has !== version) return; // another one was asked for since
     if (!answer.ok) throw text;
     content.textContent = text.length > most ? text.slice(0, most) + "\n… the rest is cut" : text;
+    if (!again) setTimeout(() => { if (part.open && content.dataset.has === version) load(part, true); }, 2000);
   } catch (problem) {
     content.textContent = typeof problem === "string" ? problem : "The operator does not answer.";
     delete content.dataset.has; // it is tried again with the next change
