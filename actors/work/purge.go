@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -123,9 +124,22 @@ func (j ReloadJob) claimed(run *supervisor.Run, objects []helm.Object) (by map[h
 		return nil, fmt.Errorf("it is held back: module directory %s does not load, so it is unknown "+
 			"whether the module has objects of this release", broken[0].Base)
 	}
+	if lost := d.Tree.Unreachable; len(lost) > 0 {
+		return nil, fmt.Errorf("it is held back: the link of module %s leads to nothing, so it is unknown "+
+			"whether the module has objects of this release", lost[0])
+	}
 	by = map[helm.Object]string{}
 	for _, m := range d.Tree.Modules {
-		if !slices.Contains(d.Before, m.Name) || !charts.Exists(m.Dir) {
+		if !slices.Contains(d.Before, m.Name) {
+			continue
+		}
+		unknown := func(err error) error {
+			return fmt.Errorf("it is held back: it is unknown whether module %s has objects of this release: %w", m.Name, err)
+		}
+		if m.Stale() == "" && !charts.Exists(m.Dir) {
+			if err := inForce(d.Tree, m.Name); err != nil { // its directory may have another name now
+				return nil, unknown(err)
+			}
 			continue
 		}
 		_, ran := released.Objects[m.Name]
@@ -137,10 +151,10 @@ func (j ReloadJob) claimed(run *supervisor.Run, objects []helm.Object) (by map[h
 		if err != nil {
 			return nil, err
 		}
+		chart.Current = func() error { return inForce(d.Tree, m.Name) }
 		rendered, err := j.Releases.Objects(run.Context(), chart)
 		if err != nil {
-			return nil, fmt.Errorf("it is held back: it is unknown whether module %s has objects of this release: %w",
-				m.Name, err)
+			return nil, unknown(err)
 		}
 		for _, o := range rendered {
 			if slices.Contains(objects, o) {
@@ -149,6 +163,18 @@ func (j ReloadJob) claimed(run *supervisor.Run, objects []helm.Object) (by map[h
 		}
 	}
 	return by, nil
+}
+
+// inForce returns an error if the files of a module on disk are not those in force (P8): what is there says nothing about
+// the objects of the module.
+func inForce(tree *addons.Tree, module string) error {
+	if what := tree.UnloadedModules(func(name string) bool { return name == module })[module]; what != "" {
+		return errors.New(what)
+	}
+	if what := tree.Outdated(module); what != "" {
+		return &FilesChanged{what}
+	}
+	return nil
 }
 
 // AwaitQuiet asks a module to answer ModuleQuiet as soon as nothing of it runs: two Helm
