@@ -151,23 +151,18 @@ func (r *refresh) module(old *Module, m Module) {
 		known = old.files
 	}
 	files := look(m.Dir, known, partOfModule)
-	if old != nil && old.Dir == m.Dir && files.lost(m.Dir, known) == "" && files.parts[configPart] == known.parts[configPart] && files.parts[chartPart] == known.parts[chartPart] {
+	sameParts := files.parts[configPart] == known.parts[configPart] && files.parts[chartPart] == known.parts[chartPart]
+	if at := old != nil && old.Dir == m.Dir; at && sameParts && files.lost(m.Dir, known) == "" {
 		same := *old
 		same.doubles, same.files, same.stale = m.doubles, files, ""
 		t.add(same)
 		return
 	}
 	fresh, one := m, Tree{}
-	err := stable(func() contents { return look(m.Dir, files, partOfModule) }, func(read contents) error {
-		fresh, one = m, Tree{dirs: r.dirs, common: t.common}
-		if err := one.readModule(&fresh); err != nil {
-			return err
-		}
-		if m.Gone() {
-			return fmt.Errorf("%s: %w", m.Shown(m.Dir), os.ErrNotExist)
-		}
-		fresh.files = read
-		return lostSince(old, fresh)
+	err := stable(func() contents { return look(m.Dir, files, partOfModule) }, func(read contents) (err error) {
+		one = Tree{dirs: r.dirs, common: t.common}
+		fresh, err = readAgain(&one, m, read, old)
+		return err
 	})
 	switch {
 	case err == nil:
@@ -181,6 +176,19 @@ func (r *refresh) module(old *Module, m Module) {
 		t.keep(&last, err)
 		t.add(last)
 	}
+}
+
+// readAgain reads a module whose files are those that were looked at. It fails when the module is gone,
+// and when it has lost content since the old version.
+func readAgain(t *Tree, m Module, read contents, old *Module) (Module, error) {
+	if err := t.readModule(&m); err != nil {
+		return m, err
+	}
+	if m.Gone() {
+		return m, fmt.Errorf("%s: %w", m.Shown(m.Dir), os.ErrNotExist)
+	}
+	m.files = read
+	return m, lostSince(old, m)
 }
 
 // lostSince returns why a version of a module must not replace the old one: it has lost content. A

@@ -362,6 +362,15 @@ func (a *apply) checkOwners() error {
 	return nil
 }
 
+// complete returns why the objects of the release are not all known: an API does not answer, or a
+// template has lost its content.
+func (a *apply) complete(Step) error {
+	if err := a.reachAll(); err != nil {
+		return err
+	}
+	return a.emptied()
+}
+
 // take takes one step. Only the last one has an outcome: its Action is empty for the others, after
 // which the state is another one and run decides again.
 func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
@@ -370,17 +379,10 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	if step == StepUnlock {
 		return Outcome{}, a.store.unlock()
 	}
-	if err := a.reachAll(); err != nil {
-		return Outcome{}, err
-	}
-	if err := a.emptied(); err != nil {
-		return Outcome{}, err
-	}
-	if err := a.prepare(step); err != nil {
-		return Outcome{}, err
-	}
-	if err := a.guard(step); err != nil {
-		return Outcome{}, err
+	for _, may := range []func(Step) error{a.complete, a.prepare, a.guard} {
+		if err := may(step); err != nil {
+			return Outcome{}, err
+		}
 	}
 	if a.held != nil && a.op.home.dry == nil { // a plan shows what would follow
 		return a.held.outcome(a.store.state), nil

@@ -68,7 +68,7 @@ func wantPublic(t *testing.T, err error, want string) {
 // The body of a refusal is read twice: for what everybody may read, and by the client.
 func TestRefusalIsReadTwice(t *testing.T) {
 	const body = `{"kind": "Status", "reason": "Invalid"}`
-	resp := &http.Response{StatusCode: 422, Body: io.NopCloser(strings.NewReader(body))}
+	resp := &http.Response{StatusCode: http.StatusUnprocessableEntity, Body: io.NopCloser(strings.NewReader(body))}
 	transport := &boundTransport{ctx: t.Context()}
 	transport.judge(http.MethodPost, resp)
 	if refused := transport.failed().refused; refused == nil || refused.Reason != metav1.StatusReasonInvalid {

@@ -65,7 +65,7 @@ func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte)
 		n.All = in.All
 	}
 	lists := n.All != ""
-	if lists && (n.All != h.renderer.inputsOf(op, ch, values, n.Has, lists) || len(h.kinds.Unknown()) > 0) || !kinds.NewAsked(op.capabilities, h.kinds.Unknown()).Same(n.Has) {
+	if !kinds.NewAsked(op.capabilities, h.kinds.Unknown()).Same(n.Has) || lists && !h.sameInputs(op, ch, values, n) {
 		return nil
 	}
 	objects := make([]Object, len(n.Objects))
@@ -74,12 +74,16 @@ func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte)
 	}
 	ends := map[Object]bool{}
 	for _, i := range n.Ends {
-		if i < 0 || i >= len(objects) {
-			return nil
+		if i >= 0 && i < len(objects) { // another client may have written the note
+			ends[objects[i]] = true
 		}
-		ends[objects[i]] = true
 	}
 	return &rendered{checksum: last.Checksum, objects: objects, ends: ends, record: last.id(), answers: n.Has, lists: lists}
+}
+
+// sameInputs reports whether a chart whose templates list APIs renders as when the note was written.
+func (h *home) sameInputs(op *operation, ch *charts.Chart, values [sha256.Size]byte, n note) bool {
+	return n.All == h.renderer.inputsOf(op, ch, values, n.Has, true) && len(h.kinds.Unknown()) == 0
 }
 
 // id names a record in the version that was read.

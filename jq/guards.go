@@ -50,12 +50,14 @@ def _guarded_transpose: _within("transpose") | transpose;
 def _guarded_implode: _within("size") | implode;
 `
 
+//nolint:gochecknoglobals // a table
 var guardedOperators = map[gojq.Operator]string{
 	gojq.OpMul: "times", gojq.OpAdd: "plus", gojq.OpAssign: "assign", gojq.OpModify: "modify",
 	gojq.OpUpdateMul: "updateTimes", gojq.OpUpdateAdd: "updatePlus", gojq.OpUpdateSub: "updateMinus",
 	gojq.OpUpdateDiv: "updateDivide", gojq.OpUpdateMod: "updateModulo", gojq.OpUpdateAlt: "updateElse",
 }
 
+//nolint:gochecknoglobals // a table
 var guardedFunctions = map[string]bool{
 	"setpath/2": true, "pick/1": true, "fromstream/1": true, "join/1": true, "tojson/0": true,
 	"tostring/0": true, "add/0": true, "add/1": true, "flatten/0": true, "flatten/1": true, "transpose/0": true, "implode/0": true,

@@ -25,9 +25,9 @@ func (c *Client) LeaseHolder(ctx context.Context, namespace, name string) (holde
 	text, _, _ := unstructured.NestedString(lease.Object, "spec", "renewTime")
 	seconds, _, _ := unstructured.NestedInt64(lease.Object, "spec", "leaseDurationSeconds")
 	holder, _, _ = unstructured.NestedString(lease.Object, "spec", "holderIdentity")
-	renewed, err := time.Parse(time.RFC3339Nano, text)
-	if left = time.Until(renewed.Add(time.Duration(seconds) * time.Second)); err != nil || left <= 0 {
-		return "", 0, nil // it was never renewed, or has expired
+	renewed, _ := time.Parse(time.RFC3339Nano, text) // the zero time, if it was never renewed
+	if left = time.Until(renewed.Add(time.Duration(seconds) * time.Second)); left <= 0 {
+		return "", 0, nil
 	}
 	return holder, left, nil
 }

@@ -7,6 +7,8 @@ import (
 )
 
 // The names of secrets. It is the one list for values, objects, the texts in them, and differences.
+//
+//nolint:gochecknoglobals // lists
 var (
 	// secretParts make a name that of a secret wherever they are in it. There are false positives, because to hide a
 	// value without need costs less than to show a secret.
@@ -25,6 +27,8 @@ var (
 // Some values below a name of a secret are none, because their own names have a meaning of their own: those of
 // Kubernetes for parts of Pods, which charts write below createSecretJob or auth, and those of durations and
 // quantities.
+//
+//nolint:gochecknoglobals // lists
 var (
 	plainParts = []string{"securitycontext", "resources", "affinity", "tolerations", "nodeselector"}
 	plainWords = []string{

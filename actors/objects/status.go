@@ -158,28 +158,24 @@ type verdict struct {
 // that fails wins over a run that was requested, and a wait over the health of objects, which is
 // that of before.
 func (b builder) verdict() verdict {
-	if b.Maintenance == values.Suspended {
-		return verdict{ready: metav1.ConditionFalse, reason: Suspended, message: "spec.suspend is true: the module does not run, and its release is left alone"}
-	}
-	if failing := b.worst(); failing != nil {
+	if failing := b.worst(); failing != nil && b.Maintenance != values.Suspended {
 		return failure(*failing)
-	}
-	if b.f.Gone {
-		return verdict{ready: metav1.ConditionFalse, stalled: true, reason: NoModule, message: "there is no module of this name; another client has created this object, so it is not deleted"}
 	}
 	progressing := verdict{ready: metav1.ConditionUnknown, reconciling: true, reason: Progressing}
 	problem := b.Health.Problem(b.f.Now)
 	switch {
+	case b.Maintenance == values.Suspended:
+		return verdict{ready: metav1.ConditionFalse, reason: Suspended, message: "spec.suspend is true: the module does not run, and its release is left alone"}
+	case b.f.Gone:
+		return verdict{ready: metav1.ConditionFalse, stalled: true, reason: NoModule, message: "there is no module of this name; another client has created this object, so it is not deleted"}
 	case b.Waiting != nil && b.Waiting.Module != "":
 		return verdict{ready: metav1.ConditionFalse, reconciling: true, reason: DependencyNotReady, message: b.Waiting.String()}
 	case b.Waiting != nil:
 		progressing.message = b.Waiting.String()
-	case b.State == string(view.Disabled) && b.Off == "": // before the first discovery
-		progressing.message = "it is not yet known whether the module is enabled"
+	case b.State == string(view.Disabled):
+		return b.disabled()
 	case b.f.Held:
-		return verdict{ready: metav1.ConditionFalse, stalled: true, reason: PurgeHeld, message: b.Off + ", and the purge of its release is held back"}
-	case b.State == string(view.Disabled): // Ready: it is as it should be
-		return verdict{ready: metav1.ConditionTrue, reason: Disabled, message: "disabled: " + b.Off}
+		return b.purgeHeld()
 	case b.State == view.Held:
 		return verdict{ready: metav1.ConditionFalse, stalled: true, reason: UpgradeHeld, message: b.ModuleStatus.Held}
 	case b.State == view.Unhealthy:
@@ -194,6 +190,22 @@ func (b builder) verdict() verdict {
 		progressing.message = "the module is " + b.State
 	}
 	return progressing
+}
+
+// disabled is the verdict about a module that is off: Ready, as it should be, unless that is not known
+// yet, or its purge is held.
+func (b builder) disabled() verdict {
+	switch {
+	case b.Off == "": // before the first discovery
+		return verdict{ready: metav1.ConditionUnknown, reconciling: true, reason: Progressing, message: "it is not yet known whether the module is enabled"}
+	case b.f.Held:
+		return b.purgeHeld()
+	}
+	return verdict{ready: metav1.ConditionTrue, reason: Disabled, message: "disabled: " + b.Off}
+}
+
+func (b builder) purgeHeld() verdict {
+	return verdict{ready: metav1.ConditionFalse, stalled: true, reason: PurgeHeld, message: b.Off + ", and the purge of its release is held back"}
 }
 
 // failure is the verdict about a task that fails. The message is the public one: errors may quote

@@ -140,9 +140,9 @@ func onSecondSignal(hurry func()) (stop func()) {
 
 // welcome shows where the operator runs, once its addresses are known.
 func (s *session) welcome(c *cli.Config) {
-	s.show(aboutStart, "modules of %s, against %s", s.place.what, s.place.cluster)
-	s.show(aboutStart, "for a second terminal: %s", s.place.secondTerminal(c))
-	s.show(aboutStart, "live page: %s", pageOf(c))
+	s.started("modules of %s, against %s", s.place.what, s.place.cluster)
+	s.started("for a second terminal: %s", s.place.secondTerminal(c))
+	s.started("live page: %s", pageOf(c))
 }
 
 // secondTerminal is a line of shell with which commands in another terminal find this operator and

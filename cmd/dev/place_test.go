@@ -33,13 +33,6 @@ func (f tree) write(name, text string) {
 	}
 }
 
-func (f tree) remove(name string) {
-	f.t.Helper()
-	if err := os.Remove(f.path(name)); err != nil {
-		f.t.Fatal(err)
-	}
-}
-
 func configured(t *testing.T, env map[string]string) *cli.Config {
 	t.Helper()
 	_, c := cli.Root("v1", func(name string) (string, bool) { value, ok := env[name]; return value, ok })

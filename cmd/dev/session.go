@@ -27,8 +27,8 @@ const (
 // killLimit is how long hooks may take to be killed when nobody waits for the operator.
 const killLimit = 3 * time.Second
 
-// interrupted ends the command after a second signal. The code is that of a shell for SIGINT.
-var interrupted = cli.ExitError(130)
+// interrupted is the exit code after a second signal: that of a shell for SIGINT.
+const interrupted = cli.ExitError(130)
 
 // session is one run of the command. It starts the operator, again and again when it does not
 // start, and prints what happens until it ends. Its methods are called by the operator, the checker
@@ -56,9 +56,9 @@ func newSession(c *cli.Config, p *place, lint Lint, out *printer) (*session, err
 	return s, err
 }
 
-// show prints a fact that is about no module.
-func (s *session) show(about kind, format string, args ...any) {
-	s.out.show(fact{about: about, text: fmt.Sprintf(format, args...)})
+// started shows a fact about the session.
+func (s *session) started(format string, args ...any) {
+	s.out.show(fact{about: aboutStart, text: fmt.Sprintf(format, args...)})
 }
 
 // run runs the operator until ctx ends. When it does not start, which is mostly because of a file,

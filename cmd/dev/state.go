@@ -36,7 +36,7 @@ func (s *session) look(ctx context.Context) {
 		}
 		if !ready && o.Converge().Ready {
 			ready = true
-			s.show(aboutStart, "the first converge is over, %s after the start", time.Since(s.begun).Round(time.Millisecond))
+			s.started("the first converge is over, %s after the start", time.Since(s.begun).Round(time.Millisecond))
 			s.checker.check(saved{"": nil}) // what was wrong before
 		}
 	}

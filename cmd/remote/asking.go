@@ -146,16 +146,16 @@ func printText(w io.Writer, c *cli.Config, text []byte) error {
 	return err
 }
 
+// answer is what the operator has answered.
+type answer struct {
+	body   []byte
+	header http.Header
+}
+
 // tell says on a terminal where the operator is that has answered.
 func (a answer) tell(cmd *cobra.Command) {
 	cluster, configMap := a.header.Get(server.ClusterHeader), a.header.Get(server.ConfigMapHeader)
 	if namespace, _, ok := strings.Cut(configMap, "/"); ok && cli.IsTerminal(cmd.ErrOrStderr()) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "(the operator in namespace %s of %s)\n", hooks.Printable(namespace), hooks.Printable(cluster))
 	}
-}
-
-// answer is what the operator has answered.
-type answer struct {
-	body   []byte
-	header http.Header
 }

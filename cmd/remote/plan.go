@@ -101,7 +101,9 @@ func (p *planning) run(cmd *cobra.Command, dir string) error {
 			question.Proposed = map[string]string{}
 		}
 	}
-	plan, source, err := view.Plan{}, "the running operator", error(nil)
+	var plan view.Plan
+	var err error
+	source := "the running operator"
 	if dir == "" {
 		plan, err = p.askOperator(cmd, question)
 	} else {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -172,7 +173,13 @@ func place(r Request, settings *cli.EnvSettings, tmp, dir string) (o Origin, loc
 	if err != nil {
 		return o, local, err
 	}
-	info, err = os.Stat(archive)
+	o.Digest, err = unpack(archive, dir)
+	return o, local, err
+}
+
+// unpack writes the files of an archive to a directory, and returns its digest.
+func unpack(archive, dir string) (digest string, err error) {
+	info, err := os.Stat(archive)
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxArchive) {
 		err = fmt.Errorf("it is no regular file, or larger than %d MiB", maxArchive>>20)
 	}
@@ -181,19 +188,18 @@ func place(r Request, settings *cli.EnvSettings, tmp, dir string) (o Origin, loc
 		data, err = os.ReadFile(archive)
 	}
 	if err != nil {
-		return o, local, err
+		return "", err
 	}
-	o.Digest = fmt.Sprintf("sha256:%x", sha256.Sum256(data))
 	files, err := loader.LoadArchiveFiles(bytes.NewReader(data))
 	if err != nil {
-		return o, local, fmt.Errorf("it is no archive of a chart: %w", err)
+		return "", fmt.Errorf("it is no archive of a chart: %w", err)
 	}
 	for _, f := range files {
 		if err := writeFile(dir, f.Name, f.Data); err != nil {
-			return o, local, err
+			return "", err
 		}
 	}
-	return o, local, nil
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(data)), nil
 }
 
 // maxArchive bounds an archive, packed, in bytes. The operator accepts 64 MiB of files in a chart
@@ -222,14 +228,13 @@ func (r *Request) resolve(settings *cli.EnvSettings) (repository string, err err
 		repository, _ = path.Split(strings.TrimSuffix(r.Ref, "/"))
 		return shown(strings.TrimSuffix(repository, "/")), nil
 	case r.Repo != "":
-		for _, e := range known.Repositories {
-			if strings.TrimSuffix(e.URL, "/") == strings.TrimSuffix(r.Repo, "/") {
-				entry = e
-			}
+		i := slices.IndexFunc(known.Repositories, func(e *repo.Entry) bool { return strings.TrimSuffix(e.URL, "/") == strings.TrimSuffix(r.Repo, "/") })
+		if i >= 0 {
+			entry = known.Repositories[i]
 		}
 	case strings.Contains(r.Ref, "://"):
 		return shown(r.Ref), nil
-	case filepath.IsAbs(r.Ref) || strings.HasPrefix(r.Ref, ".") || strings.HasSuffix(r.Ref, ".tgz") || strings.Contains(chartName, "/"):
+	case isPath(r.Ref):
 		return "", errors.New("there is no such path")
 	case !isNamed:
 		return "", errors.New("there is no such path; name the repository of the chart with --repo URL, or write REPO/CHART after 'helm repo add'")
@@ -240,13 +245,23 @@ func (r *Request) resolve(settings *cli.EnvSettings) (repository string, err err
 		r.Ref, r.Repo = chartName, entry.URL
 	}
 	if entry != nil {
-		r.Repo = entry.URL
-		r.Username, r.Password = cmp.Or(r.Username, entry.Username), cmp.Or(r.Password, entry.Password)
-		r.CAFile, r.CertFile, r.KeyFile = cmp.Or(r.CAFile, entry.CAFile), cmp.Or(r.CertFile, entry.CertFile), cmp.Or(r.KeyFile, entry.KeyFile)
-		r.PassCredentials = r.PassCredentials || entry.PassCredentialsAll
-		r.InsecureSkipTLS = r.InsecureSkipTLS || entry.InsecureSkipTLSverify
+		r.from(entry)
 	}
 	return shown(r.Repo), nil
+}
+
+// isPath reports whether a reference can be nothing but a path: REPO/CHART has one slash.
+func isPath(ref string) bool {
+	return filepath.IsAbs(ref) || strings.HasPrefix(ref, ".") || strings.HasSuffix(ref, ".tgz") || strings.Count(ref, "/") > 1
+}
+
+// from completes the request with an entry of 'helm repo add'.
+func (r *Request) from(entry *repo.Entry) {
+	r.Repo = entry.URL
+	r.Username, r.Password = cmp.Or(r.Username, entry.Username), cmp.Or(r.Password, entry.Password)
+	r.CAFile, r.CertFile, r.KeyFile = cmp.Or(r.CAFile, entry.CAFile), cmp.Or(r.CertFile, entry.CertFile), cmp.Or(r.KeyFile, entry.KeyFile)
+	r.PassCredentials = r.PassCredentials || entry.PassCredentialsAll
+	r.InsecureSkipTLS = r.InsecureSkipTLS || entry.InsecureSkipTLSverify
 }
 
 // complete adds the dependencies that Chart.yaml declares and charts/ lacks, as 'helm dependency

@@ -6,6 +6,8 @@ import (
 )
 
 // H2: what printf prints by mistake is found without the value, and nothing else is.
+//
+//nolint:staticcheck // the mistakes are what is tested
 func TestMisprint(t *testing.T) {
 	printf := fmt.Sprintf // vet would find the mistakes, too
 	for text, want := range map[string]string{
