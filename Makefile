@@ -61,7 +61,7 @@ help: ## this list
 	  /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: ## a cluster, the operator and example modules; Ctrl-C ends everything. CLUSTER=memory, real or mine; VIEW=1: a live view
+run: ## a cluster, the operator and example modules; Ctrl-C ends everything. CLUSTER=memory, real or mine; VIEW=1: what each save does
 	@exec bash examples/run.sh
 
 ##@ Build

@@ -13,7 +13,7 @@
 #   MODULES_DIR        other modules than the examples; they come without the examples' global hooks
 #   GLOBAL_HOOKS_DIR   other global hooks
 #   YES=1              CLUSTER=mine without the question
-#   VIEW=1             the view of `addon-operator dev` in the place of the operator's log; with
+#   VIEW=1             the lines of `addon-operator dev` in the place of the operator's log; with
 #                      CLUSTER=memory it has a cluster of its own, which ends with it
 #   RUN_ONCE=1         end after the first converge, for which it waits five minutes at most
 #   BUILT=1            run the programs that are in bin/, without a look at their sources
@@ -278,7 +278,7 @@ unfollow() {
   follower=''
 }
 
-# VIEW=1: the command dev is the operator. It reads its keys from this terminal, so it stays in the group of this script.
+# VIEW=1: the command dev is the operator. It may ask on this terminal, so it stays in the group of this script.
 view() {
   local code=0 options=()
   export ADDON_OPERATOR_TMP_DIR="$run/tmp"
@@ -287,7 +287,7 @@ view() {
     mine) options=(--cluster --namespace "$namespace") ;; # it asks by itself
   esac
   [[ $kind != mine || ${YES:-} != 1 ]] || options+=(--yes)
-  say "q ends the view and the operator; in a second terminal: export PATH=$(printf %q "$PWD/bin"):\$PATH, then the line that the view shows"
+  say "Ctrl-C ends the operator; in a second terminal: export PATH=$(printf %q "$PWD/bin"):\$PATH, then the line that follows"
   exec 4<&0
   bin/addon-operator dev ${options[@]+"${options[@]}"} <&4 &
   viewer=$!
