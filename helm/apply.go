@@ -362,6 +362,15 @@ func (a *apply) checkOwners() error {
 	return nil
 }
 
+// unstableSince is the place where the chart renders differently from the inputs of a revision; empty
+// if there is none, or if the manifest is that of the revision.
+func (a *apply) unstableSince(last Revision) string {
+	if last.Checksum == a.manifest.checksum || a.op.home.dry != nil {
+		return ""
+	}
+	return a.unstable()
+}
+
 // complete returns why the objects of the release are not all known: an API does not answer, or a
 // template has lost its content.
 func (a *apply) complete(Step) error {
@@ -410,9 +419,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		if a.installer.heals = unchanged; unchanged {
 			healed = a.absent
 		}
-		if last.Checksum != a.manifest.checksum && a.op.home.dry == nil {
-			unstable = a.unstable()
-		}
+		unstable = a.unstableSince(last)
 		rel, err = a.installer.upgradeLast()
 	}
 	if err := a.op.waited(err); err != nil {

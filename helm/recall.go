@@ -54,7 +54,8 @@ func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte)
 		return nil
 	}
 	var n note
-	if err := json.Unmarshal([]byte(last.note), &n); err != nil || n.Checksum != last.Checksum {
+	// The checksum of a note that cannot be read is empty, and so another one.
+	if _ = json.Unmarshal([]byte(last.note), &n); n.Checksum != last.Checksum {
 		return nil
 	}
 	if sum := h.renderer.sumOf(op, ch, values); n.Inputs != sum {

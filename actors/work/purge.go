@@ -133,28 +133,14 @@ func (j ReloadJob) claimed(run *supervisor.Run, objects []helm.Object) (by map[h
 		if !slices.Contains(d.Before, m.Name) {
 			continue
 		}
-		unknown := func(err error) error {
-			return fmt.Errorf("it is held back: it is unknown whether module %s has objects of this release: %w", m.Name, err)
-		}
-		if m.Stale() == "" && !charts.Exists(m.Dir) {
-			if err := inForce(d.Tree, m.Name); err != nil { // its directory may have another name now
-				return nil, unknown(err)
-			}
-			continue
-		}
 		_, ran := released.Objects[m.Name]
-		if !ran && decide.Maintained(m, d.Maintenance) == "" && !decide.Hookless(d.Tree.Global, d.Tree.Modules, m.Key) {
+		if !ran && charts.Exists(m.Dir) && decide.Maintained(m, d.Maintenance) == "" && !decide.Hookless(d.Tree.Global, d.Tree.Modules, m.Key) {
 			return nil, fmt.Errorf("it is held back: module %s has not run yet, so it is unknown "+
 				"whether it has objects of this release", m.Name)
 		}
-		chart, err := chartOf(run, m, global.Section)
+		rendered, err := j.objectsOf(run, d.Tree, m, global)
 		if err != nil {
-			return nil, err
-		}
-		chart.Current = func() error { return inForce(d.Tree, m.Name) }
-		rendered, err := j.Releases.Objects(run.Context(), chart)
-		if err != nil {
-			return nil, unknown(err)
+			return nil, fmt.Errorf("it is held back: it is unknown whether module %s has objects of this release: %w", m.Name, err)
 		}
 		for _, o := range rendered {
 			if slices.Contains(objects, o) {
@@ -163,6 +149,19 @@ func (j ReloadJob) claimed(run *supervisor.Run, objects []helm.Object) (by map[h
 		}
 	}
 	return by, nil
+}
+
+// objectsOf returns the objects in the chart of a module; none without a chart.
+func (j ReloadJob) objectsOf(run *supervisor.Run, tree *addons.Tree, m addons.Module, global messages.Values) ([]helm.Object, error) {
+	if m.Stale() == "" && !charts.Exists(m.Dir) {
+		return nil, inForce(tree, m.Name) // its directory may have another name now
+	}
+	chart, err := chartOf(run, m, global.Section)
+	if err != nil {
+		return nil, err
+	}
+	chart.Current = func() error { return inForce(tree, m.Name) }
+	return j.Releases.Objects(run.Context(), chart)
 }
 
 // inForce returns an error if the files of a module on disk are not those in force (P8): what is there says nothing about

@@ -73,6 +73,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 	}
 	o.command("retry", "ac")
 	h.awaitRevisions("ac", "1:deployed")
+	h.setConfig(map[string]string{"global": "reload: 1"}) // until then the new files are not in force, and the purge waits
 	h.awaitRevisions("ab", "")
 	same("after another rename")
 	if n := o.count("ERROR", "belongs to release"); n != 0 {

@@ -21,7 +21,7 @@ func checked(t *testing.T, files map[string]string) (string, error) {
 		path := filepath.Join(dir, name)
 		err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
 		if name == "cm.yaml" {
-			args = append(args, "--config-map", path)
+			args = append(args, "-f", path)
 		}
 		if name == "secret.yaml" {
 			args = append(args, "--secret", path)
