@@ -165,8 +165,11 @@ func TestAlertsAndDashboardKnowTheMetrics(t *testing.T) {
 	metrics := map[string]string{"process_start_time_seconds": ""} // of Prometheus' own collector
 	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+) \\| (.*?) \\|").FindAllStringSubmatch(read(t, "docs/metrics.md"), -1) {
 		metrics[m[1]] = m[3] + " pod instance namespace job container cluster" // these are of a target
-		if m[2] == "histogram" {
+		switch m[2] {
+		case "histogram":
 			metrics[m[1]+"_bucket"] = metrics[m[1]] + " le"
+		case "summary":
+			metrics[m[1]+"_sum"], metrics[m[1]+"_count"] = metrics[m[1]], metrics[m[1]]
 		}
 	}
 	var dashboard struct {
