@@ -429,7 +429,7 @@ func (s *soak) wrongRecords(*operator) (wrong []string) {
 	for _, line := range differences(revisions, want) {
 		wrong = append(wrong, "the last revision of release "+line)
 	}
-	return append(wrong, tooMany(count)...)
+	return append(wrong, s.tooMany(count)...)
 }
 
 // wrongState compares what a hook has written about objects of tenants with these.

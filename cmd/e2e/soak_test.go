@@ -178,6 +178,13 @@ func (s *soak) count(kind string, n int) {
 	s.counts[kind] += n
 }
 
+// counted returns how often something was counted.
+func (s *soak) counted(kind string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts[kind]
+}
+
 // violated notes what must never be, whenever it is seen.
 func (s *soak) violated(format string, args ...any) {
 	s.mu.Lock()
