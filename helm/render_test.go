@@ -234,8 +234,8 @@ func TestTemplatesSeeTypesOfHelm(t *testing.T) {
 		"the chart is the module": {"-- Chart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n-- values.yaml --\nother: " + defaults + "\nglobal: {ofChart: 4}\n" +
 			"-- templates/all.txt --\n" + strings.ReplaceAll(strings.NewReplacer("SECTION.ofChart", ".Values.other.ofChart", "SECTION.deflt", ".Values.other.deflt").Replace(all), "SECTION", ".Values.web") +
 			"{{ include \"show\" .Values.other }}", "", ""},
-		"chart/": {"-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n-- chart/values.yaml --\n" + defaults + "\n-- values.yaml --\nglobal: {beside: 7, million: 2000000}\n" +
-			"-- chart/templates/all.txt --\n" + strings.ReplaceAll(all, "SECTION", ".Values"), "web", "global: {beside: 7, million: 2000000}"},
+		"chart/": {"-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n-- chart/values.yaml --\n" + defaults + "\n-- values.yaml --\nglobal: {nextTo: 7, million: 2000000}\n" +
+			"-- chart/templates/all.txt --\n" + strings.ReplaceAll(all, "SECTION", ".Values"), "web", "global: {nextTo: 7, million: 2000000}"},
 		"a subchart": {"-- Chart.yaml --\n{apiVersion: v2, name: wrapper, version: 1.0.0, dependencies: [{name: other, version: 1.0.0, alias: web}]}\n" +
 			"-- charts/other/Chart.yaml --\n{apiVersion: v2, name: other, version: 1.0.0}\n-- charts/other/values.yaml --\n" + defaults +
 			"\n-- charts/other/templates/all.txt --\n" + strings.ReplaceAll(all, "SECTION", ".Values") + "\n-- templates/a.txt --\n{{ include \"show\" .Values.web }}", "", ""},

@@ -12,10 +12,10 @@ import (
 
 // UseDirectory sets the directories of modules and of global hooks to those of the argument of a
 // command for authors; without one to those of the options, or the current directory: the default
-// of the options, /modules, is meant where it exists, in the image of an operator. Global hooks that
-// nobody has named and that do not exist are an empty directory, which done removes: loading needs one
-// (B8), but many repositories hold only modules. only is the directory of a module that is checked
-// alone; empty for all.
+// of the options, /modules, is meant where it exists, in the image of an operator. Loading needs a
+// directory of global hooks (B8), but many repositories have only modules: if no option names one, and
+// it does not exist, an empty one takes its place, which done removes. only is the directory of a module
+// that is checked alone; empty for all.
 func (c *Config) UseDirectory(args []string) (only string, done func(), err error) {
 	done = func() {}
 	if len(args) == 0 && !c.Given("modules-dir") && !c.Given("working-dir") && !IsDir(c.Dirs.Modules[0]) {

@@ -24,7 +24,7 @@ const (
 	portPause = 50 * time.Millisecond
 )
 
-// killLimit is how long hooks may take to be killed when nobody waits for the operator.
+// killLimit is the time that hooks have to end after a kill, when a second Ctrl-C stops the operator.
 const killLimit = 3 * time.Second
 
 // interrupted is the exit code after a second signal: that of a shell for SIGINT.

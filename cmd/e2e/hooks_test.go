@@ -316,7 +316,7 @@ func TestFiltersThatMisbehave(t *testing.T) {
 	expectAll(t, verbose, "jqFilter failed 1 times")
 }
 
-// A filter that would make gigabytes of an object in one step, or a result that nobody can read, fails at once; the
+// A filter that would make gigabytes of an object in one step, or a result that is too large to read, fails at once; the
 // operator stays far below its limit of memory. C37, C39.
 func TestFiltersThatMakeMuchOfLittle(t *testing.T) {
 	withoutRaceDetector(t)

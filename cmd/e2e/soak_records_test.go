@@ -146,8 +146,8 @@ func (s *soak) forgeRecord(draw *rand.Rand) {
 	s.pause(time.Duration(draw.IntN(3000)) * time.Millisecond)
 }
 
-// stretchLease has another client write a duration and a number of transitions that nobody meant, and a new operator
-// find them.
+// stretchLease has another client write an absurd duration and an absurd number of transitions, which a new operator
+// finds.
 func (s *soak) stretchLease(*rand.Rand) {
 	ctx, cancel := s.soon()
 	defer cancel()
