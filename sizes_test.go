@@ -18,7 +18,7 @@ actors 14250 // what an upgrade must not delete, renames, one run of a hook at a
 actors/scenario 3911 // objects of kinds that the module defines
 addons 1540 // content that is lost is not in force
 cmd 9950
-helm 10945 // ownership, held upgrades, take-overs, what ends by itself
+helm 11005 // ownership, held upgrades, take-overs, what ends by itself
 hooks 3800 // days on which clocks change
 jq 310 // steps of filters are bounded
 kube 7210
@@ -28,10 +28,10 @@ server 2930
 supervisor 1102
 testkit 6700 // faults of release records
 values 7110 // one list of names of secrets
-go: 74050
+go: 74090
 scripts: 1115
 web: 315
-tests: 57900
+tests: 57950
 txtar: 21700 // scripts of the guards
 `
 

@@ -316,7 +316,7 @@ func (f *fixture) refuse(m Module, kind Kind) error {
 
 func (f *fixture) uninstall(release string, want bool) {
 	f.Helper()
-	existed, err := f.client.Uninstall(f.Context(), release, HookWaits{})
+	existed, err := f.client.Uninstall(f.Context(), Module{Name: release})
 	if err != nil || existed != want {
 		f.Fatalf("uninstall: existed %v, %v; want %v\nlog:\n%s", existed, err, want, f.log)
 	}

@@ -58,10 +58,10 @@ func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
 	return p, nil
 }
 
-// PlanRemoval returns what Uninstall, or Purge, would do now. Action is empty for a release that
-// does not exist or, in a purge, is not ours.
-func (c *Client) PlanRemoval(ctx context.Context, name string, purge bool) (Plan, error) {
-	home, err := c.homes.holding(ctx, name)
+// PlanRemoval returns what Uninstall would do now, or Purge, of which m needs only the name. Action
+// is empty for a release that does not exist or, in a purge, is not ours.
+func (c *Client) PlanRemoval(ctx context.Context, m Module, purge bool) (Plan, error) {
+	home, err := c.homes.holding(ctx, m.Name)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -69,7 +69,7 @@ func (c *Client) PlanRemoval(ctx context.Context, name string, purge bool) (Plan
 	if err != nil {
 		return Plan{}, err
 	}
-	existed, err := trial.remove(ctx, name, removal{purge: purge})
+	existed, err := trial.remove(ctx, removal{Module: m, purge: purge})
 	p := Plan{Changes: trial.dry.Changes(), Hooks: trial.dry.hooks}
 	if existed {
 		p.Action, p.Reason = Uninstalled, "the release is removed"

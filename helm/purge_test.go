@@ -76,7 +76,7 @@ func TestPurgeOnlyOurs(t *testing.T) {
 	f.helmInstall("vault", vault)
 	f.wantOurs("simple")
 	f.purge("vault", false)
-	if p, err := f.client.PlanRemoval(t.Context(), "vault", true); err != nil || p.Action != "" || len(p.Changes) > 0 {
+	if p, err := f.client.PlanRemoval(t.Context(), Module{Name: "vault"}, true); err != nil || p.Action != "" || len(p.Changes) > 0 {
 		t.Errorf("plan of a purge: %+v, %v", p, err)
 	}
 	f.wantRevisions("vault", "1 deployed")
@@ -211,7 +211,7 @@ func wantHarmless(f *fixture) {
 func TestPurgeOfCraftedRecord(t *testing.T) {
 	f := start(t)
 	crafted(f)
-	p, err := f.client.PlanRemoval(t.Context(), "simple", true)
+	p, err := f.client.PlanRemoval(t.Context(), Module{Name: "simple"}, true)
 	if err != nil || p.Action != Uninstalled || len(p.Hooks) > 0 {
 		t.Errorf("plan: %+v, %v", p, err)
 	}
@@ -223,15 +223,71 @@ func TestPurgeOfCraftedRecord(t *testing.T) {
 	}
 }
 
-// P2.2, H12, H14: the delete of a module runs the hooks of its chart and is as careful with
-// objects of others.
+// P2.2, P2.3, H12, H14: the delete of a module runs the hooks that its chart has, and not those that only a record has or
+// that a record has changed. It is as careful with objects of others as a purge.
 func TestUninstallOfCraftedRecord(t *testing.T) {
 	f := start(t)
 	crafted(f)
-	f.uninstall("simple", true)
+	m := module(t, "simple")
+	write(t, m, "templates/hook.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: of-chart, annotations: {helm.sh/hook: pre-delete}}\ndata: {from: chart}\n")
+	f.craft("simple", 1, func(_ *corev1.Secret, rel *release.Release) {
+		rel.Hooks = append(rel.Hooks, &release.Hook{
+			Name: "of-chart", Kind: "ConfigMap", Path: "simple/templates/hook.yaml", Events: []release.HookEvent{release.HookPreDelete},
+			Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: of-chart}\ndata: {from: record}\n",
+		}, &release.Hook{ // with a policy that deletes what is there
+			Name: "stranger", Kind: "ConfigMap", Path: "simple/templates/more.yaml", Events: []release.HookEvent{release.HookPreDelete},
+			Manifest:       "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: stranger}\n",
+			DeletePolicies: []release.HookDeletePolicy{release.HookBeforeHookCreation, release.HookSucceeded},
+		})
+	})
+	f.caughtUp()
+	plan, err := f.client.PlanRemoval(t.Context(), m, false)
+	if err != nil || len(plan.Hooks) != 1 || plan.Hooks[0].Object != "ConfigMap of-chart" {
+		t.Errorf("hooks in the plan: %+v, %v", plan.Hooks, err)
+	}
+	if existed, err := f.client.Uninstall(t.Context(), m); err != nil || !existed {
+		t.Fatalf("uninstall: %v, %v", existed, err)
+	}
 	wantHarmless(f)
-	if f.configMap("hooked") == nil {
-		t.Error("a hook of a deleted module has not run")
+	if f.configMap("hooked") != nil {
+		t.Error("a hook that only the record has ran")
+	}
+	if got := f.configMap("of-chart")["from"]; got != "chart" {
+		t.Errorf("the hook of the chart is from %q", got)
+	}
+	if told := f.lines("level=WARN", "are not in the chart", "ConfigMap hooked", "ConfigMap stranger"); len(told) == 0 {
+		t.Errorf("no line tells of the hooks that did not run:\n%s", f.log)
+	}
+}
+
+// P2.3: a delete hook may protect data, so a release that has one stays while its chart does not render.
+func TestUninstallNeedsTheDeleteHooks(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "guarded", `
+-- templates/all.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: guarded}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: guard, annotations: {helm.sh/hook: pre-delete}}
+data: {account: {{ required "the account is unknown" .Values.guarded.account }}}
+`)
+	known := m.with("account", "one")
+	f.apply(known, Installed, 1)
+	if _, err := f.client.Uninstall(t.Context(), m); err == nil || !strings.Contains(err.Error(), "the account is unknown") {
+		t.Errorf("error = %v", err)
+	}
+	if f.configMap("guarded") == nil {
+		t.Error("an object is gone")
+	}
+	f.wantRevisions("guarded", "1 deployed")
+	if _, err := f.client.Uninstall(t.Context(), known); err != nil {
+		t.Fatal(err)
+	}
+	if f.configMap("guard")["account"] != "one" || f.configMap("guarded") != nil {
+		t.Error("the hook did not run, or an object is left")
 	}
 }
 

@@ -188,7 +188,7 @@ func (f *fixture) ofNobody(m Module) string {
 
 func (f *fixture) uninstalled(m Module) string {
 	f.Helper()
-	if _, err := f.client.Uninstall(f.Context(), m.Name, HookWaits{}); err != nil {
+	if _, err := f.client.Uninstall(f.Context(), m); err != nil {
 		f.Fatal(err)
 	}
 	return "uninstalled, "

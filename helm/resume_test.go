@@ -271,6 +271,12 @@ func TestHealRunsNoHooks(t *testing.T) {
 	}
 }
 
+// until is a module whose Helm hooks are not waited for once the channel is closed.
+func (m Module) until(end <-chan struct{}) Module {
+	m.HookWaits.Until = end
+	return m
+}
+
 // H14: an uninstall goes on waiting for its hook, too.
 func TestUninstallIsWaitedForAgain(t *testing.T) {
 	f := start(t)
@@ -279,7 +285,7 @@ func TestUninstallIsWaitedForAgain(t *testing.T) {
 	until := make(chan struct{})
 	done := make(chan error, 1)
 	go func() {
-		_, err := f.client.Uninstall(context.WithoutCancel(t.Context()), "gone", HookWaits{Until: until})
+		_, err := f.client.Uninstall(context.WithoutCancel(t.Context()), m.until(until))
 		done <- err
 	}()
 	f.eventually(func() bool { j := f.job("job"); return j != nil && j.Status.Active == 1 })
@@ -288,7 +294,7 @@ func TestUninstallIsWaitedForAgain(t *testing.T) {
 	job, after := f.job("job"), f.account("after")
 	f.restart()
 	go func() {
-		_, err := f.client.Uninstall(context.WithoutCancel(t.Context()), "gone", HookWaits{})
+		_, err := f.client.Uninstall(context.WithoutCancel(t.Context()), m)
 		done <- err
 	}()
 	f.endPod("job", corev1.PodSucceeded)
@@ -308,11 +314,12 @@ func TestPostDeleteHookIsWaitedForAgain(t *testing.T) {
 		t.Run(string(phase), func(t *testing.T) {
 			f := start(t)
 			events := strings.NewReplacer("pre-install,pre-upgrade", "pre-delete", "post-install,post-upgrade", "post-delete", ".waits.", ".gone.")
-			f.apply(moduleOf(t, "gone", events.Replace(jobHooks)).with("arg", "one"), Installed, 1)
+			m := moduleOf(t, "gone", events.Replace(jobHooks)).with("arg", "one")
+			f.apply(m, Installed, 1)
 			until := make(chan struct{})
 			done := make(chan error, 1)
 			go func() {
-				_, err := f.client.Uninstall(context.WithoutCancel(t.Context()), "gone", HookWaits{Until: until})
+				_, err := f.client.Uninstall(context.WithoutCancel(t.Context()), m.until(until))
 				done <- err
 			}()
 			f.eventually(func() bool { j := f.job("job"); return j != nil && j.Status.Active == 1 })
@@ -325,7 +332,7 @@ func TestPostDeleteHookIsWaitedForAgain(t *testing.T) {
 			}
 			f.endPod("job", phase)
 			f.restart()
-			_, err := f.client.Uninstall(t.Context(), "gone", HookWaits{})
+			_, err := f.client.Uninstall(t.Context(), m)
 			if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {
 				t.Errorf("error = %v, want %q", err, want)
 			}

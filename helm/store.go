@@ -164,15 +164,19 @@ func (s *store) replaceLast() error {
 // recreate is Create of a revision whose record exists. What is known of the runs of its hooks is
 // kept, or a kill at this moment would run them again.
 func (s *store) recreate(key string, rel *release.Release) error {
-	old := *s.replaces
-	for _, h := range rel.Hooks {
-		for _, before := range s.bodies[key].Hooks {
+	keepRuns(rel.Hooks, s.bodies[key].Hooks)
+	return s.write(key, *s.replaces, rel)
+}
+
+// keepRuns copies to hooks what a record knows of the runs of the same ones.
+func keepRuns(to, recorded []*release.Hook) {
+	for _, h := range to {
+		for _, before := range recorded {
 			if before.Path == h.Path && before.Manifest == h.Manifest {
 				h.LastRun = before.LastRun
 			}
 		}
 	}
-	return s.write(key, old, rel)
 }
 
 // revision is the number of the revision that the operation works on.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
@@ -15,19 +16,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"addon-operator/helm/charts"
 	"addon-operator/helm/manifest"
 )
 
-// Uninstall deletes the objects of a release and its whole history (H12). A missing release is no
-// error: existed is false then. It can be called again whatever a killed operation has left.
-// Objects whose annotations do not name the release as their owner stay (P2). Errors are of type
-// *Error.
-func (c *Client) Uninstall(ctx context.Context, name string, waits HookWaits) (existed bool, err error) {
-	home, err := c.homes.holding(ctx, name)
+// Uninstall deletes the objects of the release of a module and its whole history (H12). A missing
+// release is no error: existed is false then. It can be called again whatever a killed operation has
+// left. Objects whose annotations do not name the release as their owner stay; the delete hooks are
+// those of the chart in m.Dir, rendered with m.Values (P2). Errors are of type *Error.
+func (c *Client) Uninstall(ctx context.Context, m Module) (existed bool, err error) {
+	home, err := c.homes.holding(ctx, m.Name)
 	if err != nil {
 		return false, err
 	}
-	return home.remove(ctx, name, removal{waits: waits})
+	return home.remove(ctx, removal{Module: m})
 }
 
 // Purge is Uninstall for a release whose module is gone (E10, G7). No person asked for it, so it
@@ -39,26 +41,27 @@ func (c *Client) Purge(ctx context.Context, name string, claimed Claimed) (exist
 	if err != nil {
 		return false, err
 	}
-	return home.remove(ctx, name, removal{purge: true, claimed: claimed})
+	return home.remove(ctx, removal{Module: Module{Name: name}, purge: true, claimed: claimed})
 }
 
-// removal is how remove does what it does.
+// removal is what remove removes, and how.
 type removal struct {
+	Module  // of a purge only its name
 	purge   bool
-	claimed Claimed   // of a purge
-	waits   HookWaits // of an Uninstall
+	claimed Claimed // of a purge
 }
 
 // remove is Uninstall and Purge. The records are read again, because other clients write them, too;
 // what is remembered of the release is forgotten even after a failure, which may have deleted a
 // part.
-func (h *home) remove(ctx context.Context, name string, how removal) (existed bool, err error) {
+func (h *home) remove(ctx context.Context, how removal) (existed bool, err error) {
+	name := how.Name
 	defer h.locks.lock(name)()
 	op, err := h.begin(ctx, name)
 	if err != nil {
 		return false, err
 	}
-	op.waits, op.purge = how.waits, how.purge
+	op.waits, op.purge = how.HookWaits, how.purge
 	defer op.deletedMore()
 	state, err := h.records.reread(ctx, name)
 	if err != nil {
@@ -82,7 +85,7 @@ func (h *home) remove(ctx context.Context, name string, how removal) (existed bo
 			return false, classify(ctx, name, op, err)
 		}
 	}
-	err = op.uninstall(s, !how.purge)
+	err = op.uninstall(s, how.Module)
 	// From here on objects are missing because of us: News must not report them, and an Apply that
 	// follows begins without anything remembered.
 	h.renderer.renders.forget(name)
@@ -164,7 +167,7 @@ func (s *store) marked() bool {
 // uninstall deletes the objects of the newest revision, and those that older revisions have left.
 // All kinds must be reachable first: an object whose API does not answer would be taken for
 // deleted, and its record would be gone.
-func (op *operation) uninstall(s *store, hooks bool) error {
+func (op *operation) uninstall(s *store, of Module) error {
 	if err := op.dropCorrupted(s); err != nil {
 		return err
 	}
@@ -176,7 +179,12 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 	if err != nil {
 		return err
 	}
-	if r := op.home.dry; r != nil && hooks {
+	if !op.purge {
+		if err := chartsDeleteHooks(op, s, newest, of); err != nil {
+			return err
+		}
+	}
+	if r := op.home.dry; r != nil && !op.purge {
 		r.hooks = hooksOf(newest, Uninstalled)
 	}
 	// The newest manifest is not all there is when its revision did not get to
@@ -197,13 +205,13 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 	u := action.NewUninstall(cfg)
 	u.Timeout = op.home.options.Timeout
 	u.IgnoreNotFound = true
-	u.DisableHooks = !hooks || op.home.dry != nil
+	u.DisableHooks = op.purge || op.home.dry != nil
 	if last.Status != release.StatusUninstalled {
 		if err := op.removeDropped(others, newest); err != nil {
 			return err
 		}
 	}
-	if hooks {
+	if !op.purge {
 		if err := op.resumeUninstall(k, newest); err != nil {
 			return err
 		}
@@ -213,6 +221,43 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 	}
 	reportUnserved(op, k.unserved(nil))
 	return nil
+}
+
+// chartsDeleteHooks replaces the delete hooks in a record by those that the chart on disk has (P2): whoever writes a record
+// could otherwise have anything created and deleted, with the rights of the operator. A record without such hooks runs
+// none. If the chart cannot be rendered, the error keeps the release: a hook may be there to protect its data.
+func chartsDeleteHooks(op *operation, s *store, rel *release.Release, of Module) error {
+	if len(hooksOf(rel, Uninstalled)) == 0 {
+		return nil
+	}
+	recorded := rel.Hooks
+	rel.Hooks = slices.DeleteFunc(slices.Clone(recorded), runsOnDelete)
+	if charts.Exists(of.Dir) {
+		has, err := op.home.renderer.hooks(op, of, chartutil.ReleaseOptions{
+			Revision: rel.Version, IsInstall: s.state.installs(), IsUpgrade: !s.state.installs(),
+		})
+		if err != nil {
+			return fmt.Errorf("the release has delete hooks, and which of them the chart has is unknown: %w", renderProblem(op.ctx, op, of, err))
+		}
+		rel.Hooks = append(rel.Hooks, slices.DeleteFunc(has, func(h *release.Hook) bool { return !runsOnDelete(h) })...)
+	}
+	keepRuns(rel.Hooks, recorded)
+	var dropped []string
+	for _, h := range hooksOf(&release.Release{Hooks: recorded}, Uninstalled) {
+		if !slices.ContainsFunc(rel.Hooks, func(of *release.Hook) bool { return of.Kind+" "+of.Name == h.Object }) {
+			dropped = append(dropped, h.Object)
+		}
+	}
+	if len(dropped) > 0 {
+		op.log.Warn("delete hooks in the release record are not in the chart, and do not run",
+			"hooks", dropped[:min(len(dropped), maxNamedObjects)], "count", len(dropped))
+	}
+	return nil
+}
+
+// runsOnDelete reports whether an uninstall runs a hook.
+func runsOnDelete(h *release.Hook) bool {
+	return slices.Contains(h.Events, release.HookPreDelete) || slices.Contains(h.Events, release.HookPostDelete)
 }
 
 // removeDropped deletes the objects of older manifests that the newest revision no longer has: the

@@ -185,14 +185,15 @@ func holdOf(m helm.Module, drops bool) *helm.Hold {
 }
 
 // Uninstall implements work.Releases.
-func (r *Releases) Uninstall(ctx context.Context, name string, waits helm.HookWaits) (existed bool, err error) {
+func (r *Releases) Uninstall(ctx context.Context, m helm.Module) (existed bool, err error) {
+	name := m.Name
 	leave := r.observer.enter("helm uninstall of "+name, "release "+name, "module "+name)
 	defer func() { leave(event{module: name, what: "uninstall", ok: err == nil}) }()
 	r.mu.Lock()
 	last, exists := r.deployed[name]
 	r.mu.Unlock()
 	if exists {
-		if err := r.awaitHook(ctx, name, name+"-delete", fmt.Sprint(last.revision), waits); err != nil {
+		if err := r.awaitHook(ctx, name, name+"-delete", fmt.Sprint(last.revision), m.HookWaits); err != nil {
 			return false, err
 		}
 	}

@@ -229,12 +229,12 @@ func (r *recorder) Apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 }
 
 // Uninstall implements work.Releases.
-func (r *recorder) Uninstall(ctx context.Context, release string, waits helm.HookWaits) (bool, error) {
+func (r *recorder) Uninstall(ctx context.Context, m helm.Module) (bool, error) {
 	defer r.action()()
-	if err := r.helmMustFail(release); err != nil {
+	if err := r.helmMustFail(m.Name); err != nil {
 		return false, err
 	}
-	return r.releases.Uninstall(ctx, release, waits)
+	return r.releases.Uninstall(ctx, m)
 }
 
 // Purge implements work.Releases.

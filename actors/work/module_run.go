@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
@@ -192,7 +193,10 @@ func (j ModuleJob) DeleteModule(run *supervisor.Run) (untouched bool, err error)
 		return true, nil
 	}
 	run.Step("helm uninstall")
-	existed, err := j.Releases.Uninstall(j.WriteContext, j.Owner, j.release(run).hookWaits())
+	merged, _ := j.Known.Values()
+	m := plan.HelmModule(j.Module, merged)
+	m.HookWaits = j.release(run).hookWaits()
+	existed, err := j.Releases.Uninstall(j.WriteContext, m)
 	if err != nil {
 		return false, fmt.Errorf("helm uninstall: %w", err)
 	}

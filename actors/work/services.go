@@ -95,7 +95,7 @@ type HookRunner interface {
 // Releases installs and removes charts. Package helm implements it.
 type Releases interface {
 	Apply(ctx context.Context, m helm.Module) (helm.Outcome, error)
-	Uninstall(ctx context.Context, release string, waits helm.HookWaits) (existed bool, err error)
+	Uninstall(ctx context.Context, m helm.Module) (existed bool, err error)
 	// Purge is Uninstall for a release whose module is gone (G7); one that Ours does not
 	// know counts as missing. It is an error while a module claims an object of the release.
 	Purge(ctx context.Context, release string, claimed helm.Claimed) (existed bool, err error)
