@@ -255,8 +255,8 @@ func TestUninstallOfCraftedRecord(t *testing.T) {
 	if got := f.configMap("of-chart")["from"]; got != "chart" {
 		t.Errorf("the hook of the chart is from %q", got)
 	}
-	if told := f.lines("level=WARN", "are not in the chart", "ConfigMap hooked", "ConfigMap stranger"); len(told) == 0 {
-		t.Errorf("no line tells of the hooks that did not run:\n%s", f.log)
+	if told := f.lines("level=WARN", "not those in the release record", "ConfigMap hooked", "ConfigMap stranger"); len(told) == 0 {
+		t.Errorf("no line tells that hooks of the record did not run:\n%s", f.log)
 	}
 }
 

@@ -171,23 +171,6 @@ func (r *renderer) renderFiles(op *operation, m Module, ch *charts.Chart, lookup
 	return first, nil
 }
 
-// hooks are the Helm hooks of the chart of a module, rendered for a revision.
-func (r *renderer) hooks(op *operation, m Module, of chartutil.ReleaseOptions) ([]*release.Hook, error) {
-	loaded, err := r.load(&m)
-	if err != nil {
-		return nil, err
-	}
-	files, err := r.renderAs(op, m, loaded, &lookupClients{op: op}, of)
-	if err != nil {
-		return nil, err
-	}
-	found, err := sortFiles(files)
-	if err != nil {
-		return nil, err
-	}
-	return found.hooks, nil
-}
-
 // renderAs renders for a revision, whose number the caller gives, and whether it is an install or
 // an upgrade. lookup notes what templates ask. Questions about an API that has never listed its
 // kinds have no answer, so such a render is an AwayError (P13).

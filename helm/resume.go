@@ -267,6 +267,17 @@ func (r *helmHooks) settle(rel *release.Release) error {
 	return nil
 }
 
+// keepRuns copies to hooks what a record knows of the runs of the same ones.
+func keepRuns(to, recorded []*release.Hook) {
+	for _, h := range to {
+		for _, before := range recorded {
+			if before.Path == h.Path && before.Manifest == h.Manifest {
+				h.LastRun = before.LastRun
+			}
+		}
+	}
+}
+
 // ranOnce returns a function that reports whether exactly one of some events runs a hook. For a
 // hook with two of them, the record does not contain the one for which it has run.
 func ranOnce(events ...release.HookEvent) func(*release.Hook) bool {

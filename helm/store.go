@@ -168,17 +168,6 @@ func (s *store) recreate(key string, rel *release.Release) error {
 	return s.write(key, *s.replaces, rel)
 }
 
-// keepRuns copies to hooks what a record knows of the runs of the same ones.
-func keepRuns(to, recorded []*release.Hook) {
-	for _, h := range to {
-		for _, before := range recorded {
-			if before.Path == h.Path && before.Manifest == h.Manifest {
-				h.LastRun = before.LastRun
-			}
-		}
-	}
-}
-
 // revision is the number of the revision that the operation works on.
 func (s *store) revision() int {
 	last, _ := s.state.Last()

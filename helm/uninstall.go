@@ -227,10 +227,10 @@ func (op *operation) uninstall(s *store, of Module) error {
 // could otherwise have anything created and deleted, with the rights of the operator. A record without such hooks runs
 // none. If the chart cannot be rendered, the error keeps the release: a hook may be there to protect its data.
 func chartsDeleteHooks(op *operation, s *store, rel *release.Release, of Module) error {
-	if len(hooksOf(rel, Uninstalled)) == 0 {
+	recorded, before := rel.Hooks, hooksOf(rel, Uninstalled)
+	if len(before) == 0 {
 		return nil
 	}
-	recorded := rel.Hooks
 	rel.Hooks = slices.DeleteFunc(slices.Clone(recorded), runsOnDelete)
 	if charts.Exists(of.Dir) {
 		has, err := op.home.renderer.hooks(op, of, chartutil.ReleaseOptions{
@@ -242,17 +242,28 @@ func chartsDeleteHooks(op *operation, s *store, rel *release.Release, of Module)
 		rel.Hooks = append(rel.Hooks, slices.DeleteFunc(has, func(h *release.Hook) bool { return !runsOnDelete(h) })...)
 	}
 	keepRuns(rel.Hooks, recorded)
-	var dropped []string
-	for _, h := range hooksOf(&release.Release{Hooks: recorded}, Uninstalled) {
-		if !slices.ContainsFunc(rel.Hooks, func(of *release.Hook) bool { return of.Kind+" "+of.Name == h.Object }) {
-			dropped = append(dropped, h.Object)
-		}
-	}
-	if len(dropped) > 0 {
-		op.log.Warn("delete hooks in the release record are not in the chart, and do not run",
-			"hooks", dropped[:min(len(dropped), maxNamedObjects)], "count", len(dropped))
+	if now := hooksOf(rel, Uninstalled); !slices.EqualFunc(before, now, func(x, y Hook) bool { return x.Object == y.Object }) {
+		op.log.Warn("the delete hooks are those of the chart, and not those in the release record",
+			"record", before[:min(len(before), maxNamedObjects)], "chart", now[:min(len(now), maxNamedObjects)])
 	}
 	return nil
+}
+
+// hooks are the Helm hooks of the chart of a module, rendered for a revision.
+func (r *renderer) hooks(op *operation, m Module, of chartutil.ReleaseOptions) ([]*release.Hook, error) {
+	loaded, err := r.load(&m)
+	if err != nil {
+		return nil, err
+	}
+	files, err := r.renderAs(op, m, loaded, &lookupClients{op: op}, of)
+	if err != nil {
+		return nil, err
+	}
+	found, err := sortFiles(files)
+	if err != nil {
+		return nil, err
+	}
+	return found.hooks, nil
 }
 
 // runsOnDelete reports whether an uninstall runs a hook.
