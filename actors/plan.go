@@ -73,7 +73,7 @@ func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 	known.Running = func(m addons.Module) bool { return slices.Contains(d.Before, m.Name) }
 	known.GlobalHooksRan, known.Suspended = true, d.Suspended
 	maps.Copy(known.Reload.Deployed, d.Deployed) // modules without a chart have no release
-	known.Reload.Purges = d.Purges
+	known.Reload.Purges, known.Reload.Ran = d.Purges, d.Ran
 	known.Sections[values.GlobalKey] = globalOnDisk(&known, o.program.Global.Load(), tree.Global, d.Tree.Global)
 	for _, m := range tree.Modules {
 		old := d.Tree.Module(m.Name)

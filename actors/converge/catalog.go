@@ -46,6 +46,7 @@ type catalog struct {
 
 	// deployed are modules and releases that have something in the cluster (E9).
 	deployed map[string]bool
+	ran      map[string]bool // modules that were enabled in this process
 	// listed: the releases in the cluster were listed once. A restart finds there what an earlier
 	// process has left (E9).
 	listed  bool
@@ -68,13 +69,13 @@ func newCatalog(p *shared.Program, b Initial) *catalog {
 		program: p, log: p.Log,
 		tree: b.Tree, globalHooks: b.GlobalHooks, globalProblems: b.Problems, unused: map[string][]string{},
 		config: b.Flags, configured: b.Maintenance, suspended: b.Suspended, maintenance: decide.WithSuspended(b.Maintenance, b.Suspended),
-		deployed: map[string]bool{}, removed: map[string]bool{},
+		deployed: map[string]bool{}, ran: map[string]bool{}, removed: map[string]bool{},
 	}
 }
 
 // discovery is what one begins with.
 func (c *catalog) discovery(purges decide.Purges) work.Discovery {
-	return work.Discovery{Tree: c.tree, Config: c.config, Dynamic: c.dynamic, Maintenance: c.maintenance, Suspended: c.suspended, List: !c.listed, Before: c.enabled, Verdicts: c.verdicts, Deployed: maps.Clone(c.deployed), Purges: purges}
+	return work.Discovery{Tree: c.tree, Config: c.config, Dynamic: c.dynamic, Maintenance: c.maintenance, Suspended: c.suspended, List: !c.listed, Before: c.enabled, Verdicts: c.verdicts, Deployed: maps.Clone(c.deployed), Ran: maps.Clone(c.ran), Purges: purges}
 }
 
 // use puts a tree in force, and logs warnings that the one before did not have.

@@ -260,7 +260,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	if c.reloads.phase == overtaken { // also by exchangeGlobal, a line before
 		return
 	}
-	steps := c.steps(ctx, d.Enabled)
+	steps := c.steps(ctx, d.Enabled, d.Verdicts)
 	c.logSteps(steps, d, gone)
 	c.catalog.enabled, c.catalog.verdicts, c.reloads.discoveredIn = d.Enabled, d.Verdicts, t.Reload
 	c.program.Enabled.Store(&d.Enabled)
@@ -270,7 +270,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 		if !slices.Contains(steps.Run, m.Name) {
 			continue
 		}
-		c.catalog.deployed[m.Name] = true
+		c.catalog.deployed[m.Name], c.catalog.ran[m.Name] = true, true
 		ctx.Send(c.program.Owner(m.Name), messages.EnableModule{CRDsDue: slices.Contains(d.CRDsDue, m.Name)})
 		if !c.catalog.switchedOn(m) { // by a hook, since; its reload is on the way
 			ctx.Send(c.program.Owner(m.Name), messages.SuspendModule{})

@@ -19,23 +19,23 @@ import (
 // and people look at the newest.
 const purgeReminder = 10 * time.Minute
 
-// decided notes which purges a reload does and which it holds; confirmed: a person has allowed the
-// former. A confirmation is valid for the releases that it was given for, and is removed once it
+// decided notes which purges a reload does and which it holds. A confirmation is valid for the releases that it was given for, and is removed once it
 // was read.
-func (p *purger) decided(ctx actor.Context, s decide.Steps, confirmed bool) {
-	if confirmed {
+func (p *purger) decided(ctx actor.Context, s decide.Steps) {
+	if len(s.Confirmed) > 0 {
 		allowed := map[string]bool{}
 		maps.Copy(allowed, p.Allowed)
-		for _, release := range s.Purge {
+		for _, release := range s.Confirmed {
 			allowed[release] = true
 		}
 		p.Allowed = allowed
-		p.log.Info("a purge is confirmed", "releases", s.Purge)
-		p.program.Notify(kube.Notice{OnConfigMap: true, Reason: "PurgeConfirmed", Message: "The purge of releases is confirmed: " + strings.Join(s.Purge, ", ")})
+		p.log.Info("a purge is confirmed", "releases", s.Confirmed)
+		p.program.Notify(kube.Notice{OnConfigMap: true, Reason: "PurgeConfirmed", Message: "The purge of releases is confirmed: " + strings.Join(s.Confirmed, ", ")})
 	}
-	maps.DeleteFunc(p.Allowed, func(name string, _ bool) bool { return !slices.Contains(s.Purge, name) }) // its directory is back
+	due := slices.Concat(s.Purge, s.Delete)
+	maps.DeleteFunc(p.Allowed, func(name string, _ bool) bool { return !slices.Contains(due, name) }) // its directory is back
 	if p.Confirmed != "" {
-		if !confirmed {
+		if len(s.Confirmed) == 0 {
 			p.log.Warn("a confirmation does not match the purge that is held back now, if any; it is removed", "annotation", kube.ConfirmPurgeAnnotation, "value", p.Confirmed, "held", s.Held)
 		}
 		ctx.Send(p.program.PID(work.ConfigPath), messages.RemoveConfirmation{Value: p.Confirmed})
@@ -47,7 +47,7 @@ func (p *purger) decided(ctx actor.Context, s decide.Steps, confirmed bool) {
 	case held == nil:
 		p.log.Info("no purge is held back any longer")
 	default:
-		p.log.Warn("a purge is held back: releases without a module directory stay until a person allows it, or the directories are back", "releases", held.Releases, "why", held.Why, "confirm", held.Confirm)
+		p.log.Warn("a purge is held back: releases stay until a person allows it, or their directories or flags are back", "releases", held.Releases, "why", held.Why, "confirm", held.Confirm)
 		p.notice(ctx)
 	}
 }

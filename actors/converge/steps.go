@@ -18,15 +18,16 @@ import (
 // Absence is not an order to delete (P1): a volume that is not mounted looks like modules that were
 // removed. A reload holds its purges back when they look like that; people are shown which releases
 // would go and how to allow it. The rest of the reload continues.
-func (c *converge) steps(ctx actor.Context, enabled []string) decide.Steps {
-	s, confirmed := c.reload(enabled).Steps()
-	c.purges.decided(ctx, s, confirmed)
+func (c *converge) steps(ctx actor.Context, enabled []string, verdicts map[string]decide.Verdict) decide.Steps {
+	s := c.reload(enabled, verdicts).Steps()
+	c.purges.decided(ctx, s)
 	return s
 }
 
-func (c *converge) reload(enabled []string) decide.Reload {
+func (c *converge) reload(enabled []string, verdicts map[string]decide.Verdict) decide.Reload {
 	return decide.Reload{
 		Tree: c.catalog.tree, Enabled: enabled, Deployed: c.catalog.deployed, Ignored: c.program.IgnoredRelease,
+		Verdicts: verdicts, Ran: c.catalog.ran,
 		Maintenance: c.catalog.maintenance, Purges: c.purges.Purges, AllowPurge: c.program.AllowPurge, PurgeShare: c.program.PurgeShare,
 	}
 }
@@ -42,7 +43,7 @@ func (c *converge) mayPurge(release string) work.Purgeable {
 		May: !back && !slices.Contains(c.purges.Held, release) &&
 			!decide.Untouchable(c.catalog.tree.Modules, c.catalog.maintenance)(release),
 		Removed:  c.catalog.removed[release],
-		Orphaned: c.reload(c.catalog.enabled).Orphaned(release),
+		Orphaned: c.reload(c.catalog.enabled, c.catalog.verdicts).Orphaned(release),
 	}
 }
 

@@ -29,25 +29,33 @@ func (g Purges) Clone() Purges {
 	return g
 }
 
-// holdBack takes out of the steps the purges that a person must allow: more of the releases than the
-// share, or any when there are roots that hold no module. confirmed reports that the confirmation is
-// for these very purges, which are among the steps then.
+// holdBack takes out of the steps the purges, and the deletes of forgotten modules, that a person must
+// allow: more of the releases than the share, or any when there are roots that hold no module. If the
+// confirmation is for these very releases, they stay among the steps.
 //
 // What was held back stays held back when only the reason is gone: while a volume comes back
 // directory by directory, the last ones must not go.
-func (g Purges) holdBack(s Steps, share, releases int, empty []string) (_ Steps, confirmed bool) {
-	pending := slices.DeleteFunc(slices.Clone(s.Purge), func(name string) bool { return g.Allowed[name] })
+func (g Purges) holdBack(s Steps, forgotten func(module string) bool, share, releases int, empty []string) Steps {
+	pending := slices.Clone(s.Purge)
+	for _, module := range s.Delete {
+		if forgotten(module) {
+			pending = append(pending, module)
+		}
+	}
+	pending = slices.DeleteFunc(pending, func(name string) bool { return g.Allowed[name] })
 	slices.Sort(pending)
 	why := g.suspicion(pending, share, releases, empty)
 	if why == "" {
-		return s, false
+		return s
 	}
 	if g.Confirmed == Confirmation(pending) {
-		return s, true
+		s.Confirmed = pending
+		return s
 	}
-	s.Purge = slices.DeleteFunc(slices.Clone(s.Purge), func(name string) bool { return slices.Contains(pending, name) })
+	held := func(name string) bool { return slices.Contains(pending, name) }
+	s.Purge, s.Delete = slices.DeleteFunc(slices.Clone(s.Purge), held), slices.DeleteFunc(slices.Clone(s.Delete), held)
 	s.Held, s.HeldWhy = pending, why
-	return s, false
+	return s
 }
 
 // suspicion says why purges look like a mistake; nothing when they do not.
@@ -60,7 +68,7 @@ func (g Purges) suspicion(pending []string, share, releases int, empty []string)
 	case n > 1 && n*100 > share*releases:
 		return fmt.Sprintf("they are %d of %d releases, and one reload may purge at most %d%%", n, releases, share)
 	case slices.ContainsFunc(pending, func(name string) bool { return slices.Contains(g.Held, name) }):
-		return "not all directories are back since it was held back"
+		return "not all of them are back since it was held back"
 	}
 	return ""
 }

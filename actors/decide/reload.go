@@ -15,9 +15,11 @@ type Steps struct {
 	Purge  []string // releases without a module directory, sorted in reverse
 	// Keep are those that would be deleted or purged, but are under maintenance (H15).
 	Keep []string
-	// Held are releases that would be purged, which was not allowed (P1); HeldWhy says why.
-	Held    []string
-	HeldWhy string
+	// Held are releases that would be purged, or deleted for want of a flag, which was not allowed (P1);
+	// HeldWhy says why. Confirmed are those that a person has allowed now.
+	Held      []string
+	HeldWhy   string
+	Confirmed []string
 }
 
 // Reload is what a discovery knows when the steps of its reload are decided.
@@ -28,27 +30,35 @@ type Reload struct {
 	// or an earlier one (E9). Ignored is the one that is never purged (E10, B6).
 	Deployed map[string]bool
 	Ignored  string
+	// Verdicts are those of the discovery. Ran are the modules that were enabled in this process.
+	Verdicts map[string]Verdict
+	Ran      map[string]bool
 	// Maintenance are the modes in the ConfigMap (H15).
 	Maintenance map[string]string
 	Purges      Purges
 	// AllowPurge allows all purges; without it one reload may purge only so many percent of the
-	// releases (P1). A single one it may purge always.
+	// releases (P1), those that are forgotten included. A single one it may purge always.
 	AllowPurge bool
 	PurgeShare int
 }
 
-// Steps decides what to do with each module and release. confirmed reports that a person has allowed
-// purges that would be held back.
-func (r Reload) Steps() (_ Steps, confirmed bool) {
+// Steps decides what to do with each module and release.
+func (r Reload) Steps() Steps {
 	steps := r.modules()
 	if r.AllowPurge {
-		return steps, false
+		return steps
 	}
 	releases := len(r.Deployed)
 	if r.Deployed[r.Ignored] {
 		releases--
 	}
-	return r.Purges.holdBack(steps, r.PurgeShare, releases, r.Tree.Empty)
+	return r.Purges.holdBack(steps, r.forgotten, r.PurgeShare, releases, r.Tree.Empty)
+}
+
+// forgotten reports whether a module is off only because no flag names it any more, and an earlier process has left its
+// release: the file with the flags may have been lost meanwhile. In the life of a process a flag that is removed is an edit.
+func (r Reload) forgotten(module string) bool {
+	return r.Verdicts[module].Source == ByDefault && !r.Ran[module]
 }
 
 func (r Reload) modules() Steps {

@@ -56,7 +56,7 @@ func TestStepsOfAReload(t *testing.T) {
 		"enabled, but its directory is gone": {enabled: []string{"a"}, deployed: set("a"), want: Steps{Purge: []string{"a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _ := Reload{Tree: &addons.Tree{Modules: c.all}, Enabled: c.enabled, Deployed: c.deployed, Ignored: c.ignored, Maintenance: c.frozen, AllowPurge: true}.Steps()
+			got := Reload{Tree: &addons.Tree{Modules: c.all}, Enabled: c.enabled, Deployed: c.deployed, Ignored: c.ignored, Maintenance: c.frozen, AllowPurge: true}.Steps()
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
@@ -124,7 +124,7 @@ func TestSwitchedOn(t *testing.T) {
 // P1: a module whose link leads to nothing, or whose files do not load, keeps its release.
 func TestReleasesOfModulesThatCannotBeRead(t *testing.T) {
 	tree := &addons.Tree{Modules: modules("a"), Broken: modules("b"), Unreachable: []string{"c"}}
-	got, _ := Reload{Tree: tree, Enabled: []string{"a"}, Deployed: set("a", "b", "c", "d"), AllowPurge: true}.Steps()
+	got := Reload{Tree: tree, Enabled: []string{"a"}, Deployed: set("a", "b", "c", "d"), AllowPurge: true}.Steps()
 	if want := (Steps{Run: []string{"a"}, Purge: []string{"d"}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

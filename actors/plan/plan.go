@@ -106,8 +106,8 @@ func Make(ctx context.Context, known Known, request view.PlanRequest) (view.Plan
 		return view.Plan{}, fmt.Errorf("enabled scripts: %s", p.hide(err.Error()))
 	}
 	p.config.Maintenance = decide.WithSuspended(p.config.Maintenance, p.Suspended)
-	p.Reload.Enabled, p.Reload.Maintenance = enabled, p.config.Maintenance
-	steps, _ := p.Reload.Steps() // whether a confirmation was used is of interest to a reload only
+	p.Reload.Enabled, p.Reload.Verdicts, p.Reload.Maintenance = enabled, verdicts, p.config.Maintenance
+	steps := p.Reload.Steps()
 	plan := view.Plan{Notes: p.Notes, Modules: p.modules(steps, verdicts)}
 	var group errgroup.Group
 	group.SetLimit(width)

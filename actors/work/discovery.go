@@ -42,6 +42,8 @@ type Discovery struct {
 	Deployed map[string]bool
 	// Global are the values that enabled scripts see.
 	Global *values.Section
+	// Ran are the modules that were enabled in this process.
+	Ran map[string]bool
 	// Purges is what is known of those that are held back.
 	Purges decide.Purges
 

@@ -132,7 +132,7 @@ func TestRootIsEmptiedAtRunTime(t *testing.T) {
 	if self := h.revisions("self"); self != "1:deployed" {
 		t.Errorf("while one of two directories is back, the release of the other is %q", self)
 	}
-	h.awaitEvent("Warning PurgeHeld", "the purge of 1 release is held back, because not all directories are back since it was held back: self;")
+	h.awaitEvent("Warning PurgeHeld", "the purge of 1 release is held back, because not all of them are back since it was held back: self;")
 
 	h.rename("kept-self", "modules/020-self")
 	h.setConfig(map[string]string{"global": "any: other change"})
@@ -140,6 +140,34 @@ func TestRootIsEmptiedAtRunTime(t *testing.T) {
 	o.expect("converged", "modules=3")
 	h.awaitRevisions("web", "1:superseded 2:deployed")
 	h.awaitRevisions("self", "1:deployed")
+}
+
+// A start without the file that has the flags, or with one that says nothing, deletes no release: they stay until the flags
+// are back, or say false. P1, E9.
+func TestFlagsAreLostBeforeAStart(t *testing.T) {
+	for name, lose := range map[string]func(h *fixture){
+		"gone":      func(h *fixture) { h.remove("modules/values.yaml") },
+		"empty":     func(h *fixture) { h.write("modules/values.yaml", "") },
+		"a comment": func(h *fixture) { h.write("modules/values.yaml", "# flags\n") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newFixture(t, "web")
+			h.withSelf()
+			h.start().ready().terminate()
+			lose(h)
+
+			o := h.start().ready()
+			o.expect("converged, but a purge is held back", "modules=0", "held=[self web]")
+			expectAll(t, o.command("module", "list"), "no flag anywhere (webEnabled)", "the purge of 2 releases is held back")
+			h.awaitRevisions("web", "1:deployed")
+			h.awaitRevisions("self", "1:deployed")
+
+			h.setConfig(map[string]string{"webEnabled": "true", "selfEnabled": "false"})
+			h.awaitRevisions("self", "")
+			o.expect("no purge is held back any longer")
+			h.awaitRevisions("web", "1:deployed")
+		})
+	}
 }
 
 // The options: a share of 100 percent lets everything go but what an empty root would take;
