@@ -153,7 +153,7 @@ func (a *apply) leaves(o Object, spares bool, p *past) error {
 		return nil
 	}
 	if !data {
-		if data, err = a.deletesClaims(o); err != nil {
+		if data, err = deletesClaims(a.op, o); err != nil {
 			return err
 		}
 	}
@@ -166,15 +166,15 @@ func (a *apply) leaves(o Object, spares bool, p *past) error {
 
 // deletesClaims reports whether the claims of a StatefulSet are deleted together with it. By default they stay, and a
 // StatefulSet of the same name finds them again.
-func (a *apply) deletesClaims(o Object) (bool, error) {
+func deletesClaims(op *operation, o Object) (bool, error) {
 	if o.GVK.Kind != "StatefulSet" || o.GVK.Group != "apps" {
 		return false, nil
 	}
-	m, err := a.op.home.kinds.Mapping(o.GVK)
+	m, err := op.home.kinds.Mapping(o.GVK)
 	if err != nil {
 		return false, err
 	}
-	live, err := a.op.home.dynamic.Resource(m.Resource).Namespace(o.Namespace).Get(a.op.ctx, o.Name, metav1.GetOptions{})
+	live, err := op.home.dynamic.Resource(m.Resource).Namespace(o.Namespace).Get(op.ctx, o.Name, metav1.GetOptions{})
 	if err != nil {
 		return false, unlooked(o, err)
 	}

@@ -76,7 +76,7 @@ func TestNamespaceOfModule(t *testing.T) {
 	if ours, err := f.client.Ours(f.Context(), []string{"web"}); err != nil || len(ours) != 1 {
 		t.Errorf("ours are %v, %v", ours, err)
 	}
-	if existed, err := f.client.Purge(f.Context(), "web", nil); err != nil || !existed {
+	if existed, err := f.client.Purge(f.Context(), "web", Purging{}); err != nil || !existed {
 		t.Errorf("purge: %v, %v", existed, err)
 	}
 	f.wantReleases("")
@@ -146,7 +146,7 @@ func TestNamespaceWithReleasesOfOthers(t *testing.T) {
 	if _, err := f.client.Apply(f.Context(), m); err == nil || !strings.Contains(err.Error(), "belongs to the addon-operator in namespace "+other.root.options.Namespace) {
 		t.Errorf("the release of another operator: %v", err)
 	}
-	if existed, err := f.client.Purge(f.Context(), "web", nil); err != nil || existed || !f.hasConfigMap(m.Namespace) {
+	if existed, err := f.client.Purge(f.Context(), "web", Purging{}); err != nil || existed || !f.hasConfigMap(m.Namespace) {
 		t.Errorf("purge: %v, %v", existed, err)
 	}
 }
@@ -166,7 +166,7 @@ func TestPointerIsDeleted(t *testing.T) {
 	if _, err := secrets.Get(f.Context(), pointerName("web"), metav1.GetOptions{}); err != nil || !strings.Contains(f.log.String(), "was deleted and is written again") {
 		t.Errorf("the pointer: %v\n%s", err, f.log)
 	}
-	if existed, err := f.client.Purge(f.Context(), "web", nil); err != nil || !existed {
+	if existed, err := f.client.Purge(f.Context(), "web", Purging{}); err != nil || !existed {
 		t.Errorf("purge: %v, %v", existed, err)
 	}
 	f.wantReleases("")

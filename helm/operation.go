@@ -49,6 +49,7 @@ type operation struct {
 	removed    int // objects that were deleted because they have left the chart
 	takes      takes
 	purge      bool // it is a Purge
+	keepsData  bool // objects that hold data are not deleted
 }
 
 // begin starts an operation: it reads the kinds of the API server, which templates may ask

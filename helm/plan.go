@@ -58,9 +58,9 @@ func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
 	return p, nil
 }
 
-// PlanRemoval returns what Uninstall would do now, or Purge, of which m needs only the name. Action
-// is empty for a release that does not exist or, in a purge, is not ours.
-func (c *Client) PlanRemoval(ctx context.Context, m Module, purge bool) (Plan, error) {
+// PlanRemoval returns what Uninstall would do now, or, with purge, what Purge would do, which needs
+// only the name of m. Action is empty for a release that does not exist or, in a purge, is not ours.
+func (c *Client) PlanRemoval(ctx context.Context, m Module, purge *Purging) (Plan, error) {
 	home, err := c.homes.holding(ctx, m.Name)
 	if err != nil {
 		return Plan{}, err
@@ -69,7 +69,7 @@ func (c *Client) PlanRemoval(ctx context.Context, m Module, purge bool) (Plan, e
 	if err != nil {
 		return Plan{}, err
 	}
-	existed, err := trial.remove(ctx, removal{Module: m, purge: purge})
+	existed, err := trial.remove(ctx, removal{m, purge})
 	p := Plan{Changes: trial.dry.Changes(), Hooks: trial.dry.hooks}
 	if existed {
 		p.Action, p.Reason = Uninstalled, "the release is removed"

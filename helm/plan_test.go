@@ -129,12 +129,12 @@ func TestPlanIsWhatApplyDoes(t *testing.T) {
 
 	f.caughtUp()
 	w.take()
-	gone, err := f.client.PlanRemoval(f.Context(), m, false)
+	gone, err := f.client.PlanRemoval(f.Context(), m, nil)
 	if err != nil || gone.Action != Uninstalled {
 		t.Fatalf("plan of uninstall: %+v, %v", gone, err)
 	}
 	expectText(t, "uninstall", verbs(gone.Changes), "delete Secret simple-c")
-	if none, err := f.client.PlanRemoval(f.Context(), Module{Name: "absent"}, false); err != nil || none.Action != "" || len(none.Changes) > 0 {
+	if none, err := f.client.PlanRemoval(f.Context(), Module{Name: "absent"}, nil); err != nil || none.Action != "" || len(none.Changes) > 0 {
 		t.Errorf("uninstall of nothing: %+v, %v", none, err)
 	}
 	if all := w.take(); len(all) > 0 {
@@ -375,7 +375,7 @@ metadata: {name: bye, annotations: {helm.sh/hook: post-delete}}
 	f.plan(w, fixed.with("names", []any{"one"}), Upgraded)
 	f.caughtUp()
 	w.take()
-	gone, err := f.client.PlanRemoval(f.Context(), fixed, false)
+	gone, err := f.client.PlanRemoval(f.Context(), fixed, nil)
 	if err != nil || len(gone.Hooks) != 1 || gone.Hooks[0].Object != "ConfigMap bye" {
 		t.Fatalf("hooks %+v, %v", gone.Hooks, err)
 	}

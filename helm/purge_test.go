@@ -60,7 +60,7 @@ func (f *fixture) wantOurs(want ...string) {
 
 func (f *fixture) purge(name string, want bool) {
 	f.Helper()
-	existed, err := f.client.Purge(f.Context(), name, nil)
+	existed, err := f.client.Purge(f.Context(), name, Purging{})
 	if err != nil || existed != want {
 		f.Fatalf("purge: existed %v, %v; want %v\nlog:\n%s", existed, err, want, f.log)
 	}
@@ -76,7 +76,7 @@ func TestPurgeOnlyOurs(t *testing.T) {
 	f.helmInstall("vault", vault)
 	f.wantOurs("simple")
 	f.purge("vault", false)
-	if p, err := f.client.PlanRemoval(t.Context(), Module{Name: "vault"}, true); err != nil || p.Action != "" || len(p.Changes) > 0 {
+	if p, err := f.client.PlanRemoval(t.Context(), Module{Name: "vault"}, &Purging{}); err != nil || p.Action != "" || len(p.Changes) > 0 {
 		t.Errorf("plan of a purge: %+v, %v", p, err)
 	}
 	f.wantRevisions("vault", "1 deployed")
@@ -211,7 +211,7 @@ func wantHarmless(f *fixture) {
 func TestPurgeOfCraftedRecord(t *testing.T) {
 	f := start(t)
 	crafted(f)
-	p, err := f.client.PlanRemoval(t.Context(), Module{Name: "simple"}, true)
+	p, err := f.client.PlanRemoval(t.Context(), Module{Name: "simple"}, &Purging{})
 	if err != nil || p.Action != Uninstalled || len(p.Hooks) > 0 {
 		t.Errorf("plan: %+v, %v", p, err)
 	}
@@ -241,7 +241,7 @@ func TestUninstallOfCraftedRecord(t *testing.T) {
 		})
 	})
 	f.caughtUp()
-	plan, err := f.client.PlanRemoval(t.Context(), m, false)
+	plan, err := f.client.PlanRemoval(t.Context(), m, nil)
 	if err != nil || len(plan.Hooks) != 1 || plan.Hooks[0].Object != "ConfigMap of-chart" {
 		t.Errorf("hooks in the plan: %+v, %v", plan.Hooks, err)
 	}
@@ -321,7 +321,7 @@ func TestPurgeMayNotRead(t *testing.T) {
 		_, err := poor.Releases(t.Context())
 		return err == nil
 	})
-	if _, err := poor.Purge(t.Context(), "simple", nil); err == nil || !strings.Contains(err.Error(), "may not read") {
+	if _, err := poor.Purge(t.Context(), "simple", Purging{}); err == nil || !strings.Contains(err.Error(), "may not read") {
 		t.Errorf("purge: %v", err)
 	}
 	if f.configMap("simple-a") == nil || len(f.revisions("simple")) != 1 {

@@ -81,7 +81,7 @@ func TestTakeOver(t *testing.T) {
 	renamed.Orphaned = func(string) (bool, error) { return false, nil }
 	f.refuse(renamed, Foreign)
 
-	if existed, err := f.client.Purge(t.Context(), "old", f.claimedBy(renamed)); err == nil || existed || !strings.Contains(err.Error(), "module renamed renders ConfigMap "+f.namespace+"/shared") {
+	if existed, err := f.client.Purge(t.Context(), "old", Purging{Claimed: f.claimedBy(renamed)}); err == nil || existed || !strings.Contains(err.Error(), "module renamed renders ConfigMap "+f.namespace+"/shared") {
 		t.Errorf("the purge before the take-over: %v, %v", existed, err)
 	}
 	f.wantRevisions("old", "1 deployed")
@@ -101,7 +101,7 @@ func TestTakeOver(t *testing.T) {
 	if got := f.configMap("shared"); got["added"] != "c" || got["dropped"] != "" {
 		t.Errorf("the object that was taken over has %v", got)
 	}
-	if existed, err := f.client.Purge(t.Context(), "old", f.claimedBy(renamed)); err != nil || !existed {
+	if existed, err := f.client.Purge(t.Context(), "old", Purging{Claimed: f.claimedBy(renamed)}); err != nil || !existed {
 		t.Errorf("the purge after the take-over: %v, %v", existed, err)
 	}
 	f.wantRevisions("old")

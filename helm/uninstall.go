@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/resource"
 
 	"addon-operator/helm/charts"
 	"addon-operator/helm/manifest"
@@ -29,26 +28,31 @@ func (c *Client) Uninstall(ctx context.Context, m Module) (existed bool, err err
 	if err != nil {
 		return false, err
 	}
-	return home.remove(ctx, removal{Module: m})
+	return home.remove(ctx, removal{m, nil})
 }
 
 // Purge is Uninstall for a release whose module is gone (E10, G7). No person asked for it, so it
 // does less: a release that is not ours (P2) counts as missing, the Helm hooks of the chart do not
-// run, and while a module claims an object of the release, it is an error (P1). If other releases
-// have taken objects over, those that hold data stay. claimed may be nil.
-func (c *Client) Purge(ctx context.Context, name string, claimed Claimed) (existed bool, err error) {
+// run, objects that hold data stay, and while a module claims an object of the release, it is an
+// error (P1).
+func (c *Client) Purge(ctx context.Context, name string, how Purging) (existed bool, err error) {
 	home, err := c.homes.holding(ctx, name)
 	if err != nil {
 		return false, err
 	}
-	return home.remove(ctx, removal{Module: Module{Name: name}, purge: true, claimed: claimed})
+	return home.remove(ctx, removal{Module{Name: name}, &how})
+}
+
+// Purging is what a Purge may do.
+type Purging struct {
+	Data    bool    // delete objects that hold data, too: a person has allowed the purge
+	Claimed Claimed // nil: no module claims an object
 }
 
 // removal is what remove removes, and how.
 type removal struct {
-	Module  // of a purge only its name
-	purge   bool
-	claimed Claimed // of a purge
+	Module          // of a purge only its name
+	purge  *Purging // nil for an Uninstall
 }
 
 // remove is Uninstall and Purge. The records are read again, because other clients write them, too;
@@ -61,7 +65,8 @@ func (h *home) remove(ctx context.Context, how removal) (existed bool, err error
 	if err != nil {
 		return false, err
 	}
-	op.waits, op.purge = how.HookWaits, how.purge
+	op.waits, op.purge = how.HookWaits, how.purge != nil
+	op.keepsData = op.purge && !how.purge.Data
 	defer op.deletedMore()
 	state, err := h.records.reread(ctx, name)
 	if err != nil {
@@ -72,7 +77,7 @@ func (h *home) remove(ctx context.Context, how removal) (existed bool, err error
 		return false, nil
 	}
 	s := op.store(state)
-	if how.purge {
+	if how.purge != nil {
 		ours, err := s.ours()
 		if err != nil {
 			return false, classify(ctx, name, op, err)
@@ -81,7 +86,7 @@ func (h *home) remove(ctx context.Context, how removal) (existed bool, err error
 			op.log.Info("the release is left alone: it was not installed by an addon-operator")
 			return false, nil
 		}
-		if err := unclaimed(op, s, how.claimed); err != nil {
+		if err := unclaimed(op, s, how.purge.Claimed); err != nil {
 			return false, classify(ctx, name, op, err)
 		}
 	}
@@ -285,6 +290,9 @@ func (op *operation) removeDropped(others []string, newest *release.Release) err
 	for _, o := range objects {
 		kept = append(kept, manifest.Of(o))
 	}
+	if op.keepsData {
+		return op.removeLeftovers(others, kept, spareData)
+	}
 	return op.removeLeftovers(others, kept, spareNothing)
 }
 
@@ -310,13 +318,11 @@ func (op *operation) resumeUninstall(k *cluster, newest *release.Release) error 
 
 // owned leaves out what an uninstall or an upgrade must not delete, although a record lists it: objects whose
 // annotations do not name this release, and objects with the policy keep (P2). An object that
-// cannot be read is an error: once no record lists it, no later attempt would delete it. If another
-// release has some of the objects, the module was renamed or merged, and not removed: then a purge
-// also leaves what holds data.
+// cannot be read is an error: once no record lists it, no later attempt would delete it. A purge that no
+// person has allowed also leaves what holds data: the directory may be gone by mistake (P1).
 func (k *cluster) owned(list kube.ResourceList) (kube.ResourceList, error) {
 	var ours kube.ResourceList
 	var stay, data []string
-	var to string // the release that has taken over some
 	for _, info := range list {
 		o := objectOfInfo(info)
 		live, exists, err := k.op.home.live.look(k.op.ctx, o)
@@ -328,25 +334,23 @@ func (k *cluster) owned(list kube.ResourceList) (kube.ResourceList, error) {
 			return nil, fmt.Errorf("the operator may not read %s, so its owner is unknown", o)
 		case ownerIn(live) != k.op.us() || live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy:
 			stay = append(stay, o.String())
-			if them := ownerIn(live); isOther(them, k.op.us()) {
-				to = them.name
-			}
 		default:
-			ours = append(ours, info)
+			holds := k.op.keepsData && spareData(o)
+			if k.op.keepsData && !holds {
+				if holds, err = deletesClaims(k.op, o); err != nil {
+					return nil, err
+				}
+			}
+			if holds {
+				data = append(data, o.String())
+			} else {
+				ours = append(ours, info)
+			}
 		}
 	}
-	if k.op.purge && to != "" {
-		ours = ours.Filter(func(info *resource.Info) bool {
-			o := objectOfInfo(info)
-			if spareData(o) {
-				data = append(data, o.String())
-			}
-			return !spareData(o)
-		})
-	}
 	if len(data) > 0 {
-		k.op.log.Warn("objects with data stay, because another release has taken over a part of this one; delete them if they are not needed",
-			"objects", data, "other", to)
+		k.op.log.Warn("objects with data stay, because no person has allowed the purge; delete them if they are not needed",
+			"objects", data[:min(len(data), maxNamedObjects)], "count", len(data))
 	}
 	if len(stay) > 0 {
 		k.op.log.Warn("objects do not name this release as their owner, or are annotated to be kept; they stay",

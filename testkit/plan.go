@@ -23,11 +23,11 @@ func (r *Releases) Plan(_ context.Context, m helm.Module) (helm.Plan, error) {
 }
 
 // PlanRemoval implements plan.Helm.
-func (r *Releases) PlanRemoval(_ context.Context, m helm.Module, purge bool) (helm.Plan, error) {
+func (r *Releases) PlanRemoval(_ context.Context, m helm.Module, purge *helm.Purging) (helm.Plan, error) {
 	foreign := r.isForeign(m.Name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, exists := r.deployed[m.Name]; !exists || purge && foreign {
+	if _, exists := r.deployed[m.Name]; !exists || purge != nil && foreign {
 		return helm.Plan{}, nil
 	}
 	return helm.Plan{Action: helm.Uninstalled}, nil

@@ -201,7 +201,7 @@ func (r *Releases) Uninstall(ctx context.Context, m helm.Module) (existed bool, 
 }
 
 // Purge implements work.Releases.
-func (r *Releases) Purge(ctx context.Context, name string, _ helm.Claimed) (existed bool, err error) {
+func (r *Releases) Purge(ctx context.Context, name string, _ helm.Purging) (existed bool, err error) {
 	if r.isForeign(name) {
 		r.trace.Add("helm leaves %s alone", name)
 		return false, nil

@@ -203,7 +203,7 @@ func TestAlertsAndDashboardKnowTheMetrics(t *testing.T) {
 			}
 			has, known := metrics[selector.Name]
 			for _, m := range selector.LabelMatchers {
-				if !known || m.Name != labels.MetricName && !regexp.MustCompile(`\b`+m.Name+`\b`).MatchString(has) {
+				if !known || m.Name != "__name__" && !regexp.MustCompile(`\b`+m.Name+`\b`).MatchString(has) {
 					t.Errorf("%s: %s has no label %s, or does not exist", where, selector.Name, m.Name)
 				}
 			}

@@ -39,11 +39,13 @@ func (c *converge) mayPurge(release string) work.Purgeable {
 	known := func(m addons.Module) bool { return m.Name == release }
 	back := slices.ContainsFunc(c.catalog.tree.Modules, known) || slices.ContainsFunc(c.catalog.tree.Broken, known) ||
 		slices.Contains(c.catalog.tree.Unreachable, release)
+	r := c.reload(c.catalog.enabled, c.catalog.verdicts)
 	return work.Purgeable{
 		May: !back && !slices.Contains(c.purges.Held, release) &&
 			!decide.Untouchable(c.catalog.tree.Modules, c.catalog.maintenance)(release),
+		Data:     r.MayDeleteData(release),
 		Removed:  c.catalog.removed[release],
-		Orphaned: c.reload(c.catalog.enabled, c.catalog.verdicts).Orphaned(release),
+		Orphaned: r.Orphaned(release),
 	}
 }
 

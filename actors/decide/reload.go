@@ -98,6 +98,10 @@ func (r Reload) modules() Steps {
 	return s
 }
 
+// MayDeleteData reports whether a purge of a release may delete objects that hold data: a person has
+// allowed it, by the option or by a confirmation (P1).
+func (r Reload) MayDeleteData(release string) bool { return r.AllowPurge || r.Purges.Allowed[release] }
+
 // Orphaned reports whether a release has no module any more, so that a module may take over the
 // objects that both have, as after a rename. It is unknown while a modules root is empty (P1), and a
 // release under maintenance is left alone.

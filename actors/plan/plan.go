@@ -28,7 +28,7 @@ type Helm interface {
 	// Plan returns what was found also with an error, which is the one that Apply would meet.
 	Plan(ctx context.Context, m helm.Module) (helm.Plan, error)
 	// PlanRemoval is for an uninstall, or for a purge, which leaves out Helm hooks (G7).
-	PlanRemoval(ctx context.Context, m helm.Module, purge bool) (helm.Plan, error)
+	PlanRemoval(ctx context.Context, m helm.Module, purge *helm.Purging) (helm.Plan, error)
 	// Drift looks at what the chart sets. known is false when an upgrade is due anyway: its changes
 	// are no drift.
 	Drift(ctx context.Context, m helm.Module) (drifted []dryrun.Change, known bool, err error)
@@ -295,10 +295,10 @@ func (p *planner) complete(ctx context.Context, step *view.ModulePlan) {
 	case view.StepKeep:
 	case view.StepStop:
 		m := *p.Reload.Tree.Module(step.Module)
-		would, err := p.Helm.PlanRemoval(ctx, HelmModule(m, p.merged(m)), false)
+		would, err := p.Helm.PlanRemoval(ctx, HelmModule(m, p.merged(m)), nil)
 		p.describe(step, would, err)
 	case view.StepPurge:
-		would, err := p.Helm.PlanRemoval(ctx, helm.Module{Name: step.Module}, true)
+		would, err := p.Helm.PlanRemoval(ctx, helm.Module{Name: step.Module}, &helm.Purging{Data: p.Reload.MayDeleteData(step.Module)})
 		p.describe(step, would, err)
 	default:
 		p.planRun(ctx, step, *p.Reload.Tree.Module(step.Module))

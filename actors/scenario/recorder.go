@@ -238,12 +238,12 @@ func (r *recorder) Uninstall(ctx context.Context, m helm.Module) (bool, error) {
 }
 
 // Purge implements work.Releases.
-func (r *recorder) Purge(ctx context.Context, release string, claimed helm.Claimed) (bool, error) {
+func (r *recorder) Purge(ctx context.Context, release string, how helm.Purging) (bool, error) {
 	defer r.action()()
 	if err := r.helmMustFail(release); err != nil {
 		return false, err
 	}
-	return r.releases.Purge(ctx, release, claimed)
+	return r.releases.Purge(ctx, release, how)
 }
 
 // Place implements work.Releases.

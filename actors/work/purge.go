@@ -65,6 +65,8 @@ type (
 	// Purgeable is the answer.
 	Purgeable struct {
 		May bool
+		// Data: objects that hold data may be deleted, too.
+		Data bool
 		// Removed: it is of a module that was removed from under the operator.
 		Removed bool
 		// Orphaned: it has no module any more, so that others may take its objects over.
@@ -91,10 +93,10 @@ func (j ReloadJob) Purge(run *supervisor.Run, release string) (purged bool, err 
 		}
 	}
 	run.Step("helm uninstall %s", release)
-	claimed := func(_ context.Context, objects []helm.Object) (map[helm.Object]string, error) {
+	how := helm.Purging{Data: due.Data, Claimed: func(_ context.Context, objects []helm.Object) (map[helm.Object]string, error) {
 		return j.claimed(run, objects)
-	}
-	existed, err := j.Releases.Purge(j.WriteContext, release, claimed)
+	}}
+	existed, err := j.Releases.Purge(j.WriteContext, release, how)
 	if err != nil {
 		return false, fmt.Errorf("purge release %s: %w", release, err)
 	}

@@ -98,7 +98,7 @@ type Releases interface {
 	Uninstall(ctx context.Context, m helm.Module) (existed bool, err error)
 	// Purge is Uninstall for a release whose module is gone (G7); one that Ours does not
 	// know counts as missing. It is an error while a module claims an object of the release.
-	Purge(ctx context.Context, release string, claimed helm.Claimed) (existed bool, err error)
+	Purge(ctx context.Context, release string, how helm.Purging) (existed bool, err error)
 	Releases(ctx context.Context) ([]string, error)
 	// Place says which modules have their releases in namespaces of their own, by module.
 	Place(namespaces map[string]string)
