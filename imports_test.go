@@ -37,7 +37,7 @@ func mayImport() map[string]string {
 		"helm":       clientGo + helm,
 		"supervisor": protoactor,
 		"hooks":      "values jq",
-		"addons":     "values",
+		"addons":     "values helm/charts",
 		"messages":   "values hooks",
 		"actors":     "messages supervisor values hooks addons kube helm" + protoactor + telemetry,
 		"server":     "messages supervisor values",

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"addon-operator/helm/charts"
 	"addon-operator/values"
 )
 
@@ -154,16 +155,12 @@ func words[V any](known map[string]V) string {
 }
 
 // innerChart returns the directory of a chart that another author has published, in the directory
-// of its module; "" when there is none. It must decide like package charts, which finds the chart
-// to load (A17, A20).
+// of its module; "" when there is none (A20).
 func innerChart(dir string) string {
-	isDir := func(path string) bool { info, err := os.Stat(path); return err == nil && info.IsDir() }
-	isFile := func(path string) bool { info, err := os.Stat(path); return err == nil && !info.IsDir() }
-	inner := filepath.Join(dir, "chart")
-	if !isDir(inner) || !isFile(filepath.Join(inner, "Chart.yaml")) && (isFile(filepath.Join(dir, "Chart.yaml")) || isDir(filepath.Join(dir, "templates"))) {
-		return ""
+	if root := charts.Root(dir); root != dir {
+		return root
 	}
-	return inner
+	return ""
 }
 
 // checkChart refuses a module that has two charts, or half of one. A chart in chart/ is that of the

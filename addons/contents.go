@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"addon-operator/helm/charts"
 )
 
 // part is a part of the files of a module. The parts differ in what follows when one of their files
@@ -80,11 +82,6 @@ func look(dir string, known contents, partOf func(name string) part) contents {
 		words = chartPart
 	}
 	now.content = map[string]bool{}
-	for _, f := range files {
-		if partOf(f.name) != noPart {
-			now.content[f.name] = f.info.Mode().IsRegular() && f.info.Size() > 0
-		}
-	}
 	for i := range now.parts {
 		all := sha256.New()
 		for _, f := range files {
@@ -96,39 +93,35 @@ func look(dir string, known contents, partOf func(name string) part) contents {
 			if f.name != "values.yaml" && p != part(i) || f.name == "values.yaml" && part(i) == hooksPart {
 				continue
 			}
-			one := f.sum(dir)
+			one, has := f.sum(dir)
 			all.Write(one[:])
+			if partOf(f.name) != noPart {
+				now.content[f.name] = has
+			}
 		}
 		all.Sum(now.parts[i][:0])
 	}
 	return now
 }
 
-// lost finds what had content before and has none now: a file, or a directory templates/ of a chart
-// that is still there. A directory ends with a slash; "" for nothing. Such a tree is no order to
-// delete what came from the lost content: the disk may be full, or a copy in progress (P8). A file
-// that is gone is one that was removed, unless something else has its name, or a link above it points
-// to nothing.
+// lost finds what had content before and has none now (charts.Lost). A file that is gone is one that
+// was removed, unless something else has its name, or a link above it points to nothing.
 func (c contents) lost(dir string, before contents) string {
-	const inner = "chart/Chart.yaml"
-	_, was := before.content[inner]
-	_, is := c.content[inner]
 	for _, name := range slices.Sorted(maps.Keys(before.content)) {
-		has, there := c.content[name]
-		if !before.content[name] || has || name == "values.yaml" { // that one has rules of its own
-			continue
-		}
-		if there || inTheWay(dir, name) {
+		if _, there := c.content[name]; before.content[name] && !there && inTheWay(dir, name) {
 			return name
 		}
-		above, _, ok := strings.Cut("/"+name, "/templates/")
-		above = strings.TrimPrefix(above, "/")
-		if ok && was == is && // else the chart has moved to chart/, or from there
-			!c.below(path.Join(above, "templates")) && (above == "" || c.below(above)) {
-			return path.Join(above, "templates") + "/"
-		}
 	}
-	return ""
+	return charts.Lost(before.content, c.content, func(below string) bool {
+		for name := range c.content {
+			if strings.Contains("/"+name, "/templates/") {
+				if text, err := readFile(filepath.Join(dir, filepath.FromSlash(name))); err == nil && charts.Reads(text, below) {
+					return true
+				}
+			}
+		}
+		return false
+	})
 }
 
 // inTheWay reports whether something else has the name of a file, or a link above it points to
@@ -142,16 +135,6 @@ func inTheWay(dir, name string) bool {
 		}
 		_, err = os.Stat(file)
 		return at == name || info.Mode().Type() == fs.ModeSymlink && errors.Is(err, fs.ErrNotExist)
-	}
-	return false
-}
-
-// below reports whether there are files below a directory.
-func (c contents) below(dir string) bool {
-	for name := range c.content {
-		if strings.HasPrefix(name, dir+"/") {
-			return true
-		}
 	}
 	return false
 }
@@ -192,31 +175,33 @@ func stampOf(files []foundFile) (stamp sum) {
 }
 
 // sum is the checksum of name, mode and content, or of the stamp of a file that cannot be read or
-// is too large.
-func (f foundFile) sum(dir string) (s sum) {
+// is too large. has reports whether the file has content.
+func (f foundFile) sum(dir string) (s sum, has bool) {
 	all := sha256.New()
-	if !f.copyTo(all, dir) {
+	text, whole := f.read(dir)
+	if whole {
+		fmt.Fprintf(all, "%s\x00%o\x00", f.name, f.info.Mode().Perm()&0o111) // x bits decide whether a file is a hook
+		all.Write(text)
+	} else {
 		all.Write(f.stamp())
 	}
 	all.Sum(s[:0])
-	return s
+	return s, charts.HasContent(text) || !whole && f.info.Mode().IsRegular() && f.info.Size() > 0
 }
 
-// copyTo writes name, x bits and content. Of the mode only these count: they decide whether a file
-// is a hook. whole reports whether all of the content was read; what was written before a failure
-// remains, so the caller adds to it.
-func (f foundFile) copyTo(all io.Writer, dir string) (whole bool) {
+// read returns the content of a file, and whether it is all of it: a file may be unreadable or too
+// large.
+func (f foundFile) read(dir string) (text []byte, whole bool) {
 	if !f.info.Mode().IsRegular() || f.info.Size() > maxHashed {
-		return false
+		return nil, false
 	}
 	file, err := os.Open(filepath.Join(dir, filepath.FromSlash(f.name)))
 	if err != nil {
-		return false
+		return nil, false
 	}
 	defer file.Close()
-	fmt.Fprintf(all, "%s\x00%o\x00", f.name, f.info.Mode().Perm()&0o111)
-	_, err = io.Copy(all, io.LimitReader(file, maxHashed))
-	return err == nil
+	text, err = io.ReadAll(io.LimitReader(file, maxHashed))
+	return text, err == nil
 }
 
 // find lists the files below a directory in order, through symbolic links. Hidden files and the
@@ -254,8 +239,8 @@ func templatesRead(dir string, files []foundFile) (reads bool) {
 		case f.name == "chart/Chart.yaml":
 			return false // its files are those below chart/
 		case !reads && (top == "templates" || top == "charts"):
-			var text bytes.Buffer
-			reads = f.copyTo(&text, dir) && bytes.Contains(text.Bytes(), []byte(".Files"))
+			text, whole := f.read(dir)
+			reads = whole && bytes.Contains(text, []byte(".Files"))
 		}
 	}
 	return reads

@@ -1,7 +1,6 @@
 package addons
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"addon-operator/helm/charts"
 	"addon-operator/values"
 )
 
@@ -56,7 +56,7 @@ func (s static) sections(key string) []values.Layer {
 func readValues(path, shown string, only ...string) (doc values.Document, without absence, err error) {
 	data, err := readFile(path)
 	for range unstableReads {
-		if err != nil || len(bytes.TrimSpace(data)) > 0 || !justWritten(path) {
+		if err != nil || charts.HasContent(data) || !justWritten(path) {
 			break
 		}
 		time.Sleep(unstablePause)
@@ -68,7 +68,7 @@ func readValues(path, shown string, only ...string) (doc values.Document, withou
 	if err != nil {
 		return doc, "", fmt.Errorf("values file %s: %w", shown, err)
 	}
-	if len(bytes.TrimSpace(data)) == 0 {
+	if !charts.HasContent(data) {
 		without = noContent
 	}
 	doc, err = values.ParseFile(shown, data, only...)

@@ -505,18 +505,29 @@ func TestRefreshOfLostContent(t *testing.T) {
 		"modules/010-dns/templates/none.tpl": "", "modules/010-dns/crds/c.yaml": "c: 1", "modules/010-dns/module.yaml": "namespace: dns",
 		"modules/010-dns/openapi/values.yaml": "type: object", "modules/010-dns/hooks/h": "#!/bin/sh", "modules/010-dns/README.md": "x",
 		"modules/010-dns/charts/sub/templates/s.yaml": "s: 1", "modules/010-dns/charts/sub/Chart.yaml": "name: sub",
+		"modules/010-dns/templates/read.yaml": `{{ .Files.Get "files/a" }}`, "modules/010-dns/files/a": "a", "modules/010-dns/ci/a": "a",
+		"modules/010-dns/values.yaml": "dns: {a: 1}",
 	}
 	for change, c := range map[string]struct {
-		write, remove string
+		write, remove string // the first line of what is written is the name
 		refused       string // what the problem says; "" for a change that is in force
 	}{
+		"white space":       {"templates/a.yaml\n\r\n \t\n", "", "010-dns/templates/a.yaml is empty"},
+		"zeros":             {"templates/a.yaml\n\x00\x00\n\x00", "", "010-dns/templates/a.yaml is empty"},
+		"blank values":      {"values.yaml\n \n", "", "010-dns/values.yaml is empty"},
+		"zeros as values":   {"values.yaml\n\x00\x00", "", "control characters are not allowed"},
+		"blank Chart.yaml":  {"Chart.yaml\n \n", "", "010-dns/Chart.yaml is empty"},
+		"a file":            {"files/a\n\x00", "", "010-dns/files/a is empty"},
+		"a comment":         {"templates/a.yaml\n# gone", "", ""},
+		"what is read":      {"", "files", "010-dns/files/ has no files, but it had some; restore them"},
+		"what nobody reads": {"", "ci", ""},
 		"template":          {"templates/a.yaml", "", "010-dns/templates/a.yaml is empty, but it had content; restore it, or remove the file"},
 		"crd":               {"crds/c.yaml", "", "010-dns/crds/c.yaml is empty"},
 		"module.yaml":       {"module.yaml", "", "010-dns/module.yaml is empty"},
 		"schema":            {"openapi/values.yaml", "", "010-dns/openapi/values.yaml is empty"},
 		"hook":              {"hooks/h", "", "010-dns/hooks/h is empty"},
 		"of a subchart":     {"charts/sub/templates/s.yaml", "", "010-dns/charts/sub/templates/s.yaml is empty"},
-		"all templates":     {"", "templates", "010-dns/templates/ has no files, but it had templates; restore them, or write a file with a comment there"},
+		"all templates":     {"", "templates", "010-dns/templates/ has no files, but it had some; restore them, or write a file with a comment there"},
 		"their content":     {"", "templates/", "010-dns/templates/ has no files"},
 		"all of a subchart": {"", "charts/sub/templates", "010-dns/charts/sub/templates/ has no files"},
 		"one template":      {"", "templates/a.yaml", ""},
@@ -527,9 +538,9 @@ func TestRefreshOfLostContent(t *testing.T) {
 			tree, root := load(t, files)
 			last := module(t, tree, "dns")
 			old := time.Now().Add(-time.Minute)
-			if c.write != "" {
-				write(t, root, "modules/010-dns/"+c.write, "")
-				if err := os.Chtimes(filepath.Join(root, "modules/010-dns", c.write), old, old); err != nil {
+			if name, content, _ := strings.Cut(c.write, "\n"); name != "" {
+				write(t, root, "modules/010-dns/"+name, content)
+				if err := os.Chtimes(filepath.Join(root, "modules/010-dns", name), old, old); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -272,7 +272,7 @@ func (a *apply) check() (err error) {
 		return a.op.namespaceFirst(err)
 	}
 	a.store = a.op.store(state)
-	a.store.describe = a.describe
+	a.store.describe, a.store.files = a.describe, a.names
 	if last, _ := state.Last(); a.manifest.record != "" && a.manifest.record != last.id() {
 		if err := a.forReal(); err != nil {
 			return err

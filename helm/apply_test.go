@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -537,51 +535,5 @@ func TestApplyConcurrently(t *testing.T) {
 	}
 	for _, name := range names {
 		f.wantRevisions(name, "1 deployed")
-	}
-}
-
-// P8: a template without content deletes no objects, also after a restart; without the file they go.
-func TestApplyEmptyTemplate(t *testing.T) {
-	f := start(t)
-	m := moduleOf(t, "emptied", `
--- Chart.yaml --
-apiVersion: v2
-name: emptied
-version: 1.0.0
--- templates/_none.tpl --
--- templates/a.yaml --
-{apiVersion: v1, kind: ConfigMap, metadata: {name: emptied-a}}
--- templates/b.yaml --
-{apiVersion: v1, kind: ConfigMap, metadata: {name: emptied-b}}
--- charts/sub/Chart.yaml --
-apiVersion: v2
-name: sub
-version: 1.0.0
--- charts/sub/templates/c.yaml --
-{apiVersion: v1, kind: ConfigMap, metadata: {name: emptied-c}}
-`)
-	f.apply(m, Installed, 1)
-	for _, name := range []string{"templates/b.yaml", "charts/sub/templates/c.yaml"} {
-		text, err := os.ReadFile(filepath.Join(m.Dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(t, m, name, "")
-		f.restart()
-		if err := f.refuse(m, Render); !strings.Contains(err.Error(), "template emptied/"+name+" of the chart in ") || !strings.Contains(err.Error(), "is empty, but revision 1 has objects of it") {
-			t.Errorf("%s: %v", name, err)
-		}
-		write(t, m, name, string(text))
-		f.apply(m, Skipped, 1)
-	}
-	if f.configMap("emptied-b") == nil || f.configMap("emptied-c") == nil {
-		t.Error("objects of an empty template are gone")
-	}
-	if err := os.Remove(filepath.Join(m.Dir, "templates/b.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	f.apply(m, Upgraded, 2)
-	if f.configMap("emptied-b") != nil {
-		t.Error("the object of a template that was removed is still there")
 	}
 }

@@ -34,7 +34,7 @@
 //   - Helm's hooks: wait.go and hookwait.go wait for them, resume.go continues after an attempt
 //     that ended before they did;
 //   - what differs from Helm: recreate.go replaces objects, sort.go sorts documents faster;
-//   - charts that render differently each time: unstable.go, lookup.go, repeats.go; templates without content: emptied.go;
+//   - charts that render differently each time: unstable.go, lookup.go, repeats.go;
 //   - what would happen: show.go, plan.go, dryrun.go.
 //
 // The packages below have no releases: charts reads directories, fetch downloads charts of others,

@@ -2,20 +2,25 @@ package helm
 
 import (
 	"fmt"
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
+
+	"addon-operator/helm/charts"
 )
 
-// emptied refuses a chart one of whose templates has no content, if the release has objects of it: a
-// disk that is full, or a copy that is not finished, leaves such files, and an upgrade would delete
-// these objects (P8). After a restart the records alone show what was there. A template that never
-// had content has no objects in them.
+// maxNames bounds the names of files in a record, in bytes. Of more files none is recorded.
+const maxNames = 64 << 10
+
+// emptied refuses a chart whose files have lost their content since a revision was made, or one of whose directories is gone: a
+// disk that is full, or a copy that is not finished, leaves such files, and an upgrade would delete objects or reset values
+// (P8). After a restart the records alone show what was there. A file that never had content is not in them.
 func (t *target) emptied() error {
-	empty := t.chart.EmptyTemplates()
-	if len(empty) == 0 {
-		return nil
-	}
+	has := t.chart.Content()
 	earlier := t.store.state.sinceDeployed()
 	if last, ok := t.store.state.Last(); ok && last.Status == release.StatusDeployed {
 		earlier = []Revision{last}
@@ -25,12 +30,61 @@ func (t *target) emptied() error {
 		if err != nil {
 			return err
 		}
-		for _, name := range empty {
-			if strings.Contains(rel.Manifest, "\n# Source: "+name+"\n") {
-				return &Error{Kind: Render, Release: t.op.release, Err: fmt.Errorf(
-					"template %s of the chart in %s is empty, but revision %d has objects of it; restore it, or remove the file", name, t.module.chart().Where(), r.Version)}
-			}
+		lost := charts.Lost(contentIn(rel), has, func(dir string) bool {
+			return t.chart.Any(func(data []byte) bool { return charts.Reads(data, dir) })
+		})
+		if lost == "" {
+			continue
 		}
+		why := fmt.Sprintf("is empty, but revision %d was made with its content; restore it, or remove the file", r.Version)
+		if strings.HasSuffix(lost, "/") {
+			why = fmt.Sprintf("has no files, but revision %d was made with some; restore them, or write a file with a comment there", r.Version)
+		}
+		return &Error{Kind: Render, Release: t.op.release, Err: fmt.Errorf("%s of the chart in %s %s", lost, t.module.chart().Where(), why)}
 	}
 	return nil
+}
+
+// fromTemplate is the line by which a manifest names the template of an object; the name of the chart comes first.
+var fromTemplate = regexp.MustCompile(`(?m)^# Source: [^/\n]+/(.+)$`)
+
+// contentIn are the files of a chart that had content when a record was made, as far as the record shows: by their names, and
+// templates by their objects and hooks. A record of Helm itself has the files.
+func contentIn(rel *release.Release) map[string]bool {
+	had := map[string]bool{}
+	for _, f := range namesOnly(slices.Concat(rel.Chart.Templates, rel.Chart.Files)) {
+		had[f.Name] = true
+	}
+	for _, found := range fromTemplate.FindAllStringSubmatch(rel.Manifest, -1) {
+		had[found[1]] = true
+	}
+	for _, h := range rel.Hooks {
+		_, name, _ := strings.Cut(h.Path, "/")
+		had[name] = true
+	}
+	return had
+}
+
+// namesOnly are the files of a record that have content, without it.
+func namesOnly(files []*chart.File) (names []*chart.File) {
+	for _, f := range files {
+		if f != nil && (f.Data == nil || charts.HasContent(f.Data)) {
+			names = append(names, &chart.File{Name: f.Name})
+		}
+	}
+	return names
+}
+
+// names are the files of the chart that have content, for its record. Templates show in the manifest.
+func (t *target) names() (names []*chart.File) {
+	content, size := t.chart.Content(), 0
+	for _, name := range slices.Sorted(maps.Keys(content)) {
+		if content[name] && !strings.HasPrefix(name, "templates/") && !strings.Contains(name, "/templates/") {
+			names, size = append(names, &chart.File{Name: name}), size+len(name)
+		}
+	}
+	if size > maxNames {
+		return nil
+	}
+	return names
 }

@@ -193,7 +193,7 @@ func filesOf(c *chart.Chart, values json.RawMessage) (files []charts.File, err e
 		files = append(files, charts.File{Name: "values.schema.json", Data: c.Schema})
 	}
 	for _, f := range slices.Concat(c.Templates, c.Files) {
-		if f != nil && f.Name != "requirements.lock" {
+		if f != nil && f.Data != nil && f.Name != "requirements.lock" { // without data it is a name (emptied)
 			files = append(files, charts.File{Name: f.Name, Data: f.Data})
 		}
 	}

@@ -48,8 +48,8 @@ const recordKey = "release"
 //     so of two writers one loses instead of both winning;
 //   - a corrupted body is an error with the name of the secret, where Helm's
 //     driver skips it without an error, and then fails forever on the existing name;
-//   - templates and files of the chart are not stored: no command of Helm reads
-//     them, and they are what makes records too large.
+//   - templates and files of the chart are not stored, but for names: no command of
+//     Helm reads them, and they are what makes records too large.
 type store struct {
 	ctx     context.Context // never cancelled: "failed" must be recorded after a cancelled operation
 	objects recordObjects
@@ -63,6 +63,7 @@ type store struct {
 	historyMax int                           // revisions kept; 0 keeps all
 	checksum   func(*release.Release) string // of a new revision, where it is known only then; or nil
 	describe   func(*release.Release) string // RenderedAnnotation of a record; nil: none has it
+	files      func() []*chart.File          // of a new revision, by name alone; nil: none
 	replaces   *Revision                     // the next Create writes this revision again, instead of a new one; nil for a new one
 	writing    int                           // the revision that was created last; 0 for none
 	keeps      func() bool                   // no revision may be deleted now; nil: all may
@@ -329,7 +330,10 @@ func customLabels(all map[string]string) map[string]string {
 func (s *store) secretOf(key string, rel *release.Release) (*corev1.Secret, error) {
 	stored := *rel
 	if rel.Chart != nil {
-		stored.Chart = &chart.Chart{Metadata: rel.Chart.Metadata, Values: rel.Chart.Values}
+		stored.Chart = &chart.Chart{Metadata: rel.Chart.Metadata, Values: rel.Chart.Values, Files: namesOnly(rel.Chart.Files)}
+		if s.files != nil && rel.Version == s.writing {
+			stored.Chart.Files = s.files()
+		}
 	}
 	data, err := s.encoder.encode(&stored)
 	if err != nil {

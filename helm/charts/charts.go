@@ -90,6 +90,7 @@ type Chart struct {
 	// global is the section global in the values of the chart and its subcharts. valuesFile is that section in
 	// the values.yaml next to chart/, which wins; nil without such a file.
 	global, valuesFile map[string]any
+	beside             []byte // that values.yaml; nil without
 
 	reading sync.Once // computes readers, see Unread
 	readers *readers
@@ -104,22 +105,6 @@ func (c *Chart) Digest() [sha256.Size]byte { return c.digest }
 // Copy makes a chart to give to Helm, whose actions and renders change what they
 // are given: disabled subcharts disappear for good.
 func (c *Chart) Copy() *chart.Chart { return copyOf(c.chart) }
-
-// EmptyTemplates are the templates of the chart and its subcharts that have no content, by the names
-// that manifests give them.
-func (c *Chart) EmptyTemplates() []string { return emptyIn(c.chart) }
-
-func emptyIn(ch *chart.Chart) (names []string) {
-	for _, t := range ch.Templates {
-		if len(t.Data) == 0 {
-			names = append(names, path.Join(ch.ChartFullPath(), t.Name))
-		}
-	}
-	for _, sub := range ch.Dependencies() {
-		names = append(names, emptyIn(sub)...)
-	}
-	return names
-}
 
 // HasSubchart reports whether a section of the values is that of a subchart: one of that name or
 // alias.
@@ -294,7 +279,7 @@ func read(m Module, isInner bool) (*Chart, error) {
 	var global map[string]any
 	switch {
 	case isInner:
-		if global, err = globalNextTo(m); err != nil {
+		if global, fresh.beside, err = globalNextTo(m); err != nil {
 			return nil, err
 		}
 		if fresh.valuesFile = global; len(global) > 0 {
@@ -431,7 +416,8 @@ func stampOf(m Module, isInner bool) (stamp [sha256.Size]byte, err error) {
 }
 
 // walk visits files and directories below dir in order, with slashes in their names, and follows
-// symbolic links as Helm's own loader does: directories mounted from a ConfigMap consist of them.
+// symbolic links as Helm's own loader does: directories mounted from a ConfigMap consist of them. A
+// link to nothing is visited as the link that it is: what it led to was not removed on purpose (P8).
 // visit leaves out a directory by fs.SkipDir; any other error ends the walk. What disappears
 // meanwhile is left out.
 func walk(dir, below string, visit func(name string, info fs.FileInfo) error) error {
@@ -445,8 +431,11 @@ func walk(dir, below string, visit func(name string, info fs.FileInfo) error) er
 	for _, entry := range entries {
 		name := path.Join(below, entry.Name())
 		info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name)))
+		if errors.Is(err, fs.ErrNotExist) && entry.Type() == fs.ModeSymlink && !strings.HasPrefix(entry.Name(), ".") { // editors make hidden ones
+			info, err = entry.Info()
+		}
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // a dangling link, or just deleted
+			continue // just deleted
 		}
 		if err != nil {
 			return err

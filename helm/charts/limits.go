@@ -90,5 +90,5 @@ func (w *weight) add(name string, size int64, read func() ([]byte, error)) error
 // irregular is the error for a file that is no regular one: the read of a named pipe would wait for
 // a writer, and that of a device may never end.
 func irregular(name string) error {
-	return fmt.Errorf("%s is neither a regular file nor a link to one", name)
+	return fmt.Errorf("%s is neither a regular file nor a link to one; restore it, or remove it", name)
 }

@@ -153,21 +153,20 @@ func floats(value any) any {
 }
 
 // globalNextTo reads the section global in the values.yaml of a module whose chart is in chart/. In
-// the other form the file belongs to the chart, and Helm reads it.
-func globalNextTo(m Module) (map[string]any, error) {
+// the other form the file belongs to the chart, and Helm reads it. data is the whole file; nil without one.
+func globalNextTo(m Module) (global map[string]any, data []byte, err error) {
 	file := filepath.Join(m.Dir, "values.yaml")
 	info, err := os.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
+		return nil, nil, nil
 	case err != nil:
-		return nil, m.unread("values file of", err)
+		return nil, nil, m.unread("values file of", err)
 	case !info.Mode().IsRegular():
-		return nil, irregular(m.Shows(file))
+		return nil, nil, irregular(m.Shows(file))
 	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, m.unread("values file of", err)
+	if data, err = os.ReadFile(file); err != nil {
+		return nil, nil, m.unread("values file of", err)
 	}
 	err = manifest.Check(string(data))
 	var content struct {
@@ -177,7 +176,7 @@ func globalNextTo(m Module) (map[string]any, error) {
 		err = yaml.Unmarshal(data, &content)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Shows(file), err)
+		return nil, nil, fmt.Errorf("%s: %w", m.Shows(file), err)
 	}
-	return content.Global, nil
+	return content.Global, data, nil
 }
