@@ -186,6 +186,7 @@ type static []rootValues
 type rootValues struct {
 	path, shown string
 	document    values.Document
+	empty       bool   // it exists and has no content
 	seen        string // the stamp of the file before it was read; "" when an equal one would prove nothing
 }
 

@@ -111,8 +111,22 @@ func (r rootValues) again() (rootValues, error) {
 	if err == nil && without != "" && hasValues(r.document) {
 		err = emptied(r.shown, without)
 	}
-	r.document, r.seen = doc, stamp
+	r.document, r.seen, r.empty = doc, stamp, without == noContent
 	return r, err
+}
+
+// EmptyValues are the values.yaml files without content that might name a module: they may have had its
+// flag, before the operator started.
+func (t *Tree) EmptyValues(module string) (files []string) {
+	for _, root := range t.common {
+		if root.empty {
+			files = append(files, root.shown)
+		}
+	}
+	if m := t.Module(module); m != nil && m.ownEmpty {
+		files = append(files, m.Shown(m.valuesFile()))
+	}
+	return files
 }
 
 // fileStamp changes with the file that a path leads to; "" for a file that is missing, or so young

@@ -30,12 +30,12 @@ func (g Purges) Clone() Purges {
 }
 
 // holdBack takes out of the steps the purges, and the deletes of forgotten modules, that a person must
-// allow: more of the releases than the share, or any when there are roots that hold no module. If the
-// confirmation is for these very releases, they stay among the steps.
+// allow: more of the releases than the share, or any when files were lost. If the confirmation is for these
+// very releases, they stay among the steps.
 //
 // What was held back stays held back when only the reason is gone: while a volume comes back
 // directory by directory, the last ones must not go.
-func (g Purges) holdBack(s Steps, forgotten func(module string) bool, share, releases int, empty []string) Steps {
+func (g Purges) holdBack(s Steps, forgotten func(module string) bool, share, releases int, lost string) Steps {
 	pending := slices.Clone(s.Purge)
 	for _, module := range s.Delete {
 		if forgotten(module) {
@@ -44,7 +44,7 @@ func (g Purges) holdBack(s Steps, forgotten func(module string) bool, share, rel
 	}
 	pending = slices.DeleteFunc(pending, func(name string) bool { return g.Allowed[name] })
 	slices.Sort(pending)
-	why := g.suspicion(pending, share, releases, empty)
+	why := g.suspicion(pending, share, releases, lost)
 	if why == "" {
 		return s
 	}
@@ -59,12 +59,12 @@ func (g Purges) holdBack(s Steps, forgotten func(module string) bool, share, rel
 }
 
 // suspicion says why purges look like a mistake; nothing when they do not.
-func (g Purges) suspicion(pending []string, share, releases int, empty []string) string {
+func (g Purges) suspicion(pending []string, share, releases int, lost string) string {
 	switch n := len(pending); {
 	case n == 0:
 		return ""
-	case len(empty) > 0:
-		return "there is no module in " + strings.Join(empty, ", ")
+	case lost != "":
+		return lost
 	case n > 1 && n*100 > share*releases:
 		return fmt.Sprintf("they are %d of %d releases, and one reload may purge at most %d%%", n, releases, share)
 	case slices.ContainsFunc(pending, func(name string) bool { return slices.Contains(g.Held, name) }):

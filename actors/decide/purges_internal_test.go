@@ -64,7 +64,7 @@ func TestHoldBack(t *testing.T) {
 				want.Confirmed = sorted
 			}
 			ordered := func(string) bool { return false }
-			got := c.known.holdBack(Steps{Run: []string{"r"}, Delete: []string{"d"}, Purge: c.purge}, ordered, c.share, c.releases, c.empty)
+			got := c.known.holdBack(Steps{Run: []string{"r"}, Delete: []string{"d"}, Purge: c.purge}, ordered, c.share, c.releases, (Reload{Tree: &addons.Tree{Empty: c.empty}}).lost(Steps{}))
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}

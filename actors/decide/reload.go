@@ -3,6 +3,7 @@ package decide
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"addon-operator/addons"
 	"addon-operator/values"
@@ -52,7 +53,20 @@ func (r Reload) Steps() Steps {
 	if r.Deployed[r.Ignored] {
 		releases--
 	}
-	return r.Purges.holdBack(steps, r.forgotten, r.PurgeShare, releases, r.Tree.Empty)
+	return r.Purges.holdBack(steps, r.forgotten, r.PurgeShare, releases, r.lost(steps))
+}
+
+// lost says what shows that files were lost, and not removed on purpose; "" for nothing.
+func (r Reload) lost(s Steps) string {
+	if len(r.Tree.Empty) > 0 {
+		return "there is no module in " + strings.Join(r.Tree.Empty, ", ")
+	}
+	for _, module := range s.Delete {
+		if empty := r.Tree.EmptyValues(module); len(empty) > 0 && r.forgotten(module) {
+			return "its flag may have been in " + empty[0] + ", which is empty"
+		}
+	}
+	return ""
 }
 
 // forgotten reports whether a module is off only because no flag names it any more, and an earlier process has left its
