@@ -86,7 +86,7 @@ func TestHooksOfCraftedRecordDeleteNothingOfOthers(t *testing.T) {
 	f.apply(m.with("text", "two"), Upgraded, 2)
 	const text = "{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: bait}}, " +
 		"{apiVersion: v1, kind: ConfigMap, metadata: {name: stranger}}]}"
-	f.create("bait", nil, map[string]string{HookAnnotation: hookMark(2, text)})
+	f.create("bait", nil, map[string]string{HookAnnotation: hookMark(2, text, "simple")})
 	f.create("stranger", nil, nil)
 	f.craft("simple", 2, func(s *corev1.Secret, rel *release.Release) {
 		s.Labels["status"], rel.Info.Status = "failed", release.StatusFailed

@@ -155,9 +155,12 @@ func (op *operation) configuration(s *store) (*action.Configuration, *cluster) {
 	}, op.cluster
 }
 
-// waited is the error of an action: if a hook has not finished, that, and else what Helm returns.
-// Helm joins errors as text, so the cause is kept in the cluster.
+// waited is the error of an action: if a hook has not finished, or would replace what is not its own,
+// that, and else what Helm returns. Helm joins errors as text, so the cause is kept in the cluster.
 func (op *operation) waited(err error) error {
+	if err != nil && op.cluster != nil && op.cluster.hooks.refused != nil {
+		return op.cluster.hooks.refused
+	}
 	if err == nil || op.cluster == nil || op.cluster.hooks.cut == nil || op.ctx.Err() != nil {
 		return err
 	}

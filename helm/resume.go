@@ -11,16 +11,17 @@ import (
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"addon-operator/helm/manifest"
 )
 
-// HookAnnotation is on the objects of Helm hooks: the revision that they were created for, and the
-// checksum of their manifest. It distinguishes an object of this run from one of an earlier run:
-// clocks differ, and a record cannot have the UID of an object that is created after it was
-// written.
+// HookAnnotation is on the objects of Helm hooks: the revision that they were created for, the
+// checksum of their manifest, and the release. It distinguishes an object of this run from one of an
+// earlier run: clocks differ, and a record cannot have the UID of an object that is created after it
+// was written.
 const HookAnnotation = "addon-operator/helm-hook"
 
 // keep is what an operation does with a hook that an earlier one has begun.
@@ -59,6 +60,7 @@ type helmHooks struct {
 	releases *store
 	built    built
 	keeps    map[string]keep // of an earlier operation, by the text of the hook
+	refused  error           // why an object was not deleted, which Helm returns as text
 	cut      *waitError      // why the action stopped to wait; from then on no object of a hook is deleted
 }
 
@@ -90,7 +92,71 @@ func (k *cluster) Delete(list kube.ResourceList) (*kube.Result, []error) {
 	if k.hooks.spares(list) {
 		return &kube.Result{}, nil
 	}
+	if err := k.hooks.ownLeftovers(list); err != nil {
+		k.hooks.refused = err
+		return &kube.Result{}, []error{err}
+	}
 	return k.Client.Delete(list)
+}
+
+// ownLeftovers refuses a list with an object that no hook of this release has left (H7): Helm would delete it, only
+// because a hook has its name.
+func (r *helmHooks) ownLeftovers(list kube.ResourceList) error {
+	var errs []error
+	for _, info := range list {
+		o := objectOfInfo(info)
+		live, exists, err := r.op.home.live.look(r.op.ctx, o)
+		if err != nil {
+			return err
+		}
+		if !exists {
+			continue
+		}
+		why, err := r.op.notOfHook(live)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			errs = append(errs, fmt.Errorf("a Helm hook of the chart would replace %s, but %s; rename the hook, or delete the object if nobody needs it", o, why))
+		}
+	}
+	if len(errs) > 0 {
+		return &Error{Kind: Foreign, Release: r.op.release, Err: errors.Join(errs...)}
+	}
+	return nil
+}
+
+// notOfHook returns why an object is not one that a hook of this release has left. Helm and older operators do not
+// name the release of a hook; what they have left may be ours. A release that is gone, or has no module any more
+// (Module.Orphaned), is in nobody's way.
+func (op *operation) notOfHook(live *metav1.PartialObjectMetadata) (why string, err error) {
+	if live == nil {
+		return "the operator may not read it, so its owner is unknown", nil
+	}
+	them := ownerIn(live)
+	if isOther(them, op.us()) {
+		return fmt.Sprintf("it belongs to release %s in namespace %s", them.name, them.namespace), nil
+	}
+	if live.Annotations[release.HookAnnotation] == "" && them != op.us() {
+		return "no Helm hook has made it: it has no annotation " + release.HookAnnotation, nil
+	}
+	mark := strings.SplitN(live.Annotations[HookAnnotation], "-", 3)
+	if len(mark) < 3 || mark[2] == op.release {
+		return "", nil
+	}
+	if op.takes.orphaned != nil {
+		if orphaned, err := op.takes.orphaned(mark[2]); err != nil || orphaned {
+			return "", err
+		}
+	}
+	home, err := op.home.homes.holding(op.ctx, mark[2])
+	if err != nil {
+		return "", err
+	}
+	if state, err := home.records.read(op.ctx, mark[2]); err != nil || len(state.Revisions) == 0 {
+		return "", err
+	}
+	return "it is of a Helm hook of release " + mark[2], nil
 }
 
 // annotate marks an object of a hook.
@@ -103,13 +169,13 @@ func (r *helmHooks) annotate(info *resource.Info, text string) {
 	if all == nil {
 		all = map[string]string{}
 	}
-	all[HookAnnotation] = hookMark(r.releases.revision(), text)
+	all[HookAnnotation] = hookMark(r.releases.revision(), text, r.op.release)
 	o.SetAnnotations(all)
 }
 
-func hookMark(revision int, text string) string {
+func hookMark(revision int, text, release string) string {
 	sum := sha256.Sum256([]byte(text))
-	return fmt.Sprintf("%d-%s", revision, hex.EncodeToString(sum[:checksumBytes]))
+	return fmt.Sprintf("%d-%s-%s", revision, hex.EncodeToString(sum[:checksumBytes]), release)
 }
 
 // resume finds hooks of a record that an operation began and whose end it did not wait for. It keeps
@@ -189,7 +255,7 @@ func (r *helmHooks) made(rel *release.Release, h *release.Hook) (live []*unstruc
 		if err != nil {
 			return nil, false, err
 		}
-		if o != nil && o.GetAnnotations()[HookAnnotation] == hookMark(rel.Version, h.Manifest) {
+		if o != nil && o.GetAnnotations()[HookAnnotation] == hookMark(rel.Version, h.Manifest, r.op.release) {
 			live = append(live, o)
 		}
 	}
