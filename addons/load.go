@@ -117,7 +117,7 @@ func (r rootValues) again() (rootValues, error) {
 
 // EmptyValues are the values.yaml files without content that might name a module: they may have had its
 // flag, before the operator started.
-func (t *Tree) EmptyValues(module string) (files []string) {
+func EmptyValues(t *Tree, module string) (files []string) {
 	for _, root := range t.common {
 		if root.empty {
 			files = append(files, root.shown)

@@ -112,7 +112,7 @@ func (r *helmHooks) ownLeftovers(list kube.ResourceList) error {
 		if !exists {
 			continue
 		}
-		why, err := r.op.notOfHook(live)
+		why, err := notOfHook(r.op, live)
 		if err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func (r *helmHooks) ownLeftovers(list kube.ResourceList) error {
 // notOfHook returns why an object is not one that a hook of this release has left. Helm and older operators do not
 // name the release of a hook; what they have left may be ours. A release that is gone, or has no module any more
 // (Module.Orphaned), is in nobody's way.
-func (op *operation) notOfHook(live *metav1.PartialObjectMetadata) (why string, err error) {
+func notOfHook(op *operation, live *metav1.PartialObjectMetadata) (why string, err error) {
 	if live == nil {
 		return "the operator may not read it, so its owner is unknown", nil
 	}
@@ -137,7 +137,7 @@ func (op *operation) notOfHook(live *metav1.PartialObjectMetadata) (why string, 
 	if isOther(them, op.us()) {
 		return fmt.Sprintf("it belongs to release %s in namespace %s", them.name, them.namespace), nil
 	}
-	if live.Annotations[release.HookAnnotation] == "" && them != op.us() {
+	if live.Annotations[release.HookAnnotation] == "" && live.Annotations[HookAnnotation] == "" && them != op.us() {
 		return "no Helm hook has made it: it has no annotation " + release.HookAnnotation, nil
 	}
 	mark := strings.SplitN(live.Annotations[HookAnnotation], "-", 3)

@@ -62,7 +62,7 @@ func (r Reload) lost(s Steps) string {
 		return "there is no module in " + strings.Join(r.Tree.Empty, ", ")
 	}
 	for _, module := range s.Delete {
-		if empty := r.Tree.EmptyValues(module); len(empty) > 0 && r.forgotten(module) {
+		if empty := addons.EmptyValues(r.Tree, module); len(empty) > 0 && r.forgotten(module) {
 			return "its flag may have been in " + empty[0] + ", which is empty"
 		}
 	}

@@ -207,7 +207,7 @@ func (o *ReleaseOptions) options() []option {
 		number(&o.HelmHistoryMax, "helm-history-max", "HELM_HISTORY_MAX", 10, "number of revisions kept for each release; 0 keeps all"),
 		duration(&o.HelmTimeout, "helm-timeout", "HELM_TIMEOUT", 20*time.Minute, "time limit of Helm hooks in charts"),
 		text(&o.HelmIgnoreRelease, "helm-ignore-release", "HELM_IGNORE_RELEASE", "", "name of a release that is never purged: that of the operator itself, if Helm installed it in the operator's namespace"),
-		yes(&o.AllowPurge, "allow-purge", "ADDON_OPERATOR_ALLOW_PURGE", "purge every release without a module directory; without it, a purge waits for a confirmation if a modules directory contains no module, or if the purge exceeds purge-share"),
+		yes(&o.AllowPurge, "allow-purge", "ADDON_OPERATOR_ALLOW_PURGE", "purge every release without a module directory, with what holds data; without it, a purge leaves that, and waits for a confirmation if a modules directory contains no module, or if the purge exceeds purge-share"),
 		number(&o.PurgeShare, "purge-share", "ADDON_OPERATOR_PURGE_SHARE", decide.DefaultPurgeShare, "percentage of the releases that one reload may purge without a confirmation; a single release may always be purged"),
 		text(&o.ExtraLabels, "helm-extra-labels", "ADDON_OPERATOR_HELM_EXTRA_LABELS", "heritage=addon-operator", "labels added to every object of a chart, key=value separated by commas"),
 		text(&o.CRDLabels, "crd-extra-labels", "ADDON_OPERATOR_CRD_EXTRA_LABELS", "heritage=addon-operator", "labels added to every CRD of a module, key=value separated by commas"),

@@ -241,3 +241,43 @@ func (h *fixture) configMapUID(name string) string {
 	}
 	return string(cm.UID)
 }
+
+// A crash leaves a template of zeros, and an unfinished copy a subchart without its templates: no object is deleted, neither
+// while the operator runs nor after a restart, and it says which file to restore. P8.
+func TestLostContentDeletesNothing(t *testing.T) {
+	h := newFixture(t, "web")
+	template := func(name string) string {
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\ndata: {a: b}\n"
+	}
+	h.write("modules/values.yaml", "webEnabled: true\nappEnabled: true\n")
+	h.write("modules/020-app/Chart.yaml", "apiVersion: v2\nname: app\nversion: 1.0.0\n")
+	h.write("modules/020-app/templates/a.yaml", template("app-a"))
+	h.write("modules/020-app/templates/b.yaml", template("app-b"))
+	h.write("modules/020-app/charts/sub/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 1.0.0\n")
+	h.write("modules/020-app/charts/sub/templates/c.yaml", template("app-c"))
+	o := h.start().ready()
+	h.awaitRevisions("app", "1:deployed")
+
+	h.write("modules/020-app/templates/b.yaml", strings.Repeat("\x00", 100))
+	h.setConfig(map[string]string{"global": "any: change"})
+	o.expect("WARN", "module app: changed on disk, but not in force", "020-app/templates/b.yaml is empty, but it had content")
+	o.expect("converged", "modules=2")
+	o.terminate()
+	h.write("modules/020-app/templates/b.yaml", "\n\n")
+	o = h.start()
+	o.expect("ERROR task failed", "module=app", "templates/b.yaml of the chart in", "is empty, but revision 1 was made with its content")
+	o.terminate()
+
+	h.write("modules/020-app/templates/b.yaml", template("app-b"))
+	h.rename("modules/020-app/charts/sub/templates", "away")
+	o = h.start()
+	o.expect("ERROR task failed", "module=app", "charts/sub/templates/ of the chart in", "has no files, but revision 1 was made with some")
+	h.rename("away", "modules/020-app/charts/sub/templates")
+	o.ready()
+	h.awaitRevisions("app", "1:deployed")
+	for _, name := range []string{"app-a", "app-b", "app-c"} {
+		if h.configMap(name) == nil {
+			t.Errorf("%s is gone", name)
+		}
+	}
+}

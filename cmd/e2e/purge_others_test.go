@@ -173,3 +173,26 @@ func (h *fixture) rewriteRecord(name string, version int, change func(string) st
 		h.t.Fatal(err)
 	}
 }
+
+// Somebody writes a release record for a module that is switched off, which has no release: the hook of the record does
+// not run, and the object that it names stays. P2.2, P2.3.
+func TestForgedRecordOfDisabledModule(t *testing.T) {
+	h := newFixture(t, "web")
+	h.setConfig(map[string]string{"webEnabled": "false"})
+	stranger := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}, Data: map[string]string{"precious": "data"}}
+	if _, err := h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, stranger, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := "harm-" + h.namespace
+	h.craft("web", "stranger", binding)
+	o := h.start().ready()
+	h.awaitRevisions("web", "")
+	o.expect("WARN the delete hooks are those of the chart", "ClusterRoleBinding "+binding)
+	if _, err := h.client.RbacV1().ClusterRoleBindings().Get(h.ctx, binding, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the hook of the forged record has run: %v", err)
+		_ = h.client.RbacV1().ClusterRoleBindings().Delete(h.ctx, binding, metav1.DeleteOptions{})
+	}
+	if h.configMap("stranger") == nil {
+		t.Error("the object of a stranger is gone")
+	}
+}

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -193,4 +195,90 @@ func TestPurgeIsAllowedByOptions(t *testing.T) {
 	o.terminate()
 	h.start("ADDON_OPERATOR_ALLOW_PURGE=yes").ready()
 	h.awaitRevisions("last", "")
+}
+
+// The directory of a module is away by mistake, and one release may be purged: what holds data stays, and is that of the
+// module again when the directory is back. A person who allows purges means all of it. P1, P2.2, E10.
+func TestPurgeLeavesData(t *testing.T) {
+	h := newFixture(t, "web")
+	own, kind := h.namespace+"-own", "things."+h.namespace+".example.com"
+	h.write("modules/values.yaml", "webEnabled: true\ndbEnabled: true\n")
+	h.write("modules/020-db/templates/all.yaml", `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: db}
+data: {a: b}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: `+own+`}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: `+kind+`}
+spec:
+  group: `+h.namespace+`.example.com
+  names: {kind: Thing, plural: things}
+  scope: Namespaced
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`)
+	paths := []string{
+		"/api/v1/namespaces/" + h.namespace + "/persistentvolumeclaims/data", "/api/v1/namespaces/" + own,
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + kind,
+	}
+	rest := h.client.Discovery().RESTClient()
+	t.Cleanup(func() {
+		for _, path := range paths {
+			_ = rest.Delete().AbsPath(path).Do(context.Background()).Error()
+		}
+	})
+	data := func() (uids string) { // of those that are not being deleted
+		for _, path := range paths {
+			var live metav1.PartialObjectMetadata
+			text, err := rest.Get().AbsPath(path).Do(h.ctx).Raw()
+			if err == nil && json.Unmarshal(text, &live) == nil && live.DeletionTimestamp == nil {
+				uids += string(live.UID) + " "
+			}
+		}
+		return uids
+	}
+	o := h.start().ready()
+	h.awaitRevisions("db", "1:deployed")
+	before := data()
+	if len(strings.Fields(before)) != 3 {
+		t.Fatalf("there are %q", before)
+	}
+
+	h.rename("modules/020-db", "away")
+	expectAll(t, o.command("plan"), "purge db", "- ConfigMap")
+	h.setConfig(map[string]string{"global": "any: change"})
+	h.awaitRevisions("db", "")
+	o.expect("WARN objects with data stay, because no person has allowed the purge", "release=db",
+		"PersistentVolumeClaim "+h.namespace+"/data", "Namespace "+own, "CustomResourceDefinition "+kind)
+	if h.configMap("db") != nil || data() != before {
+		t.Errorf("the ConfigMap is %v, the data %q, and was %q", h.configMap("db"), data(), before)
+	}
+	h.rename("away", "modules/020-db")
+	h.setConfig(map[string]string{"global": "any: other change"})
+	h.awaitRevisions("db", "1:deployed")
+	o.expect("INFO release", "module=db", "action=installed")
+	if data() != before {
+		t.Errorf("the data are %q, and were %q", data(), before)
+	}
+	o.terminate()
+
+	h.rename("modules/020-db", "away")
+	o = h.start("ADDON_OPERATOR_ALLOW_PURGE=true").ready()
+	h.awaitRevisions("db", "")
+	if left := data(); left != "" {
+		t.Errorf("what a person has allowed to delete is there: %q", left)
+	}
+	if o.count("objects with data stay") > 0 {
+		t.Error("the log says that objects stay")
+	}
 }
