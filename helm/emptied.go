@@ -75,11 +75,14 @@ func namesOnly(files []*chart.File) (names []*chart.File) {
 	return names
 }
 
-// names are the files of the chart that have content, for its record. Templates show in the manifest.
+// unnamed are files that are not named in a record: templates, which show in the manifest, and what is for people.
+var unnamed = regexp.MustCompile(`(^|/)templates/|^(tests|docs)/|\.md$`)
+
+// names are the files of the chart that have content, for its record.
 func (t *target) names() (names []*chart.File) {
 	content, size := t.chart.Content(), 0
 	for _, name := range slices.Sorted(maps.Keys(content)) {
-		if content[name] && !strings.HasPrefix(name, "templates/") && !strings.Contains(name, "/templates/") {
+		if content[name] && !unnamed.MatchString(name) {
 			names, size = append(names, &chart.File{Name: name}), size+len(name)
 		}
 	}

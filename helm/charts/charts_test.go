@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -190,7 +191,7 @@ func TestLoadSymlinks(t *testing.T) {
 	if err := os.Symlink(filepath.Join(chart.Dir, "templates"), filepath.Join(m.Dir, "templates")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("nowhere", filepath.Join(m.Dir, "dangling")); err != nil {
+	if err := os.Symlink("nowhere", filepath.Join(m.Dir, ".#lock")); err != nil { // of an editor
 		t.Fatal(err)
 	}
 	var cache Cache
@@ -207,6 +208,12 @@ func TestLoadSymlinks(t *testing.T) {
 	}
 	if _, err := cache.Load(m); err == nil {
 		t.Error("a link that points upwards is no error")
+	}
+	if err := errors.Join(os.Remove(filepath.Join(m.Dir, "loop")), os.Symlink("nowhere", filepath.Join(m.Dir, "dangling"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cache.Load(m); err == nil || !strings.Contains(err.Error(), "dangling is neither a regular file nor a link to one") { // P8
+		t.Errorf("a link to nothing: %v", err)
 	}
 }
 
