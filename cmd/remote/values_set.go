@@ -451,7 +451,7 @@ func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (refuses
 		v.special.marked = errMarks == nil && marked(v.edit.Path)
 		return func(data map[string]string) (string, error) {
 			refused := ""
-			if problem := check.ConfigMap(tree, data, secret.Data, slog.New(slog.DiscardHandler), nil); problem != nil {
+			if problem := check.ConfigMap(tree, data, secret.Data, slog.New(slog.DiscardHandler)); problem != nil {
 				refused = problem.Error()
 			}
 			return refused, nil
