@@ -27,11 +27,11 @@ messages 1632
 server 2927
 supervisor 1102
 testkit 6700 // faults of release records
-values 6446 // one list of names of secrets
-go: 71821 // 32
+values 6192 // one list of names of secrets
+go: 71567 // 32
 scripts: 1110
 web: 313
-tests: 57042 // 32
+tests: 57041 // 32
 txtar: 21530 // scripts of the guards
 `
 
