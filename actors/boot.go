@@ -36,7 +36,6 @@ type boot struct {
 	secret      configmap.InitialSecret
 	problems    []string        // of the files in the global directory
 	suspended   map[string]bool // modules, by objects of kind Module (H27)
-	anyway      bool            // what schemas of charts refuse does not stop the start
 }
 
 // converges is what converge begins with.
@@ -161,12 +160,11 @@ func waitFor(ctx context.Context, w shared.World, what string, waits func(string
 	return nil
 }
 
-// with is the boot of a follower that takes over with another content of the ConfigMap. The content
-// was in force in its config, so a chart that refuses it fails its module only (H22).
+// with is the boot of a follower that takes over with another content of the ConfigMap.
 func (b *boot) with(w shared.World, current configmap.Current) (*boot, error) {
 	next := *b
 	next.sections = maps.Clone(b.config.Sections) // without their parts of the ConfigMap
-	next.secret, next.anyway = current.Secret, true
+	next.secret = current.Secret
 	return &next, next.startRefused(next.useConfigMap(w, kube.ConfigMap{ResourceVersion: current.Revision, Data: current.Known}))
 }
 
@@ -176,15 +174,12 @@ func (b *boot) with(w shared.World, current configmap.Current) (*boot, error) {
 // remove what it held (P1).
 func (b *boot) useValid(ctx context.Context, w shared.World, cm kube.ConfigMap, waits func(string)) error {
 	refused := b.useConfigMap(w, cm)
-	b.config.Written = cm.Written
 	// The last valid contents are needed only when something is wrong, or absent.
 	if w.LastValid == nil || refused == nil && cm.Exists() && b.secret.Exists() {
-		return b.startAnyway(w, cm, refused)
+		return b.startRefused(refused)
 	}
 	kept, err := readLastValid(ctx, w, waits)
 	switch {
-	case decide.OnlyCharts(refused) && kept == nil:
-		return b.startAnyway(w, cm, refused)
 	case err != nil && refused == nil && cm.Exists():
 		w.Log.Warn("the operator starts without the values of the Secret: it is unknown whether the Secret was deleted", "err", err)
 		return nil
@@ -198,37 +193,11 @@ func (b *boot) useValid(ctx context.Context, w shared.World, cm kube.ConfigMap, 
 	if b.secret.Off { // it may not be read any more; its values must not come back from the copy
 		kept.Secret = nil
 	}
-	return b.replace(w, cm, *kept, refused)
-}
-
-// replace puts the last valid contents in force, unless nothing is wrong with those that were read.
-func (b *boot) replace(w shared.World, cm kube.ConfigMap, kept kube.LastValid, refused error) error {
-	configErr, secretErr := b.blame(w, cm, kept, refused)
+	configErr, secretErr := b.blame(cm, *kept, refused)
 	if configErr == nil && secretErr == nil {
 		return nil
 	}
-	seen := *b // useKept changes b, also when it fails
-	err := b.useKept(w, cm, kept, configErr, secretErr)
-	if !decide.OnlyCharts(err) {
-		return err
-	}
-	if *b = seen; decide.OnlyCharts(refused) { // a chart has come that takes neither
-		return b.startAnyway(w, cm, refused)
-	}
-	b.anyway = true
-	return b.useKept(w, cm, kept, configErr, secretErr)
-}
-
-// startAnyway begins with values that only schemas of charts refuse, and ends the start for all others. What is wrong with the
-// values of one chart, which may have come with a stricter schema, is no reason to leave all other modules alone.
-func (b *boot) startAnyway(w shared.World, cm kube.ConfigMap, refused error) error {
-	if !decide.OnlyCharts(refused) {
-		return b.startRefused(refused)
-	}
-	b.anyway = true
-	err := b.startRefused(b.useConfigMap(w, cm))
-	b.config.Written = cm.Written
-	return err
+	return b.useKept(w, cm, *kept, configErr, secretErr)
 }
 
 // useKept puts the last valid contents in force, in place of those that the errors are about.
@@ -240,7 +209,7 @@ func (b *boot) useKept(w shared.World, cm kube.ConfigMap, kept kube.LastValid, c
 	if maps.Equal(kept.Config, cm.Data) {
 		kept.Config = cm.Data
 	} else {
-		cm = kube.ConfigMap{Data: kept.Config, Written: cm.Written}
+		cm = kube.ConfigMap{Data: kept.Config}
 	}
 	if !maps.Equal(kept.Secret, b.secret.Data) {
 		b.secret = configmap.InitialSecret{Data: kept.Secret, Off: b.secret.Off}
@@ -248,7 +217,6 @@ func (b *boot) useKept(w shared.World, cm kube.ConfigMap, kept kube.LastValid, c
 	if err := b.useConfigMap(w, cm); err != nil {
 		return fmt.Errorf("%w; the last valid values, in %s, are no longer valid: %w", seen.startRefused(errors.Join(configErr, secretErr)), w.LastValid, err)
 	}
-	b.config.Written = cm.Written
 	if configErr != nil {
 		b.config.Refused = configErr
 		w.Log.Error("the operator starts with the last valid values, which stay in force until the ConfigMap is fixed", "from", w.LastValid.String(), "err", configErr)
@@ -263,16 +231,16 @@ func (b *boot) useKept(w shared.World, cm kube.ConfigMap, kept kube.LastValid, c
 // blame says why the ConfigMap, and why the Secret, cannot be in force: each is looked at with the
 // last valid content of the other. When only both together are not valid, the Secret has to wait,
 // as it would in a running operator that sees it second.
-func (b *boot) blame(w shared.World, cm kube.ConfigMap, kept kube.LastValid, refused error) (config, secret error) {
+func (b *boot) blame(cm kube.ConfigMap, kept kube.LastValid, refused error) (config, secret error) {
 	switch {
 	case cm.Exists():
-		_, config = b.schemas(b.rules(w)).Check(cm.Data, kept.Secret)
+		_, config = b.schemas().Check(cm.Data, kept.Secret)
 	case len(kept.Config) > 0:
 		config = configmap.ErrDeletedBefore
 	}
 	switch {
 	case b.secret.Exists():
-		_, secret = b.schemas(b.rules(w)).Check(kept.Config, b.secret.Data)
+		_, secret = b.schemas().Check(kept.Config, b.secret.Data)
 	case len(kept.Secret) > 0:
 		secret = configmap.ErrSecretDeletedBefore
 	}
@@ -290,14 +258,9 @@ func (b *boot) templates() map[string]*values.Section {
 	return b.sections
 }
 
-// rules are what a start checks by. No script was asked, and no hook has set a flag (D37).
-func (b *boot) rules(w shared.World) decide.Enabling {
-	return decide.Enabling{Charts: decide.ChartsAtStart(w.Charts, b.tree, b.templates()).Check}
-}
-
-// schemas are those of all sections, from files alone.
-func (b *boot) schemas(by decide.Enabling) decide.Schemas {
-	return decide.Schemas{Sections: b.templates(), Modules: b.tree.Modules, Enabling: by}
+// schemas are those of all sections, from files alone. No script was asked, and no hook has set a flag (D37).
+func (b *boot) schemas() decide.Schemas {
+	return decide.Schemas{Sections: b.templates(), Modules: b.tree.Modules}
 }
 
 // startRefused says what to do about values with which the operator does not start.
@@ -329,11 +292,7 @@ func readLastValid(ctx context.Context, w shared.World, waits func(string)) (kep
 // section its part. With an error b is unchanged. After a success, b.sections must be the templates
 // again before another call.
 func (b *boot) useConfigMap(w shared.World, cm kube.ConfigMap) error {
-	doc, err := b.schemas(b.rules(w)).Check(cm.Data, b.secret.Data)
-	if b.anyway && decide.OnlyCharts(err) {
-		w.Log.Error("values do not fit the schema of a chart; the operator starts, but the module fails until they are fixed", "err", err)
-		doc, err = b.schemas(decide.Enabling{}).Check(cm.Data, b.secret.Data)
-	}
+	doc, err := b.schemas().Check(cm.Data, b.secret.Data)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/release"
@@ -184,7 +183,7 @@ func (r *renderer) renderAs(op *operation, m Module, ch *charts.Chart, lookup *l
 		return nil, fmt.Errorf("dependencies of the chart: %w", err)
 	}
 	release.Name, release.Namespace = m.Name, r.live.namespace
-	values, err := valuesFor(m, ch, use, release, op.capabilities)
+	values, err := chartutil.ToRenderValues(use, m.Values, release, op.capabilities)
 	if err != nil {
 		return nil, err
 	}
@@ -196,29 +195,6 @@ func (r *renderer) renderAs(op *operation, m Module, ch *charts.Chart, lookup *l
 		return nil, fmt.Errorf("the chart uses .Capabilities.APIVersions: %w", r.live.kinds.Reach(gvs[0].Group))
 	}
 	return files, err
-}
-
-// valuesFor are what templates see, checked against the schemas of the chart (H22). Helm's own
-// check is skipped, because its messages hold values and its work has no limit. Only a schema that
-// refers to other documents is left to Helm, which loads them.
-func valuesFor(m Module, ch *charts.Chart, use *chart.Chart, r chartutil.ReleaseOptions, capabilities *chartutil.Capabilities) (chartutil.Values, error) {
-	values, err := chartutil.ToRenderValuesWithSchemaValidation(use, m.Values, r, capabilities, true)
-	if err != nil || !ch.HasSchema() {
-		return values, err
-	}
-	own, _ := values["Values"].(chartutil.Values)
-	found, err := ch.ViolationsIn(use, own)
-	if len(found) > 0 {
-		var texts []string
-		for _, v := range found {
-			texts = append(texts, v.String())
-		}
-		return nil, valueless{fmt.Errorf("the values do not fit the schema of the chart: %s", strings.Join(texts, "; "))}
-	}
-	if errors.Is(err, charts.ErrElsewhere) {
-		return chartutil.ToRenderValues(use, m.Values, r, capabilities)
-	}
-	return values, err
 }
 
 // digest sorts rendered files as Helm does, checks them, and sums them up with

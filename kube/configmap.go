@@ -30,16 +30,10 @@ type ConfigMap struct {
 	Data            map[string]string
 	// ConfirmPurge is the annotation [ConfirmPurgeAnnotation].
 	ConfirmPurge string
-	// Written is the annotation [WrittenAnnotation].
-	Written string
 	// WentBack: the API server has gone back to an earlier state. What is known of the
 	// ConfigMap no longer counts, although its ResourceVersion is higher.
 	WentBack bool
 }
-
-// WrittenAnnotation is the annotation by which the operator remembers over a restart which
-// values of the ConfigMap hooks wrote: paths by hook, no values.
-const WrittenAnnotation = "addon-operator/written-by-hooks"
 
 // ConfirmPurgeAnnotation is the annotation by which a person allows a purge that the
 // operator holds back (P1). The operator removes it when it has read it.
@@ -52,7 +46,7 @@ func (c ConfigMap) Exists() bool { return c.ResourceVersion != "" }
 func ConfigMapOf(object *corev1.ConfigMap) ConfigMap {
 	return ConfigMap{
 		ResourceVersion: object.ResourceVersion, Data: maps.Clone(object.Data),
-		ConfirmPurge: object.Annotations[ConfirmPurgeAnnotation], Written: object.Annotations[WrittenAnnotation],
+		ConfirmPurge: object.Annotations[ConfirmPurgeAnnotation],
 	}
 }
 
@@ -149,9 +143,6 @@ func (s ConfigMapStore) tryWrite(ctx context.Context, base map[string]string, se
 		return ConfigMapOf(object), nil // also after a write whose answer was lost
 	}
 	object.Data = next
-	if text, ok := ctx.Value(writtenNote{}).(string); ok {
-		setAnnotation(object, WrittenAnnotation, text)
-	}
 	if err := writable(object); err != nil {
 		return ConfigMap{}, err
 	}
@@ -209,14 +200,6 @@ func (s ConfigMapStore) RemoveConfirmation(ctx context.Context, value string) (C
 	})
 }
 
-type writtenNote struct{}
-
-// WithWrittenNote returns a context whose [ConfigMapStore.Write] sets the annotation
-// [WrittenAnnotation] as well, with the same request: a crash cannot come in between.
-func WithWrittenNote(ctx context.Context, text string) context.Context {
-	return context.WithValue(ctx, writtenNote{}, text)
-}
-
 // setAnnotation sets an annotation, or removes it for an empty text.
 func setAnnotation(object *corev1.ConfigMap, annotation, text string) {
 	if text == "" {
@@ -224,12 +207,6 @@ func setAnnotation(object *corev1.ConfigMap, annotation, text string) {
 		return
 	}
 	metav1.SetMetaDataAnnotation(&object.ObjectMeta, annotation, text)
-}
-
-// NoteWritten sets the annotation [WrittenAnnotation] of the ConfigMap, or removes it for an
-// empty text. It returns what is there then; a ConfigMap that does not exist is not created.
-func (s ConfigMapStore) NoteWritten(ctx context.Context, text string) (ConfigMap, error) {
-	return s.annotate(ctx, WrittenAnnotation, func(string) string { return text })
 }
 
 // annotate replaces the text of an annotation of the ConfigMap; an empty one is removed. change is

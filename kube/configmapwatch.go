@@ -106,7 +106,7 @@ func (l *latest) deliver(ctx context.Context, notify func(ConfigMap)) {
 		}
 		first = false
 		// A copy, because notify may keep and change what it gets.
-		last = ConfigMap{ResourceVersion: state.ResourceVersion, Data: maps.Clone(state.Data), ConfirmPurge: state.ConfirmPurge, Written: state.Written}
+		last = ConfigMap{ResourceVersion: state.ResourceVersion, Data: maps.Clone(state.Data), ConfirmPurge: state.ConfirmPurge}
 		notify(state)
 	}
 }

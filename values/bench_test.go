@@ -2,9 +2,6 @@ package values
 
 import (
 	"fmt"
-	"maps"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -214,35 +211,6 @@ func BenchmarkExplain1MB(b *testing.B) {
 	for b.Loop() {
 		if _, err := section.Explain(""); err != nil {
 			b.Fatal(err)
-		}
-	}
-}
-
-// BenchmarkValidator1MB compares the checker with the validation of the library that has compiled the schema:
-// for values that are valid, and for values of which each element is wrong.
-func BenchmarkValidator1MB(b *testing.B) {
-	valid, schemas := bigValues(b)
-	wrong, _ := bigValues(b)
-	services, _ := wrong.(map[string]any)["services"].([]any)
-	for i := range services {
-		services[i] = "no map"
-	}
-	s := schemas.values
-	validators := map[string]func(value any) bool{
-		"checker": func(value any) bool { return s.checker.begin().fits(s.compiled, value, nil) },
-		"library": func(value any) bool { return s.compiled.Validate(value) == nil },
-	}
-	for _, name := range slices.Sorted(maps.Keys(validators)) {
-		for _, value := range []any{valid, wrong} {
-			fits := reflect.DeepEqual(value, valid)
-			b.Run(fmt.Sprintf("%s/valid=%t", name, fits), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					if validators[name](value) != fits {
-						b.Fatalf("valid must be %t", fits)
-					}
-				}
-			})
 		}
 	}
 }

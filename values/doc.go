@@ -38,6 +38,6 @@
 //
 // Schemas are OpenAPI v3 in YAML. They are translated into JSON Schema 2019-09 and compiled once.
 // The translation closes objects and applies x-extend and x-required-for-helm; defaults are
-// collected separately. A quick walk (fits.go) recognizes a valid section; only an invalid one is
-// validated a second time, to explain what is wrong (failures.go).
+// collected separately. The library validates; its work is estimated before (work.go), and its failures
+// become sentences (failures.go).
 package values

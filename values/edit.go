@@ -1,6 +1,7 @@
 package values
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,7 +13,7 @@ import (
 )
 
 // Edit is a change of one value of the ConfigMap: of a whole key, or of a value below one. It works
-// on the text, so that the comments and the layout that a person has written survive.
+// on the text, so that the comments that a person has written survive.
 type Edit struct {
 	// Path begins with "global", the key of a module, or that of a flag or mode.
 	Path []string
@@ -37,13 +38,11 @@ func (e Edited) Unchanged(edit Edit) bool {
 	return edit.Remove && !e.Had || !edit.Remove && e.Had && reflect.DeepEqual(e.Before, edit.Value)
 }
 
-// Apply returns the text that the key of the ConfigMap must have after the edit. Nothing else in a
-// section changes, to the byte: keys, comments, order, line endings. Where that is impossible, for
-// example below an alias, the error contains the reason.
+// Apply returns the text that the key of the ConfigMap must have after the edit. All other values, comments and the order of
+// keys stay; blanks and quotes may change. Where that is impossible, for example below an alias, the error contains the reason.
 //
-// The splicer that changes the text parses YAML only by heuristics. Therefore Apply parses the
-// result again and compares it with the expected tree (expected): a wrong guess
-// causes an error, never a wrong ConfigMap.
+// Apply parses the result again and compares it with the expected tree (expected): a mistake of the library causes an error,
+// never a wrong ConfigMap.
 func (e Edit) Apply(data map[string]string) (Edited, error) {
 	if len(e.Path) == 0 {
 		return Edited{}, errors.New("the path is empty; it must begin with global or the key of a module")
@@ -95,8 +94,7 @@ func (e Edit) section(edited *Edited, text string, has bool) error {
 	case tree != nil && !isContainer(tree):
 		return where(fmt.Errorf("the text of the ConfigMap's key %s is %s; remove the key first", e.Path[0], describe(tree)))
 	}
-	// An edit without effect keeps the text as it is, even if the splicer could not have changed
-	// it.
+	// An edit without effect keeps the text as it is, even if it could not be changed.
 	edited.Before, edited.Had = lookup(tree, path)
 	if edited.Unchanged(e) {
 		if has {
@@ -108,7 +106,7 @@ func (e Edit) section(edited *Edited, text string, has bool) error {
 	if err != nil {
 		return where(err)
 	}
-	made, err := splice(text, path, e)
+	made, err := e.rewrite(text, path)
 	if errors.Is(err, errOnlyJSON) {
 		var whole []byte
 		whole, err = JSON(want)
@@ -191,23 +189,129 @@ func (e Edit) nested(path pointer) any {
 
 var errOnlyJSON = errors.New("the text is JSON with escapes that the YAML library does not read")
 
-// splice returns the text with the edit made. An empty section, or one of comments only, has no
-// node to start from, so the new block is appended to the text.
-func splice(text string, path pointer, e Edit) (string, error) {
-	s := newSplicer(text)
+// rewrite returns the text with the edit made in its nodes: comments and the order of keys stay, blanks and quotes may change. An
+// empty section, or one of comments only, has no node to start from, so the new block is appended to the text.
+func (e Edit) rewrite(text string, path pointer) (string, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
 		return "", errOnlyJSON // ParseYAML has read it
 	}
 	if len(document.Content) == 0 || isNothing(document.Content[0]) {
 		if text != "" && !strings.HasSuffix(text, "\n") {
-			text += s.newline
+			text += "\n"
 		}
-		block, err := s.block(e.nested(path), 0)
-		return text + block + s.newline, err
+		block, err := YAML(e.nested(path))
+		return text + string(block), err
 	}
-	s.document = &document
-	return s.walk(spot{node: document.Content[0], indent: -1}, path, e)
+	root := document.Content[0]
+	if err := e.change(&document, nil, root, path); err != nil || len(root.Content) == 0 {
+		return "", err
+	}
+	return encode(&document)
+}
+
+// change descends along a path and changes the value at its end. key is that of the node in its map, else nil. It refuses to go through aliases,
+// and through anchors that an alias refers to: there one edit would change several values.
+func (e Edit) change(document, key, node *yaml.Node, path pointer) error {
+	defer moveComment(key, node)
+	if node.Anchor != "" && refersTo(document, node) {
+		return fmt.Errorf("line %d: the value is part of the anchor &%s, which aliases (*%s) repeat elsewhere; edit the ConfigMap manually", node.Line, node.Anchor, node.Anchor)
+	}
+	switch {
+	case len(path) == 0:
+		return putNode(node, e.Value)
+	case node.Kind == yaml.AliasNode:
+		return fmt.Errorf("line %d: the value is below the alias *%s, whose anchor is elsewhere; edit the ConfigMap manually", node.Line, node.Value)
+	case node.Kind == yaml.ScalarNode: // null: expected has refused all others
+		return putNode(node, e.nested(path))
+	}
+	i := find(node, path[0])
+	switch {
+	case i < 0 && e.Remove:
+		return fmt.Errorf("line %d: %s comes from an alias (<<); edit the ConfigMap manually", node.Line, path[0])
+	case i < 0:
+		return insertNode(node, path[0], e.nested(path[1:]))
+	case e.Remove && len(path) == 1:
+		first := i
+		if node.Kind == yaml.MappingNode {
+			first-- // its key
+		}
+		if node.Content = slices.Delete(node.Content, first, i+1); len(node.Content) == 0 {
+			node.Style = yaml.FlowStyle // {} or []: with nothing in it the value of its key would be null
+		}
+		return nil
+	}
+	if node.Kind == yaml.MappingNode {
+		key = node.Content[i-1]
+	} else {
+		key = nil
+	}
+	return e.change(document, key, node.Content[i], path[1:])
+}
+
+// moveComment puts the comment on the line of a key where the library expects it: at the key if its value begins on the next
+// line, else at the value.
+func moveComment(key, node *yaml.Node) {
+	if key == nil {
+		return
+	}
+	comment := cmp.Or(key.LineComment, node.LineComment)
+	if key.LineComment, node.LineComment = "", comment; node.Kind != yaml.ScalarNode && node.Style&yaml.FlowStyle == 0 {
+		key.LineComment, node.LineComment = comment, ""
+	}
+}
+
+// putNode writes a value in the place of a node. Its comments stay.
+func putNode(node *yaml.Node, value any) error {
+	made, err := yamlNode(value)
+	if err != nil {
+		return err
+	}
+	made.HeadComment, made.LineComment, made.FootComment = node.HeadComment, node.LineComment, node.FootComment
+	*node = *made
+	return nil
+}
+
+// insertNode adds a key to a map, or an element to a list, after the last one.
+func insertNode(node *yaml.Node, key string, value any) error {
+	added := any([]any{value})
+	if node.Kind == yaml.MappingNode {
+		added = map[string]any{key: value}
+	}
+	made, err := yamlNode(added)
+	if err != nil {
+		return err
+	}
+	if len(node.Content) == 0 {
+		node.Style = 0 // an empty one is always in brackets
+	}
+	node.Content = append(node.Content, made.Content...)
+	return nil
+}
+
+// find returns the index of a value in the content, or -1. Keys that a map gets by "<<" are not
+// found: they belong to another place of the text.
+func find(node *yaml.Node, element string) int {
+	if node.Kind == yaml.SequenceNode {
+		if index, ok := listIndex(element); ok && index < len(node.Content) {
+			return index
+		}
+		return -1
+	}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if keyIs(node.Content[i], element) {
+			return i + 1
+		}
+	}
+	return -1
+}
+
+// refersTo reports whether an alias in the tree refers to the node.
+func refersTo(tree, node *yaml.Node) bool {
+	if tree.Kind == yaml.AliasNode {
+		return tree.Alias == node
+	}
+	return slices.ContainsFunc(tree.Content, func(child *yaml.Node) bool { return refersTo(child, node) })
 }
 
 // isNothing reports whether a node has no text of its own, as the null value of "key:".

@@ -2,6 +2,7 @@ package values
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -48,7 +49,7 @@ var (
 	errTooDeep       = fmt.Errorf("lists and maps are nested more than %d deep; nest them less", maxDepth)
 	errTooFilled     = fmt.Errorf("the defaults of the schema would add more than %d MiB, with %d bytes for each value and key; make lists shorter, or give fewer defaults for their elements", maxFilled>>20, overhead)
 	errTooManyDigits = fmt.Errorf("an integer has more than %d digits; write it as a string", maxDigits)
-	errTooMuchWork   = fmt.Errorf("cannot be checked: that takes more than %d million steps; make the values smaller, or their schema simpler", maxSteps/1_000_000)
+	errTooMuchWork   = errors.New("cannot be checked: that takes too much work; make the values smaller, or their schema simpler")
 	errTooMany       = fmt.Errorf("there are more than %d problems; fix these first", maxProblems)
 )
 

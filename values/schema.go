@@ -33,7 +33,7 @@ type schema struct {
 	path     string
 	document any // what was compiled; keyword locations of violations point into it
 	compiled *jsonschema.Schema
-	checker  checker
+	costs    map[string]int // of its patterns, see patternCost
 	defaults *defaults
 	marks    *marks     // what it marks with x-secret; nil for nothing
 	problems []string   // of its defaults
@@ -122,7 +122,7 @@ func compileSchema(path string, root map[string]any, forHelm bool) (*schema, err
 		return nil, fmt.Errorf("schema %s: %w", path, err)
 	}
 	s := &schema{
-		path: path, document: translated.schema, compiled: compiled, checker: checker{formats: formats(), costs: translated.costs, limit: maxSteps},
+		path: path, document: translated.schema, compiled: compiled, costs: translated.costs,
 		defaults: fill, marks: marked, idle: translated.idle,
 	}
 	if !forHelm {

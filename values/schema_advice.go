@@ -136,7 +136,7 @@ func (s *schema) checkDefaults() {
 	if s.defaults == nil {
 		return
 	}
-	c := &defaultCheck{schema: s, check: s.checker.begin(), visited: map[*defaults]bool{}}
+	c := &defaultCheck{schema: s, visited: map[*defaults]bool{}}
 	c.visit(s.defaults, []*jsonschema.Schema{s.compiled})
 	slices.Sort(c.problems)
 	s.problems = c.problems
@@ -150,7 +150,6 @@ func (s *schema) checkDefaults() {
 // default which compiled schemas apply to it.
 type defaultCheck struct {
 	schema   *schema
-	check    *checker // one for all: it bounds the work
 	visited  map[*defaults]bool
 	problems []string
 	cut      bool
@@ -185,9 +184,9 @@ func (c *defaultCheck) compare(d *defaults, about []*jsonschema.Schema) {
 	// In a schema with secrets no default is shown: its marks are not followed here.
 	hidden := c.schema.marks != nil || secretPath(path)
 	r := newReport(c.schema, key, d.written, func(pointer) bool { return hidden })
-	r.check, r.partial = c.check, true
+	r.partial = true
 	for _, s := range about {
-		r.explain(s, d.written, nil, "")
+		_ = r.validate(s, d.written) // a check of values reports what cannot be checked
 	}
 	for _, v := range r.findings.finish() {
 		problem := Shorten(d.from, maxElement) + "/default: "
@@ -196,7 +195,7 @@ func (c *defaultCheck) compare(d *defaults, about []*jsonschema.Schema) {
 		}
 		c.problems = append(c.problems, problem+v.Message+"; correct the default, or the schema")
 	}
-	c.cut = c.cut || len(c.problems) > maxProblems || c.check.exhausted()
+	c.cut = c.cut || len(c.problems) > maxProblems
 }
 
 // alwaysHolding adds the schemas that apply to the same value without a condition. For a nullable
@@ -240,7 +239,7 @@ func collectSchemas(about []*jsonschema.Schema, below func(*jsonschema.Schema) [
 	return found
 }
 
-// propertySchemas returns the schemas for the value of a key. It must agree with checker.fitsKey.
+// propertySchemas returns the schemas for the value of a key.
 func propertySchemas(s *jsonschema.Schema, key string) []*jsonschema.Schema {
 	var found []*jsonschema.Schema
 	if property := s.Properties[key]; property != nil {

@@ -118,3 +118,11 @@ func isTypeName(value any) bool {
 	}
 	return false
 }
+
+func isNumber(value any) bool {
+	switch value.(type) {
+	case int64, float64, json.Number:
+		return true
+	}
+	return false
+}

@@ -38,33 +38,30 @@ func TestFloods(t *testing.T) {
 		want           []string
 	}{
 		"nested alternatives": {"{items: {anyOf: [" + branches + "]}}", "[" + strings.Repeat("1,", ones) + "]",
-			[]string{"m[0]: fits none of the alternatives of anyOf: fits none of the alternatives of oneOf: must be a string, is an integer; or must be a map", "more than 100 problems"}},
+			[]string{"m: cannot be checked: that takes too much work"}},
 		"alternatives of alternatives": {
 			"{definitions: {a: {anyOf: [" + strings.Repeat("{$ref: '#/definitions/b'},{items: {$ref: '#/definitions/a'}, type: array},", 5) + "]}, b: {oneOf: [{type: string}, {type: boolean}, {type: array, items: {$ref: '#/definitions/a'}}]}}, items: {$ref: '#/definitions/a'}}",
-			"[" + strings.Repeat("[[[1],[2]],3],", 5000) + "]", []string{"m[0]: fits none of the alternatives", "…"}},
+			"[" + strings.Repeat("[[[1],[2]],3],", 5000) + "]", []string{"m: cannot be checked: that takes too much work"}},
 		"a branch for each level": {
 			"{definitions: {a: {anyOf: [{type: array, items: {$ref: '#/definitions/a'}}, {type: array, maxItems: 9, items: {$ref: '#/definitions/a'}}]}}, $ref: '#/definitions/a'}",
-			strings.Repeat("[", 99) + "1" + strings.Repeat("]", 99), []string{"m: cannot be checked: that takes more than 50 million steps"}},
-		"a long key":      {"{additionalProperties: {items: {type: string}}}", "? " + strings.Repeat("k", 900_000) + "\n: [" + strings.Repeat("1,", 90_000) + "]", []string{`kkk…"][0]: must be a string`, "more than 100 problems"}},
-		"an enum":         {"{items: {enum: [" + names(20_000, "value%d,") + "]}}", "[" + strings.Repeat("x,", 20_000) + "]", []string{`m[0]: must be one of "value0", "value1"`, "others, is", "problems; fix these first"}},
-		"an enum of maps": {"{items: {enum: [" + names(2000, "{a: {b: %d}},") + "]}}", "[" + strings.Repeat("{a: {b: -1}},", 5000) + "]", []string{"m[0]: must be one of"}},
-		"required keys":   {"{items: {required: [" + names(30_000, "k%d,") + "]}}", "[" + strings.Repeat("{},", 30_000) + "]", []string{"is required", "more than 100 problems"}},
+			strings.Repeat("[", 99) + "1" + strings.Repeat("]", 99), []string{"m: cannot be checked: that takes too much work"}},
+		"a long key":      {"{additionalProperties: {items: {type: string}}}", "? " + strings.Repeat("k", 900_000) + "\n: [" + strings.Repeat("1,", 90_000) + "]", []string{"m: cannot be checked: that takes too much work"}},
+		"an enum":         {"{items: {enum: [" + names(20_000, "value%d,") + "]}}", "[" + strings.Repeat("x,", 20_000) + "]", []string{"m: cannot be checked: that takes too much work"}},
+		"an enum of maps": {"{items: {enum: [" + names(2000, "{a: {b: %d}},") + "]}}", "[" + strings.Repeat("{a: {b: -1}},", 5000) + "]", []string{"m: cannot be checked: that takes too much work"}},
+		"required keys":   {"{items: {required: [" + names(30_000, "k%d,") + "]}}", "[" + strings.Repeat("{},", 30_000) + "]", []string{"m: cannot be checked: that takes too much work"}},
 		"keys and patterns": {"{patternProperties: {" + names(2000, "^a.*%d$: {type: string},") + "}}",
-			"{" + names(20_000, "x%d: 1,") + "}", []string{"m.x0: is not a known key", "more than 100 problems"}},
-		"dependencies":        {"{items: {dependentRequired: {" + names(10_000, "a%d: [b],") + "}}}", "[" + strings.Repeat("{a1: 1},", 20_000) + "]", []string{"m[0]: property 'b' is required, if 'a1' property exists", "more than 100 problems"}},
-		"a pattern":           {"{items: {pattern: '^(.{500}x?){1,2}z$'}}", "[" + strings.Repeat("a", 3_000_000) + "]", []string{"m: cannot be checked"}},
-		"a name":              {"{items: {pattern: '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'}}", "[" + strings.Repeat("a", 1_000_000) + "]", []string{"m[0]: must match the pattern ^[a-z0-9]("}},
-		"a long pattern":      {"{items: {pattern: '" + strings.Repeat("a", 100_000) + "'}}", "[" + strings.Repeat("1, b,", 20_000) + "]", []string{"m[1]: must match the pattern aaa", "…"}},
+			"{" + names(20_000, "x%d: 1,") + "}", []string{"m: cannot be checked: that takes too much work"}},
+		"dependencies":        {"{items: {dependentRequired: {" + names(10_000, "a%d: [b],") + "}}}", "[" + strings.Repeat("{a1: 1},", 20_000) + "]", []string{"m: cannot be checked: that takes too much work"}},
+		"a pattern":           {"{items: {pattern: '^(.{500}x?){1,2}z$'}}", "[" + strings.Repeat("a", 3_000_000) + "]", []string{"m: cannot be checked: that takes too much work"}},
+		"a name":              {"{items: {pattern: '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'}}", "[" + strings.Repeat("a", 1_000_000) + "]", []string{"m: cannot be checked: that takes too much work"}},
+		"a long pattern":      {"{items: {pattern: '" + strings.Repeat("a", 100_000) + "'}}", "[" + strings.Repeat("1, b,", 20_000) + "]", []string{"m: cannot be checked: that takes too much work"}},
 		"long texts":          {"{items: {maxLength: 1}}", "[" + strings.Repeat(strings.Repeat("a", 40_000)+",", 90) + "]", []string{"m[0]: must have at most 1 characters"}},
 		"long numbers":        {"{items: {maximum: 1, multipleOf: 3}}", "[" + strings.Repeat("1"+strings.Repeat("0", 900)+",", 4000) + "]", []string{"m[0]: must be at most 1, is 1000", "…"}},
 		"patterns in values":  {"{items: {format: regex}}", "['(', " + strings.Repeat("'"+strings.Repeat(`(.{10}){90}`, 1000)+"',", 50) + "]", []string{"m[0]: must have the format regex"}},
-		"elements that equal": {"{uniqueItems: true}", "[" + names(30_000, "{a: %d},") + "{a: 0}]", []string{"m: must not have equal elements"}},
+		"elements that equal": {"{uniqueItems: true}", "[" + names(30_000, "{a: %d},") + "{a: 0}]", []string{"m: cannot be checked: that takes too much work"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := compiledSchema(t, yamlTree(t, c.schema))
-			if strings.Contains(c.want[0], "cannot be checked") {
-				s.checker.limit = 2_000_000 // the rest takes no other way
-			}
 			values := yamlTree(t, c.values)
 			var err error
 			mebibytes, took := costOf(func() { err = s.validate("m", values, nil) })

@@ -1,6 +1,7 @@
 package values
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 )
@@ -102,5 +103,77 @@ func TestValidationNeverMutates(t *testing.T) {
 	}
 	if invalid < often(500) {
 		t.Errorf("only %d were invalid; the test shows little", invalid)
+	}
+}
+func randomSchema(r *rand.Rand, depth int) map[string]any {
+	s := map[string]any{}
+	for range 1 + r.IntN(3) {
+		switch r.IntN(19) {
+		case 0, 1:
+			s["type"] = []any{"object", "string", "integer", "number", "boolean", "array"}[r.IntN(6)]
+		case 2:
+			s["nullable"] = true
+		case 3:
+			s["enum"] = []any{randomTree(r, 1), randomTree(r, 1), "text0", int64(1)}
+		case 4:
+			s["minimum"], s["exclusiveMaximum"] = int64(r.IntN(2)), 2.5
+		case 5:
+			s[[]string{"minProperties", "maxLength", "minItems", "multipleOf"}[r.IntN(4)]] = int64(1 + r.IntN(3))
+		case 6:
+			s["required"] = []any{randomElement(r)}
+		case 7:
+			s["additionalProperties"] = []any{true, false, map[string]any{"type": "integer"}}[r.IntN(3)]
+		case 8:
+			s["format"] = []any{"int32", "date-time", "duration"}[r.IntN(3)]
+		case 9:
+			if r.IntN(4) == 0 {
+				s["uniqueItems"] = true
+			}
+		case 10:
+			s["const"] = randomTree(r, 2)
+		case 11:
+			s["dependentRequired"] = map[string]any{randomElement(r): []any{randomElement(r)}}
+		case 12:
+			s["pattern"] = "[12]$"
+		default:
+			if depth > 0 {
+				addBranch(r, s, depth-1)
+			}
+		}
+	}
+	return s
+}
+
+func addBranch(r *rand.Rand, s map[string]any, depth int) {
+	keywords := []string{"properties", "properties", "properties", "patternProperties", "items", "allOf", "anyOf", "oneOf", "not", "if",
+		"contains", "propertyNames", "dependentSchemas", "list of items", "unevaluatedProperties", "unevaluatedItems"}
+	switch keyword := keywords[r.IntN(len(keywords))]; keyword {
+	case "properties":
+		properties := map[string]any{}
+		for range 1 + r.IntN(4) {
+			properties[randomElement(r)] = randomSchema(r, depth)
+		}
+		s[keyword] = properties
+	case "patternProperties":
+		s[keyword] = map[string]any{fmt.Sprintf("^[%c-c]", 'a'+rune(r.IntN(3))): randomSchema(r, depth)}
+	case "dependentSchemas":
+		s[keyword] = map[string]any{randomElement(r): randomSchema(r, depth)}
+	case "items", "not", "unevaluatedProperties", "unevaluatedItems":
+		s[keyword] = randomSchema(r, depth)
+	case "contains":
+		s[keyword] = randomSchema(r, depth)
+		s[[]string{"minContains", "maxContains", "maxItems"}[r.IntN(3)]] = int64(r.IntN(3))
+	case "propertyNames":
+		s[keyword] = []any{map[string]any{"maxLength": int64(1)}, map[string]any{"pattern": "[a-c]"}, map[string]any{"type": "integer"},
+			map[string]any{"anyOf": []any{map[string]any{"enum": []any{"a"}}, map[string]any{"not": map[string]any{"minLength": int64(1)}}}}}[r.IntN(4)]
+	case "list of items":
+		s["items"] = []any{randomSchema(r, depth), randomSchema(r, depth)}
+		if r.IntN(2) == 0 {
+			s["additionalItems"] = []any{false, true, map[string]any{"type": "string"}}[r.IntN(3)]
+		}
+	case "if":
+		s["if"], s["then"], s["else"] = randomSchema(r, depth), randomSchema(r, depth), randomSchema(r, depth)
+	default:
+		s[keyword] = []any{randomSchema(r, depth), randomSchema(r, depth)}
 	}
 }

@@ -2,10 +2,13 @@ package values
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
 // Violation is one thing in a section that its schema does not allow.
@@ -85,21 +88,28 @@ func (s *schema) validate(key string, section any, secret func(pointer) bool) er
 	if s == nil {
 		return nil
 	}
-	check := s.checker.begin()
-	fits := check.fits(s.compiled, section, nil)
-	switch {
-	case check.exhausted():
-		return &ValidationError{Section: key, Schema: s.path, Violations: []Violation{{Path: key, Message: errTooMuchWork.Error()}}}
-	case fits:
-		return nil
+	r := newReport(s, key, section, secret)
+	if err := r.validate(s.compiled, section); err != nil {
+		return &ValidationError{Section: key, Schema: s.path, Violations: []Violation{{Path: key, Message: err.Error()}}}
 	}
-	violations, more := s.explain(key, section, secret)
-	return &ValidationError{Section: key, Schema: s.path, Violations: violations, More: more}
+	if violations := r.findings.finish(); len(violations) > 0 {
+		return &ValidationError{Section: key, Schema: s.path, Violations: violations, More: r.cut}
+	}
+	return nil
 }
 
-// hides reports whether the value at a path may be a secret.
-func (r *report) hides(path pointer) bool {
-	return secretPath(path) || r.secret != nil && r.secret(path)
+// validate adds what is wrong with a value. An error means that it could not be checked.
+func (r *report) validate(s *jsonschema.Schema, value any) error {
+	if !r.schema.affordable(s, value) {
+		return errTooMuchWork
+	}
+	var failure *jsonschema.ValidationError
+	if err := s.Validate(value); errors.As(err, &failure) {
+		r.add(failure)
+	} else if err != nil {
+		return fmt.Errorf("cannot be checked: %s", strings.TrimPrefix(err.Error(), "jsonschema: "))
+	}
+	return nil
 }
 
 // sentence words the keywords that limit a value. limit is what the schema has for the keyword.
@@ -131,6 +141,14 @@ func sentence(keyword string, limit any) string {
 		return fmt.Sprintf("must have the format %v", limit)
 	case keyword == "uniqueItems":
 		return "must not have equal elements"
+	case keyword == "minContains":
+		return fmt.Sprintf("must have at least %s elements that fit contains", text)
+	case keyword == "maxContains":
+		return fmt.Sprintf("must have at most %s elements that fit contains", text)
+	case keyword == "additionalItems":
+		return "has more elements than the schema allows"
+	case limit == false:
+		return "not allowed"
 	}
 	return "does not fit the keyword " + keyword
 }

@@ -3,6 +3,7 @@ package values
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -20,16 +21,30 @@ func YAML(tree any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
+	text, err := encode(node)
+	return []byte(text), err
+}
+
+// encode writes a node with two blanks of indentation.
+func encode(node *yaml.Node) (string, error) {
+	plainMerge(node)
+	var out strings.Builder
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(node); err != nil {
-		return nil, fmt.Errorf("write YAML: %w", err)
+	if err := errors.Join(encoder.Encode(node), encoder.Close()); err != nil {
+		return "", fmt.Errorf("write YAML: %w", err)
 	}
-	if err := encoder.Close(); err != nil {
-		return nil, fmt.Errorf("write YAML: %w", err)
+	return out.String(), nil
+}
+
+// plainMerge makes the library write << without its tag.
+func plainMerge(node *yaml.Node) {
+	if node.Tag == "!!merge" {
+		node.Tag = ""
 	}
-	return out.Bytes(), nil
+	for _, child := range node.Content {
+		plainMerge(child)
+	}
 }
 
 // yamlNode builds nodes instead of passing the tree to the encoder, which quotes by the rules of

@@ -3,11 +3,11 @@ package check
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 
 	"addon-operator/actors/decide"
-	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm/charts"
 	"addon-operator/hooks"
@@ -16,13 +16,11 @@ import (
 
 // ConfigMap says what is wrong with the contents of the ConfigMap and of the Secret with values, or
 // with the static values below them: every violation at once. What is broken in the tree itself is
-// not checked further. Warnings name keys that belong to no module, and values that have no effect.
-// cache has charts that were loaded before; nil for none.
+// not checked further. Warnings name keys that belong to no module.
 //
 // It is stricter than the start of an operator: no flags of hooks and no answers of scripts are
-// known, so each enabled script counts as saying true, and what the files alone violate in the
-// schema of a chart is an error, too.
-func ConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slog.Logger, cache *charts.Cache) error {
+// known, so each enabled script counts as saying true.
+func ConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slog.Logger) error {
 	sections, staticErr := decide.Sections(tree)
 	// A module that does not load, and one whose static values are not valid, gets an empty section
 	// without a schema: its keys are known ones, and its values are not checked.
@@ -34,27 +32,49 @@ func ConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slog.Log
 			sections[key], _ = values.NewSection(key, nil) // fails for layers only, and there are none
 		}
 	}
-	cache = cmp.Or(cache, &charts.Cache{})
-	rules := decide.ChartsAtStart(cache, tree, sections)
-	rules.Static = true
-	enabling := decide.Enabling{Scripts: map[string]bool{}, Charts: rules.Check} // each script may say true
+	enabling := decide.Enabling{Scripts: map[string]bool{}} // each script may say true
 	doc, err := decide.Schemas{Sections: sections, Modules: tree.Modules, Enabling: enabling}.Check(data, secret)
 	for _, w := range decide.UnknownKeys(doc, values.Document{}, sections) {
 		warn.Warn(w.Text, w.Attrs...)
 	}
-	if err == nil { // else the warnings would be about values that are not in force
-		global := decide.Fitting(sections[values.GlobalKey], doc)
-		section := func(m addons.Module) *values.Section { return decide.Fitting(sections[m.Key], doc) }
-		for _, text := range plan.UnreadGlobal(cache, tree, global, section) {
-			warn.Warn(text)
-		}
-		for _, m := range tree.Modules {
-			for _, text := range plan.Unread(cache, m, global, section(m)) {
-				warn.Warn(text, "module", m.Name)
-			}
+	return errors.Join(staticErr, err) // nil if both are
+}
+
+// Charts checks the values of enabled modules without hooks, which are what a chart gets, against values.schema.json of their
+// charts and subcharts, as Helm does before it renders (H22). A ConfigMap that ConfigMap refuses is not checked further.
+func Charts(tree *addons.Tree, data, secret map[string]string) error {
+	sections, err := decide.Sections(tree)
+	if err != nil {
+		return nil
+	}
+	enabling := decide.Enabling{Scripts: map[string]bool{}}
+	doc, err := decide.Schemas{Sections: sections, Modules: tree.Modules, Enabling: enabling}.Check(data, secret)
+	if err != nil {
+		return nil
+	}
+	var errs []error
+	for _, m := range tree.Modules {
+		if enabling.Concerns(m, doc.Flags) && decide.Hookless(tree.Global, tree.Modules, m.Key) {
+			errs = append(errs, chartTakes(m, sections, doc))
 		}
 	}
-	return errors.Join(staticErr, err) // nil if both are
+	return errors.Join(errs...)
+}
+
+// chartTakes is Charts for one module. What does not load is a problem of the module, which Tree reports.
+func chartTakes(m addons.Module, sections map[string]*values.Section, doc values.Document) error {
+	global, own := decide.Fitting(sections[values.GlobalKey], doc), decide.Fitting(sections[m.Key], doc)
+	if !charts.Exists(m.Dir) || global == nil || own == nil {
+		return nil
+	}
+	chart, err := (&charts.Cache{}).Load(decide.ChartModule(m))
+	if err != nil {
+		return nil
+	}
+	if err := chart.Validate(map[string]any{values.GlobalKey: global.Merged(), m.Key: own.Merged()}); err != nil {
+		return fmt.Errorf("values of module %s: chart in %s: %w", m.Name, m.Shown(m.Dir), err)
+	}
+	return nil
 }
 
 // Unchecked is how many modules [ConfigMap] does not check with a valid ConfigMap, because nothing enables them (D37).

@@ -40,7 +40,6 @@ type config struct {
 	doc     values.Document
 
 	kept      kept
-	written   written
 	confirmed confirmation
 	misplaced misplaced
 	wentBack  int // watches that have seen the API server go back, since that was last reported
@@ -83,7 +82,6 @@ func New(ctx context.Context, p *shared.Program, initial Initial, standby bool) 
 		},
 		schemas:   decide.Schemas{Sections: initial.Sections, Modules: initial.Modules},
 		global:    initial.Global,
-		written:   written{report: report},
 		confirmed: confirmation{report: report},
 		misplaced: misplaced{report: report},
 	}
@@ -105,8 +103,6 @@ func New(ctx context.Context, p *shared.Program, initial Initial, standby bool) 
 	c.started = func(self *actor.PID) {
 		c.configMap.noticeRefused()
 		c.secret.noticeRefused()
-		c.written.before(initial.Written)
-		c.written.compare(values.Document{}, c.doc)
 		c.configMap.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, configMapSeen{content}) })
 		if p.WentBack != nil {
 			p.WentBack(ctx, func(watch string) { p.Send(self, clusterWentBack{watch}) })
@@ -178,9 +174,6 @@ func (c *config) Receive(ctx actor.Context) {
 	}
 	// Each message may have changed what is in force, so what depends on it is brought up to date
 	// here, in one place.
-	if left, ok := c.written.note(c.configMap); ok {
-		c.meet(ctx, c.configMap, left)
-	}
 	c.publish(ctx)
 	if !c.report.standby {
 		c.kept.keep(ctx, c.program, kube.LastValid{Config: c.configMap.known, Secret: c.secret.known})
@@ -191,7 +184,7 @@ func (c *config) Receive(ctx actor.Context) {
 // would be refused, and what the path in question is.
 func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 	var answer messages.ConfigChecked
-	if _, err := c.rules().Check(msg.Data, c.secret.known); err != nil {
+	if _, err := c.schemas.Check(msg.Data, c.secret.known); err != nil {
 		answer.Refused = err.Error()
 	}
 	answer.Deleted, answer.LastValid = c.configMap.isDeleted(), maps.Clone(c.configMap.known)
@@ -279,7 +272,6 @@ func (c *config) seen(ctx actor.Context, l *layer, content kube.ConfigMap) {
 	}
 	if l == c.configMap {
 		c.confirmed.seen(ctx, content.ConfirmPurge)
-		c.written.seen(content.Written)
 	}
 	if maps.Equal(content.Data, l.known) {
 		l.accept(content)
@@ -291,7 +283,6 @@ func (c *config) seen(ctx actor.Context, l *layer, content kube.ConfigMap) {
 		return
 	}
 	before := c.doc
-	c.written.compare(before, doc)
 	l.accept(content)
 	if other != nil {
 		c.other(l).accept(*other)
@@ -312,7 +303,7 @@ func (c *config) other(l *layer) *layer {
 // content of the other first, and returns it if both are valid together: who moves a value from one
 // to the other changes both, one after the other, and the first step alone may be invalid.
 func (c *config) check(l *layer, data map[string]string) (doc values.Document, with *kube.ConfigMap, err error) {
-	other, rules := c.other(l), c.rules()
+	other, rules := c.other(l), c.schemas
 	if other.candidate != nil {
 		if doc, err := rules.Check(c.order(l, data, other.candidate.Data)); err == nil {
 			return doc, other.candidate, nil
@@ -384,7 +375,6 @@ func (c *config) lead(ctx actor.Context, msg messages.LeadFrom) {
 	c.report.standby = false
 	c.confirmed.send(ctx)
 	c.configMap.noticeRefused()
-	c.written.compare(values.Document{}, c.doc)
 	c.secret.noticeRefused()
 	before, err := decide.Parse(msg.Known, msg.Secret)
 	if err != nil { // it was valid when it became known

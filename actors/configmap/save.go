@@ -66,8 +66,7 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 	return saved
 }
 
-// write sets keys of one layer. The note of what hooks wrote goes with the same request, so that a
-// crash cannot separate them (D24).
+// write sets keys of one layer (D24).
 func (c *config) write(ctx actor.Context, l *layer, msg messages.SaveConfig, set map[string]*string) messages.ConfigSaved {
 	known, flagsChanged := c.schemas.WithKeys(l.known, set)
 	doc, err := decide.Parse(c.order(l, known, c.other(l).known))
@@ -76,15 +75,6 @@ func (c *config) write(ctx actor.Context, l *layer, msg messages.SaveConfig, set
 	}
 	writing, cancel := context.WithTimeout(c.program.WriteContext, writeTimeout)
 	defer cancel()
-	if l == c.secret {
-		msg.Flags = nil // they go into the ConfigMap
-	}
-	// The note is about both layers, and kept at the ConfigMap: a write of the Secret alone is
-	// noted with the next message (config.Receive).
-	paths := wrote(c.written.paths, msg, c.doc, doc)
-	if l == c.configMap {
-		writing = kube.WithWrittenNote(writing, paths.Text())
-	}
 	left, err := l.store.Write(writing, l.known, set)
 	if errors.Is(err, kube.ErrConflict) { // left is what is in the cluster instead
 		c.meet(ctx, l, left)
@@ -97,10 +87,7 @@ func (c *config) write(ctx actor.Context, l *layer, msg messages.SaveConfig, set
 		return messages.ConfigSaved{Err: err}
 	}
 	l.goAhead(left)
-	l.known, c.doc, c.written.paths = known, doc, paths
-	if l == c.configMap {
-		c.written.noted = left.Written
-	}
+	l.known, c.doc = known, doc
 	return messages.ConfigSaved{FlagsChanged: flagsChanged && l == c.configMap}
 }
 

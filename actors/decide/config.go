@@ -9,16 +9,12 @@ import (
 	"addon-operator/values"
 )
 
-// Enabling is what decides, in addition to files and ConfigMap, which modules are enabled, and what
-// must hold for these.
+// Enabling is what decides, in addition to files and ConfigMap, which modules are enabled.
 type Enabling struct {
 	Dynamic map[string]bool // flags of global hooks, by key (E4)
 	// Scripts are the answers of the enabled scripts at the last discovery, by module; nil
 	// before the first one. A script that is not in it may say true.
 	Scripts map[string]bool
-	// Charts says what the schemas in the chart of an enabled module refuse of a content that is valid by all other rules
-	// (H22). Nil: they are not checked.
-	Charts func(m addons.Module, doc values.Document) error
 }
 
 // Concerns reports whether the section of a module must be valid, because something enables the
@@ -74,16 +70,6 @@ func (s Schemas) CheckDocument(doc values.Document) error {
 		}
 		if err := Fits(section, doc); err != nil {
 			errs = append(errs, err)
-		}
-	}
-	// Schemas of charts come last: rendered with values that are not valid they would repeat the
-	// same mistakes in other words.
-	if len(errs) > 0 || s.Enabling.Charts == nil {
-		return errors.Join(errs...)
-	}
-	for _, m := range s.Modules {
-		if s.Enabling.Concerns(m, doc.Flags) {
-			errs = append(errs, s.Enabling.Charts(m, doc))
 		}
 	}
 	return errors.Join(errs...)

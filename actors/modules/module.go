@@ -39,7 +39,6 @@ type module struct {
 	readiness readiness
 	quiet     whenQuiet
 	crds      crdsDue
-	unread    work.Unread // of its runs, which come one after the other
 
 	begun     bool            // its directory went in the middle of a run or a delete: when it is back, the next run does not assume that its start-up has completed
 	lastRun   *view.ModuleRun // published, so it is replaced and never changed
@@ -224,7 +223,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 // moduleJob makes what a run needs to take the module through its life. It reads the directory and
 // its root each time: an update may have replaced them (P8).
 func (m *module) moduleJob(t messages.Task) work.ModuleJob {
-	j := work.ModuleJob{Job: m.owner.job(t), Module: m.module, Unread: &m.unread}
+	j := work.ModuleJob{Job: m.owner.job(t), Module: m.module}
 	j.WorkingDir = m.module.Root
 	return j
 }

@@ -42,8 +42,6 @@ const width = 4
 // nothing in it: sections are immutable, and maps that it adds to are copied first.
 type Known struct {
 	Helm Helm // nil: there are no plans
-	// Charts are those of the modules, to look at their values; nil: they are not looked at.
-	Charts *charts.Cache
 	// Script runs an enabled script. Package hooks implements it.
 	Script func(ctx context.Context, script hooks.EnabledScript) (hooks.Answer, error)
 	// Reload is what is known of the next reload. Make fills in which modules are enabled or under
@@ -54,7 +52,6 @@ type Known struct {
 	// Sections are those of all modules and of global, by key; none is nil. They include the Secret
 	// and what hooks have set. Make exchanges the part of the ConfigMap.
 	Sections map[string]*values.Section
-	// Enabling has no Charts: Make sets them.
 	Enabling decide.Enabling
 	// Suspended are the modules, and releases, that people have suspended (H27).
 	Suspended map[string]bool
@@ -86,7 +83,6 @@ type planner struct {
 // the others. Errors are those that concern all modules, for example of an enabled script, or the
 // end of ctx.
 func Make(ctx context.Context, known Known, request view.PlanRequest) (view.Plan, error) {
-	known.Enabling.Charts = known.chartRules().Check
 	p := &planner{Known: known, secrets: request.Secrets}
 	p.HookValues = maps.Clone(p.HookValues) // lookForHooks adds to it
 	if err := p.lookForHooks(); err != nil {
@@ -121,54 +117,8 @@ func Make(ctx context.Context, known Known, request view.PlanRequest) (view.Plan
 		return view.Plan{}, err
 	}
 	handOver(plan.Modules)
-	plan.Notes = append(plan.Notes, p.unread(plan.Modules)...)
 	plan.Count()
 	return plan, nil
-}
-
-// chartRules are what schemas of charts ask about the ConfigMap that is planned with: the sections
-// are as the plan knows them, the Secret included. A section is whole, so that a violation counts,
-// when its hooks have run or it has none; else a hook may still set what is missing (H22).
-func (k Known) chartRules() decide.ChartRules {
-	tree := k.Reload.Tree
-	return decide.ChartRules{Charts: k.Charts, Section: func(key string, doc values.Document) (*values.Section, bool) {
-		whole := key == values.GlobalKey && k.GlobalHooksRan || decide.Hookless(tree.Global, tree.Modules, key)
-		for _, m := range tree.Modules {
-			// The map of the caller: what lookForHooks adds, which is unknown, is in a copy.
-			if _, ran := k.HookValues[m.Name]; ran && m.Key == key {
-				whole = true
-			}
-		}
-		base := k.Sections[key]
-		if base == nil {
-			return nil, false
-		}
-		next, err := base.WithConfig(doc.Sections[key], values.Origin{})
-		if err != nil {
-			return nil, false
-		}
-		return next, whole
-	}}
-}
-
-// unread names values that have no effect (H23): of global, and of modules that would start or run.
-// It comes after propose, so that a plan shows a mistake in a proposed ConfigMap before that is
-// applied.
-func (p *planner) unread(modules []view.ModulePlan) (notes []string) {
-	section := func(m addons.Module) *values.Section { return p.Sections[m.Key] }
-	for _, text := range UnreadGlobal(p.Charts, p.Reload.Tree, p.Sections[values.GlobalKey], section) {
-		notes = append(notes, p.hide(text))
-	}
-	for _, step := range modules {
-		if step.Step != view.StepStart && step.Step != view.StepRun {
-			continue
-		}
-		m := *p.Reload.Tree.Module(step.Module)
-		for _, text := range Unread(p.Charts, m, p.Sections[values.GlobalKey], p.Sections[m.Key]) {
-			notes = append(notes, p.hide("module "+m.Name+": "+text))
-		}
-	}
-	return notes
 }
 
 // choose returns the data of the ConfigMap that is planned with. Hooks write into the ConfigMap of

@@ -121,11 +121,6 @@ func (s Settings) RemoveConfirmation(ctx context.Context, value string) (kube.Co
 	return left, err
 }
 
-// NoteWritten implements shared.ConfigMap.
-func (s Settings) NoteWritten(ctx context.Context, text string) (kube.ConfigMap, error) {
-	return s.cluster.Client.ConfigMap(Namespace, ConfigMapName).NoteWritten(ctx, text)
-}
-
 // Data is the content; nil when the object does not exist.
 func (s Settings) Data() map[string]string { return s.now(Namespace, ConfigMapName).Data }
 

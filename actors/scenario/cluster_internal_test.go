@@ -7,14 +7,10 @@ import (
 	"addon-operator/kube"
 )
 
-// A person who annotates or edits the ConfigMap removes neither what it has besides, nor the note of
-// the operator.
+// A person who annotates or edits the ConfigMap removes nothing that it has besides.
 func TestAnnotateKeepsOtherAnnotations(t *testing.T) {
 	settings := NewCluster(DefaultVersion, slog.New(slog.DiscardHandler)).ConfigMap
 	if err := settings.Set(map[string]string{"a": "1"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := settings.NoteWritten(t.Context(), "noted"); err != nil {
 		t.Fatal(err)
 	}
 	for _, change := range []func() error{
@@ -27,7 +23,7 @@ func TestAnnotateKeepsOtherAnnotations(t *testing.T) {
 		}
 	}
 	got, err := settings.Read(t.Context())
-	if err != nil || got.Written != "noted" || got.ConfirmPurge != "y" || got.Data["a"] != "2" || settings.annotations()["of/a-person"] != "x" {
+	if err != nil || got.ConfirmPurge != "y" || got.Data["a"] != "2" || settings.annotations()["of/a-person"] != "x" {
 		t.Errorf("the ConfigMap is %+v, %v", got, err)
 	}
 }

@@ -103,8 +103,6 @@ type ConfigMap interface {
 	Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
 	// RemoveConfirmation removes the annotation that confirms a purge, when it has this value.
 	RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error)
-	// NoteWritten sets the annotation that keeps over a restart which values hooks wrote.
-	NoteWritten(ctx context.Context, text string) (kube.ConfigMap, error)
 }
 
 // Secret is the Secret that holds confidential values, a layer right above the ConfigMap (D40).

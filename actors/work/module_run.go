@@ -20,8 +20,7 @@ import (
 type ModuleJob struct {
 	Job
 	Module addons.Module // as it was on disk when the task began
-	Unread *Unread
-	began  string // the version of its files before hooks ran; "" without hooks
+	began  string        // the version of its files before hooks ran; "" without hooks
 }
 
 // ModuleRan is the result of a module run.

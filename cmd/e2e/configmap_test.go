@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -149,60 +148,6 @@ if [[ -e $OUT/save ]]; then echo '{"op": "add", "path": "/two/password", "value"
 		t.Errorf("the ConfigMap is %q, want %q", got, want)
 	}
 	h.awaitRevisions("one", "1:deployed")
-}
-
-// Whoever replaces the text of a section and drops the password that a hook once made learns of
-// it, also when the operator was not running. The warning has no value. D24.
-func TestHookValueIsRemoved(t *testing.T) {
-	h := newFixture(t, "configmap")
-	h.write("modules/values.yaml", "global: {zone: a}\ntwoEnabled: true\n")
-	h.write("modules/020-two/hooks/password.sh", `#!/usr/bin/env bash
-if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; exit; fi
-if ! grep -q password "$CONFIG_VALUES_PATH"; then
-  echo '{"op": "add", "path": "/two/password", "value": "generated-'$RANDOM'"}' > "$CONFIG_VALUES_JSON_PATCH_PATH"
-fi
-if ! grep -q licence "$CONFIG_VALUES_PATH"; then
-  echo '{"op": "add", "path": "/two/licence", "value": "generated-'$RANDOM'"}' >> "$CONFIG_VALUES_JSON_PATCH_PATH"
-fi
-`)
-	h.write("modules/020-two/openapi/config-values.yaml", "type: object\nadditionalProperties: true\nproperties:\n  licence: {type: string, x-secret: true}\n")
-	writes, err := h.client.CoreV1().ConfigMaps(h.namespace).Watch(h.ctx, metav1.ListOptions{FieldSelector: "metadata.name=addon-operator"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := h.start().ready()
-	for event := range writes.ResultChan() { // who wrote it comes with the value, so that a crash cannot come in between
-		cm, ok := event.Object.(*corev1.ConfigMap)
-		if !ok || !strings.Contains(cm.Data["two"], "password: generated") {
-			continue
-		}
-		if note := cm.Annotations["addon-operator/written-by-hooks"]; !strings.Contains(note, "password.sh") {
-			t.Errorf("the value is written with the note %q", note)
-		}
-		break
-	}
-	writes.Stop()
-	h.kubectl("patch", "configmap", "addon-operator", "-n", h.namespace, "--type=merge", "-p", `{"data":{"two":"own: 1"}}`)
-	line := o.expect("WARN", "an edit of the ConfigMap or the Secret removed what a hook had written", "keys=two.password", "hook=020-two/hooks/password.sh")
-	h.awaitEvent("Warning HookValueRemoved", "two.password", "020-two/hooks/password.sh")
-	h.eventually("another password", func() error {
-		if text := h.config()["two"]; !strings.Contains(text, "generated") {
-			return errNotYet
-		}
-		return nil
-	})
-	o.terminate()
-	h.kubectl("patch", "configmap", "addon-operator", "-n", h.namespace, "--type=merge", "-p", `{"data":{"two":"own: 2"}}`)
-	o = h.start().ready()
-	line += o.expect("WARN", "an edit of the ConfigMap or the Secret removed what a hook had written", "keys=two.password")
-	if text := h.secretData()["two"]; !strings.Contains(text, "licence: generated") {
-		t.Fatalf("the Secret is %q", text)
-	}
-	h.setSecret(map[string]string{"two": "own: 3"})
-	line += o.expect("WARN", "an edit of the ConfigMap or the Secret removed what a hook had written", "keys=two.licence")
-	if strings.Contains(line, "generated") {
-		t.Errorf("a value is in the log: %s", line)
-	}
 }
 
 // An invalid ConfigMap is refused as a whole while the operator runs; it says what is

@@ -43,7 +43,7 @@ func TestValuesAreSet(t *testing.T) {
 	expectAll(t, run("values", "set", "one.size", "3", "--dry-run"), "one.size: 2 -> 3", "dry run", "validated by the running operator")
 	expectAll(t, run("values", "set", "one.size", "3"), "one.size: 2 -> 3", "is written, resourceVersion")
 	h.awaitConfigMap("one", "size", "3")
-	want := map[string]string{"oneEnabled": "true", "twoEnabled": "true", "one": "# by the team\nsize:   3 # two\n"}
+	want := map[string]string{"oneEnabled": "true", "twoEnabled": "true", "one": "# by the team\nsize: 3 # two\n"}
 	expect(want)
 	expectAll(t, run("values", "set", "one.size", "big"), "failed", "nothing was written", "one.size")
 	expectAll(t, run("values", "unset", "one.nothing"), "unchanged")

@@ -31,10 +31,6 @@ import (
 // a misplaced value makes, would hang the check.
 const renderLimit = 30 * time.Second
 
-// maxUnset is how many values of one chart that nothing sets are named one by one. A chart whose
-// values come from elsewhere may print hundreds.
-const maxUnset = 20
-
 // chartCheck is the check of the chart of one module, with its values on disk. own is never nil.
 type chartCheck struct {
 	*checks
@@ -234,73 +230,11 @@ func (c chartCheck) look(ctx context.Context) {
 		c.objects(d)
 		c.misprint(d)
 	}
-	c.unset()
 	c.hookNames()
 	again, err := c.render(ctx)
 	if err == nil {
 		c.unstable(documents, again)
 	}
-}
-
-// unset warns of values that templates print and that nothing sets, a misspelt name in most cases.
-// It does not where the value may come from elsewhere: a schema describes it, so people may set
-// it, or a hook may set it.
-func (c chartCheck) unset() {
-	loaded, err := c.Memory.charts.Load(decide.ChartModule(c.m))
-	if err != nil {
-		return
-	}
-	all := any(map[string]any{values.GlobalKey: c.global.Merged(), c.m.Key: c.own.Merged()})
-	for _, given := range c.Values {
-		all = values.Merge(all, given)
-	}
-	merged, _ := all.(map[string]any)
-	found := slices.DeleteFunc(loaded.Unset(merged), func(u charts.Unset) bool { return c.inSchema(u.Path) || c.maySet(u.Path) })
-	for _, u := range found[:min(len(found), maxUnset)] {
-		fix := values.DidYouMean(u.Path[len(u.Path)-1], u.Known, "set it in values.yaml, or write | default after it")
-		c.found.add(Warning, filepath.Join(charts.Root(c.m.Dir), filepath.FromSlash(u.File)), place{u.Line, u.Column}, fmt.Sprintf("nothing sets .Values.%s, so nothing is printed; %s", strings.Join(u.Path, "."), fix))
-	}
-	if more := len(found) - maxUnset; more > 0 {
-		c.found.add(Warning, c.m.Dir, place{}, fmt.Sprintf("and %d more values are used that nothing sets", more))
-	}
-}
-
-// maySet reports whether a hook may set a value: one of the module a value of its section, a global
-// hook one of global (D3). Their scripts decide, when they can be read; in doubt a hook may.
-func (c chartCheck) maySet(path []string) bool {
-	dir, hooked := c.m.Dir, hasHooks(c.m.HooksDir(), c.m.Base, hooks.Module)
-	switch path[0] {
-	case values.GlobalKey:
-		dir, hooked = c.tree.Global.Dir, hasHooks(c.tree.Global.HooksDir, "", hooks.Global)
-	case c.m.Key:
-	default:
-		return false // of the chart's values.yaml
-	}
-	// Only programs set values, so files that are none do not count when they contain the name of
-	// the value.
-	return hooked && hooks.ReadsOf(dir, func(name string) bool {
-		return slices.Contains([]string{"templates", "charts", "chart", "crds", "openapi", "tests", "docs", "Chart.yaml", "values.yaml", "module.yaml"}, name)
-	}).MaySet(path)
-}
-
-// inSchema reports whether a schema describes a value in its properties: then a person may set it.
-// It looks only at plain properties, not through references or allOf; what it misses is a warning
-// too many.
-func (c chartCheck) inSchema(path []string) bool {
-	dir := c.m.Dir
-	if path[0] == values.GlobalKey {
-		dir = c.tree.Global.Dir
-	}
-	var steps []string
-	for _, step := range path[1:] {
-		steps = append(steps, "properties", step)
-	}
-	for _, file := range []string{"config-values.yaml", "values.yaml"} {
-		if _, depth := c.found.src.of(filepath.Join(dir, "openapi", file)).at(steps, true); len(steps) > 0 && depth == len(steps) {
-			return true
-		}
-	}
-	return false
 }
 
 // unstable warns of templates whose second render differs, by random values or the time: each upgrade

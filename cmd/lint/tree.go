@@ -1,11 +1,9 @@
 package lint
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -36,17 +34,7 @@ func (c *checks) load() {
 	for _, m := range tree.Modules {
 		on[values.FlagKey(m.Key)] = "true"
 	}
-	unread := recorder(func(r slog.Record) {
-		module := ""
-		r.Attrs(func(a slog.Attr) bool {
-			if a.Key == "module" {
-				module = a.Value.String()
-			}
-			return true
-		})
-		found.unread(module, r.Message)
-	})
-	found.fail(check.ConfigMap(tree, on, nil, slog.New(unread), &c.Memory.charts))
+	found.fail(check.ConfigMap(tree, on, nil, slog.New(slog.DiscardHandler)))
 	c.global, _ = values.NewSection(values.GlobalKey, tree.Global.Schemas, tree.Global.Static...)
 }
 
@@ -63,43 +51,10 @@ func (c *checks) section(m addons.Module) *values.Section {
 	return own
 }
 
-// recorder is a log that passes each record on: package check logs as warnings what lint reports as
-// findings.
-type recorder func(slog.Record)
-
-// Enabled implements slog.Handler.
-func (r recorder) Enabled(context.Context, slog.Level) bool { return true }
-
-// Handle implements slog.Handler.
-func (r recorder) Handle(_ context.Context, record slog.Record) error {
-	r(record)
-	return nil
-}
-
-// WithAttrs implements slog.Handler. Package check derives no loggers, so no attribute is lost.
-func (r recorder) WithAttrs([]slog.Attr) slog.Handler { return r }
-
-// WithGroup implements slog.Handler.
-func (r recorder) WithGroup(string) slog.Handler { return r }
-
 // loaded places the errors of loading, which name keys and sections, in the files that set them.
 type loaded struct {
 	tree  *addons.Tree
 	found *findings
-}
-
-// unread reports a value that no template and no hook reads, at the place that sets it, or else at
-// the module; module is "" for values of global (H23).
-func (l loaded) unread(module, text string) {
-	file, at := l.dirOf(module), place{}
-	if m := regexp.MustCompile(`^the value (\S+) has no effect`).FindStringSubmatch(text); m != nil {
-		if path, err := values.ParsePath(m[1]); err == nil {
-			if set, where, ok := l.setIn(l.named(module), path, true); ok {
-				file, at = set, where
-			}
-		}
-	}
-	l.found.add(Warning, file, at, text)
 }
 
 // named returns the module of a name; the zero Module, whose Dir is "", when there is none.

@@ -30,7 +30,7 @@ and, when they are given, a proposed ConfigMap and the Secret with values above 
 or only their data (strings, for the Secret not in base64). A value that a schema requires may be
 in the Secret, so pass the Secret, too, if there is one. Charts are also checked: their dependencies,
 and values.schema.json of charts and subcharts. The command prints every violation and exits with
-code 1 if there is one. A value that no template reads is a warning. DIR contains modules/ and
+code 1 if there is one. DIR contains modules/ and
 global-hooks/, or modules. Without it the directories of the options are checked, or else the current one.`,
 		Example: "  addon-operator values check\n  addon-operator values check ~/add-ons -f configmap.yaml",
 		Args:    cli.OneDirectory,
@@ -54,7 +54,7 @@ global-hooks/, or modules. Without it the directories of the options are checked
 				}
 			}
 			// A tree with errors has what could be read, so the rest is checked all the same.
-			if err := errors.Join(loadErr, err, check.ConfigMap(tree, data, secret, warn, nil), check.Tree(tree, nil)); err != nil {
+			if err := errors.Join(loadErr, err, check.ConfigMap(tree, data, secret, warn), check.Charts(tree, data, secret), check.Tree(tree, nil)); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), validText(len(tree.Modules), check.Unchecked(tree, data)))

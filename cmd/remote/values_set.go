@@ -55,8 +55,8 @@ const editAttempts = 10
 const aboutEdits = `
 
 The value is in the ConfigMap, but a value that a schema marks as a secret, or that the Secret has
-already, is in the Secret. Only this value changes in the section: other keys, comments, order and line endings stay the
-same, byte for byte. The result is validated before it is written: by the running operator if
+already, is in the Secret. Only this value changes in the section: other keys, comments and their order stay.
+The result is validated before it is written: by the running operator if
 it answers on its debug address, otherwise by the schemas in the modules directory. Both
 are written with the kubeconfig, or with the permissions of the operator in its Pod. The Secret
 is validated when the operator reads it.
@@ -451,7 +451,7 @@ func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (refuses
 		v.special.marked = errMarks == nil && marked(v.edit.Path)
 		return func(data map[string]string) (string, error) {
 			refused := ""
-			if problem := check.ConfigMap(tree, data, secret.Data, slog.New(slog.DiscardHandler), nil); problem != nil {
+			if problem := check.ConfigMap(tree, data, secret.Data, slog.New(slog.DiscardHandler)); problem != nil {
 				refused = problem.Error()
 			}
 			return refused, nil

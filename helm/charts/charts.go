@@ -77,23 +77,14 @@ func (m Module) unread(what string, err error) error {
 }
 
 // Chart is a chart in the cache. All modules and goroutines that use it share it: nothing of it
-// changes after Load, except for what is computed when it is first needed (schemas, readers), under
-// locks of its own. Helm gets copies.
+// changes after Load. Helm gets copies.
 type Chart struct {
 	stamp  [sha256.Size]byte // of sizes and times, see stampOf
 	digest [sha256.Size]byte // of contents, see digestOf
 	chart  *chart.Chart
 	module Module
-	inner  bool // it is in chart/ (A20)
-
-	schemas compiled
-	// global is the section global in the values of the chart and its subcharts. valuesFile is that section in
-	// the values.yaml next to chart/, which wins; nil without such a file.
-	global, valuesFile map[string]any
-	beside             []byte // that values.yaml; nil without
-
-	reading sync.Once // computes readers, see Unread
-	readers *readers
+	inner  bool   // it is in chart/ (A20)
+	beside []byte // the values.yaml next to chart/; nil without
 }
 
 // Metadata is the content of Chart.yaml. Callers must not change it.
@@ -275,14 +266,13 @@ func read(m Module, isInner bool) (*Chart, error) {
 	}
 	fresh := &Chart{chart: loaded, module: m, inner: isInner}
 	fresh.module.Current = nil // it is of this call
-	fresh.global = globalOf(loaded, isInner)
 	var global map[string]any
 	switch {
 	case isInner:
 		if global, fresh.beside, err = globalNextTo(m); err != nil {
 			return nil, err
 		}
-		if fresh.valuesFile = global; len(global) > 0 {
+		if len(global) > 0 {
 			loaded.Values = over(loaded.Values, map[string]any{globalKey: global})
 		}
 	case m.Key != "":

@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -39,4 +40,19 @@ func checkDependencies(c *chart.Chart, dir string) error {
 	}
 	return fmt.Errorf("%s declares %s %s, which %s not in charts/; run 'helm dependency build %s'%s, or remove what is not needed from %s",
 		file, what, strings.Join(missing, ", "), is, dir, where, file)
+}
+
+// Sections are the keys under which a chart has the values of a subchart: one for each alias in
+// Chart.yaml, and the name of the subchart when Chart.yaml does not declare it.
+func Sections(ch, sub *chart.Chart) []string {
+	var names []string
+	for _, d := range ch.Metadata.Dependencies {
+		if d != nil && d.Name == sub.Name() {
+			names = append(names, cmp.Or(d.Alias, d.Name))
+		}
+	}
+	if len(names) == 0 {
+		names = []string{sub.Name()}
+	}
+	return names
 }

@@ -23,7 +23,7 @@ func TestRedirectLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := loaded.Violations(map[string]any{"web": map[string]any{"port": map[string]any{"http": "hunter2"}}}); err != nil {
+	if err := loaded.Validate(map[string]any{"web": map[string]any{"port": map[string]any{"http": "hunter2"}}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := out.String(); !strings.Contains(got, "module=web err=\"cannot overwrite table with non table for nginx.port.http\"") || strings.Contains(got, "hunter2") || strings.Contains(got, "[number:80]") {

@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 
+	"helm.sh/helm/v3/pkg/chartutil"
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/helm/manifest"
@@ -100,6 +101,25 @@ func (c *Chart) Values(merged map[string]any) (map[string]any, error) {
 		top[globalKey] = shared // else a chart that has no global sees none, as with Helm
 	}
 	return floatsIn(over(top, own)), nil
+}
+
+// Validate checks the merged values of a module against values.schema.json of the chart, and of the subcharts that the values
+// enable, as Helm does before it renders (H22).
+func (c *Chart) Validate(merged map[string]any) error {
+	top, err := c.Values(merged)
+	if err != nil {
+		return err
+	}
+	defer During(c.module.Name)()
+	use := c.Copy()
+	if err := chartutil.ProcessDependenciesWithMerge(use, top); err != nil {
+		return fmt.Errorf("dependencies of the chart: %w", err)
+	}
+	values, err := chartutil.CoalesceValues(use, top)
+	if err != nil {
+		return fmt.Errorf("values of the chart: %w", err)
+	}
+	return chartutil.ValidateAgainstSchema(use, values)
 }
 
 // over merges maps at all depths; above wins. Neither is changed, and the result shares their

@@ -68,6 +68,3 @@ func (noConfigMap) Write(context.Context, map[string]string, map[string]*string)
 func (noConfigMap) RemoveConfirmation(context.Context, string) (kube.ConfigMap, error) {
 	return kube.ConfigMap{}, nil
 }
-func (noConfigMap) NoteWritten(context.Context, string) (kube.ConfigMap, error) {
-	return kube.ConfigMap{}, nil
-}
