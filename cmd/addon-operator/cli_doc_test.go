@@ -123,21 +123,13 @@ func (d *cliDoc) describe(cmd *cobra.Command) {
 	example := strings.ReplaceAll(strings.TrimPrefix(cmd.Example, "  "), "\n  ", "\n")
 	fmt.Fprintf(w, "%s\n```bash\n%s\n```\n", as, cmp.Or(example, cmd.UseLine()))
 	var rows strings.Builder
-	var also []string
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		switch {
-		case f.Name == "help" || f.Usage == "":
-		case d.shared[f.Name] != nil && d.shared[f.Name].Usage == f.Usage:
-			also = append(also, "`--"+f.Name+"`")
-		default:
+		if shared := d.shared[f.Name]; f.Name != "help" && f.Usage != "" && (shared == nil || shared.Usage != f.Usage) {
 			fmt.Fprintf(&rows, "| %s | %s | %s |\n", nameOf(f), inCell(strings.TrimPrefix(strings.Trim(f.DefValue, "[]"), "false")), inCell(f.Usage))
 		}
 	})
 	if rows.Len() > 0 {
 		w.WriteString("\n| flag | default | meaning |\n|---|---|---|\n" + rows.String())
-	}
-	if len(also) > 0 {
-		fmt.Fprintf(w, "\nAlso %s.\n", strings.Join(also, ", "))
 	}
 }
 
