@@ -24,7 +24,7 @@ func TestDocsShowContexts(t *testing.T) {
 	for _, found := range regexp.MustCompile("(?s)<!-- context: ([a-z0-9-]+) -->\n```json\n(.*?)```").FindAllStringSubmatch(readDocs(t), -1) {
 		shown[found[1]] = found[2]
 	}
-	if len(shown) < 9 {
+	if len(shown) < 8 {
 		t.Errorf("%d contexts", len(shown))
 	}
 	for name, context := range shown {
