@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// H8, T20: whatever a killed operator left, the next Apply goes on.
+// H8: whatever a killed operator left, the next Apply goes on.
 func TestApplyAfterKill(t *testing.T) {
 	for _, status := range []string{"pending-install", "pending-upgrade", "pending-rollback", "uninstalling", "unknown", "failed"} {
 		t.Run(status+" with a deployed revision", func(t *testing.T) {

@@ -78,7 +78,7 @@ data: {text: "{{ $.Values.victim.text }}"}
 // kills: make check asks for 50.
 var kills = flag.Int("kills", 10, "kills of TestKilledAtRandomMoments")
 
-// T20, H8: the process is killed at random moments of installs and upgrades; whatever it
+// H8: the process is killed at random moments of installs and upgrades; whatever it
 // left, the next one gets through without help.
 func TestKilledAtRandomMoments(t *testing.T) {
 	f := start(t)

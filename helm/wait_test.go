@@ -200,7 +200,7 @@ func (f *fixture) record() *requestLog {
 	return l
 }
 
-// T20: the connection, and with it the operator, dies after each single write
+// H8: the connection, and with it the operator, dies after each single write
 // of an install and of an upgrade; a new client always gets through.
 func TestApplyCutAfterEachWrite(t *testing.T) {
 	f := start(t)

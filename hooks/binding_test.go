@@ -42,7 +42,7 @@ func TestOrderSnapshots(t *testing.T) {
 		want    []string
 		absent  bool
 	}{
-		"all bindings, each once (T13)":    {&Config{Version: V1, Kubernetes: bound}, BeforeHelm, []string{"nodes", "cfg"}, false},
+		"all bindings, each once (C31)":    {&Config{Version: V1, Kubernetes: bound}, BeforeHelm, []string{"nodes", "cfg"}, false},
 		"present for a hook without any":   {&Config{Version: V1}, AfterAll, []string{}, false},
 		"absent for onStartup (C31)":       {&Config{Version: V1, Kubernetes: bound}, OnStartup, nil, true},
 		"absent in protocol v0 (C20)":      {&Config{Version: V0, Kubernetes: bound}, BeforeHelm, nil, true},

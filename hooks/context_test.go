@@ -123,7 +123,7 @@ func compareGolden(t *testing.T, path string, got []byte) {
 	golden.File(t, path, indented.String())
 }
 
-func TestCompact(t *testing.T) { // C42, T11
+func TestCompact(t *testing.T) { // C42
 	context := func(binding, group string) Context {
 		return Context{Binding: binding, GroupName: group, Type: TypeGroup}
 	}

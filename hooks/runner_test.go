@@ -235,7 +235,7 @@ echo '{"name": "n", "set": 5}' > new && mv new $METRICS_PATH`)})
 	}
 }
 
-func TestRunThatFails(t *testing.T) { // C26, C27, T7
+func TestRunThatFails(t *testing.T) { // C26, C27
 	runner, _ := newRunner(t, Options{})
 	result, err := runner.Run(t.Context(), Run{Hook: script(t, `
 echo '{"op": "add", "path": "/m/a", "value": 1}' > $VALUES_JSON_PATCH_PATH

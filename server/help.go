@@ -24,17 +24,12 @@ The state may be followed by parked (the module fails or waits, and others conti
 maintenance and drift. Below the table, the command shows purges of releases without a module
 directory that wait for a confirmation and, with a Lease, which replica leads.`
 
-	aboutWhy = `Prints why a module is disabled: no flag anywhere, a flag that is false and where it is, the
-result of its enabled script, or the error of a failed discovery. Then it prints the chain of causes of
-the module's last run, the latest first: the release, the change of values, the hook, the binding,
-and the object, tick or edit that started it; what fails in the run now, or what it waits for:
-another module, or a Helm hook with the state of its Pod; and the problems of the module's files
-and of the objects that its hooks watch.`
+	aboutWhy = `Prints why a module is disabled, or the chain of causes of its last run, the latest first: the release, the change
+of values, the hook, the binding, and the object, tick or edit that started it; what fails now, or what it waits for;
+and the problems of its files and of the objects that its hooks watch.`
 
-	aboutRender = `Prints the manifest that a run of the module would apply now. With --diff it prints the
-differences from the deployed release instead, which are the changes that the next run of
-the module would make. Nothing is applied. Earlier revisions are those of Helm: helm history
-and helm get show them.`
+	aboutRender = `Prints the manifest that a run of the module would apply now. With --diff it prints the differences from the deployed
+release. Nothing is applied. Earlier revisions are those of Helm: helm history and helm get show them.`
 
 	aboutDrift = `Prints the result of the last drift check: fields that the chart sets and that have
 another value in the cluster. The option --drift determines whether the operator checks for drift.`

@@ -76,7 +76,7 @@ func TestParseFileRefuses(t *testing.T) {
 	}
 }
 
-// D10–D12, X12
+// D10, D11, D12, X12
 func TestParseConfigMap(t *testing.T) {
 	got, err := ParseConfigMap(map[string]string{
 		"global": "param1: newValue\nparam3: valu3\n", "simpleModule": "modParam2: newValue2\n", "anotherModule": "false", "listModule": "- 1\n",

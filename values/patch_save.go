@@ -6,7 +6,7 @@ import (
 )
 
 // foldLimit is the number of saved operations through lists that one container may collect. Appends
-// cannot be compacted (T19), so a hook that appends at every run would make the list of patches
+// cannot be compacted (D23), so a hook that appends at every run would make the list of patches
 // grow without end; beyond the limit the present value of the container is saved instead (D23).
 // From then on a change of the layers below that container has no effect on it.
 const foldLimit = 256
@@ -26,7 +26,7 @@ func save(saved, operations Patch, key string, merged any) Patch {
 // list may be replayed:
 //
 //   - Paths through lists are never compacted, and they stop the search if they are in the same
-//     field of the section: what they mean depends on what was there before them (T19).
+//     field of the section: what they mean depends on what was there before them (D23).
 //   - A dropped add may have created the parents of its path. An add at the path creates them as
 //     well; a remove does not, so an add of an empty map is kept before it.
 //

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// D23, T19: compaction never changes what replaying the list does, whatever the layers below have become. Random operations
+// D23: compaction never changes what replaying the list does, whatever the layers below have become. Random operations
 // that need not fit at all are replayed over random trees, once all of them, once compacted.
 func TestCompactionIsSound(t *testing.T) {
 	for seed := range often[uint64](4000) {
@@ -149,12 +149,12 @@ func TestCompaction(t *testing.T) {
 			patch: `[{"op":"add","path":"/m/a/b","value":1},{"op":"add","path":"/m/a/c/-","value":2},{"op":"add","path":"/m/a","value":{}}]`,
 			want:  []string{"add /m/a {}"},
 		}, {
-			// T19
+			// D23
 			name:  "two appends to one list survive",
 			patch: `[{"op":"add","path":"/m/l/-","value":1},{"op":"add","path":"/m/l/-","value":2}]`,
 			want:  []string{"add /m/l/- 1", "add /m/l/- 2"},
 		}, {
-			// T19: the second add of /m/l/x would otherwise come to lie behind the append that may need the list
+			// D23: the second add of /m/l/x would otherwise come to lie behind the append that may need the list
 			name:  "nothing moves across an append in the same field",
 			patch: `[{"op":"add","path":"/m/l/x","value":1},{"op":"add","path":"/m/l/-","value":2},{"op":"add","path":"/m/l/x","value":3}]`,
 			want:  []string{"add /m/l/x 1", "add /m/l/- 2", "add /m/l/x 3"},

@@ -99,7 +99,7 @@ func listIndex(element string) (int, bool) {
 }
 
 // isPositional reports whether a path may go through a list, so that its meaning depends on the
-// operations before it (T19). The text of a path does not distinguish lists from maps with numbers
+// operations before it (D23). The text of a path does not distinguish lists from maps with numbers
 // as keys; the answer is then yes, which is the safe one. Escapes do not matter: neither indexes
 // nor "-" have any.
 func isPositional(path string) bool { return len(aboveLists(path)) < len(path) }

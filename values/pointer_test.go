@@ -56,7 +56,7 @@ func TestListIndex(t *testing.T) {
 	}
 }
 
-// T19
+// D23
 func TestPositionalPaths(t *testing.T) {
 	for path, above := range map[string]string{
 		"/m":              "/m",

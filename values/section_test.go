@@ -78,7 +78,7 @@ func TestSavedPatchesAreReplayed(t *testing.T) {
 	}
 }
 
-// T19: both appends survive, also when the ConfigMap changes the list below.
+// D23: both appends survive, also when the ConfigMap changes the list below.
 func TestTwoAppends(t *testing.T) {
 	section := sectionOf(t, "m", nil, "{list: [a]}", "")
 	section = patched(t, section, `{"op":"add","path":"/m/list/-","value":"one"}`)
@@ -89,7 +89,7 @@ func TestTwoAppends(t *testing.T) {
 	wantYAML(t, "over another list", section.Merged(), "{list: [one, two]}")
 }
 
-// D27, T6
+// D27
 func TestChecksumTellsChanges(t *testing.T) {
 	section := sectionOf(t, "m", nil, "{a: 1, b: 2}", "")
 	same := patched(t, section, `[{"op":"add","path":"/m/a","value":1},{"op":"replace","path":"/m/b","value":2.0}]`)

@@ -42,7 +42,7 @@ func newHookRuns(d *declared, kind string, labels ...string) hookRuns {
 		seconds: d.summary(kind+"run_seconds", "Duration of hook runs, including failed ones.", labels...),
 		user:    d.summary(kind+"run_user_cpu_seconds", "User CPU time of hook runs.", labels...),
 		system:  d.summary(kind+"run_sys_cpu_seconds", "System CPU time of hook runs.", labels...),
-		rss:     d.gauge(kind+"run_max_rss_bytes", "Peak memory of the last run. For a hook that needs less memory than the peak of the operator, it is the highest sample taken during the run.", labels...),
+		rss:     d.gauge(kind+"run_max_rss_bytes", "Peak memory of the last run.", labels...),
 		failed:  d.counter(kind+"errors_total", "Failed hook runs: the hook failed, its result was refused or could not be applied.", labels...),
 		allowed: d.counter(kind+"allowed_errors_total", "Failed hook runs whose failure is allowed; they are not counted as other errors.", labels...),
 		success: d.counter(kind+"success_total", "Hook runs whose result was applied.", labels...),

@@ -217,7 +217,7 @@ func (l *live) modules() func(scrape) {
 	succeeded := l.state("module_last_success_timestamp_seconds", "When a run of the module last succeeded.", "module")
 	failed := l.state("module_last_failure_timestamp_seconds", "When a run or the deletion of the module last failed.", "module")
 	maintenance := l.state("mm_module_maintenance", "1 while the module is under maintenance; state is its mode.", "module", "state")
-	parked := l.state("module_parked", "1 while the module is outside the main queue because it fails or its Helm hook waits (module failure policy isolate), or because an API that it needs does not respond.", "module")
+	parked := l.state("module_parked", "1 while the module is parked: retried outside of the main queue.", "module")
 	waits := l.state("module_waits_for_module", "1 while a run of the module waits until another module is ready.", "module", "waits_for")
 	hookWaits := l.state("module_helm_hook_waits", "1 while a Helm hook of the module has not finished. addon-operator module list shows its Job and the state of its Pod.", "module")
 	unhealthy := l.state("module_unhealthy", "1 while objects of the module's release have failed, or have been in progress for longer than the progress deadline. addon-operator module list shows them.", "module")

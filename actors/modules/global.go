@@ -155,7 +155,7 @@ func (g *globalHooks) dropAfterAll(ctx actor.Context, reload int) {
 }
 
 // afterAllEnded reports whether the afterAll hooks that have ended so far changed global values, which makes steps 3 to 8
-// due again (G8, T4). Converge receives it before the last step of the reload, which begins when this task is done.
+// due again (G8). Converge receives it before the last step of the reload, which begins when this task is done.
 func (g *globalHooks) afterAllEnded(ctx actor.Context, reload int) {
 	changed := g.afterAll.flagsChanged || g.afterAll.checksum != g.owner.values.section.Checksum()
 	ctx.Send(g.program.PID(work.ConvergePath), messages.AfterAllEnded{Reload: reload, GlobalChanged: changed})

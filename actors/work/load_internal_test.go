@@ -57,7 +57,7 @@ func TestHooksAreAskedInAlphabeticalOrder(t *testing.T) {
 	}
 }
 
-// T15, E10: a module whose directory vanishes before its hooks are found is none without hooks.
+// E9, E10: a module whose directory vanishes before its hooks are found is none without hooks.
 func TestHooksOfAMissingModuleCannotBeLoaded(t *testing.T) {
 	root := t.TempDir()
 	m := addons.Module{Name: "dns", Dir: filepath.Join(root, "010-dns"), Base: "010-dns", Root: root}

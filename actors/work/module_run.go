@@ -168,7 +168,7 @@ func (j ModuleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) err
 
 // DeleteModule is the work of a DeleteModule task (G6); untouched says that maintenance left the
 // release alone. After a restart the hooks of a module that was disabled meanwhile are loaded for
-// it (T15), but only if it has a release (E9): the hooks of a module that never ran may be the very
+// it, but only if it has a release (E9): the hooks of a module that never ran may be the very
 // reason for disabling it, and a failure would stop the main queue. Helm gets WriteContext: it is
 // not interrupted when the task is cancelled.
 func (j ModuleJob) DeleteModule(run *supervisor.Run) (untouched bool, err error) {

@@ -3,9 +3,11 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,47 +43,90 @@ func topOf(cmd *cobra.Command) *cobra.Command {
 
 func program() *cobra.Command { return command(func(string) (string, bool) { return "", false }) }
 
-// docs/cli.md lists all commands and all pages, from their declarations (J4, J6).
+// docs/cli.md lists all commands and all pages, from their declarations (J4, J6). A command that only prints a page is in the
+// table of pages; what several commands have in common is said once.
 func TestDocumentTellsAllCommands(t *testing.T) {
 	const path = "docs/cli.md"
 	document, err := os.ReadFile(repository + path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := program()
-	var commands strings.Builder
+	root, pages := program(), map[string]bool{}
+	for _, r := range server.Routes() {
+		pages[r.Command] = r.Long == ""
+	}
+	d := cliDoc{shared: map[string]*pflag.Flag{}, said: map[string]string{}}
+	var all []*cobra.Command
+	uses := map[string]int{"": 1}
+	for _, cmd := range leaves(root) {
+		if pages[useOf(cmd)] {
+			continue
+		}
+		all = append(all, cmd)
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			best := cmp.Or(d.shared[f.Name], &pflag.Flag{})
+			if uses[f.Name+f.Usage]++; f.Name != "help" && uses[f.Name+f.Usage] > uses[best.Name+best.Usage] {
+				d.shared[f.Name] = f
+			}
+		})
+	}
+	d.text.WriteString("\n### Flags of several commands\n\n| flag | meaning |\n|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(d.shared)) {
+		fmt.Fprintf(&d.text, "| %s | %s |\n", nameOf(d.shared[name]), inCell(d.shared[name].Usage))
+	}
 	for _, group := range root.Groups() {
-		fmt.Fprintf(&commands, "\n## %s\n", strings.TrimSuffix(group.Title, ":"))
-		for _, cmd := range leaves(root) {
+		fmt.Fprintf(&d.text, "\n## %s\n", strings.TrimSuffix(group.Title, ":"))
+		for _, cmd := range all {
 			if topOf(cmd).GroupID == group.ID {
-				describeCommand(&commands, cmd)
+				d.describe(cmd)
 			}
 		}
 	}
-	commands.WriteString("\n")
-	text := between(t, string(document), "<!-- commands -->", "<!-- end of commands -->", commands.String())
+	text := between(t, string(document), "<!-- commands -->", "<!-- end of commands -->", d.text.String()+"\n")
 	golden.File(t, repository+path, between(t, text, "<!-- pages -->", "<!-- end of pages -->", pageTable()))
 }
 
-func describeCommand(w *strings.Builder, cmd *cobra.Command) {
-	fmt.Fprintf(w, "\n### %s\n\n", strings.TrimPrefix(cmd.CommandPath(), "addon-operator "))
-	text := cmd.Long
-	text = cmp.Or(text, cmd.Short+".")
-	fmt.Fprintf(w, "%s\n\n```bash\n%s\n", text, cmd.UseLine())
-	if cmd.Example != "" {
-		fmt.Fprintf(w, "\n# for example\n%s\n", strings.ReplaceAll(strings.TrimPrefix(cmd.Example, "  "), "\n  ", "\n"))
+// cliDoc is the list of commands: by name the flags with the meaning that most commands give them, if at least two do; and by
+// paragraph the command that it was written for.
+type cliDoc struct {
+	text   strings.Builder
+	shared map[string]*pflag.Flag
+	said   map[string]string
+}
+
+func useOf(cmd *cobra.Command) string {
+	use, _, _ := strings.Cut(strings.TrimPrefix(cmd.UseLine(), "addon-operator "), " [flags]")
+	return use
+}
+
+func nameOf(f *pflag.Flag) string {
+	if f.Shorthand == "" {
+		return "`--" + f.Name + "`"
 	}
-	w.WriteString("```\n")
+	return "`--" + f.Name + "`, `-" + f.Shorthand + "`"
+}
+
+func inCell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+
+func (d *cliDoc) describe(cmd *cobra.Command) {
+	w, name := &d.text, strings.TrimPrefix(cmd.CommandPath(), "addon-operator ")
+	fmt.Fprintf(w, "\n### %s\n", name)
+	as := ""
+	for paragraph := range strings.SplitSeq(cmp.Or(cmd.Long, cmd.Short+"."), "\n\n") {
+		if first := d.said[paragraph]; first != "" {
+			as = "\nThe rest is as for `" + first + "`.\n"
+			continue
+		}
+		d.said[paragraph] = name
+		fmt.Fprintf(w, "\n%s\n", paragraph)
+	}
+	example := strings.ReplaceAll(strings.TrimPrefix(cmd.Example, "  "), "\n  ", "\n")
+	fmt.Fprintf(w, "%s\n```bash\n%s\n```\n", as, cmp.Or(example, cmd.UseLine()))
 	var rows strings.Builder
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Name == "help" {
-			return
+		if shared := d.shared[f.Name]; f.Name != "help" && f.Usage != "" && (shared == nil || shared.Usage != f.Usage) {
+			fmt.Fprintf(&rows, "| %s | %s | %s |\n", nameOf(f), inCell(strings.TrimPrefix(strings.Trim(f.DefValue, "[]"), "false")), inCell(f.Usage))
 		}
-		name := "`--" + f.Name + "`"
-		if f.Shorthand != "" {
-			name += ", `-" + f.Shorthand + "`"
-		}
-		fmt.Fprintf(&rows, "| %s | %s | %s |\n", name, strings.Trim(strings.ReplaceAll(f.DefValue, "|", `\|`), "[]"), strings.ReplaceAll(f.Usage, "|", `\|`))
 	})
 	if rows.Len() > 0 {
 		w.WriteString("\n| flag | default | meaning |\n|---|---|---|\n" + rows.String())
@@ -90,17 +135,20 @@ func describeCommand(w *strings.Builder, cmd *cobra.Command) {
 
 func pageTable() string {
 	var rows strings.Builder
-	rows.WriteString("| page | parameters | answer |\n|---|---|---|\n")
+	rows.WriteString("| page | parameters | answer | command |\n|---|---|---|---|\n")
 	for _, r := range server.Routes() {
 		if r.Help == "" {
 			continue
 		}
-		name := "`" + r.Path + "`"
+		name, command := "`"+r.Path+"`", r.Command
 		if r.Method != http.MethodGet {
 			name = r.Method + " " + name
 		}
 		if r.Public {
 			name += " (public)"
+		}
+		if command != "" {
+			command = "`" + command + "`"
 		}
 		query := ""
 		for one := range strings.SplitSeq(r.Query, ", ") {
@@ -108,7 +156,7 @@ func pageTable() string {
 				query += "`" + one + "` "
 			}
 		}
-		fmt.Fprintf(&rows, "| %s | %s | %s |\n", name, strings.TrimSpace(query), r.Help)
+		fmt.Fprintf(&rows, "| %s | %s | %s | %s |\n", name, strings.TrimSpace(query), r.Help, command)
 	}
 	return rows.String()
 }
@@ -174,8 +222,7 @@ func TestCommandsWithCodeOfTheirOwn(t *testing.T) {
 		rows[r.Command] = true
 	}
 	for _, cmd := range leaves(program()) {
-		path, _, _ := strings.Cut(strings.TrimPrefix(cmd.UseLine(), "addon-operator "), " [flags]")
-		if !rows[path] {
+		if path := useOf(cmd); !rows[path] {
 			own = append(own, path)
 		}
 	}

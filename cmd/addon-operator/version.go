@@ -84,9 +84,8 @@ func versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Long: `Prints the version. With -o json or yaml it also prints the commit and its date, the versions of Go and of
-the Helm and Kubernetes libraries, and the supported versions of Kubernetes: the oldest is the one that the
-operator's chart requires, the newest is that of the client library; the tested ones are those on which the tests ran.`,
+		Long: `Prints the version; with -o json or yaml also the commit and its date, the versions of Go and of the libraries of
+Helm and Kubernetes, and the versions of Kubernetes that are supported and tested.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var text []byte

@@ -57,14 +57,11 @@ func Import(c *cli.Config, planner Planner, planText func(view.ModulePlan) strin
 	i := &importing{config: c, planner: planner, planText: planText}
 	release := &cobra.Command{
 		Use: "release NAME", Short: "Create a module from a release that 'helm install' has created",
-		Long: `Reads the newest record of a Helm release and writes a module with the chart in chart/, the values
-that were passed to Helm in values.yaml, and the namespace in module.yaml. Nothing is written to the
-cluster. The command plans the first run of the module and prints what it would do: usually nothing,
-because the module renders what Helm has installed. The operator then adds its labels to the record.
+		Long: `Reads the newest record of a Helm release and writes a module with the chart in chart/, the values that were passed
+to Helm in values.yaml, and the namespace in module.yaml. Nothing is written to the cluster. The command prints what
+the first run would do: usually nothing but the operator's labels on the record.
 
-Records of releases contain no subcharts. If the chart has subcharts, specify it with --chart, in the
-same version, or with --repo; it is then fetched as by init module. Only that chart has the comments of
-Chart.yaml and values.yaml, too.`,
+Records contain no subcharts. If the chart has some, specify it with --chart, in the same version, or with --repo.`,
 		Example: "  addon-operator import release podinfo --namespace web --modules-dir ./modules\n" +
 			"  addon-operator import release loki --namespace logs --chart grafana/loki --dry-run\n" +
 			"  addon-operator import release loki --namespace logs --repo https://charts.example.com --username me",

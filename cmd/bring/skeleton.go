@@ -33,11 +33,9 @@ func Init() *cobra.Command {
 	var from fromChart
 	module := &cobra.Command{
 		Use: "module [NAME]", Short: "Scaffold a module with a passing test, from a new chart or a third-party chart",
-		Long: `Writes a module with a chart, a hook, schemas and a test. With --from-chart it fetches a third-party
-chart as 'helm pull' does, unchanged and with its dependencies, and writes module.yaml with the source
-of the chart, values.yaml with the values that people usually change first, a schema, a test of all
-objects, and a README.md. The default of NAME is then the name of the chart, with the next number.
-Repositories, logins, plugins and HELM_* variables are those of Helm.`,
+		Long: `Writes a module with a chart, a hook, schemas and a test. With --from-chart it fetches a third-party chart as 'helm
+pull' does, unchanged and with its dependencies, and writes module.yaml, values.yaml, a schema, a test of all objects,
+and a README.md; NAME is then optional. Repositories, logins, plugins and HELM_* variables are those of Helm.`,
 		Example: `  addon-operator init module 010-dns
   addon-operator init module --from-chart oci://registry.example.com/charts/podinfo --version 6.9.0
   addon-operator init module 020-web --from-chart nginx --repo https://charts.example.com --values values.yaml

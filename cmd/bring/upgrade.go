@@ -34,11 +34,10 @@ func UpgradeChart(c *cli.Config) *cobra.Command {
 	u := &upgrading{config: c}
 	cmd := &cobra.Command{
 		Use: "upgrade-chart NAME", Short: "Replace the chart of a module on disk with another version",
-		Long: `Fetches another version of the chart from the source in module.yaml, and replaces chart/ in the module
-directory. values.yaml, hooks, tests and an edited schema stay unchanged. If the old chart rendered with the
-values on disk, and the new one does not, or its schema refuses them, nothing is written, unless --force is
-given. Nothing is written to the cluster. Afterwards 'addon-operator test --update' and your version control
-show how the objects change, and 'addon-operator plan' what that does in the cluster.`,
+		Long: `Replaces chart/ in the module directory by another version from the source in module.yaml. values.yaml, hooks,
+tests and an edited schema stay. If the new chart does not render with the values on disk, or its schema refuses
+them, nothing is written, unless --force is given. Nothing is written to the cluster: 'addon-operator plan' shows
+what the new chart does there.`,
 		Example: "  addon-operator module upgrade-chart ingress-nginx --version 4.15.1 --dry-run\n  addon-operator module upgrade-chart ingress-nginx --version 4.15.1 --update-tests",
 		Args:    cli.OneArg("the name of a module"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -24,15 +24,13 @@ func Command(c *cli.Config, lint Lint) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
 		Use: "dev [DIR]", Short: "Run modules while you edit them, and print the effect of each save",
-		Long: `Starts the operator in this process on the modules in DIR, against a cluster in memory that is removed at
-the end, or with --cluster against the cluster of your kubeconfig, in a separate namespace. DIR contains
-modules/ and global-hooks/, or modules, or is one module, which is then enabled. Without DIR the command
-uses the directories of the options, or else the current one. It writes nothing to DIR. --cluster refuses
-a namespace in which another operator runs.
+		Long: `Starts the operator in this process on the modules in DIR, against a cluster in memory that is removed at the end,
+or with --cluster against that of your kubeconfig, in a separate namespace in which no other operator runs. DIR
+contains modules/ and global-hooks/, or modules, or is one module, which is then enabled. Without DIR the command
+uses the directories of the options, or else the current one. It writes nothing to DIR.
 
-On each save it prints the saved files, the findings of lint in the module, the results of its tests, the
-hooks that ran, with their output, and how the rendered objects changed. The first lines name the live page,
-which shows the state of all modules. Ctrl-C ends it; with --cluster, the installed objects stay.`,
+On each save it prints the saved files, findings of lint, results of tests, hooks that ran, and changed objects.
+Ctrl-C ends it; with --cluster, the installed objects stay.`,
 		Example: "  addon-operator dev\n  addon-operator dev modules/010-dns\n  addon-operator dev --cluster --namespace dns-dev",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {

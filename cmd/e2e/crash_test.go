@@ -34,7 +34,7 @@ func TestKilledInTheMiddleOfAConverge(t *testing.T) {
 }
 
 // The operator dies while Helm installs, and again while Helm upgrades; the next one needs
-// no help with the pending release. H8, T20.
+// no help with the pending release. H8.
 func TestKilledWhileHelmWorks(t *testing.T) {
 	h := newFixture(t, "stuck_helm")
 	o := h.start()

@@ -36,7 +36,7 @@ func (h *fixture) deleteConfigMap(name string) {
 }
 
 // What happens to matching objects reaches the hook, and nothing else does: no other
-// labels, no change that the filter does not show; v0 has the coordinates. C22, C31, C32, C38, T9.
+// labels, no change that the filter does not show; v0 has the coordinates. C22, C31, C32, C38.
 func TestKubernetesEventsReachHooks(t *testing.T) {
 	h := newFixture(t, "events")
 	watched := map[string]string{"app": "watched"}
@@ -72,7 +72,7 @@ func TestKubernetesEventsReachHooks(t *testing.T) {
 }
 
 // A Secret is changed, the hook puts it into the values, the module is upgraded. The walk
-// Design 3; G10, G14, D27, T6.
+// Design 3; G10, G14, D27.
 func TestChangedSecretLeadsToAnUpgrade(t *testing.T) {
 	h := newFixture(t, "secret")
 	secrets := h.client.CoreV1().Secrets(h.namespace)

@@ -34,7 +34,7 @@ func beforeHelm(body string) string {
 }
 
 // A module whose hook has no valid configuration is tried again; queues other than main go on
-// meanwhile. C6, F1, F6, T17.
+// meanwhile. C6, F1, F6.
 func TestModuleHookPrintsGarbage(t *testing.T) {
 	h := newFixture(t, "web")
 	h.write("global-hooks/watch.sh", `#!/usr/bin/env bash
@@ -93,7 +93,7 @@ func TestMalformedPatches(t *testing.T) {
 	}
 }
 
-// A hook that fails has written nothing, whatever its files hold. C26, T7.
+// A hook that fails has written nothing, whatever its files hold. C26.
 func TestFailedHookAppliesNothing(t *testing.T) {
 	h := newFixture(t, "web")
 	h.write("modules/010-web/hooks/x.sh", beforeHelm(`echo '[{"op": "add", "path": "/web/size", "value": "lost"}]' | tee "$CONFIG_VALUES_JSON_PATCH_PATH" > "$VALUES_JSON_PATCH_PATH"

@@ -165,7 +165,7 @@ func TestCRDsOfSubcharts(t *testing.T) {
 }
 
 // The API server is lost while objects must be healed, and the operator survives it:
-// what went meanwhile is back soon after the API server is. H13, T20.
+// what went meanwhile is back soon after the API server is. H13, H8.
 func TestHealingOutlivesTheAPIServer(t *testing.T) {
 	h, cluster := ownFixture(t, "web", devclustertest.Borrow)
 	o := h.start().ready()

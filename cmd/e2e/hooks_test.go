@@ -419,7 +419,7 @@ func (h *fixture) serviceAccount(name string) string {
 }
 
 // What hooks write to KUBERNETES_PATCH_PATH: all operations, also of a hook that fails for
-// those with ignoreHookError, and nothing of a file that is wrong somewhere. K1–K9, X27.
+// those with ignoreHookError, and nothing of a file that is wrong somewhere. K1, K4, K9, X27.
 func TestObjectPatchesOfHooks(t *testing.T) {
 	h := newFixture(t, "patches")
 	h.createConfigMap("status", "old", nil)

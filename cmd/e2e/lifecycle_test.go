@@ -48,7 +48,7 @@ func TestRemovedDirectoryIsPurgedWithoutHooks(t *testing.T) {
 }
 
 // At the start, releases without a directory are purged, except the one of the operator
-// itself. E10, B6, T16.
+// itself. E10, B6.
 func TestUnknownReleasesArePurgedAtTheStart(t *testing.T) {
 	h := newFixture(t, "web")
 	h.write("modules/values.yaml", "webEnabled: true\nselfEnabled: true\n")
@@ -64,7 +64,7 @@ func TestUnknownReleasesArePurgedAtTheStart(t *testing.T) {
 }
 
 // A module that was switched off while the operator was away is deleted with its hooks;
-// the start after that finds nothing to do. E9, T15.
+// the start after that finds nothing to do. E9.
 func TestModuleDisabledWhileTheOperatorWasAway(t *testing.T) {
 	h := newFixture(t, "web")
 	h.start().ready().terminate()

@@ -9,7 +9,7 @@ import (
 // The bash blocks of docs/modules.md, word by word in an empty directory: each recipe passes its tests, and lint.
 func TestModulesPageIsTrue(t *testing.T) {
 	t.Parallel()
-	needs := map[string]string{"A hook in Python": "python3", "An API outside": "curl"}
+	needs := map[string]string{"An API outside": "curl"}
 	var script strings.Builder
 	scenarios := 0
 	for section := range strings.SplitSeq(page(t, "modules.md", ""), "\n### ") {

@@ -44,7 +44,7 @@ func (h *fixture) awaitLines(name string, want ...string) {
 
 // Two modules with hooks of the same file name in one named queue: the events of the one
 // are not merged into the runs of the other, one runs at a time; what comes for a hook joins
-// its waiting run. C41, F1, F3, T12, P5.
+// its waiting run. C41, F1, F3, P5.
 func TestTwoModulesInOneQueue(t *testing.T) {
 	h := newFixture(t, "queue")
 	o := h.start().ready()
@@ -93,7 +93,7 @@ if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "schedule": [{"c
 
 // A module is switched off while its hook sleeps: the hook's process group is gone, the
 // release is deleted, and the queue goes on with the tasks of other modules, without the
-// waiting one of this. E11, E12, E15, F3, T14.
+// waiting one of this. E11, E12, E15, F3.
 func TestModuleIsDisabledWhileItsHookSleeps(t *testing.T) {
 	h := newFixture(t, "asleep")
 	o := h.start().ready()

@@ -7,7 +7,7 @@ import (
 
 // Steps 9 to 16 of seed 002 with real scripts: what comes from outside after the first
 // converge, what hooks it runs, and whether that leads to a reload of all modules, a run of
-// one module, or nothing. G9–G16, D27, T6.
+// one module, or nothing. G9–G16, D27.
 func TestReactionsToEvents(t *testing.T) {
 	h := newFixture(t, "reactions")
 	h.start().ready()

@@ -24,7 +24,7 @@ func sameJSON(t *testing.T, what, got, want string) {
 }
 
 // Seed 000, "Example": what hooks and charts see of files and ConfigMap, and what a config
-// patch writes. D5, D8, D9, D14, D24, X20; G5.4, T2, T5.
+// patch writes. D5, D8, D9, D14, D24, X20; G5.4.
 func TestExampleOfSeed000(t *testing.T) {
 	h := newFixture(t, "seed000")
 	const (

@@ -30,15 +30,11 @@ func Command(c *cli.Config) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
 		Use: "lint [DIR]", Short: "Find mistakes in modules without a cluster, each with its file and line",
-		Long: `Finds mistakes that can be found without a cluster: the errors of loading, of 'values check', of --config
-of hooks, of rendering and of the tests of modules, and kinds, versions and fields that Kubernetes does not have.
-Each finding has its position, an excerpt, and a fix.
-
-DIR contains modules/ and global-hooks/, or modules, or is one module. Without DIR the directories of the options
-are checked, or else the current one. Hooks run with --config, enabled scripts run with the values on disk, and
-tests run; kubectl in them has no cluster.
-
-The exit code is 1 if there is an error, or with --strict a warning, and 0 otherwise.`,
+		Long: `Finds mistakes that can be found without a cluster: the errors of loading, of 'values check', of --config of hooks,
+of rendering and of tests, and kinds, versions and fields that Kubernetes does not have. Each has its position, an
+excerpt, and a fix. DIR contains modules/ and global-hooks/, or modules, or is one module. Without DIR the
+directories of the options are checked, or else the current one. Hooks run with --config, enabled scripts and tests
+run; kubectl in them has no cluster. The exit code is 1 if there is an error, or with --strict a warning.`,
 		Example: "  addon-operator lint\n  addon-operator lint modules/010-dns --kube-version v1.31\n  addon-operator lint -o github",
 		Args:    cli.OneDirectory,
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, c, args) },

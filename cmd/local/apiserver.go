@@ -33,13 +33,9 @@ func APIServer() *cobra.Command {
 	m := &memoryCluster{}
 	cmd := &cobra.Command{
 		Use: "apiserver", Short: "Serve a Kubernetes API from memory, to try out modules", Args: cli.NoArgs,
-		Long: `Serves the Kubernetes API on loopback from memory and writes DIR/kubeconfig. It starts
-in milliseconds and needs no cluster. Objects are saved in DIR/objects.json at the end and
-loaded at the next start.
-
-It stores, lists, watches and patches every kind, CustomResourceDefinitions included. It
-has no admission, no defaults, no validation by schema, no access control and no
-controllers: a Deployment gets no Pods, but counts as running. 'make run CLUSTER=real' starts a real API server.`,
+		Long: `Serves the Kubernetes API on loopback from memory and writes DIR/kubeconfig. Objects are saved in DIR/objects.json.
+It stores, lists, watches and patches every kind. It has no admission, defaults, validation by schema, access control
+or controllers: a Deployment gets no Pods, but counts as running. 'make run CLUSTER=real' starts a real API server.`,
 		Example:           "  addon-operator apiserver --dir /tmp/cluster",
 		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // no option of the operator applies
 		RunE:              func(cmd *cobra.Command, _ []string) error { return m.serve(cmd) },

@@ -25,13 +25,10 @@ func CheckValues(c *cli.Config) *cobra.Command {
 	var file, secretFile string
 	cmd := &cobra.Command{
 		Use: "check [DIR]", Short: "Validate values.yaml files, schemas and a proposed ConfigMap, without a cluster",
-		Long: `Validates values.yaml files and schemas below the modules and global hooks directories
-and, when they are given, a proposed ConfigMap and the Secret with values above it: manifests,
-or only their data (strings, for the Secret not in base64). A value that a schema requires may be
-in the Secret, so pass the Secret, too, if there is one. Charts are also checked: their dependencies,
-and values.schema.json of charts and subcharts. The command prints every violation and exits with
-code 1 if there is one. DIR contains modules/ and
-global-hooks/, or modules. Without it the directories of the options are checked, or else the current one.`,
+		Long: `Validates the values.yaml files, schemas and charts in the modules and global hooks directories and, if given, a
+proposed ConfigMap and the Secret with values above it: manifests, or only their data. Pass the Secret if a schema
+requires a value that is in it. The command prints every violation, and exits with code 1 if there is one. DIR contains modules/ and global-hooks/, or modules. Without it the
+directories of the options are checked, or else the current one.`,
 		Example: "  addon-operator values check\n  addon-operator values check ~/add-ons -f configmap.yaml",
 		Args:    cli.OneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {

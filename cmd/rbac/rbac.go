@@ -41,16 +41,13 @@ func Command(c *cli.Config) *cobra.Command {
 	var o rbacOptions
 	generate := &cobra.Command{
 		Use: "generate [DIR]", Short: "Print minimal roles for the modules and global hooks on disk",
-		Long: `Prints roles and bindings for the ServiceAccount of the operator: what it needs itself,
-what the kubernetes bindings of hooks watch (each hook runs with --config), and what
-the charts of modules create (each is rendered with the values on disk, and again with each
-file of --values). CRDs may be in any module, also in templates. Comments state what needs
-each rule; rules that contain a * are listed at the top. If a hook or a chart fails, the command
-fails and prints no rules, because applying an incomplete set would remove permissions from the
-operator; --partial prints the rules of all others, and lists what is missing at the top. Nothing
-is written to a cluster. With a kubeconfig, the command also uses the kinds of its cluster.
-DIR contains modules/ and global-hooks/, or modules. Without it the directories of the options are
-used, or else the current one.`,
+		Long: `Prints roles and bindings for the ServiceAccount of the operator: what it needs itself, what the kubernetes
+bindings of hooks watch (each hook runs with --config), and what the charts of modules create (each is rendered
+with the values on disk, and again with each file of --values). Comments give the reason for each rule; rules with
+a * are listed at the top. If a hook or a chart fails, no rules are printed, because an incomplete set would remove
+permissions; --partial prints the others. Nothing is written to a cluster; the kinds of that of the kubeconfig are used.
+DIR contains modules/ and global-hooks/, or modules. Without it the directories of the options are used, or else
+the current one.`,
 		Example: "  addon-operator rbac generate | kubectl apply -f -\n  addon-operator rbac generate ~/add-ons",
 		Args:    cli.OneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -18,9 +18,8 @@ func Logs(c *cli.Config) *cobra.Command {
 	a, follow := &asking{config: c}, false
 	cmd := &cobra.Command{
 		Use: "logs MODULE [HOOK]", Short: "Print the last runs of the hooks of a module, with their last lines",
-		Long: `Prints the last runs of the hooks of a module, or of the global hooks with the name global: when, why, how long,
-and the last lines that each printed. The operator keeps the last five runs of each hook since its start. Its log
-contains all lines.`,
+		Long: `Prints the last five runs of each hook of a module, or of the global hooks with the name global: when, why, how
+long, and the last lines that each printed.`,
 		Example: "  addon-operator logs dns\n  addon-operator logs dns nodes.sh --follow\n  addon-operator logs global",
 		Args:    cli.Arguments([]string{"MODULE", "[HOOK]"}),
 		RunE: func(cmd *cobra.Command, args []string) error {

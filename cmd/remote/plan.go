@@ -44,14 +44,10 @@ func Plan(c *cli.Config, withoutOperator Planner) *cobra.Command {
 	p := &planning{config: c, withoutOperator: withoutOperator}
 	cmd := &cobra.Command{
 		Use: "plan [DIR]", Short: "Print what the operator would do, without doing it",
-		Long: `Prints which modules would start, be upgraded, stop or be purged, in that order and with
-the reason, and how their objects would change. Nothing is written to the cluster: charts
-are applied as dry runs of the API server.
-
-The running operator makes the plan, because it has the values that hooks have set. With
-DIR, the plan is made from the modules in that directory and the cluster, without an operator.
-The values that hooks would set are then unknown, and modules that have hooks are marked.
-Hooks are never run, but enabled scripts are: they decide which modules are enabled.`,
+		Long: `Prints which modules would start, be upgraded, stop or be purged, with the reason, and how their objects would
+change. Nothing is written to the cluster: charts are applied as dry runs of the API server. The running operator
+makes the plan. With DIR, it is made from the modules in that directory and the cluster; the values that hooks would
+set are then unknown. Hooks are never run, but enabled scripts are.`,
 		Example: "  addon-operator plan\n  addon-operator plan modules\n  addon-operator plan -f configmap.yaml --detailed-exitcode",
 		Args:    cli.Arguments([]string{"[DIR]"}),
 		RunE: func(cmd *cobra.Command, args []string) error {

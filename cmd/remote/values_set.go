@@ -54,19 +54,13 @@ const editAttempts = 10
 
 const aboutEdits = `
 
-The value is in the ConfigMap, but a value that a schema marks as a secret, or that the Secret has
-already, is in the Secret. Only this value changes in the section: other keys, comments and their order stay.
-The result is validated before it is written: by the running operator if
-it answers on its debug address, otherwise by the schemas in the modules directory. Both
-are written with the kubeconfig, or with the permissions of the operator in its Pod. The Secret
-is validated when the operator reads it.
+The value is in the ConfigMap; one that a schema marks as a secret, or that the Secret has already, is in the
+Secret. Other keys, comments and their order stay. The result is validated before
+it is written: by the running operator if it answers, otherwise by the schemas in the modules directory. The Secret
+is validated when the operator reads it. A deleted ConfigMap is created again with its last valid content.
 
-A deleted ConfigMap is created again with its last valid content and the change, because the
-change alone would remove all other overrides.
-
-PATH begins with global or with the module: ingress-nginx.controller.replicas,
-a["odd.key"][0], or a JSON pointer, /global/a; "-" is the position after the last element of
-a list. ingressNginxEnabled enables or disables a module.`
+PATH begins with global or with the module: ingress-nginx.controller.replicas, a["odd.key"][0], or a JSON pointer,
+/global/a; "-" is the position after the last element of a list. ingressNginxEnabled is the flag of a module.`
 
 // setCommand is values set.
 func setCommand(c *cli.Config) *cobra.Command {

@@ -23,10 +23,9 @@ func Wait(c *cli.Config) *cobra.Command {
 	timeout := time.Duration(0)
 	cmd := &cobra.Command{
 		Use: "wait [MODULE...]", Short: "Wait until modules are ready, with all objects of their releases",
-		Long: `Waits until the given modules, or all enabled ones, are ready: the first reload is over, their
-last runs have succeeded, and the objects of their releases match their specs. It prints what is
-not ready whenever that changes. The exit code is 0 when all are ready, and 1 when the timeout
-expires. The command also waits for an operator that does not answer yet.`,
+		Long: `Waits until the given modules, or all enabled ones, are ready: their last runs have succeeded, and the objects of
+their releases match their specs. It prints what is not ready whenever that changes. The exit code is 1 when the
+timeout expires. The command also waits for an operator that does not answer yet.`,
 		Example: "  addon-operator wait --timeout 10m\n  addon-operator wait cert-manager ingress-nginx",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if timeout <= 0 {
