@@ -56,7 +56,7 @@ func TestBelowNamesOfSecrets(t *testing.T) {
 	wantYAML(t, "all", Mask(yamlTree(t, `{port: 1, resources: {a: s3cret}}`), true), `{port: "***", resources: {a: "***"}}`)
 	wantYAML(t, "of Secrets", Mask(yamlTree(t, `{auth: {existingSecret: open, secretName: open}, author: {name: open}}`), false),
 		`{auth: {existingSecret: open, secretName: open}, author: {name: open}}`)
-	wantYAML(t, "webhooks", Mask(yamlTree(t, `{slack: {webhook: {url: s3cret, enabled: true, port: 1}}, webhooks: [{url: s3cret}, 1], webhook_configs: {url: [open]}, notify: "to https://hooks.slack.com/services/T0/s3cret now",
+	wantYAML(t, "webhooks", Mask(yamlTree(t, `{slack: {webhook: {url: s3cret, enabled: true, port: 1}}, webhooks: [{url: s3cret}, 1], webhook_configs: {url: [open]}, notify: "to https://hooks.slack.com/services/one/s3cret now",
 		teams: "https://x.webhook.office.com/webhookb2/s3cret", discord: "https://discord.com/api/webhooks/1/s3cret", site: "https://slack.com/open"}`), false),
 		`{slack: {webhook: {url: "***", enabled: true, port: 1}}, webhooks: [{url: "***"}, 1], webhook_configs: {url: [open]}, notify: "to https://hooks.slack.com/*** now",
 		teams: "https://x.webhook.office.com/***", discord: "https://discord.com/api/webhooks/***", site: "https://slack.com/open"}`)

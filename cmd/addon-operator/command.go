@@ -125,9 +125,8 @@ Use "{{.CommandPath}} [command] --help" for more information about a command.{{e
 Options of the operator:
 {{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{else}}
 
-Flags of every command, which select the operator:
+Flags of every command, which select the operator; its options: {{.Root.Name}} start --help
       --kubeconfig FILE, --context NAME   its cluster; by default that of the current context
   -n, --namespace NAME                    its namespace
-      --debug-address ADDRESS             its debug address, HOST:PORT or unix:PATH, elsewhere
-Options of the operator: {{.Root.Name}} start --help{{end}}`
+      --debug-address ADDRESS             its debug address, HOST:PORT or unix:PATH, elsewhere{{end}}`
 )
