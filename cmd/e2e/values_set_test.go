@@ -170,7 +170,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
 	}
 	claim := "- PersistentVolumeClaim " + h.namespace + "/data"
 	expectAll(t, run("set db.persistence false --dry-run"), claim, "would be written (dry run)")
-	expectAll(t, run("set db.persistence false"), "failed", claim, "nothing was written: 1 objects would be deleted or replaced; --yes allows it")
+	expectAll(t, run("set db.persistence false"), "failed", claim, "nothing was written: objects that would be deleted or replaced: 1; --yes allows it")
 	if got := h.config(); len(got) > 0 {
 		t.Errorf("the ConfigMap is %q", got)
 	}

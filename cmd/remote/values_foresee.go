@@ -46,9 +46,9 @@ func (v *valueEdit) foresee(cmd *cobra.Command, next map[string]string) (confirm
 		return confirm, "", err
 	}
 	if v.file == "-" || !cli.IsTerminal(cmd.InOrStdin()) {
-		return "", "", fmt.Errorf("nothing was written: %d objects would be deleted or replaced; --yes allows it", deletes)
+		return "", "", fmt.Errorf("nothing was written: objects that would be deleted or replaced: %d; --yes allows it", deletes)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%d objects are deleted or replaced. Continue? [y/N] ", deletes)
+	fmt.Fprintf(cmd.ErrOrStderr(), "Objects that would be deleted or replaced: %d. Continue? [y/N] ", deletes)
 	line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer is no
 	if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(line)), "y") {
 		return "", "", errors.New("nothing was written")
