@@ -387,7 +387,7 @@ next_steps() {
    kubectl -n team-a wait --for=create secret/ca-bundle --timeout=60s
 
 4. Disable prometheus: grafana, which needs it, is disabled, too. Without the flag both are installed again:
-   addon-operator values set prometheusEnabled false
+   addon-operator values set prometheusEnabled false --yes
    kubectl -n $namespace wait --for=delete deployment/grafana deployment/prometheus --timeout=60s
    addon-operator values unset prometheusEnabled
 EOF

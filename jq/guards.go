@@ -2,9 +2,13 @@ package jq
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
 
 	"github.com/itchyny/gojq"
 )
@@ -17,50 +21,75 @@ const (
 	maxMade  = 128 << 20 // bytes of all that a run makes with guarded operators and functions, whether it keeps it or not
 	maxDepth = 100       // of lists and objects, as in values
 
+	maxDigits = 10_000    // of a number that is read: the time for it grows with their square
+	maxPairs  = 32 << 20  // parts of two values that are compared with each other
+	maxIndex  = 256 << 20 // the length of a text, or 16 times that of a list, times that of what is searched in it
+
 	within = "_within" // the function that refuses
 	prefix = "_guarded_"
 )
 
-var errTooLarge = fmt.Errorf("a value has more than %d MiB, or is nested more than %d deep", maxValue>>20, maxDepth)
+var (
+	errTooLarge = fmt.Errorf("a value has more than %d MiB, or is nested more than %d deep", maxValue>>20, maxDepth)
+	errDigits   = fmt.Errorf("a number has more than %d digits", maxDigits)
+	errPairs    = errors.New("to compare all parts of two large values takes too long")
+)
 
-// guards are what takes the place of operators and functions. The order of evaluation is that of the operators.
+// guards are what takes the place of operators and functions. The order of evaluation is that of the operators. Below
+// them are functions with one guard each, after its name; a parameter with a dollar is an argument of the guard.
 const guards = `
-def _guarded_times(l; r): r as $r | l as $l | _within("times"; $l; $r) | $l * $r;
-def _guarded_plus(l; r): r as $r | l as $l | _within("plus"; $l; $r) | $l + $r;
-def _guarded_assign(p; v): _within("paths"; [path(p)]) | p = v;
-def _guarded_modify(p; f): _within("paths"; [path(p)]) | p |= f;
-def _guarded_updateTimes(p; f): f as $x | _guarded_modify(p; _guarded_times(.; $x));
-def _guarded_updatePlus(p; f): f as $x | _guarded_modify(p; _guarded_plus(.; $x));
-def _guarded_updateMinus(p; f): _within("paths"; [path(p)]) | p -= f;
-def _guarded_updateDivide(p; f): _within("paths"; [path(p)]) | p /= f;
-def _guarded_updateModulo(p; f): _within("paths"; [path(p)]) | p %= f;
-def _guarded_updateElse(p; f): _within("paths"; [path(p)]) | p //= f;
+def _guarded_op_times(l; r): r as $r | l as $l | _within("times"; $l; $r) | $l * $r;
+def _guarded_op_plus(l; r): r as $r | l as $l | _within("plus"; $l; $r) | $l + $r;
+def _guarded_op_minus(l; r): r as $r | l as $l | $l | _within("pairs"; $r) | $l - $r;
+def _guarded_op_assign(p; v): _within("paths"; [path(p)]) | p = v;
+def _guarded_op_modify(p; f): _within("paths"; [path(p)]) | p |= f;
+def _guarded_op_updateTimes(p; f): f as $x | _guarded_op_modify(p; _guarded_op_times(.; $x));
+def _guarded_op_updatePlus(p; f): f as $x | _guarded_op_modify(p; _guarded_op_plus(.; $x));
+def _guarded_op_updateMinus(p; f): f as $x | _guarded_op_modify(p; _guarded_op_minus(.; $x));
+def _guarded_op_updateDivide(p; f): _within("paths"; [path(p)]) | p /= f;
+def _guarded_op_updateModulo(p; f): _within("paths"; [path(p)]) | p %= f;
+def _guarded_op_updateElse(p; f): _within("paths"; [path(p)]) | p //= f;
 def _guarded_setpath(p; v): v as $v | p as $p | _within("paths"; [$p]) | setpath($p; $v);
 def _guarded_pick(p): . as $v | null | _within("paths"; [$v | path(p)]) | $v | pick(p);
 def _guarded_fromstream(f): fromstream(f | . as $e | null | _within("paths"; [$e[0]]) | $e);
-def _guarded_join(s): s as $s | _within("join"; $s) | join($s);
-def _guarded_text: _within("size");
-def _guarded_tojson: _within("size") | tojson;
-def _guarded_tostring: _within("size") | tostring;
-def _guarded_add: _within("size") | add;
-def _guarded_add(f): [f] | _guarded_add;
-def _guarded_flatten: _within("size") | flatten;
-def _guarded_flatten(d): _within("size") | flatten(d);
-def _guarded_transpose: _within("transpose") | transpose;
-def _guarded_implode: _within("size") | implode;
+def _guarded_op_text: _within("size");
+def _guarded_add(f): [f] | _within("size") | add;
+`
+
+const guardedFunctions = `
+size: tojson tostring add flatten flatten(d) implode
+join: join($s)
+transpose: transpose
+digits: tonumber fromjson
+pairs: contains($x) inside($x)
+index: indices($x) index($x) rindex($x)
+search: match($re) match($re;$flags) test($re) test($re;$flags) capture($re) capture($re;$flags) sub($re;s) sub($re;s;$flags)
+searchAll: scan($re) scan($re;$flags) splits($re) splits($re;$flags) split($re;$flags) gsub($re;s) gsub($re;s;$flags)
 `
 
 //nolint:gochecknoglobals // a table
 var guardedOperators = map[gojq.Operator]string{
-	gojq.OpMul: "times", gojq.OpAdd: "plus", gojq.OpAssign: "assign", gojq.OpModify: "modify",
+	gojq.OpMul: "times", gojq.OpAdd: "plus", gojq.OpSub: "minus", gojq.OpAssign: "assign", gojq.OpModify: "modify",
 	gojq.OpUpdateMul: "updateTimes", gojq.OpUpdateAdd: "updatePlus", gojq.OpUpdateSub: "updateMinus",
 	gojq.OpUpdateDiv: "updateDivide", gojq.OpUpdateMod: "updateModulo", gojq.OpUpdateAlt: "updateElse",
 }
 
-//nolint:gochecknoglobals // a table
-var guardedFunctions = map[string]bool{
-	"setpath/2": true, "pick/1": true, "fromstream/1": true, "join/1": true, "tojson/0": true,
-	"tostring/0": true, "add/0": true, "add/1": true, "flatten/0": true, "flatten/1": true, "transpose/0": true, "implode/0": true,
+// added returns the definitions of the guards, before which are the others.
+func added(others string) ([]*gojq.FuncDef, error) {
+	text := others + guards
+	parameter := regexp.MustCompile(`\$\w+`)
+	for row := range strings.Lines(strings.TrimSpace(guardedFunctions)) {
+		name, functions, _ := strings.Cut(row, ":")
+		for _, function := range strings.Fields(functions) {
+			arguments := append([]string{strconv.Quote(name)}, parameter.FindAllString(function, -1)...)
+			text += fmt.Sprintf("def %s%s: %s(%s) | %s;\n", prefix, function, within, strings.Join(arguments, "; "), function)
+		}
+	}
+	query, err := gojq.Parse(text + ".")
+	if err != nil {
+		return nil, fmt.Errorf("functions that are added: %w", err)
+	}
+	return query.FuncDefs, nil
 }
 
 // modules loads modules that a program imports, with the guards in them.
@@ -75,9 +104,10 @@ func (m modules) LoadModuleWithMeta(name string, meta map[string]any) (*gojq.Que
 	if err != nil {
 		return nil, err
 	}
-	added, err := gojq.Parse(guards + ".")
-	guard(query)
-	query.FuncDefs = append(added.FuncDefs, query.FuncDefs...)
+	defs, err := added("")
+	if err == nil {
+		guard(query, defs)
+	}
 	return query, err
 }
 
@@ -89,14 +119,20 @@ func (m modules) LoadJSONWithMeta(name string, meta map[string]any) (any, error)
 	return loader.LoadJSONWithMeta(name, meta)
 }
 
-// guard replaces operators and functions in a program. A function that the program defines itself is another one.
-func guard(query *gojq.Query) {
-	own := map[string]bool{}
+// guard puts definitions before a program, and replaces operators and functions in it. A function that the program
+// defines itself is another one.
+func guard(query *gojq.Query, defs []*gojq.FuncDef) {
+	guarded := map[string]bool{}
+	for _, def := range defs {
+		if name, ok := strings.CutPrefix(def.Name, prefix); ok {
+			guarded[fmt.Sprintf("%s/%d", name, len(def.Args))] = true
+		}
+	}
 	walk(reflect.ValueOf(query), func(node any) {
 		if def, ok := node.(*gojq.FuncDef); ok {
-			own[fmt.Sprintf("%s/%d", def.Name, len(def.Args))] = true
+			delete(guarded, fmt.Sprintf("%s/%d", def.Name, len(def.Args)))
 			for _, arg := range def.Args {
-				own[arg+"/0"] = true
+				delete(guarded, arg+"/0")
 			}
 		}
 	})
@@ -104,11 +140,11 @@ func guard(query *gojq.Query) {
 		switch node := node.(type) {
 		case *gojq.Query:
 			if name, ok := guardedOperators[node.Op]; ok {
-				call := gojq.Func{Name: prefix + name, Args: []*gojq.Query{node.Left, node.Right}}
+				call := gojq.Func{Name: prefix + "op_" + name, Args: []*gojq.Query{node.Left, node.Right}}
 				node.Term, node.Op, node.Left, node.Right = &gojq.Term{Type: gojq.TermTypeFunc, Func: &call}, 0, nil, nil
 			}
 		case *gojq.Func:
-			if name := fmt.Sprintf("%s/%d", node.Name, len(node.Args)); guardedFunctions[name] && !own[name] {
+			if name := fmt.Sprintf("%s/%d", node.Name, len(node.Args)); guarded[name] {
 				node.Name = prefix + node.Name
 			}
 		case *gojq.String: // what is inserted into a text
@@ -125,11 +161,12 @@ func guard(query *gojq.Query) {
 			}
 		}
 	})
+	query.FuncDefs = append(defs, query.FuncDefs...)
 }
 
 // sized is a query whose results are within the limits; without a query, its input.
 func sized(q *gojq.Query) *gojq.Query {
-	text := &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeFunc, Func: &gojq.Func{Name: prefix + "text"}}}
+	text := &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeFunc, Func: &gojq.Func{Name: prefix + "op_text"}}}
 	if q != nil {
 		text = &gojq.Query{Left: q, Op: gojq.OpPipe, Right: text}
 	}
@@ -170,6 +207,25 @@ func (p *Program) within(input any, args []any) any {
 		n = size(input, maxDepth, maxValue) + len(list)*length(args[1])
 	case "transpose":
 		n = transposed(input)
+	case "pairs":
+		if min(pairs(input, args[1], maxPairs), pairs(args[1], input, maxPairs)) < 0 { // "inside" turns them around
+			return errPairs
+		}
+	case "index":
+		if length(input)*length(args[1]) > maxIndex {
+			return errPairs
+		}
+	case "digits":
+		text, _ := input.(string)
+		for number := range strings.FieldsFuncSeq(text, func(r rune) bool { return r < '0' || r > '9' }) {
+			if len(number) > maxDigits {
+				return errDigits
+			}
+		}
+	case "search", "searchAll":
+		if err := p.search(input, args[1:], args[0] == "searchAll"); err != nil {
+			return err
+		}
 	default:
 		n = size(input, maxDepth, maxValue)
 	}
@@ -244,6 +300,26 @@ func grown(value, paths any) (n int) {
 		}
 	}
 	return n
+}
+
+// pairs is what is left when the parts of two values are compared as "contains" compares them, each with each.
+func pairs(l, r any, left int) int {
+	left--
+	switch l := l.(type) {
+	case []any:
+		list, _ := r.([]any)
+		for i := 0; i < len(list) && left >= 0; i++ {
+			for j := 0; j < len(l) && left >= 0; j++ {
+				left = pairs(l[j], list[i], left)
+			}
+		}
+	case map[string]any:
+		object, _ := r.(map[string]any)
+		for key, value := range object {
+			left = pairs(l[key], value, left)
+		}
+	}
+	return left
 }
 
 func transposed(v any) int {

@@ -15,15 +15,20 @@ import (
 const maxExpression = 64 << 10
 
 // olderFunctions defines those functions of the jq program that the library leaves out and that
-// existing filters use. Keys are sorted here in any case; output to stderr is dropped.
+// existing filters use. Keys are sorted here in any case; output to stderr is dropped. Bessel functions of an order of a
+// billion take minutes, so there are none.
 const olderFunctions = `def keys_unsorted: keys; def leaf_paths: paths(scalars); def recurse_down: recurse;
-def debug: .; def stderr: .; `
+def debug: .; def stderr: .; def jn(n; x): error("jn is not supported"); def yn(n; x): error("yn is not supported"); `
 
 // Program is a compiled jq program. It is safe for concurrent use; one run of it follows the other.
 type Program struct {
-	code *gojq.Code
-	run  sync.Mutex
-	made int // by the guards in this run
+	query  *gojq.Query
+	loader modules
+	code   *gojq.Code
+	run    sync.Mutex
+	made   int // by the guards in this run
+
+	regexes map[string]*regex // that the library keeps, too
 }
 
 // Compile compiles a program. Modules that it imports are searched in the directories of library; without any,
@@ -36,16 +41,20 @@ func Compile(expression string, library ...string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	added, err := gojq.Parse(olderFunctions + guards + ".")
+	defs, err := added(olderFunctions)
 	if err != nil {
-		return nil, fmt.Errorf("functions that are added: %w", err)
+		return nil, err
 	}
-	guard(query)
-	query.FuncDefs = append(added.FuncDefs, query.FuncDefs...)
-	p := &Program{}
-	loader := gojq.WithModuleLoader(modules{gojq.NewModuleLoader(library)})
-	p.code, err = gojq.Compile(query, loader, gojq.WithFunction(within, 1, 3, p.within))
-	return p, err
+	guard(query, defs)
+	p := &Program{query: query, loader: modules{gojq.NewModuleLoader(library)}}
+	return p, p.compile()
+}
+
+// compile compiles the program, with no regular expressions yet.
+func (p *Program) compile() (err error) {
+	p.code, err = gojq.Compile(p.query, gojq.WithModuleLoader(p.loader), gojq.WithFunction(within, 1, 3, p.within))
+	p.regexes = map[string]*regex{}
+	return err
 }
 
 // Results runs the program for an input, which it does not change. An error is the last result. "halt" ends a program,
@@ -55,6 +64,12 @@ func (p *Program) Results(ctx context.Context, input any) iter.Seq2[any, error] 
 		p.run.Lock()
 		defer p.run.Unlock()
 		p.made = 0
+		if len(p.regexes) > maxKept {
+			if err := p.compile(); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
 		for results := p.code.RunWithContext(ctx, input); ; {
 			result, more := results.Next()
 			err, failed := result.(error)

@@ -160,8 +160,9 @@ func (s ConfigMapStore) tryWrite(ctx context.Context, base map[string]string, se
 // Update replaces the data of the ConfigMap that was read, or creates it when there was none.
 // It returns [ErrConflict] if another writer has changed it since it was read. The object is read again
 // because read lacks the parts that must stay: labels, annotations and binary data. Its version, which is
-// empty for an absent one, must be that of read; the API server checks the time after that.
-func (s ConfigMapStore) Update(ctx context.Context, read ConfigMap, data map[string]string) (ConfigMap, error) {
+// empty for an absent one, must be that of read; the API server checks the time after that. The annotation
+// [ConfirmPurgeAnnotation] is set to confirm, unless that is empty.
+func (s ConfigMapStore) Update(ctx context.Context, read ConfigMap, data map[string]string, confirm string) (ConfigMap, error) {
 	api := s.api()
 	object, err := api.Get(ctx, s.name, metav1.GetOptions{})
 	absent := apierrors.IsNotFound(err)
@@ -174,6 +175,9 @@ func (s ConfigMapStore) Update(ctx context.Context, read ConfigMap, data map[str
 		err = ErrConflict
 	default:
 		object.Data = data
+		if confirm != "" {
+			setAnnotation(object, ConfirmPurgeAnnotation, confirm)
+		}
 		if err = writable(object); err == nil && absent {
 			object, err = api.Create(ctx, object, metav1.CreateOptions{})
 		} else if err == nil {

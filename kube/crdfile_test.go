@@ -79,7 +79,7 @@ func TestRepeatedKeysInDefinitions(t *testing.T) {
 		"an override":                    {"  b: {<<: *a, text: own}\n", "own", "own"},
 		"only merged":                    {"  b: {<<: *a}\n", "merged", "merged"},
 		"two sources":                    {"  b: {<<: [*a, {text: other}]}\n", "merged", "merged"},
-		"twice":                          {"  b: {text: one, text: two}\n", `key "text" already set in map`, "two"},
+		"twice":                          {"  b: {text: one, text: two}\n", `document 1: line 6: key "text" is already set in line 6`, "two"},
 		"twice next to a merge":          {"  b: {<<: *a, text: one, text: two}\n", `document 1: line 6: key "text" is already set in line 6`, "two"},
 		"twice in what is merged":        {"  c: &c {text: one, text: two}\n  b: {<<: *c}\n", `line 6: key "text" is already set in line 6`, "two"},
 		"a quoted merge key is a string": {"  b: {\"<<\": {x: y}, text: own}\n", "own", "own"},
@@ -100,5 +100,28 @@ func TestRepeatedKeysInDefinitions(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// M1: JSON is read as JSON, also with what YAML lacks: an escaped slash, surrogate pairs, tabs.
+func TestDefinitionsInJSON(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.json")
+	const head = "{\n\t\"apiVersion\": \"apiextensions.k8s.io\\/v1\", \"kind\": \"CustomResourceDefinition\", \"metadata\": {\"name\": \"a.b\"},\n"
+	for text, want := range map[string]string{
+		"\"spec\": {\"text\": \"\\ud83d\\ude00\", \"n\": 12345678901234}}": "😀 12345678901234",
+		"\"spec\": {\"text\": \"a\",\n\"text\": \"b\", \"n\": 1}}":         `document 1: line 4: key "text" is already set in line 3`,
+	} {
+		if err := os.WriteFile(file, []byte(head+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		found, err := kube.Definitions(file, false)
+		got := fmt.Sprint(err)
+		if err == nil {
+			spec, _, _ := unstructured.NestedMap(found[0], "spec")
+			got = fmt.Sprint(spec["text"], " ", spec["n"])
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
 	}
 }

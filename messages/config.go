@@ -76,6 +76,8 @@ type ConfigChecked struct {
 	Marked bool `json:"marked,omitempty"`
 	// InSecret: the Secret has a value at Path, which wins (D40).
 	InSecret bool `json:"inSecret,omitempty"`
+	// Unknown says that Path belongs to no module, and which was probably meant.
+	Unknown string `json:"unknown,omitempty"`
 }
 
 // SaveConfig asks for a write of one section, and of flags, to the ConfigMap (D24), and of

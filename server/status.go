@@ -30,8 +30,9 @@ type overall struct {
 	} `json:"converge"`
 	HeldPurge      *view.HeldPurge    `json:"heldPurge,omitempty"`
 	GlobalProblems []string           `json:"globalProblems,omitempty"`
-	Leadership     *view.Leadership   `json:"leadership,omitempty"` // nil: there is no election
-	Config         *view.ConfigStatus `json:"config,omitempty"`     // nil: it is not refused
+	UnknownKeys    []string           `json:"unknownKeys,omitempty"` // of the ConfigMap and the Secret with values
+	Leadership     *view.Leadership   `json:"leadership,omitempty"`  // nil: there is no election
+	Config         *view.ConfigStatus `json:"config,omitempty"`      // nil: it is not refused
 	Queues         *queueDump         `json:"queues,omitempty"`
 
 	tree []*supervisor.Node
@@ -51,7 +52,8 @@ func (s Source) overall(who audience) overall {
 	o.Converge.Phase, o.Converge.Ready = converge.Phase, converge.Ready
 	o.Modules, o.Global = s.allModules(o.tree, differs), published[view.GlobalStatus](o.tree)
 	o.Headline, o.Stage = view.Headline(o.Modules, o.Global), stage(o.tree, converge)
-	if config := published[view.ConfigStatus](o.tree); config.Refused != "" {
+	config := published[view.ConfigStatus](o.tree)
+	if o.UnknownKeys = config.Unknown; config.Refused != "" {
 		o.Config = &config
 	}
 	if s.Leadership != nil {
@@ -161,6 +163,9 @@ func withNext(who, problem, next string) [][2]string {
 func (o overall) notices() (rows [][2]string) {
 	if o.Config != nil {
 		rows = withNext("configuration", o.Config.Notice(), o.Config.Next())
+	}
+	for _, text := range o.UnknownKeys {
+		rows = append(rows, [2]string{"configuration", text})
 	}
 	if o.HeldPurge != nil {
 		rows = append(rows, [2]string{"purge", o.HeldPurge.String()})

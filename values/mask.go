@@ -63,8 +63,6 @@ func maskParts(tree any, secret bool) any {
 // refers recognizes keys that only reference a secret, or merely look like it.
 func refers(key string, child any) bool {
 	switch key {
-	case "secretName", "topologyKey":
-		return true
 	case "secret", "secretRef", "secretKeyRef", "configMapKeyRef", "imagePullSecrets":
 		_, text := child.(string)
 		return !text

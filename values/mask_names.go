@@ -14,14 +14,16 @@ var (
 	// value without need costs less than to show a secret.
 	secretParts = []string{
 		"pass", "pwd", "secret", "token", "cred", "private", "salt", "signature", "dsn", "kubeconfig", "license",
-		"bearer", "cookie",
+		"bearer", "cookie", "dockerconfig", "dockercfg", "netrc", "hmac", "jwt",
 	}
 	// vagueParts do so, too, but not inside of a text, where much of what has "key" in its name is no secret.
 	vagueParts = []string{"key", "cert", "auth"}
 	// secretWords are too short for that: they must be words of the name.
-	secretWords = []string{"conn", "pin", "sas"}
+	secretWords = []string{"conn", "pin", "sas", "otp", "pat", "seed"}
 	// secretPhrases are several words, whatever is between them.
 	secretPhrases = []string{"webhookurl", "webhookuri", "connectionstring"}
+	// plainEndings are those of names of Secrets, and of keys that are public.
+	plainEndings = []string{"secretname", "existingsecret", "topologykey", "publickey"}
 )
 
 // Some values below a name of a secret are none, because their own names have a meaning of their own: those of
@@ -42,21 +44,21 @@ func looksSecret(key string) bool {
 	if len(key) > maxElement {
 		return true // nor is it searched for each value below it
 	}
-	lower := strings.ToLower(key)
-	return hasPart(lower, vagueParts) || namesSecret(key, lower)
+	vague := slices.DeleteFunc(wordsOf(key), func(word string) bool { return word == "author" || word == "authors" })
+	return namesSecret(key, strings.ToLower(key)) || hasPart(strings.Join(vague, " "), vagueParts) && !endsPlain(key)
 }
 
 // looksSecretInText is looksSecret for a name inside of a text. Of the vague ones a compound with "key" at its end
 // counts, as sshKey, but not the key of a topology or a public one.
 func looksSecretInText(name string) bool {
 	lower := strings.ToLower(name)
-	compound := strings.HasSuffix(lower, "key") && lower != "key" && !hasPart(lower, []string{"public", "topology"})
+	compound := strings.HasSuffix(lower, "key") && lower != "key" && !endsPlain(name)
 	return compound || strings.Contains(lower, "accesskey") || namesSecret(name, lower)
 }
 
 func namesSecret(key, lower string) bool {
 	if hasPart(lower, secretParts) {
-		return true
+		return !endsPlain(key)
 	}
 	all := wordsOf(key)
 	return slices.ContainsFunc(all, func(word string) bool { return slices.Contains(secretWords, word) }) ||
@@ -71,15 +73,42 @@ func secretBelow(above bool, key string) bool {
 
 // secretPath is secretBelow for all keys of a path.
 func secretPath(path []string) (secret bool) {
+	webhook := false
 	for _, key := range path {
-		secret = secretBelow(secret, key)
+		secret = secretBelow(secret, key) || webhook && isURL(key)
+		webhook = ofWebhook(key) || webhook && strings.Trim(key, "0123456789") == ""
 	}
 	return secret
 }
 
+// The URL of a webhook is a secret, also as url below webhook.
+func ofWebhook(key string) bool { return strings.Contains(strings.ToLower(key), "webhook") }
+
+func isURL(key string) bool { return strings.EqualFold(key, "url") || strings.EqualFold(key, "uri") }
+
+// hideWebhook hides it in a copy of what is below a key.
+func hideWebhook(key string, shown any) any {
+	list, _ := shown.([]any)
+	for _, element := range list {
+		hideWebhook(key, element)
+	}
+	m, _ := shown.(map[string]any)
+	for below, value := range m {
+		if text, _ := value.(string); text != "" && isURL(below) && ofWebhook(key) {
+			m[below] = Hidden
+		}
+	}
+	return shown
+}
+
 func ownMeaning(key string) bool {
 	all := wordsOf(key)
-	return len(all) > 0 && slices.Contains(plainWords, all[len(all)-1]) || hasPart(strings.ToLower(key), plainParts)
+	return len(all) > 0 && slices.Contains(plainWords, all[len(all)-1]) || hasPart(strings.ToLower(key), plainParts) || endsPlain(key)
+}
+
+func endsPlain(key string) bool {
+	name := strings.Join(wordsOf(key), "")
+	return slices.ContainsFunc(plainEndings, func(ending string) bool { return strings.HasSuffix(name, ending) })
 }
 
 func hasPart(text string, parts []string) bool {

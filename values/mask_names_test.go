@@ -12,6 +12,8 @@ func TestOneListOfNames(t *testing.T) {
 		"password", "adminPassword", "DB_PASSWORD", "dbpasswd", "pwd", "clientSecret", "api-token", "credentials", "privateKey", "salt", "signature", "dsn",
 		"kubeconfig", "license", "licenseKey", "apikey", "api_key", "accessKeyId", "certKey", "sshKey", "TLSKey", "private", "bearer", "cookie", "sessionCookie",
 		"sas", "sasUri", "webhookUrl", "slack_webhook_url", "conn", "dbConn", "conn_string", "connectionString", "pin", "userPin",
+		"dockerconfigjson", ".dockerconfigjson", "dockerConfigJson", "jwt", "serviceJWT", "otp", "otp-code", "pat", "githubPat", "GITHUB_PAT", "hmac", "hmac_sha256", "seed", "walletSeed",
+		"netrc", "authorPassword",
 	} {
 		wantYAML(t, name, Mask(map[string]any{"a": map[string]any{name: "s3cret"}}, false), fmt.Sprintf("{a: {%s: '***'}}", name))
 		for form, text := range map[string]string{
@@ -27,10 +29,13 @@ func TestOneListOfNames(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"name", "host", "image", "m", "connection", "connections", "pinned", "spinner", "webhook", "url", "sasl", "conntrack"} {
+	for _, name := range []string{"name", "host", "image", "m", "connection", "connections", "pinned", "spinner", "webhook", "url", "sasl", "conntrack",
+		"author", "authors", "co-author", "secretName", "tls-secret-name", "existingSecret", "auth.existingSecret", "topologyKey", "publicKey", "ssh_public_key",
+		"path", "pattern", "patch", "seeded", "option"} {
 		wantYAML(t, name, Mask(map[string]any{name: "open"}, false), fmt.Sprintf("{%s: open}", name))
 	}
-	for _, text := range []string{"key: open\n", "topologyKey: open\n", "publicKey: open\n", "author: open\n", "certificate: open\n", "cookie_path = /open\n", "tokenType: open\n"} {
+	for _, text := range []string{"key: open\n", "topologyKey: open\n", "publicKey: open\n", "author: open\n", "certificate: open\n", "cookie_path = /open\n", "tokenType: open\n", "existingSecret: open\n",
+		"secretName: open\n", "path: open\n", "pattern=open\n"} {
 		if got := hideCredentials(text); got != text {
 			t.Errorf("%q became %q", text, got)
 		}
@@ -49,6 +54,15 @@ func TestBelowNamesOfSecrets(t *testing.T) {
 	// The content of a Secret, and what is marked or from the Secret with values, is hidden whatever it is called.
 	wantYAML(t, "a Secret", MaskObject(yamlTree(t, `{kind: Secret, data: {port: s3cret, resources: s3cret}}`)), `{kind: Secret, data: {port: "***", resources: "***"}}`)
 	wantYAML(t, "all", Mask(yamlTree(t, `{port: 1, resources: {a: s3cret}}`), true), `{port: "***", resources: {a: "***"}}`)
+	wantYAML(t, "of Secrets", Mask(yamlTree(t, `{auth: {existingSecret: open, secretName: open}, author: {name: open}}`), false),
+		`{auth: {existingSecret: open, secretName: open}, author: {name: open}}`)
+	wantYAML(t, "webhooks", Mask(yamlTree(t, `{slack: {webhook: {url: s3cret, enabled: true, port: 1}}, webhooks: [{url: s3cret}, 1], webhook_configs: {url: [open]}, notify: "to https://hooks.slack.com/services/one/s3cret now",
+		teams: "https://x.webhook.office.com/webhookb2/s3cret", discord: "https://discord.com/api/webhooks/1/s3cret", site: "https://slack.com/open"}`), false),
+		`{slack: {webhook: {url: "***", enabled: true, port: 1}}, webhooks: [{url: "***"}, 1], webhook_configs: {url: [open]}, notify: "to https://hooks.slack.com/*** now",
+		teams: "https://x.webhook.office.com/***", discord: "https://discord.com/api/webhooks/***", site: "https://slack.com/open"}`)
+	if !secretPath([]string{"webhooks", "0", "url"}) || secretPath([]string{"webhook", "port"}) || secretPath([]string{"webhook", "client", "url"}) {
+		t.Error("the URL of a webhook is judged otherwise in a path")
+	}
 	if secretPath([]string{"controller", "createSecretJob", "securityContext", "runAsUser"}) || !secretPath([]string{"auth", "users", "0"}) {
 		t.Error("a path is judged otherwise than a tree")
 	}

@@ -14,6 +14,8 @@ var credential = `(?:` + strings.Join(slices.Concat(secretParts, secretWords, []
 var (
 	// credentialURL is a URL with a password.
 	credentialURL = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/@:"']*):[^\s/@"']+@`)
+	// webhookURL is one whose path is a secret.
+	webhookURL = regexp.MustCompile(`(?i)(https?://(?:hooks\.[\w.-]+|[\w.-]*webhook[\w.-]*|discord(?:app)?\.com/api/webhooks|api\.telegram\.org)/)[^\s"'<>]+`)
 	// credentialHeader is one of HTTP.
 	credentialHeader = regexp.MustCompile(`(?i)(authorization["']?\s*[:=]\s*["']?(?:bearer|basic|token)\s+)[^\s"']+`)
 	// credentialPair is name=value anywhere, or "name": "value" of JSON.
@@ -37,6 +39,7 @@ func hideCredentials(text string) string {
 	}
 	text = hideBlocks(text)
 	text = credentialURL.ReplaceAllString(text, "${1}:"+Hidden+"@")
+	text = webhookURL.ReplaceAllString(text, "${1}"+Hidden)
 	text = credentialHeader.ReplaceAllString(text, "${1}"+Hidden)
 	for _, pairs := range []*regexp.Regexp{credentialLine, credentialPair} {
 		text = pairs.ReplaceAllStringFunc(text, func(found string) string {

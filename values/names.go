@@ -120,6 +120,11 @@ func isKey(key string) bool {
 	return err == nil && made == key
 }
 
+// NameOf is the name of the module to which a key of the ConfigMap belongs: edge-proxy for edgeProxy and edgeProxyEnabled.
+func NameOf(key string) string {
+	return kebab(strings.TrimSuffix(strings.TrimSuffix(key, flagSuffix), maintenanceSuffix))
+}
+
 // FlagKey is the key that switches a module on or off (A7).
 func FlagKey(key string) string { return key + flagSuffix }
 

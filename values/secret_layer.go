@@ -270,7 +270,7 @@ func conceal(tree any, m marked, secret any, hidden, named bool) any {
 	case map[string]any:
 		out := maps.Clone(v)
 		for key, child := range v {
-			out[key] = conceal(child, m.key(key), childOf(secret, key), hidden, secretBelow(named, key))
+			out[key] = hideWebhook(key, conceal(child, m.key(key), childOf(secret, key), hidden, secretBelow(named, key)))
 		}
 		return out
 	case []any:

@@ -141,7 +141,7 @@ func hideWhere(tree any, secret bool, isSecret func(m map[string]any, key string
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, child := range v {
-			out[key] = hideWhere(child, isSecret(v, key, secret), isSecret)
+			out[key] = hideWebhook(key, hideWhere(child, isSecret(v, key, secret), isSecret))
 		}
 		return out
 	case []any:

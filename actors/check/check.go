@@ -77,6 +77,15 @@ func chartTakes(m addons.Module, sections map[string]*values.Section, doc values
 	return nil
 }
 
+// UnknownKey says that a key of the ConfigMap belongs to no module of the tree; empty if it does.
+func UnknownKey(tree *addons.Tree, key string) string {
+	known := map[string]*values.Section{values.GlobalKey: nil}
+	for _, m := range slices.Concat(tree.Modules, tree.Broken) {
+		known[m.Key] = nil
+	}
+	return decide.UnknownKey(key, known)
+}
+
 // Unchecked is how many modules [ConfigMap] does not check with a valid ConfigMap, because nothing enables them (D37).
 func Unchecked(tree *addons.Tree, data map[string]string) (n int) {
 	doc, err := values.ParseConfigMap(data)

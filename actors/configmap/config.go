@@ -189,6 +189,7 @@ func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 	}
 	answer.Deleted, answer.LastValid = c.configMap.isDeleted(), maps.Clone(c.configMap.known)
 	if path, err := values.ParsePath(msg.Path); err == nil && len(path) > 0 {
+		answer.Unknown = decide.UnknownKey(path[0], c.schemas.Sections)
 		if section := c.schemas.Section(path[0], c.doc); section != nil {
 			answer.Marked, answer.InSecret = section.Secrets().Marked(path[1:]), section.Secrets().Stored(path[1:])
 		}
@@ -200,6 +201,9 @@ func (c *config) publish(ctx actor.Context) {
 	status := view.ConfigStatus{Revision: c.configMap.revision, Refused: c.refused(), OnlySecret: c.configMap.refused == "" && c.secret.refused != ""}
 	if c.configMap.fromKept || c.secret.fromKept {
 		status.From = c.program.LastValid.String()
+	}
+	for _, w := range decide.UnknownKeys(c.doc, values.Document{}, c.schemas.Sections) {
+		status.Unknown = append(status.Unknown, w.Public)
 	}
 	c.program.Inspector.Publish(ctx.Self(), status)
 }
@@ -271,7 +275,8 @@ func (c *config) seen(ctx actor.Context, l *layer, content kube.ConfigMap) {
 		return
 	}
 	if l == c.configMap {
-		c.confirmed.seen(ctx, content.ConfirmPurge)
+		// After the values with which it was written: what it allows may follow from them.
+		defer c.confirmed.seen(ctx, content.ConfirmPurge)
 	}
 	if maps.Equal(content.Data, l.known) {
 		l.accept(content)
@@ -386,9 +391,20 @@ func (c *config) lead(ctx actor.Context, msg messages.LeadFrom) {
 	c.sectionsKnown()
 }
 
+// maxNamed is how many unknown modules an Event names.
+const maxNamed = 10
+
 // changed notifies the actors concerned of what is new.
 func (c *config) changed(ctx actor.Context, before values.Document) {
-	Warn(c.log, decide.UnknownKeys(c.doc, before, c.schemas.Sections))
+	unknown := decide.UnknownKeys(c.doc, before, c.schemas.Sections)
+	Warn(c.log, unknown)
+	var sentences []string
+	for _, w := range unknown[:min(len(unknown), maxNamed)] {
+		sentences = append(sentences, w.Public)
+	}
+	if len(unknown) > 0 {
+		c.report.notify(kube.Notice{Warning: true, Reason: "UnknownModule", Message: unknown[0].Text + ": " + strings.Join(sentences, "; ")})
+	}
 	for _, m := range c.schemas.InvalidOff(before, c.doc) {
 		c.log.Warn("the values of a module are not valid; they are accepted while a hook or its script disables it; fix them before it is enabled or the operator restarts", "module", m.Name, "err", m.Err)
 	}

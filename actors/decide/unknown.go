@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"addon-operator/values"
 )
@@ -13,6 +14,8 @@ import (
 type Warning struct {
 	Text  string
 	Attrs []any
+	// Public is a sentence for everybody.
+	Public string
 }
 
 // UnknownKeys name the keys of ConfigMap and Secret that belong to no module (D12); those in before
@@ -29,6 +32,21 @@ func UnknownKeys(doc, before values.Document, sections map[string]*values.Sectio
 		unknown("the ConfigMap has a maintenance mode for a module that does not exist; a release of that name is not purged", doc.Maintenance, before.Maintenance, modes, values.NearestMaintenance),
 		unknown("the ConfigMap has a flag for a module that does not exist; it is ignored", doc.Flags, before.Flags, flags, values.NearFlag),
 	)
+}
+
+// UnknownKey says that a key belongs to no module, as the warnings about it do; empty if it does.
+func UnknownKey(key string, sections map[string]*values.Section) string {
+	doc := values.Document{Sections: map[string]any{key: nil}}
+	if owner, isFlag := strings.CutSuffix(key, values.FlagKey("")); isFlag {
+		doc = values.Document{Flags: map[string]bool{values.FlagKey(owner): true}}
+	}
+	if owner, isMode := strings.CutSuffix(key, values.MaintenanceKey("")); isMode {
+		doc = values.Document{Sections: map[string]any{owner: nil}}
+	}
+	for _, warning := range UnknownKeys(doc, values.Document{}, sections) {
+		return warning.Public
+	}
+	return ""
 }
 
 // UnknownFlags name the flags of global hooks that belong to no module (E16); by is the hook of
@@ -50,7 +68,7 @@ func UnknownFlags(set map[string]bool, by map[string]string, before map[string]b
 		if meant := values.NearFlag(key, known); meant != "" {
 			about = append(about, "didYouMean", meant)
 		}
-		warnings = append(warnings, Warning{"a global hook has set a flag for a module that does not exist; it is ignored", about})
+		warnings = append(warnings, Warning{Text: "a global hook has set a flag for a module that does not exist; it is ignored", Attrs: about})
 	}
 	return warnings
 }
@@ -67,13 +85,13 @@ func unknown[V any](text string, now, before map[string]V, known []string, near 
 			continue
 		}
 		if len(warnings) == maxUnknown {
-			return append(warnings, Warning{text, []any{"key", "there are more than " + strconv.Itoa(maxUnknown)}})
+			return append(warnings, Warning{Text: text, Attrs: []any{"key", "there are more than " + strconv.Itoa(maxUnknown)}})
 		}
-		about := []any{"key", key}
+		about, public := []any{"key", key}, "no module "+values.NameOf(key)
 		if meant := near(key, known); meant != "" {
-			about = append(about, "didYouMean", meant)
+			about, public = append(about, "didYouMean", meant), public+"; did you mean "+values.NameOf(meant)+"?"
 		}
-		warnings = append(warnings, Warning{text, about})
+		warnings = append(warnings, Warning{text, about, public})
 	}
 	return warnings
 }

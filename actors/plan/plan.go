@@ -337,6 +337,7 @@ func (p *planner) describe(step *view.ModulePlan, would helm.Plan, err error) {
 		for _, o := range h.Objects {
 			names = append(names, o.String())
 		}
+		step.Confirm = h.Confirm
 		step.Notes = append(step.Notes, view.HeldUpgrade(names, h.Why, "the Event UpgradeHeld has the command then"))
 	}
 	for _, h := range would.Hooks {

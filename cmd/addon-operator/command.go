@@ -62,10 +62,31 @@ func command(lookup func(string) (string, bool)) *cobra.Command {
 	add(cli.GroupLook, append(pages, remote.Logs(cfg), remote.Wait(cfg), remote.Plan(cfg, operator.Plan), remote.Raw(cfg))...)
 	add(cli.GroupMake, bring.Init(), dev.Command(cfg, lint.Repeatedly), bring.Import(cfg, operator.Plan, remote.ModulePlanText), local.Test(cfg), lint.Command(cfg), local.APIServer())
 	remote.Remove(root)
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetCompletionCommandGroupID(cli.GroupRun)
 	root.SetHelpCommandGroupID(cli.GroupRun)
+	refuseUnknownHelp(root)
 	root.SetUsageTemplate(strings.NewReplacer(localFlags, ownFlags, globalFlags, shortGlobalFlags, moreHelp, "").Replace(root.UsageTemplate()))
 	return root
+}
+
+// refuseUnknownHelp makes help of a command that does not exist a mistake, as the command itself is; with cobra it succeeds.
+func refuseUnknownHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, help := range root.Commands() {
+		if help.Name() == "help" {
+			help.Run, help.RunE = nil, func(_ *cobra.Command, args []string) error {
+				found, rest, err := root.Find(args)
+				if err == nil {
+					err = cli.NoArgs(found, rest)
+				}
+				if err != nil {
+					return err
+				}
+				found.InitDefaultHelpFlag() // which its help lists
+				return found.Help()
+			}
+		}
+	}
 }
 
 // debugOptions prints the options that help to find a fault. Installations of the existing operator
@@ -104,9 +125,8 @@ Use "{{.CommandPath}} [command] --help" for more information about a command.{{e
 Options of the operator:
 {{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{else}}
 
-Flags of every command, which select the operator:
+Flags of every command, which select the operator; its options: {{.Root.Name}} start --help
       --kubeconfig FILE, --context NAME   its cluster; by default that of the current context
   -n, --namespace NAME                    its namespace
-      --debug-address ADDRESS             its debug address, HOST:PORT or unix:PATH, elsewhere
-Options of the operator: {{.Root.Name}} start --help{{end}}`
+      --debug-address ADDRESS             its debug address, HOST:PORT or unix:PATH, elsewhere{{end}}`
 )

@@ -37,6 +37,17 @@ func commanded(env variables, args ...string) (output string, err error) {
 	return out.String(), err
 }
 
+// A person finds the command that completes names.
+func TestHelpListsCompletion(t *testing.T) {
+	out, err := commanded(nil, "--help")
+	if err != nil || !strings.Contains(out, "\n  completion ") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out, err := commanded(nil, "help", "values", "set"); err != nil || !strings.Contains(out, "--dry-run") || !strings.Contains(out, "--help") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // Design 9: 0 stopped, 1 refused, 2 usage.
 func TestExitCodes(t *testing.T) {
 	none := t.TempDir() + "/none.socket"
@@ -51,6 +62,9 @@ func TestExitCodes(t *testing.T) {
 		"unknown argument":             {nil, []string{"stop"}, exitUsage, `"stop"`},
 		"misspelt command":             {nil, []string{"queu"}, exitUsage, "did you mean queue?"},
 		"misspelt command of a group":  {nil, []string{"queue", "lsit"}, exitUsage, "did you mean list?"},
+		"help of no command":           {nil, []string{"help", "queu"}, exitUsage, "did you mean queue?"},
+		"help of no command below":     {nil, []string{"help", "queue", "bogus"}, exitUsage, `"bogus"`},
+		"help of a command":            {nil, []string{"help", "values", "set"}, exitStopped, ""},
 		"command of a group":           {nil, []string{"queue", "nothing"}, exitUsage, `"nothing"`},
 		"argument of start":            {nil, []string{"start", "now"}, exitUsage, `"now"`},
 		"argument of version":          {nil, []string{"version", "now"}, exitUsage, `"now"`},

@@ -102,7 +102,7 @@ func TestAskedFromALaptop(t *testing.T) {
 	context := " --context " + config.CurrentContext
 	l.wants("status"+context, "2 ready")
 	l.wants("status", "2 ready") // that of the current context, as with kubectl
-	l.wants("values unset otherEnabled"+context, "otherEnabled: true -> (none)")
+	l.wants("values unset otherEnabled --yes"+context, "otherEnabled: true -> (none)")
 	l.fails("status --context nowhere", "nowhere")
 	l.fails("status -n "+h.namespace+" --kubeconfig /nowhere/typo", "/nowhere/typo")
 	l.fails("values set well.a 1 --kubeconfig /nowhere/typo", "/nowhere/typo")

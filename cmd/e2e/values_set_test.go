@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // 'values set' and 'values unset' change one value and keep all else to the byte; what the operator
@@ -46,7 +48,14 @@ func TestValuesAreSet(t *testing.T) {
 	want := map[string]string{"oneEnabled": "true", "twoEnabled": "true", "one": "# by the team\nsize: 3 # two\n"}
 	expect(want)
 	expectAll(t, run("values", "set", "one.size", "big"), "failed", "nothing was written", "one.size")
-	expectAll(t, run("values", "unset", "one.nothing"), "unchanged")
+	expectAll(t, run("values", "unset", "one.tier"), "unchanged")
+	// Typos do not succeed: a module or a key that does not exist. D12.
+	expectAll(t, run("values", "unset", "one.tierr"), "failed", "nothing was written", "one.tierr: is not a known key")
+	expectAll(t, run("values", "set", "one.tierr", "a"), "failed", "nothing was written", "one.tierr: is not a known key")
+	for _, args := range [][]string{{"set", "twoo.a", "1"}, {"set", "twooEnabled", "true"}, {"unset", "twoo.a"}, {"unset", "twoo"}} {
+		expectAll(t, run(append([]string{"values"}, args...)...), "failed", "nothing was written: no module twoo; did you mean two?; --force writes it")
+	}
+	expectAll(t, run("values", "set", "one-two.a", "1"), "failed", "nothing was written: no module one-two")
 	expect(want)
 
 	// Several mistakes of a person can be repaired one after the other, and no new one is added.
@@ -102,6 +111,136 @@ func TestValuesAreSet(t *testing.T) {
 	}
 }
 
+// What belongs to no module is written with --force only. After an edit with kubectl the same words are in an Event and in
+// status. D12.
+func TestUnknownModuleInTheConfigMap(t *testing.T) {
+	h := newFixture(t, "configmap")
+	o := h.start().ready()
+	const words = "no module twoo; did you mean two?"
+	h.setConfig(map[string]string{"twoo": "a: 1"})
+	o.expect("WARN the ConfigMap has values for a module that does not exist", "key=twoo", "didYouMean=two")
+	h.awaitEvent("Warning UnknownModule", words)
+	o.ask("status", "configuration", words)
+	o.ask("status -o json", words)
+	set := func(want string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(program(), append([]string{"values"}, args...)...)
+		cmd.Env, cmd.Dir = o.env, h.dir
+		out, _ := cmd.CombinedOutput()
+		expectAll(t, string(out), want)
+	}
+	set("is written", "unset", "twoo.a") // what is there can be removed
+	if got := h.config(); len(got) > 0 {
+		t.Errorf("the ConfigMap is %q", got)
+	}
+	set("is written", "set", "twoo.a", "2", "--force")
+	o.terminate()
+	set("nothing was written: "+words, "set", "twoo.b", "1") // judged by the files
+}
+
+// An edit after which the operator would delete objects says so, and needs --yes, which also allows an upgrade that would be
+// held back. P1.
+func TestValuesSetThatDeletesAsks(t *testing.T) {
+	h := newFixture(t, `
+-- modules/values.yaml --
+dbEnabled: true
+db: {persistence: true}
+-- modules/005-db/templates/all.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: db}
+---
+{{ if .Values.db.persistence }}
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
+{{ end }}
+`)
+	o := h.start().ready()
+	h.awaitRevisions("db", "1:deployed")
+	run := func(args string) string {
+		cmd := exec.Command(program(), strings.Fields("values "+args)...)
+		cmd.Env, cmd.Dir = o.env, h.dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return "failed: " + string(out)
+		}
+		return string(out)
+	}
+	claim := "- PersistentVolumeClaim " + h.namespace + "/data"
+	expectAll(t, run("set db.persistence false --dry-run"), claim, "would be written (dry run)")
+	expectAll(t, run("set db.persistence false"), "failed", claim, "nothing was written: objects that would be deleted or replaced: 1; --yes allows it")
+	if got := h.config(); len(got) > 0 {
+		t.Errorf("the ConfigMap is %q", got)
+	}
+	expectAll(t, run("set db.persistence false --yes"), claim, "is written")
+	o.expect("INFO an object that has left the chart is deleted", "PersistentVolumeClaim")
+	h.awaitRevisions("db", "1:superseded 2:deployed")
+	h.awaitNoConfirmation()
+	expectAll(t, run("set dbEnabled false"), "failed", "- stop db", "- ConfigMap "+h.namespace+"/db", "nothing was written")
+	expectAll(t, run("set dbEnabled false --yes"), "is written")
+	h.awaitRevisions("db", "")
+	o.terminate()
+	expectAll(t, run("unset dbEnabled"), "is written", "no operator answers, so it is not known what this deletes")
+}
+
+// A password that a hook has generated is rotated by its removal, one that a person has set by another one, as
+// docs/tasks/rotate-a-password.md says. D41.
+func TestPasswordIsRotated(t *testing.T) {
+	h := newFixture(t, `
+-- modules/values.yaml --
+grafanaEnabled: true
+-- modules/010-grafana/openapi/config-values.yaml --
+type: object
+properties:
+  adminPassword: {type: string, x-secret: true}
+-- modules/010-grafana/hooks/generate.sh --
+#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; exit; fi
+jq -e .grafana.adminPassword "$CONFIG_VALUES_PATH" >/dev/null && exit
+echo '[{"op": "add", "path": "/grafana/adminPassword", "value": "generated-'$RANDOM$RANDOM'"}]' >"$CONFIG_VALUES_JSON_PATCH_PATH"
+-- modules/010-grafana/templates/secret.yaml --
+apiVersion: v1
+kind: Secret
+metadata: {name: grafana}
+stringData: {password: {{ .Values.grafana.adminPassword }}}
+`)
+	o := h.start().ready()
+	awaitOther := func(than string) (password string) {
+		h.eventually("another password", func() error {
+			s, err := h.client.CoreV1().Secrets(h.namespace).Get(h.ctx, "grafana", metav1.GetOptions{})
+			if err == nil && string(s.Data["password"]) == than {
+				err = errors.New("it is still the former one")
+			}
+			if err == nil {
+				password = string(s.Data["password"])
+			}
+			return err
+		})
+		return password
+	}
+	first := awaitOther("")
+	run := func(input string, args ...string) {
+		cmd := exec.Command(program(), append([]string{"values"}, args...)...)
+		cmd.Env, cmd.Dir, cmd.Stdin = o.env, h.dir, strings.NewReader(input)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		expectAll(t, string(out), "Secret "+h.namespace+"/addon-operator is written")
+	}
+	run("", "unset", "grafana.adminPassword")
+	second := awaitOther(first)
+	if !strings.HasPrefix(second, "generated-") {
+		t.Errorf("the password is %q", second)
+	}
+	run("of-a-person\n", "set", "grafana.adminPassword", "--string", "--file", "-")
+	if third := awaitOther(second); third != "of-a-person" {
+		t.Errorf("the password is %q", third)
+	}
+}
+
 // Somebody else writes between the read and the write of 'values set': it reads, edits and validates
 // again, and neither edit is lost. D24.
 func TestValuesSetLosesNoEditOfOthers(t *testing.T) {
@@ -113,7 +252,7 @@ func TestValuesSetLosesNoEditOfOthers(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		body, _ := io.ReadAll(r.Body)
-		if strings.Contains(string(body), "size: 3") {
+		if strings.Contains(string(body), "size: 3") && r.URL.Path == "/values/check" {
 			checks++
 			if writes < 2 { // before it is written
 				writes++

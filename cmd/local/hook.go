@@ -16,6 +16,7 @@ import (
 
 	"addon-operator/cmd/cli"
 	"addon-operator/hooks"
+	"addon-operator/kube/objectpatch"
 	"addon-operator/values"
 )
 
@@ -26,6 +27,7 @@ type trial struct {
 	workingDir                     string
 	binding, context, values, conf string
 	hook                           string // which one of a batch; empty when the file has one
+	library                        []string
 }
 
 // flags declares what both commands have: one path, and where the hook runs.
@@ -90,7 +92,8 @@ func (t *trial) withRunner(c *cli.Config, cmd *cobra.Command, use func(*hooks.Ru
 		return err
 	}
 	log := cli.Log(cmd, slog.LevelInfo)
-	runner, err := hooks.NewRunner(hooks.Options{TmpDir: dir, Log: log, Timeout: c.HookTimeout, JQLibrary: c.JQDirs()})
+	t.library = c.JQDirs()
+	runner, err := hooks.NewRunner(hooks.Options{TmpDir: dir, Log: log, Timeout: c.HookTimeout, JQLibrary: t.library})
 	if err == nil {
 		err = use(runner)
 	}
@@ -248,6 +251,9 @@ func (t *trial) run(cmd *cobra.Command, runner *hooks.Runner, path string) error
 	err = errors.Join(section(out, "values patch", result.ValuesPatch), section(out, "config values patch", result.ConfigPatch), section(out, "metrics", result.Metrics))
 	if len(result.ObjectPatches) > 0 {
 		fmt.Fprintf(out, "object patches:\n%s\n", result.ObjectPatches)
+	}
+	if _, refused := objectpatch.Parse(result.ObjectPatches, t.library...); refused != nil {
+		err = errors.Join(err, fmt.Errorf("the operator would refuse the object patches: %w", refused))
 	}
 	return err
 }

@@ -51,7 +51,8 @@ func TestModuleToolsRefuse(t *testing.T) {
 	hook := "modules/010-a/hooks/count-nodes.sh"
 	for name, text := range map[string]string{
 		"wrong.yaml": "descripton: a", "fails.yaml": "description: a\nexpect: {values: {a: {nodes: 7}}}",
-		"order.sh": "#!/bin/sh\n[ \"$1\" = --config ] && echo 'onStartup: 1'\nexit 0\n",
+		"order.sh":   "#!/bin/sh\n[ \"$1\" = --config ] && echo 'onStartup: 1'\nexit 0\n",
+		"patches.sh": "#!/bin/sh\n[ \"$1\" = --config ] && echo 'onStartup: 1' || echo '{\"operation\": \"Destroy\"}' > \"$KUBERNETES_PATCH_PATH\"\nexit 0\n",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
 			t.Fatal(err)
@@ -78,6 +79,8 @@ func TestModuleToolsRefuse(t *testing.T) {
 		"a binding about objects":   {[]string{"hook", "run", hook, "--binding", "nodes"}, exitUsage, "--context"},
 		"values with a mistake":     {[]string{"hook", "run", hook, "--binding", "nodes", "--values", hook}, exitRefused, hook},
 		"an order binding":          {[]string{"hook", "run", "order.sh", "--binding", "onStartup"}, exitStopped, ""},
+		"object patches that are refused": {[]string{"hook", "run", "patches.sh", "--binding", "onStartup"}, exitRefused,
+			`the operator would refuse the object patches: document 1: unknown operation "Destroy"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := commanded(c.args...)

@@ -40,8 +40,11 @@ type valueEdit struct {
 	file    string // holds the value; - is stdin, empty: it is an argument
 	dryRun  bool
 	create  bool // allowed to create a ConfigMap without knowing what it held
+	force   bool // write what belongs to no module, or is refused
+	yes     bool // write what deletes objects
 	secrets bool
 	special special // of the value at the path, as of the last round
+	unknown string  // why the path belongs to no module, as of the last round
 	away    error   // why the running operator is not asked; nil: it is
 }
 
@@ -55,9 +58,13 @@ const editAttempts = 10
 const aboutEdits = `
 
 The value is in the ConfigMap; one that a schema marks as a secret, or that the Secret has already, is in the
-Secret. Other keys, comments and their order stay. The result is validated before
+Secret. Other keys, comments and their order stay. A path that belongs to no module, or that a schema does not
+allow, is refused; --force writes it. The result is validated before
 it is written: by the running operator if it answers, otherwise by the schemas in the modules directory. The Secret
 is validated when the operator reads it. A deleted ConfigMap is created again with its last valid content.
+
+What the operator would delete or replace is printed before, if it answers. At a terminal you are asked; elsewhere
+--yes is necessary, which also allows an upgrade that would be held back. Changes of the Secret are not planned.
 
 PATH begins with global or with the module: ingress-nginx.controller.replicas, a["odd.key"][0], or a JSON pointer,
 /global/a; "-" is the position after the last element of a list. ingressNginxEnabled is the flag of a module.`
@@ -111,6 +118,8 @@ func unsetCommand(c *cli.Config) *cobra.Command {
 // flags declares what all edits have.
 func (v *valueEdit) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&v.dryRun, "dry-run", false, "validate and print what would change, and write nothing")
+	cmd.Flags().BoolVar(&v.force, "force", false, "write a path that belongs to no module, or a ConfigMap that the operator refuses")
+	cmd.Flags().BoolVar(&v.yes, "yes", false, "write without asking, although objects are deleted")
 	cmd.Flags().BoolVar(&v.create, "create", false, "create the ConfigMap even if its former content is unknown; that content is then lost")
 	cmd.Flags().BoolVar(&v.secrets, "show-secrets", false, "show secrets in full")
 }
@@ -210,6 +219,9 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	if v.special.inSecret || v.special.marked && !v.edit.Remove {
 		return v.changeSecret(cmd, client)
 	}
+	if err := v.refuseTypo(edited, current, refuses); err != nil {
+		return err
+	}
 	// A deleted ConfigMap is written even when the edit changes nothing in its last valid content:
 	// creating it again is part of the change.
 	if edited.Unchanged(v.edit) && (read.Exists() || len(current) == 0) {
@@ -233,9 +245,14 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	// A note that it is still refused is more important than the validator.
 	by = cmp.Or(still, by)
 	notes = append(notes, by)
+	confirm, note, err := v.foresee(cmd, next)
+	if err != nil {
+		return err
+	}
+	notes = append(notes, note)
 	done := "would be written (dry run)"
 	if !v.dryRun {
-		written, err := configMap.Update(ctx, read, next)
+		written, err := configMap.Update(ctx, read, next, confirm)
 		if err != nil {
 			return err
 		}
@@ -395,10 +412,37 @@ func (v *valueEdit) validate(refuses func(map[string]string) (string, error), be
 		}
 	}
 	problems := strings.TrimSpace(unread + "\n" + refused)
-	if !within(problems, unreadable(before)+"\n"+was) {
+	if !v.force && !within(problems, unreadable(before)+"\n"+was) {
 		return "", fmt.Errorf("nothing was written: the ConfigMap would be refused: %s", problems)
 	}
 	return "it is still refused: " + problems, nil
+}
+
+// refuseTypo refuses a path that belongs to no module, and the removal of a value that is not there and that a schema does
+// not allow there; what is there can always be removed.
+func (v *valueEdit) refuseTypo(edited values.Edited, current map[string]string, refuses func(map[string]string) (string, error)) error {
+	if v.force || v.edit.Remove && edited.Had {
+		return nil
+	}
+	if v.unknown != "" {
+		return fmt.Errorf("nothing was written: %s; --force writes it", v.unknown)
+	}
+	if !v.edit.Remove || refuses == nil {
+		return nil
+	}
+	try, err := values.Edit{Path: v.edit.Path, Value: map[string]any{}}.Apply(current)
+	if err != nil || try.Text == nil {
+		return nil //nolint:nilerr // there is no such place, so nothing is removed
+	}
+	next := maps.Clone(readableKeys(current))
+	next[try.Key] = *try.Text
+	refused, err := refuses(next)
+	for line := range strings.Lines(refused) {
+		if err == nil && strings.Contains(line, values.Dotted(v.edit.Path)+": is not a known key") {
+			return errors.New("nothing was written: " + strings.TrimSpace(line))
+		}
+	}
+	return err
 }
 
 // unreadable lists the keys of a ConfigMap that cannot be parsed, with the reasons; empty for none.
@@ -425,7 +469,7 @@ func readableKeys(data map[string]string) map[string]string {
 func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (refuses func(map[string]string) (string, error), by string) {
 	answer, errAsk := v.ask(ctx, map[string]string{})
 	if errAsk == nil {
-		v.special = special{answer.Marked, answer.InSecret}
+		v.special, v.unknown = special{answer.Marked, answer.InSecret}, answer.Unknown
 		return func(data map[string]string) (string, error) {
 			answer, err := v.ask(ctx, data)
 			return answer.Refused, err
@@ -443,6 +487,7 @@ func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (refuses
 		}
 		marked, errMarks := check.MarkedSecrets(tree)
 		v.special.marked = errMarks == nil && marked(v.edit.Path)
+		v.unknown = check.UnknownKey(tree, v.edit.Path[0])
 		return func(data map[string]string) (string, error) {
 			refused := ""
 			if problem := check.ConfigMap(tree, data, secret.Data, slog.New(slog.DiscardHandler)); problem != nil {

@@ -1,6 +1,8 @@
 package objectpatch
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -53,7 +55,7 @@ func checkKeysOf(node *yaml.Node) error {
 		if node.Kind == yaml.MappingNode && i%2 == 0 && child.Kind == yaml.ScalarNode && child.Tag != "!!merge" {
 			key := [2]string{child.ShortTag(), child.Value}
 			if first := lines[key]; first > 0 {
-				return fmt.Errorf("line %d: key %q is already set in line %d", child.Line, child.Value, first)
+				return errTwice(child.Value, first, child.Line)
 			}
 			lines[key] = child.Line
 		}
@@ -62,6 +64,40 @@ func checkKeysOf(node *yaml.Node) error {
 		}
 	}
 	return nil
+}
+
+func errTwice(key string, first, again int) error {
+	return fmt.Errorf("line %d: key %q is already set in line %d", again, key, first)
+}
+
+// checkJSONKeys is checkKeys for JSON. Lines are those of the document.
+func checkJSONKeys(text []byte) error {
+	return jsonKeys(json.NewDecoder(bytes.NewReader(text)), func(offset int64) int { return 1 + bytes.Count(text[:offset], []byte("\n")) })
+}
+
+func jsonKeys(decoder *json.Decoder, line func(int64) int) error {
+	token, err := decoder.Token()
+	if _, opens := token.(json.Delim); !opens || err != nil {
+		return err
+	}
+	for offsets := map[string]int64{}; decoder.More(); {
+		if token == json.Delim('{') {
+			name, err := decoder.Token()
+			if err != nil {
+				return err
+			}
+			key, _ := name.(string)
+			if first := offsets[key]; first > 0 {
+				return errTwice(key, line(first), line(decoder.InputOffset()))
+			}
+			offsets[key] = decoder.InputOffset()
+		}
+		if err := jsonKeys(decoder, line); err != nil {
+			return err
+		}
+	}
+	_, err = decoder.Token()
+	return err
 }
 
 // expansion holds the sizes of nodes that aliases refer to, so that each node is counted once: a

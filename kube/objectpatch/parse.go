@@ -88,6 +88,9 @@ func splitJSON(data []byte) (documents [][]byte, err error) {
 		case len(documents) == maxDocuments:
 			return nil, errTooManyDocuments
 		}
+		if err := checkJSONKeys(document); err != nil {
+			return nil, fmt.Errorf("document %d: %w", len(documents)+1, err)
+		}
 		documents = append(documents, document)
 	}
 }
@@ -121,17 +124,27 @@ func splitYAML(data []byte) (documents [][]byte, err error) {
 // YAMLToJSON is PublishedToJSON for what authors write: it refuses duplicate keys, of which the last would win. A key
 // next to a merge key ("<<") may override a merged one, which the strict mode of the library takes for a duplicate.
 func YAMLToJSON(text []byte) ([]byte, error) {
-	if bytes.Contains(text, []byte("<<")) {
-		if err := checkKeys(text); err != nil {
-			return nil, err
-		}
-		return PublishedToJSON(text)
+	if json.Valid(text) {
+		return text, checkJSONKeys(text)
 	}
-	return toJSON(text, yaml.YAMLToJSONStrict)
+	document, err := toJSON(text, yaml.YAMLToJSONStrict)
+	if err == nil {
+		return document, nil
+	}
+	if err := checkKeys(text); err != nil {
+		return nil, err
+	}
+	return PublishedToJSON(text)
 }
 
-// PublishedToJSON reads a document as kubectl does, but refuses aliases that expand to too much.
-func PublishedToJSON(text []byte) ([]byte, error) { return toJSON(text, yaml.YAMLToJSON) }
+// PublishedToJSON reads a document as kubectl does, but refuses aliases that expand to too much. Most JSON is YAML, but
+// not all: an escaped slash and surrogate pairs are not.
+func PublishedToJSON(text []byte) ([]byte, error) {
+	if json.Valid(text) {
+		return text, nil
+	}
+	return toJSON(text, yaml.YAMLToJSON)
+}
 
 func toJSON(text []byte, read func([]byte) ([]byte, error)) ([]byte, error) {
 	if bytes.IndexByte(text, '*') >= 0 { // without an alias the second parse is for nothing

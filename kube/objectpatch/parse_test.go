@@ -45,6 +45,11 @@ name: p
 jsonPatch: |
   - {op: remove, path: /metadata/labels/a~1b}
 `, []string{"Create v1/ConfigMap d/c", "MergePatch Pod d/p (status)", "JSONPatch Pod d/p"}},
+		"JSON with escapes that YAML lacks, as texts": {`
+{"operation": "Create", "object": "{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\", \"metadata\": {\"name\": \"a\"}, \"data\": {\"k\": \"\\/\\ud83d\\ude00\"}}"}
+{"operation": "MergePatch", "kind": "Pod", "name": "p", "mergePatch": "\t{\"a\": \"\\/\"}"}
+{"operation": "JSONPatch", "kind": "Pod", "name": "p", "jsonPatch": "[{\"op\": \"remove\", \"path\": \"\\/a\"}]"}`,
+			[]string{"Create v1/ConfigMap a", "MergePatch Pod p", "JSONPatch Pod p"}},
 		"a merge key with an override": {"operation: Create\nobject:\n  apiVersion: v1\n  kind: ConfigMap\n  metadata: &m {name: a, namespace: d}\n  other: {<<: *m, name: b}\n", []string{"Create v1/ConfigMap d/a"}},
 		"a generated name":             {`{"operation":"Create","object":{"kind":"Pod","metadata":{"generateName":"p-","namespace":"d"}}}`, []string{"Create Pod d/"}},
 		"a filter":                     {`{"operation":"JQPatch","kind":"Pod","name":"p","namespace":"d","jqFilter":".metadata.labels.a = \"b\""}`, []string{"JQPatch Pod d/p"}},
@@ -74,10 +79,15 @@ func TestParseRefuses(t *testing.T) {
 		text string
 		want []string
 	}{
-		"no JSON":           {`{"operation": }`, []string{"document 1"}},
-		"cut off":           {`{"operation":"Delete","kind":"Pod","name":"a"} {"op`, []string{"document 2"}},
-		"no YAML":           {"a: b: c", []string{"document 1"}},
-		"a key twice":       {"kind: a\nkind: b", []string{"document 1", "kind"}},
+		"no JSON":     {`{"operation": }`, []string{"document 1"}},
+		"cut off":     {`{"operation":"Delete","kind":"Pod","name":"a"} {"op`, []string{"document 2"}},
+		"no YAML":     {"a: b: c", []string{"document 1"}},
+		"a key twice": {"kind: a\nkind: b", []string{`document 1: line 2: key "kind" is already set in line 1`}},
+		"in JSON":     {"{\"kind\": \"a\",\n\"kind\": \"b\"}", []string{`document 1: line 2: key "kind" is already set in line 1`}},
+		"deep in JSON": {`{"operation": "MergePatch", "kind": "Pod", "name": "p", "mergePatch": {"a": [1, {"b": {"x": {}, "c": 1, "c": 2}}]}}`,
+			[]string{`document 1: line 1: key "c" is already set in line 1`}},
+		"in a text of JSON": {`{"operation": "MergePatch", "kind": "Pod", "name": "p", "mergePatch": "{\"a\": 1,\n \"a\": 2}"}`,
+			[]string{`document 1: mergePatch: line 2: key "a" is already set in line 1`}},
 		"a list":            {"- operation: Delete", []string{"document 1"}},
 		"unknown field":     {`{"operation":"Delete","kind":"Pod","name":"a","nameSpace2":"d"}`, []string{"nameSpace2"}},
 		"no operation":      {`{"kind":"Pod"}`, []string{"operation is missing"}},

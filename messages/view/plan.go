@@ -53,6 +53,8 @@ type ModulePlan struct {
 	Objects []ObjectPlan `json:"objects,omitempty"`
 	// Error is why it would fail.
 	Error string `json:"error,omitempty"`
+	// Confirm is the text that allows an upgrade that would be held back; empty for none.
+	Confirm string `json:"confirm,omitempty"`
 	// Unknown is why the outcome for its release cannot be predicted: values are missing
 	// that its hooks, which have not run, may set.
 	Unknown string `json:"unknown,omitempty"`

@@ -380,6 +380,8 @@ type ConfigStatus struct {
 	// From names where the values in force come from when the operator started with the last
 	// valid ones (P3).
 	From string `json:"lastValidFrom,omitempty"`
+	// Unknown are the keys that belong to no module, each a sentence.
+	Unknown []string `json:"unknown,omitempty"`
 }
 
 // String implements fmt.Stringer.

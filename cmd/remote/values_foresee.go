@@ -1,0 +1,57 @@
+package remote
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/cli"
+	"addon-operator/messages/view"
+)
+
+// foresee prints which objects the operator would delete or replace after an edit, and has a person confirm that. confirm
+// is the annotation that allows an upgrade which would be held back otherwise; one edit can allow one. Without an
+// operator there is nothing to ask: the edit is written, and the note says so.
+func (v *valueEdit) foresee(cmd *cobra.Command, next map[string]string) (confirm, note string, err error) {
+	if v.away != nil {
+		return "", "no operator answers, so it is not known what this deletes", nil
+	}
+	plan, err := (&planning{config: v.config}).askOperator(cmd, view.PlanRequest{Proposed: next})
+	if err != nil {
+		return "", fmt.Sprintf("it is not known what this deletes: %v", err), nil
+	}
+	t, deletes := &planText{colored: colored(cmd.ErrOrStderr())}, 0
+	for _, m := range plan.Modules {
+		var shown []view.ObjectPlan
+		for _, o := range m.Objects {
+			if o.Diff = ""; o.Verb == "delete" || o.Note != "" {
+				shown = append(shown, o)
+			}
+			if o.Verb == "delete" || strings.Contains(o.Note, "deleted and created") {
+				deletes++
+			}
+		}
+		if m.Objects = shown; len(shown) > 0 || m.Error != "" {
+			t.module(m)
+		}
+		if m.Confirm != "" && confirm == "" {
+			confirm = m.Confirm
+		}
+	}
+	if _, err := io.WriteString(cmd.ErrOrStderr(), t.String()); err != nil || deletes == 0 || v.dryRun || v.yes {
+		return confirm, "", err
+	}
+	if v.file == "-" || !cli.IsTerminal(cmd.InOrStdin()) {
+		return "", "", fmt.Errorf("nothing was written: objects that would be deleted or replaced: %d; --yes allows it", deletes)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "Objects that would be deleted or replaced: %d. Continue? [y/N] ", deletes)
+	line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer is no
+	if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(line)), "y") {
+		return "", "", errors.New("nothing was written")
+	}
+	return confirm, "", nil
+}
