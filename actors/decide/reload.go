@@ -36,10 +36,9 @@ type Reload struct {
 	// Maintenance are the modes in the ConfigMap (H15).
 	Maintenance map[string]string
 	Purges      Purges
-	// AllowPurge allows all purges; without it one reload may purge only so many percent of the
+	// AllowPurge allows all purges; without it one reload may purge only purgeShare percent of the
 	// releases (P1), those that are forgotten included. A single one it may purge always.
 	AllowPurge bool
-	PurgeShare int
 }
 
 // Steps decides what to do with each module and release.
@@ -52,7 +51,7 @@ func (r Reload) Steps() Steps {
 	if r.Deployed[r.Ignored] {
 		releases--
 	}
-	return r.Purges.holdBack(steps, r.forgotten, r.PurgeShare, releases, r.Tree.Empty)
+	return r.Purges.holdBack(steps, r.forgotten, releases, r.Tree.Empty)
 }
 
 // forgotten reports whether a module is off only because no flag names it any more, and an earlier process has left its

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"addon-operator/values"
@@ -22,6 +23,59 @@ type unserved struct {
 
 // unservedVariables by name. An empty value counts as absent, as for the operator's own variables.
 func unservedVariables() map[string]unserved {
+	all := ofOthers()
+	maps.Copy(all, formerVariables())
+	return all
+}
+
+// formerVariables are those of options that are constants now, by the value, and other names of options.
+func formerVariables() map[string]unserved {
+	is := func(now string) func(string) bool { return func(value string) bool { return value == now } }
+	all := map[string]unserved{}
+	for name, now := range map[string]string{
+		"ADDON_OPERATOR_HA_LEASE_DURATION":    "15s",
+		"ADDON_OPERATOR_HA_RENEW_DEADLINE":    "10s",
+		"ADDON_OPERATOR_HA_RETRY_PERIOD":      "2s",
+		"ADDON_OPERATOR_ADVERTISE_ADDRESS":    "the listen address, or the first one of the machine",
+		"ADDON_OPERATOR_METRICS_TLS_CERT":     "/etc/addon-operator/tls/tls.crt, if it exists",
+		"ADDON_OPERATOR_METRICS_TLS_KEY":      "/etc/addon-operator/tls/tls.key",
+		"ADDON_OPERATOR_PROMETHEUS_OLD_NAMES": "true",
+		"ADDON_OPERATOR_HOOK_METRICS_SERIES":  "1000",
+		"ADDON_OPERATOR_SNAPSHOT_LIMIT":       "128",
+		"ADDON_OPERATOR_HELM_EXTRA_LABELS":    "heritage=addon-operator",
+		"ADDON_OPERATOR_PROGRESS_DEADLINE":    "10m",
+		"ADDON_OPERATOR_DRIFT_PERIOD":         "5m",
+		"OBJECT_PATCHER_KUBE_CLIENT_QPS":      "that of KUBE_CLIENT_QPS",
+		"OBJECT_PATCHER_KUBE_CLIENT_BURST":    "that of KUBE_CLIENT_BURST",
+		"OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT":  "10s",
+	} {
+		all[name] = unserved{advice: "it is no longer an option, its value is always " + now + "; remove it", same: is(now)}
+	}
+	for name, now := range map[string]string{
+		"ADDON_OPERATOR_DEBUG_ADDRESS": "DEBUG_HTTP_SERVER_ADDR", "SHELL_OPERATOR_TMP_DIR": "ADDON_OPERATOR_TMP_DIR",
+		"SHELL_OPERATOR_NAMESPACE": "ADDON_OPERATOR_NAMESPACE", "UNNUMBERED_MODULE_ORDER": "UNNUMBERED_MODULES_ORDER",
+	} {
+		all[name] = unserved{advice: "set " + now + " in its place"}
+	}
+	// A Lease of another name is no lock: while the operator that holds it runs, both would write. The others were
+	// restrictions.
+	all["ADDON_OPERATOR_HA_LEASE_NAME"] = unserved{
+		advice:  "the Lease is always " + LeaseName + "; end the operator with the other Lease, and remove the variable",
+		refused: true, same: is(LeaseName),
+	}
+	all["ADDON_OPERATOR_HOOK_ENV"] = unserved{
+		advice:  "hooks inherit all variables but OTEL_EXPORTER_OTLP_*HEADERS; give the operator none that they must not read",
+		refused: true, same: is("*,!OTEL_EXPORTER_OTLP_*HEADERS"),
+	}
+	all["ADDON_OPERATOR_PURGE_SHARE"] = unserved{
+		advice:  "a reload purges at most 25 percent of the releases without a confirmation; remove it",
+		refused: true, same: func(value string) bool { share, err := strconv.Atoi(value); return err == nil && share >= 25 },
+	}
+	return all
+}
+
+// ofOthers are the variables of other operators.
+func ofOthers() map[string]unserved {
 	off := func(value string) bool { return isBoolean(value, false) }
 	helm2 := unserved{advice: "it belongs to Helm 2, which is not supported; remove it", refused: true} // B7
 	watched := unserved{advice: "it is not needed: watches report deleted objects; remove it"}

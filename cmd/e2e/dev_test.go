@@ -84,7 +84,7 @@ func (d *devTree) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(program(), append([]string{"dev"}, args...)...)
 	cmd.Dir = d.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, "TMPDIR=" + d.tmp, "TERM=xterm-256color", "OUT=" + d.out, "GORACE=" + noRaceSleep, "NO_COLOR=1",
-		"ADDON_OPERATOR_LISTEN_PORT=" + freePort(d.t), "ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:" + freePort(d.t)}
+		"ADDON_OPERATOR_LISTEN_PORT=" + freePort(d.t), "DEBUG_HTTP_SERVER_ADDR=127.0.0.1:" + freePort(d.t)}
 	cmd.Env = append(cmd.Env, d.env...)
 	if slices.Contains(args, "--cluster") { // that of a shell in which people look at another operator
 		cmd.Env = append(cmd.Env, "ADDON_OPERATOR_NAMESPACE=of-another-operator")
