@@ -7,7 +7,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"addon-operator/values"
@@ -23,33 +22,15 @@ type unserved struct {
 
 // unservedVariables by name. An empty value counts as absent, as for the operator's own variables.
 func unservedVariables() map[string]unserved {
+	// Another Lease is no lock: while the operator that holds it runs, both would write. The others are restrictions.
+	dangerous := []string{"ADDON_OPERATOR_HA_LEASE_NAME", "ADDON_OPERATOR_HOOK_ENV", "ADDON_OPERATOR_PURGE_SHARE"}
 	all := ofOthers()
-	maps.Copy(all, formerVariables())
-	return all
-}
-
-// formerVariables are those of options that are constants now, by the value, and other names of options.
-func formerVariables() map[string]unserved {
-	is := func(now string) func(string) bool { return func(value string) bool { return value == now } }
-	all := map[string]unserved{}
-	for name, now := range map[string]string{
-		"ADDON_OPERATOR_HA_LEASE_DURATION":    "15s",
-		"ADDON_OPERATOR_HA_RENEW_DEADLINE":    "10s",
-		"ADDON_OPERATOR_HA_RETRY_PERIOD":      "2s",
-		"ADDON_OPERATOR_ADVERTISE_ADDRESS":    "the listen address, or the first one of the machine",
-		"ADDON_OPERATOR_METRICS_TLS_CERT":     "/etc/addon-operator/tls/tls.crt, if it exists",
-		"ADDON_OPERATOR_METRICS_TLS_KEY":      "/etc/addon-operator/tls/tls.key",
-		"ADDON_OPERATOR_PROMETHEUS_OLD_NAMES": "true",
-		"ADDON_OPERATOR_HOOK_METRICS_SERIES":  "1000",
-		"ADDON_OPERATOR_SNAPSHOT_LIMIT":       "128",
-		"ADDON_OPERATOR_HELM_EXTRA_LABELS":    "heritage=addon-operator",
-		"ADDON_OPERATOR_PROGRESS_DEADLINE":    "10m",
-		"ADDON_OPERATOR_DRIFT_PERIOD":         "5m",
-		"OBJECT_PATCHER_KUBE_CLIENT_QPS":      "that of KUBE_CLIENT_QPS",
-		"OBJECT_PATCHER_KUBE_CLIENT_BURST":    "that of KUBE_CLIENT_BURST",
-		"OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT":  "10s",
-	} {
-		all[name] = unserved{advice: "it is no longer an option, its value is always " + now + "; remove it", same: is(now)}
+	for name, now := range formerOptions() {
+		all[name] = unserved{
+			advice:  "it is no longer an option, its value is always " + now + "; remove it",
+			same:    func(value string) bool { return value == now },
+			refused: slices.Contains(dangerous, name),
+		}
 	}
 	for name, now := range map[string]string{
 		"ADDON_OPERATOR_DEBUG_ADDRESS": "DEBUG_HTTP_SERVER_ADDR", "SHELL_OPERATOR_TMP_DIR": "ADDON_OPERATOR_TMP_DIR",
@@ -57,21 +38,31 @@ func formerVariables() map[string]unserved {
 	} {
 		all[name] = unserved{advice: "set " + now + " in its place"}
 	}
-	// A Lease of another name is no lock: while the operator that holds it runs, both would write. The others were
-	// restrictions.
-	all["ADDON_OPERATOR_HA_LEASE_NAME"] = unserved{
-		advice:  "the Lease is always " + LeaseName + "; end the operator with the other Lease, and remove the variable",
-		refused: true, same: is(LeaseName),
-	}
-	all["ADDON_OPERATOR_HOOK_ENV"] = unserved{
-		advice:  "hooks inherit all variables but OTEL_EXPORTER_OTLP_*HEADERS; give the operator none that they must not read",
-		refused: true, same: is("*,!OTEL_EXPORTER_OTLP_*HEADERS"),
-	}
-	all["ADDON_OPERATOR_PURGE_SHARE"] = unserved{
-		advice:  "a reload purges at most 25 percent of the releases without a confirmation; remove it",
-		refused: true, same: func(value string) bool { share, err := strconv.Atoi(value); return err == nil && share >= 25 },
-	}
 	return all
+}
+
+// formerOptions are the variables of options that are constants now, and their values.
+func formerOptions() map[string]string {
+	return map[string]string{
+		"ADDON_OPERATOR_HA_LEASE_NAME":        LeaseName,
+		"ADDON_OPERATOR_HA_LEASE_DURATION":    "15s",
+		"ADDON_OPERATOR_HA_RENEW_DEADLINE":    "10s",
+		"OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT":  "10s",
+		"ADDON_OPERATOR_HA_RETRY_PERIOD":      "2s",
+		"ADDON_OPERATOR_ADVERTISE_ADDRESS":    "the listen address, or the first one of the machine",
+		"ADDON_OPERATOR_METRICS_TLS_CERT":     "that of files in /etc/addon-operator/tls",
+		"ADDON_OPERATOR_METRICS_TLS_KEY":      "that of files in /etc/addon-operator/tls",
+		"ADDON_OPERATOR_PROMETHEUS_OLD_NAMES": "true",
+		"ADDON_OPERATOR_HOOK_ENV":             "*,!OTEL_EXPORTER_OTLP_*HEADERS",
+		"ADDON_OPERATOR_HOOK_METRICS_SERIES":  "1000",
+		"ADDON_OPERATOR_SNAPSHOT_LIMIT":       "128",
+		"ADDON_OPERATOR_PURGE_SHARE":          "25",
+		"ADDON_OPERATOR_HELM_EXTRA_LABELS":    "heritage=addon-operator",
+		"ADDON_OPERATOR_PROGRESS_DEADLINE":    "10m",
+		"ADDON_OPERATOR_DRIFT_PERIOD":         "5m",
+		"OBJECT_PATCHER_KUBE_CLIENT_QPS":      "that of KUBE_CLIENT_QPS",
+		"OBJECT_PATCHER_KUBE_CLIENT_BURST":    "that of KUBE_CLIENT_BURST",
+	}
 }
 
 // ofOthers are the variables of other operators.
@@ -132,24 +123,6 @@ func refuseVariables(lookup func(string) (string, bool)) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// Unserved returns the advice for a variable that the operator does not serve, and whether it
-// refuses to start with it; no advice when there is nothing to do. In contrast to WarnOfVariables
-// it is for a list of variables that are meant for the operator, such as those of a manifest: so a
-// name that only has its prefix is reported, too.
-func (c *Config) Unserved(name, value string) (advice string, refused bool) {
-	served, known := c.variables(), unservedVariables()
-	u, unserved := known[name]
-	switch {
-	case value == "" || slices.Contains(served, name) || unserved && !u.asksFor(value):
-		return "", false
-	case unserved:
-		return u.advice, u.refused
-	case !looksLikeOurs(name):
-		return "", false
-	}
-	return values.DidYouMean(name, slices.Concat(served, slices.Sorted(maps.Keys(known))), "it is not an option of the operator; remove it, unless hooks read it"), false
 }
 
 // asksFor reports whether a value asks for something that does not happen.

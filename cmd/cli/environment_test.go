@@ -24,7 +24,7 @@ func TestUnservedVariablesAreNamed(t *testing.T) {
 		"a constant now":                       {"ADDON_OPERATOR_DRIFT_PERIOD=1m", "its value is always 5m"},
 		"a constant now, and of that value":    {"ADDON_OPERATOR_SNAPSHOT_LIMIT=128", ""},
 		"the name of a Lease":                  {"ADDON_OPERATOR_HA_LEASE_NAME=addon-operator-leader-election", ""},
-		"a larger share of purges":             {"ADDON_OPERATOR_PURGE_SHARE=100", ""},
+		"the share of purges":                  {"ADDON_OPERATOR_PURGE_SHARE=25", ""},
 		"another name of an option":            {"SHELL_OPERATOR_TMP_DIR=/tmp", "set ADDON_OPERATOR_TMP_DIR"},
 		"misspelt":                             {"ADDON_OPERATOR_LISTENPORT=1", "did you mean ADDON_OPERATOR_LISTEN_PORT?"},
 		"misspelt, without our prefix":         {"HELM_TIMOUT=1m", "did you mean HELM_TIMEOUT?"},
