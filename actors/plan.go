@@ -162,7 +162,7 @@ func plannable(ctx context.Context, w shared.World, tree *addons.Tree) (plan.Kno
 	}
 	return plan.Known{
 		Helm: w.Plans, Script: w.Hooks.Enabled, Sections: map[string]*values.Section{}, HookValues: map[string]string{},
-		Reload: decide.Reload{Tree: tree, Deployed: setOf(releases), Ignored: w.IgnoredRelease, AllowPurge: w.AllowPurge, PurgeShare: w.PurgeShare},
+		Reload: decide.Reload{Tree: tree, Deployed: setOf(releases), Ignored: w.IgnoredRelease, AllowPurge: w.AllowPurge},
 	}, nil
 }
 

@@ -250,7 +250,7 @@ start_operator() {
   export ADDON_OPERATOR_MODULE_FAILURE_POLICY="${ADDON_OPERATOR_MODULE_FAILURE_POLICY:-isolate}"
   export ADDON_OPERATOR_TMP_DIR="$run/tmp" DEBUG_UNIX_SOCKET="$run/debug.socket"
   export ADDON_OPERATOR_LISTEN_ADDRESS=127.0.0.1 ADDON_OPERATOR_LISTEN_PORT="$port"
-  export ADDON_OPERATOR_DEBUG_ADDRESS="127.0.0.1:$debug_port"
+  export DEBUG_HTTP_SERVER_ADDR="127.0.0.1:$debug_port"
   LOG_TYPE=$([[ -t 1 ]] && echo color || echo text)
   export LOG_TYPE
   launch bin/addon-operator >"$run/operator.log" 2>&1
@@ -330,7 +330,7 @@ wait_until_ready() {
 
 # Ready is more than converged: Deployments are available, too.
 await_modules() {
-  if ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:$debug_port addon-operator wait --timeout 30s >"$run/wait.out" 2>&1; then
+  if DEBUG_HTTP_SERVER_ADDR=127.0.0.1:$debug_port addon-operator wait --timeout 30s >"$run/wait.out" 2>&1; then
     say "all modules are ready, with all objects of their releases"
     if [[ $examples == 1 ]] && ! kubectl -n "$namespace" get secret backup-s3-credentials >/dev/null 2>&1; then
       echo "A hook of the module backup fails, on purpose: the Secret that it needs does not exist."
@@ -361,7 +361,7 @@ second_terminal() {
   local config=''
   [[ $kind == mine ]] || config="KUBECONFIG=$(printf %q "$KUBECONFIG") "
   say "for a second terminal"
-  echo "export ${config}ADDON_OPERATOR_NAMESPACE=$namespace ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:$debug_port PATH=$(printf %q "$PWD/bin"):\$PATH"
+  echo "export ${config}ADDON_OPERATOR_NAMESPACE=$namespace DEBUG_HTTP_SERVER_ADDR=127.0.0.1:$debug_port PATH=$(printf %q "$PWD/bin"):\$PATH"
 }
 
 next_steps() {

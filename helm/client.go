@@ -40,6 +40,9 @@ type Client struct {
 	homes *homes // this one, and the others that have releases
 }
 
+// UsualLabels are the Labels of the operator: what selectors of other tools find its objects by (H10).
+func UsualLabels() map[string]string { return map[string]string{"heritage": "addon-operator"} }
+
 // New makes a Client. It makes no request.
 func New(o Options) (*Client, error) {
 	if o.Config == nil || o.Namespace == "" {

@@ -40,9 +40,6 @@ func (d *Driver) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// MarshalText implements encoding.TextMarshaler.
-func (d Driver) MarshalText() ([]byte, error) { return []byte(d), nil }
-
 // Resource is what the records are in the API of Kubernetes.
 func (d Driver) Resource() schema.GroupVersionResource {
 	if d == ConfigMapDriver {

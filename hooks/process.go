@@ -21,18 +21,17 @@ const drainTime = 2 * time.Second
 // process is one execution of an executable file in a process group of its own, so that everything
 // that it starts can be ended with it (C29).
 type process struct {
-	name    string // for errors: the hook's name
-	path    string
-	args    []string
-	env     []string // added to what it inherits
-	inherit Inherit
-	stdout  io.Writer
-	stderr  *lineLog
-	grace   time.Duration
-	limit   limit
-	root    string // see Options.Chroot
-	groups  *groups
-	gated   bool // starts only when Options.May allows it
+	name   string // for errors: the hook's name
+	path   string
+	args   []string
+	env    []string // added to what it inherits
+	stdout io.Writer
+	stderr *lineLog
+	grace  time.Duration
+	limit  limit
+	root   string // see Options.Chroot
+	groups *groups
+	gated  bool // starts only when Options.May allows it
 }
 
 // limit is how long a process may run, and the setting that says so, for the error. 0 means no
@@ -120,7 +119,7 @@ func (p process) start() (*exec.Cmd, *started, error) {
 		path := inside(p.root, p.path)
 		cmd := exec.Command(path, p.args...)
 		cmd.Dir = filepath.Dir(path)
-		cmd.Env = p.inherit.of(os.Environ())
+		cmd.Env = inherited(os.Environ())
 		cmd.Env = append(cmd.Environ(), p.environment()...)
 		cmd.Stdout, cmd.Stderr = p.stdout, p.stderr
 		cmd.SysProcAttr = dieWithParent(&syscall.SysProcAttr{Setpgid: true, Chroot: p.root})

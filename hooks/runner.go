@@ -40,7 +40,6 @@ type Options struct {
 	Timeout        time.Duration // of runs of hooks that set none themselves, and of enabled scripts; 0 means none (C29)
 	JQLibrary      []string      // directories of modules that jq expressions import
 	Env            []string      // KEY=value, added to what hooks and scripts inherit
-	Inherit        Inherit       // which variables of the operator hooks and scripts get; nil means all
 	Chroot         string        // root directory of hooks and scripts, which must lie below it, as TmpDir; "" means none
 	May            func() error  // asked before each run of a hook or enabled script; its error refuses it. nil means always
 	Keeper         *Keeper       // kills what runs when this process cannot any more; nil means none
@@ -138,16 +137,15 @@ func (r *Runner) ask(ctx context.Context, file File, workingDir string, args ...
 	defer cancel()
 	stdout := &head{limit: maxConfig}
 	_, err := process{
-		name:    file.Name,
-		path:    file.Path,
-		args:    args,
-		env:     r.environment(nil, workingDir),
-		stdout:  stdout,
-		stderr:  r.output(nil, file.Name, "stderr"),
-		grace:   r.options.Grace,
-		root:    r.options.Chroot,
-		inherit: r.options.Inherit,
-		groups:  r.groups,
+		name:   file.Name,
+		path:   file.Path,
+		args:   args,
+		env:    r.environment(nil, workingDir),
+		stdout: stdout,
+		stderr: r.output(nil, file.Name, "stderr"),
+		grace:  r.options.Grace,
+		root:   r.options.Chroot,
+		groups: r.groups,
 	}.run(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", question, err)
@@ -201,18 +199,17 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	}
 	stdout, stderr := r.output(run.Labels, run.Hook.Name, "stdout"), r.output(run.Labels, run.Hook.Name, "stderr")
 	result.Usage, err = process{
-		name:    run.Hook.Name,
-		path:    run.Hook.Path,
-		args:    run.Hook.arguments(),
-		env:     r.environment(slices.Concat(dir.env, run.Env), run.WorkingDir),
-		stdout:  stdout,
-		stderr:  stderr,
-		grace:   r.options.Grace,
-		root:    r.options.Chroot,
-		inherit: r.options.Inherit,
-		limit:   r.limitOf(run.Hook),
-		groups:  r.groups,
-		gated:   true,
+		name:   run.Hook.Name,
+		path:   run.Hook.Path,
+		args:   run.Hook.arguments(),
+		env:    r.environment(slices.Concat(dir.env, run.Env), run.WorkingDir),
+		stdout: stdout,
+		stderr: stderr,
+		grace:  r.options.Grace,
+		root:   r.options.Chroot,
+		limit:  r.limitOf(run.Hook),
+		groups: r.groups,
+		gated:  true,
 	}.run(ctx)
 	stdout.flush()
 	result.Output = strings.Trim(stdout.ending()+"\n"+stderr.ending(), "\n")

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// DefaultSnapshotLimit is how many bytes the snapshot of one binding may take (P5). It is a quarter
+// SnapshotLimit is how many bytes the snapshot of one binding may take (P5). It is a quarter
 // of the memory of a container of usual size. Without a limit, any user with permission to create objects of a
 // watched kind could exhaust the memory of the operator. All snapshots together may take one and a
 // half times this size.
-const DefaultSnapshotLimit = 128 << 20
+const SnapshotLimit = 128 << 20
 
 // Budget bounds what several Watches keep together, and the lists on their way to them. When they
 // would keep too much, the largest gives up what it has, then the next: which of them stay does not

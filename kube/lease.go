@@ -35,6 +35,12 @@ type LeaseOptions struct {
 	Duration, RenewDeadline, RetryPeriod time.Duration
 }
 
+// UsualLease has the times of the components of Kubernetes: a leader that hangs is replaced after 15 s, and has 5 s of
+// them to kill its hooks and to stop writing.
+func UsualLease() LeaseOptions {
+	return LeaseOptions{Duration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
+}
+
 // Check returns an error for wrong durations; all mistakes are joined.
 func (o LeaseOptions) Check() error {
 	var errs []error

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/utils/ptr"
 
 	"addon-operator/testkit/devclustertest"
 )
@@ -97,7 +96,7 @@ func TestLeaseWithNonsense(t *testing.T) {
 	namespace := w.Namespace(t)
 	const most = int32(math.MaxInt32)
 	lease := newLeaseObject("ghost", most, metav1.NowMicro())
-	lease.Spec.LeaseTransitions = ptr.To(most)
+	lease.Spec.LeaseTransitions = new(most)
 	_, err := w.admin.CoordinationV1().Leases(namespace).Create(t.Context(), lease, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -192,9 +192,6 @@ func NoModuleObjects(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
 
-// IsDenied reports whether the API server has refused a request because of the identity of its client.
-func IsDenied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
-
 // An API server that has begun a moment ago denies all until it has read its roles.
 const (
 	deniedFor   = 5 * time.Second

@@ -164,7 +164,6 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 		releases: NewReleases(trace), metrics: metrics.New(metrics.DefaultPrefix),
 	}
 	p.Driver, cluster.Note, cluster.Deliver = p, trace.Add, p.news.deliver
-	p.metrics.ShowOldNames()
 	p.modules = &moduleObjects{trace: trace, objects: map[string]kube.ModuleObject{}, writes: map[string]int{}, crossed: map[string]func(){}}
 	p.crashes = &crashes{points: map[crashPoint]bool{}}
 	if s.runner == nil || s.disk.hasPrograms() { // it logs into the trace of one play
@@ -291,7 +290,7 @@ func (p *player) World() (shared.World, error) {
 		ReleaseWatch: &p.releases.watched, Notices: notices{p.Trace},
 		WentBack: p.restores.subscribe, Disk: p.notices.subscribe,
 		Isolate: p.isolate, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched,
-		SnapshotLimit: p.snapshotLimit, AllowPurge: p.allowPurge, PurgeShare: 25, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
+		SnapshotLimit: p.snapshotLimit, AllowPurge: p.allowPurge, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
 	}
 	if p.secretForbidden {
 		world.Secret = forbiddenSecret{p.Cluster.Secret}

@@ -28,7 +28,7 @@ func (c *converge) reload(enabled []string, verdicts map[string]decide.Verdict) 
 	return decide.Reload{
 		Tree: c.catalog.tree, Enabled: enabled, Deployed: c.catalog.deployed, Ignored: c.program.IgnoredRelease,
 		Verdicts: verdicts, Ran: c.catalog.ran,
-		Maintenance: c.catalog.maintenance, Purges: c.purges.Purges, AllowPurge: c.program.AllowPurge, PurgeShare: c.program.PurgeShare,
+		Maintenance: c.catalog.maintenance, Purges: c.purges.Purges, AllowPurge: c.program.AllowPurge,
 	}
 }
 

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// DefaultPurgeShare is the share of the releases, in percent, that one reload may purge.
-const DefaultPurgeShare = 25
+// purgeShare is the share of the releases, in percent, that one reload may purge: more at once looks like a directory that
+// was not mounted, or the wrong image. A person allows it, so it is no option (P1).
+const purgeShare = 25
 
 // Purges is what converge knows of purges that are held back.
 type Purges struct {
@@ -35,7 +36,7 @@ func (g Purges) Clone() Purges {
 //
 // What was held back stays held back when only the reason is gone: while a volume comes back
 // directory by directory, the last ones must not go.
-func (g Purges) holdBack(s Steps, forgotten func(module string) bool, share, releases int, lost string) Steps {
+func (g Purges) holdBack(s Steps, forgotten func(module string) bool, releases int, lost string) Steps {
 	pending := slices.Clone(s.Purge)
 	for _, module := range s.Delete {
 		if forgotten(module) {
@@ -44,7 +45,7 @@ func (g Purges) holdBack(s Steps, forgotten func(module string) bool, share, rel
 	}
 	pending = slices.DeleteFunc(pending, func(name string) bool { return g.Allowed[name] })
 	slices.Sort(pending)
-	why := g.suspicion(pending, share, releases, lost)
+	why := g.suspicion(pending, releases, lost)
 	if why == "" {
 		return s
 	}
@@ -59,14 +60,14 @@ func (g Purges) holdBack(s Steps, forgotten func(module string) bool, share, rel
 }
 
 // suspicion says why purges look like a mistake; nothing when they do not.
-func (g Purges) suspicion(pending []string, share, releases int, lost string) string {
+func (g Purges) suspicion(pending []string, releases int, lost string) string {
 	switch n := len(pending); {
 	case n == 0:
 		return ""
 	case lost != "":
 		return lost
-	case n > 1 && n*100 > share*releases:
-		return fmt.Sprintf("they are %d of %d releases, and one reload may purge at most %d%%", n, releases, share)
+	case n > 1 && n*100 > purgeShare*releases:
+		return fmt.Sprintf("they are %d of %d releases, and one reload may purge at most %d%%", n, releases, purgeShare)
 	case slices.ContainsFunc(pending, func(name string) bool { return slices.Contains(g.Held, name) }):
 		return "not all of them are back since it was held back"
 	}

@@ -10,7 +10,6 @@ import (
 
 // P1: which purges of a reload are held back, and what allows them.
 func TestHoldBack(t *testing.T) {
-	const quarter = 25
 	many := func(n int) (names []string) {
 		for i := range n {
 			names = append(names, strconv.Itoa(n-1-i)) // in reverse order, as in a reload
@@ -22,33 +21,30 @@ func TestHoldBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		purge     []string
 		known     Purges
-		share     int
 		releases  int
 		empty     []string
 		held      []string
 		why       string
 		confirmed bool
 	}{
-		"nothing to purge":                        {share: quarter, releases: 4, empty: []string{"/modules"}},
-		"a single one":                            {purge: many(1), share: quarter, releases: 1},
+		"nothing to purge":                        {releases: 4, empty: []string{"/modules"}},
+		"a single one":                            {purge: many(1), releases: 1},
 		"a single one, and none may go":           {purge: many(1), releases: 1},
-		"a single one, but a root is empty":       {purge: many(1), share: quarter, releases: 9, empty: []string{"/modules"}, held: []string{"0"}, why: gone},
-		"two roots are empty":                     {purge: many(1), share: quarter, releases: 9, empty: []string{"/modules", "/b"}, held: []string{"0"}, why: gone + ", /b"},
-		"a quarter":                               {purge: many(3), share: quarter, releases: 12},
-		"more than a quarter":                     {purge: many(3), share: quarter, releases: 11, held: sorted, why: "they are 3 of 11 releases, and one reload may purge at most 25%"},
-		"all of them":                             {purge: many(3), share: 100, releases: 3},
-		"none without being asked":                {purge: many(3), releases: 1000, held: sorted, why: "they are 3 of 1000 releases, and one reload may purge at most 0%"},
-		"confirmed":                               {purge: many(3), known: Purges{Confirmed: Confirmation(sorted)}, share: quarter, releases: 3, confirmed: true},
-		"confirmed, with an empty root":           {purge: many(3), known: Purges{Confirmed: Confirmation(sorted)}, share: quarter, releases: 3, empty: []string{"/modules"}, confirmed: true},
-		"confirmed for fewer":                     {purge: many(3), known: Purges{Confirmed: Confirmation(sorted[:2])}, share: quarter, releases: 8, held: sorted, why: "they are 3 of 8 releases, and one reload may purge at most 25%"},
-		"confirmed for more":                      {purge: many(3), known: Purges{Confirmed: Confirmation([]string{"0", "1", "2", "3"})}, share: quarter, releases: 8, held: sorted, why: "they are 3 of 8 releases, and one reload may purge at most 25%"},
-		"a confirmation that is not needed":       {purge: many(1), known: Purges{Confirmed: Confirmation([]string{"0"})}, share: quarter, releases: 8},
-		"allowed before, and not purged yet":      {purge: many(3), known: Purges{Allowed: set("0", "1", "2")}, share: quarter, releases: 3},
-		"one more than was allowed":               {purge: many(3), known: Purges{Allowed: set("0", "1")}, share: quarter, releases: 3},
-		"two more than were allowed":              {purge: many(3), known: Purges{Allowed: set("0")}, share: quarter, releases: 3, held: []string{"1", "2"}, why: "they are 2 of 3 releases, and one reload may purge at most 25%"},
-		"held back before, and some are back":     {purge: many(1), known: Purges{Held: sorted}, share: quarter, releases: 8, held: []string{"0"}, why: "not all of them are back since it was held back"},
-		"others were held back, and all are back": {purge: many(1), known: Purges{Held: []string{"x", "y"}}, share: quarter, releases: 8},
-		"held back, and there are more releases":  {purge: many(3), known: Purges{Held: sorted}, share: quarter, releases: 100, held: sorted, why: "not all of them are back since it was held back"},
+		"a single one, but a root is empty":       {purge: many(1), releases: 9, empty: []string{"/modules"}, held: []string{"0"}, why: gone},
+		"two roots are empty":                     {purge: many(1), releases: 9, empty: []string{"/modules", "/b"}, held: []string{"0"}, why: gone + ", /b"},
+		"a quarter":                               {purge: many(3), releases: 12},
+		"more than a quarter":                     {purge: many(3), releases: 11, held: sorted, why: "they are 3 of 11 releases, and one reload may purge at most 25%"},
+		"confirmed":                               {purge: many(3), known: Purges{Confirmed: Confirmation(sorted)}, releases: 3, confirmed: true},
+		"confirmed, with an empty root":           {purge: many(3), known: Purges{Confirmed: Confirmation(sorted)}, releases: 3, empty: []string{"/modules"}, confirmed: true},
+		"confirmed for fewer":                     {purge: many(3), known: Purges{Confirmed: Confirmation(sorted[:2])}, releases: 8, held: sorted, why: "they are 3 of 8 releases, and one reload may purge at most 25%"},
+		"confirmed for more":                      {purge: many(3), known: Purges{Confirmed: Confirmation([]string{"0", "1", "2", "3"})}, releases: 8, held: sorted, why: "they are 3 of 8 releases, and one reload may purge at most 25%"},
+		"a confirmation that is not needed":       {purge: many(1), known: Purges{Confirmed: Confirmation([]string{"0"})}, releases: 8},
+		"allowed before, and not purged yet":      {purge: many(3), known: Purges{Allowed: set("0", "1", "2")}, releases: 3},
+		"one more than was allowed":               {purge: many(3), known: Purges{Allowed: set("0", "1")}, releases: 3},
+		"two more than were allowed":              {purge: many(3), known: Purges{Allowed: set("0")}, releases: 3, held: []string{"1", "2"}, why: "they are 2 of 3 releases, and one reload may purge at most 25%"},
+		"held back before, and some are back":     {purge: many(1), known: Purges{Held: sorted}, releases: 8, held: []string{"0"}, why: "not all of them are back since it was held back"},
+		"others were held back, and all are back": {purge: many(1), known: Purges{Held: []string{"x", "y"}}, releases: 8},
+		"held back, and there are more releases":  {purge: many(3), known: Purges{Held: sorted}, releases: 100, held: sorted, why: "not all of them are back since it was held back"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := Steps{Run: []string{"r"}, Delete: []string{"d"}, Purge: c.purge, Held: c.held, HeldWhy: c.why}
@@ -64,7 +60,7 @@ func TestHoldBack(t *testing.T) {
 				want.Confirmed = sorted
 			}
 			ordered := func(string) bool { return false }
-			got := c.known.holdBack(Steps{Run: []string{"r"}, Delete: []string{"d"}, Purge: c.purge}, ordered, c.share, c.releases, (Reload{Tree: &addons.Tree{Empty: c.empty}}).lost(Steps{}))
+			got := c.known.holdBack(Steps{Run: []string{"r"}, Delete: []string{"d"}, Purge: c.purge}, ordered, c.releases, (Reload{Tree: &addons.Tree{Empty: c.empty}}).lost(Steps{}))
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
@@ -76,7 +72,7 @@ func TestHoldBack(t *testing.T) {
 // share: the file with the flags may be lost. A flag that says false, or a flag that was there in this process, is an order.
 func TestForgottenModules(t *testing.T) {
 	off := map[string]Verdict{"a": {Source: ByDefault}, "b": {Source: ByDefault}, "c": {Source: byConfigMap}, "d": {Source: ByDefault}}
-	r := Reload{Tree: &addons.Tree{Modules: modules("a", "b", "c", "d")}, Deployed: set("a", "b", "c", "d", "gone"), Verdicts: off, Ran: set("d"), PurgeShare: 25}
+	r := Reload{Tree: &addons.Tree{Modules: modules("a", "b", "c", "d")}, Deployed: set("a", "b", "c", "d", "gone"), Verdicts: off, Ran: set("d")}
 	want := Steps{Delete: []string{"d", "c"}, Purge: []string{}, Held: []string{"a", "b", "gone"}, HeldWhy: "they are 3 of 5 releases, and one reload may purge at most 25%"}
 	if got := r.Steps(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -98,12 +94,12 @@ func TestForgottenModules(t *testing.T) {
 
 // P1: the share is of what could be purged; the release of the operator itself is none.
 func TestShareOfReleases(t *testing.T) {
-	r := Reload{Tree: &addons.Tree{}, Deployed: set("self", "a", "b", "c"), Ignored: "self", PurgeShare: 99}
-	if steps := r.Steps(); steps.HeldWhy != "they are 3 of 3 releases, and one reload may purge at most 99%" {
+	r := Reload{Tree: &addons.Tree{}, Deployed: set("self", "a", "b", "c"), Ignored: "self"}
+	if steps := r.Steps(); steps.HeldWhy != "they are 3 of 3 releases, and one reload may purge at most 25%" {
 		t.Error(steps.HeldWhy)
 	}
 	r.Ignored = ""
-	if steps := r.Steps(); steps.HeldWhy != "they are 4 of 4 releases, and one reload may purge at most 99%" {
+	if steps := r.Steps(); steps.HeldWhy != "they are 4 of 4 releases, and one reload may purge at most 25%" {
 		t.Errorf("without an ignored release: %s", steps.HeldWhy)
 	}
 	r.Tree.Empty, r.Purges.Held = []string{"/modules"}, []string{"a"}

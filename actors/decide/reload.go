@@ -37,10 +37,9 @@ type Reload struct {
 	// Maintenance are the modes in the ConfigMap (H15).
 	Maintenance map[string]string
 	Purges      Purges
-	// AllowPurge allows all purges; without it one reload may purge only so many percent of the
+	// AllowPurge allows all purges; without it one reload may purge only purgeShare percent of the
 	// releases (P1), those that are forgotten included. A single one it may purge always.
 	AllowPurge bool
-	PurgeShare int
 }
 
 // Steps decides what to do with each module and release.
@@ -53,7 +52,7 @@ func (r Reload) Steps() Steps {
 	if r.Deployed[r.Ignored] {
 		releases--
 	}
-	return r.Purges.holdBack(steps, r.forgotten, r.PurgeShare, releases, r.lost(steps))
+	return r.Purges.holdBack(steps, r.forgotten, releases, r.lost(steps))
 }
 
 // lost says what shows that files were lost, and not removed on purpose; "" for nothing.

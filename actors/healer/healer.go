@@ -100,7 +100,7 @@ type (
 
 // New makes the actor. Watches end with ctx.
 func New(ctx context.Context, p *shared.Program) actor.Actor {
-	return &healer{program: p, log: p.Log, ctx: ctx, releases: map[string]*releaseState{}, owners: map[helm.Object][]string{}, states: newObjectStates(p.ProgressDeadline), assess: func([]helm.Object) {}}
+	return &healer{program: p, log: p.Log, ctx: ctx, releases: map[string]*releaseState{}, owners: map[helm.Object][]string{}, states: newObjectStates(), assess: func([]helm.Object) {}}
 }
 
 // Receive implements actor.Actor.

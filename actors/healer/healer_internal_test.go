@@ -161,17 +161,15 @@ func (absentObjects) Watch(context.Context, helm.News) func([]helm.Object) {
 	return func([]helm.Object) {}
 }
 
-// H25: how long an object may be in progress is an option; without one it is the time of Deployments.
+// H25: an object may be in progress as long as a Deployment.
 func TestProgressDeadline(t *testing.T) {
-	for option, want := range map[time.Duration]int{0: 600, 90 * time.Second: 90} {
-		states := newObjectStates(option)
-		o := helm.Object{Name: "web"}
-		began := time.Now()
-		states.learn(objectHealth{object: o, health: helm.Health{State: view.ObjectInProgress}}, began)
-		sum := states.of([]helm.Object{o}, began)
-		deadline := began.Add(time.Duration(want) * time.Second)
-		if sum.DeadlineSeconds != want || sum.Problem(deadline.Add(-time.Second)) != "" || sum.Problem(deadline) == "" {
-			t.Errorf("with %s the deadline is %d s, want %d", option, sum.DeadlineSeconds, want)
-		}
+	states := newObjectStates()
+	o := helm.Object{Name: "web"}
+	began := time.Now()
+	states.learn(objectHealth{object: o, health: helm.Health{State: view.ObjectInProgress}}, began)
+	sum := states.of([]helm.Object{o}, began)
+	deadline := began.Add(10 * time.Minute)
+	if sum.DeadlineSeconds != 600 || sum.Problem(deadline.Add(-time.Second)) != "" || sum.Problem(deadline) == "" {
+		t.Errorf("the deadline is %d s, want 600", sum.DeadlineSeconds)
 	}
 }

@@ -29,7 +29,7 @@ type (
 const (
 	// shownUnhealthy bounds the unhealthy objects that a module shows.
 	shownUnhealthy = 20
-	// progressDeadline is that of Deployments.
+	// progressDeadline is the time after which an object that is in progress is a problem (H25): that of Deployments.
 	progressDeadline = 10 * time.Minute
 )
 
@@ -38,9 +38,7 @@ const (
 type objectStates struct {
 	objects map[helm.Object]assessed // those that are not current
 	known   map[helm.Object]bool     // all that were read since Helm has written them last
-	// deadline is the time after which an object that is in progress is a problem.
-	deadline time.Duration
-	due      map[string]bool // modules whose objects have changed since they last got a report
+	due     map[string]bool          // modules whose objects have changed since they last got a report
 }
 
 // assessed is the health of an object that is not current.
@@ -49,8 +47,8 @@ type assessed struct {
 	since time.Time // it is in this state, as far as this process has seen
 }
 
-func newObjectStates(deadline time.Duration) objectStates {
-	return objectStates{deadline: cmp.Or(deadline, progressDeadline), objects: map[helm.Object]assessed{}, known: map[helm.Object]bool{}, due: map[string]bool{}}
+func newObjectStates() objectStates {
+	return objectStates{objects: map[helm.Object]assessed{}, known: map[helm.Object]bool{}, due: map[string]bool{}}
 }
 
 // learn takes over the health of an object. One that stays in its state is in it since the beginning of that.
@@ -84,7 +82,7 @@ func (w *objectStates) of(objects []helm.Object, applied time.Time) *view.Health
 	if len(objects) == 0 {
 		return nil
 	}
-	sum := &view.Health{Objects: len(objects), DeadlineSeconds: int(w.deadline.Seconds())}
+	sum := &view.Health{Objects: len(objects), DeadlineSeconds: int(progressDeadline.Seconds())}
 	for _, o := range objects {
 		known := w.objects[o]
 		switch {

@@ -15,7 +15,7 @@ type Family struct {
 
 // declared registers metrics and remembers what they are. All metrics of the operator are declared
 // by its methods: one that is registered past them is missing in the documentation, and keeps the
-// series of modules that are gone. It is written to by New, Watch and ShowOldNames only, before
+// series of modules that are gone. It is written to by New, and Watch only, before
 // anything is counted, and so has no lock.
 type declared struct {
 	*prometheus.Registry
@@ -24,7 +24,6 @@ type declared struct {
 	// Those with a label module, and those with a label hook: series are removed from them when a
 	// module or a hook is gone.
 	byModule, byHook []vector
-	aliases          []func() // each describes and registers one old name
 }
 
 // vector is a vector of metrics of any type. The client has no interface for their common methods.
@@ -92,15 +91,13 @@ func (d *declared) summary(name, help string, labels ...string) *prometheus.Summ
 	return v
 }
 
-// alias is the old name of a sum; it is on the page after [Metrics.ShowOldNames]. The caller counts
+// alias is a name that the first generations of dashboards know (X11): a sum over all hooks and modules. The caller counts
 // it together with the vector that it sums up: a sum over the series of the vector would fall when
 // a module is forgotten, which a counter must not.
 func (d *declared) alias(name, of string) prometheus.Counter {
 	help := "Old name of the sum over " + of + "."
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: d.prefix + name, Help: help})
-	d.aliases = append(d.aliases, func() {
-		d.describe("counter", name, help)
-		d.MustRegister(c)
-	})
+	d.describe("counter", name, help)
+	d.MustRegister(c)
 	return c
 }

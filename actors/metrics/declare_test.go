@@ -13,7 +13,6 @@ import (
 // text, and no label twice, also before it has a series (I2).
 func TestFamilies(t *testing.T) {
 	m := metrics.New("x_")
-	m.ShowOldNames()
 	m.Watch(metrics.Sources{})
 	byName := map[string]metrics.Family{}
 	for _, f := range m.Families() {
@@ -40,7 +39,6 @@ func TestFamilies(t *testing.T) {
 // belongs to none of them (I4); and the names of an operator without modules (I5).
 func TestFamiliesThatAreNotOffered(t *testing.T) {
 	m := metrics.New("x_")
-	m.ShowOldNames()
 	m.Watch(metrics.Sources{})
 	others := regexp.MustCompile(`^x_(hook_run_.*|hook_enable_kubernetes_bindings_.*)$`)
 	snapshots := 0

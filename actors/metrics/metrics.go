@@ -65,15 +65,6 @@ func (m *Metrics) ShowVersion(version string) {
 	m.build.WithLabelValues(version, runtime.Version()).Set(1)
 }
 
-// ShowOldNames puts the names on the page that the first generations of dashboards know: sums over
-// all hooks and modules (X11). They count from the start, also before they are shown. Call it once:
-// a name can be registered only once.
-func (m *Metrics) ShowOldNames() {
-	for _, show := range m.declared.aliases {
-		show()
-	}
-}
-
 // ForgetModule removes the series of a module that is switched off (I9), those of its hooks
 // included: a queue that it shares with others lives on, and its series name a hook without the
 // module.
@@ -98,7 +89,7 @@ func (m *Metrics) ForgetHook(module, hook string) {
 }
 
 // Families lists the metrics of the operator by name, also those without a series. Those of
-// [Metrics.Watch] and [Metrics.ShowOldNames] are among them only after these were called.
+// [Metrics.Watch] are among them only after it was called.
 func (m *Metrics) Families() []Family {
 	return slices.SortedFunc(slices.Values(m.declared.families), func(a, b Family) int { return strings.Compare(a.Name, b.Name) })
 }

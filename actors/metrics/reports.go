@@ -14,9 +14,9 @@ import (
 	"addon-operator/messages"
 )
 
-// DefaultSeries is how many series a hook may have. One for each of some hundred objects is usual;
+// maxSeries is how many series a hook may have. One for each of some hundred objects is usual;
 // a number that grows without end would take the memory of the operator, and that of Prometheus.
-const DefaultSeries = 1000
+const maxSeries = 1000
 
 // maxConflicts bounds how many metrics of a run that cannot be shown are named in its error: all of
 // them may be such, and the error is kept with the task and shown on pages.
@@ -70,7 +70,7 @@ type family struct {
 
 func newReports(d *declared) *Reports {
 	r := &Reports{
-		Limit: DefaultSeries, reserved: d.prefix,
+		Limit: maxSeries, reserved: d.prefix,
 		dropped: d.counter("hook_metrics_dropped_total", "Values that hooks reported for new series of metrics and that were dropped because the hook has too many series.", "module", "hook"),
 	}
 	r.now.Store(&map[reporter]reported{})

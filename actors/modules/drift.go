@@ -27,6 +27,9 @@ const (
 	driftMoment = 5 * time.Second
 	// driftFirstDelay is that of the first correction that is slowed down.
 	driftFirstDelay = 5 * time.Second
+	// driftPeriod is between two looks at a module: a look costs as many requests as the module has objects, and what
+	// matters at once is noticed by watches.
+	driftPeriod = 5 * time.Minute
 )
 
 // drift is the part of a module that looks for what others changed of the objects that its chart
@@ -51,6 +54,8 @@ type drift struct {
 	task   string // the ID of the look in progress
 	driftFound
 }
+
+func (d *drift) period() time.Duration { return cmp.Or(d.program.DriftPeriod, driftPeriod) }
 
 // driftFound is what is forgotten when the module no longer owns the objects.
 type driftFound struct {
@@ -122,7 +127,7 @@ func (d *drift) begin(ctx actor.Context, msg driftDue) {
 func (d *drift) looked(ctx actor.Context, result any) {
 	found, _ := result.(work.DriftFound)
 	if !d.release.rests() || !found.Known {
-		d.lookLater(d.program.DriftPeriod)
+		d.lookLater(d.period())
 		return
 	}
 	d.checked, d.failed, d.found = time.Now(), "", found
@@ -131,14 +136,14 @@ func (d *drift) looked(ctx actor.Context, result any) {
 	d.report(told)
 	switch {
 	case len(told) == 0:
-		if time.Since(d.corrected) >= d.program.DriftPeriod { // a look right after it proves nothing
+		if time.Since(d.corrected) >= d.period() { // a look right after it proves nothing
 			d.cause = nil
 		}
 	case d.program.Drift == messages.DriftCorrect:
 		d.correct(ctx)
 		return
 	}
-	d.lookLater(d.program.DriftPeriod)
+	d.lookLater(d.period())
 }
 
 // report logs what was not logged before.
@@ -171,7 +176,7 @@ func (d *drift) correct(ctx actor.Context) {
 	d.cause, d.corrected = &cause, time.Now()
 	d.program.Metrics.Modules.DriftCorrected(d.name)
 	t := d.program.NewTask(d.name, messages.RunModule{}, cause)
-	delay := shared.SlowedDown(shared.Turns(cause), driftFirstDelay, d.program.DriftPeriod)
+	delay := shared.SlowedDown(shared.Turns(cause), driftFirstDelay, d.period())
 	if delay == 0 {
 		d.program.Enqueue(ctx, false, t)
 		return
@@ -202,7 +207,7 @@ func (d *drift) look(a assignment, j work.ModuleJob) assignment {
 	a.succeeded = d.looked
 	a.failed = func(at supervisor.Attempt) {
 		d.failed = at.Err.Error()
-		d.lookLater(d.program.DriftPeriod)
+		d.lookLater(d.period())
 	}
 	return a
 }

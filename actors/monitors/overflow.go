@@ -41,7 +41,7 @@ func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
 	wasFilled := mon.isFilled()
 	mon.giveUp()
 	delay := againAfter(mon.overflows)
-	mon.overflow += "; narrow the binding with selectors, keep less with jqFilter and keepFullObjectsInMemory: false, or raise ADDON_OPERATOR_SNAPSHOT_LIMIT"
+	mon.overflow += "; narrow the binding with selectors, or keep less with jqFilter and keepFullObjectsInMemory: false"
 	m.log.Error("the snapshot of a binding is too large: its hook does not run", "owner", msg.watch.Owner, "hook", mon.hook.Name, "binding", mon.binding.Name, "kind", mon.binding.Kind, "err", mon.overflow, "again", delay)
 	m.program.Notify(kube.Notice{Warning: true, Reason: "SnapshotTooLarge", Message: fmt.Sprintf("hook %s does not run: the snapshot of its binding %s is too large: %s", mon.hook.Name, mon.binding.Name, mon.overflow)})
 	m.waiters.missed(msg.watch.Owner, mon.hook.Name)

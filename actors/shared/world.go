@@ -32,16 +32,13 @@ type World struct {
 	// PromptReleaseWatch: ReleaseWatch reports each change before the call that makes it returns, as in
 	// scenarios. So the healer does not gather reports, and none of a hook's changes arrives after the run.
 	PromptReleaseWatch bool
-	// ProgressDeadline is how long an object of a release may be in progress before that counts as
-	// a problem (H25); 0 is 10 minutes.
-	ProgressDeadline time.Duration
 	// Notices may be nil: then there are no Events.
 	Notices Notices
 	// Renderer may be nil: then charts cannot be rendered on request.
 	Renderer plan.Renderer
 	// Drift is what happens to objects that others changed: messages.DriftReport,
 	// messages.DriftCorrect, or empty for no check. DriftPeriod is the time between two checks of a
-	// module.
+	// module; 0 is five minutes.
 	Drift       string
 	DriftPeriod time.Duration
 	// Watch begins to watch objects. It returns at once; notify and synced are called from
@@ -50,10 +47,8 @@ type World struct {
 	// WentBack begins to report watches that saw the API server go back to an earlier state
 	// (kube.Client.WentBack). It may be nil: then this is not noticed.
 	WentBack func(ctx context.Context, notify func(watch string))
-	// AllowPurge lets every purge through without a person. PurgeShare is how many percent of the
-	// releases one reload may purge before the purge is held (P1, decide.DefaultPurgeShare).
+	// AllowPurge lets every purge through without a person (P1).
 	AllowPurge bool
-	PurgeShare int
 	// Namespace and ConfigMapName are where the ConfigMap is, for commands in messages.
 	Namespace, ConfigMapName string
 	// Isolate parks a module whose run fails: it is retried outside of the queue main, and the

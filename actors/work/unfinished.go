@@ -178,7 +178,7 @@ func (h HookJob) finish(e effects) error {
 		return fmt.Errorf("%w (the rest of its result is in force; this is retried without running the hook again)", err)
 	}
 	if dropped := h.job.Metrics.Reports.Add(h.job.Owner, e.hook.Name, e.metrics); dropped > 0 {
-		h.job.Log.Warn("metrics of a hook are dropped: it reports more series than a hook may have", "hook", e.hook.Name, "dropped", dropped, "option", "ADDON_OPERATOR_HOOK_METRICS_SERIES")
+		h.job.Log.Warn("metrics of a hook are dropped: it reports more series than a hook may have", "hook", e.hook.Name, "dropped", dropped, "most", h.job.Metrics.Reports.Limit)
 	}
 	if len(e.objects) > 0 {
 		return h.job.ask(h.run, HandOver{}) // that may have taken a while

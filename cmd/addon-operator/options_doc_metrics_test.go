@@ -15,7 +15,6 @@ import (
 func families(t *testing.T) map[string]metrics.Family {
 	t.Helper()
 	m := metrics.New(metrics.DefaultPrefix)
-	m.ShowOldNames()
 	m.Watch(metrics.Sources{})
 	all := map[string]metrics.Family{}
 	for _, f := range m.Families() {

@@ -132,13 +132,15 @@ func TestSchemaOfTheChartKnowsTheOptions(t *testing.T) {
 	if begin < 0 || end < begin {
 		t.Fatal("the schema has no options before gracePeriodSeconds")
 	}
-	properties := map[string]any{}
+	properties := map[string]any{
+		"HELM_DRIVER": map[string]any{"type": []string{"string"}, "description": "where records of releases are stored: secret or configmap"}, // it has no flag
+	}
 	for _, flag := range declared() {
 		if len(flag.variables) == 0 {
 			continue
 		}
 		variable := flag.variables[0]
-		if slices.Contains([]string{"ADDON_OPERATOR_NAMESPACE", "HELM_IGNORE_RELEASE", "ADDON_OPERATOR_LISTEN_PORT", "ADDON_OPERATOR_GRACE_PERIOD", "ADDON_OPERATOR_HA", "ADDON_OPERATOR_POD", "ADDON_OPERATOR_ADVERTISE_ADDRESS", "ADDON_OPERATOR_SECURE_METRICS", "ADDON_OPERATOR_METRICS_TLS_CERT", "ADDON_OPERATOR_METRICS_TLS_KEY"}, variable) {
+		if slices.Contains([]string{"ADDON_OPERATOR_NAMESPACE", "HELM_IGNORE_RELEASE", "ADDON_OPERATOR_LISTEN_PORT", "ADDON_OPERATOR_GRACE_PERIOD", "ADDON_OPERATOR_HA", "ADDON_OPERATOR_SECURE_METRICS"}, variable) {
 			continue
 		}
 		types := map[string][]string{"int": {"integer", "string"}, "bool": {"boolean", "string"}}[flag.Value.Type()]
@@ -261,7 +263,7 @@ func TestChartGrantsTheBaseRules(t *testing.T) {
 	}{
 		"defaults":                          {"", variables{}},
 		"records of releases in ConfigMaps": {"options: {HELM_DRIVER: configmaps}", variables{"HELM_DRIVER": "configmaps"}},
-		"other names":                       {"options: {ADDON_OPERATOR_CONFIG_MAP: mine, ADDON_OPERATOR_HA_LEASE_NAME: its-lease}", variables{"ADDON_OPERATOR_CONFIG_MAP": "mine", "ADDON_OPERATOR_HA_LEASE_NAME": "its-lease"}},
+		"other names":                       {"options: {ADDON_OPERATOR_CONFIG_MAP: mine}", variables{"ADDON_OPERATOR_CONFIG_MAP": "mine"}},
 		"secure metrics":                    {"secureMetrics: {enabled: true}", variables{"ADDON_OPERATOR_SECURE_METRICS": "true"}},
 	} {
 		t.Run(name, func(t *testing.T) {

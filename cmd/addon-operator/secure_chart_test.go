@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"addon-operator/cmd/operator"
 )
 
 // J11: with secure metrics the Pod serves TLS, kubelets ask by it, and the operator may ask who asks; otherwise it may not.
@@ -26,7 +28,7 @@ func TestChartSecuresMetrics(t *testing.T) {
 	}
 	mounted := false
 	for _, m := range c.VolumeMounts {
-		mounted = mounted || m.ReadOnly && strings.HasPrefix(cfg.TLSCert, m.MountPath+"/") && strings.HasPrefix(cfg.TLSKey, m.MountPath+"/")
+		mounted = mounted || m.ReadOnly && m.MountPath == operator.CertificateDir
 	}
 	if !cfg.SecureMetrics || !mounted || c.LivenessProbe.HTTPGet.Scheme != "HTTPS" || c.ReadinessProbe.HTTPGet.Scheme != "HTTPS" {
 		t.Errorf("secure %t, certificate mounted %t, probes %s and %s", cfg.SecureMetrics, mounted, c.LivenessProbe.HTTPGet.Scheme, c.ReadinessProbe.HTTPGet.Scheme)

@@ -71,7 +71,7 @@ func (c *Config) Complete() error {
 		c.LogLevel = "debug"
 	}
 	return errors.Join(refuseVariables(c.lookup), c.ValuesOptions.check(), c.ModuleOptions.check(), c.AddressOptions.check(), c.ClusterOptions.check(),
-		c.HookOptions.check(), c.ReleaseOptions.check(), c.ProcessOptions.check(), c.checkChroot(), c.checkLease())
+		c.HookOptions.check(), c.ReleaseOptions.check(), c.ProcessOptions.check(), c.checkChroot())
 }
 
 // CheckDebugAddress refuses to show debug pages to others than this machine, unless an option
@@ -122,26 +122,6 @@ func (c *Config) checkChroot() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// checkLease reports times that do not fit together, by the rules of package kube. No identity is
-// needed for that.
-func (c *Config) checkLease() error {
-	if !c.HA {
-		return nil
-	}
-	if err := c.Lease("").Check(); err != nil {
-		return fmt.Errorf("the lease: %w", err)
-	}
-	return nil
-}
-
-// Lease returns the options of the Lease for the replica with an identity.
-func (c *Config) Lease(identity string) kube.LeaseOptions {
-	return kube.LeaseOptions{
-		Namespace: c.Namespace, Name: c.LeaseName, Identity: identity,
-		Duration: c.LeaseDuration, RenewDeadline: c.LeaseRenewDeadline, RetryPeriod: c.LeaseRetryPeriod,
-	}
 }
 
 // JQDirs are the directories of JQLibrary, without empty elements.

@@ -10,17 +10,16 @@ import (
 // B3, C29, K6: the options of hooks.
 func TestHookOptions(t *testing.T) {
 	cfg := must(t, variables{
-		"ADDON_OPERATOR_HOOK_TIMEOUT": "5m", "JQ_LIBRARY_PATH": "/jq::/more", "OBJECT_PATCHER_KUBE_CLIENT_QPS": "5",
-		"OBJECT_PATCHER_KUBE_CLIENT_BURST": "10", "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT": "3s",
+		"ADDON_OPERATOR_HOOK_TIMEOUT": "5m", "JQ_LIBRARY_PATH": "/jq::/more",
 		"ADDON_OPERATOR_SHELL_CHROOT_DIR": "/root", "MODULES_DIR": "/root/a:/root/b", "GLOBAL_HOOKS_DIR": "/root/g", "ADDON_OPERATOR_TMP_DIR": "/root/tmp",
 	})
-	if cfg.HookTimeout != 5*time.Minute || cfg.PatchQPS != 5 || cfg.PatchBurst != 10 || cfg.PatchTimeout != 3*time.Second || cfg.ChrootDir != "/root" {
+	if cfg.HookTimeout != 5*time.Minute || cfg.ChrootDir != "/root" {
 		t.Errorf("got %+v", cfg)
 	}
 	if got := cfg.JQDirs(); !slices.Equal(got, []string{"/jq", "/more"}) {
 		t.Errorf("jq library %q", got)
 	}
-	if cfg := must(t, nil); cfg.HookTimeout != 10*time.Minute || cfg.PatchQPS != 100 || cfg.PatchBurst != 200 || cfg.PatchTimeout != 10*time.Second || len(cfg.JQDirs()) != 0 {
+	if cfg := must(t, nil); cfg.HookTimeout != 10*time.Minute || len(cfg.JQDirs()) != 0 {
 		t.Errorf("defaults: %+v", cfg)
 	}
 }
@@ -31,9 +30,6 @@ func TestHookOptionsAreRefused(t *testing.T) {
 		want string
 	}{
 		"a negative time limit":         {[]string{"--hook-timeout=-1s"}, "hook-timeout must not be negative, but is -1s"},
-		"a negative limit of requests":  {[]string{"--object-patcher-kube-client-timeout=-1s"}, "object-patcher-kube-client-timeout must not be negative"},
-		"too few series":                {[]string{"--hook-metrics-series=-1"}, "hook-metrics-series must be 0 or more, not -1"},
-		"no name of a variable":         {[]string{"--hook-env=PATH,A=b"}, `hook-env: "A=b" is not the name of a variable`},
 		"modules outside the root":      {[]string{"--shell-chroot-dir=/root", "--modules-dir=/root/m:/m"}, "modules-dir /m must be below shell-chroot-dir /root"},
 		"global hooks outside the root": {[]string{"--shell-chroot-dir=/root", "--global-hooks-dir=/rootless"}, "global-hooks-dir /rootless must be below"},
 		"files outside the root":        {[]string{"--shell-chroot-dir=/root", "--tmp-dir=/root/../tmp"}, "tmp-dir /root/../tmp must be below"},

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"addon-operator/helm"
 )
 
 // repository is the root of the repository, seen from the directory of this package.
@@ -78,15 +80,16 @@ func TestAliases(t *testing.T) {
 	}{
 		"modules-dir":               {[]string{"MODULES_DIR", "ADDON_OPERATOR_MODULES_DIR"}, field("ModulesDir")},
 		"global-hooks-dir":          {[]string{"GLOBAL_HOOKS_DIR", "ADDON_OPERATOR_GLOBAL_HOOKS_DIR", "SHELL_OPERATOR_HOOKS_DIR"}, field("GlobalHooksDir")},
-		"namespace":                 {[]string{"ADDON_OPERATOR_NAMESPACE", "SHELL_OPERATOR_NAMESPACE"}, field("Namespace")},
-		"tmp-dir":                   {[]string{"ADDON_OPERATOR_TMP_DIR", "SHELL_OPERATOR_TMP_DIR"}, field("TmpDir")},
+		"namespace":                 {[]string{"ADDON_OPERATOR_NAMESPACE"}, field("Namespace")},
+		"tmp-dir":                   {[]string{"ADDON_OPERATOR_TMP_DIR"}, field("TmpDir")},
 		"listen address":            {[]string{"ADDON_OPERATOR_LISTEN_ADDRESS", "SHELL_OPERATOR_LISTEN_ADDRESS"}, field("ListenAddress")},
-		"debug-address":             {[]string{"DEBUG_HTTP_SERVER_ADDR", "ADDON_OPERATOR_DEBUG_ADDRESS"}, field("DebugAddress")},
+		"debug-address":             {[]string{"DEBUG_HTTP_SERVER_ADDR"}, field("DebugAddress")},
 		"debug-unix-socket":         {[]string{"DEBUG_UNIX_SOCKET"}, field("DebugSocket")},
 		"prometheus-metrics-prefix": {[]string{"ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX"}, field("MetricsPrefix")},
 		"kube-config":               {[]string{"KUBE_CONFIG", "KUBECONFIG"}, field("Kubeconfig")},
 		"kube-context":              {[]string{"KUBE_CONTEXT"}, field("KubeContext")},
 		"kube-server":               {[]string{"KUBE_SERVER"}, field("KubeServer")},
+		"the Pod":                   {[]string{"ADDON_OPERATOR_POD"}, field("PodName")},
 		"helm-ignore-release":       {[]string{"HELM_IGNORE_RELEASE"}, field("HelmIgnoreRelease")},
 		"log-level":                 {[]string{"LOG_LEVEL", "RLOG_LOG_LEVEL"}, field("LogLevel")},
 		"log-type":                  {[]string{"LOG_TYPE"}, field("LogType")},
@@ -105,7 +108,7 @@ func TestAliases(t *testing.T) {
 			}
 		})
 	}
-	for _, name := range []string{"UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULE_ORDER", "ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER"} { // A5
+	for _, name := range []string{"UNNUMBERED_MODULES_ORDER", "ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER"} { // A5
 		if got := must(t, variables{name: "77"}).Dirs.UnnumberedOrder; got != 77 {
 			t.Errorf("%s: order %d", name, got)
 		}
@@ -119,13 +122,13 @@ func TestDefaults(t *testing.T) {
 		"/modules", "/global-hooks", "/tmp/addon-operator", "addon-operator",
 		"0.0.0.0", 9650, "127.0.0.1:9115", "/var/run/addon-operator/debug.socket",
 		"addon_operator_", 100, 200, 10, 20 * time.Minute,
-		"info", "heritage=addon-operator",
+		"info", "heritage=addon-operator", helm.Driver(""),
 	}
 	got := []any{
 		c.ModulesDir, c.GlobalHooksDir, c.TmpDir, c.ConfigMap,
 		c.ListenAddress, c.ListenPort, c.DebugAddress, c.DebugSocket,
 		c.MetricsPrefix, c.KubeQPS, c.KubeBurst, c.HelmHistoryMax, c.HelmTimeout,
-		c.LogLevel, c.ExtraLabels,
+		c.LogLevel, c.CRDLabels, c.HelmDriver,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -177,8 +180,8 @@ func TestBooleans(t *testing.T) {
 // Design 7: only these two are switched off by an empty variable.
 func TestDebugPagesCanBeSwitchedOff(t *testing.T) {
 	for name, c := range map[string]*Config{
-		"by variable": must(t, variables{"ADDON_OPERATOR_DEBUG_ADDRESS": "", "DEBUG_UNIX_SOCKET": ""}),
-		"by flag":     must(t, variables{"ADDON_OPERATOR_DEBUG_ADDRESS": "x:1"}, "--debug-address=", "--debug-unix-socket="),
+		"by variable": must(t, variables{"DEBUG_HTTP_SERVER_ADDR": "", "DEBUG_UNIX_SOCKET": ""}),
+		"by flag":     must(t, variables{"DEBUG_HTTP_SERVER_ADDR": "x:1"}, "--debug-address=", "--debug-unix-socket="),
 	} {
 		if c.DebugAddress != "" || c.DebugSocket != "" {
 			t.Errorf("%s: %q, %q", name, c.DebugAddress, c.DebugSocket)
@@ -195,6 +198,9 @@ func TestWrongValues(t *testing.T) {
 	}{
 		"no namespace":                   {nil, []string{"--namespace="}, []string{"ADDON_OPERATOR_NAMESPACE", "--namespace"}},                       // B8
 		"helm 2":                         {variables{"TILLER_NAMESPACE": "x", "HELM2": "yes"}, nil, []string{"TILLER_NAMESPACE", "HELM2", "Helm 2"}}, // B7
+		"a name of a Lease":              {variables{"ADDON_OPERATOR_HA_LEASE_NAME": "mine"}, nil, []string{"ADDON_OPERATOR_HA_LEASE_NAME", "addon-operator-leader-election"}},
+		"hooks that inherit less":        {variables{"ADDON_OPERATOR_HOOK_ENV": "PATH"}, nil, []string{"ADDON_OPERATOR_HOOK_ENV", "its value is always *,!OTEL_EXPORTER_OTLP_*HEADERS"}},
+		"another share of purges":        {variables{"ADDON_OPERATOR_PURGE_SHARE": "10"}, nil, []string{"ADDON_OPERATOR_PURGE_SHARE", "25"}},
 		"unserved, and it matters":       {variables{"ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS": "Static,KubeConfig"}, nil, []string{"ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS", "remove it"}},
 		"records in a database":          {variables{"HELM_DRIVER": "sql"}, nil, []string{`HELM_DRIVER="sql"`, "not supported", "configmap"}},
 		"number":                         {variables{"ADDON_OPERATOR_LISTEN_PORT": "many"}, nil, []string{`ADDON_OPERATOR_LISTEN_PORT="many"`}},
@@ -202,13 +208,12 @@ func TestWrongValues(t *testing.T) {
 		"boolean":                        {variables{"LOG_NO_TIME": "maybe"}, nil, []string{`LOG_NO_TIME="maybe"`, "true or false"}},
 		"grace period":                   {nil, []string{"--grace-period=0s"}, []string{"grace-period"}},
 		"requests, none at all":          {nil, []string{"--kube-client-burst=0"}, []string{"kube-client-burst must be 1 or more, not 0"}},
-		"requests, less than none":       {nil, []string{"--object-patcher-kube-client-qps=-1"}, []string{"object-patcher-kube-client-qps must be 1 or more"}},
 		"history":                        {nil, []string{"--helm-history-max=-1"}, []string{"helm-history-max must be 0 or more"}},
 		"no time for Helm":               {nil, []string{"--helm-timeout=0s"}, []string{"helm-timeout must be above 0"}},
 		"port":                           {nil, []string{"--prometheus-listen-port=65536"}, []string{"prometheus-listen-port must be a port below 65536"}},
 		"prefix of metrics":              {nil, []string{"--prometheus-metrics-prefix=my-"}, []string{"prometheus-metrics-prefix", `"my-"`}},
 		"no prefix of metrics":           {nil, []string{"--prometheus-metrics-prefix="}, []string{"prometheus-metrics-prefix"}},
-		"labels":                         {nil, []string{"--helm-extra-labels=a=b,c"}, []string{"helm-extra-labels", `"c"`}},
+		"labels":                         {nil, []string{"--crd-extra-labels=a=b,c"}, []string{"crd-extra-labels", `"c"`}},
 		"everything is reported at once": {variables{"HELM2": "yes"}, []string{"--namespace=", "--grace-period=-1s"}, []string{"HELM2", "namespace", "grace-period"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -257,6 +262,9 @@ func TestHelpOfOptions(t *testing.T) {
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	owner := map[string]string{}
 	for _, o := range New("test", flags, nil).declared {
+		if o.set != nil {
+			continue // there is no flag
+		}
 		if o.help == "" {
 			t.Errorf("--%s has no help", o.name)
 		}
@@ -282,6 +290,9 @@ func TestVariablesOfOtherOperators(t *testing.T) {
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	var standIns []string
 	for _, o := range New("test", flags, nil).declared {
+		if o.set != nil {
+			continue // there is no flag
+		}
 		name := o.name
 		for i, variable := range strings.Fields(o.variables) {
 			switch {
@@ -299,7 +310,7 @@ func TestVariablesOfOtherOperators(t *testing.T) {
 		}
 	}
 	slices.Sort(standIns)
-	want := []string{"SHELL_OPERATOR_HOOKS_DIR", "SHELL_OPERATOR_LISTEN_ADDRESS", "SHELL_OPERATOR_LISTEN_PORT", "SHELL_OPERATOR_NAMESPACE", "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", "SHELL_OPERATOR_TMP_DIR"}
+	want := []string{"SHELL_OPERATOR_HOOKS_DIR", "SHELL_OPERATOR_LISTEN_ADDRESS", "SHELL_OPERATOR_LISTEN_PORT", "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX"}
 	if !slices.Equal(standIns, want) {
 		t.Errorf("stand-ins %q, want %q", standIns, want)
 	}

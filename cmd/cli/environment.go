@@ -22,6 +22,51 @@ type unserved struct {
 
 // unservedVariables by name. An empty value counts as absent, as for the operator's own variables.
 func unservedVariables() map[string]unserved {
+	// Another Lease is no lock: while the operator that holds it runs, both would write. The others are restrictions.
+	dangerous := []string{"ADDON_OPERATOR_HA_LEASE_NAME", "ADDON_OPERATOR_HOOK_ENV", "ADDON_OPERATOR_PURGE_SHARE"}
+	all := ofOthers()
+	for name, now := range formerOptions() {
+		all[name] = unserved{
+			advice:  "it is no longer an option, its value is always " + now + "; remove it",
+			same:    func(value string) bool { return value == now },
+			refused: slices.Contains(dangerous, name),
+		}
+	}
+	for name, now := range map[string]string{
+		"ADDON_OPERATOR_DEBUG_ADDRESS": "DEBUG_HTTP_SERVER_ADDR", "SHELL_OPERATOR_TMP_DIR": "ADDON_OPERATOR_TMP_DIR",
+		"SHELL_OPERATOR_NAMESPACE": "ADDON_OPERATOR_NAMESPACE", "UNNUMBERED_MODULE_ORDER": "UNNUMBERED_MODULES_ORDER",
+	} {
+		all[name] = unserved{advice: "set " + now + " in its place"}
+	}
+	return all
+}
+
+// formerOptions are the variables of options that are constants now, and their values.
+func formerOptions() map[string]string {
+	return map[string]string{
+		"ADDON_OPERATOR_HA_LEASE_NAME":        LeaseName,
+		"ADDON_OPERATOR_HA_LEASE_DURATION":    "15s",
+		"ADDON_OPERATOR_HA_RENEW_DEADLINE":    "10s",
+		"OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT":  "10s",
+		"ADDON_OPERATOR_HA_RETRY_PERIOD":      "2s",
+		"ADDON_OPERATOR_ADVERTISE_ADDRESS":    "the listen address, or the first one of the machine",
+		"ADDON_OPERATOR_METRICS_TLS_CERT":     "that of files in /etc/addon-operator/tls",
+		"ADDON_OPERATOR_METRICS_TLS_KEY":      "that of files in /etc/addon-operator/tls",
+		"ADDON_OPERATOR_PROMETHEUS_OLD_NAMES": "true",
+		"ADDON_OPERATOR_HOOK_ENV":             "*,!OTEL_EXPORTER_OTLP_*HEADERS",
+		"ADDON_OPERATOR_HOOK_METRICS_SERIES":  "1000",
+		"ADDON_OPERATOR_SNAPSHOT_LIMIT":       "128",
+		"ADDON_OPERATOR_PURGE_SHARE":          "25",
+		"ADDON_OPERATOR_HELM_EXTRA_LABELS":    "heritage=addon-operator",
+		"ADDON_OPERATOR_PROGRESS_DEADLINE":    "10m",
+		"ADDON_OPERATOR_DRIFT_PERIOD":         "5m",
+		"OBJECT_PATCHER_KUBE_CLIENT_QPS":      "that of KUBE_CLIENT_QPS",
+		"OBJECT_PATCHER_KUBE_CLIENT_BURST":    "that of KUBE_CLIENT_BURST",
+	}
+}
+
+// ofOthers are the variables of other operators.
+func ofOthers() map[string]unserved {
 	off := func(value string) bool { return isBoolean(value, false) }
 	helm2 := unserved{advice: "it belongs to Helm 2, which is not supported; remove it", refused: true} // B7
 	watched := unserved{advice: "it is not needed: watches report deleted objects; remove it"}
@@ -78,24 +123,6 @@ func refuseVariables(lookup func(string) (string, bool)) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// Unserved returns the advice for a variable that the operator does not serve, and whether it
-// refuses to start with it; no advice when there is nothing to do. In contrast to WarnOfVariables
-// it is for a list of variables that are meant for the operator, such as those of a manifest: so a
-// name that only has its prefix is reported, too.
-func (c *Config) Unserved(name, value string) (advice string, refused bool) {
-	served, known := c.variables(), unservedVariables()
-	u, unserved := known[name]
-	switch {
-	case value == "" || slices.Contains(served, name) || unserved && !u.asksFor(value):
-		return "", false
-	case unserved:
-		return u.advice, u.refused
-	case !looksLikeOurs(name):
-		return "", false
-	}
-	return values.DidYouMean(name, slices.Concat(served, slices.Sorted(maps.Keys(known))), "it is not an option of the operator; remove it, unless hooks read it"), false
 }
 
 // asksFor reports whether a value asks for something that does not happen.

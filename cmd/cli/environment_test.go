@@ -21,6 +21,11 @@ func TestUnservedVariablesAreNamed(t *testing.T) {
 		"metrics of queues off":                {"QUEUE_ACTIONS_METRICS=no", "always served"},
 		"another engine":                       {"USE_NELM=true", "the Helm library"},
 		"webhooks":                             {"ADDON_OPERATOR_ADMISSION_SERVER_ENABLED=true", "webhooks"},
+		"a constant now":                       {"ADDON_OPERATOR_DRIFT_PERIOD=1m", "its value is always 5m"},
+		"a constant now, and of that value":    {"ADDON_OPERATOR_SNAPSHOT_LIMIT=128", ""},
+		"the name of a Lease":                  {"ADDON_OPERATOR_HA_LEASE_NAME=addon-operator-leader-election", ""},
+		"the share of purges":                  {"ADDON_OPERATOR_PURGE_SHARE=25", ""},
+		"another name of an option":            {"SHELL_OPERATOR_TMP_DIR=/tmp", "set ADDON_OPERATOR_TMP_DIR"},
 		"misspelt":                             {"ADDON_OPERATOR_LISTENPORT=1", "did you mean ADDON_OPERATOR_LISTEN_PORT?"},
 		"misspelt, without our prefix":         {"HELM_TIMOUT=1m", "did you mean HELM_TIMEOUT?"},
 		"ours, and nothing like it":            {"ADDON_OPERATOR_FLUX_CAPACITOR=1", "not an option"},
@@ -69,7 +74,7 @@ func TestUnservedVariablesAreDocumented(t *testing.T) {
 // Every variable that a page of docs or the chart names belongs to an option, or is one
 // of those that hooks get.
 func TestDocumentedVariablesExist(t *testing.T) {
-	known := append(slices.Collect(maps.Keys(unservedVariables())), "ADDON_OPERATOR_POD")
+	known := slices.Collect(maps.Keys(unservedVariables()))
 	known = append(known, must(t, nil).variables()...)
 	for _, path := range []string{"docs/running.md", "docs/troubleshooting.md", "docs/high-availability.md", "deploy/chart/values.yaml", "deploy/chart/templates/deployment.yaml", "Dockerfile"} {
 		text, err := os.ReadFile(repository + path)

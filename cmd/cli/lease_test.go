@@ -1,9 +1,6 @@
 package cli
 
-import (
-	"strings"
-	"testing"
-)
+import "testing"
 
 // In a cluster the Lease is taken, also by a single replica, unless somebody says no. L1.
 func TestLeaseIsTakenInACluster(t *testing.T) {
@@ -25,17 +22,5 @@ func TestLeaseIsTakenInACluster(t *testing.T) {
 				t.Errorf("got %v, %v, want %v", cfg.HA, err, c.want)
 			}
 		})
-	}
-}
-
-// Times that do not fit together stop the start, but only where they are used.
-func TestLeaseTimesAreChecked(t *testing.T) {
-	env := variables{"ADDON_OPERATOR_NAMESPACE": "n", "ADDON_OPERATOR_HA_RENEW_DEADLINE": "15s", "ADDON_OPERATOR_HA": "false"}
-	if _, err := configured(env); err != nil {
-		t.Errorf("without a Lease: %v", err)
-	}
-	env["ADDON_OPERATOR_HA"] = "true"
-	if _, err := configured(env); err == nil || !strings.Contains(err.Error(), "renew deadline must be shorter than the lease duration") {
-		t.Errorf("got %v", err)
 	}
 }

@@ -22,6 +22,8 @@ type option struct {
 	// declare adds the flag, with its default, to a set. The default of a switch is what its field
 	// holds at that time.
 	declare func(flags *pflag.FlagSet, name, help string)
+	// set takes the place of the flag of an option that has only a variable, and no name.
+	set func(value string) error
 }
 
 // text is an option with a text; number, duration and yes make the other types.
@@ -57,10 +59,11 @@ func yes(p *bool, name, variables, help string) option {
 // variables follow the sentence. Nothing is read until Read.
 func New(version string, flags *pflag.FlagSet, lookup func(string) (string, bool)) *Config {
 	c := &Config{Version: version, flags: flags, lookup: lookup}
-	// The one switch whose default is true.
-	c.OldMetrics = true
 	c.declared = c.options()
 	for _, o := range c.declared {
+		if o.set != nil {
+			continue
+		}
 		help := o.help
 		if names := strings.Fields(o.variables); len(names) > 0 {
 			help += " [$" + strings.Join(names, ", $") + "]"
@@ -106,7 +109,11 @@ func (c *Config) Read() error {
 		if !ok {
 			continue
 		}
-		if err := c.flags.Lookup(o.name).Value.Set(value); err != nil {
+		set := o.set
+		if set == nil {
+			set = c.flags.Lookup(o.name).Value.Set
+		}
+		if err := set(value); err != nil {
 			return UsageError{fmt.Errorf("environment variable %s=%q: %w", variable, value, err)}
 		}
 	}

@@ -146,7 +146,7 @@ func (s *session) welcome(c *cli.Config) {
 // secondTerminal is a line of shell with which commands in another terminal find this operator and
 // its cluster.
 func (p *place) secondTerminal(c *cli.Config) string {
-	return fmt.Sprintf("export KUBECONFIG=%s ADDON_OPERATOR_NAMESPACE=%s ADDON_OPERATOR_DEBUG_ADDRESS=%s", p.kubeconfig, c.Namespace, c.DebugAddress)
+	return fmt.Sprintf("export KUBECONFIG=%s ADDON_OPERATOR_NAMESPACE=%s DEBUG_HTTP_SERVER_ADDR=%s", p.kubeconfig, c.Namespace, c.DebugAddress)
 }
 
 func pageOf(c *cli.Config) string { return "http://" + c.DebugAddress + "/" }

@@ -282,13 +282,13 @@ func look(ctx context.Context, c *cli.Config, a asking) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
-	holder, left, err := client.LeaseHolder(limited, c.Namespace, c.LeaseName)
+	holder, left, err := client.LeaseHolder(limited, c.Namespace, cli.LeaseName)
 	if err != nil {
 		return fmt.Errorf("--cluster: %w; nothing was written", err)
 	}
 	if holder != "" {
 		return fmt.Errorf("--cluster: another operator runs in the namespace %s: %s holds the Lease %s; stop it, name another namespace with --namespace or, if it was killed, wait %s; nothing was written",
-			c.Namespace, holder, c.LeaseName, left.Round(time.Second))
+			c.Namespace, holder, cli.LeaseName, left.Round(time.Second))
 	}
 	now, err := client.ConfigMap(c.Namespace, c.ConfigMap).Read(limited)
 	if err != nil {

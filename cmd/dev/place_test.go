@@ -101,7 +101,7 @@ func TestOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.close()
-	own := configured(t, map[string]string{"ADDON_OPERATOR_TMP_DIR": "/own", "ADDON_OPERATOR_DEBUG_ADDRESS": "127.0.0.1:7", "ADDON_OPERATOR_MODULE_FAILURE_POLICY": "block", "LOG_TYPE": "color"})
+	own := configured(t, map[string]string{"ADDON_OPERATOR_TMP_DIR": "/own", "DEBUG_HTTP_SERVER_ADDR": "127.0.0.1:7", "ADDON_OPERATOR_MODULE_FAILURE_POLICY": "block", "LOG_TYPE": "color"})
 	p.options(own)
 	if now := withPorts(own); now.TmpDir != "/own" || now.DebugAddress != "127.0.0.1:7" || now.FailurePolicy != "block" || now.LogType != "json" || now.ListenAddress != "127.0.0.1" {
 		t.Errorf("%+v", now)

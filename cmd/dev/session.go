@@ -86,7 +86,7 @@ func (s *session) run(ctx context.Context) error {
 		}
 		var exit cli.ExitError
 		if errors.As(err, &exit) { // what ran here has not stopped in good order; wrapped, the code would come without a text
-			return fmt.Errorf("the Lease %s is lost, so another operator may act now; start the command again: %s", s.config.LeaseName, err.Error())
+			return fmt.Errorf("the Lease %s is lost, so another operator may act now; start the command again: %s", cli.LeaseName, err.Error())
 		}
 		if errors.Is(err, syscall.EADDRINUSE) && taken < portTries { // since a moment ago, or still by the last start
 			taken++

@@ -401,14 +401,14 @@ jq -r '.[] | "\(.type) \(.snapshots.watched | length)"' "$BINDING_CONTEXT_PATH" 
 `)
 	text, labels := strings.Repeat("x", 400_000), map[string]string{"app": "watched"}
 	h.createConfigMap("first", text, labels)
-	o := h.start("ADDON_OPERATOR_SNAPSHOT_LIMIT=1")
+	o := h.start(limited(limits{SnapshotLimit: 1 << 20}))
 	o.ready()
 	h.awaitLines("out/seen", "Synchronization 1")
 	h.createConfigMap("second", text, labels)
 	h.awaitLines("out/seen", "Synchronization 1", "Event 2")
 
 	h.createConfigMap("third", strings.Repeat("x", 700_000), labels) // also too large without the second one
-	o.expect("ERROR", "the snapshot of a binding is too large: its hook does not run", "hook=020-two/hooks/watch.sh", "binding=watched", "ADDON_OPERATOR_SNAPSHOT_LIMIT")
+	o.expect("ERROR", "the snapshot of a binding is too large: its hook does not run", "hook=020-two/hooks/watch.sh", "binding=watched", "narrow the binding")
 	h.eventually("the state of the binding", func() error {
 		if got := o.metric("addon_operator_kube_binding_state", `binding="watched"`, `state="too-large"`); got != "1" {
 			return fmt.Errorf("kube_binding_state is %q", got)
@@ -451,7 +451,7 @@ jq -r '.[] | "\(.type) \(.snapshots.`+app+` | length)"' "$BINDING_CONTEXT_PATH" 
 		h.createConfigMap(fmt.Sprint("large-", i), text, map[string]string{"app": "large"})
 	}
 	h.createConfigMap("small-0", text, map[string]string{"app": "small"})
-	o := h.start("ADDON_OPERATOR_SNAPSHOT_LIMIT=1") // 1.5 MiB for both
+	o := h.start(limited(limits{SnapshotLimit: 1 << 20})) // 1.5 MiB for both
 	o.ready()
 	h.awaitLines("out/large", "Synchronization 2")
 	h.awaitLines("out/small", "Synchronization 1")

@@ -16,7 +16,7 @@ import (
 func (o *operator) ask(command string, want ...string) string {
 	o.fixture.t.Helper()
 	cmd := exec.Command(program(), strings.Fields(command)...)
-	cmd.Env = append(slices.Clone(o.env), "ADDON_OPERATOR_DEBUG_ADDRESS=unix:"+o.fixture.socket())
+	cmd.Env = append(slices.Clone(o.env), "DEBUG_HTTP_SERVER_ADDR=unix:"+o.fixture.socket())
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		o.fixture.t.Errorf("%s: %v\n%s", command, err, out)
@@ -33,7 +33,7 @@ func (o *operator) ask(command string, want ...string) string {
 func (o *operator) refuse(command string, want ...string) {
 	o.fixture.t.Helper()
 	cmd := exec.Command(program(), strings.Fields(command)...)
-	cmd.Env = append(slices.Clone(o.env), "ADDON_OPERATOR_DEBUG_ADDRESS=unix:"+o.fixture.socket())
+	cmd.Env = append(slices.Clone(o.env), "DEBUG_HTTP_SERVER_ADDR=unix:"+o.fixture.socket())
 	out, err := cmd.CombinedOutput()
 	if err == nil || !containsAll(string(out), want) {
 		o.fixture.t.Errorf("%s: %v, want %q in\n%s", command, err, want, out)

@@ -17,8 +17,6 @@ import (
 	"time"
 
 	"github.com/creack/pty"
-	"github.com/hinshun/vt10x"
-	"golang.org/x/term"
 )
 
 // devTree is what a person writes who begins.
@@ -84,7 +82,7 @@ func (d *devTree) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(program(), append([]string{"dev"}, args...)...)
 	cmd.Dir = d.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, "TMPDIR=" + d.tmp, "TERM=xterm-256color", "OUT=" + d.out, "GORACE=" + noRaceSleep, "NO_COLOR=1",
-		"ADDON_OPERATOR_LISTEN_PORT=" + freePort(d.t), "ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:" + freePort(d.t)}
+		"ADDON_OPERATOR_LISTEN_PORT=" + freePort(d.t), "DEBUG_HTTP_SERVER_ADDR=127.0.0.1:" + freePort(d.t)}
 	cmd.Env = append(cmd.Env, d.env...)
 	if slices.Contains(args, "--cluster") { // that of a shell in which people look at another operator
 		cmd.Env = append(cmd.Env, "ADDON_OPERATOR_NAMESPACE=of-another-operator")
@@ -101,98 +99,6 @@ func (d *devTree) tidy(before []string) {
 	if left, err := os.ReadDir(d.tmp); err != nil || len(left) > 0 {
 		d.t.Errorf("left behind: %v, %v", left, err)
 	}
-}
-
-// terminal is a pseudo-terminal in which the command runs, and what it shows.
-type terminal struct {
-	t      testing.TB
-	screen vt10x.Terminal
-	keys   *os.File
-	tty    *os.File
-	before *term.State
-	cmd    *exec.Cmd
-	exited chan struct{}
-}
-
-func (d *devTree) inTerminal(args ...string) *terminal {
-	d.t.Helper()
-	keys, tty, err := pty.Open()
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	s := &terminal{t: d.t, screen: vt10x.New(vt10x.WithSize(80, 24), vt10x.WithWriter(keys)), keys: keys, tty: tty, cmd: d.command(args...), exited: make(chan struct{})}
-	err = pty.Setsize(keys, &pty.Winsize{Rows: 24, Cols: 80})
-	if err == nil {
-		s.before, err = term.GetState(int(tty.Fd()))
-	}
-	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = tty, tty, tty
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err == nil {
-		err = s.cmd.Start()
-	}
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	go func() { _, _ = io.Copy(s.screen, keys) }() // until it is closed
-	go func() {
-		_ = s.cmd.Wait() // exit has the result
-		close(s.exited)
-	}()
-	d.t.Cleanup(func() {
-		_ = s.cmd.Process.Kill()
-		<-s.exited
-		_ = s.keys.Close()
-		_ = s.tty.Close()
-	})
-	return s
-}
-
-func (s *terminal) press(keys string) {
-	s.t.Helper()
-	if _, err := s.keys.WriteString(keys); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// lastOutput is how long the output of a process that has ended may take to be seen.
-const lastOutput = 30 * time.Second
-
-// see waits until the screen has all of the texts, and none of those that begin with an exclamation mark.
-func (s *terminal) see(texts ...string) {
-	s.t.Helper()
-	deadline, ended := time.Now().Add(patience), s.exited
-	for {
-		missing := ""
-		shown := s.screen.String()
-		for _, text := range texts {
-			unwanted, not := strings.CutPrefix(text, "!")
-			if strings.Contains(shown, unwanted) == not {
-				missing = text
-			}
-		}
-		if missing == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("the screen does not show %q (%v):\n%s", missing, s.cmd.ProcessState, shown)
-		}
-		select {
-		case <-ended: // the last of its output may still come
-			ended, deadline = nil, time.Now().Add(lastOutput)
-		case <-time.After(pollInterval):
-		}
-	}
-}
-
-// exit waits for the end, and returns the exit code.
-func (s *terminal) exit() int {
-	s.t.Helper()
-	select {
-	case <-s.exited:
-	case <-time.After(patience):
-		s.t.Fatalf("it does not end:\n%s", s.screen.String())
-	}
-	return s.cmd.ProcessState.ExitCode()
 }
 
 // lines are the output of a command without a terminal.
@@ -373,13 +279,17 @@ func TestDevAsksBeforeItUsesACluster(t *testing.T) {
 	}
 	expectAll(t, string(out), "Your cluster: context memory, https://127.0.0.1:", "namespace addon-operator-dev", "confirm with --yes; nothing was written")
 
-	s := d.inTerminal("--cluster", "--kube-config", kubeconfig, "--namespace", "mine")
-	s.see("context memory", "namespace mine", "Continue? [y/N]")
-	s.press("n\r")
-	if code := s.exit(); code != 1 {
-		t.Errorf("exit code %d after no", code)
+	asked := d.command("--cluster", "--kube-config", kubeconfig, "--namespace", "mine")
+	terminal, err := pty.Start(asked)
+	if err != nil {
+		t.Fatal(err)
 	}
-	s.see("nothing was written")
+	_, err = terminal.WriteString("n\r")
+	shown, _ := io.ReadAll(terminal) // the end of a terminal is an error
+	if err := errors.Join(err, asked.Wait()); err == nil || asked.ProcessState.ExitCode() != 1 {
+		t.Errorf("after no: %v", err)
+	}
+	expectAll(t, string(shown), "context memory", "namespace mine", "Continue? [y/N]", "nothing was written")
 
 	cmd, expect := d.plainly("--cluster", "--yes", "--kube-config", kubeconfig)
 	expect("context memory", "hello: ready", "the first converge is over")

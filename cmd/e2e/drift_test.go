@@ -3,17 +3,21 @@ package e2e
 import (
 	"errors"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
+
+// everySecond looks for drift more often than five minutes allow.
+func everySecond() string { return limited(limits{DriftPeriod: time.Second}) }
 
 // What somebody changes of the objects of a module is shown by every command and page, with the values
 // of Secrets masked, or put back. Issue 6.5.
 func TestDrift(t *testing.T) {
 	h := newFixture(t, "web")
 	h.write("modules/010-web/templates/secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: web}\nstringData: {password: hunter2}\n")
-	o := h.start("ADDON_OPERATOR_DRIFT=report", "ADDON_OPERATOR_DRIFT_PERIOD=1s").ready()
+	o := h.start("ADDON_OPERATOR_DRIFT=report", everySecond()).ready()
 	h.awaitRevisions("web", "1:deployed")
 	change := func() {
 		t.Helper()
@@ -44,7 +48,7 @@ func TestDrift(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 
-	o = h.start("ADDON_OPERATOR_DRIFT=correct", "ADDON_OPERATOR_DRIFT_PERIOD=1s").ready()
+	o = h.start("ADDON_OPERATOR_DRIFT=correct", everySecond()).ready()
 	h.awaitConfigMap("web", "size", "small")
 	o.expect("release", "action=upgraded", "module=web", "changed by others")
 	if h.configMap("web")["mine"] != "too" {

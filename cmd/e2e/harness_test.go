@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -126,12 +127,16 @@ func command(prefix []string, name string) *exec.Cmd {
 func (h *fixture) launch(more ...string) *operator {
 	h.t.Helper()
 	public, private := freePort(h.t), freePort(h.t)
+	path := program()
+	if slices.ContainsFunc(more, func(variable string) bool { return strings.HasPrefix(variable, limitsVariable+"=") }) {
+		path = os.Args[0]
+	}
 	o := &operator{
-		fixture: h, cmd: command(h.within, program()), output: &output{sieve: h.sieve}, exited: make(chan struct{}),
+		fixture: h, cmd: command(h.within, path), output: &output{sieve: h.sieve}, exited: make(chan struct{}),
 		public: "http://127.0.0.1:" + public, debug: "127.0.0.1:" + private,
 	}
 	o.env = append(h.environment(),
-		"ADDON_OPERATOR_LISTEN_ADDRESS=127.0.0.1", "ADDON_OPERATOR_LISTEN_PORT="+public, "ADDON_OPERATOR_DEBUG_ADDRESS="+o.debug)
+		"ADDON_OPERATOR_LISTEN_ADDRESS=127.0.0.1", "ADDON_OPERATOR_LISTEN_PORT="+public, "DEBUG_HTTP_SERVER_ADDR="+o.debug)
 	o.env = append(o.env, more...)
 	o.cmd.Env, o.cmd.Dir, o.cmd.Stdout, o.cmd.Stderr = o.env, h.dir, o.output, o.output
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C at the test is not one at the operator

@@ -157,7 +157,7 @@ func (h *fixture) operatorPod(name, debug string) {
 	h.t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": "addon-operator"}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "none", Env: []corev1.EnvVar{{Name: "ADDON_OPERATOR_DEBUG_ADDRESS", Value: debug}}}}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "none", Env: []corev1.EnvVar{{Name: "DEBUG_HTTP_SERVER_ADDR", Value: debug}}}}},
 	}
 	if _, err := h.client.CoreV1().Pods(h.namespace).Create(h.ctx, pod, metav1.CreateOptions{}); err != nil {
 		h.t.Fatal(err)

@@ -128,7 +128,7 @@ func TestLivePage(t *testing.T) {
 	o.terminate()
 	b.await(`!stale.hidden && stale.textContent.startsWith("Stale since ")`)
 	b.screenshot("stale")
-	h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate", "ADDON_OPERATOR_DEBUG_ADDRESS="+o.debug).ready()
+	h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate", "DEBUG_HTTP_SERVER_ADDR="+o.debug).ready()
 	b.await(`stale.hidden`)
 	if problems := b.console(); len(problems) > 0 {
 		t.Errorf("on the console:\n%s", strings.Join(problems, "\n"))

@@ -83,7 +83,6 @@ func chapterI() []rule {
 // Every metric of the rules exists, with its type and its labels. I2, X11.
 func TestMetricsOfTheRulesExist(t *testing.T) {
 	m := metrics.New("p_")
-	m.ShowOldNames()
 	m.Watch(metrics.Sources{})
 	all := map[string]metrics.Family{}
 	for _, f := range m.Families() {

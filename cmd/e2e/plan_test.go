@@ -157,7 +157,7 @@ func TestPlanOfTheRunningOperator(t *testing.T) {
 // unknown, and it says so; hooks are not run, enabled scripts are.
 func TestPlanFromFiles(t *testing.T) {
 	h, g := newFixture(t, "plan"), newGate(t)
-	env := append(h.environment(), "KUBECONFIG="+g.kubeconfig, "ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:"+freePort(t))
+	env := append(h.environment(), "KUBECONFIG="+g.kubeconfig, "DEBUG_HTTP_SERVER_ADDR=127.0.0.1:"+freePort(t))
 	out, problems, code := h.plan(env, ".", "--detailed-exitcode")
 	if code != 2 || problems != "" {
 		t.Errorf("exit code %d, want 2: %s", code, problems)

@@ -1,16 +1,25 @@
 package e2e
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/cli"
+	cmdoperator "addon-operator/cmd/operator"
 )
 
 const (
@@ -23,6 +32,46 @@ const (
 	together = "8"
 )
 
+// limitsVariable makes this test binary an operator with shorter times or smaller limits than the constants, which no option
+// changes. It has limits in JSON.
+const limitsVariable = "E2E_LIMITS"
+
+type limits = cmdoperator.Limits
+
+// limited is a variable for fixture.start.
+func limited(l limits) string {
+	text, err := json.Marshal(l)
+	if err != nil {
+		panic(err) // durations and numbers
+	}
+	return limitsVariable + "=" + string(text)
+}
+
+// limitedOperator is the program, with no command but start and the one that guards its hooks.
+func limitedOperator(wanted string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	root, c := cli.Root("e2e", os.LookupEnv)
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		host := cmdoperator.Process()
+		if err := errors.Join(json.Unmarshal([]byte(wanted), &host.Limits), c.Complete()); err != nil {
+			return err
+		}
+		return cmdoperator.Run(cmd.Context(), c, host)
+	}
+	root.AddCommand(cmdoperator.KeepHooks(c))
+	var code cli.ExitError
+	switch err := root.ExecuteContext(ctx); {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	default:
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+}
+
 // TestMain builds the program, with the race detector when the tests have it.
 func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
@@ -33,6 +82,9 @@ func runTests(m *testing.M) int {
 			return 1
 		}
 		return 0
+	}
+	if wanted := os.Getenv(limitsVariable); wanted != "" || len(os.Args) > 1 && os.Args[1] == "keep-hooks" {
+		return limitedOperator(wanted)
 	}
 	flag.Parse()
 	if flag.Lookup("test.list").Value.String() != "" {

@@ -267,7 +267,7 @@ if [[ $1 == --config ]]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi
 n=$(jq '.work.n // 0' "$CONFIG_VALUES_PATH")
 echo '[{"op": "add", "path": "/work/n", "value": '$((n + 1))'}]' >"$CONFIG_VALUES_JSON_PATCH_PATH"
 `)
-	names := []string{"ADDON_OPERATOR_CONFIG_MAP=values-of-its-own", "ADDON_OPERATOR_HA_LEASE_NAME=lease-of-its-own", "ADDON_OPERATOR_POD=pod"}
+	names := []string{"ADDON_OPERATOR_CONFIG_MAP=values-of-its-own", "ADDON_OPERATOR_POD=pod"}
 	config := func(n string) {
 		h.t.Helper()
 		h.eventually("the config values of "+n, func() error {
@@ -277,7 +277,7 @@ echo '[{"op": "add", "path": "/work/n", "value": '$((n + 1))'}]' >"$CONFIG_VALUE
 			return nil
 		})
 	}
-	h.apply(h.generated("--config-map=values-of-its-own", "--ha-lease-name=lease-of-its-own"), false)
+	h.apply(h.generated("--config-map=values-of-its-own"), false)
 	h.become()
 	for _, n := range []string{"1", "2"} { // made, and changed
 		o := h.start(names...).ready()
@@ -307,7 +307,7 @@ echo '[{"op": "add", "path": "/work/n", "value": '$((n + 1))'}]' >"$CONFIG_VALUE
 	_, errGet := operator.CoreV1().ConfigMaps(h.namespace).Get(h.ctx, "addon-operator", metav1.GetOptions{})
 	_, errList := operator.CoreV1().ConfigMaps(h.namespace).List(h.ctx, metav1.ListOptions{})
 	_, errLease := operator.CoordinationV1().Leases(h.namespace).List(h.ctx, metav1.ListOptions{})
-	_, errOther := operator.CoordinationV1().Leases("kube-system").Get(h.ctx, "lease-of-its-own", metav1.GetOptions{})
+	_, errOther := operator.CoordinationV1().Leases("kube-system").Get(h.ctx, "addon-operator-leader-election", metav1.GetOptions{})
 	for what, err := range map[string]error{"read another ConfigMap": errGet, "list all": errList, "list all leases": errLease, "read a lease elsewhere": errOther} {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("it may %s: %v", what, err)

@@ -18,6 +18,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"addon-operator/kube"
 )
 
 // replicas are several operators in one fixture; who ends by itself is started again, as
@@ -35,17 +37,17 @@ type replicas struct {
 //nolint:gochecknoglobals // constants
 var (
 	// hasty are for many changes of the leader by SIGKILL, which is noticed at once.
-	hasty = leaseTimes("2s", "1s", "100ms")
+	hasty = leaseTimes(2*time.Second, time.Second, 100*time.Millisecond)
 	// patient are for leaders that have to notice by themselves.
-	patient = leaseTimes("8s", "3s", "200ms")
+	patient = leaseTimes(8*time.Second, 3*time.Second, 200*time.Millisecond)
 	// lingering are for a leader that is given time after its deadline.
-	lingering = leaseTimes("30s", "2s", "200ms")
+	lingering = leaseTimes(30*time.Second, 2*time.Second, 200*time.Millisecond)
 	// lasting are times in which no Lease expires during a test.
-	lasting = leaseTimes("20m", "10m", "8m")
+	lasting = leaseTimes(20*time.Minute, 10*time.Minute, 8*time.Minute)
 )
 
-func leaseTimes(duration, renewDeadline, retryPeriod string) []string {
-	return []string{"ADDON_OPERATOR_HA_LEASE_DURATION=" + duration, "ADDON_OPERATOR_HA_RENEW_DEADLINE=" + renewDeadline, "ADDON_OPERATOR_HA_RETRY_PERIOD=" + retryPeriod}
+func leaseTimes(duration, renewDeadline, retryPeriod time.Duration) []string {
+	return []string{limited(limits{Lease: kube.LeaseOptions{Duration: duration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod}})}
 }
 
 func startReplicas(h *fixture, n int, env ...string) *replicas {

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"addon-operator/kube"
 )
 
 // marker stands in Secrets and in values whose names say that they are secret. It must not be shown
@@ -56,9 +58,14 @@ func (k *kubelet) start() {
 func (k *kubelet) run() {
 	s := k.soak
 	k.started++
-	env := append(leaseTimes("3s", "2s", "150ms"),
-		"ADDON_OPERATOR_HA=true", "ADDON_OPERATOR_POD="+soakPod(k.started), "ADDON_OPERATOR_HOOK_TIMEOUT=5s",
-		"ADDON_OPERATOR_START_WITH_LAST_VALID_CONFIG=true", "HOME="+s.path("home"), "TMPDIR="+s.path("tmp-of-others"), s.mark(k.started))
+	env := []string{
+		limited(limits{
+			Lease:       kube.LeaseOptions{Duration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 150 * time.Millisecond},
+			DriftPeriod: 2 * time.Second,
+		}),
+		"ADDON_OPERATOR_HA=true", "ADDON_OPERATOR_POD=" + soakPod(k.started), "ADDON_OPERATOR_HOOK_TIMEOUT=5s",
+		"ADDON_OPERATOR_START_WITH_LAST_VALID_CONFIG=true", "HOME=" + s.path("home"), "TMPDIR=" + s.path("tmp-of-others"), s.mark(k.started),
+	}
 	if k.started%4 == 2 { // a detailed log has no secrets either
 		env = append(env, "LOG_LEVEL=debug")
 	}
@@ -236,7 +243,7 @@ func keepers() (n int) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is good
 	for _, path := range paths {
 		commandLine, _ := os.ReadFile(path)
-		if bytes.HasPrefix(commandLine, []byte(program()+"\x00keep-hooks")) {
+		if bytes.HasPrefix(commandLine, []byte(os.Args[0]+"\x00keep-hooks")) {
 			n++
 		}
 	}

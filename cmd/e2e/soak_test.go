@@ -143,7 +143,7 @@ func (s *soak) drawOptions() {
 	s.correct = drift == "correct"
 	s.options = []string{
 		"ADDON_OPERATOR_WATCH_MODULES=yes",
-		"ADDON_OPERATOR_DRIFT=" + drift, "ADDON_OPERATOR_DRIFT_PERIOD=2s", fmt.Sprintf("ADDON_OPERATOR_PARALLEL_MODULES=%d", 1+3*s.draw.IntN(2)),
+		"ADDON_OPERATOR_DRIFT=" + drift, fmt.Sprintf("ADDON_OPERATOR_PARALLEL_MODULES=%d", 1+3*s.draw.IntN(2)),
 	}
 	s.note("the operator runs with %s", strings.Join(s.options, " "))
 }

@@ -201,8 +201,7 @@ func (c chartCheck) refused(err error) {
 	}
 	if name := regexp.MustCompile(`^function "(\w+)" not defined`).FindStringSubmatch(message); name != nil {
 		at = src.word(line, name[1])
-		fix := values.DidYouMean(name[1], charts.Functions(), "Helm's documentation lists the template functions")
-		message = fmt.Sprintf("there is no function %s; %s", name[1], fix)
+		message = fmt.Sprintf("there is no function %s; Helm's documentation lists the template functions", name[1])
 	}
 	c.found.add(Error, file, at, message)
 }

@@ -36,6 +36,7 @@ const crashed cli.ExitError = 4
 // only their own methods change anything.
 type replica struct {
 	config    *cli.Config
+	limits    Limits
 	log       *slog.Logger
 	identity  string // in the Lease: name, address and a random part (cli.NewIdentity)
 	fence     *kube.Fence
@@ -51,8 +52,8 @@ type replica struct {
 
 // newReplica makes what the clients and the hooks of a replica are bound to. The keeper inherits
 // the file of the predecessor, so that is opened first.
-func newReplica(c *cli.Config, log *slog.Logger) (*replica, error) {
-	r := &replica{config: c, log: log, started: coldStart()}
+func newReplica(c *cli.Config, log *slog.Logger, limits Limits) (*replica, error) {
+	r := &replica{config: c, limits: limits, log: log, started: coldStart()}
 	if !c.HA {
 		return r, nil
 	}
@@ -77,8 +78,10 @@ func newReplica(c *cli.Config, log *slog.Logger) (*replica, error) {
 	// With each renewal the keeper receives the time until which this process may act. If no
 	// renewal follows, it kills the hooks then, and this process halfway between then and the
 	// expiry of the Lease, in case it is too stuck to end itself.
+	r.limits.Lease = cmp.Or(limits.Lease, kube.UsualLease())
+	times := r.limits.Lease
 	r.fence = kube.NewFence(func(until time.Time) {
-		r.keeper.Until(until, until.Add((c.LeaseDuration-c.LeaseRenewDeadline)/2))
+		r.keeper.Until(until, until.Add((times.Duration-times.RenewDeadline)/2))
 	})
 	return r, nil
 }
@@ -87,11 +90,11 @@ func newReplica(c *cli.Config, log *slog.Logger) (*replica, error) {
 // leader. An unspecified listen address, such as 0.0.0.0, is replaced by the first address of the
 // machine.
 func advertised(c *cli.Config) (string, error) {
-	host := cmp.Or(c.AdvertiseAddress, c.ListenAddress)
+	host := c.ListenAddress
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		found, err := firstAddress()
 		if err != nil {
-			return "", fmt.Errorf("the address of this replica: %w; set ADDON_OPERATOR_ADVERTISE_ADDRESS", err)
+			return "", fmt.Errorf("the address of this replica: %w; set ADDON_OPERATOR_LISTEN_ADDRESS", err)
 		}
 		host = found
 	}
@@ -131,7 +134,9 @@ func (r *replica) join(client *kube.Client, runner *hooks.Runner) (err error) {
 		}
 	}
 	if r.fence != nil {
-		r.lease, err = client.NewLease(r.config.Lease(r.identity))
+		options := r.limits.Lease
+		options.Namespace, options.Name, options.Identity = r.config.Namespace, cli.LeaseName, r.identity
+		r.lease, err = client.NewLease(options)
 	}
 	return err
 }
@@ -213,14 +218,14 @@ func (r *replica) lead(ctx context.Context, operator *actors.Operator) error {
 		if err := operator.StandBy(ctx); err != nil {
 			return err
 		}
-		r.log.Info("standby begins", "identity", r.identity, "lease", r.config.LeaseName)
+		r.log.Info("standby begins", "identity", r.identity, "lease", cli.LeaseName)
 		begin = operator.Lead
 	}
 	if err := r.lease.Await(ctx); err != nil {
 		return err
 	}
 	r.former.leads(r.identity)
-	r.log.Info("this replica leads", "identity", r.identity, "lease", r.config.LeaseName)
+	r.log.Info("this replica leads", "identity", r.identity, "lease", cli.LeaseName)
 	return begin(ctx)
 }
 

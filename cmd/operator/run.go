@@ -1,20 +1,24 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"addon-operator/actors"
 	"addon-operator/actors/metrics"
@@ -40,11 +44,16 @@ func Start(c *cli.Config) *cobra.Command {
 		if err := c.Complete(); err != nil {
 			return err
 		}
-		return Run(cmd.Context(), c, Host{
-			Log: os.Stderr, Exit: os.Exit, Klog: redirectLogs,
-			SetKubeconfig: func(files string) error { return os.Setenv("KUBECONFIG", files) },
-		})
+		return Run(cmd.Context(), c, Process())
 	}}
+}
+
+// Process is the Host of start: this process is only for the operator.
+func Process() Host {
+	return Host{
+		Log: os.Stderr, Exit: os.Exit, Klog: redirectLogs,
+		SetKubeconfig: func(files string) error { return os.Setenv("KUBECONFIG", files) },
+	}
 }
 
 // redirectLogs redirects what libraries write to loggers that are global to the process.
@@ -69,6 +78,15 @@ type Host struct {
 	// other hook begin. HookRan is that of work.Services. Both may be nil.
 	Begins  func(o *actors.Operator, kill func())
 	HookRan func(view.HookRun)
+	// Limits are shorter and smaller in tests.
+	Limits Limits
+}
+
+// Limits are constants: zero means that of each package.
+type Limits struct {
+	Lease         kube.LeaseOptions // the times of the election
+	DriftPeriod   time.Duration
+	SnapshotLimit int // bytes
 }
 
 // Run starts the operator and returns when it has stopped, after ctx is done. It returns early when
@@ -100,7 +118,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	// the end of the grace period interrupts it (stop).
 	writes, stopWrites := context.WithCancel(context.Background())
 	defer stopWrites()
-	replica, err := newReplica(c, log)
+	replica, err := newReplica(c, log, host.Limits)
 	if err != nil {
 		return err
 	}
@@ -211,10 +229,6 @@ func stop(c *cli.Config, operator *actors.Operator, stopWrites func(), log *slog
 func newMetrics(c *cli.Config) *metrics.Metrics {
 	m := metrics.New(c.MetricsPrefix)
 	m.ShowVersion(c.Version)
-	m.Reports.Limit = c.HookSeries
-	if c.OldMetrics {
-		m.ShowOldNames()
-	}
 	m.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	kube.ObserveRequests(m.Client)
 	return m
@@ -236,15 +250,12 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	if err != nil {
 		return shared.World{}, err
 	}
-	labels, err := cli.ParseLabels(c.ExtraLabels)
-	if err != nil {
-		return shared.World{}, err
-	}
 	shownOn := kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}
 	recorder := client.NewRecorder(writes, shownOn)
 	presence := kube.NewPresence(client, absencePoll)
 	releases, err := helm.New(helm.Options{
-		Config: client.RESTConfig(), Namespace: c.Namespace, Driver: c.HelmDriver, HistoryMax: c.HelmHistoryMax, Timeout: c.HelmTimeout, Labels: labels, Log: log, Watcher: client, Presence: presence,
+		Config: client.RESTConfig(), Namespace: c.Namespace, Driver: c.HelmDriver, HistoryMax: c.HelmHistoryMax,
+		Timeout: c.HelmTimeout, Labels: helm.UsualLabels(), Log: log, Watcher: client, Presence: presence,
 		Notify: func(text string) {
 			recorder.Record(kube.Notice{Warning: true, Reason: "ObjectsStay", Message: replica.hide(text)})
 		},
@@ -252,13 +263,10 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	if err != nil {
 		return shared.World{}, err
 	}
-	inherit, err := hooks.ParseInherit(c.HookEnv)
-	if err != nil {
-		return shared.World{}, err
-	}
 	runner, err := hooks.NewRunner(hooks.Options{
 		TmpDir: c.TmpDir, KeepFiles: c.KeepTmpFiles, ProxyJSON: c.LogProxyHook, Grace: min(hookGrace, c.GracePeriod/2), Log: log,
-		Timeout: c.HookTimeout, Chroot: c.ChrootDir, JQLibrary: c.JQDirs(), Inherit: inherit, May: replica.may(), Keeper: replica.keeper, Hide: replica.hide,
+		Timeout: c.HookTimeout, Chroot: c.ChrootDir, JQLibrary: c.JQDirs(),
+		May: replica.may(), Keeper: replica.keeper, Hide: replica.hide,
 	})
 	if err == nil {
 		err = replica.join(client, runner)
@@ -266,7 +274,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	if err != nil {
 		return shared.World{}, err
 	}
-	patches, err := client.WithLimits(kube.Limits{QPS: float32(c.PatchQPS), Burst: c.PatchBurst, Timeout: c.PatchTimeout})
+	patches, err := client.WithLimits(kube.Limits{QPS: float32(c.KubeQPS), Burst: c.KubeBurst, Timeout: patchTimeout})
 	if err != nil {
 		return shared.World{}, err
 	}
@@ -285,15 +293,16 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 			CRDs: work.NewDefinitions(client, releases, c.CRDOptions()), HookTimeout: c.HookTimeout, Width: c.ParallelModules,
 			WriteContext: writes, Dirs: c.Dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		},
-		ProgressDeadline: c.ProgressDeadline, Drift: c.Drift, DriftPeriod: c.DriftPeriod, ConfigMap: client.ConfigMap(c.Namespace, c.ConfigMap), LastValid: kept,
+		Drift: c.Drift, DriftPeriod: replica.limits.DriftPeriod,
+		ConfigMap: client.ConfigMap(c.Namespace, c.ConfigMap), LastValid: kept,
 		Secret: client.Secret(c.Namespace, c.SecretName()), ModuleObjects: shown,
 		Notices: recorder, ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (shared.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
 		Disk:          watchDisk(c, log),
-		SnapshotLimit: c.SnapshotLimit << 20, WentBack: client.WentBack,
-		AllowPurge: c.AllowPurge, PurgeShare: c.PurgeShare, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
+		SnapshotLimit: cmp.Or(replica.limits.SnapshotLimit, kube.SnapshotLimit), WentBack: client.WentBack,
+		AllowPurge: c.AllowPurge, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
 		Leadership: replica.leadership(), WarmUp: releases.WarmUp,
 		Isolate: c.FailurePolicy == "isolate",
 	}, nil
@@ -306,6 +315,10 @@ func watchDisk(c *cli.Config, log *slog.Logger) func(context.Context, func()) {
 	}
 	return func(ctx context.Context, notify func()) { addons.Watch(ctx, c.Dirs, log, notify) }
 }
+
+// patchTimeout is for one request of what hooks write to KUBERNETES_PATCH_PATH. The run of the hook waits for it, and
+// fails and is retried after it.
+const patchTimeout = 10 * time.Second
 
 // absencePoll is how often the operator looks for objects of releases that it may not watch.
 const absencePoll = time.Minute
@@ -331,7 +344,7 @@ func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, source
 	public, debug := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort)), server.Debug(source)
 	var err error
 	if c.SecureMetrics {
-		err = serveSecurely(ctx, c, public, source, reviewer, log)
+		err = serveSecurely(ctx, public, source, reviewer, log)
 	} else {
 		err = server.Serve(ctx, public, server.Public(source), log)
 	}
@@ -351,12 +364,19 @@ func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, source
 	return nil
 }
 
+// CertificateDir has the certificate of secure metrics, tls.crt and tls.key as in a Secret for TLS; without tls.crt the
+// operator creates one. The chart mounts the Secret there, and nobody else needs another place.
+const CertificateDir = "/etc/addon-operator/tls"
+
 // serveSecurely opens the public address with TLS; the API server decides which clients may see its pages
 // (J11). If it cannot decide, the reason is logged and not shown: the client is not authenticated yet.
-func serveSecurely(ctx context.Context, c *cli.Config, address string, source server.Source, reviewer *kube.Reviewer, log *slog.Logger) error {
+func serveSecurely(
+	ctx context.Context, address string, source server.Source, reviewer *kube.Reviewer, log *slog.Logger,
+) error {
 	certificate, err := server.SelfSigned()
-	if c.TLSCert != "" {
-		certificate, err = server.CertificateFiles(c.TLSCert, c.TLSKey, log)
+	file := filepath.Join(CertificateDir, corev1.TLSCertKey)
+	if _, missing := os.Stat(file); !errors.Is(missing, fs.ErrNotExist) {
+		certificate, err = server.CertificateFiles(file, filepath.Join(CertificateDir, corev1.TLSPrivateKeyKey), log)
 	}
 	if err != nil {
 		return err

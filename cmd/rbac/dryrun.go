@@ -17,7 +17,6 @@ import (
 	"addon-operator/actors/decide"
 	"addon-operator/actors/plan"
 	"addon-operator/addons"
-	"addon-operator/cmd/cli"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
 	"addon-operator/kube"
@@ -75,12 +74,8 @@ func (g *generator) serve() (err error) {
 	if g.kinds, err = kube.Connect(kube.Options{Config: server.RESTConfig(), QPS: -1}); err != nil {
 		return err
 	}
-	labels, err := cli.ParseLabels(g.config.ExtraLabels)
-	if err != nil {
-		return fmt.Errorf("helm-extra-labels: %w", err)
-	}
 	g.chart = func(namespace string) (*helm.Client, error) {
-		return helm.New(helm.Options{Config: server.RESTConfig(), Namespace: cmp.Or(namespace, g.config.Namespace), Labels: labels})
+		return helm.New(helm.Options{Config: server.RESTConfig(), Namespace: cmp.Or(namespace, g.config.Namespace), Labels: helm.UsualLabels()})
 	}
 	return nil
 }

@@ -35,10 +35,10 @@ func asksCluster(c *cli.Config) bool {
 func endpointInCluster(ctx context.Context, c *cli.Config) (endpoint, error) {
 	pod, err := leader(ctx, c)
 	if err != nil {
-		return endpoint{}, fmt.Errorf("%w; to reach an operator that runs on this machine, set ADDON_OPERATOR_DEBUG_ADDRESS, for example to %s", err, c.DebugAddress)
+		return endpoint{}, fmt.Errorf("%w; to reach an operator that runs on this machine, set DEBUG_HTTP_SERVER_ADDR, for example to %s", err, c.DebugAddress)
 	}
 	// The flag and the variables with which the operator in this Pod may have been started.
-	port, err := pod.Port(debugPort, "debug-address", "DEBUG_HTTP_SERVER_ADDR", "ADDON_OPERATOR_DEBUG_ADDRESS")
+	port, err := pod.Port(debugPort, "debug-address", "DEBUG_HTTP_SERVER_ADDR")
 	if err != nil {
 		return endpoint{}, err
 	}
@@ -63,7 +63,7 @@ func inItsNamespace(ctx context.Context, c *cli.Config) error {
 // leader finds the Pod of the operator that leads.
 func leader(ctx context.Context, c *cli.Config) (forward.Pod, error) {
 	return forward.Search{
-		Person: c.Cluster(), Namespace: c.Namespace, Lease: c.LeaseName,
+		Person: c.Cluster(), Namespace: c.Namespace, Lease: cli.LeaseName,
 		Name: func(identity string) string {
 			name, _ := cli.ParseIdentity(identity)
 			return name

@@ -41,7 +41,7 @@ func endpointOf(c *cli.Config) (endpoint, error) {
 	}
 	// The default client keeps its connection, for --watch and for commands with several requests.
 	if !overSocket {
-		return endpoint{http.DefaultClient, c.DebugAddress, c.DebugAddress, "--debug-address ($ADDON_OPERATOR_DEBUG_ADDRESS)"}, nil
+		return endpoint{http.DefaultClient, c.DebugAddress, c.DebugAddress, "--debug-address ($DEBUG_HTTP_SERVER_ADDR)"}, nil
 	}
 	if socket == "" {
 		return endpoint{}, errors.New("both debug-address and debug-unix-socket are disabled, so commands cannot connect to the operator")

@@ -477,7 +477,7 @@ func BindingProblem(b messages.BindingState) string {
 	case "forbidden":
 		text += "; 'addon-operator rbac generate' prints the rules that are needed"
 	case "too-large":
-		text += "; narrow the binding, or raise ADDON_OPERATOR_SNAPSHOT_LIMIT"
+		text += "; narrow the binding"
 	}
 	return text
 }

@@ -180,10 +180,6 @@ git
   honorLabels: true # hooks say for themselves whose namespace a metric is about
 {{- end }}
 
-{{- define "operator.leaseName" -}}
-{{ .Values.options.ADDON_OPERATOR_HA_LEASE_NAME | default "addon-operator-leader-election" }}
-{{- end }}
-
 {{- define "operator.configSecret" -}}
 {{ .Values.options.ADDON_OPERATOR_CONFIG_SECRET | default (include "operator.configMap" . | trim) }}
 {{- end }}
