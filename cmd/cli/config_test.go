@@ -198,7 +198,7 @@ func TestWrongValues(t *testing.T) {
 	}{
 		"no namespace":                   {nil, []string{"--namespace="}, []string{"ADDON_OPERATOR_NAMESPACE", "--namespace"}},                       // B8
 		"helm 2":                         {variables{"TILLER_NAMESPACE": "x", "HELM2": "yes"}, nil, []string{"TILLER_NAMESPACE", "HELM2", "Helm 2"}}, // B7
-		"a name of a Lease":              {variables{"ADDON_OPERATOR_HA_LEASE_NAME": "mine"}, nil, []string{"ADDON_OPERATOR_HA_LEASE_NAME", "addon-operator-leader-election"}},
+		"a name of a Lease":              {variables{"ADDON_OPERATOR_HA_LEASE_NAME": "mine"}, nil, []string{"ADDON_OPERATOR_HA_LEASE_NAME", "addon-operator-leader-election", "remove it when no operator is running"}},
 		"hooks that inherit less":        {variables{"ADDON_OPERATOR_HOOK_ENV": "PATH"}, nil, []string{"ADDON_OPERATOR_HOOK_ENV", "its value is always *,!OTEL_EXPORTER_OTLP_*HEADERS"}},
 		"another share of purges":        {variables{"ADDON_OPERATOR_PURGE_SHARE": "10"}, nil, []string{"ADDON_OPERATOR_PURGE_SHARE", "25"}},
 		"unserved, and it matters":       {variables{"ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS": "Static,KubeConfig"}, nil, []string{"ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS", "remove it"}},

@@ -32,6 +32,9 @@ func unservedVariables() map[string]unserved {
 			refused: slices.Contains(dangerous, name),
 		}
 	}
+	lease := all["ADDON_OPERATOR_HA_LEASE_NAME"]
+	lease.advice += " when no operator is running that has it"
+	all["ADDON_OPERATOR_HA_LEASE_NAME"] = lease
 	for name, now := range map[string]string{
 		"ADDON_OPERATOR_DEBUG_ADDRESS": "DEBUG_HTTP_SERVER_ADDR", "SHELL_OPERATOR_TMP_DIR": "ADDON_OPERATOR_TMP_DIR",
 		"SHELL_OPERATOR_NAMESPACE": "ADDON_OPERATOR_NAMESPACE", "UNNUMBERED_MODULE_ORDER": "UNNUMBERED_MODULES_ORDER",
