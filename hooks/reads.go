@@ -13,14 +13,13 @@ import (
 // bytes. Of a larger module nothing is certain.
 const maxPrograms = 1 << 20
 
-// Reads is what is known of the values that the programs of a module read and set: its hooks, its
+// Reads is what is known of the values that the programs of a module read: its hooks, its
 // enabled script, and the files next to them (H23). It is used for warnings only, so it errs on the
 // side of "may".
 type Reads struct {
 	// certain: all of them are plain scripts (plainScript), so a key that does not occur in text is
 	// not read.
 	certain bool
-	scripts bool // all of them are shell scripts that are complete in themselves
 	text    string
 }
 
@@ -31,7 +30,10 @@ type Reads struct {
 //	jq -r '.section.key // "default" | anything' "$VALUES_PATH"
 func ReadsOf(dir string, skip func(name string) bool) (r Reads) {
 	var all strings.Builder
-	r.certain, r.scripts = true, true
+	r.certain = true
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real // else the walk ends at a link
+	}
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -47,7 +49,7 @@ func ReadsOf(dir string, skip func(name string) bool) (r Reads) {
 		}
 		info, err := os.Stat(path) // a link to a directory is not followed, and nothing is certain
 		if err != nil || !info.Mode().IsRegular() || int64(all.Len())+info.Size() > maxPrograms {
-			r.certain, r.scripts = false, false
+			r.certain = false
 			return fs.SkipAll
 		}
 		data, err := os.ReadFile(path)
@@ -58,7 +60,7 @@ func ReadsOf(dir string, skip func(name string) bool) (r Reads) {
 		r.note(name, string(data))
 		return nil
 	})
-	r.certain, r.scripts = r.certain && err == nil, r.scripts && err == nil
+	r.certain = r.certain && err == nil
 	r.text = all.String()
 	return r
 }
@@ -67,7 +69,6 @@ func ReadsOf(dir string, skip func(name string) bool) (r Reads) {
 func (r *Reads) note(name, text string) {
 	if !skippedFile(name) {
 		r.certain = r.certain && plainScript(text)
-		r.scripts = r.scripts && isShell(text) && !regexp.MustCompile(runsOthers).MatchString(withoutModes(text))
 	}
 }
 
@@ -75,18 +76,6 @@ func (r *Reads) note(name, text string) {
 // of the keys below the section occurs anywhere in their text.
 func (r Reads) May(path []string) bool {
 	return !r.certain || slices.ContainsFunc(path[1:], func(key string) bool { return strings.Contains(r.text, key) })
-}
-
-// MaySet reports whether a program may set a value, or a part of it. The path begins with the
-// section. It may if any of the keys below the section occurs anywhere in their text, if they name
-// the section without a key below it, as for replacing all of it, or if they name no key of it at
-// all though they write patches: then they compute the path.
-func (r Reads) MaySet(path []string) bool {
-	if !r.scripts || slices.ContainsFunc(path[1:], func(key string) bool { return strings.Contains(r.text, key) }) {
-		return true
-	}
-	named := regexp.MustCompile(`[/"']`+regexp.QuoteMeta(path[0])+`([/.][A-Za-z_]|\b)`).FindAllStringSubmatch(r.text, -1)
-	return slices.ContainsFunc(named, func(m []string) bool { return m[1] == "" }) || len(named) == 0 && strings.Contains(r.text, "_PATCH_PATH")
 }
 
 // runsOthers matches shell commands by which a script runs code from elsewhere, or reads its whole

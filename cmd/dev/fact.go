@@ -23,7 +23,6 @@ const (
 	aboutHook  kind = "hook"
 	aboutRun   kind = "run"
 	aboutDiff  kind = "diff"
-	aboutState kind = "state"
 	aboutLog   kind = "log"
 )
 
