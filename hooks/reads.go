@@ -31,8 +31,8 @@ type Reads struct {
 func ReadsOf(dir string, skip func(name string) bool) (r Reads) {
 	var all strings.Builder
 	r.certain = true
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real // else the walk ends at a link
+	if target, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = target // else the walk ends at a link
 	}
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

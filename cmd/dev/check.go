@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"addon-operator/actors/scenario"
@@ -188,11 +189,11 @@ func (k *checker) test(ctx context.Context, owner string) {
 	for _, r := range results {
 		if !r.Passed() {
 			failed++
-			about.text, about.detail, about.bad = r.Scenario.Name()+" failed: "+r.Problems[0], r.Problems[1:], true
+			about.text, about.bad = r.Scenario.Name()+" failed: "+strings.Join(r.Problems, "\n"), true
 			k.show(about)
 		}
 	}
-	about.detail, about.bad = nil, failed > 0 || err != nil
+	about.bad = failed > 0 || err != nil
 	switch n, took := view.Count(len(results), "test"), time.Since(began).Round(time.Millisecond); {
 	case err != nil:
 		about.text = err.Error()

@@ -63,7 +63,7 @@ func TestFailuresAreShownOnce(t *testing.T) {
 func TestPrinter(t *testing.T) {
 	var out bytes.Buffer
 	p := &printer{out: &out, path: func(text string) string { return strings.ReplaceAll(text, "/tmp/x", "modules") }}
-	p.show(fact{about: aboutHook, module: "dns", text: "/tmp/x/a\x1b[31m\nb", detail: make([]string, maxDetail)})
+	p.show(fact{about: aboutHook, module: "dns", text: "/tmp/x/a\x1b[31m\nb" + strings.Repeat("\nc", maxDetail)})
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != maxDetail+2 || !strings.Contains(lines[0], "hook  dns: modules/a") || strings.Contains(lines[0], "\x1b") || lines[1] != "    b" || !strings.Contains(lines[maxDetail+1], "1 more lines") {
 		t.Errorf("%d lines: %q, %q, %q", len(lines), lines[0], lines[1], lines[len(lines)-1])

@@ -19,10 +19,7 @@ import (
 )
 
 // A port that is taken is tried again, or another one if it is not given, for a second at most.
-const (
-	portTries = 20
-	portPause = 50 * time.Millisecond
-)
+const portTries, portPause = 20, 50 * time.Millisecond
 
 // session is one run of the command. It starts the operator, again and again when it does not
 // start, and prints what happens until it ends. Its methods are called by the operator, the checker
@@ -59,9 +56,9 @@ func (s *session) started(format string, args ...any) {
 // it starts again after the next save; until then lint still shows what is wrong.
 func (s *session) run(ctx context.Context) error {
 	ctx, leave := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	all.Go(func() { s.checker.run(ctx) })
-	defer all.Wait()
+	var checks sync.WaitGroup
+	checks.Go(func() { s.checker.run(ctx) })
+	defer checks.Wait()
 	defer leave()
 	// One place: a save while the operator is tried again is not lost, and several are one.
 	changed := make(chan struct{}, 1)
@@ -88,8 +85,7 @@ func (s *session) run(ctx context.Context) error {
 		}
 		taken = 0
 		s.out.show(fact{about: aboutStart, text: fmt.Sprintf("the operator does not start, and is started again when a file changes: %v", err), bad: true})
-		// lint shows the mistake that stops it in its place.
-		s.checker.check(saved{"": nil})
+		s.checker.check(saved{"": nil}) // lint shows the mistake that stops it in its place
 		select {
 		case <-ctx.Done():
 			return nil
