@@ -171,7 +171,7 @@ func TestDevPrintsLines(t *testing.T) {
 	d.write("modules/010-hello/hooks/say.sh", strings.Replace(string(text), "said by", "said again by", 1))
 	expect("was saved, and runs again (beforeHelm)", "said again by the hook")
 	d.write("modules/010-hello/hooks/say.sh", "#!/bin/sh\necho '{configVersion: v1, beforeHelmm: 1}'\n")
-	expect("lint  hello: 010-hello/hooks/say.sh:2:40: error: beforeHelmm: is unknown; did you mean beforeHelm?")
+	expect("lint  hello: 010-hello/hooks/say.sh:2:27: error: beforeHelmm: is unknown; did you mean beforeHelm?")
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,6 @@ package lint
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -12,7 +10,6 @@ import (
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/hooks"
-	"addon-operator/values"
 )
 
 // flags are the options of the command, as they were given. run turns them into [Options].
@@ -57,7 +54,8 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 	}
 	o := optionsOf(c, hooks.ConfigLimit) // a hook that answers later would not be loaded by the operator
 	o.Tests = f.tests
-	if err := f.read(&o); err != nil {
+	var err error
+	if o.Values, err = cli.ReadValues(f.values); err != nil {
 		return err
 	}
 	only, done, err := c.UseDirectory(args)
@@ -95,20 +93,4 @@ func Look(ctx context.Context, c *cli.Config, dirs addons.Dirs, only string, hoo
 		report(f.Severity == Error, f.String())
 	}
 	return err
-}
-
-// read reads the files of --values, which win over the values on disk in the order of the options.
-func (f *flags) read(o *Options) error {
-	for _, file := range f.values {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("--values: %w", err)
-		}
-		tree, err := values.ParseYAML(data)
-		if err != nil {
-			return fmt.Errorf("--values: %s: %w", file, err)
-		}
-		o.Values = append(o.Values, tree)
-	}
-	return nil
 }

@@ -56,8 +56,8 @@ type checks struct {
 	client   *helm.Client        // that renders; nil until there is one with the kinds that are known now
 }
 
-// Check finds the mistakes below the directories, and returns the number of modules, with those
-// that cannot be loaded. A finding that may be the cause of others comes before them. It returns an
+// Check finds the mistakes below the directories, and returns the number of modules that were
+// checked, with those that cannot be loaded. A finding that may be the cause of others comes before them. It returns an
 // error if it could not complete, such as at the end of ctx, and then no findings, so that a part of
 // them is never taken for all.
 func Check(ctx context.Context, o Options) (found []Finding, modules int, err error) {
@@ -93,6 +93,7 @@ func Check(ctx context.Context, o Options) (found []Finding, modules int, err er
 	}
 	for _, m := range slices.Concat(c.tree.Modules, c.tree.Broken) {
 		if o.Only == "" || m.Dir == o.Only {
+			modules++
 			c.module(ctx, m)
 		}
 	}
@@ -100,7 +101,7 @@ func Check(ctx context.Context, o Options) (found []Finding, modules int, err er
 	if ctx.Err() != nil {
 		return nil, 0, context.Cause(ctx)
 	}
-	return c.found.about(o.Only), len(c.tree.Modules) + len(c.tree.Broken), nil
+	return c.found.about(o.Only), modules, nil
 }
 
 // load loads the tree and reports what loading and 'values check' find. It sets tree and global. A

@@ -105,7 +105,7 @@ func TestCurrentDirectory(t *testing.T) {
 	root.AddCommand(lint.Command(c))
 	root.SetOut(&out)
 	root.SetArgs([]string{"lint"})
-	if err := root.Execute(); err == nil || !strings.Contains(out.String(), "010-web/templates/a.yaml:2:7: error: ConfigMpa a") {
+	if err := root.Execute(); err == nil || !strings.Contains(out.String(), "010-web/templates/a.yaml:2:1: error: ConfigMpa a") {
 		t.Errorf("%v, %s", err, &out)
 	}
 }

@@ -47,8 +47,8 @@ func parsed(data []byte) *document {
 	return d
 }
 
-// at is the place of the value at a path, or of its key when the value is a map or a list; the zero
-// place when there is none. Aliases are followed, merge keys (<<) are not.
+// at is the place of the key or list element at a path; the zero place when there is none. Aliases
+// are followed, merge keys (<<) are not.
 func (d *document) at(path string) place {
 	steps, err := values.ParsePath(path)
 	if err != nil || d.root == nil {
@@ -71,9 +71,7 @@ func (d *document) atSteps(steps []string) (at place) {
 		if value == nil {
 			return place{}
 		}
-		if node, at = value, (place{key.Line, key.Column}); value.Kind == yaml.ScalarNode {
-			at = place{value.Line, value.Column}
-		}
+		node, at = value, place{key.Line, key.Column}
 	}
 	return at
 }
