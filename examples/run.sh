@@ -106,7 +106,7 @@ cleanup() {
     await "-$builder" 50 # go and its compilers; where nothing reaps orphans, they stay
   fi
   if alive "$viewer"; then
-    # Ctrl-C reaches it, too, as a rule, and at a second signal it does not wait for the operator.
+    # Ctrl-C reaches it, too, as a rule, and a second signal would end it before it has removed its files.
     [[ -z $interrupted ]] || await "$viewer" 300
     kill -TERM "$viewer" 2>/dev/null || true
     wait "$viewer" 2>/dev/null || true
@@ -226,7 +226,6 @@ the namespace $namespace, and whatever the modules of $MODULES_DIR write elsewhe
 EOF
   if [[ ${YES:-} != 1 ]]; then
     [[ -t 0 ]] || die "CLUSTER=mine asks for confirmation, and there is no terminal: set YES=1 to confirm"
-    [[ ${VIEW:-} != 1 ]] || return 0 # the view asks
     read -r -p "Continue? [y/N] " answer
     [[ $answer == [yY]* ]] || die "nothing was written"
   fi
@@ -278,18 +277,13 @@ unfollow() {
   follower=''
 }
 
-# VIEW=1: the command dev is the operator. It may ask on this terminal, so it stays in the group of this script.
+# VIEW=1: the command dev is the operator. It stays in the group of this script, so Ctrl-C reaches it.
 view() {
   local code=0 options=()
   export ADDON_OPERATOR_TMP_DIR="$run/tmp"
-  case $kind in
-    real) options=(--cluster --namespace "$namespace" --yes) ;;
-    mine) options=(--cluster --namespace "$namespace") ;; # it asks by itself
-  esac
-  [[ $kind != mine || ${YES:-} != 1 ]] || options+=(--yes)
+  [[ $kind == memory ]] || options=(--cluster --namespace "$namespace" --yes)
   say "Ctrl-C ends the operator; in a second terminal: export PATH=$(printf %q "$PWD/bin"):\$PATH, then the line that follows"
-  exec 4<&0
-  bin/addon-operator dev ${options[@]+"${options[@]}"} <&4 &
+  bin/addon-operator dev ${options[@]+"${options[@]}"} &
   viewer=$!
   while alive "$viewer"; do
     alive "$parent" || exit 0

@@ -344,7 +344,7 @@ func TestRunWithAView(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := begin(t, "VIEW=1")
 			p.expect("against a cluster in memory")
-			p.expect("the first converge is over")
+			p.expect("converged")
 			end(p)
 			p.ends(0)
 			p.nothingIsLeft()

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -100,9 +99,9 @@ func Unchecked(tree *addons.Tree, data map[string]string) (n int) {
 
 // Tree says what is wrong in a tree with which an operator starts all the same, without the module,
 // the script or the hook that was meant (J12), or with a chart that cannot be installed (H21).
-// cache is as for [ConfigMap]. Hooks are looked at and not run: what is wrong with their
+// Hooks are looked at and not run: what is wrong with their
 // configuration is not found.
-func Tree(tree *addons.Tree, cache *charts.Cache) error {
+func Tree(tree *addons.Tree) error {
 	var errs []error // nil ones among them do not count
 	for _, problem := range tree.Problems {
 		errs = append(errs, errors.New(problem))
@@ -117,7 +116,7 @@ func Tree(tree *addons.Tree, cache *charts.Cache) error {
 	if tree.Global.HooksDir != "" { // else the global directory could not be loaded, which is another error
 		look(tree.Global.HooksDir, "", hooks.Global)
 	}
-	cache = cmp.Or(cache, &charts.Cache{})
+	var cache charts.Cache
 	for _, m := range slices.Concat(tree.Modules, tree.Broken) {
 		look(m.HooksDir(), m.Base+"/hooks", hooks.Module)
 		if charts.Exists(m.Dir) {

@@ -81,38 +81,6 @@ func CoverageOf(results []Result) (all []Coverage) {
 	return all
 }
 
-// grows is the kind of lists to which a hook appends, by hook and path; they are no part of the coverage. Those are true
-// to which it has appended in two runs.
-const grows = "grows"
-
-// GrowingLists are the lists that a hook makes longer at each run, by the path of the hook in the directory of its module.
-func GrowingLists(results []Result) map[string]string {
-	lists := map[string]string{}
-	for _, r := range results {
-		for p, again := range r.parts {
-			if name, path, _ := strings.Cut(p.name, " /"); p.kind == grows && again {
-				lists[name] = max(lists[name], "/"+path)
-			}
-		}
-	}
-	return lists
-}
-
-// appendsTo is the path of a list to which a patch appends without having written it first; "" for none.
-func appendsTo(patch []any) string {
-	var written []string
-	for _, op := range patch {
-		fields, _ := op.(map[string]any)
-		path, _ := fields["path"].(string)
-		list, appends := strings.CutSuffix(path, "/-")
-		if appends && fields["op"] == "add" && !slices.ContainsFunc(written, func(w string) bool { return strings.HasPrefix(list+"/", w+"/") }) {
-			return list
-		}
-		written = append(written, path)
-	}
-	return ""
-}
-
 // String is the coverage in lines.
 func (c Coverage) String() string {
 	text := "coverage of " + c.Module + ":"
@@ -192,10 +160,6 @@ func (x *exercised) ran(runs []hookRun, objects []map[string]any) error {
 			continue
 		}
 		x.note(part{"hooks", name}, true)
-		if path := appendsTo(r.valuesPatch); path != "" {
-			_, again := x.parts.Get()[part{grows, name + " " + path}]
-			x.note(part{grows, name + " " + path}, again)
-		}
 		for _, c := range r.contexts {
 			x.note(part{"bindings", name + " " + bindingOf(c)}, true)
 		}

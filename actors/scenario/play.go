@@ -199,7 +199,7 @@ func (p *play) environment() (env []string) {
 // without the hook or module that was meant, are: the test would prove nothing about them.
 func (p *play) start(ctx context.Context) error {
 	if tree, err := addons.Load(p.files.addonDirs()); err == nil { // the operator reports the error: it refuses to start
-		if err := check.Tree(tree, nil); err != nil {
+		if err := check.Tree(tree); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"addon-operator/addons"
+	"addon-operator/values"
 )
 
 // UseDirectory sets the directories of modules and of global hooks to those of the argument of a
@@ -47,6 +49,22 @@ func OneDirectory(cmd *cobra.Command, args []string) error {
 		return Usagef("%s takes one directory", cmd.Name())
 	}
 	return nil
+}
+
+// ReadValues reads the files of an option --values: trees with the sections as keys, in their order.
+func ReadValues(files []string) (all []any, err error) {
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("--values: %w", err)
+		}
+		tree, err := values.ParseYAML(data)
+		if err != nil {
+			return nil, fmt.Errorf("--values: %s: %w", file, err)
+		}
+		all = append(all, tree)
+	}
+	return all, nil
 }
 
 // Directories finds out what a directory is: it has modules/, it has modules in it, or it is a

@@ -2,7 +2,6 @@ package dev
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -25,24 +24,12 @@ const (
 	stepLimit = time.Minute      // of a step of a test
 )
 
-// Lint prepares checks of directories, as lint.Repeatedly does: each checks what has changed since
-// the one before. hookLimit is for --config of a hook, and for an enabled script.
-type Lint func(c *cli.Config, dirs addons.Dirs, hookLimit time.Duration) (Look, error)
+// Look checks one directory, or all for "", as lint.Look does: it calls report with each finding:
+// whether it is an error, and the line that lint prints. hookLimit is for --config of a hook,
+// and for an enabled script.
+type Look = func(ctx context.Context, c *cli.Config, dirs addons.Dirs, only string, hookLimit time.Duration, report func(bad bool, line string)) error
 
-// Look checks one directory, or all for "", and calls report with each finding: its file, whether
-// it is an error, a short form on one line, and the text that lint prints. Calls must not overlap.
-type Look = func(ctx context.Context, only string, report func(file string, bad bool, line, printed string)) error
-
-// finding is a mistake that lint has found, in both of its forms. Two findings with the same
-// printed text are the same.
-type finding struct {
-	bad           bool // it is an error
-	line, printed string
-}
-
-// checker checks what was saved: lint checks the modules of the files at once, then the tests of
-// these modules are played, then lint checks all others, which may depend on them. Only the goroutine
-// of run touches found.
+// checker checks what was saved: lint checks the modules of the files, then their tests are played.
 type checker struct {
 	config *cli.Config
 	dirs   addons.Dirs
@@ -50,14 +37,12 @@ type checker struct {
 	lint   Look
 	show   func(fact)
 	// due has what waits for a check, at most one value, which check joins with what comes later.
-	due   chan saved
-	found map[string][]finding // what was shown last, by owner; "" for what is of none
+	due chan saved
 }
 
 // newChecker makes a checker; nothing is checked before run is called.
-func newChecker(c *cli.Config, dirs addons.Dirs, only string, lint Lint, show func(fact)) (*checker, error) {
-	look, err := lint(c, dirs, hookLimit)
-	return &checker{config: c, dirs: dirs, only: only, lint: look, show: show, due: make(chan saved, 1), found: map[string][]finding{}}, err
+func newChecker(c *cli.Config, dirs addons.Dirs, only string, lint Look, show func(fact)) *checker {
+	return &checker{config: c, dirs: dirs, only: only, lint: lint, show: show, due: make(chan saved, 1)}
 }
 
 // check requests a check of what was saved. It never blocks, and may be called from several
@@ -84,191 +69,104 @@ func joined(a, b saved) saved {
 	return all
 }
 
-// run checks what is due, until ctx ends. What is saved meanwhile waits, joined.
+// run checks what is due, until ctx ends. What is saved meanwhile waits, joined. A file that concerns
+// all modules has all checked; an entry without files, as at the start, plays no tests.
 func (k *checker) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case next := <-k.due:
-			k.lintSaved(ctx, next)
-			for _, owner := range k.tested(next) {
+		case what := <-k.due:
+			owners := slices.Sorted(maps.Keys(what))
+			if files, all := what[""]; all {
+				k.look(ctx, "")
+				owners = nil
+				if len(files) > 0 {
+					owners = k.owners()
+				}
+			} else {
+				for _, owner := range owners {
+					k.look(ctx, owner)
+				}
+			}
+			for _, owner := range owners {
 				k.test(ctx, owner)
 			}
-			if _, all := next[""]; !all {
-				k.lintAll(ctx, false, false)
-			}
 		}
 	}
 }
 
-// tested returns the owners whose tests are due after a save: those of the files, or all when a
-// file concerns all. An entry without files, the first check, plays none.
-func (k *checker) tested(what saved) []string {
-	if len(what[""]) > 0 {
-		return k.owners()
-	}
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(what)), func(owner string) bool { return owner == "" })
-}
-
-// lintSaved checks the owners of the files that were saved, or everything when one concerns all.
-func (k *checker) lintSaved(ctx context.Context, what saved) {
-	if files, all := what[""]; all {
-		k.lintAll(ctx, len(files) == 0, len(files) > 0)
-		return
-	}
-	for _, owner := range slices.Sorted(maps.Keys(what)) {
-		found := map[string][]finding{}
-		var err error
-		if dir := k.dir(owner); dir != "" { // else it is gone
-			found, err = k.look(ctx, dir)
-		}
-		if ctx.Err() == nil {
-			k.report(owner, found[owner], false, err)
-		}
-	}
-}
-
-// lintAll checks everything and shows what differs from before; the first time it shows all. With
-// sum it also shows how many findings there are. After the end of ctx it shows nothing, because the
-// result is not complete.
-func (k *checker) lintAll(ctx context.Context, first, sum bool) {
-	dirs := []string{""}
-	if k.only != "" {
+// look shows what lint finds in the directory of an owner, or of all for "". After the end of ctx it
+// shows nothing, because the result is not complete.
+func (k *checker) look(ctx context.Context, owner string) {
+	dirs, about := []string{k.dir(owner)}, fact{about: aboutLint, module: messages.ModuleOf(owner)}
+	switch {
+	case owner != "" && dirs[0] == "":
+		return // it is gone
+	case owner == "" && k.only != "": // "" would be all modules, also those next to the only one
 		dirs = []string{k.dirs.Global, k.dir(k.only)}
 	}
-	// "" would be all modules, also those next to the only one, whose directory may just be
-	// renamed.
-	found, err := k.look(ctx, slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" && k.only != "" })...)
+	var found []fact
+	for _, dir := range dirs {
+		err := k.lint(ctx, k.config, k.dirs, dir, hookLimit, func(bad bool, line string) {
+			about.text, about.bad = line, bad
+			found = append(found, about)
+		})
+		if err != nil {
+			about.text, about.bad = err.Error(), true
+			found = append(found, about)
+		}
+	}
 	if ctx.Err() != nil {
 		return
 	}
-	if err != nil {
-		k.report("", nil, first, err)
-		return
-	}
-	n := 0
-	for _, list := range found {
-		n += len(list)
-	}
-	// Owners whose findings are gone are reported, too.
-	owners := maps.Clone(found)
-	maps.Copy(owners, k.found)
-	for _, owner := range slices.Sorted(maps.Keys(owners)) {
-		if first || !slices.Equal(found[owner], k.found[owner]) {
-			k.report(owner, found[owner], first, nil)
-		}
-	}
-	switch text := view.Count(n, "finding") + " in all modules"; {
-	case first:
-		k.show(fact{about: aboutLint, text: text + "; a save also runs the tests of its module"})
-	case sum:
-		k.show(fact{about: aboutLint, text: text})
-	}
-}
-
-// report shows which findings of an owner are new and which are gone, and keeps them. Without either
-// it still shows that lint has run: the author waits for an answer to the save. After an error
-// nothing was looked at, so the earlier findings remain.
-func (k *checker) report(owner string, found []finding, first bool, err error) {
-	about := fact{about: aboutLint, module: messages.ModuleOf(owner)}
-	if err != nil {
-		about.text, about.bad = err.Error(), true
-		k.show(about)
-		return
-	}
-	was, quiet := k.found[owner], !first
-	k.found[owner] = found
-	if len(found) == 0 {
-		delete(k.found, owner)
-	}
-	has := func(all []finding, one finding) bool {
-		return slices.ContainsFunc(all, func(f finding) bool { return f.printed == one.printed })
-	}
 	for _, f := range found {
-		if first || !has(was, f) {
-			about.text, about.bad, quiet = f.printed, f.bad, false
-			k.show(about)
-		}
+		k.show(f)
 	}
-	about.bad = false
-	for _, f := range was {
-		if !has(found, f) {
-			about.text, quiet = "no longer reported: "+f.line, false
-			k.show(about)
-		}
-	}
-	if about.text = "no findings"; len(found) > 0 {
-		about.text = view.Count(len(found), "finding") + ", unchanged"
-	}
-	if quiet {
+	switch about.bad = false; {
+	case owner == "":
+		about.text = view.Count(len(found), "finding") + "; a save also runs the tests of its module"
+		k.show(about)
+	case len(found) == 0: // the author waits for an answer to the save
+		about.text = "no findings"
 		k.show(about)
 	}
-}
-
-// look calls lint for some directories, "" for all, and sorts the findings by owner.
-func (k *checker) look(ctx context.Context, dirs ...string) (found map[string][]finding, _ error) {
-	found = map[string][]finding{}
-	var errs []error
-	report := func(file string, bad bool, line, printed string) {
-		path, err := filepath.Abs(file)
-		owner := k.owner(path)
-		found[owner], errs = append(found[owner], finding{bad, line, printed}), append(errs, err)
-	}
-	for _, dir := range dirs {
-		errs = append(errs, k.lint(ctx, dir, report))
-	}
-	return found, errors.Join(errs...)
-}
-
-// owner returns the module of a file, or messages.GlobalHooks; "" for a file of no module, such as
-// the values.yaml of all.
-func (k *checker) owner(path string) string {
-	for _, root := range k.dirs.Modules {
-		below, err := filepath.Rel(root, path)
-		dir, _, _ := strings.Cut(below, string(filepath.Separator))
-		if err == nil && below != "." && filepath.IsLocal(below) && cli.IsDir(filepath.Join(root, dir)) {
-			return moduleName(dir)
-		}
-	}
-	if below, err := filepath.Rel(k.dirs.Global, path); err == nil && filepath.IsLocal(below) {
-		return messages.GlobalHooks
-	}
-	return ""
 }
 
 // owners returns all modules on disk and the global hooks, with or without tests.
 func (k *checker) owners() []string {
-	owners := []string{messages.GlobalHooks}
 	if k.only != "" {
-		return append(owners, k.only)
+		return []string{messages.GlobalHooks, k.only}
 	}
-	for _, root := range k.dirs.Modules {
-		entries, _ := os.ReadDir(root)
-		for _, entry := range entries {
-			if cli.IsDir(filepath.Join(root, entry.Name())) && entry.Name()[0] != '.' {
-				owners = append(owners, moduleName(entry.Name()))
-			}
-		}
-	}
+	owners := []string{messages.GlobalHooks}
+	k.each(func(dir string) { owners = append(owners, moduleName(dir)) })
 	return owners
 }
 
 // dir returns the directory of a module, or of the global hooks; "" when it does not exist any
 // more. The name of the directory may have another number than before.
-func (k *checker) dir(owner string) string {
+func (k *checker) dir(owner string) (found string) {
 	if owner == messages.GlobalHooks {
 		return k.dirs.Global
 	}
+	k.each(func(dir string) {
+		if moduleName(dir) == owner {
+			found = dir
+		}
+	})
+	return found
+}
+
+// each calls see with the directory of each module.
+func (k *checker) each(see func(dir string)) {
 	for _, root := range k.dirs.Modules {
 		entries, _ := os.ReadDir(root)
 		for _, entry := range entries {
-			if moduleName(entry.Name()) == owner {
-				return filepath.Join(root, entry.Name())
+			if dir := filepath.Join(root, entry.Name()); cli.IsDir(dir) && entry.Name()[0] != '.' {
+				see(dir)
 			}
 		}
 	}
-	return ""
 }
 
 // test plays the tests of one owner, and shows each that failed, and how many there were.
@@ -276,7 +174,7 @@ func (k *checker) test(ctx context.Context, owner string) {
 	dir := k.dir(owner)
 	files, _ := filepath.Glob(filepath.Join(dir, "tests", "*.yaml"))
 	if dir == "" || len(files) == 0 {
-		return // lint reports it
+		return
 	}
 	began := time.Now()
 	list, err := scenario.Find(filepath.Join(dir, "tests"))
@@ -291,11 +189,11 @@ func (k *checker) test(ctx context.Context, owner string) {
 	for _, r := range results {
 		if !r.Passed() {
 			failed++
-			about.text, about.detail, about.bad = r.Scenario.Name()+" failed: "+r.Problems[0], r.Problems[1:], true
+			about.text, about.bad = r.Scenario.Name()+" failed: "+strings.Join(r.Problems, "\n"), true
 			k.show(about)
 		}
 	}
-	about.detail, about.bad = nil, failed > 0 || err != nil
+	about.bad = failed > 0 || err != nil
 	switch n, took := view.Count(len(results), "test"), time.Since(began).Round(time.Millisecond); {
 	case err != nil:
 		about.text = err.Error()

@@ -21,10 +21,7 @@ func checked(t *testing.T, files map[string]string) (f tree, k *checker, posted 
 	f.write("global-hooks/README.md", "")
 	posted = make(chan string, 1000)
 	dirs := addons.Dirs{Modules: []string{f.path("modules")}, Global: f.path("global-hooks"), UnnumberedOrder: 1}
-	k, err := newChecker(configured(t, nil), dirs, "", lint.Repeatedly, func(f fact) { posted <- fmt.Sprintf("%s %s: %s", f.about, f.module, f.text) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	k = newChecker(configured(t, nil), dirs, "", lint.Look, func(f fact) { posted <- fmt.Sprintf("%s %s: %s", f.about, f.module, f.text) })
 	return f, k, posted
 }
 
@@ -49,36 +46,33 @@ func awaits(t *testing.T, posted chan string, texts ...string) (skipped []string
 
 const passing = "description: it is\nexpect: {objects: [{kind: ConfigMap, metadata: {name: a}}]}\n"
 
-// A save is looked at in its module first, then its tests are played, and then what depends on it is looked at; of what is as it
-// was nothing is said.
-func TestChecksWhatDependsOnASave(t *testing.T) {
+// A save is looked at in its module, then its tests are played; a file of all modules has all checked.
+func TestChecksWhatWasSaved(t *testing.T) {
 	const template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: {{ .Values.global.a }}}\n"
 	f, k, posted := checked(t, map[string]string{
-		"modules/values.yaml":               "global: {a: b}\n",
-		"modules/010-web/templates/a.yaml":  template,
-		"modules/010-web/tests/a.yaml":      passing,
-		"modules/020-same/templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
-		"modules/030-db/templates/a.yaml":   template,
+		"modules/values.yaml":             "global: {a: b}\n",
+		"modules/010-web/tests/a.yaml":    passing,
+		"modules/030-db/templates/a.yaml": template,
 	})
+	f.write("modules/010-web/templates/a.yaml", template)
 	go k.run(t.Context())
 	k.check(saved{"": nil})
-	awaits(t, posted, "0 findings in all modules; a save also runs")
-	f.write("modules/010-web/templates/a.yaml", strings.Replace(template, "data", "dta", 1))
+	if before := awaits(t, posted, "0 findings; a save also runs"); len(before) > 0 {
+		t.Errorf("at the start there is %q", before)
+	}
+	f.write("modules/010-web/templates/a.yaml", strings.Replace(template, "\ndata", "\ndta", 1))
 	k.check(saved{"web": {"a"}})
-	if before := awaits(t, posted, "lint web: ", "test web: "); len(before) > 0 {
+	if before := awaits(t, posted, "lint web: 010-web/templates/a.yaml:4:1: error: ", "test web: "); len(before) > 0 {
 		t.Errorf("before its own there were %q", before)
 	}
 	f.write("modules/values.yaml", "global: {}\n")
 	k.check(saved{"": {"values.yaml"}})
-	if before := awaits(t, posted, "lint db: ", "lint web: ", "in all modules"); len(before) > 0 {
-		t.Errorf("of what is as it was there is %q", before)
-	}
+	awaits(t, posted, "010-web/templates/a.yaml", "1 finding;", "test web: ")
 	if err := os.RemoveAll(f.path("modules/030-db")); err != nil {
 		t.Fatal(err)
 	}
-	k.check(saved{"db": {"templates/a.yaml (removed)"}})
-	awaits(t, posted, "lint db: no longer reported")
-	if _, kept := k.found["db"]; kept {
-		t.Error("findings of a module that is gone are kept")
+	k.check(saved{"db": {"templates/a.yaml (removed)"}, "web": {"a"}})
+	if before := awaits(t, posted, "lint web: 010-web", "test web: "); len(before) > 0 {
+		t.Errorf("of a module that is gone there is %q", before)
 	}
 }

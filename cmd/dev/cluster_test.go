@@ -70,7 +70,7 @@ func TestClusterThatAnotherOperatorUses(t *testing.T) {
 			options := configured(t, nil)
 			options.Kubeconfig = f.path("kubeconfig")
 			var out bytes.Buffer
-			err := (&place{tmp: t.TempDir(), what: "modules"}).current(t.Context(), options, asking{in: strings.NewReader(""), out: &out, yes: true})
+			err := (&place{tmp: t.TempDir(), what: "modules"}).current(t.Context(), options, &out, true, false)
 			if c.refuses == "" && err != nil || c.refuses != "" && (err == nil || !strings.Contains(err.Error(), c.refuses) || !strings.Contains(err.Error(), "nothing was written")) {
 				t.Errorf("got %v, want %q", err, c.refuses)
 			}
@@ -122,7 +122,7 @@ func TestHooksUseTheClusterOfTheOperator(t *testing.T) {
 			options := configured(t, nil)
 			options.Kubeconfig, options.KubeContext, options.KubeServer = c.files, c.context, c.server
 			p := &place{tmp: t.TempDir(), what: "modules"}
-			if err := p.current(t.Context(), options, asking{in: strings.NewReader(""), out: io.Discard, yes: true}); err != nil {
+			if err := p.current(t.Context(), options, io.Discard, true, false); err != nil {
 				t.Fatal(err)
 			}
 			t.Chdir(t.TempDir()) // hooks and terminals run in other directories

@@ -15,12 +15,11 @@ import (
 	"addon-operator/kube"
 )
 
-// flags are the options of the command: use the cluster of the kubeconfig, and agree to that
-// without being asked.
+// flags are the options of the command: use the cluster of the kubeconfig, and agree to that.
 type flags struct{ cluster, yes bool }
 
 // Command returns the command dev. lint is that of package lint, which this package does not import.
-func Command(c *cli.Config, lint Lint) *cobra.Command {
+func Command(c *cli.Config, lint Look) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
 		Use: "dev [DIR]", Short: "Run modules while you edit them, and print the effect of each save",
@@ -29,32 +28,22 @@ or with --cluster against that of your kubeconfig, in a separate namespace in wh
 contains modules/ and global-hooks/, or modules, or is one module, which is then enabled. Without DIR the command
 uses the directories of the options, or else the current one. It writes nothing to DIR.
 
-On each save it prints the saved files, findings of lint, results of tests, hooks that ran, and changed objects.
-Ctrl-C ends it; with --cluster, the installed objects stay.`,
-		Example: "  addon-operator dev\n  addon-operator dev modules/010-dns\n  addon-operator dev --cluster --namespace dns-dev",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return cli.Usagef("dev takes one directory")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			dir := ""
-			if len(args) == 1 {
-				dir = args[0]
-			}
-			return f.run(cmd, c, lint, dir)
-		},
+On each save it prints the saved files, the findings of lint in the module, the results of its tests, the
+hooks that ran, with their output, and how the rendered objects changed. The first lines name the live page,
+which shows the state of all modules. Ctrl-C ends it; with --cluster, the installed objects stay.`,
+		Example: "  addon-operator dev\n  addon-operator dev modules/010-dns\n  addon-operator dev --cluster --namespace dns-dev --yes",
+		Args:    cli.OneDirectory,
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, c, lint, args) },
 	}
 	set := cmd.Flags()
-	set.BoolVar(&f.cluster, "cluster", false, "use the cluster of the kubeconfig, in the namespace of --namespace (addon-operator-dev); asks first")
-	set.BoolVar(&f.yes, "yes", false, "use that cluster without asking, for scripts")
+	set.BoolVar(&f.cluster, "cluster", false, "use the cluster of the kubeconfig, in the namespace of --namespace (addon-operator-dev); without --yes it only shows which one that is")
+	set.BoolVar(&f.yes, "yes", false, "agree to the use of that cluster")
 	return cmd
 }
 
 // run prepares directories and cluster, and runs a session until a person ends it. What is
 // temporary is removed last, after hooks that may use it have ended or were killed.
-func (f *flags) run(cmd *cobra.Command, c *cli.Config, lint Lint, dir string) (err error) {
+func (f *flags) run(cmd *cobra.Command, c *cli.Config, lint Look, args []string) (err error) {
 	if f.yes && !f.cluster {
 		return cli.Usagef("--yes needs --cluster")
 	}
@@ -63,8 +52,6 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, lint Lint, dir string) (e
 	// the output fails.
 	ctx, end := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 	defer end()
-	hurry := make(chan struct{})
-	defer onSecondSignal(func() { close(hurry) })()
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
@@ -72,13 +59,13 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, lint Lint, dir string) (e
 	// lint continues.
 	kube.RedirectKlog(slog.New(slog.DiscardHandler))
 	charts.RedirectLog(slog.New(slog.DiscardHandler))
-	p, err := prepare(c, dir)
+	p, err := prepare(c, args)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
 	if f.cluster {
-		err = p.current(ctx, c, asking{cmd.InOrStdin(), cmd.OutOrStdout(), f.yes, cmd.Flags().Changed("namespace")})
+		err = p.current(ctx, c, cmd.OutOrStdout(), f.yes, cmd.Flags().Changed("namespace"))
 	} else {
 		err = p.inMemory(c)
 	}
@@ -96,44 +83,12 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, lint Lint, dir string) (e
 		return err
 	}
 	out := cmd.OutOrStdout()
-	s, err := newSession(c, p, lint, &printer{out: out, end: end, path: p.real})
-	if err != nil {
-		return err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx) }()
-	select {
-	case err = <-ended:
-	case <-hurry: // it does not wait for the operator, which would have ended its hooks
-		s.killHooks()
-		err = interrupted
-	}
+	s := newSession(c, p, lint, &printer{out: out, end: end, path: p.real})
+	err = s.run(ctx)
 	if f.cluster {
 		fmt.Fprintf(out, "What was installed stays; kubectl delete namespace %s removes it.\n", c.Namespace)
 	}
 	return err
-}
-
-// onSecondSignal calls hurry at the second SIGINT or SIGTERM. The first one ends the context of the
-// command; without a handler the second would end the process at once, with a terminal in raw mode
-// and files left behind. stop removes the handler; the caller calls it once.
-func onSecondSignal(hurry func()) (stop func()) {
-	signals, done := make(chan os.Signal, 2), make(chan struct{}) // both are kept when a busy machine does not look between them
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	go func() {
-		for range 2 {
-			select {
-			case <-signals:
-			case <-done:
-				return
-			}
-		}
-		hurry()
-	}()
-	return func() {
-		signal.Stop(signals)
-		close(done)
-	}
 }
 
 // welcome shows where the operator runs, once its addresses are known.

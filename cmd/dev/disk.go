@@ -11,7 +11,6 @@ import (
 
 	"addon-operator/addons"
 	"addon-operator/messages"
-	"addon-operator/messages/view"
 )
 
 // saved are files that have changed: their paths below their root, by the module that they belong
@@ -24,7 +23,7 @@ type saved map[string][]string
 type disk struct {
 	dirs addons.Dirs
 	// files has the stamp of each file by its path below its root, by root. Only the goroutine of
-	// watch touches it after the start.
+	// addons.Watch touches it after the start.
 	files map[string]map[string]string
 }
 
@@ -43,28 +42,13 @@ func (d *disk) look() map[string]map[string]string {
 	return now
 }
 
-// watch calls post in a goroutine of its own with what was saved, until ctx ends. It returns at
-// once.
+// watch calls post with what was saved, until ctx ends. It returns at once.
 func (d *disk) watch(ctx context.Context, post func(saved)) {
-	notified := make(chan struct{}, 1)
 	addons.Watch(ctx, d.dirs, slog.New(slog.DiscardHandler), func() {
-		select {
-		case notified <- struct{}{}:
-		default: // one look sees all
+		if changed := d.compare(); len(changed) > 0 {
+			post(changed)
 		}
 	})
-	go func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-notified:
-				if changed := d.compare(); len(changed) > 0 {
-					post(changed)
-				}
-			}
-		}
-	}()
 }
 
 // compare returns what has changed since the last call. Several saves of a file are one change.
@@ -118,11 +102,7 @@ func moduleName(dir string) string {
 // facts describe what was saved.
 func (s saved) facts() (facts []fact) {
 	for _, owner := range slices.Sorted(maps.Keys(s)) {
-		f := fact{about: aboutDisk, module: messages.ModuleOf(owner), text: "saved: " + strings.Join(s[owner], ", ")}
-		if n := len(s[owner]); n > 3 {
-			f.text, f.detail = view.Count(n, "file")+" saved", s[owner]
-		}
-		facts = append(facts, f)
+		facts = append(facts, fact{about: aboutDisk, module: messages.ModuleOf(owner), text: "saved: " + strings.Join(s[owner], ", ")})
 	}
 	return facts
 }

@@ -23,7 +23,6 @@ const (
 	aboutHook  kind = "hook"
 	aboutRun   kind = "run"
 	aboutDiff  kind = "diff"
-	aboutState kind = "state"
 	aboutLog   kind = "log"
 )
 
@@ -39,7 +38,6 @@ type fact struct {
 	about  kind
 	module string // empty: none, or all
 	text   string // its first line is what happened, further lines are details
-	detail []string
 	bad    bool
 }
 
@@ -56,7 +54,7 @@ type printer struct {
 // show prints a fact in one write: a line with its time and what it is about, and its details,
 // indented.
 func (p *printer) show(f fact) {
-	lines := append(strings.Split(strings.TrimRight(f.text, "\n"), "\n"), f.detail...)
+	lines := strings.Split(strings.TrimRight(f.text, "\n"), "\n")
 	if left := len(lines) - 1 - maxDetail; left > 0 {
 		lines = append(lines[:maxDetail+1:maxDetail+1], fmt.Sprintf("… and %d more lines", left))
 	}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"addon-operator/messages"
 )
 
 func texts(facts []fact) string {
@@ -27,7 +25,7 @@ func TestRecordsBecomeFacts(t *testing.T) {
 		`{"msg":"one","module":"dns","hook":"a.sh","binding":"nodes","task":"7","stream":"stdout"}`:       "hook dns: a.sh | one",
 		`{"level":"INFO","msg":"release","module":"dns","action":"upgraded","reason":"why","revision":3}`: "run dns: upgraded, revision 3: why",
 		`{"level":"WARN","msg":"it is so","module":"dns","n":2,"list":[],"err":"bad\nmore"}`:              "!log dns: it is so (n=2): bad\nmore",
-		`{"level":"ERROR","msg":"task failed, will retry","module":"dns"}`:                                "",
+		`{"level":"ERROR","msg":"task failed, will retry","module":"dns","err":"no"}`:                     "!log dns: task failed, will retry: no",
 		`{"level":"DEBUG","msg":"a release","module":"dns"}`:                                              "",
 		`no JSON`: "",
 	} {
@@ -43,23 +41,21 @@ func TestRecordsBecomeFacts(t *testing.T) {
 	}
 }
 
-// While there is a problem, only problems are reported; the state follows when they are gone.
-func TestChangesOfStates(t *testing.T) {
-	known := map[string]shown{}
-	for i, step := range []struct {
-		now  map[string]shown
-		want string
-	}{
-		{map[string]shown{"dns": {state: "disabled"}, messages.GlobalHooks: {}}, ""},
-		{map[string]shown{"dns": {state: "ready"}}, "state dns: ready"},
-		{map[string]shown{"dns": {state: "ready"}}, ""},
-		{map[string]shown{"dns": {state: "failing", problem: "no"}, messages.GlobalHooks: {problem: "too"}}, "!state : too | !state dns: no"},
-		{map[string]shown{"dns": {state: "ready"}, messages.GlobalHooks: {}}, "state : its problem is gone | state dns: its problem is gone | state dns: ready"},
-		{map[string]shown{"dns": {state: "disabled"}}, "state dns: disabled"},
-	} {
-		if got := texts(changes(known, step.now)); got != step.want {
-			t.Errorf("step %d: got %q, want %q", i, got, step.want)
-		}
+// A failure that is retried is shown once, until another one or a release comes.
+func TestFailuresAreShownOnce(t *testing.T) {
+	var out bytes.Buffer
+	s := newSession(nil, &place{}, nil, &printer{out: &out, path: func(text string) string { return text }})
+	failed := func(module, err string) {
+		s.logged(t.Context(), record{"level": "ERROR", "msg": "task failed, will retry", "module": module, "err": err})
+	}
+	failed("dns", "no")
+	failed("dns", "no")
+	failed("web", "no")
+	failed("dns", "another")
+	s.logged(t.Context(), record{"msg": "release", "module": "dns", "action": "installed", "revision": 1.0})
+	failed("dns", "another")
+	if n := strings.Count(out.String(), "task failed"); n != 4 {
+		t.Errorf("%d failures are shown, want 4: %s", n, &out)
 	}
 }
 
@@ -67,7 +63,7 @@ func TestChangesOfStates(t *testing.T) {
 func TestPrinter(t *testing.T) {
 	var out bytes.Buffer
 	p := &printer{out: &out, path: func(text string) string { return strings.ReplaceAll(text, "/tmp/x", "modules") }}
-	p.show(fact{about: aboutHook, module: "dns", text: "/tmp/x/a\x1b[31m\nb", detail: make([]string, maxDetail)})
+	p.show(fact{about: aboutHook, module: "dns", text: "/tmp/x/a\x1b[31m\nb" + strings.Repeat("\nc", maxDetail)})
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != maxDetail+2 || !strings.Contains(lines[0], "hook  dns: modules/a") || strings.Contains(lines[0], "\x1b") || lines[1] != "    b" || !strings.Contains(lines[maxDetail+1], "1 more lines") {
 		t.Errorf("%d lines: %q, %q, %q", len(lines), lines[0], lines[1], lines[len(lines)-1])

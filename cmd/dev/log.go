@@ -36,8 +36,7 @@ func (r recorder) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// fact makes a record readable. There is none for debug records and for what states or the ends of
-// hooks show better. Attributes follow the message in alphabetical order.
+// fact makes a record readable. There is none for debug records and for what says nothing to an author. Attributes follow the message in alphabetical order.
 func (r record) fact() (fact, bool) {
 	level, text := r.text("level"), r.text("msg")
 	switch {
@@ -49,7 +48,7 @@ func (r record) fact() (fact, bool) {
 			what += ": " + reason
 		}
 		return fact{about: aboutRun, module: r.text("module"), text: what}, true
-	case level == "DEBUG", text == "addon-operator starts", text == "start-up begins", text == "addon-operator has stopped", strings.HasPrefix(text, "task failed"):
+	case level == "DEBUG", text == "addon-operator starts", text == "start-up begins", text == "addon-operator has stopped":
 		return fact{}, false
 	}
 	var more []string

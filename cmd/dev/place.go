@@ -1,7 +1,6 @@
 package dev
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -44,16 +43,17 @@ type place struct {
 	kubeconfig string
 	// memory is the cluster in memory; nil for a real one.
 	memory *apiserver.Server
+	done   func() // removes global hooks that stand for missing ones
 }
 
-// prepare makes a place and sets the options that depend on the directory; "" means the
-// directories of the options, or the current one. The caller closes the place.
-func prepare(c *cli.Config, dir string) (p *place, err error) {
-	p = &place{}
+// prepare makes a place and sets the options that depend on the directory in args. The caller closes
+// the place.
+func prepare(c *cli.Config, args []string) (p *place, err error) {
+	p = &place{done: func() {}}
 	if p.tmp, err = os.MkdirTemp("", "addon-operator-dev-"); err != nil {
 		return nil, err
 	}
-	if err := p.directories(c, dir); err != nil {
+	if err := p.directories(c, args); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	p.options(c)
@@ -65,44 +65,19 @@ func (p *place) close() error {
 	if p.memory != nil {
 		_ = p.memory.Close() // of a cluster that is gone
 	}
+	p.done()
 	return os.RemoveAll(p.tmp)
 }
 
-// directories sets the directories of modules and global hooks. Both must exist for the operator
-// (B8), so missing global hooks are an empty directory.
-func (p *place) directories(c *cli.Config, dir string) error {
-	var only string
-	if dir == "" && !c.Given("modules-dir") && !c.Given("working-dir") {
-		dir = "."
-	}
-	if dir != "" {
-		given := c.Dirs
-		dirs, module, err := cli.Directories(dir, given)
-		if err != nil {
-			return err
-		}
-		// An argument names modules; global hooks that are given elsewhere still count.
-		if c.Given("global-hooks-dir") {
-			dirs.Global = given.Global
-		}
-		c.Dirs, only = dirs, module
-	}
-	p.what, p.written = strings.Join(c.Dirs.Modules, ":"), c.Dirs
-	if only != "" {
+// directories sets the directories of modules and global hooks to those of the argument.
+func (p *place) directories(c *cli.Config, args []string) error {
+	only, done, err := c.UseDirectory(args)
+	p.what, p.written, p.done = strings.Join(c.Dirs.Modules, ":"), c.Dirs, done
+	if err == nil && only != "" {
 		p.what = only
-		if err := p.link(c, only); err != nil {
-			return err
-		}
+		err = p.link(c, only)
 	}
-	if _, err := os.Stat(c.Dirs.Global); err != nil {
-		c.Dirs.Global = filepath.Join(p.tmp, "no-global-hooks")
-		if err := os.Mkdir(c.Dirs.Global, 0o700); err != nil {
-			return err
-		}
-	}
-	p.written.Global = c.Dirs.Global
-	c.ModulesDir, c.GlobalHooksDir = strings.Join(c.Dirs.Modules, ":"), c.Dirs.Global
-	return nil
+	return err
 }
 
 // link makes a directory of modules that holds only a link to one module, and the values for all
@@ -119,7 +94,7 @@ func (p *place) link(c *cli.Config, module string) error {
 	if _, there := os.Stat(common); err == nil && there == nil {
 		err = os.Symlink(common, filepath.Join(root, "values.yaml"))
 	}
-	p.only, c.Dirs.Modules = moduleName(module), []string{root}
+	p.only, c.Dirs.Modules, c.ModulesDir = moduleName(module), []string{root}, root
 	return err
 }
 
@@ -212,19 +187,10 @@ func (p *place) inMemory(c *cli.Config) error {
 	return p.memory.WriteKubeconfig(c.Kubeconfig, c.Namespace)
 }
 
-// asking is how a person agrees to the use of a cluster: by an answer, or before by --yes.
-type asking struct {
-	in  io.Reader
-	out io.Writer
-	yes bool
-	// named: the namespace was given on the command line.
-	named bool
-}
-
-// current uses the cluster of the kubeconfig, if a person agrees after reading which one it is. It
-// only reads from the cluster.
-func (p *place) current(ctx context.Context, c *cli.Config, a asking) error {
-	if !a.named { // a variable of another operator does not name the place where this one writes
+// current uses the cluster of the kubeconfig, if a person agrees (yes), and shows which one it is. It
+// only reads from the cluster. named: the namespace was given on the command line.
+func (p *place) current(ctx context.Context, c *cli.Config, out io.Writer, yes, named bool) error {
+	if !named { // a variable of another operator does not name the place where this one writes
 		c.Namespace = clusterNamespace
 	}
 	target, err := kube.FindTarget(kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer})
@@ -238,34 +204,15 @@ func (p *place) current(ctx context.Context, c *cli.Config, a asking) error {
 	if p.kubeconfig, err = operator.PinCluster(c, target, filepath.Join(p.tmp, "context")); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, `Your cluster: %s
+	fmt.Fprintf(out, `Your cluster: %s
 The operator runs on this machine, with your permissions. It writes its ConfigMap and releases into the
 namespace %s, and whatever the modules of %s write elsewhere.
 `, p.cluster, c.Namespace, p.what)
-	if err := look(ctx, c, a); err != nil {
+	if err := look(ctx, c, out); err != nil {
 		return err
 	}
-	if a.yes {
-		return nil
-	}
-	if !cli.IsTerminal(a.in) {
-		return errors.New("--cluster asks for confirmation, and there is no terminal: confirm with --yes; nothing was written")
-	}
-	fmt.Fprint(a.out, "Continue? [y/N] ")
-	answers := make(chan string, 1)
-	// A read of a terminal cannot be cancelled, so it gets a goroutine, which ends with the
-	// process.
-	go func() {
-		line, _ := bufio.NewReader(a.in).ReadString('\n') // no answer is no
-		answers <- line
-	}()
-	select {
-	case <-ctx.Done():
-		return errors.New("nothing was written")
-	case answer := <-answers:
-		if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y") {
-			return errors.New("nothing was written")
-		}
+	if !yes {
+		return errors.New("--cluster writes to that cluster: confirm with --yes; nothing was written")
 	}
 	return nil
 }
@@ -275,7 +222,7 @@ const lookLimit = 30 * time.Second
 
 // look refuses a namespace in which another operator runs, because two operators undo each other's
 // work, and prints what this one would take over.
-func look(ctx context.Context, c *cli.Config, a asking) error {
+func look(ctx context.Context, c *cli.Config, out io.Writer) error {
 	client, err := kube.Connect(kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer})
 	if err != nil {
 		return err
@@ -295,7 +242,7 @@ func look(ctx context.Context, c *cli.Config, a asking) error {
 		return fmt.Errorf("--cluster: %w; nothing was written", err)
 	}
 	if len(now.Data) > 0 {
-		fmt.Fprintf(a.out, "The ConfigMap %s exists already, and the operator continues with it. Releases without a module here may be purged.\n", c.ConfigMap)
+		fmt.Fprintf(out, "The ConfigMap %s exists already, and the operator continues with it. Releases without a module here may be purged.\n", c.ConfigMap)
 	}
 	return nil
 }

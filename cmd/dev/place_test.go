@@ -51,16 +51,14 @@ func TestDirectories(t *testing.T) {
 	f.write("bare/010-web/Chart.yaml", "")
 	for _, c := range []struct {
 		dir, modules, global, only string
-		env                        map[string]string
 	}{
-		{dir: "", modules: "modules", global: "global-hooks"},
+		{dir: ".", modules: "modules", global: "global-hooks"},
 		{dir: "modules", modules: "modules", global: "global-hooks"},
 		{dir: "bare", modules: "bare", global: "global-hooks"},
 		{dir: "modules/010-dns", modules: "TMP/modules", global: "global-hooks", only: "dns"},
-		{dir: "bare", modules: "bare", global: "TMP/no-global-hooks", env: map[string]string{"GLOBAL_HOOKS_DIR": "nowhere"}},
 	} {
-		config := configured(t, c.env)
-		p, err := prepare(config, f.path(c.dir))
+		config := configured(t, nil)
+		p, err := prepare(config, []string{f.path(c.dir)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,14 +87,14 @@ func TestDirectories(t *testing.T) {
 			t.Error("it leaves something behind")
 		}
 	}
-	if _, err := prepare(configured(t, nil), f.path("nowhere")); err == nil {
+	if _, err := prepare(configured(t, nil), []string{f.path("nowhere")}); err == nil {
 		t.Error("a directory that is not there is taken")
 	}
 }
 
 // What is given stays.
 func TestOptions(t *testing.T) {
-	p, err := prepare(configured(t, nil), t.TempDir())
+	p, err := prepare(configured(t, nil), []string{t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

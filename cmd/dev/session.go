@@ -19,16 +19,7 @@ import (
 )
 
 // A port that is taken is tried again, or another one if it is not given, for a second at most.
-const (
-	portTries = 20
-	portPause = 50 * time.Millisecond
-)
-
-// killLimit is the time that hooks have to end after a kill, when a second Ctrl-C stops the operator.
-const killLimit = 3 * time.Second
-
-// interrupted is the exit code after a second signal: that of a shell for SIGINT.
-const interrupted = cli.ExitError(130)
+const portTries, portPause = 20, 50 * time.Millisecond
 
 // session is one run of the command. It starts the operator, again and again when it does not
 // start, and prints what happens until it ends. Its methods are called by the operator, the checker
@@ -38,22 +29,22 @@ type session struct {
 	place   *place
 	out     *printer
 	checker *checker
-	begun   time.Time
 
 	mu       sync.Mutex
 	operator *actors.Operator        // nil while none runs
-	kill     func()                  // kills its hooks; nil while none runs
 	page     string                  // the address that was shown
+	begins   bool                    // the first converge is not over
+	failed   map[string]string       // the failure of each module that was shown last
 	released map[string]int          // the newest revision of each release
 	runs     map[string]view.HookRun // the last run of each hook, by owner and name
 }
 
 // newSession makes a session without starting anything.
-func newSession(c *cli.Config, p *place, lint Lint, out *printer) (*session, error) {
-	s := &session{config: c, place: p, out: out, begun: time.Now(), released: map[string]int{}, runs: map[string]view.HookRun{}}
-	var err error
-	s.checker, err = newChecker(c, p.written, p.only, lint, out.show)
-	return s, err
+func newSession(c *cli.Config, p *place, lint Look, out *printer) *session {
+	return &session{
+		config: c, place: p, out: out, checker: newChecker(c, p.written, p.only, lint, out.show),
+		begins: true, failed: map[string]string{}, released: map[string]int{}, runs: map[string]view.HookRun{},
+	}
 }
 
 // started shows a fact about the session.
@@ -65,10 +56,9 @@ func (s *session) started(format string, args ...any) {
 // it starts again after the next save; until then lint still shows what is wrong.
 func (s *session) run(ctx context.Context) error {
 	ctx, leave := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	all.Go(func() { s.look(ctx) })
-	all.Go(func() { s.checker.run(ctx) })
-	defer all.Wait()
+	var checks sync.WaitGroup
+	checks.Go(func() { s.checker.run(ctx) })
+	defer checks.Wait()
 	defer leave()
 	// One place: a save while the operator is tried again is not lost, and several are one.
 	changed := make(chan struct{}, 1)
@@ -95,8 +85,7 @@ func (s *session) run(ctx context.Context) error {
 		}
 		taken = 0
 		s.out.show(fact{about: aboutStart, text: fmt.Sprintf("the operator does not start, and is started again when a file changes: %v", err), bad: true})
-		// lint shows the mistake that stops it in its place, with an excerpt.
-		s.checker.check(saved{"": nil})
+		s.checker.check(saved{"": nil}) // lint shows the mistake that stops it in its place
 		select {
 		case <-ctx.Done():
 			return nil
@@ -108,12 +97,12 @@ func (s *session) run(ctx context.Context) error {
 // operate runs the operator once, in this goroutine, and returns why it has ended.
 func (s *session) operate(ctx context.Context) error {
 	c := withPorts(s.config)
-	began := func(o *actors.Operator, kill func()) {
+	began := func(o *actors.Operator) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.operator, s.kill = o, kill
+		s.operator = o
 	}
-	defer began(nil, nil)
+	defer began(nil)
 	return operator.Run(ctx, c, operator.Host{
 		Log: recorder{func(r record) { s.logged(ctx, r) }}, HookRan: s.hookRan,
 		Exit: func(code int) { // after a bug in the operator, whose log has the reason
@@ -121,8 +110,8 @@ func (s *session) operate(ctx context.Context) error {
 			fmt.Fprintln(os.Stderr, "addon-operator dev: the operator crashed because of a bug")
 			os.Exit(code)
 		},
-		Begins: func(o *actors.Operator, kill func()) {
-			began(o, kill)
+		Begins: func(o *actors.Operator) {
+			began(o)
 			if page := pageOf(c); page != s.page { // else it was shown
 				s.page = page
 				s.welcome(c)
@@ -138,46 +127,37 @@ func (s *session) running() *actors.Operator {
 	return s.operator
 }
 
-// killHooks ends the processes of hooks when the session does not wait for the operator: they would
-// continue to write to the cluster, and to files that are about to be removed.
-func (s *session) killHooks() {
-	s.mu.Lock()
-	kill := s.kill
-	s.mu.Unlock()
-	if kill == nil {
-		return
-	}
-	killed := make(chan struct{})
-	go func() {
-		kill()
-		close(killed)
-	}()
-	select {
-	case <-killed:
-	case <-time.After(killLimit): // it waits for hooks that are being started, which may hang with their file system
-	}
-}
-
 // logged shows a record of the operator's log, and after that of a new revision what differs from
-// the one before. The render is slow, and the operator waits for its log.
+// the one before. The render is slow, and the operator waits for its log. A task that is retried
+// fails in one way mostly, which is shown once.
 func (s *session) logged(ctx context.Context, r record) {
-	if f, ok := r.fact(); ok {
+	module, text := r.text("module"), r.text("msg")
+	s.mu.Lock()
+	failure := r.text("task") + r.text("err")
+	again := strings.HasPrefix(text, "task failed") && s.failed[module] == failure
+	if strings.HasPrefix(text, "task failed") {
+		s.failed[module] = failure
+	}
+	since, revision := s.released[module], r.number("revision")
+	if text == "release" {
+		s.released[module] = revision
+		delete(s.failed, module)
+	}
+	first := s.begins && strings.HasPrefix(text, "converged")
+	s.begins = s.begins && !first
+	s.mu.Unlock()
+	if f, ok := r.fact(); ok && !again {
 		s.out.show(f)
 	}
-	if r.text("msg") != "release" {
-		return
+	if first {
+		s.checker.check(saved{"": nil}) // what was wrong before
 	}
-	module, revision := r.text("module"), r.number("revision")
-	s.mu.Lock()
-	since := s.released[module]
-	s.released[module] = revision
-	s.mu.Unlock()
 	// The first revision that is seen may be that of a release which is older than this process: it
 	// replaces the one before it.
 	if since == 0 {
 		since = revision - 1
 	}
-	if since > 0 && since != revision {
+	if text == "release" && since > 0 && since != revision {
 		go s.compare(ctx, module, since)
 	}
 }

@@ -2,8 +2,7 @@ package lint
 
 import (
 	"context"
-	"fmt"
-	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,17 +10,13 @@ import (
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/hooks"
-	"addon-operator/kube/builtin"
-	"addon-operator/values"
 )
 
 // flags are the options of the command, as they were given. run turns them into [Options].
 type flags struct {
-	output, release string
-	values          []string
-	strict, tests   bool
-	limit           time.Duration // of a call of a hook or script
-	stepLimit       time.Duration // of a step of a test
+	output        string
+	values        []string
+	strict, tests bool
 }
 
 // Command returns the command lint. It returns an error if the check could not run; mistakes that were
@@ -30,48 +25,37 @@ func Command(c *cli.Config) *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
 		Use: "lint [DIR]", Short: "Find mistakes in modules without a cluster, each with its file and line",
-		Long: `Finds mistakes that can be found without a cluster: the errors of loading, of 'values check', of --config of hooks,
-of rendering and of tests, and kinds, versions and fields that Kubernetes does not have. Each has its position, an
-excerpt, and a fix. DIR contains modules/ and global-hooks/, or modules, or is one module. Without DIR the
-directories of the options are checked, or else the current one. Hooks run with --config, enabled scripts and tests
-run; kubectl in them has no cluster. The exit code is 1 if there is an error, or with --strict a warning.`,
-		Example: "  addon-operator lint\n  addon-operator lint modules/010-dns --kube-version v1.31\n  addon-operator lint -o github",
+		Long: `Finds mistakes that can be found without a cluster: the errors of loading, of 'values check', of --config
+of hooks, of rendering and of the tests of modules, and kinds, versions and fields that Kubernetes does not have.
+Each finding is a line with its file, its position and a fix. A cause comes before what follows from it.
+
+DIR contains modules/ and global-hooks/, or modules, or is one module. Without DIR the directories of the options
+are checked, or else the current one. Hooks run with --config, enabled scripts run with the values on disk, and
+tests run; kubectl in them has no cluster.
+
+The exit code is 1 if there is an error, or with --strict a warning, and 0 otherwise.`,
+		Example: "  addon-operator lint\n  addon-operator lint modules/010-dns --values hooks.yaml\n  addon-operator lint -o github",
 		Args:    cli.OneDirectory,
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, c, args) },
 	}
 	set := cmd.Flags()
 	set.StringVarP(&f.output, "output", "o", "text", "format: text, json or github (annotations of a workflow)")
-	set.StringVar(&f.release, "kube-version", builtin.Newest, "version of Kubernetes that the modules are for")
 	set.StringArrayVar(&f.values, "values", nil, "file with values that hooks would set, such as {global: {…}}; can be given several times")
 	set.BoolVar(&f.strict, "strict", false, "also fail on warnings")
 	set.BoolVar(&f.tests, "tests", true, "also run the tests of modules")
-	// A hook that answers later would not be loaded by the operator, whatever lint allows.
-	set.DurationVar(&f.limit, "hook-limit", hooks.ConfigLimit, fmt.Sprintf("time limit for a hook to answer --config (at most %s, as in the operator), and for an enabled script", hooks.ConfigLimit))
-	set.DurationVar(&f.stepLimit, "step-timeout", time.Minute, "time limit for the operator to become idle after a step of a test")
 	return cmd
 }
 
 // run checks all options before it looks at a module: hooks of a large tree may run for minutes,
 // and a misspelt option must not fail after them.
 func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
-	o := Options{Dirs: c.Dirs, Tests: f.tests, HookLimit: f.limit, StepTimeout: f.stepLimit, JQLibrary: c.JQDirs(), Chroot: c.ChrootDir, CRDSkip: c.CRDPrefixes()}
-	release, err := builtin.ParseRelease(f.release)
-	if err != nil {
-		return cli.Usagef("--kube-version: %w", err)
-	}
-	o.Release = release
-	switch f.output {
-	case "text", "json", "github":
-	default:
+	if !slices.Contains([]string{"text", "json", "github"}, f.output) {
 		return cli.Usagef("--output: %q is not text, json or github", f.output)
 	}
-	if f.limit <= 0 {
-		return cli.Usagef("--hook-limit must be above 0, not %s", f.limit)
-	}
-	if f.stepLimit <= 0 {
-		return cli.Usagef("--step-timeout must be above 0, not %s", f.stepLimit)
-	}
-	if err := f.read(&o); err != nil {
+	o := optionsOf(c, hooks.ConfigLimit) // a hook that answers later would not be loaded by the operator
+	o.Tests = f.tests
+	var err error
+	if o.Values, err = cli.ReadValues(f.values); err != nil {
 		return err
 	}
 	only, done, err := c.UseDirectory(args)
@@ -94,43 +78,19 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 	return nil
 }
 
-// Report receives one finding of [Repeatedly]: the path of its file from the working directory,
-// whether it is an error, a short form on one line, and the text that the command prints.
-type Report = func(file string, bad bool, line, printed string)
-
-// Repeatedly returns a function for 'dev' that checks what has changed since its last call; only is
-// the directory of one module or of the global hooks, or "" for all. Tests of modules are not
-// played: 'dev' plays them itself. The directories must exist, and calls must not overlap, because
-// they share a [Memory]. When the function returns an error it has reported nothing.
-func Repeatedly(c *cli.Config, dirs addons.Dirs, hookLimit time.Duration) (look func(ctx context.Context, only string, report Report) error, err error) {
-	release, err := builtin.ParseRelease(builtin.Newest)
-	if err != nil {
-		return nil, err
-	}
-	o := Options{Dirs: dirs, Release: release, HookLimit: hookLimit, JQLibrary: c.JQDirs(), Chroot: c.ChrootDir, CRDSkip: c.CRDPrefixes(), Memory: &Memory{}}
-	return func(ctx context.Context, only string, report Report) error {
-		now := o
-		now.Only = only
-		found, _, err := Check(ctx, now)
-		for _, f := range found {
-			report(f.Path, f.Severity == Error, f.File+": "+f.Message, f.String())
-		}
-		return err
-	}, nil
+func optionsOf(c *cli.Config, hookLimit time.Duration) Options {
+	return Options{Dirs: c.Dirs, HookLimit: hookLimit, StepTimeout: time.Minute, JQLibrary: c.JQDirs(), Chroot: c.ChrootDir, CRDSkip: c.CRDPrefixes()}
 }
 
-// read reads the files of --values, which win over the values on disk in the order of the options.
-func (f *flags) read(o *Options) error {
-	for _, file := range f.values {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("--values: %w", err)
-		}
-		tree, err := values.ParseYAML(data)
-		if err != nil {
-			return fmt.Errorf("--values: %s: %w", file, err)
-		}
-		o.Values = append(o.Values, tree)
+// Look checks for 'dev' the directory of one module or of the global hooks, or all for "", and calls
+// report with each finding: whether it is an error, and the line that the command prints. Tests are not
+// played: 'dev' plays them itself. When it returns an error it has reported nothing.
+func Look(ctx context.Context, c *cli.Config, dirs addons.Dirs, only string, hookLimit time.Duration, report func(bad bool, line string)) error {
+	o := optionsOf(c, hookLimit)
+	o.Dirs, o.Only = dirs, only
+	found, _, err := Check(ctx, o)
+	for _, f := range found {
+		report(f.Severity == Error, f.String())
 	}
-	return nil
+	return err
 }

@@ -3,7 +3,7 @@
 // hooks, rendering and tests run the code that the operator runs, and this package only finds the
 // file and line for their messages. What lint accepts, the operator accepts.
 //
-// command.go has the command, lint.go the order of the checks, tree.go, hooks.go, charts.go and
-// tests.go one check each. findings.go and sources.go turn a message into a place in a file;
-// memory.go skips what has not changed, for 'dev', which checks at each save.
+// command.go has the command, lint.go the order of the checks and that of loading, hooks.go, charts.go,
+// kinds.go and tests.go one check each. finding.go collects what they find, and places.go has the place of
+// a message in a file.
 package lint

@@ -1,15 +1,19 @@
 package lint
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
-	"unicode"
 
+	"addon-operator/addons"
 	"addon-operator/hooks"
+	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -28,15 +32,11 @@ type Finding struct {
 	// file from the working directory, as a workflow of GitHub needs it.
 	File string `json:"file"`
 	Path string `json:"path"`
-	// Line and Column count from 1; they are 0 when it is about a directory, or the whole of a
-	// file. Column counts characters.
+	// Line and Column count from 1; they are 0 when they are unknown. Column counts characters.
 	Line   int `json:"line,omitempty"`
 	Column int `json:"column,omitempty"`
-	// Message describes the mistake, and Fix what to write instead.
+	// Message describes the mistake, and after the last semicolon what to write instead.
 	Message string `json:"message"`
-	Fix     string `json:"fix,omitempty"`
-	// Excerpt is the line of the file.
-	Excerpt string `json:"excerpt,omitempty"`
 }
 
 // maxFindings and maxMessage bound what is reported: a tree may hold nothing but mistakes, and a
@@ -44,81 +44,29 @@ type Finding struct {
 const (
 	maxFindings = 1000
 	maxMessage  = 4000 // bytes
-	maxExcerpt  = 160  // characters
 )
 
-// String is the finding as on a terminal, with its excerpt and a mark under the column.
+// String is the finding as on a terminal. Further lines of a message are indented.
 func (f Finding) String() string {
-	var out strings.Builder
-	out.WriteString(f.File)
-	if f.Line > 0 {
-		fmt.Fprintf(&out, ":%d:%d", f.Line, f.Column)
+	at := f.File
+	for _, n := range []int{f.Line, f.Column} {
+		if n > 0 {
+			at += ":" + strconv.Itoa(n)
+		}
 	}
-	fmt.Fprintf(&out, ": %s: %s\n", f.Severity, indented(f.Message))
-	if f.Excerpt != "" {
-		number := fmt.Sprintf("%5d", f.Line)
-		text, caret := window(f.Excerpt, f.Column)
-		fmt.Fprintf(&out, "%s | %s\n%s | %s^\n", number, text, strings.Repeat(" ", len(number)), strings.Repeat(" ", caret-1))
-	}
-	if f.Fix != "" {
-		fmt.Fprintf(&out, "      = %s\n", indented(f.Fix))
-	}
-	return out.String()
-}
-
-// indented keeps further lines of a message apart from the findings around it.
-func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n        ") }
-
-// window cuts a long line to maxExcerpt characters around a column, and returns where the column is
-// in the cut text, both from 1. A column behind the end of the line becomes the place right after
-// it: it may come from a program that counts in another way. Tabs become one space, or the mark
-// below would not stand under its character.
-func window(line string, column int) (text string, at int) {
-	line = strings.ReplaceAll(line, "\t", " ")
-	runes := []rune(line)
-	column = min(max(column, 1), len(runes)+1)
-	if len(runes) <= maxExcerpt {
-		return line, column
-	}
-	first := min(max(column-maxExcerpt/2, 0), len(runes)-maxExcerpt)
-	text = string(runes[first : first+maxExcerpt])
-	column -= first
-	if first > 0 {
-		text, column = "…"+text, column+1
-	}
-	if first+maxExcerpt < len(runes) {
-		text += "…"
-	}
-	return text, column
+	return fmt.Sprintf("%s: %s: %s\n", at, f.Severity, strings.ReplaceAll(f.Message, "\n", "\n        "))
 }
 
 // github is the finding as a workflow command, with which GitHub shows it at the line of a pull
 // request. A message ends at the end of its line, so line ends are escaped; properties also escape
 // what separates them.
 func (f Finding) github() string {
-	properties := func(text string) string {
-		return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C").Replace(text)
-	}
-	place := "file=" + properties(f.Path)
+	text := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	at := "file=" + strings.NewReplacer(":", "%3A", ",", "%2C").Replace(text.Replace(f.Path))
 	if f.Line > 0 {
-		place += fmt.Sprintf(",line=%d,col=%d", f.Line, f.Column)
+		at += fmt.Sprintf(",line=%d,col=%d", f.Line, max(f.Column, 1))
 	}
-	text := f.Message
-	if f.Fix != "" {
-		text += "; " + f.Fix
-	}
-	return fmt.Sprintf("::%s %s,title=addon-operator lint::%s\n", f.Severity, place, strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(text))
-}
-
-// sorted orders findings by file and place, errors before warnings of one place, and drops those
-// that read the same: two checks may find one mistake, and an output that does not depend on the
-// order of the checks can be compared.
-func sorted(all []Finding) []Finding {
-	slices.SortStableFunc(all, func(a, b Finding) int {
-		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
-			strings.Compare(a.Severity, b.Severity), strings.Compare(a.Message, b.Message))
-	})
-	return slices.CompactFunc(all, func(a, b Finding) bool { return a.String() == b.String() })
+	return fmt.Sprintf("::%s %s,title=addon-operator lint::%s\n", f.Severity, at, text.Replace(f.Message))
 }
 
 // count returns how many findings have a severity.
@@ -134,58 +82,166 @@ func count(all []Finding, severity string) (n int) {
 // summary is the last line of the output; without findings it lists what was checked, so that an
 // empty directory does not look like a correct one.
 func summary(all []Finding, modules int) string {
-	number := func(n int, word string) string {
-		if n == 1 {
-			return "1 " + word
-		}
-		return fmt.Sprintf("%d %ss", n, word)
-	}
 	if len(all) == 0 {
-		return fmt.Sprintf("No findings in %s and the global hooks.", number(modules, "module"))
+		return fmt.Sprintf("No findings in %s and the global hooks.", view.Count(modules, "module"))
 	}
-	return number(count(all, Error), "error") + ", " + number(count(all, Warning), "warning")
+	return view.Count(count(all, Error), "error") + ", " + view.Count(count(all, Warning), "warning")
 }
 
 // write writes findings in a format. Text and github end with the summary; JSON has the numbers as
 // fields.
 func write(w io.Writer, format string, all []Finding, summary string) error {
-	switch format {
-	case "json":
+	if format == "json" {
 		encoder := json.NewEncoder(w)
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(map[string]any{"findings": all, "errors": count(all, Error), "warnings": count(all, Warning)})
-	case "github":
-		for _, f := range all {
-			if _, err := io.WriteString(w, f.github()); err != nil {
-				return err
-			}
-		}
-	default:
-		for _, f := range all {
-			if _, err := io.WriteString(w, f.String()+"\n"); err != nil {
-				return err
-			}
+	}
+	var out strings.Builder
+	for _, f := range all {
+		if format == "github" {
+			out.WriteString(f.github())
+		} else {
+			out.WriteString(f.String())
 		}
 	}
-	_, err := fmt.Fprintln(w, summary)
+	_, err := fmt.Fprintf(w, "%s%s\n", &out, summary)
 	return err
 }
 
-// excerpt is a line of a file that commands no terminal (J10) and has one character for each of the
-// line, so that the caret is below the right one.
-func excerpt(line string) string {
-	shown := strings.Map(func(r rune) rune {
-		if r == '\t' || unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, line)
-	return values.Shorten(shown, 8*maxExcerpt)
+// findings collects what is wrong in a tree. Its callers have messages that were made for a log of
+// the operator, with a path somewhere in the text; findings takes the place out of the text, and
+// shortens the paths.
+type findings struct {
+	roots []string // absolute directories: those of modules, then that of global hooks
+	files map[string]*document
+	list  []Finding
 }
 
-// cut bounds a text that may be what a hook or a template printed, and must not command a terminal
-// (J10).
-func cut(text string, longest int) string {
-	return values.Shorten(hooks.Printable(text), longest)
+// newFindings makes the directories absolute.
+func newFindings(dirs *addons.Dirs) (f *findings, err error) {
+	f = &findings{files: map[string]*document{}, list: []Finding{}}
+	dirs.Modules = slices.Clone(dirs.Modules)
+	for i := range dirs.Modules {
+		if dirs.Modules[i], err = filepath.Abs(dirs.Modules[i]); err != nil {
+			return nil, err
+		}
+	}
+	dirs.Global, err = filepath.Abs(dirs.Global)
+	f.roots = append(slices.Clone(dirs.Modules), dirs.Global)
+	return f, err
+}
+
+// addMessage adds a message that names its file somewhere, as all messages about files do. Each line
+// becomes a finding: a line that names no file is about that of the line before it, and before any
+// file is named, about the modules directory.
+func (f *findings) addMessage(severity, text string) {
+	file := f.roots[0]
+	for line := range strings.SplitSeq(text, "\n") {
+		named, message := f.fileIn(line)
+		if named != "" {
+			file = named
+		}
+		if message = strings.TrimSpace(message); message != "" {
+			at, message := f.locate(file, message)
+			f.add(severity, file, at, message)
+		}
+	}
+}
+
+// fileIn finds the file that a message is about: the first mention of one of the directories, and
+// from there the longest path that exists, since names may contain the characters that end a path.
+// The message is returned without the path where that only means "this file: …".
+func (f *findings) fileIn(text string) (file, message string) {
+	begin, end := len(text), len(text)
+	for _, root := range f.roots {
+		i := strings.Index(text, root)
+		if i < 0 || i > begin {
+			continue
+		}
+		for j := i + len(root); j <= len(text); j++ {
+			if j < len(text) && !strings.ContainsRune(" :;,\"'", rune(text[j])) {
+				continue
+			}
+			if _, err := os.Lstat(text[i:j]); err == nil {
+				begin, end, file = i, j, text[i:j]
+			}
+		}
+	}
+	before, after := text[:begin], text[end:]
+	switch {
+	case strings.HasPrefix(after, ": ") && !strings.ContainsAny(before, ":\""):
+		return file, after[2:]
+	case before == "" && strings.HasPrefix(after, " "):
+		return file, after[1:]
+	}
+	return file, text
+}
+
+// locate finds the place that a message names: a line number, which is cut from it, or one of its
+// first words that is a path in the YAML of the file, dotted or as a JSON pointer.
+func (f *findings) locate(file, text string) (place, string) {
+	if m := regexp.MustCompile(`^line (\d+)(?:, column (\d+))?: `).FindStringSubmatch(text); m != nil {
+		return numbered(m[1], m[2]), text[len(m[0]):]
+	}
+	const first = 5
+	words := strings.Fields(text)
+	for _, word := range words[:min(first, len(words))] {
+		if at := f.yamlOf(file).at(strings.TrimRight(word, ":,")); at != (place{}) {
+			return at, text
+		}
+	}
+	return place{}, text
+}
+
+// numbered is a place that a program has printed; what is no number is unknown.
+func numbered(line, column string) (at place) {
+	at.line, _ = strconv.Atoi(line)
+	at.column, _ = strconv.Atoi(column)
+	return at
+}
+
+// add collects a finding, unless it is there already: two checks may find one mistake. After
+// maxFindings one last finding reports that there are more, and the rest is dropped.
+func (f *findings) add(severity, file string, at place, text string) {
+	for i, root := range f.roots { // in the first modules directory paths become relative to it
+		with := ""
+		if i > 0 {
+			with = f.relative(root) + "/"
+		}
+		text = strings.ReplaceAll(text, root+"/", with)
+	}
+	text = values.Shorten(hooks.Printable(strings.TrimSpace(text)), maxMessage)
+	one := Finding{severity, f.relative(file), file, at.line, at.column, text}
+	if here, err := filepath.Abs("."); err == nil {
+		if path, err := filepath.Rel(here, file); err == nil {
+			one.Path = filepath.ToSlash(path)
+		}
+	}
+	switch n := len(f.list); {
+	case slices.Contains(f.list, one):
+	case n < maxFindings:
+		f.list = append(f.list, one)
+	case n == maxFindings:
+		f.list = append(f.list, Finding{Severity: Error, File: one.File, Path: one.Path, Message: "there are more findings; correct these first"})
+	}
+}
+
+// relative is a file as findings name it: relative to the modules directory, also when it is
+// outside of it, as ../global-hooks/… are.
+func (f *findings) relative(file string) string {
+	rel, err := filepath.Rel(f.roots[0], file)
+	if err != nil {
+		return file
+	}
+	return filepath.ToSlash(rel)
+}
+
+// about returns the findings in the directory of one module; "" returns all. The list is not usable
+// afterwards.
+func (f *findings) about(dir string) []Finding {
+	only := f.relative(dir)
+	return slices.DeleteFunc(f.list, func(one Finding) bool {
+		return dir != "" && one.File != only && !strings.HasPrefix(one.File, only+"/")
+	})
 }

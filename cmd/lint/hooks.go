@@ -32,7 +32,7 @@ func (c *checks) hooks(ctx context.Context, dir, prefix, workingDir string, scop
 		// others.
 		c.misconfigured(file.Path, err)
 		for _, hook := range found {
-			c.bindings(hook)
+			c.bindings(ctx, hook)
 		}
 	}
 }
@@ -42,21 +42,17 @@ func (c *checks) hooks(ctx context.Context, dir, prefix, workingDir string, scop
 func (c *checks) starts(path string) bool {
 	err := hooks.CheckInterpreter(c.Chroot, path)
 	if err != nil {
-		c.passing = true // it may be installed
-		at, text, _ := numbered(err.Error())
-		c.found.add(Error, path, c.found.src.of(path).start(at.line), text)
+		at, text := c.found.locate(path, err.Error())
+		c.found.add(Error, path, at, text)
 	}
 	return err == nil
 }
 
 // misconfigured reports why a hook has no valid configuration. The configuration exists only as
-// output of the script, with places in the output; back translates them into places in the script.
-// Anything but wrong output may have a cause outside of the files, so it is checked again next
-// time.
+// output of the script, with places in the output, which are translated into places in the script.
 func (c *checks) misconfigured(path string, err error) {
 	var printed *hooks.PrintedError
 	var config *hooks.ConfigError
-	c.passing = c.passing || err != nil && !errors.As(err, &printed)
 	switch {
 	case err == nil:
 	// The cause that the context carries follows its text.
@@ -66,51 +62,32 @@ func (c *checks) misconfigured(path string, err error) {
 	case !errors.As(err, &printed):
 		c.found.add(Error, path, place{}, err.Error())
 	case errors.As(err, &config):
-		output := newSource(printed.Printed)
+		output := parsed(printed.Printed)
 		for _, v := range config.Violations {
-			at := place{}
-			if steps, err := values.ParsePath(v.Path); err == nil {
-				at, _ = output.at(steps, strings.HasPrefix(v.Problem, "is unknown"))
-			}
-			c.found.add(Error, path, c.found.back(path, output, at), v.String())
+			c.found.add(Error, path, c.found.yamlOf(path).origin(output, output.at(v.Path)), v.String())
 		}
 	default:
 		text, at := printed.Err.Error(), place{}
 		if m := regexp.MustCompile(`line (\d+): (.*)`).FindStringSubmatch(text); m != nil {
-			at, _, _ = numbered(m[0])
+			at = c.found.yamlOf(path).origin(parsed(printed.Printed), numbered(m[1], ""))
 			text = "it printed neither JSON nor YAML for --config: " + m[2]
-			at.line = badLine(printed.Printed, at.line)
 		}
-		c.found.add(Error, path, c.found.back(path, newSource(printed.Printed), at), text+"; correct the indentation, or another mistake in or above this line")
+		c.found.add(Error, path, at, text+"; correct the indentation, or another mistake in or above this line")
 	}
-}
-
-// badLine corrects the line that the YAML parser names, which may be off by one in either
-// direction. The right one is the first with which the text can no longer be parsed, if that is
-// next to the named one.
-func badLine(text []byte, named int) int {
-	lines := strings.SplitAfter(string(text), "\n")
-	for n := max(named-1, 1); n <= min(named+1, len(lines)); n++ {
-		if _, err := values.ParseYAML([]byte(strings.Join(lines[:n], ""))); err != nil {
-			return n
-		}
-	}
-	return min(named, len(lines))
 }
 
 // bindings reports warnings about the configuration of a hook, and kinds that do not exist. The
 // severity of a kind is that of kinds.unknown: a hook may wait for one (C16).
-func (c *checks) bindings(hook hooks.Hook) {
-	src := c.found.src.of(hook.Path)
+func (c *checks) bindings(ctx context.Context, hook hooks.Hook) {
 	for _, warning := range hook.Config.Warnings {
 		c.found.add(Warning, hook.Path, place{}, warning)
 	}
 	for _, b := range hook.Config.Kubernetes {
-		problem, severity := c.kinds.unknown(b.APIVersion, b.Kind)
-		if problem == "" {
-			continue
+		if problem, severity := c.kinds.unknown(ctx, b.APIVersion, b.Kind); problem != "" {
+			script := c.found.yamlOf(hook.Path)
+			at := script.find(b.Kind, script.find("name: "+b.Name, 0).line) // one kind may be in several bindings
+			c.found.add(severity, hook.Path, at, fmt.Sprintf("binding %s: %s", b.Name, problem))
 		}
-		c.found.add(severity, hook.Path, src.binding(b.Name, b.Kind), fmt.Sprintf("binding %s: %s", b.Name, problem))
 	}
 }
 
@@ -121,11 +98,13 @@ func (c *checks) enabled(ctx context.Context, m addons.Module, own *values.Secti
 	if m.EnabledScript == "" || !c.starts(m.EnabledScript) {
 		return
 	}
-	script := decide.Script(m, c.global, own, c.names())
-	_, err := c.runner.Enabled(ctx, script)
+	var all []string
+	for _, other := range c.tree.Modules {
+		all = append(all, other.Name)
+	}
+	_, err := c.runner.Enabled(ctx, decide.Script(m, c.global, own, all))
 	var failed *hooks.ExitError
 	var slow *hooks.TimeoutError
-	c.passing = c.passing || err != nil && !errors.As(err, &failed)
 	switch {
 	case err == nil:
 	case errors.As(err, &failed):
@@ -134,17 +113,8 @@ func (c *checks) enabled(ctx context.Context, m addons.Module, own *values.Secti
 	case errors.As(err, &slow):
 		c.found.add(Error, m.EnabledScript, place{}, fmt.Sprintf("it did not answer within %s; it must write true or false, and exit", slow.Limit))
 	default:
-		at, _ := c.found.src.of(m.EnabledScript).find("MODULE_ENABLED_RESULT")
-		c.found.add(Error, m.EnabledScript, at, "it "+strings.TrimPrefix(err.Error(), "hook "+m.Name+"/enabled: "))
+		c.found.add(Error, m.EnabledScript, c.found.yamlOf(m.EnabledScript).find("MODULE_ENABLED_RESULT", 0), "it "+strings.TrimPrefix(err.Error(), "hook "+m.Name+"/enabled: "))
 	}
-}
-
-// names are the modules that could be loaded, in their order.
-func (c *checks) names() (all []string) {
-	for _, m := range c.tree.Modules {
-		all = append(all, m.Name)
-	}
-	return all
 }
 
 // hasHooks reports whether a directory has hooks, whose results may add values. base is the name of

@@ -1,18 +1,18 @@
 package lint
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"addon-operator/actors/check"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
-	"addon-operator/kube/builtin"
 	"addon-operator/values"
 )
 
@@ -22,9 +22,6 @@ type Options struct {
 	// Only is the directory of the one module that is checked, or that of the global hooks; empty
 	// for all.
 	Only string
-	// Release is the version of Kubernetes that the modules are for: it decides which kinds,
-	// versions and fields exist.
-	Release builtin.Release
 	// Values are merged over those on disk before charts are rendered, in this order. They stand
 	// for what hooks set at run time. Each is a tree with the sections as keys.
 	Values []any
@@ -37,17 +34,13 @@ type Options struct {
 	// minute.
 	StepTimeout time.Duration
 
-	// Memory holds the results of the last check of these directories with these options, and is
-	// updated; nil: everything is checked.
-	Memory *Memory
-
 	JQLibrary []string // as hooks.Options has it
 	Chroot    string   // as hooks.Options has it
 	CRDSkip   []string // beginnings of names of files in crds/ that are no definitions
 }
 
 // checks is one pass over a tree, in one goroutine. load fills tree and global; definitions and
-// renderAll fill kinds and documents for all modules, and only then the checks of single modules
+// renderAll fill kinds and rendered for all modules, and only then the checks of single modules
 // run, because they ask which kinds any module brings.
 type checks struct {
 	Options
@@ -57,29 +50,24 @@ type checks struct {
 	found  *findings
 	// global holds the values of global hooks on disk; nil when they cannot be read, and then no
 	// chart is rendered and no enabled script runs.
-	global *values.Section
-	// documents are what the charts of modules print, by the directory of the module. A module
-	// whose chart does not render has none; its error is a finding already.
-	documents map[string][]helm.Document
-	client    *helm.Client // that renders; nil until there is one with the kinds that are known now
-	// For Memory:
-	stamps  map[string]string // of directories, as they were before anything was read
-	common  string            // what each module depends on
-	passing bool              // what was found in the directory at hand may be gone although its files are as they were
+	global   *values.Section
+	refused  map[string]bool     // sections whose values on disk do not fit their schemas
+	rendered map[string]rendered // what the charts of modules print, by the directory of the module
+	client   *helm.Client        // that renders; nil until there is one with the kinds that are known now
 }
 
-// Check finds the mistakes below the directories, and returns the number of modules, with those
-// that cannot be loaded. It returns an error if it could not complete, such as at the end of ctx, and then
-// no findings, so that a part of them is never taken for all.
+// Check finds the mistakes below the directories, and returns the number of modules that were
+// checked, with those that cannot be loaded. A finding that may be the cause of others comes before them. It returns an
+// error if it could not complete, such as at the end of ctx, and then no findings, so that a part of
+// them is never taken for all.
 func Check(ctx context.Context, o Options) (found []Finding, modules int, err error) {
 	tmp, err := os.MkdirTemp("", "addon-operator-lint-")
 	if err != nil {
 		return nil, 0, err
 	}
 	defer os.RemoveAll(tmp)
-	o.Memory = cmp.Or(o.Memory, &Memory{})
-	c := &checks{Options: o, kinds: newKinds(o.Release), documents: map[string][]helm.Document{}}
-	if c.found, err = newFindings(o.Dirs); err != nil {
+	c := &checks{Options: o, kinds: newKinds(), refused: map[string]bool{}, rendered: map[string]rendered{}}
+	if c.found, err = newFindings(&c.Dirs); err != nil {
 		return nil, 0, err
 	}
 	// A KUBECONFIG that names no file leaves kubectl with the account of the Pod that lint may run
@@ -95,48 +83,138 @@ func Check(ctx context.Context, o Options) (found []Finding, modules int, err er
 	if err != nil {
 		return nil, 0, err
 	}
-	// Before load: what is saved while lint reads must not count as checked.
-	c.stamp()
 	c.load()
-	o.Memory.forget(c.tree)
-	c.found.links()
-	c.depends()
 	c.definitions()
 	// Also with Only: the kinds that other modules bring decide what is unknown in this one.
 	c.renderAll(ctx)
 	if global := c.tree.Global; o.Only == "" || o.Only == global.Dir {
-		c.once(ctx, global.Dir, nil, func() {
-			c.hooks(ctx, global.HooksDir, "", global.Dir, hooks.Global)
-			c.scenarios(ctx, global.Dir, "")
-		})
+		c.hooks(ctx, global.HooksDir, "", global.Dir, hooks.Global)
+		c.scenarios(ctx, global.Dir)
 	}
 	for _, m := range slices.Concat(c.tree.Modules, c.tree.Broken) {
 		if o.Only == "" || m.Dir == o.Only {
-			own := c.section(m)
-			c.once(ctx, m.Dir, own, func() { c.module(ctx, m, own) })
+			modules++
+			c.module(ctx, m)
 		}
 	}
 	// Checks stop quietly when ctx ends, and a hook that was stopped looks like one that is slow.
 	if ctx.Err() != nil {
 		return nil, 0, context.Cause(ctx)
 	}
-	return sorted(c.found.about(o.Only)), len(c.tree.Modules) + len(c.tree.Broken), nil
+	return c.found.about(o.Only), modules, nil
+}
+
+// load loads the tree and reports what loading and 'values check' find. It sets tree and global. A
+// tree with errors has the files that could be read, and the other checks continue with it.
+func (c *checks) load() {
+	dirs := c.Dirs
+	dirs.FullPaths = true // findings have the place in a file, so the file must be found
+	tree, err := addons.Load(dirs)
+	c.tree = tree
+	c.fail(err)
+	// Problems are warnings, too; check.Tree reports them as errors.
+	for _, warning := range tree.Warnings {
+		if !slices.Contains(tree.Problems, warning) {
+			c.found.addMessage(Warning, warning)
+		}
+	}
+	c.fail(check.Tree(tree))
+	// All modules count as enabled: values of disabled ones are not validated (D37), but they
+	// become errors when one is enabled.
+	on := map[string]string{}
+	for _, m := range tree.Modules {
+		on[values.FlagKey(m.Key)] = "true"
+	}
+	c.fail(check.ConfigMap(tree, on, nil, slog.New(slog.DiscardHandler)))
+	if c.global, err = values.NewSection(values.GlobalKey, tree.Global.Schemas, tree.Global.Static...); err != nil || c.refused[values.GlobalKey] {
+		c.global = nil
+		c.found.add(Warning, c.found.roots[0], place{}, "charts, enabled scripts and tests are not checked, because the global values are wrong")
+	}
+}
+
+// fail reports all errors that err is joined from. Violations of a schema are placed one by one.
+func (c *checks) fail(err error) {
+	if list, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range list.Unwrap() {
+			c.fail(one)
+		}
+		return
+	}
+	var wrong *values.ValidationError
+	var unused check.UnusedError
+	switch {
+	case err == nil:
+	case errors.As(err, &wrong):
+		c.violations(wrong)
+	case errors.As(err, &unused):
+		c.found.addMessage(Error, unused.Called(unused.Path))
+	default:
+		c.found.addMessage(Error, err.Error())
+	}
+}
+
+// violations places each value that a schema refuses in the file that sets it, the strongest first
+// (D5): the module's own values.yaml, then those of the roots, of which the last one wins. A value
+// that no file sets, such as a default, is placed in the schema. A missing value is no finding: it
+// may come from the ConfigMap.
+func (c *checks) violations(wrong *values.ValidationError) {
+	var files []string
+	for _, root := range c.found.roots[:len(c.found.roots)-1] {
+		files = append(files, filepath.Join(root, "values.yaml"))
+	}
+	for _, m := range c.tree.Modules {
+		if m.Key == wrong.Section {
+			files = append(files, filepath.Join(m.Dir, "values.yaml"))
+		}
+	}
+	slices.Reverse(files)
+	for _, v := range wrong.Violations {
+		if v.IsMissing() {
+			continue
+		}
+		c.refused[wrong.Section] = true
+		file, at := wrong.Schema, place{}
+		for _, one := range files {
+			if set := c.found.yamlOf(one).at(v.Path); set != (place{}) {
+				file, at = one, set
+				break
+			}
+		}
+		c.found.add(Error, file, at, v.String()+"; correct the value, or the schema "+c.found.relative(wrong.Schema))
+	}
+}
+
+// section returns the values of a module on disk; nil when they are wrong or the module cannot be
+// read, which load has reported.
+func (c *checks) section(m addons.Module) *values.Section {
+	own, err := values.NewSection(m.Key, m.Schemas, m.Static...)
+	if err != nil || c.refused[m.Key] || slices.ContainsFunc(c.tree.Broken, func(b addons.Module) bool { return b.Dir == m.Dir }) {
+		return nil
+	}
+	return own
 }
 
 // module checks of one module what loading does not: its hooks, its enabled script, its chart and
-// its tests. own is nil for a module whose values cannot be read; then only its hooks are checked.
-// Tests are played only after all else is without errors, because what is wrong above would fail
-// each of them again, with a worse message.
-func (c *checks) module(ctx context.Context, m addons.Module, own *values.Section) {
+// its tests. Tests are played only after all else is without errors, because what is wrong above
+// would fail each of them again, with a worse message.
+func (c *checks) module(ctx context.Context, m addons.Module) {
 	before := count(c.found.list, Error)
 	c.hooks(ctx, m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module)
-	if own == nil || c.global == nil {
-		return // loading reports the reason
+	own := c.section(m)
+	switch {
+	case c.global == nil:
+		return // load has reported it for all
+	case own == nil:
+		c.found.add(Warning, m.Dir, place{}, "its enabled script, its chart and its tests are not checked, because its files or values are wrong")
+		return
 	}
 	c.enabled(ctx, m, own)
-	chartCheck{c, m, own}.look(ctx)
-	if count(c.found.list, Error) == before {
-		c.scenarios(ctx, m.Dir, m.Name)
+	c.look(ctx, m)
+	switch {
+	case count(c.found.list, Error) == before:
+		c.scenarios(ctx, m.Dir)
+	case c.Tests && len(testFiles(m.Dir)) > 0:
+		c.found.add(Warning, filepath.Join(m.Dir, "tests"), place{}, "its tests did not run, because of the errors of the module")
 	}
 }
 

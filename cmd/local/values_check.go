@@ -51,7 +51,7 @@ directories of the options are checked, or else the current one.`,
 				}
 			}
 			// A tree with errors has what could be read, so the rest is checked all the same.
-			if err := errors.Join(loadErr, err, check.ConfigMap(tree, data, secret, warn), check.Charts(tree, data, secret), check.Tree(tree, nil)); err != nil {
+			if err := errors.Join(loadErr, err, check.ConfigMap(tree, data, secret, warn), check.Charts(tree, data, secret), check.Tree(tree)); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), validText(len(tree.Modules), check.Unchecked(tree, data)))

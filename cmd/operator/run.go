@@ -74,9 +74,8 @@ type Host struct {
 	Klog func(*slog.Logger)
 	// SetKubeconfig sets $KUBECONFIG of the process, which hooks inherit; nil where it is set already.
 	SetKubeconfig func(files string) error
-	// Begins is called before the start, with a function that kills all hooks at once and lets no
-	// other hook begin. HookRan is that of work.Services. Both may be nil.
-	Begins  func(o *actors.Operator, kill func())
+	// Begins is called before the start. HookRan is that of work.Services. Both may be nil.
+	Begins  func(o *actors.Operator)
 	HookRan func(view.HookRun)
 	// Limits are shorter and smaller in tests.
 	Limits Limits
@@ -152,7 +151,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	defer unbind()
 	operator := actors.New(world)
 	if host.Begins != nil {
-		host.Begins(operator, replica.runner.Kill)
+		host.Begins(operator)
 	}
 	// The pages are served to the end: a stop that takes long is when people look.
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))

@@ -169,16 +169,8 @@ func newGenerator(ctx context.Context, c *cli.Config, o rbacOptions, tmp string)
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range o.values {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("values: %w", err)
-		}
-		tree, err := values.ParseYAML(data)
-		if err != nil {
-			return nil, fmt.Errorf("values: %s: %w", file, err)
-		}
-		g.extra = append(g.extra, tree)
+	if g.extra, err = cli.ReadValues(o.values); err != nil {
+		return nil, err
 	}
 	return g, g.serveHelm(ctx)
 }

@@ -2,7 +2,7 @@
 // fields that the kind does not have, and values of another type. It covers the built-in kinds of
 // the Kubernetes version of the client library, and the kinds of given
 // CustomResourceDefinitions. Other rules of an API server, such as required fields and patterns,
-// are not checked. Which release of Kubernetes serves a kind is the subject of kube/builtin.
+// are not checked.
 //
 // A kind has a shape, which is either a Go type of the library (builtin.go) or a schema of a
 // definition (custom.go). walk visits object and shape together.

@@ -1,0 +1,147 @@
+package lint
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"addon-operator/values"
+)
+
+// place is a position in a file, from 1. The zero place is the whole file, or unknown; column 0 is
+// somewhere in the line.
+type place struct{ line, column int }
+
+// document is a text in which findings are placed: a file, or what a script or template printed.
+type document struct {
+	lines []string
+	root  *yaml.Node // of its first document; nil when it is no YAML
+}
+
+// maxSource bounds the files that are read to find a place in them, in bytes. Files with values have
+// the same limit (D39).
+const maxSource = 4 << 20
+
+// yamlOf reads a file once. What is missing, no regular file, or too large reads as empty, and has
+// no places: that a file cannot be read is found by the check that needs it. A pipe is never opened,
+// because its open waits for a writer.
+func (f *findings) yamlOf(file string) *document {
+	if f.files[file] == nil {
+		var data []byte
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Size() <= maxSource {
+			data, _ = os.ReadFile(file)
+		}
+		f.files[file] = parsed(data)
+	}
+	return f.files[file]
+}
+
+func parsed(data []byte) *document {
+	d, read := &document{lines: strings.Split(string(data), "\n")}, yaml.Node{}
+	if err := yaml.Unmarshal(data, &read); err == nil && len(read.Content) > 0 {
+		d.root = read.Content[0]
+	}
+	return d
+}
+
+// at is the place of the key or list element at a path; the zero place when there is none. Aliases
+// are followed, merge keys (<<) are not.
+func (d *document) at(path string) place {
+	steps, err := values.ParsePath(path)
+	if err != nil || d.root == nil {
+		return place{}
+	}
+	return d.atSteps(steps)
+}
+
+// atSteps is at for a path that is split.
+func (d *document) atSteps(steps []string) (at place) {
+	node := d.root
+	for _, step := range steps {
+		if node != nil && node.Kind == yaml.AliasNode {
+			node = node.Alias
+		}
+		if node == nil {
+			return place{}
+		}
+		key, value := child(node, step)
+		if value == nil {
+			return place{}
+		}
+		node, at = value, place{key.Line, key.Column}
+	}
+	return at
+}
+
+// child is the value of a key of a map, or an element of a list by its position, with the node that
+// names it; nil for neither.
+func child(node *yaml.Node, step string) (name, value *yaml.Node) {
+	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == step {
+			return node.Content[i], node.Content[i+1]
+		}
+	}
+	if i, err := strconv.Atoi(step); node.Kind == yaml.SequenceNode && err == nil && i >= 0 && i < len(node.Content) {
+		return node.Content[i], node.Content[i]
+	}
+	return nil, nil
+}
+
+// find is the first place of a text from a line on; the zero place when it is not there.
+func (d *document) find(text string, from int) place {
+	for i, line := range d.lines {
+		if n := strings.Index(line, text); n >= 0 && i+1 >= from {
+			return place{i + 1, 1 + utf8.RuneCountInString(line[:n])}
+		}
+	}
+	return place{}
+}
+
+// origin translates a place in what a script or template has printed into the place that made it.
+// Scripts print most of their configuration as they contain it, and templates all that is not
+// computed: so it is a line that contains the printed one, or else its key.
+func (d *document) origin(printed *document, at place) place {
+	if at.line < 1 || at.line > len(printed.lines) {
+		return place{}
+	}
+	full := printed.lines[at.line-1]
+	want := strings.TrimSpace(full)
+	if found := d.like(want, printed, at.line); found != (place{}) {
+		found.column += max(at.column-1-strings.Index(full, want), 0) // its indent may be another one here
+		return found
+	}
+	key, _, _ := strings.Cut(strings.TrimLeft(want, "- "), ":")
+	return d.like(key+":", printed, at.line)
+}
+
+// like is the place of a text of line n of an output. Of several that one counts whose surroundings
+// are the most alike; the zero place when it is not there, or too short to mean anything.
+func (d *document) like(text string, printed *document, n int) (found place) {
+	const near, shortest = 5, 3
+	at := func(lines []string, i int) string {
+		if i < 0 || i >= len(lines) {
+			return ""
+		}
+		return strings.TrimSpace(lines[i])
+	}
+	best := 0
+	for i, line := range d.lines {
+		column := strings.Index(line, text)
+		if column < 0 || len(text) < shortest {
+			continue
+		}
+		score := 1
+		for by := -near; by <= near; by++ {
+			if here := at(d.lines, i+by); here != "" && here == at(printed.lines, n-1+by) {
+				score++
+			}
+		}
+		if score > best {
+			best, found = score, place{i + 1, 1 + utf8.RuneCountInString(line[:column])}
+		}
+	}
+	return found
+}
