@@ -210,7 +210,7 @@ spec:
 // Charts that need values, others or luck become modules with a test that passes, too.
 func TestDifficultCharts(t *testing.T) {
 	home(t)
-	const head = "-- Chart.yaml --\n{apiVersion: v2, name: NAME, version: 1.0.0}\n"
+	const head = "-- Chart.yaml --\n{apiVersion: v2, name: NAME, version: 1.0.0, dependencies: [SUB]}\n"
 	for name, c := range map[string]struct{ files, base, test, note string }{
 		"needy":  {files: "-- templates/a.yaml --\n{{ required \"password is missing\" .Values.password }}\n", base: "010-needy", test: "failing:\n    needy: \"\"", note: "password is missing"},
 		"random": {files: "-- templates/a.yaml --\napiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {p: {{ randAlpha 8 }}}\n", base: "010-random", test: "modules:\n    random: ready"},
@@ -220,11 +220,21 @@ func TestDifficultCharts(t *testing.T) {
 			base:  "010-drafty", test: "failing:\n    drafty: \"\"", note: "chart in 010-drafty/chart: values.schema.json: it is not a JSON schema, and Helm installs no chart with it; /examples must be a list",
 		},
 		"merged": {files: mergedDefinition + "-- templates/a.yaml --\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n", base: "010-merged", test: "modules:\n    merged: ready"},
+		"partly": {
+			files: "-- values.yaml --\nsub: {enabled: false}\n-- templates/a.yaml --\napiVersion: example.com/v1\nkind: Host\nmetadata: {name: a}\n" +
+				"-- charts/sub/Chart.yaml --\n{apiVersion: v2, name: sub, version: 1.0.0}\n-- charts/sub/crds/a.yaml --\n" +
+				"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: hosts.example.com}, spec: {group: example.com, names: {kind: Host, plural: hosts}}}\n",
+			base: "010-partly", test: "hosts.example.com",
+		},
 		"hooked": {files: "-- templates/a.yaml --\napiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: {helm.sh/hook: post-install}}\n", base: "010-hooked", test: "rendered:"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
-			dir := fetchtest.Dir(t, strings.ReplaceAll(head, "NAME", name)+c.files)
+			sub := ""
+			if strings.Contains(c.files, "charts/sub") {
+				sub = "{name: sub, version: 1.0.0, condition: sub.enabled}"
+			}
+			dir := fetchtest.Dir(t, strings.NewReplacer("NAME", name, "SUB", sub).Replace(head)+c.files)
 			out := must(t, "init", "module", "--from-chart", dir)
 			expectAll(t, out, c.note)
 			expectAll(t, read(t, filepath.Join("modules", c.base, "tests/objects.yaml")), c.test)

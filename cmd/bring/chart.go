@@ -163,38 +163,43 @@ func (n *newModule) play(ctx context.Context) (golden string, err error) {
 }
 
 // render renders the chart of a module on the stage with the values of its files, against a cluster in
-// memory that holds nothing. All documents that cannot be read are in the error. The version is that of
+// memory that holds nothing. crds are the definitions in subcharts. All documents that cannot be read are in the error. The version is that of
 // scenarios, so that a test of the module renders the same.
-func (s *stage) render(ctx context.Context, base string) (objects []*unstructured.Unstructured, err error) {
+func (s *stage) render(ctx context.Context, base string) (objects, crds []*unstructured.Unstructured, err error) {
 	tree, m, err := s.load(base)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	sections, err := decide.Sections(tree)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	server := apiserver.New(scenario.DefaultVersion)
-	client, err := helm.New(helm.Options{Config: server.RESTConfig(), Namespace: scenario.Namespace})
+	config := apiserver.New(scenario.DefaultVersion).RESTConfig()
+	client, err := helm.New(helm.Options{Config: config, Namespace: scenario.Namespace})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	merged := map[string]any{values.GlobalKey: sections[values.GlobalKey].Merged(), m.Key: sections[m.Key].Merged()}
-	documents, err := client.Show(ctx, plan.HelmModule(m, merged))
+	module := plan.HelmModule(m, merged)
+	for _, f := range client.SubchartCRDs(module) { // of those that are enabled
+		found, _ := manifest.Parse(string(f.Data)) // the test shows a mistake
+		crds = append(crds, found...)
+	}
+	documents, err := client.Show(ctx, module)
 	for _, d := range documents {
 		err = errors.Join(err, d.Err)
 		for _, o := range d.Objects {
 			objects = append(objects, &unstructured.Unstructured{Object: o})
 		}
 	}
-	return objects, err
+	return objects, crds, err
 }
 
 // stubs are what the objects of the chart need in a cluster and neither Kubernetes nor the chart
 // itself has: namespaces, and definitions of kinds, which accept any object. The test gives them, as
 // another module or an administrator would.
 func (n *newModule) stubs(ctx context.Context) (stubs []any, err error) {
-	objects, err := n.render(ctx, n.base)
+	objects, crds, err := n.render(ctx, n.base)
 	if err != nil {
 		return nil, err
 	}
@@ -203,8 +208,10 @@ func (n *newModule) stubs(ctx context.Context) (stubs []any, err error) {
 		return nil, err
 	}
 	served := builtin.New(release)
-	made := slices.Clone(objects)
-	for _, crd := range n.chart.Loaded.CRDObjects() { // the operator installs definitions before the release (M2)
+	made := slices.Concat(objects, crds)
+	alone := *n.chart.Loaded
+	alone.SetDependencies()
+	for _, crd := range alone.CRDObjects() { // the operator installs definitions before the release (M2)
 		found, _ := manifest.Parse(string(crd.File.Data)) // the test shows a mistake
 		made = append(made, found...)
 	}
@@ -227,13 +234,11 @@ func (n *newModule) stubs(ctx context.Context) (stubs []any, err error) {
 			stubs = append([]any{map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}}, stubs...)
 		}
 		gvk := o.GroupVersionKind()
-		if gvk.Group == "" || kinds[gvk.GroupKind()] { // an unknown kind without a group is a mistake in the chart
-			continue
-		}
-		kinds[gvk.GroupKind()] = true
-		if !served.Find(o.GetAPIVersion(), gvk.Kind).Served {
+		// An unknown kind without a group is a mistake in the chart.
+		if gvk.Group != "" && !kinds[gvk.GroupKind()] && !served.Find(o.GetAPIVersion(), gvk.Kind).Served {
 			stubs = append(stubs, stub(gvk))
 		}
+		kinds[gvk.GroupKind()] = true
 	}
 	return stubs, nil
 }

@@ -161,7 +161,6 @@ func nameOf(base string) (name, key string, err error) {
 // given, its number is the next multiple of ten after the highest one, so that the module runs last,
 // with room between. The name of another module is refused, whatever its number, as the operator would.
 func place(dirs []string, base, name string) (string, error) {
-	const step = 10
 	highest := 0
 	for _, dir := range dirs {
 		entries, _ := os.ReadDir(dir) // a directory that is not there holds no modules
@@ -175,7 +174,7 @@ func place(dirs []string, base, name string) (string, error) {
 		}
 	}
 	if base == "" {
-		base = fmt.Sprintf("%03d-%s", (highest/step+1)*step, name)
+		base = fmt.Sprintf("%03d-%s", (highest/10+1)*10, name)
 	}
 	return base, nil
 }

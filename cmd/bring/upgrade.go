@@ -77,25 +77,22 @@ func (u *upgrading) run(cmd *cobra.Command, name string) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.render(cmd.Context(), m.Base); err != nil {
+		if _, _, err := s.render(cmd.Context(), m.Base); err != nil {
 			text := s.placed(fmt.Sprintf("the new chart does not render with the values on disk: %v", err))
 			if !u.force {
 				return fmt.Errorf("nothing is written: %s; change them first, or use --force", text)
 			}
 			fmt.Fprintln(&s.out, text)
 		}
-		if !u.dryRun {
-			err = replace(s, m, written)
-		}
-		if err == nil {
-			for _, file := range append([]string{chartDir}, written...) {
-				fmt.Fprintln(&s.out, filepath.Join(m.Dir, filepath.FromSlash(file)))
-			}
-		}
 		if u.dryRun {
 			fmt.Fprintln(&s.out, "Nothing is written.")
+		} else if err := replace(s, m, written); err != nil {
+			return err
 		}
-		return err
+		for _, file := range append([]string{chartDir}, written...) {
+			fmt.Fprintln(&s.out, filepath.Join(m.Dir, filepath.FromSlash(file)))
+		}
+		return nil
 	})
 }
 
