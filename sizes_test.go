@@ -17,7 +17,7 @@ const sizes = `
 actors 14270 // 32: what an upgrade and a purge must not delete, renames, one run of a hook at a time
 actors/scenario 3911 // objects of kinds that the module defines
 addons 1540 // content that is lost is not in force
-cmd 9205
+cmd 8917
 helm 10902 // 32: ownership, held upgrades, purges without data, take-overs, what ends by itself
 hooks 3800 // days on which clocks change
 jq 310 // steps of filters are bounded
@@ -28,10 +28,10 @@ server 2930
 supervisor 1102
 testkit 6700 // faults of release records
 values 7110 // one list of names of secrets
-go: 73263 // 32
+go: 72975 // 32
 scripts: 1115
 web: 315
-tests: 58049 // 32
+tests: 58047 // 32
 txtar: 21740 // scripts of the guards
 `
 
