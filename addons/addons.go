@@ -293,7 +293,7 @@ func (t *Tree) entry(root string, e os.DirEntry) (Module, bool, error) {
 		info, err := os.Stat(path) // through symbolic links: a link to a directory is a module
 		switch {
 		case err != nil:
-			_, name := splitNumber(e.Name(), t.dirs.UnnumberedOrder)
+			_, name := SplitNumber(e.Name(), t.dirs.UnnumberedOrder)
 			t.Unreachable = append(t.Unreachable, name)
 			t.warn("%s is ignored: %v; a release of its name stays", shown, withoutPath(err))
 			return Module{}, false, nil
@@ -302,7 +302,7 @@ func (t *Tree) entry(root string, e os.DirEntry) (Module, bool, error) {
 			return Module{}, false, nil
 		}
 	}
-	order, name := splitNumber(e.Name(), t.dirs.UnnumberedOrder)
+	order, name := SplitNumber(e.Name(), t.dirs.UnnumberedOrder)
 	key, err := values.Key(name)
 	if err != nil {
 		return Module{}, false, fmt.Errorf("module directory %s: %w", shown, err)
@@ -310,9 +310,9 @@ func (t *Tree) entry(root string, e os.DirEntry) (Module, bool, error) {
 	return Module{Name: name, Key: key, Order: order, Dir: path, Root: root, Base: e.Name(), shown: shown}, true, nil
 }
 
-// splitNumber splits "010-dns" into 10 and "dns"; without a number the order is the given one (A4,
+// SplitNumber splits "010-dns" into 10 and "dns"; without a number the order is the given one (A4,
 // A5). A number that does not fit into 31 bits is part of the name, which is then refused.
-func splitNumber(base string, unnumbered int) (order int, name string) {
+func SplitNumber(base string, unnumbered int) (order int, name string) {
 	number, rest, ok := strings.Cut(base, "-")
 	if !ok {
 		return unnumbered, base

@@ -6,9 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,7 +34,7 @@ type Record struct {
 	// Absent are the subcharts of the chart, "name version". Helm puts no subchart into a record.
 	Absent []string
 
-	files []charts.File
+	files []*chart.File
 	empty bool // it has no templates
 }
 
@@ -179,7 +176,7 @@ func absentFrom(rel *release.Release) (absent []string) {
 // filesOf are the files of a chart as a record has it: those that were installed, without comments
 // in Chart.yaml and values.yaml, without subcharts, and without what .helmignore names. Chart.lock
 // is left out, because it is only about subcharts.
-func filesOf(c *chart.Chart, values json.RawMessage) (files []charts.File, err error) {
+func filesOf(c *chart.Chart, values json.RawMessage) (files []*chart.File, err error) {
 	metadata, err := yaml.Marshal(c.Metadata)
 	if err != nil {
 		return nil, err
@@ -188,13 +185,13 @@ func filesOf(c *chart.Chart, values json.RawMessage) (files []charts.File, err e
 	if err != nil {
 		return nil, err
 	}
-	files = []charts.File{{Name: "Chart.yaml", Data: metadata}, {Name: "values.yaml", Data: defaults}}
+	files = []*chart.File{{Name: "Chart.yaml", Data: metadata}, {Name: "values.yaml", Data: defaults}}
 	if len(c.Schema) > 0 {
-		files = append(files, charts.File{Name: "values.schema.json", Data: c.Schema})
+		files = append(files, &chart.File{Name: "values.schema.json", Data: c.Schema})
 	}
 	for _, f := range slices.Concat(c.Templates, c.Files) {
 		if f != nil && f.Data != nil && f.Name != "requirements.lock" { // without data it is a name (emptied)
-			files = append(files, charts.File{Name: f.Name, Data: f.Data})
+			files = append(files, f)
 		}
 	}
 	return files, nil
@@ -205,43 +202,7 @@ func (r Record) WriteChart(dir string) error {
 	if r.empty {
 		return fmt.Errorf("the record of release %s contains no templates of its chart", r.Release)
 	}
-	return WriteChart(dir, r.files)
-}
-
-// WriteChart writes the files of a chart, unchanged, into a directory, which it creates.
-func WriteChart(dir string, files []charts.File) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(dir) // names come from a record that others may have written
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	for _, f := range files {
-		if err := writeIn(root, f); err != nil {
-			return fmt.Errorf("write %s of the chart: %w", f.Name, err)
-		}
-	}
-	return nil
-}
-
-// writeIn creates a file. One that exists is an error: a second file of the same name, or one of
-// another chart.
-func writeIn(root *os.Root, f charts.File) error {
-	if !fs.ValidPath(f.Name) {
-		return errors.New("it is not a valid name of a file in a chart")
-	}
-	name := filepath.FromSlash(f.Name)
-	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return err
-	}
-	file, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(f.Data)
-	return errors.Join(err, file.Close())
+	return charts.Write(dir, r.files)
 }
 
 // wasDeployed reports whether a revision was deployed at any time since the release was last

@@ -12,7 +12,6 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	corev1 "k8s.io/api/core/v1"
 
-	"addon-operator/helm/charts"
 	"addon-operator/testkit/devclustertest"
 )
 
@@ -179,17 +178,5 @@ func TestRecordThatIsNotThere(t *testing.T) {
 	f.editRecord("plain", 1, func(s *corev1.Secret) { s.Data["release"] = []byte("garbage") })
 	if _, err := f.client.Record(t.Context(), "plain"); err == nil || !strings.Contains(err.Error(), "corrupted") {
 		t.Errorf("a record that cannot be read: %v", err)
-	}
-}
-
-func TestWriteChartStaysInItsDirectory(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"../escaped", "/escaped", "templates/../../escaped", "", "."} {
-		if err := WriteChart(filepath.Join(dir, "chart"), []charts.File{{Name: name, Data: []byte("x")}}); err == nil {
-			t.Errorf("%q was written", name)
-		}
-	}
-	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
-		t.Errorf("written next to the chart: %v", entries)
 	}
 }

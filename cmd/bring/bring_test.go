@@ -102,7 +102,7 @@ spec:
 	if version != "1.0.0" {
 		replicas, versions = "count", v1+", "+v2
 	}
-	return fetchtest.Chart(t, "web", strings.NewReplacer("REPLICAS", replicas, "VERSION", version, "CRD", strings.Replace(crd, "VERSIONS", versions, 1)).Replace(`
+	return fetchtest.Chart(t, strings.NewReplacer("REPLICAS", replicas, "VERSION", version, "CRD", strings.Replace(crd, "VERSIONS", versions, 1)).Replace(`
 -- Chart.yaml --
 {apiVersion: v2, name: web, version: VERSION, description: A shop, dependencies: [{name: cache, version: 1.0.0, condition: cache.enabled}]}
 -- values.yaml --
@@ -146,7 +146,7 @@ func TestBringAndUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := must(t, "init", "module", "--from-chart", registry+"/web", "--version", "1.0.0", "--plain-http", "--values", "own.yaml")
-	expectAll(t, out, "modules/010-web/chart/\n", "modules/010-web/module.yaml", "modules/010-web/README.md", "addon-operator test modules/010-web")
+	expectAll(t, out, "modules/010-web\n", "addon-operator test modules/010-web")
 	expectAll(t, read(t, "modules/010-web/module.yaml"), "repository: "+registry, "name: web", "version: 1.0.0", "digest: sha256:")
 	expectAll(t, read(t, "modules/010-web/values.yaml"), "web:\n  # as many as there are doors\n  replicas: 2\n")
 	expectAll(t, read(t, "modules/010-web/tests/objects.golden.yaml"), `replicas: "2"`, `size: "7"`, "kind: Shop", "app.kubernetes.io/managed-by: Helm")
@@ -157,12 +157,12 @@ func TestBringAndUpgrade(t *testing.T) {
 
 	before := read(t, "modules/010-web/chart/Chart.yaml")
 	out = must(t, "module", "upgrade-chart", "web", "--version", "1.1.0", "--plain-http", "--dry-run")
-	expectAll(t, out, "web: web 1.0.0 -> 1.1.0", "is generated again", "Nothing is written.")
+	expectAll(t, out, "web: web 1.0.0 -> 1.1.0", "010-web/openapi/config-values.yaml\n", "Nothing is written.")
 	if read(t, "modules/010-web/chart/Chart.yaml") != before {
 		t.Error("a dry run wrote")
 	}
 	out = must(t, "module", "upgrade-chart", "web", "--plain-http")
-	expectAll(t, out, "web: web 1.0.0 -> 1.1.0", "chart now contains web 1.1.0")
+	expectAll(t, out, "web: web 1.0.0 -> 1.1.0", "010-web/chart\n", "010-web/module.yaml\n")
 	expectAll(t, read(t, "modules/010-web/module.yaml"), "# Where chart/ is from.", "repository: "+registry, "version: 1.1.0")
 	expectAll(t, read(t, "modules/010-web/values.yaml"), "# as many as there are doors\n  replicas: 2\n")
 	expectAll(t, read(t, "modules/010-web/openapi/config-values.yaml"), "count:")
@@ -175,9 +175,11 @@ func TestBringAndUpgrade(t *testing.T) {
 	if err := os.WriteFile("modules/010-web/openapi/config-values.yaml", []byte(schema), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out = must(t, "module", "upgrade-chart", "web", "--version", "1.0.0", "--plain-http", "--update-tests")
-	expectAll(t, out, "was edited and stays", "ok    010-web/objects")
-	expectAll(t, must(t, "test", "modules"), "1 scenario passed")
+	out = must(t, "module", "upgrade-chart", "web", "--version", "1.0.0", "--plain-http")
+	expectAll(t, must(t, "test", "modules", "--update"), "1 scenario passed")
+	if strings.Contains(out, "config-values.yaml") {
+		t.Errorf("an edited schema was written:\n%s", out)
+	}
 	if read(t, "modules/010-web/openapi/config-values.yaml") != schema || read(t, "modules/010-web/chart/Chart.yaml") != before {
 		t.Error("the schema is another one, or the chart is not the first one again")
 	}
@@ -208,21 +210,31 @@ spec:
 // Charts that need values, others or luck become modules with a test that passes, too.
 func TestDifficultCharts(t *testing.T) {
 	home(t)
-	const head = "-- Chart.yaml --\n{apiVersion: v2, name: NAME, version: 1.0.0}\n"
+	const head = "-- Chart.yaml --\n{apiVersion: v2, name: NAME, version: 1.0.0, dependencies: [SUB]}\n"
 	for name, c := range map[string]struct{ files, base, test, note string }{
-		"needy":  {files: "-- templates/a.yaml --\n{{ required \"password is missing\" .Values.password }}\n", base: "010-needy", test: `failing: {needy: ""}`, note: "password is missing"},
-		"random": {files: "-- templates/a.yaml --\napiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {p: {{ randAlpha 8 }}}\n", base: "010-random", test: "kind: Secret"},
+		"needy":  {files: "-- templates/a.yaml --\n{{ required \"password is missing\" .Values.password }}\n", base: "010-needy", test: "failing:\n    needy: \"\"", note: "password is missing"},
+		"random": {files: "-- templates/a.yaml --\napiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {p: {{ randAlpha 8 }}}\n", base: "010-random", test: "modules:\n    random: ready"},
 		"guest":  {files: "-- templates/a.yaml --\napiVersion: example.com/v1\nkind: Host\nmetadata: {name: a, namespace: far}\n", base: "010-guest", test: "hosts.example.com"},
 		"drafty": {
 			files: "-- values.schema.json --\n{\"$schema\": \"https://json-schema.org/draft/2019-09/schema\", \"examples\": 1}\n-- templates/a.yaml --\n",
-			base:  "010-drafty", test: `failing: {drafty: ""}`, note: "chart in 010-drafty/chart: values.schema.json: it is not a JSON schema, and Helm installs no chart with it; /examples must be a list",
+			base:  "010-drafty", test: "failing:\n    drafty: \"\"", note: "chart in 010-drafty/chart: values.schema.json: it is not a JSON schema, and Helm installs no chart with it; /examples must be a list",
 		},
-		"merged": {files: mergedDefinition + "-- templates/a.yaml --\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n", base: "010-merged", test: "modules: {merged: ready}"},
+		"merged": {files: mergedDefinition + "-- templates/a.yaml --\n{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n", base: "010-merged", test: "modules:\n    merged: ready"},
+		"partly": {
+			files: "-- values.yaml --\nsub: {enabled: false}\n-- templates/a.yaml --\napiVersion: example.com/v1\nkind: Host\nmetadata: {name: a}\n" +
+				"-- charts/sub/Chart.yaml --\n{apiVersion: v2, name: sub, version: 1.0.0}\n-- charts/sub/crds/a.yaml --\n" +
+				"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: hosts.example.com}, spec: {group: example.com, names: {kind: Host, plural: hosts}}}\n",
+			base: "010-partly", test: "hosts.example.com",
+		},
 		"hooked": {files: "-- templates/a.yaml --\napiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: {helm.sh/hook: post-install}}\n", base: "010-hooked", test: "rendered:"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
-			dir := fetchtest.Dir(t, strings.ReplaceAll(head, "NAME", name)+c.files)
+			sub := ""
+			if strings.Contains(c.files, "charts/sub") {
+				sub = "{name: sub, version: 1.0.0, condition: sub.enabled}"
+			}
+			dir := fetchtest.Dir(t, strings.NewReplacer("NAME", name, "SUB", sub).Replace(head)+c.files)
 			out := must(t, "init", "module", "--from-chart", dir)
 			expectAll(t, out, c.note)
 			expectAll(t, read(t, filepath.Join("modules", c.base, "tests/objects.yaml")), c.test)
@@ -239,7 +251,7 @@ func TestWrongDefinition(t *testing.T) {
 	home(t)
 	out := must(t, "init", "module", "--from-chart", fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: odd, version: 1.0.0}\n-- crds/a.yaml --\n{apiVersion: v1, kind: Namespace, metadata: {name: a}}\n"))
 	expectAll(t, out, "Note: the chart does not install with these values", "read CRDs: 010-odd/chart/crds/a.yaml: document 1: kind \"Namespace\" does not belong in crds/")
-	expectAll(t, read(t, "modules/010-odd/tests/objects.yaml"), "failing: {odd: \"\"}")
+	expectAll(t, read(t, "modules/010-odd/tests/objects.yaml"), "failing:\n    odd: \"\"")
 }
 
 // What fails leaves nothing behind, and says why.
@@ -264,7 +276,7 @@ func TestNothingHalfWritten(t *testing.T) {
 		"no version":         {"--from-chart web --repo " + repository + " --version 3", "not found"},
 		"values are a list":  {"--from-chart web --repo " + repository + " --values list.yaml", "must be a map"},
 		"no values":          {"--from-chart web --repo " + repository + " --values none.yaml", "none.yaml"},
-		"without a chart":    {"010-a --version 3", "--version needs --from-chart"},
+		"without a chart":    {"010-a --version 3", "need --from-chart"},
 		"too many names":     {"010-a 010-b --from-chart " + strange, "one name"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -278,10 +290,10 @@ func TestNothingHalfWritten(t *testing.T) {
 		})
 	}
 	must(t, "init", "module", "030-web", "--from-chart", "web", "--repo", repository)
-	if _, err := commanded("init", "module", "--from-chart", "web", "--repo", repository); err == nil || !strings.Contains(err.Error(), "030-web exists") {
+	if _, err := commanded("init", "module", "--from-chart", "web", "--repo", repository); err == nil || !strings.Contains(err.Error(), "in modules/030-web;") {
 		t.Errorf("got %v", err)
 	}
-	expectAll(t, must(t, "init", "module", "--from-chart", fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: next, version: 1.0.0}\n")), "modules/040-next/")
+	expectAll(t, must(t, "init", "module", "--from-chart", fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: next, version: 1.0.0}\n")), "modules/040-next\n")
 	nothingLeft(t, "030-web", "040-next")
 }
 
@@ -298,7 +310,7 @@ func TestUpgradeRefused(t *testing.T) {
 	strict := fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: web, version: 2.0.0}\n-- values.schema.json --\n{\"additionalProperties\": false}\n-- values.yaml --\n{}\n")
 	other := fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: else, version: 2.0.0}\n")
 	for name, c := range map[string]struct{ args, want string }{
-		"no such module":  {"wep", "did you mean web?"},
+		"no such module":  {"wep", "module wep not found in modules"},
 		"no chart/":       {"own", "has no third-party chart"},
 		"no such version": {"web --version 9.0.0", "not found"},
 		"another chart":   {"web --from-chart " + other, "is another chart than web"},
@@ -315,7 +327,7 @@ func TestUpgradeRefused(t *testing.T) {
 			nothingLeft(t, "010-own", "010-web")
 		})
 	}
-	expectAll(t, must(t, "module", "upgrade-chart", "web", "--from-chart", broken, "--force"), "color is wanted", "now contains web 2.0.0")
+	expectAll(t, must(t, "module", "upgrade-chart", "web", "--from-chart", broken, "--force"), "color is wanted", "010-web/chart\n")
 	expectAll(t, read(t, "modules/010-web/module.yaml"), "version: 2.0.0", "repository: "+repository)
 	if strings.Contains(read(t, "modules/010-web/module.yaml"), "digest") {
 		t.Error("the digest of another archive stays")

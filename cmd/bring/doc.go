@@ -1,13 +1,12 @@
-// Package bring makes modules, in three ways: from a skeleton (skeleton.go), from a chart that
-// others have published (init.go), and from a release that Helm has installed (import.go). It also
-// replaces the chart of a module by another version (upgrade.go).
+// Package bring makes modules, in three ways: from a skeleton, from a chart that others have published
+// (init.go, chart.go), and from a release that Helm has installed (import.go). It also replaces the
+// chart of a module by another version (upgrade.go).
 //
-// What is made of a chart or a release is prepared in a hidden directory next to the modules,
-// checked there, and moved to its place by renames: an operator that watches the directory never
-// reads a file that is half written, and a failure leaves everything as it was. Nothing is written
-// to a cluster.
+// What is made is prepared in a hidden directory next to the modules, checked there, and moved to its
+// place by renames (stage.go): an operator that watches the directory never reads a file that is half
+// written, and a failure leaves everything as it was. Nothing is written to a cluster.
 //
 // A module that is made of a chart keeps the chart unchanged in chart/, so that another version can
-// take its place. Around it are values.yaml with proposals (switches.go), a schema of what people
-// may write (schema.go), and a test that passes (module.go, render.go).
+// take its place. Around it are values.yaml and a schema of what people may write (values.go), and a
+// test that passes (chart.go).
 package bring

@@ -155,7 +155,7 @@ metadata: {name: stay}
 		}
 		return nil
 	}
-	expectAll(t, h.command("rbac", "generate"), "namespace: "+at, "the records of the release of module web", "the namespace of module web, if it does not exist")
+	expectAll(t, h.command("rbac", "generate"), "namespace: \""+at+"\"", "the records of the release of module web", "the namespace of module web, if it does not exist")
 	planned, _, _ := h.plan(h.environment(), ".")
 	expectAll(t, planned, "Namespace NAMESPACE-web", "ConfigMap NAMESPACE-web/web")
 	o := h.start().ready()

@@ -20,7 +20,7 @@ func TestBringAChartIsTrue(t *testing.T) {
 	script = regexp.MustCompile(`(?m)^.* --version .*$`).ReplaceAllString(script, "$0 --plain-http")
 	home := t.TempDir()
 	dir, out := typed(t, script, "HELM_CONFIG_HOME="+home, "HELM_CACHE_HOME="+home, "HELM_DATA_HOME="+home, "DOCKER_CONFIG="+home)
-	want := []string{"modules/010-podinfo/chart/", "The global values and the values of 1 module are valid.", "replicas: 2", "ok    010-podinfo/objects", "Nothing is written."}
+	want := []string{"modules/010-podinfo\n", "The global values and the values of 1 module are valid.", "replicas: 2", "ok    010-podinfo/objects", "Nothing is written."}
 	for _, w := range append(want, blocks(section, "text")...) {
 		if !strings.Contains(out, w) {
 			t.Errorf("the output has no %q:\n%s", w, out)
@@ -34,7 +34,7 @@ func TestBringAChartIsTrue(t *testing.T) {
 
 // podinfo is a small chart of this name.
 func podinfo(t *testing.T, version string) []byte {
-	return fetchtest.Chart(t, "podinfo", strings.ReplaceAll(`
+	return fetchtest.Chart(t, strings.ReplaceAll(`
 -- Chart.yaml --
 {apiVersion: v2, name: podinfo, version: VERSION}
 -- values.yaml --

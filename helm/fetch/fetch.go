@@ -25,26 +25,16 @@ import (
 	"helm.sh/helm/v3/pkg/getter"
 	"helm.sh/helm/v3/pkg/registry"
 	"helm.sh/helm/v3/pkg/repo"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"addon-operator/helm/charts"
 )
 
-// Request identifies the chart to download. Apart from Ref, its fields are the flags of 'helm pull'.
+// Request identifies the chart to download, by the options of 'helm pull'.
 type Request struct {
 	// Ref is a directory, an archive, oci://HOST/PATH/CHART, REPO/CHART of 'helm repo add', the URL
-	// of an archive, or with Repo the name of a chart.
-	Ref     string
-	Version string // exact, or a range such as ^1.2; empty for the newest one
-	Repo    string // URL of a chart repository
-	Devel   bool   // pre-releases are versions, too
-
-	Username, Password         string
-	PassCredentials            bool // also to other hosts than that of the repository
-	CAFile, CertFile, KeyFile  string
-	InsecureSkipTLS, PlainHTTP bool
-	Verify                     bool   // the archive must be signed, by a key of Keyring
-	Keyring                    string // file with public keys; empty for that of GnuPG
+	// of an archive, or with RepoURL the name of a chart.
+	Ref string
+	action.ChartPathOptions
 }
 
 // Origin is the source of a chart. It lacks facts that are true on one machine only: the path of a
@@ -62,19 +52,9 @@ func (o Origin) String() string { return o.Name + " " + o.Version }
 // Chart is a chart that is unpacked in a directory, complete with its dependencies.
 type Chart struct {
 	Origin
-	Metadata *chart.Metadata
-	// Values are the defaults: values.yaml of the chart.
-	Values map[string]any
-	// All are the defaults with those of subcharts below their sections.
-	All map[string]any
-	// Schema is values.schema.json; nil when there is none.
-	Schema []byte
+	Loaded *chart.Chart
 	// Subcharts are the sections of the values that belong to subcharts.
 	Subcharts []string
-	// Added are the archives of dependencies that were missing and are in charts/ now.
-	Added []string
-
-	loaded *chart.Chart
 }
 
 // Get writes a chart to a directory, which is created, and completes its dependencies. On an error
@@ -82,9 +62,6 @@ type Chart struct {
 // ends, Get returns at once: Helm's library takes no context, so a download may go on until the
 // process ends.
 func Get(ctx context.Context, r Request, dir string) (*Chart, error) {
-	if r.Ref == "" {
-		return nil, errors.New("no chart is given")
-	}
 	type result struct {
 		chart *Chart
 		err   error
@@ -108,14 +85,24 @@ func get(r Request, dir string) (*Chart, error) {
 		return nil, fmt.Errorf("temporary directory: %w", err)
 	}
 	defer os.RemoveAll(tmp)
-	settings := cli.New()
-	origin, local, err := place(r, settings, tmp, dir)
-	if err != nil {
-		return nil, fmt.Errorf("chart %s: %w", shown(r.Ref), hidden(err))
+	c, settings, ref := &Chart{}, cli.New(), shown(r.Ref)
+	info, err := os.Stat(r.Ref)
+	local := err == nil && r.RepoURL == ""
+	if err = nil; !local {
+		c.Repository, err = r.resolve(settings)
 	}
-	c := &Chart{Origin: origin}
+	switch {
+	case err != nil:
+	case local && info.IsDir():
+		err = copyDir(r.Ref, dir)
+	default:
+		c.Digest, err = download(r, settings, tmp, dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("chart %s: %w", ref, hidden(err))
+	}
 	if err := c.read(dir); err != nil {
-		return nil, fmt.Errorf("chart %s: %w", shown(r.Ref), err)
+		return nil, fmt.Errorf("chart %s: %w", ref, err)
 	}
 	if local && r.Version != "" && !chartutil.IsCompatibleRange(r.Version, c.Version) {
 		return nil, fmt.Errorf("the chart in %s has the version %s, not %s", r.Ref, c.Version, r.Version)
@@ -132,7 +119,7 @@ func registryClient(r Request, settings *cli.EnvSettings) (*registry.Client, err
 	options := []registry.ClientOption{
 		registry.ClientOptEnableCache(true), registry.ClientOptWriter(io.Discard), registry.ClientOptCredentialsFile(settings.RegistryConfig),
 	}
-	if registry.IsOCI(r.Ref) || registry.IsOCI(r.Repo) {
+	if registry.IsOCI(r.Ref) {
 		options = append(options, registry.ClientOptBasicAuth(r.Username, r.Password))
 	}
 	if r.PlainHTTP {
@@ -141,52 +128,39 @@ func registryClient(r Request, settings *cli.EnvSettings) (*registry.Client, err
 	return registry.NewClient(options...)
 }
 
-// place unpacks, or copies, what a reference leads to. local: it is a path on this machine.
-func place(r Request, settings *cli.EnvSettings, tmp, dir string) (o Origin, local bool, err error) {
-	info, statErr := os.Stat(r.Ref)
-	local = statErr == nil && r.Repo == ""
-	if local && info.IsDir() {
-		return o, true, copyDir(r.Ref, dir)
-	}
-	if !local {
-		if o.Repository, err = r.resolve(settings); err != nil {
-			return o, false, err
-		}
-	}
+// download unpacks the archive to which a reference leads, which may be a file of this machine.
+func download(r Request, settings *cli.EnvSettings, tmp, dir string) (digest string, err error) {
 	client, err := registryClient(r, settings)
 	if err != nil {
-		return o, local, err
+		return "", err
 	}
 	// The repository is resolved, and the cache may have an archive of the same name from elsewhere.
 	own := *settings
 	own.RepositoryConfig, own.RepositoryCache = filepath.Join(tmp, "none.yaml"), filepath.Join(tmp, "cache")
-	install := action.NewInstall(&action.Configuration{RegistryClient: client})
-	options := &install.ChartPathOptions
-	options.Version, options.RepoURL, options.Username, options.Password, options.PassCredentialsAll = r.Version, r.Repo, r.Username, r.Password, r.PassCredentials
-	options.CaFile, options.CertFile, options.KeyFile = r.CAFile, r.CertFile, r.KeyFile
-	options.InsecureSkipTLSverify, options.PlainHTTP, options.Verify = r.InsecureSkipTLS, r.PlainHTTP, r.Verify
-	if r.Version == "" && r.Devel {
-		options.Version = ">0.0.0-0" // as Helm does: only a range that names a pre-release includes others
-	}
-	options.Keyring = cmp.Or(r.Keyring, keyring())
-	archive, err := options.LocateChart(r.Ref, &own)
+	install := action.NewInstall(&action.Configuration{})
+	install.ChartPathOptions = r.ChartPathOptions
+	install.SetRegistryClient(client)
+	home, _ := os.UserHomeDir()
+	gnupg := cmp.Or(os.Getenv("GNUPGHOME"), filepath.Join(home, ".gnupg"))
+	install.Keyring = cmp.Or(r.Keyring, filepath.Join(gnupg, "pubring.gpg"))
+	archive, err := install.LocateChart(r.Ref, &own)
 	if err != nil {
-		return o, local, err
+		return "", err
 	}
-	o.Digest, err = unpack(archive, dir)
-	return o, local, err
+	return unpack(archive, dir)
 }
 
-// unpack writes the files of an archive to a directory, and returns its digest.
+// unpack writes the files of an archive to a directory, and returns its digest. Helm's loader refuses
+// names that lead out of the chart, and bounds what the archive unpacks to.
 func unpack(archive, dir string) (digest string, err error) {
 	info, err := os.Stat(archive)
 	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxArchive) {
 		err = fmt.Errorf("it is no regular file, or larger than %d MiB", maxArchive>>20)
 	}
-	var data []byte
-	if err == nil {
-		data, err = os.ReadFile(archive)
+	if err != nil {
+		return "", err
 	}
+	data, err := os.ReadFile(archive)
 	if err != nil {
 		return "", err
 	}
@@ -194,91 +168,76 @@ func unpack(archive, dir string) (digest string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("it is no archive of a chart: %w", err)
 	}
-	for _, f := range files {
-		if err := writeFile(dir, f.Name, f.Data); err != nil {
-			return "", err
-		}
+	all := make([]*chart.File, len(files))
+	for i, f := range files {
+		all[i] = &chart.File{Name: f.Name, Data: f.Data}
 	}
-	return fmt.Sprintf("sha256:%x", sha256.Sum256(data)), nil
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(data)), charts.Write(dir, all)
 }
 
 // maxArchive bounds an archive, packed, in bytes. The operator accepts 64 MiB of files in a chart
 // (package charts), so a larger archive could not be used.
 const maxArchive = 64 << 20
 
-// keyring is the public keyring of GnuPG.
-func keyring() string {
-	home, _ := os.UserHomeDir()
-	return filepath.Join(cmp.Or(os.Getenv("GNUPGHOME"), filepath.Join(home, ".gnupg")), "pubring.gpg")
-}
-
 // resolve turns REPO/CHART into the chart of the repository of 'helm repo add', with its URL and
 // credentials, and an OCI repository with a name into one reference. It returns the URL for Origin.
 func (r *Request) resolve(settings *cli.EnvSettings) (repository string, err error) {
-	if registry.IsOCI(r.Repo) {
-		r.Ref, r.Repo = strings.TrimSuffix(r.Repo, "/")+"/"+r.Ref, ""
+	if registry.IsOCI(r.RepoURL) {
+		r.Ref, r.RepoURL = strings.TrimSuffix(r.RepoURL, "/")+"/"+r.Ref, ""
+	}
+	if registry.IsOCI(r.Ref) {
+		repository, _ = path.Split(strings.TrimSuffix(r.Ref, "/"))
+		return shown(strings.TrimSuffix(repository, "/")), nil
+	}
+	if r.RepoURL == "" && strings.Contains(r.Ref, "://") {
+		return shown(r.Ref), nil
 	}
 	known, err := repo.LoadFile(settings.RepositoryConfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	var entry *repo.Entry
-	switch name, chartName, isNamed := strings.Cut(r.Ref, "/"); {
-	case registry.IsOCI(r.Ref):
-		repository, _ = path.Split(strings.TrimSuffix(r.Ref, "/"))
-		return shown(strings.TrimSuffix(repository, "/")), nil
-	case r.Repo != "":
-		i := slices.IndexFunc(known.Repositories, func(e *repo.Entry) bool { return strings.TrimSuffix(e.URL, "/") == strings.TrimSuffix(r.Repo, "/") })
-		if i >= 0 {
-			entry = known.Repositories[i]
+	name, chartName, _ := strings.Cut(r.Ref, "/")
+	i := slices.IndexFunc(known.Repositories, func(e *repo.Entry) bool {
+		if r.RepoURL == "" {
+			return e.Name == name
 		}
-	case strings.Contains(r.Ref, "://"):
-		return shown(r.Ref), nil
-	case isPath(r.Ref):
-		return "", errors.New("there is no such path")
-	case !isNamed:
-		return "", errors.New("there is no such path; name the repository of the chart with --repo URL, or write REPO/CHART after 'helm repo add'")
-	default:
-		if entry = known.Get(name); entry == nil {
-			return "", fmt.Errorf("there is no repository %s: 'helm repo add %s URL', or name its URL with --repo; the path of a directory begins with ./", name, name)
+		return strings.TrimSuffix(e.URL, "/") == strings.TrimSuffix(r.RepoURL, "/")
+	})
+	if r.RepoURL == "" {
+		if i < 0 || chartName == "" {
+			return "", fmt.Errorf("there is no such path, and no repository %s; name the URL of the repository with --repo, or write REPO/CHART after 'helm repo add REPO URL'", name)
 		}
-		r.Ref, r.Repo = chartName, entry.URL
+		r.Ref = chartName
 	}
-	if entry != nil {
-		r.from(entry)
+	if i >= 0 {
+		entry := known.Repositories[i]
+		r.RepoURL = entry.URL
+		r.Username, r.Password = cmp.Or(r.Username, entry.Username), cmp.Or(r.Password, entry.Password)
+		r.CaFile, r.CertFile = cmp.Or(r.CaFile, entry.CAFile), cmp.Or(r.CertFile, entry.CertFile)
+		r.KeyFile = cmp.Or(r.KeyFile, entry.KeyFile)
+		r.PassCredentialsAll = r.PassCredentialsAll || entry.PassCredentialsAll
+		r.InsecureSkipTLSverify = r.InsecureSkipTLSverify || entry.InsecureSkipTLSverify
 	}
-	return shown(r.Repo), nil
-}
-
-// isPath reports whether a reference can be nothing but a path: REPO/CHART has one slash.
-func isPath(ref string) bool {
-	return filepath.IsAbs(ref) || strings.HasPrefix(ref, ".") || strings.HasSuffix(ref, ".tgz") || strings.Count(ref, "/") > 1
-}
-
-// from completes the request with an entry of 'helm repo add'.
-func (r *Request) from(entry *repo.Entry) {
-	r.Repo = entry.URL
-	r.Username, r.Password = cmp.Or(r.Username, entry.Username), cmp.Or(r.Password, entry.Password)
-	r.CAFile, r.CertFile, r.KeyFile = cmp.Or(r.CAFile, entry.CAFile), cmp.Or(r.CertFile, entry.CertFile), cmp.Or(r.KeyFile, entry.KeyFile)
-	r.PassCredentials = r.PassCredentials || entry.PassCredentialsAll
-	r.InsecureSkipTLS = r.InsecureSkipTLS || entry.InsecureSkipTLSverify
+	return shown(r.RepoURL), nil
 }
 
 // complete adds the dependencies that Chart.yaml declares and charts/ lacks, as 'helm dependency
 // build' does. A dependency next to the source of the chart is not fetched: a copy is elsewhere, and
 // a downloaded chart could name any path.
 func (c *Chart) complete(plainHTTP bool, settings *cli.EnvSettings, tmp, dir string) error {
-	missing := action.CheckDependencies(c.loaded, c.Metadata.Dependencies)
+	missing := action.CheckDependencies(c.Loaded, c.Loaded.Metadata.Dependencies)
 	if missing == nil {
 		return nil
 	}
-	for _, d := range c.Metadata.Dependencies {
+	for _, d := range c.Loaded.Metadata.Dependencies {
 		if strings.HasPrefix(d.Repository, "file://") || d.Repository == "" {
 			return fmt.Errorf("%w: run 'helm dependency build' in the directory of the chart first", missing)
 		}
 	}
 	// Without the credentials of the request: the author of the chart could name any host here.
-	client, err := registryClient(Request{PlainHTTP: plainHTTP}, settings)
+	var own Request
+	own.PlainHTTP = plainHTTP
+	client, err := registryClient(own, settings)
 	if err != nil {
 		return err
 	}
@@ -289,11 +248,7 @@ func (c *Chart) complete(plainHTTP bool, settings *cli.EnvSettings, tmp, dir str
 	if err := manager.Build(); err != nil {
 		return err
 	}
-	archives, err := filepath.Glob(filepath.Join(dir, "charts", "*.tgz"))
-	for _, archive := range archives {
-		c.Added = append(c.Added, filepath.Base(archive))
-	}
-	return errors.Join(err, c.read(dir))
+	return c.read(dir)
 }
 
 // copyDir copies the files of a chart without those that .helmignore names. A link is followed, but
@@ -303,41 +258,17 @@ func copyDir(from, to string) error {
 	if err != nil {
 		return err
 	}
-	root, err := filepath.EvalSymlinks(from)
+	root, err := os.OpenRoot(from)
 	if err != nil {
 		return err
 	}
+	defer root.Close()
 	for _, f := range loaded.Raw {
-		target, err := filepath.EvalSymlinks(filepath.Join(root, filepath.FromSlash(f.Name)))
-		if err == nil && !strings.HasPrefix(target, root+string(filepath.Separator)) {
-			err = fmt.Errorf("%s is a link to a place outside of the chart", f.Name)
-		}
-		if err == nil {
-			err = writeFile(to, f.Name, f.Data)
-		}
-		if err != nil {
-			return err
+		if _, err := root.Stat(filepath.FromSlash(f.Name)); err != nil {
+			return fmt.Errorf("%s is a link to a place outside of the chart: %w", f.Name, err)
 		}
 	}
-	return nil
-}
-
-// writeFile creates a file of a chart below dir. Its name has slashes, and is refused if it is
-// absolute or leads upwards. A file that exists is an error.
-func writeFile(dir, name string, data []byte) error {
-	if !fs.ValidPath(name) {
-		return fmt.Errorf("%q is not a valid file name", name)
-	}
-	path := filepath.Join(dir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	return errors.Join(err, file.Close())
+	return charts.Write(to, loaded.Raw)
 }
 
 // Read describes the chart in a directory, whose origin is not known apart from Chart.yaml.
@@ -346,38 +277,15 @@ func Read(dir string) (*Chart, error) {
 	return c, c.read(dir)
 }
 
-func (c *Chart) read(dir string) error {
-	loaded, err := load(dir)
-	if err != nil {
+func (c *Chart) read(dir string) (err error) {
+	if c.Loaded, err = load(dir); err != nil {
 		return err
 	}
-	c.loaded, c.Metadata, c.Values, c.Schema = loaded, loaded.Metadata, loaded.Values, loaded.Schema
-	c.Name, c.Version = loaded.Metadata.Name, loaded.Metadata.Version
-	c.Subcharts = nil
-	for _, sub := range loaded.Dependencies() {
-		c.Subcharts = append(c.Subcharts, charts.Sections(loaded, sub)...)
+	c.Name, c.Version, c.Subcharts = c.Loaded.Metadata.Name, c.Loaded.Metadata.Version, nil
+	for _, sub := range c.Loaded.Dependencies() {
+		c.Subcharts = append(c.Subcharts, charts.Sections(c.Loaded, sub)...)
 	}
-	c.All = defaults(loaded)
 	return nil
-}
-
-// defaults are those of a chart over those of its subcharts, as Helm merges them. A subchart with
-// aliases has its defaults in the section of each. The chart is not changed.
-func defaults(c *chart.Chart) map[string]any {
-	all := map[string]any{}
-	if c.Values != nil {
-		all = runtime.DeepCopyJSON(c.Values)
-	}
-	for _, sub := range c.Dependencies() {
-		for _, key := range charts.Sections(c, sub) {
-			own, _ := all[key].(map[string]any)
-			if own == nil {
-				own = map[string]any{}
-			}
-			all[key] = chartutil.CoalesceTables(own, defaults(sub))
-		}
-	}
-	return all
 }
 
 // load reads a chart as the operator will, within its limits, so that a chart which it would refuse
@@ -410,11 +318,4 @@ func hidden(err error) error {
 		failed.URL = shown(failed.URL)
 	}
 	return err
-}
-
-// Describe writes the dependencies that were added, for people.
-func (c *Chart) Describe(w io.Writer) {
-	for _, archive := range c.Added {
-		fmt.Fprintf(w, "dependency %s is in charts/ now\n", archive)
-	}
 }

@@ -2,6 +2,8 @@ package fetch_test
 
 import (
 	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"maps"
 	"net/http"
@@ -12,13 +14,18 @@ import (
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v3/pkg/action"
+
 	"addon-operator/helm/fetch"
 	"addon-operator/helm/fetch/fetchtest"
 )
 
+// helm are the options of 'helm pull'.
+type helm = action.ChartPathOptions
+
 // web is a chart in one version.
 func web(t testing.TB, version string) []byte {
-	return fetchtest.Chart(t, "web", "-- Chart.yaml --\n{apiVersion: v2, name: web, version: "+version+"}\n-- values.yaml --\nreplicas: 1\n-- templates/a.yaml --\n-- crds/deep/b.yaml --\n")
+	return fetchtest.Chart(t, "-- Chart.yaml --\n{apiVersion: v2, name: web, version: "+version+"}\n-- values.yaml --\nreplicas: 1\n-- templates/a.yaml --\n-- crds/deep/b.yaml --\n")
 }
 
 // alone is a home of Helm's in which there is nothing.
@@ -79,18 +86,18 @@ func TestSources(t *testing.T) {
 		"directory":                  {Request: fetch.Request{Ref: dir}, version: "1.1.0", noDigest: true},
 		"archive":                    {Request: fetch.Request{Ref: file}, version: "1.0.0"},
 		"newest of a repository":     {Request: fetch.Request{Ref: "open/web"}, version: "1.1.0", repository: repository},
-		"version of a repository":    {Request: fetch.Request{Ref: "open/web", Version: "1.0.0"}, version: "1.0.0", repository: repository},
-		"range of a repository":      {Request: fetch.Request{Ref: "open/web", Version: "~1.0"}, version: "1.0.0", repository: repository},
+		"version of a repository":    {Request: fetch.Request{Ref: "open/web", ChartPathOptions: helm{Version: "1.0.0"}}, version: "1.0.0", repository: repository},
+		"range of a repository":      {Request: fetch.Request{Ref: "open/web", ChartPathOptions: helm{Version: "~1.0"}}, version: "1.0.0", repository: repository},
 		"repository with a password": {Request: fetch.Request{Ref: "closed/web"}, version: "1.1.0", repository: secretRepository},
-		"password of a URL's entry":  {Request: fetch.Request{Ref: "web", Repo: secretRepository + "/"}, version: "1.1.0", repository: secretRepository},
-		"repository by URL":          {Request: fetch.Request{Ref: "web", Repo: repository, Version: "1.0.0"}, version: "1.0.0", repository: repository},
-		"password as a flag":         {Request: fetch.Request{Ref: "web", Repo: "http://" + strings.TrimPrefix(secretRepository, "http://"), Username: fetchtest.User, Password: fetchtest.Password}, version: "1.1.0", repository: secretRepository},
+		"password of a URL's entry":  {Request: fetch.Request{Ref: "web", ChartPathOptions: helm{RepoURL: secretRepository + "/"}}, version: "1.1.0", repository: secretRepository},
+		"repository by URL":          {Request: fetch.Request{Ref: "web", ChartPathOptions: helm{RepoURL: repository, Version: "1.0.0"}}, version: "1.0.0", repository: repository},
+		"password as a flag":         {Request: fetch.Request{Ref: "web", ChartPathOptions: helm{RepoURL: "http://" + strings.TrimPrefix(secretRepository, "http://"), Username: fetchtest.User, Password: fetchtest.Password}}, version: "1.1.0", repository: secretRepository},
 		"URL of an archive":          {Request: fetch.Request{Ref: repository + "/web-1.0.0.tgz?token=secret"}, version: "1.0.0", repository: repository + "/web-1.0.0.tgz"},
-		"newest of a registry":       {Request: fetch.Request{Ref: registry + "/web", PlainHTTP: true}, version: "1.1.0", repository: registry},
-		"version of a registry":      {Request: fetch.Request{Ref: registry + "/web", PlainHTTP: true, Version: "1.0.0"}, version: "1.0.0", repository: registry},
-		"tag of a registry":          {Request: fetch.Request{Ref: registry + "/web:1.0.0", PlainHTTP: true}, version: "1.0.0", repository: registry},
-		"registry as repository":     {Request: fetch.Request{Ref: "web", Repo: registry, PlainHTTP: true, Version: "1.0.0"}, version: "1.0.0", repository: registry},
-		"registry after a login":     {Request: fetch.Request{Ref: secretRegistry + "/web", PlainHTTP: true}, version: "1.1.0", repository: secretRegistry},
+		"newest of a registry":       {Request: fetch.Request{Ref: registry + "/web", ChartPathOptions: helm{PlainHTTP: true}}, version: "1.1.0", repository: registry},
+		"version of a registry":      {Request: fetch.Request{Ref: registry + "/web", ChartPathOptions: helm{PlainHTTP: true, Version: "1.0.0"}}, version: "1.0.0", repository: registry},
+		"tag of a registry":          {Request: fetch.Request{Ref: registry + "/web:1.0.0", ChartPathOptions: helm{PlainHTTP: true}}, version: "1.0.0", repository: registry},
+		"registry as repository":     {Request: fetch.Request{Ref: "web", ChartPathOptions: helm{RepoURL: registry, PlainHTTP: true, Version: "1.0.0"}}, version: "1.0.0", repository: registry},
+		"registry after a login":     {Request: fetch.Request{Ref: secretRegistry + "/web", ChartPathOptions: helm{PlainHTTP: true}}, version: "1.1.0", repository: secretRegistry},
 	} {
 		t.Run(name, func(t *testing.T) {
 			to := filepath.Join(t.TempDir(), "chart")
@@ -126,17 +133,17 @@ func TestWrongSources(t *testing.T) {
 		want string
 	}{
 		"no such path":          {fetch.Request{Ref: "./nowhere"}, "chart ./nowhere: there is no such path"},
-		"a name alone":          {fetch.Request{Ref: "podinfo"}, "name the repository of the chart with --repo URL"},
-		"no version at all":     {fetch.Request{Ref: "open/web", Version: "latest"}, "not found"},
+		"a name alone":          {fetch.Request{Ref: "podinfo"}, "name the URL of the repository with --repo"},
+		"no version at all":     {fetch.Request{Ref: "open/web", ChartPathOptions: helm{Version: "latest"}}, "not found"},
 		"no chart":              {fetch.Request{Ref: t.TempDir()}, "no Chart.yaml"},
-		"no such repository":    {fetch.Request{Ref: "else/web"}, "'helm repo add else URL'"},
+		"no such repository":    {fetch.Request{Ref: "else/web"}, "no repository else;"},
 		"no such chart":         {fetch.Request{Ref: "open/wep"}, `"wep"`},
-		"no such version":       {fetch.Request{Ref: "open/web", Version: "9"}, "9"},
-		"other version":         {fetch.Request{Ref: file, Version: "9.0.0"}, "has the version 1.1.0, not 9.0.0"},
-		"no password":           {fetch.Request{Ref: "web", Repo: secretRepository}, "401"},
-		"no login":              {fetch.Request{Ref: registry + "/web", PlainHTTP: true}, "basic credential not found"},
-		"no repository at all":  {fetch.Request{Ref: "web", Repo: repository + "/nothing"}, "404"},
-		"not signed":            {fetch.Request{Ref: file, Verify: true}, "provenance"},
+		"no such version":       {fetch.Request{Ref: "open/web", ChartPathOptions: helm{Version: "9"}}, "9"},
+		"other version":         {fetch.Request{Ref: file, ChartPathOptions: helm{Version: "9.0.0"}}, "has the version 1.1.0, not 9.0.0"},
+		"no password":           {fetch.Request{Ref: "web", ChartPathOptions: helm{RepoURL: secretRepository}}, "401"},
+		"no login":              {fetch.Request{Ref: registry + "/web", ChartPathOptions: helm{PlainHTTP: true}}, "basic credential not found"},
+		"no repository at all":  {fetch.Request{Ref: "web", ChartPathOptions: helm{RepoURL: repository + "/nothing"}}, "404"},
+		"not signed":            {fetch.Request{Ref: file, ChartPathOptions: helm{Verify: true}}, "provenance"},
 		"secrets are not shown": {fetch.Request{Ref: "http://me:hidden@127.0.0.1:1/web.tgz?token=hidden"}, "127.0.0.1:1/web.tgz"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,17 +175,49 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
+// pack packs headers, each with its content, as they are, so that tests can make archives that
+// 'helm package' would not: with links, with two files of one name, with names that lead upwards.
+func pack(t testing.TB, entries ...entry) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	packed := gzip.NewWriter(&out)
+	archive := tar.NewWriter(packed)
+	for _, e := range entries {
+		header := e.Header
+		header.Size, header.Mode = int64(len(e.Data)), 0o644
+		if err := archive.WriteHeader(&header); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := archive.Write(e.Data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := packed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// entry is a file of an archive, or another type of entry (Typeflag). pack sets size and mode.
+type entry struct {
+	tar.Header
+	Data []byte
+}
+
 // Archives of others may be anything.
 func TestArchives(t *testing.T) {
 	alone(t)
-	chart := fetchtest.Entry{Header: tar.Header{Name: "web/Chart.yaml", Typeflag: tar.TypeReg}, Data: []byte("{apiVersion: v2, name: web, version: 1.0.0}")}
+	chart := entry{Header: tar.Header{Name: "web/Chart.yaml", Typeflag: tar.TypeReg}, Data: []byte("{apiVersion: v2, name: web, version: 1.0.0}")}
 	with := func(header tar.Header, data ...byte) []byte {
-		return fetchtest.Pack(t, chart, fetchtest.Entry{Header: header, Data: data})
+		return pack(t, chart, entry{Header: header, Data: data})
 	}
-	var bomb []fetchtest.Entry
+	var bomb []entry
 	bomb = append(bomb, chart)
 	for i := range 30 {
-		bomb = append(bomb, fetchtest.Entry{Header: tar.Header{Name: "web/files/" + strings.Repeat("x", i+1), Typeflag: tar.TypeReg}, Data: make([]byte, 4<<20)})
+		bomb = append(bomb, entry{Header: tar.Header{Name: "web/files/" + strings.Repeat("x", i+1), Typeflag: tar.TypeReg}, Data: make([]byte, 4<<20)})
 	}
 	for name, c := range map[string]struct {
 		data []byte
@@ -189,10 +228,10 @@ func TestArchives(t *testing.T) {
 		"parent":             {with(tar.Header{Name: "web/../../evil", Typeflag: tar.TypeReg}), "parent directory"},
 		"absolute":           {with(tar.Header{Name: "web//etc/evil", Typeflag: tar.TypeReg}), "absolute"},
 		"twice":              {with(tar.Header{Name: "web/Chart.yaml", Typeflag: tar.TypeReg}, []byte("{}")...), "exists"},
-		"no Chart.yaml":      {fetchtest.Chart(t, "web", "-- values.yaml --\n"), "no Chart.yaml"},
-		"bomb":               {fetchtest.Pack(t, bomb...), "no archive of a chart"},
+		"no Chart.yaml":      {pack(t, entry{tar.Header{Name: "web/values.yaml", Typeflag: tar.TypeReg}, nil}), "no Chart.yaml"},
+		"bomb":               {pack(t, bomb...), "no archive of a chart"},
 		"file and directory": {with(tar.Header{Name: "web/Chart.yaml/a", Typeflag: tar.TypeReg}), "Chart.yaml"},
-		"strange name":       {fetchtest.Chart(t, "web", "-- Chart.yaml --\n{apiVersion: v2, name: ../web, version: 1.0.0}\n"), "invalid"},
+		"strange name":       {pack(t, entry{tar.Header{Name: "web/Chart.yaml", Typeflag: tar.TypeReg}, []byte("{apiVersion: v2, name: ../web, version: 1.0.0}")}), "invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -221,7 +260,7 @@ func TestLinksOfADirectory(t *testing.T) {
 		}
 		got, err := fetch.Get(t.Context(), fetch.Request{Ref: dir}, filepath.Join(t.TempDir(), "chart"))
 		switch {
-		case want == "" && (err != nil || got.Values["a"] == nil):
+		case want == "" && (err != nil || got.Loaded.Values["a"] == nil):
 			t.Errorf("%s: %v", target, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%s: got %v", target, err)
@@ -255,7 +294,7 @@ func TestDependencies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			to := filepath.Join(t.TempDir(), "chart")
-			got, err := fetch.Get(t.Context(), fetch.Request{Ref: fetchtest.Dir(t, c.files), PlainHTTP: true}, to)
+			got, err := fetch.Get(t.Context(), fetch.Request{Ref: fetchtest.Dir(t, c.files), ChartPathOptions: helm{PlainHTTP: true}}, to)
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Errorf("got %v, want %q", err, c.err)
@@ -294,7 +333,7 @@ func TestCredentialsStayWithTheirHost(t *testing.T) {
 		_, _ = w.Write([]byte("apiVersion: v1\nentries: {web: [{apiVersion: v2, name: web, version: 1.1.0, urls: ['" + registry + "/web:1.1.0']}]}\n"))
 	}))
 	defer repository.Close()
-	request := fetch.Request{Ref: "web", Repo: repository.URL, PlainHTTP: true, Username: fetchtest.User, Password: fetchtest.Password, PassCredentials: true}
+	request := fetch.Request{Ref: "web", ChartPathOptions: helm{RepoURL: repository.URL, PlainHTTP: true, Username: fetchtest.User, Password: fetchtest.Password, PassCredentialsAll: true}}
 	if _, err := fetch.Get(t.Context(), request, filepath.Join(t.TempDir(), "chart")); err == nil {
 		t.Error("the registry got the credentials of the repository")
 	}

@@ -3,9 +3,7 @@
 package fetchtest
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"io"
 	"log"
@@ -46,46 +44,22 @@ func Dir(t testing.TB, archive string) string {
 	return dir
 }
 
-// Pack packs headers, each with its content, as they are, so that tests can make archives that
-// 'helm package' would not: with links, with two files of one name, with names that lead upwards.
-func Pack(t testing.TB, entries ...Entry) []byte {
+// Chart packs the files of a txtar archive as 'helm package' does.
+func Chart(t testing.TB, archive string) []byte {
 	t.Helper()
-	var out bytes.Buffer
-	packed := gzip.NewWriter(&out)
-	archive := tar.NewWriter(packed)
-	for _, e := range entries {
-		header := e.Header
-		header.Size, header.Mode = int64(len(e.Data)), 0o644
-		if err := archive.WriteHeader(&header); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := archive.Write(e.Data); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := archive.Close(); err != nil {
+	c, err := loader.LoadDir(Dir(t, archive))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := packed.Close(); err != nil {
+	file, err := chartutil.Save(c, t.TempDir())
+	if err != nil {
 		t.Fatal(err)
 	}
-	return out.Bytes()
-}
-
-// Entry is a file of an archive, or another type of entry (Typeflag). Pack sets size and mode.
-type Entry struct {
-	tar.Header
-	Data []byte
-}
-
-// Chart packs the files of a txtar archive, as 'helm package' does, below the name of the chart.
-func Chart(t testing.TB, name, archive string) []byte {
-	t.Helper()
-	var entries []Entry
-	for _, f := range txtar.Parse([]byte(archive)).Files {
-		entries = append(entries, Entry{tar.Header{Name: name + "/" + f.Name, Typeflag: tar.TypeReg}, f.Data})
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return Pack(t, entries...)
+	return data
 }
 
 // protected refuses requests without User and Password, with the challenge that makes clients send

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v3/pkg/chart"
+
 	"addon-operator/helm/fetch"
 	"addon-operator/values"
 )
@@ -12,11 +14,8 @@ import (
 // judge says what the schema that is made of a chart has against values of the module.
 func judge(t *testing.T, c *fetch.Chart, given string) string {
 	t.Helper()
-	text, err := configSchema(c, "web")
-	if err != nil {
-		t.Fatal(err)
-	}
-	schemas, err := values.CompileSchemas(values.SchemaFile{Path: schemaFile, Data: []byte(text)}, values.SchemaFile{})
+	text := configSchema(c, "web")
+	schemas, err := values.CompileSchemas(values.SchemaFile{Path: schemaFile, Data: text}, values.SchemaFile{})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -54,7 +53,7 @@ func parsed(t *testing.T, text string) map[string]any {
 
 // A schema made of defaults refuses what has no place in the chart, and nothing that a chart may take.
 func TestSchemaOfDefaults(t *testing.T) {
-	c := &fetch.Chart{Subcharts: []string{"redis"}, Values: parsed(t, `
+	c := &fetch.Chart{Subcharts: []string{"redis"}, Loaded: &chart.Chart{Values: parsed(t, `
 replicas: 1
 enabled: true
 image: {tag: "", pullPolicy: Always}
@@ -65,7 +64,7 @@ extra: []
 service: {type: ClusterIP, port: 80, annotations: {}}
 redis: {enabled: false}
 global: {a: {b: 1}}
-`)}
+`)}}
 	for given, want := range map[string]string{
 		"": "",
 		"replicas: 3\nenabled: false\nargs: [b]\nservice: {type: NodePort}": "",
@@ -76,14 +75,33 @@ global: {a: {b: 1}}
 		"replicas: null\nservice: null\nargs: null\nenabled: null":          "",
 		"redis: {master: {persistence: {size: 1Gi}}}\nglobal: {a: 5}":       "",
 		"image: {tag: {a: b}, pullPolicy: [a]}":                             "",
-		"service: NodePort":                                                 "web.service",
-		"replicas: [1]":                                                     "web.replicas",
-		"enabled: {a: 1}":                                                   "web.enabled",
-		"args: 5":                                                           "web.args",
-		"service: {port: {http: 80}}":                                       "web.service.port",
+		"replicas: [1]\nargs: 5\nservice: {port: {http: 80}}":               "",
+		"service: NodePort": "web.service",
+		"image: [a]":        "web.image",
 	} {
 		if got := judge(t, c, given); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%q: got %q, want %q", given, got, want)
 		}
+	}
+}
+
+// A new values.yaml has what was given, with its comments where the text can be moved.
+func TestValuesFile(t *testing.T) {
+	for given, want := range map[string]string{
+		"": "# webEnabled: true   # enables the module\nweb:\n",
+		"---\n# two of them\nreplicaCount: 2\nscript: |\n  a\n\n    b\nlist:\n- 1\n": "web:\n  # two of them\n  replicaCount: 2\n  script: |\n    a\n\n      b\n",
+		"{a: 1,\nb: \"c\n\n  d\"}": "",
+	} {
+		text, err := valuesFile("web", "web", given)
+		if err != nil || !strings.Contains(text, want) {
+			t.Errorf("%v: no %q in\n%s", err, want, text)
+		}
+		got, _ := values.YAML(parsed(t, text)["web"])
+		if want, _ := values.YAML(parsed(t, given)); given != "" && !bytes.Equal(got, want) {
+			t.Errorf("the values became\n%s", got)
+		}
+	}
+	if _, err := valuesFile("web", "web", "[1]"); err == nil {
+		t.Error("a list is taken")
 	}
 }
