@@ -276,29 +276,32 @@ func freeName(taken map[string]snapshotDump, name string) string {
 }
 
 // resourceMonitor lists the objects of releases that are watched for deletion (H13), of all modules
-// or of ?module=NAME. Scripts expect the words "No monitor" for a module without any.
+// or of ?module=NAME, with their states. Scripts expect the words "No monitor" for a module without any.
 func (s modulePages) resourceMonitor(r *http.Request) (any, error) {
 	monitored, err := question[messages.Monitored](r.Context(), s.Source, "healer", messages.ListMonitored{})
 	if err != nil {
 		return nil, err
 	}
-	names := s.modules()
-	if only := r.URL.Query().Get("module"); only != "" {
+	only := r.URL.Query().Get("module")
+	if only != "" {
 		if only, err = s.known(r.Context(), only); err != nil {
 			return nil, err
 		}
-		names = []string{only}
 	}
-	out, t := map[string]any{}, &table{columns: "MODULE OBJECT", nothing: "There are no modules."}
-	for _, name := range names {
-		var ids []string
-		for _, o := range monitored[name] {
-			ids = append(ids, o.String())
-			t.rows = append(t.rows, []string{name, o.String()})
+	out, t := map[string]any{}, &table{columns: "MODULE OBJECT STATE MESSAGE", nothing: "There are no modules."}
+	for _, m := range s.allModules(s.Inspector.Tree(), nil) {
+		if only != "" && m.Name != only {
+			continue
 		}
-		if out[name] = ids; len(ids) == 0 {
-			out[name] = "No monitor"
-			t.rows = append(t.rows, []string{name, "No monitor"})
+		var ids []string
+		for _, o := range monitored[m.Name] {
+			ids = append(ids, o.String())
+			state, message := m.Health.Of(strings.TrimSpace(o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")))
+			t.rows = append(t.rows, []string{m.Name, o.String(), state, message})
+		}
+		if out[m.Name] = ids; len(ids) == 0 {
+			out[m.Name] = "No monitor"
+			t.rows = append(t.rows, []string{m.Name, "No monitor", "", ""})
 		}
 	}
 	return display{data: out, table: t}, nil

@@ -63,6 +63,12 @@ type actorPages struct {
 // queues answers /queue, /queue/list and /queue/NAME, also for a queue without tasks.
 func (s actorPages) queues(r *http.Request) (any, error) {
 	all, runs := queues(s.tree(s.who))
+	if r.URL.Query().Get("errors") == "false" { // for the live page, which shows them with their modules
+		for id, run := range runs {
+			run.Error = ""
+			runs[id] = run
+		}
+	}
 	var known []string
 	for _, q := range all {
 		known = append(known, q.name)
