@@ -44,17 +44,17 @@ func (s livePages) detail(now overview, name string) moduleDetail {
 		states = fmt.Sprint(*m.Health)
 	}
 	// A drift check follows each run, so the end of a run makes what is shown old.
-	ran, hooks := "", 0
+	ran, hooks := "", ""
 	if m.LastRun != nil {
 		ran = m.LastRun.Began.Format(time.RFC3339Nano) + cmp.Or(m.LastRun.Release, m.State)
 	}
-	for _, r := range s.History.Runs(name, "", 0) {
-		hooks = r.Number
+	for _, r := range s.History.Runs(name, "", time.Time{}) {
+		hooks = r.Noted.Format(time.RFC3339Nano)
 	}
 	return moduleDetail{pageModule: m, More: []pagePart{
-		{"why", "What caused the last run", base + "status?output=text", fmt.Sprint(ran, len(m.Failing), m.Off), true},
+		{"why", "What caused the last run", base + "status?output=text", fmt.Sprint(ran, len(m.Failing), m.Off), false},
 		{"objects", "Objects", "module/resource-monitor" + query + "&headers=false", states + ran, true},
-		{"runs", "Last runs of hooks", "hook/runs" + query, fmt.Sprint(hooks), true},
+		{"runs", "Last runs of hooks", "hook/runs" + query, hooks, true},
 		{"hooks", "Hooks", "hook/list" + query, fmt.Sprint(m.Hooks, m.Problems), false},
 		{"values", "Values, and where they come from", "values/explain" + query, m.Values, false},
 		{"snapshots", "Snapshots", base + "snapshots?output=wide", "", false},
