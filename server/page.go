@@ -49,15 +49,16 @@ var pageTemplate = sync.OnceValue(func() *template.Template {
 	}).Parse(pageHTML))
 })
 
-// commands are those of the project and of kubectl in a sentence for people. A sentence ends them.
-var commands = regexp.MustCompile(`\b(addon-operator|kubectl) [a-z-][^,;:'()]*[^,;:'(). ]`)
+// commands are those of the project and of kubectl that stand alone in a text for people: at its
+// beginning, behind a colon or in quotes. In the middle of a sentence nobody knows where they end.
+var commands = regexp.MustCompile(`(?:^|: |')((?:addon-operator|kubectl) [^,;:'()]+)(?:$|[,;:'])`)
 
 // copyable marks the commands in a text for the clipboard.
 func copyable(text string) template.HTML {
 	out, end := "", 0
-	for _, at := range commands.FindAllStringIndex(text, -1) {
-		out += template.HTMLEscapeString(text[end:at[0]]) + `<code class="copy" tabindex="0" title="copy">` + template.HTMLEscapeString(text[at[0]:at[1]]) + "</code>"
-		end = at[1]
+	for _, at := range commands.FindAllStringSubmatchIndex(text, -1) {
+		out += template.HTMLEscapeString(text[end:at[2]]) + `<code class="copy" tabindex="0" title="copy">` + template.HTMLEscapeString(text[at[2]:at[3]]) + "</code>"
+		end = at[3]
 	}
 	return template.HTML(out + template.HTMLEscapeString(text[end:])) //nolint:gosec // escaped
 }
