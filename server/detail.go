@@ -48,8 +48,8 @@ func (s livePages) detail(now overview, name string) moduleDetail {
 	if m.LastRun != nil {
 		ran = m.LastRun.Began.Format(time.RFC3339Nano) + cmp.Or(m.LastRun.Release, m.State)
 	}
-	for _, r := range s.History.Runs(name, "", time.Time{}) {
-		hooks = r.Noted.Format(time.RFC3339Nano)
+	for _, r := range s.History.Runs(name, "") {
+		hooks = fmt.Sprint(r.Hook, r.Began.UnixNano()) // of the newest one
 	}
 	return moduleDetail{pageModule: m, More: []pagePart{
 		{"why", "What caused the last run", base + "status?output=text", fmt.Sprint(ran, len(m.Failing), m.Off), false},

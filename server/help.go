@@ -31,6 +31,10 @@ and the object, tick or edit that started it; what fails in the run now, or what
 another module, or a Helm hook with the state of its Pod; and the problems of the module's files
 and of the objects that its hooks watch.`
 
+	aboutLogs = `Prints the last runs of the hooks of a module, or of the global hooks with the name global: when, why, how long,
+and the last lines that each printed. The operator keeps the last five runs of each hook since its start. Its log
+contains all lines.`
+
 	aboutRender = `Prints the manifest that a run of the module would apply now. With --diff it prints the
 differences from the deployed release instead, which are the changes that the next run of
 the module would make. Nothing is applied. Earlier revisions are those of Helm: helm history

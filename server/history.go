@@ -34,10 +34,8 @@ type RanHook struct {
 	Cause   string    `json:"cause"`
 	Began   time.Time `json:"began"`
 	Seconds float64   `json:"seconds"`
-	// Noted is when the run was kept, and differs from that of all other runs: a client asks for those after it.
-	Noted  time.Time `json:"noted"`
-	Error  string    `json:"error,omitempty"`
-	Output string    `json:"output,omitempty"` // its last lines
+	Error   string    `json:"error,omitempty"`
+	Output  string    `json:"output,omitempty"` // its last lines
 }
 
 // bytes are what the record costs, roughly: what counts is that long texts count.
@@ -69,7 +67,6 @@ type History struct {
 	Hide func(string) string
 
 	mu   sync.Mutex
-	last time.Time // the newest Noted
 	runs []RanHook // the oldest first
 	size int       // sum of bytes over runs
 }
@@ -89,10 +86,6 @@ func (h *History) Add(r view.HookRun) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if record.Noted = time.Now(); !record.Noted.After(h.last) {
-		record.Noted = h.last.Add(1)
-	}
-	h.last = record.Noted
 	h.runs, h.size = append(h.runs, record), h.size+record.bytes()
 	same := 0
 	for i := len(h.runs) - 1; i >= 0; i-- {
@@ -114,9 +107,9 @@ func (h *History) drop(i int) {
 	h.runs = slices.Delete(h.runs, i, i+1)
 }
 
-// Runs are those of a module, or of "global", and of a hook, noted after a time; an
-// empty name means all. The hook is named as a whole or by the end of its path. They are copies.
-func (h *History) Runs(module, hook string, after time.Time) []RanHook {
+// Runs are those of a module, or of "global", and of a hook; an empty name means all. The hook is named
+// as a whole or by the end of its path. They are copies.
+func (h *History) Runs(module, hook string) []RanHook {
 	found := []RanHook{}
 	if h == nil {
 		return found
@@ -124,7 +117,7 @@ func (h *History) Runs(module, hook string, after time.Time) []RanHook {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range h.runs {
-		if r.Noted.After(after) && (module == "" || r.Module == module) && (hook == "" || r.Hook == hook || strings.HasSuffix(r.Hook, "/"+hook)) {
+		if (module == "" || r.Module == module) && (hook == "" || r.Hook == hook || strings.HasSuffix(r.Hook, "/"+hook)) {
 			found = append(found, r)
 		}
 	}
@@ -150,29 +143,23 @@ func (h *History) ending(text string, most int) string {
 	return strings.ToValidUTF8("…"+text, "") // the cut may be inside of a character
 }
 
-// runs answers /hook/runs. ?after is the mark that an answer before had as a header: only later runs
-// are shown then.
+// runs answers /hook/runs.
 func (s hookPages) runs(r *http.Request) (any, error) {
-	query := r.URL.Query()
-	module := query.Get("module")
+	module, hook := r.URL.Query().Get("module"), r.URL.Query().Get("hook")
 	if module != "" {
 		var err error
 		if module, err = s.known(module); err != nil {
 			return nil, err
 		}
 	}
-	after, _ := time.Parse(time.RFC3339Nano, query.Get("after")) // a mark that is none shows all
-	found := s.History.Runs(module, query.Get("hook"), after)
-	if len(found) > 0 {
-		after = found[len(found)-1].Noted
-	}
+	found := s.History.Runs(module, hook)
 	text := func(w io.Writer, _ bool) {
-		if len(found) == 0 && !query.Has("after") {
+		if len(found) == 0 {
 			fmt.Fprintln(w, "No runs of these hooks are kept: none has run since the operator started, or hook list has no hook of this name.")
 		}
 		for _, run := range found {
 			fmt.Fprintln(w, run)
 		}
 	}
-	return display{data: map[string]any{"runs": found}, text: text, mark: after.Format(time.RFC3339Nano)}, nil
+	return display{data: map[string]any{"runs": found}, text: text}, nil
 }

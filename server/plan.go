@@ -33,7 +33,7 @@ func (s valuePages) plan(r *http.Request) (any, error) {
 		return nil, err
 	}
 	plan, err := s.Plan(r.Context(), request)
-	return display{data: plan, text: func(w io.Writer, _ bool) { fmt.Fprint(w, plan.Text()) }, mark: plan.Outcome()}, err
+	return display{data: plan, text: func(w io.Writer, _ bool) { fmt.Fprint(w, plan.Text()) }, outcome: plan.Outcome()}, err
 }
 
 // proposal reads the data of a ConfigMap from the body. {} is an empty ConfigMap. Both limits are

@@ -121,7 +121,7 @@ func (s router) debugRoutes() []Route {
 		get("/global/patches", secrets, "the saved patches of global hooks", json(modules.section("patches"))).command("global patches", "").inYAML(),
 		get("/global/snapshots", secrets, "the snapshots of the kubernetes bindings of global hooks", json(hooks.snapshots)).command("global snapshots", ""),
 		get("/hook/list", "module=MODULE", "the hooks of the running operator and their bindings", json(hooks.list)).command("hook list", ""),
-		get("/hook/runs", "module=MODULE, hook=HOOK, after=MARK", "the last runs of hooks: when, why, how long, and their last lines", json(hooks.runs)),
+		get("/hook/runs", "module=MODULE, hook=HOOK", "the last runs of hooks: when, why, how long, and their last lines", json(hooks.runs)).command("logs MODULE [HOOK]", aboutLogs),
 		get("/hook/{name}/snapshots", secrets, "the snapshots of the kubernetes bindings of a hook", json(hooks.snapshots)).command("hook snapshots HOOK", ""),
 		get("/queue/list", "queue=QUEUE, showEmpty=true", "the queues and their tasks, or one queue", json(actors.queues)).command("queue list [QUEUE]", ""),
 		get("/queue/main", "", "the tasks of the main queue", json(actors.queues)).command("queue main", ""),

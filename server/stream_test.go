@@ -113,7 +113,7 @@ func TestDetail(t *testing.T) {
 		for name, want := range map[string][]string{
 			"web": {
 				">addon-operator why web</code>", ">addon-operator logs web</code>", ">addon-operator retry web</code>", ">addon-operator run web</code>", ">addon-operator suspend web</code>",
-				`data-part="values/explain?output=wide&amp;module=web" data-version="abc"`, `data-part="hook/runs?output=wide&amp;module=web" data-version="2000-01-01T00:00:00Z" open`, `data-part="module/web/status?output=text"`,
+				`data-part="values/explain?output=wide&amp;module=web" data-version="abc"`, `data-part="hook/runs?output=wide&amp;module=web" data-version="web/hooks/a.sh946684799000000000" open`, `data-part="module/web/status?output=text"`,
 			},
 			"off":     {">addon-operator why off</code>"},
 			"kept":    {">addon-operator resume kept</code>"},

@@ -174,5 +174,5 @@ func (p *planning) askOperator(cmd *cobra.Command, _ string, question view.PlanR
 		return nil, "", err
 	}
 	found.tell(cmd)
-	return found.body, found.header.Get(server.MarkHeader), nil
+	return found.body, found.header.Get(server.OutcomeHeader), nil
 }
