@@ -2,16 +2,20 @@ package server
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
-
-	"k8s.io/client-go/util/cert"
 )
 
 // Authorize decides whether the owner of a token may do verb with the page at path. It returns the
@@ -62,18 +66,30 @@ func isProbe(r *http.Request) bool {
 type Certificate func() (*tls.Certificate, error)
 
 // SelfSigned makes a certificate in memory. It encrypts, so that tokens cannot be read on the way,
-// but proves no identity: for that, use CertificateFiles. It lasts longer than a process lives.
+// but proves no identity: for that, use CertificateFiles.
 func SelfSigned() (Certificate, error) {
-	const years = 10
-	certificate, key, err := cert.GenerateSelfSignedCertKeyWithOptions(cert.SelfSignedCertKeyOptions{Host: "addon-operator", MaxAge: years * 365 * 24 * time.Hour})
+	const years = 10 // more than a process lives
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("create a certificate: %w", err)
 	}
-	pair, err := tls.X509KeyPair(certificate, key)
+	const bits = 128
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), bits))
 	if err != nil {
 		return nil, fmt.Errorf("create a certificate: %w", err)
 	}
-	return func() (*tls.Certificate, error) { return &pair, nil }, nil
+	template := x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "addon-operator"}, DNSNames: []string{"addon-operator"},
+		// The clock of a client may be behind by up to an hour.
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(years, 0, 0),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("create a certificate: %w", err)
+	}
+	certificate := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return func() (*tls.Certificate, error) { return certificate, nil }, nil
 }
 
 // CertificateFiles reads a certificate and its key at each handshake, so no watch is needed, and

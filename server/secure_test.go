@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"crypto/ecdsa"
 	"crypto/x509"
 	"encoding/pem"
 )
@@ -85,11 +86,11 @@ func TestCertificateFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		certificate, _ := made() // it is made already
-		private, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
+		private, err := x509.MarshalECPrivateKey(certificate.PrivateKey.(*ecdsa.PrivateKey))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}, key: {Type: "PRIVATE KEY", Bytes: private}} {
+		for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}, key: {Type: "EC PRIVATE KEY", Bytes: private}} {
 			if err := os.WriteFile(path+".new", pem.EncodeToMemory(block), 0o600); err != nil {
 				t.Fatal(err)
 			}
