@@ -18,7 +18,7 @@ actors 14137 // 32: what an upgrade and a purge must not delete, renames, one ru
 actors/scenario 3911 // objects of kinds that the module defines
 addons 1540 // content that is lost is not in force
 cmd 9720
-helm 11014 // 32: ownership, held upgrades, purges without data, take-overs, what ends by itself; 33: images of workloads
+helm 11015 // 32: ownership, held upgrades, purges without data, take-overs, what ends by itself; 33: images of workloads
 hooks 3800 // days on which clocks change
 jq 310 // steps of filters are bounded
 kube 7210
@@ -28,10 +28,10 @@ server 2811
 supervisor 1102
 testkit 6700 // faults of release records
 values 7110 // one list of names of secrets
-go: 73741 // 32
+go: 73742 // 32
 scripts: 1115
 web: 318 // 33: the page for a person on call
-tests: 58055 // 32
+tests: 58065 // 32
 txtar: 21740 // scripts of the guards
 `
 

@@ -58,7 +58,8 @@ func Of(object *unstructured.Unstructured) Health {
 
 // images are those of the containers of a workload; empty for other objects.
 func images(object *unstructured.Unstructured) string {
-	containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers") // what has another form is no workload
+	found, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "template", "spec", "containers") // what has another form is no workload
+	containers, _ := found.([]any)
 	var all []string
 	for _, c := range containers {
 		container, _ := c.(map[string]any)
