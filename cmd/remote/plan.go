@@ -78,9 +78,9 @@ Hooks are never run, but enabled scripts are: they decide which modules are enab
 // run prints the plan, and turns it into an exit code for pipelines: a plan that could not work is
 // an error, and was printed all the same.
 func (p *planning) run(cmd *cobra.Command, dir string) error {
-	question, make, source := view.PlanRequest{Secrets: p.secrets}, p.askOperator, "the running operator"
+	question, ask, source := view.PlanRequest{Secrets: p.secrets}, p.askOperator, "the running operator"
 	if dir != "" {
-		make, source = p.ofFiles, "the modules in "+dir+", without an operator"
+		ask, source = p.ofFiles, "the modules in "+dir+", without an operator"
 	}
 	if p.file != "" {
 		data, err := cli.ReadConfigMap(p.file)
@@ -93,7 +93,7 @@ func (p *planning) run(cmd *cobra.Command, dir string) error {
 		}
 		source += " with the ConfigMap in " + p.file
 	}
-	shown, outcome, err := make(cmd, dir, question)
+	shown, outcome, err := ask(cmd, dir, question)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (p *planning) run(cmd *cobra.Command, dir string) error {
 }
 
 // changes are the lines of a plan that begin with a sign, and those of its differences.
-var changes = regexp.MustCompile(`(?m)^(|    |        )[-+~!].*$`)
+var changes = regexp.MustCompile(`(?m)^(| {4}| {8})[-+~!].*$`)
 
 // colored gives these lines the color of their sign.
 func colored(text string) string {
