@@ -100,9 +100,6 @@
 //	RequestReload        global, module, config converge
 //	SetDynamicFlags      global-hooks      converge, config
 //	AfterAllEnded        global-hooks      converge
-//	StepEnded            owners            converge
-//	ListConverges        server            converge
-//	Converges            converge          server
 //
 //	WarmUp               standby           monitors
 //	FlagsMoved           config            standby

@@ -35,28 +35,32 @@ func (s livePages) detail(now overview, name string) moduleDetail {
 	}
 	i := slices.IndexFunc(now.Rows, func(m moduleRow) bool { return m.Name == name })
 	if i < 0 {
-		return moduleDetail{pageModule: pageModule{view.Module{Name: name}}, Missing: true}
+		return moduleDetail{pageModule: pageModule{Module: view.Module{Name: name}}, Missing: true}
 	}
 	m := now.Rows[i].pageModule
 	base, query := "module/"+url.PathEscape(name)+"/", "?output=wide&module="+url.QueryEscape(name)
+	states := ""
+	if m.Health != nil {
+		states = fmt.Sprint(*m.Health)
+	}
 	// A drift check follows each run, so the end of a run makes what is shown old.
-	ran, hooks := "", 0
+	ran, hooks := "", ""
 	if m.LastRun != nil {
 		ran = m.LastRun.Began.Format(time.RFC3339Nano) + cmp.Or(m.LastRun.Release, m.State)
 	}
-	for _, r := range s.History.Runs(name, "", 0) {
-		hooks = r.Number
+	for _, r := range s.History.Runs(name, "") {
+		hooks = fmt.Sprint(r.Hook, r.Began.UnixNano()) // of the newest one
 	}
 	return moduleDetail{pageModule: m, More: []pagePart{
-		{"why", "What caused the last run", base + "status?output=text", fmt.Sprint(ran, len(m.Failing), m.Off), true},
-		{"runs", "Last runs of hooks", "hook/runs" + query, fmt.Sprint(hooks), true},
+		{"why", "What caused the last run", base + "status?output=text", fmt.Sprint(ran, len(m.Failing), m.Off), false},
+		{"objects", "Objects", "module/resource-monitor" + query + "&headers=false", states + ran, true},
+		{"runs", "Last runs of hooks", "hook/runs" + query, hooks, true},
 		{"hooks", "Hooks", "hook/list" + query, fmt.Sprint(m.Hooks, m.Problems), false},
 		{"values", "Values, and where they come from", "values/explain" + query, m.Values, false},
 		{"snapshots", "Snapshots", base + "snapshots?output=wide", "", false},
 		{"drift", "Changed by others", base + "drift?output=wide", fmt.Sprint(m.Drift, ran), false},
 	}, Pages: []pageLink{
 		{base + "values.yaml", "values"}, {base + "config.yaml", "ConfigMap"}, {base + "patches.yaml", "patches of hooks"},
-		{base + "snapshots.yaml", "snapshots"}, {base + "render", "manifest"},
-		{base + "render?diff=true", "changes of the next run"}, {base + "status.yaml", "status"},
+		{base + "render", "manifest"}, {base + "render?diff=true", "changes of the next run"}, {base + "status.yaml", "status"},
 	}}
 }

@@ -48,11 +48,12 @@ type display struct {
 	text  func(w io.Writer, whole bool) // nil: as the table. Without whole, long texts are cut.
 	table *table                        // nil: as the text
 	names []string                      // nil: it has none
-	mark  string                        // of the MarkHeader
+	// outcome is that of the OutcomeHeader.
+	outcome string
 }
 
-// MarkHeader is the header with the mark of an answer after which a client asks for what is new.
-const MarkHeader = "Addon-Operator-Mark"
+// OutcomeHeader is the header with what a program must know of a plan (view.Plan.Outcome).
+const OutcomeHeader = "Addon-Operator-Outcome"
 
 // MarshalJSON implements json.Marshaler, so that a display looks like its data in JSON and YAML.
 func (d display) MarshalJSON() ([]byte, error) { return json.Marshal(d.data) }
@@ -136,8 +137,8 @@ func badRequest(format string, args ...any) error {
 
 // answer writes what a page has found, or its error as plain text in every format.
 func answer(w http.ResponseWriter, format string, bare bool, found any, err error) {
-	if shown, ok := found.(display); ok && shown.mark != "" {
-		w.Header().Set(MarkHeader, shown.mark)
+	if shown, ok := found.(display); ok && shown.outcome != "" {
+		w.Header().Set(OutcomeHeader, shown.outcome)
 	}
 	var wrong *pageError
 	switch {

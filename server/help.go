@@ -28,6 +28,9 @@ directory that wait for a confirmation and, with a Lease, which replica leads.`
 of values, the hook, the binding, and the object, tick or edit that started it; what fails now, or what it waits for;
 and the problems of its files and of the objects that its hooks watch.`
 
+	aboutLogs = `Prints the last five runs of each hook of a module, or of the global hooks with the name global: when, why, how
+long, and the last lines that each printed.`
+
 	aboutRender = `Prints the manifest that a run of the module would apply now. With --diff it prints the differences from the deployed
 release. Nothing is applied. Earlier revisions are those of Helm: helm history and helm get show them.`
 

@@ -1,12 +1,10 @@
 package server
 
 import (
-	"crypto/rand"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -29,8 +27,6 @@ const (
 // RanHook is a run of a hook that has ended, as pages show it and logs reads it. It is kept as text
 // that was cut, without the secrets that were known when a text was cut; pages hide the rest.
 type RanHook struct {
-	// Number counts the runs of this process from 1; a client asks for those after a number.
-	Number  int       `json:"number"`
 	Module  string    `json:"module"` // or "global"
 	Hook    string    `json:"hook"`
 	Binding string    `json:"binding"`
@@ -70,11 +66,9 @@ type History struct {
 	// Hide gives a text without known secrets; nil when there are none.
 	Hide func(string) string
 
-	mu     sync.Mutex
-	id     string // random, made when it is first asked for
-	number int
-	runs   []RanHook // the oldest first
-	size   int       // sum of bytes over runs
+	mu   sync.Mutex
+	runs []RanHook // the oldest first
+	size int       // sum of bytes over runs
 }
 
 // Add records a run, and drops the oldest ones: first of this hook, then of all. The texts are cut
@@ -92,8 +86,6 @@ func (h *History) Add(r view.HookRun) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.number++
-	record.Number = h.number
 	h.runs, h.size = append(h.runs, record), h.size+record.bytes()
 	same := 0
 	for i := len(h.runs) - 1; i >= 0; i-- {
@@ -115,9 +107,9 @@ func (h *History) drop(i int) {
 	h.runs = slices.Delete(h.runs, i, i+1)
 }
 
-// Runs are those of a module, or of "global", and of a hook, with a higher number than after; an
-// empty name means all. The hook is named as a whole or by the end of its path. They are copies.
-func (h *History) Runs(module, hook string, after int) []RanHook {
+// Runs are those of a module, or of "global", and of a hook; an empty name means all. The hook is named
+// as a whole or by the end of its path. They are copies.
+func (h *History) Runs(module, hook string) []RanHook {
 	found := []RanHook{}
 	if h == nil {
 		return found
@@ -125,25 +117,11 @@ func (h *History) Runs(module, hook string, after int) []RanHook {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range h.runs {
-		if r.Number > after && (module == "" || r.Module == module) && (hook == "" || r.Hook == hook || strings.HasSuffix(r.Hook, "/"+hook)) {
+		if (module == "" || r.Module == module) && (hook == "" || r.Hook == hook || strings.HasSuffix(r.Hook, "/"+hook)) {
 			found = append(found, r)
 		}
 	}
 	return found
-}
-
-// process identifies this history. Numbers begin again with each process, so a client that sees
-// another identifier starts from 0.
-func (h *History) process() string {
-	if h == nil {
-		return ""
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.id == "" {
-		h.id = rand.Text()
-	}
-	return h.id
 }
 
 // ending is the end of a text that is too long: whole lines, or the end of the only line. Secrets
@@ -165,32 +143,23 @@ func (h *History) ending(text string, most int) string {
 	return strings.ToValidUTF8("…"+text, "") // the cut may be inside of a character
 }
 
-// runs answers /hook/runs. ?after is the mark that an answer before had as a header: only later runs
-// are shown then. Numbers begin again with each process, so a mark of another one counts as none.
+// runs answers /hook/runs.
 func (s hookPages) runs(r *http.Request) (any, error) {
-	query := r.URL.Query()
-	module, after, process := query.Get("module"), 0, s.History.process()
-	if module != "" && module != globalOwner {
+	module, hook := r.URL.Query().Get("module"), r.URL.Query().Get("hook")
+	if module != "" {
 		var err error
-		if module, err = s.known(r.Context(), module); err != nil {
+		if module, err = s.known(module); err != nil {
 			return nil, err
 		}
 	}
-	mark := query.Get("after")
-	if of, number, ok := strings.Cut(mark, "."); ok && of == process {
-		after, _ = strconv.Atoi(number) // a mark that is none is 0
-	}
-	found := s.History.Runs(module, query.Get("hook"), after)
-	if len(found) > 0 {
-		after = found[len(found)-1].Number
-	}
+	found := s.History.Runs(module, hook)
 	text := func(w io.Writer, _ bool) {
-		if len(found) == 0 && mark == "" {
+		if len(found) == 0 {
 			fmt.Fprintln(w, "No runs of these hooks are kept: none has run since the operator started, or hook list has no hook of this name.")
 		}
 		for _, run := range found {
 			fmt.Fprintln(w, run)
 		}
 	}
-	return display{data: map[string]any{"runs": found, "process": process}, text: text, mark: fmt.Sprintf("%s.%d", process, after)}, nil
+	return display{data: map[string]any{"runs": found}, text: text}, nil
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -65,7 +64,7 @@ func ofOwner(r *http.Request) string {
 
 // status answers /module/NAME/status, whose text says why.
 func (s modulePages) status(r *http.Request) (any, error) {
-	name, err := s.known(r.Context(), r.PathValue("name"))
+	name, err := s.known(r.PathValue("name"))
 	if err != nil {
 		return nil, err
 	}
@@ -75,46 +74,6 @@ func (s modulePages) status(r *http.Request) (any, error) {
 		return nil, errors.New("the module is being restarted; try again")
 	}
 	return display{data: all[i], text: why(all[i])}, nil
-}
-
-// known is the name of the module that people mean by its name or by the key of its values; global
-// stays global.
-func (s owners) known(ctx context.Context, asked string) (string, error) {
-	own, err := s.owner(ctx, asked)
-	if err != nil {
-		return "", err
-	}
-	return s.nameOf(asked, own), nil
-}
-
-// nameOf is the name of the module whose owner has answered with own. People use the name or the
-// key of the values, while actors and statuses have the name only. Name and key are equal without
-// dashes and case.
-func (s owners) nameOf(asked string, own messages.Values) string {
-	for _, name := range s.modules() {
-		if name == asked || strings.EqualFold(strings.ReplaceAll(name, "-", ""), own.Section.Key()) {
-			return name
-		}
-	}
-	return asked
-}
-
-// noPart answers pages of a module or of global that do not exist. A module without an owner is
-// refused before the page is, so that the error names the first mistake.
-func (s modulePages) noPart(r *http.Request) (any, error) {
-	if _, err := s.owner(r.Context(), ofOwner(r)); err != nil {
-		return nil, err
-	}
-	page, known := r.PathValue("page"), []string{}
-	for _, route := range (router{who: insider}).routes() {
-		if dir, part := path.Split(route.Path); part != "{page}" && (dir == "/module/{name}/" || dir == "/global/") && !slices.Contains(known, part) {
-			known = append(known, part)
-		}
-	}
-	if extension := path.Ext(page); extension != "" && slices.Contains(known, strings.TrimSuffix(page, extension)) {
-		return nil, noFormat(extension)
-	}
-	return nil, unknown("page", page, known)
 }
 
 // hookPages show hooks: their bindings, runs and snapshots.
@@ -134,7 +93,7 @@ func (s hookPages) allHooks(ctx context.Context, only string) ([]view.HookInfo, 
 		owners = append(owners, m.Name)
 	}
 	if only != "" {
-		name, err := s.known(ctx, only)
+		name, err := s.known(only)
 		if err != nil {
 			return nil, err
 		}
@@ -209,7 +168,7 @@ type snapshotDump struct {
 // of hooks have slashes, so the pattern of that route takes the whole rest of the path.
 func (s hookPages) watcher(r *http.Request) (owner, hook string, err error) {
 	if !strings.HasPrefix(r.URL.Path, "/hook/") {
-		owner, err = s.known(r.Context(), ofOwner(r))
+		owner, err = s.known(ofOwner(r))
 		return owner, "", err
 	}
 	asked := r.PathValue("name")
@@ -276,41 +235,49 @@ func freeName(taken map[string]snapshotDump, name string) string {
 }
 
 // resourceMonitor lists the objects of releases that are watched for deletion (H13), of all modules
-// or of ?module=NAME. Scripts expect the words "No monitor" for a module without any.
+// or of ?module=NAME, with their states. Scripts expect the words "No monitor" for a module without any.
 func (s modulePages) resourceMonitor(r *http.Request) (any, error) {
 	monitored, err := question[messages.Monitored](r.Context(), s.Source, "healer", messages.ListMonitored{})
 	if err != nil {
 		return nil, err
 	}
-	names := s.modules()
-	if only := r.URL.Query().Get("module"); only != "" {
-		if only, err = s.known(r.Context(), only); err != nil {
+	only := r.URL.Query().Get("module")
+	if only != "" {
+		if only, err = s.known(only); err != nil {
 			return nil, err
 		}
-		names = []string{only}
 	}
-	out, t := map[string]any{}, &table{columns: "MODULE OBJECT", nothing: "There are no modules."}
-	for _, name := range names {
-		var ids []string
-		for _, o := range monitored[name] {
-			ids = append(ids, o.String())
-			t.rows = append(t.rows, []string{name, o.String()})
+	out, t := map[string]any{}, &table{columns: "MODULE OBJECT STATE MESSAGE", nothing: "There are no modules."}
+	for _, m := range s.allModules(s.Inspector.Tree(), nil) {
+		if only != "" && m.Name != only {
+			continue
 		}
-		if out[name] = ids; len(ids) == 0 {
-			out[name] = "No monitor"
-			t.rows = append(t.rows, []string{name, "No monitor"})
+		var ids []string
+		for _, o := range monitored[m.Name] {
+			ids = append(ids, o.String())
+			state, message := m.Health.Of(strings.TrimSpace(o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")))
+			t.rows = append(t.rows, []string{m.Name, o.String(), state, message})
+		}
+		if out[m.Name] = ids; len(ids) == 0 {
+			out[m.Name] = "No monitor"
+			t.rows = append(t.rows, []string{m.Name, "No monitor", "", ""})
+		}
+	}
+	if only != "" {
+		t.columns = "OBJECT STATE MESSAGE"
+		for i := range t.rows {
+			t.rows[i] = t.rows[i][1:]
 		}
 	}
 	return display{data: out, table: t}, nil
 }
 
 // drift answers /module/NAME/drift: which fields of its objects others have changed, by the last
-// check, which the actor of the module remembers. Unlike on the pages of values, NAME cannot be the
-// key of its values.
+// check, which the actor of the module remembers.
 func (s modulePages) drift(r *http.Request) (any, error) {
-	name := r.PathValue("name")
-	if modules := s.modules(); !slices.Contains(modules, name) {
-		return nil, s.noModule(name, modules)
+	name, err := s.known(r.PathValue("name"))
+	if err != nil {
+		return nil, err
 	}
 	drift, err := question[messages.Drift](r.Context(), s.Source, ownerPath(name), messages.GetDrift{Secrets: showSecrets(r)})
 	return display{data: drift, table: driftTable(drift)}, err

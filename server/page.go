@@ -9,11 +9,13 @@ import (
 	"html/template"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/values"
 )
@@ -43,9 +45,23 @@ var pageTemplate = sync.OnceValue(func() *template.Template {
 	}
 	return template.Must(template.New("page").Funcs(template.FuncMap{
 		"ago": at("ago"), "lasts": at("for"), "next": at("in"),
-		"times": func(n int) string { return view.Count(n, "time") },
+		"times": func(n int) string { return view.Count(n, "time") }, "copyable": copyable,
 	}).Parse(pageHTML))
 })
+
+// commands are those of the project and of kubectl that stand alone in a text for people: at its
+// beginning, behind a colon or in quotes. In the middle of a sentence nobody knows where they end.
+var commands = regexp.MustCompile(`(?:^|: |')((?:addon-operator|kubectl) [^,;:'()]+)(?:$|[,;:'])`)
+
+// copyable marks the commands in a text for the clipboard.
+func copyable(text string) template.HTML {
+	out, end := "", 0
+	for _, at := range commands.FindAllStringSubmatchIndex(text, -1) {
+		out += template.HTMLEscapeString(text[end:at[2]]) + `<code class="copy" tabindex="0" title="copy">` + template.HTMLEscapeString(text[at[2]:at[3]]) + "</code>"
+		end = at[3]
+	}
+	return template.HTML(out + template.HTMLEscapeString(text[end:])) //nolint:gosec // escaped
+}
 
 // pagePolicy allows the one style and the one script of the page by their checksums, and requests
 // to the origin of the page; nothing else. So a name from a tenant that slipped through as HTML
@@ -63,10 +79,25 @@ var pagePolicy = sync.OnceValue(func() string {
 type overview struct {
 	overall
 	Rows []moduleRow // problems first, then in the order of runs
-	// Queues is how many tasks wait, QueueVersion changes with the list of them, and Converges with
-	// that of the last reloads, so that the script loads an open list again. Converges is empty for
-	// the public, which is shown none.
-	Queues, QueueVersion, Converges string
+	// Queues is how many tasks wait, QueueVersion changes with the list of them, so that the script
+	// loads an open list again. Oldest is when the task was queued that has been waiting for longest,
+	// if that is long.
+	Queues, QueueVersion string
+	Oldest               time.Time
+}
+
+// longWait is how long a task waits until the page shows the queues by itself.
+const longWait = 10 * time.Second
+
+// Worst is the colour of the worst module.
+func (o overview) Worst() string {
+	if len(o.Global.Failing) > 0 || o.Config != nil {
+		return "bad"
+	}
+	if len(o.Rows) == 0 {
+		return ""
+	}
+	return o.Rows[0].Colour()
 }
 
 // Notices are the problems that belong to no module, each with its owner.
@@ -75,13 +106,17 @@ func (o overview) Notices() [][2]string { return o.notices() }
 // livePage is the whole page, as it is loaded first. The stream then replaces its parts.
 type livePage struct {
 	overview
-	Version  string
-	Operator string // the cluster and the namespace; empty for the public
-	Leads    string // empty in a follower, whose Stage contains it, and without a Lease
-	Detail   moduleDetail
-	Links    []pageLink
-	Style    template.CSS
-	Script   template.JS
+	Version string
+	Leads   string // empty in a follower, whose Stage contains it, and without a Lease
+	Detail  moduleDetail
+	Links   []pageLink
+	Style   template.CSS
+	Script  template.JS
+}
+
+// Where is the operator, for the title: who looks after several clusters has a tab for each.
+func (p livePage) Where() string {
+	return strings.Join(slices.DeleteFunc([]string{p.Version, p.Namespace, p.Cluster, p.Leads}, func(s string) bool { return s == "" }), ", ")
 }
 
 // pageLink is a link. Paths are relative: the page may be below a prefix, as through the proxy of
@@ -89,7 +124,16 @@ type livePage struct {
 type pageLink struct{ Path, Text string }
 
 // pageModule is a module as the page shows it.
-type pageModule struct{ view.Module }
+type pageModule struct {
+	view.Module
+	// Behind says what its run waits for in a queue.
+	Behind string
+}
+
+// Trouble reports whether there is something to show in its row.
+func (m pageModule) Trouble() bool {
+	return m.Behind != "" || m.Waiting != nil || len(m.Hanging)+len(m.Failing)+len(m.Contested)+len(m.Problems) > 0 || m.Health != nil && len(m.Health.Unhealthy) > 0
+}
 
 // moduleRow is a row of the table of modules.
 type moduleRow struct {
@@ -171,8 +215,8 @@ func (s livePages) page() http.Handler {
 		data.Links = []pageLink{{"readyz?verbose", "readiness"}, {"queue", "queues"}, {"metrics", "metrics"}, {"discovery", "all pages"}}
 		if s.who == insider {
 			data.Links = append(data.Links, pageLink{"actors", "actors"})
-			namespace, _, _ := strings.Cut(s.ConfigMap, "/")
-			data.Operator = strings.TrimSuffix(namespace+" in "+s.Cluster, " in ")
+			data.Cluster = s.Cluster
+			data.Namespace, _, _ = strings.Cut(s.ConfigMap, "/")
 		}
 		text, err := part("page", data)
 		if err != nil {
@@ -190,23 +234,38 @@ func (s livePages) page() http.Handler {
 func (s livePages) overview() overview {
 	data := overview{overall: s.overall(s.who)}
 	all, runs := queues(data.tree)
-	total := 0
+	total, behind := 0, map[string]string{}
 	for _, q := range all {
 		total += q.Length
+		for i, t := range q.Head {
+			if i == 0 && q.InProgress {
+				continue
+			}
+			if time.Since(t.QueuedAt) > longWait && (data.Oldest.IsZero() || t.QueuedAt.Before(data.Oldest)) {
+				data.Oldest = t.QueuedAt
+			}
+			var waits []string
+			switch work := t.Work.(type) {
+			case messages.RunModules:
+				waits = work.Names
+			case messages.RunModule, messages.DeleteModule:
+				waits = []string{t.Owner}
+			}
+			for _, name := range waits {
+				behind[name] = fmt.Sprintf("It waits in the queue %s behind %s", q.name, q.Head[0])
+			}
+		}
 		if len(q.Head) > 0 {
 			run := runs[q.Head[0].ID]
 			data.QueueVersion += fmt.Sprint(q.name, q.Length, q.Triggers, q.Head[0].ID, run.Attempt, run.Step, run.RetryAt.IsZero())
 		}
 	}
 	data.Queues = view.Count(total, "task") + " in " + view.Count(len(all), "queue")
-	if s.who == insider {
-		data.Converges = fmt.Sprint(s.Converge().Reload, data.Stage)
-	}
 	if leadership, follower := s.standby(); follower {
 		data.Stage = leadership.String()
 	}
 	for _, m := range data.Modules {
-		data.Rows = append(data.Rows, moduleRow{pageModule{m}, s.who == insider})
+		data.Rows = append(data.Rows, moduleRow{pageModule{m, behind[m.Name]}, s.who == insider})
 	}
 	// Stable: within a class the modules keep the order in which they run.
 	slices.SortStableFunc(data.Rows, func(a, b moduleRow) int { return cmp.Compare(a.Class().Rank(), b.Class().Rank()) })

@@ -3,7 +3,8 @@
 // them in their places. Times are counted here, so that what does not change need not be sent.
 const byID = (id) => document.getElementById(id);
 const filter = byID("filter"), stale = byID("stale");
-const silence = 40000; // milliseconds: the operator sends something every 15 seconds
+const silence = 15000; // milliseconds: the operator sends something every 5 seconds
+const where = document.title.slice(byID("headline").textContent.length);
 let source, heard = Date.now(), tried = 0, asked = "", focusDetail = false;
 
 // chosen is the module in the address, which a person may have typed.
@@ -43,7 +44,8 @@ function apply(parts) {
   for (const part of document.querySelectorAll("details.more[open]")) load(part);
   const detail = byID("detail");
   if (focusDetail && !detail.hidden) { detail.focus(); focusDetail = false; }
-  document.title = byID("headline").textContent + " – addon-operator";
+  document.title = byID("headline").textContent + where;
+  for (const row of byID("rows").children) row.classList.toggle("chosen", row.id === "m-" + asked); // its detail has its problems
   narrow();
   count();
 }
@@ -59,6 +61,7 @@ function become(before, now) {
   if (before.isEqualNode(now)) return;
   if (before.nodeName !== now.nodeName || before.nodeType !== Node.ELEMENT_NODE) { before.replaceWith(now); return; }
   if (before.matches(".loaded")) return; // its content came from elsewhere
+  if (before.dataset.opens !== now.dataset.opens) before.open = now.open; // what a person has opened or closed stays, until then
   for (const { name } of [...before.attributes]) if (!now.hasAttribute(name) && name !== "open") before.removeAttribute(name);
   for (const { name, value } of now.attributes) if (name !== "open") before.setAttribute(name, value);
   adopt(before, now);
@@ -131,7 +134,17 @@ function count() {
   }
 }
 
+// copy puts a command on the clipboard. Where a browser does not allow that, it is selected.
+function copy(code) {
+  getSelection().selectAllChildren(code);
+  navigator.clipboard?.writeText(code.textContent).then(() => {
+    code.classList.add("copied");
+    setTimeout(() => code.classList.remove("copied"), 2000);
+  }, () => {});
+}
+
 filter.addEventListener("input", narrow);
+addEventListener("click", (event) => { if (event.target.matches("code.copy")) copy(event.target); });
 addEventListener("toggle", (event) => {
   if (!event.target.matches("details.more")) return;
   delete event.target.querySelector(".loaded").dataset.has; // opened again is asked again
@@ -139,6 +152,7 @@ addEventListener("toggle", (event) => {
 }, true);
 addEventListener("hashchange", () => { focusDetail = chosen() !== ""; connect(); });
 addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && event.target.matches("code.copy")) copy(event.target);
   if (event.key === "Escape" && chosen()) {
     const from = asked;
     location.hash = "";

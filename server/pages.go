@@ -174,7 +174,7 @@ func writeQueueList(w io.Writer, all []namedQueue, runs map[string]supervisor.Ru
 			// The run is shown only for the head of a queue that works. The run of a task that waits
 			// for its next attempt has this state itself.
 			if run, ok := runs[t.ID]; ok && i == 0 && q.InProgress {
-				fmt.Fprintf(w, "      in progress for %s: %s\n", time.Since(q.Since).Round(time.Second), run)
+				fmt.Fprintf(w, "      in progress for %s: %s\n", time.Since(q.Since).Round(time.Second), strings.TrimSuffix(run.String(), ": "))
 			}
 		}
 		if shown := len(q.Head); shown < q.Length {

@@ -3,6 +3,8 @@ package server
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 
 	"addon-operator/messages"
@@ -30,7 +32,8 @@ func (s valuePages) plan(r *http.Request) (any, error) {
 	if err := s.notStarted(); err != nil {
 		return nil, err
 	}
-	return s.Plan(r.Context(), request)
+	plan, err := s.Plan(r.Context(), request)
+	return display{data: plan, text: func(w io.Writer, _ bool) { fmt.Fprint(w, plan.Text()) }, outcome: plan.Outcome()}, err
 }
 
 // proposal reads the data of a ConfigMap from the body. {} is an empty ConfigMap. Both limits are

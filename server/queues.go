@@ -60,15 +60,21 @@ type actorPages struct {
 	who audience
 }
 
-// queues answers /queue, /queue/list and /queue/NAME, also for a queue without tasks.
+// queues answers /queue, /queue/list and /queue/main, also for a queue without tasks.
 func (s actorPages) queues(r *http.Request) (any, error) {
 	all, runs := queues(s.tree(s.who))
+	if r.URL.Query().Get("errors") == "false" { // for the live page, which shows them with their modules
+		for id, run := range runs {
+			run.Error = ""
+			runs[id] = run
+		}
+	}
 	var known []string
 	for _, q := range all {
 		known = append(known, q.name)
 	}
 	d := display{data: dumpQueues(all, runs, r.URL.Query().Get("showEmpty") == "true"), names: known}
-	name := cmp.Or(r.PathValue("name"), r.URL.Query().Get("queue"))
+	name := r.URL.Query().Get("queue")
 	if r.URL.Path == "/queue/main" {
 		name = messages.MainQueue
 	}

@@ -25,10 +25,10 @@ func TestQueuePages(t *testing.T) {
 			}
 			golden.File(t, "testdata/"+file, body)
 		}
-		if _, body := h.get(handler, "/queue/a/b"); body != "{\n  \"name\": \"a/b\",\n  \"tasksCount\": 0\n}\n" {
+		if _, body := h.get(handler, "/queue/list?queue=a/b"); body != "{\n  \"name\": \"a/b\",\n  \"tasksCount\": 0\n}\n" {
 			t.Errorf("a queue with a slash in its name: %s", body)
 		}
-		for path, want := range map[string]string{"/queue/none.json": "queue \"none\" not found; available: main, a/b, slow\n", "/queue/slwo": "queue \"slwo\" not found; did you mean slow?\n"} {
+		for path, want := range map[string]string{"/queue/list.json?queue=none": "queue \"none\" not found; available: main, a/b, slow\n", "/queue/list?queue=slwo": "queue \"slwo\" not found; did you mean slow?\n"} {
 			if status, body := h.get(handler, path); status != http.StatusNotFound || body != want {
 				t.Errorf("%s: %d %s", path, status, body)
 			}

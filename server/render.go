@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,21 +19,18 @@ const renderTimeout = time.Minute
 // chart may read the cluster; the gate limits how many do. A chart that cannot be rendered is
 // answered with 422: the request was right, and the module is not.
 func (s modulePages) renderPage(r *http.Request) (any, error) {
-	own, err := s.owner(r.Context(), r.PathValue("name"))
+	name, err := s.known(r.PathValue("name"))
 	switch {
 	case err != nil:
 		return nil, err
-	case s.Render == nil || r.PathValue("name") == globalOwner:
+	case s.Render == nil || name == globalOwner:
 		return nil, notFound("there is nothing to render")
 	}
 	asked := func(name string) bool { return r.URL.Query().Get(name) == "true" }
 	o := view.RenderRequest{Diff: asked("diff"), Broken: asked("debug"), Secrets: showSecrets(r)}
-	if o.Since, err = revision(r, "since"); err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(r.Context(), renderTimeout)
 	defer cancel()
-	rendered, err := s.Render(ctx, s.nameOf(r.PathValue("name"), own), o)
+	rendered, err := s.Render(ctx, name, o)
 	if err != nil {
 		return nil, &pageError{http.StatusUnprocessableEntity, err}
 	}
@@ -53,17 +49,4 @@ func writeRendered(w io.Writer, rendered view.Rendered, o view.RenderRequest) {
 	for _, c := range rendered.Changes {
 		fmt.Fprintf(w, "%s is %s\n%s\n", c.Object, c.Action, strings.TrimRight(c.Diff, "\n"))
 	}
-}
-
-// revision is the number of a revision in a parameter; 0 without the parameter.
-func revision(r *http.Request, name string) (int, error) {
-	text := r.URL.Query().Get(name)
-	if text == "" {
-		return 0, nil
-	}
-	number, err := strconv.Atoi(text)
-	if err != nil || number < 1 {
-		return 0, badRequest("%s must be the number of a revision, not %q", name, text)
-	}
-	return number, nil
 }

@@ -113,26 +113,22 @@ func (s router) debugRoutes() []Route {
 		get("/module/{name}/config", "global=true, "+secrets, "the values of a module in the ConfigMap", json(modules.section("config"))).command("module config MODULE", "").inYAML(),
 		get("/module/{name}/patches", secrets, "the saved patches of the hooks of a module", json(modules.section("patches"))).command("module patches MODULE", "").inYAML(),
 		get("/module/{name}/snapshots", secrets, "the snapshots of the kubernetes bindings of a module's hooks", json(hooks.snapshots)).command("module snapshots MODULE", ""),
-		get("/module/{name}/render", "diff=true, since=REVISION, debug=true, "+secrets, "the manifest that the chart of a module renders now", text(modules.renderPage)).command("module render MODULE", aboutRender),
+		get("/module/{name}/render", "diff=true, debug=true, "+secrets, "the manifest that the chart of a module renders now", text(modules.renderPage)).command("module render MODULE", aboutRender),
 		get("/module/{name}/drift", secrets, "the fields of a module's objects that others have changed", json(modules.drift)).command("module drift MODULE", aboutDrift),
-		get("/module/{name}/{page}", "", "", json(modules.noPart)),
 		get("/global/list", "", "the global hooks and their bindings", json(hooks.list)).command("global list", ""),
 		get("/global/values", secrets, "the merged global values", json(modules.section("values"))).command("global values", "").inYAML(),
 		get("/global/config", secrets, "the global values in the ConfigMap", json(modules.section("config"))).command("global config", "").inYAML(),
 		get("/global/patches", secrets, "the saved patches of global hooks", json(modules.section("patches"))).command("global patches", "").inYAML(),
 		get("/global/snapshots", secrets, "the snapshots of the kubernetes bindings of global hooks", json(hooks.snapshots)).command("global snapshots", ""),
-		get("/global/{page}", "", "", json(modules.noPart)),
 		get("/hook/list", "module=MODULE", "the hooks of the running operator and their bindings", json(hooks.list)).command("hook list", ""),
-		get("/hook/runs", "module=MODULE, hook=HOOK, after=MARK", "the last runs of hooks: when, why, how long, and their last lines", json(hooks.runs)),
+		get("/hook/runs", "module=MODULE, hook=HOOK", "the last runs of hooks: when, why, how long, and their last lines", json(hooks.runs)).command("logs MODULE [HOOK]", aboutLogs),
 		get("/hook/{name}/snapshots", secrets, "the snapshots of the kubernetes bindings of a hook", json(hooks.snapshots)).command("hook snapshots HOOK", ""),
 		get("/queue/list", "queue=QUEUE, showEmpty=true", "the queues and their tasks, or one queue", json(actors.queues)).command("queue list [QUEUE]", ""),
 		get("/queue/main", "", "the tasks of the main queue", json(actors.queues)).command("queue main", ""),
-		get("/queue/{name}", "", "the tasks of one queue", json(actors.queues)),
 		get("/values/explain", "module=MODULE, path=PATH, "+secrets, "where values come from, and what they override", json(values.explainPage)).command("values explain [MODULE] PATH", aboutExplain),
 		{Method: http.MethodPost, Path: "/values/check", Query: "path=PATH, " + secrets, Help: "whether the operator would accept a ConfigMap, whose data is the body: a JSON object of strings; and whether the value at a path is marked as a secret", handler: json(values.checkConfig)},
 		get("/plan", secrets, "what the operator would do at the next reload", json(values.plan)),
 		{Method: http.MethodPost, Path: "/plan", Query: secrets, Help: "the same with another ConfigMap, whose data is the body: a JSON object of strings", handler: json(values.plan)},
-		get("/converge/list", "", "the last reloads of all modules: what ran when", json(actors.convergeList)),
 		get("/actors", "", "the mailboxes of all actors", text(actors.actors)),
 		get("/config/list", "", "the parameters that can be changed while the operator runs", json(parameters.page)).command("config list", ""),
 		{Method: http.MethodPost, Path: "/config/set", Query: "name=NAME, value=VALUE, duration=10m", Help: "change a parameter at once, until the operator ends or for a duration", handler: json(parameters.page), Command: "config set NAME VALUE [DURATION]"},
@@ -145,15 +141,12 @@ func (s router) debugRoutes() []Route {
 	return routes
 }
 
-// pattern is what the mux matches. "{name...}" also matches slashes, which names of queues and
-// hooks have; then /hook/{name}/snapshots cannot be a pattern, and watcher cuts the end off
+// pattern is what the mux matches. "{name...}" also matches slashes, which names of hooks have; then /hook/{name}/snapshots cannot be a pattern, and watcher cuts the end off
 // itself. More specific patterns, such as /hook/list, win. "/{$}" is the root alone.
 func (r Route) pattern() string {
 	switch r.Path {
 	case "/":
 		return r.Method + " /{$}"
-	case "/queue/{name}":
-		return r.Method + " /queue/{name...}"
 	case "/hook/{name}/snapshots":
 		return r.Method + " /hook/{name...}"
 	}
@@ -181,24 +174,22 @@ func (s router) handler() http.Handler {
 func noPage(asked string, routes []Route) error {
 	var known []string
 	for _, r := range routes {
+		// For pages of a module, its name stands in place of the braces.
+		if parts := strings.Split(asked, "/"); len(parts) > 2 {
+			r.Path = strings.Replace(r.Path, "{name}", parts[2], 1)
+		}
 		if known = append(known, r.Path); r.Path == asked {
 			return &pageError{http.StatusMethodNotAllowed, fmt.Errorf("%s accepts only %s", asked, r.Method)}
 		}
 	}
-	extension := path.Ext(asked)
-	if slices.Contains(known, strings.TrimSuffix(asked, extension)) && extension != "" {
-		return noFormat(extension)
+	if extension := path.Ext(asked); extension != "" && slices.Contains(known, strings.TrimSuffix(asked, extension)) {
+		return notFound("the format %q is not one of %s", extension[1:], strings.Join(extensions(), ", "))
 	}
 	text := "page " + asked + " not found"
 	if meant := values.Near(asked, known); meant != "" && meant != "/" {
 		text += "; did you mean " + meant + "?"
 	}
 	return notFound("%s; /discovery lists all", text)
-}
-
-// noFormat is the error for an extension, with its dot, that is no format.
-func noFormat(extension string) error {
-	return notFound("the format %q is not one of %s", strings.TrimPrefix(extension, "."), strings.Join(extensions(), ", "))
 }
 
 // discovery answers /discovery with the pages of this audience.

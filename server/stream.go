@@ -20,7 +20,7 @@ const livePath = "/live"
 // answers.
 const (
 	streamEvery     = time.Second
-	streamHeartbeat = 15 * time.Second
+	streamHeartbeat = 5 * time.Second  // the script calls the page stale after 15
 	streamWrite     = 10 * time.Second // for a client to read one event
 	// streamTime is how long one stream lasts. The browser then connects again, and the request is
 	// authorized again (J11), so that a token that was revoked does not read on without end.
@@ -46,7 +46,7 @@ func (p *parts) latest(look func() overview) (overview, map[string]string, error
 		return p.now, p.html, nil
 	}
 	now, html := look(), map[string]string{}
-	for _, name := range []string{"top", "rows", "queues", "converged"} {
+	for _, name := range []string{"top", "rows", "queues"} {
 		text, err := part(name, now)
 		if err != nil {
 			return now, nil, err

@@ -73,7 +73,7 @@ func TestLiveEvents(t *testing.T) {
 		if len(first) != 1 || first[0]["rows"] == nil || first[0]["top"] == nil || first[0]["queues"] == nil {
 			t.Fatalf("the first event is %v", first)
 		}
-		time.Sleep(14 * time.Second)
+		time.Sleep(4 * time.Second)
 		if got := page.take(); len(got) != 0 {
 			t.Errorf("without a change there is %v", got)
 		}
@@ -88,7 +88,7 @@ func TestLiveEvents(t *testing.T) {
 			t.Fatalf("after a module came there is %v", got)
 		}
 		time.Sleep(time.Minute)
-		if got := page.take(); len(got) == 0 || len(got) > 4 { // the stream ends after a minute, to be authorized again
+		if got := page.take(); len(got) < 10 || len(got) > 12 { // the stream ends after a minute, to be authorized again
 			t.Errorf("in a minute there were %d signs of life", len(got))
 		}
 		rows := fmt.Sprint(got[0]["rows"])
@@ -113,7 +113,7 @@ func TestDetail(t *testing.T) {
 		for name, want := range map[string][]string{
 			"web": {
 				">addon-operator why web</code>", ">addon-operator logs web</code>", ">addon-operator retry web</code>", ">addon-operator run web</code>", ">addon-operator suspend web</code>",
-				`data-part="values/explain?output=wide&amp;module=web" data-version="abc"`, `data-part="hook/runs?output=wide&amp;module=web" data-version="1" open`, `data-part="module/web/status?output=text"`,
+				`data-part="values/explain?output=wide&amp;module=web" data-version="abc"`, `data-part="hook/runs?output=wide&amp;module=web" data-version="web/hooks/a.sh946684799000000000" open`, `data-part="module/web/status?output=text"`,
 			},
 			"off":     {">addon-operator why off</code>"},
 			"kept":    {">addon-operator resume kept</code>"},

@@ -211,27 +211,6 @@ func snapshotTable(byHook map[string]map[string]snapshotDump) *table {
 	return t
 }
 
-// valueTable has a line for each value, with its whole path, and empty maps. Lists are not taken
-// apart.
-func valueTable(tree any) *table {
-	t := &table{columns: "PATH VALUE", nothing: "There are no values."}
-	var flatten func(path string, tree any)
-	flatten = func(path string, tree any) {
-		m, ok := tree.(map[string]any)
-		if !ok || len(m) == 0 {
-			t.rows = append(t.rows, []string{path, encoded(tree)})
-			return
-		}
-		for _, key := range slices.Sorted(maps.Keys(m)) {
-			flatten(strings.TrimPrefix(path+"."+key, "."), m[key])
-		}
-	}
-	if whole, ok := tree.(map[string]any); !ok || len(whole) > 0 {
-		flatten("", tree)
-	}
-	return t
-}
-
 // explainTable has a line for each source of each value, the strongest first; only that one has the
 // path, so that the overridden sources are easy to see below it.
 func explainTable(leaves []values.Leaf) *table {

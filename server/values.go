@@ -73,26 +73,32 @@ func ownerPath(owner string) string {
 // messages call their owner messages.GlobalHooks.
 const globalOwner = "global"
 
-// owner finds the values of a module by its name, or by the key of its values, and the global ones.
-// A name that differs from the key only in dashes and case is a candidate; its owner has the
-// exact key.
-func (s owners) owner(ctx context.Context, name string) (messages.Values, error) {
-	if name == globalOwner {
-		return s.values(ctx, messages.GlobalHooks)
-	}
+// known is the name of the module that people mean by its name or by the key of its values, with
+// dashes and case or without; global stays global.
+func (s owners) known(asked string) (string, error) {
 	modules := s.modules()
-	if slices.Contains(modules, name) {
-		return s.values(ctx, name)
-	}
-	for _, module := range modules {
-		if strings.EqualFold(strings.ReplaceAll(module, "-", ""), name) {
-			values, err := s.values(ctx, module)
-			if err != nil || values.Section.Key() == name {
-				return values, err
-			}
+	plain := func(name string) string { return strings.ToLower(strings.ReplaceAll(name, "-", "")) }
+	for _, same := range []func(string) bool{
+		func(name string) bool { return name == asked },
+		func(name string) bool { return plain(name) == plain(asked) },
+	} {
+		if i := slices.IndexFunc(modules, same); i >= 0 {
+			return modules[i], nil
 		}
 	}
-	return messages.Values{}, s.noModule(name, modules)
+	if asked == globalOwner {
+		return asked, nil
+	}
+	return "", s.noModule(asked, modules)
+}
+
+// owner finds the values of a module, or the global ones.
+func (s owners) owner(ctx context.Context, asked string) (messages.Values, error) {
+	name, err := s.known(asked)
+	if err != nil {
+		return messages.Values{}, err
+	}
+	return s.values(ctx, name)
 }
 
 // noModule is the error for a name that is no module: its release may be waiting for a confirmation
@@ -138,7 +144,7 @@ func (s modulePages) section(page string) func(*http.Request) (any, error) {
 			}
 			part = map[string]any{global.Section.Key(): partOf(global, page, secrets), own.Section.Key(): part}
 		}
-		return display{data: part, table: valueTable(part)}, nil
+		return part, nil
 	}
 }
 

@@ -143,10 +143,6 @@ func (c *converge) answer(ctx actor.Context) bool {
 		c.asks.end(ctx)
 	case work.MayPurge:
 		ctx.Respond(c.mayPurge(msg.Release))
-	case messages.StepEnded:
-		c.reloads.record.add(msg)
-	case messages.ListConverges:
-		ctx.Respond(c.reloads.record.converges())
 	default:
 		return false
 	}
@@ -195,10 +191,9 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 // start gives a task to a run, like ownTasks.start of package modules for tasks of owners. An allowed failure is that
 // of a purge, which is tried again in a queue of its own (E10).
 //
-// A task is recorded and its end is reported in Ended, so that both happen once, however it ends.
-// Purges that a discovery waits for are answered last: their run is gone by then.
+// The end of a task is reported in Ended, so that it happens once, however it ends. Purges that a discovery waits for are answered last: their run is gone by then.
 func (c *converge) start(ctx actor.Context, t messages.Task, do func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
-	queue, began, failed := ctx.Sender(), time.Now(), 0
+	queue := ctx.Sender()
 	c.runs.Start(ctx, supervisor.Task{
 		ID: t.ID, AllowFailure: t.AllowFailure,
 		Work: func(run *supervisor.Run) (any, error) {
@@ -213,7 +208,6 @@ func (c *converge) start(ctx actor.Context, t messages.Task, do func(*supervisor
 			}
 		},
 		Failed: func(a supervisor.Attempt) {
-			failed = a.Number
 			c.failed(t, a)
 			if !a.Final {
 				c.program.TaskWaits(t)
@@ -222,9 +216,6 @@ func (c *converge) start(ctx actor.Context, t messages.Task, do func(*supervisor
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			if outcome == supervisor.Allowed {
 				c.purges.later(ctx, t)
-			}
-			if _, group := t.Work.(messages.RunModules); !group { // its modules are steps
-				c.reloads.record.add(messages.StepEnded{Reload: shared.ReloadOf(t), Step: shared.Step(t, began, failed, outcome, nil)})
 			}
 			shared.TaskEnded(ctx, t, queue)
 			c.purges.answer(ctx)
@@ -326,7 +317,6 @@ func (c *converge) finished(ctx actor.Context, reload int) {
 	c.program.Changed.Note("") // modules that are gone, and requests, have waited
 	c.reloads.span.End(nil)
 	c.program.Metrics.Converge.Ended(c.reloads.cause, c.reloads.began)
-	c.reloads.record.end(c.reloads.number)
 	log, text := c.log, "converged"
 	if held := c.purges.Held; len(held) > 0 {
 		log, text = log.With("held", held), "converged, but a purge is held back"
@@ -408,9 +398,6 @@ func (c *converge) publish() {
 	s := view.ConvergeStatus{Phase: c.reloads.phase.shown(), Ready: c.reloads.ready, Reload: c.reloads.number, Enabled: c.catalog.enabled, HeldPurge: c.purges.held(), Off: c.catalog.off, On: c.catalog.on, Problems: c.catalog.problems}
 	if next := c.reloads.postponed; next != nil {
 		s.Postponed = next.String()
-	}
-	if kept := c.reloads.record.of(max(c.reloads.number, 1)); kept != nil {
-		s.Began = kept.Began
 	}
 	c.program.Inspector.Publish(c.program.PID(work.ConvergePath), s)
 }

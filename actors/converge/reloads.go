@@ -37,7 +37,6 @@ type reloads struct {
 	// globalChanged: afterAll hooks of this reload have changed global values, so the next one is due (G8).
 	globalChanged bool
 	ready         bool // the first converge is over
-	record        convergeRecord
 
 	// restarts counts since a reload has last ended without another one being asked for.
 	restarts int
@@ -171,7 +170,6 @@ func (r *reloads) begin(ctx actor.Context, global []hooks.Hook, cause messages.C
 	r.cause = cause
 	r.number++
 	r.began, r.globalChanged = time.Now(), false
-	r.record.begin(r.number, cause)
 	if r.number > 1 {
 		r.span.End(nil) // it was overtaken, or is over
 		r.span = r.program.ConvergeSpan(r.number, cause)

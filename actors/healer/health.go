@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -27,7 +28,7 @@ type (
 )
 
 const (
-	// shownUnhealthy bounds the unhealthy objects that a module shows.
+	// shownUnhealthy bounds the unhealthy objects that a module shows, and its images.
 	shownUnhealthy = 20
 	// progressDeadline is the time after which an object that is in progress is a problem (H25): that of Deployments.
 	progressDeadline = 10 * time.Minute
@@ -38,6 +39,7 @@ const (
 type objectStates struct {
 	objects map[helm.Object]assessed // those that are not current
 	known   map[helm.Object]bool     // all that were read since Helm has written them last
+	images  map[helm.Object]string   // of workloads
 	due     map[string]bool          // modules whose objects have changed since they last got a report
 }
 
@@ -48,12 +50,15 @@ type assessed struct {
 }
 
 func newObjectStates() objectStates {
-	return objectStates{objects: map[helm.Object]assessed{}, known: map[helm.Object]bool{}, due: map[string]bool{}}
+	return objectStates{objects: map[helm.Object]assessed{}, known: map[helm.Object]bool{}, images: map[helm.Object]string{}, due: map[string]bool{}}
 }
 
 // learn takes over the health of an object. One that stays in its state is in it since the beginning of that.
 func (w *objectStates) learn(msg objectHealth, now time.Time) {
 	w.known[msg.object] = true
+	if msg.health.Images != "" {
+		w.images[msg.object] = msg.health.Images
+	}
 	if msg.health.State == view.ObjectCurrent {
 		delete(w.objects, msg.object)
 		return
@@ -75,6 +80,7 @@ func (w *objectStates) doubt(written []helm.Object) {
 func (w *objectStates) forget(o helm.Object) {
 	delete(w.objects, o)
 	delete(w.known, o)
+	delete(w.images, o)
 }
 
 // of sums up the health of the objects of a release, which was applied at that time.
@@ -84,6 +90,7 @@ func (w *objectStates) of(objects []helm.Object, applied time.Time) *view.Health
 	}
 	sum := &view.Health{Objects: len(objects), DeadlineSeconds: int(progressDeadline.Seconds())}
 	for _, o := range objects {
+		sum.Images = append(sum.Images, strings.Fields(w.images[o])...)
 		known := w.objects[o]
 		switch {
 		case !w.known[o]:
@@ -105,6 +112,9 @@ func (w *objectStates) of(objects []helm.Object, applied time.Time) *view.Health
 	slices.SortFunc(sum.Unhealthy, func(a, b view.ObjectHealth) int {
 		return cmp.Or(cmp.Compare(severity(a.State), severity(b.State)), a.Since.Compare(b.Since), cmp.Compare(a.Object, b.Object))
 	})
+	slices.Sort(sum.Images)
+	sum.Images = slices.Compact(sum.Images)
+	sum.Images = slices.Clip(sum.Images[:min(len(sum.Images), shownUnhealthy)])
 	sum.Unhealthy = slices.Clip(sum.Unhealthy[:min(len(sum.Unhealthy), shownUnhealthy)])
 	return sum
 }

@@ -106,7 +106,6 @@ func (o *ownTasks) start(ctx actor.Context, a assignment) {
 	if hook := t.Hook(); hook != "" {
 		o.ofHooks[t.ID] = hook
 	}
-	began, failed := time.Now(), 0
 	o.runs.Start(ctx, supervisor.Task{
 		ID: t.ID, AllowFailure: t.AllowFailure, Begins: func() { o.handTo(a) }, Work: attempt,
 		Succeeded: func(ctx actor.Context, result any) {
@@ -114,16 +113,10 @@ func (o *ownTasks) start(ctx actor.Context, a assignment) {
 				a.succeeded(ctx, result)
 			}
 		},
-		Failed: func(at supervisor.Attempt) {
-			failed = at.Number
-			o.attemptFailed(a, at)
-		},
+		Failed: func(at supervisor.Attempt) { o.attemptFailed(a, at) },
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			// The order matters: over may queue the same work again, so it comes before the queue
 			// continues; startNext comes last, because the next task must find the release free.
-			if shared.ReloadOf(t) > 0 {
-				o.tellStep(ctx, t, shared.Step(t, began, failed, outcome, a.Parts))
-			}
 			o.over(t)
 			if a.release {
 				delete(o.changing, t.ID)
@@ -237,18 +230,4 @@ func (o *ownTasks) dropEffects(t messages.Task) {
 	for _, s := range o.unfinished.Drop(t.ID) {
 		o.program.Send(o.program.PID(work.MonitorsPath), messages.SynchronizationEnded{Owner: o.name, Synchronization: s})
 	}
-}
-
-// partsOf is where a run says what it spends its time on, if the task is a step of a reload; else
-// nil, to which Parts.add adds nothing.
-func partsOf(t messages.Task) *work.Parts {
-	if shared.ReloadOf(t) == 0 {
-		return nil
-	}
-	return &work.Parts{}
-}
-
-// tellStep has converge remember a task that has ended.
-func (o *ownTasks) tellStep(ctx actor.Context, t messages.Task, step messages.Step) {
-	ctx.Send(o.program.PID(work.ConvergePath), messages.StepEnded{Reload: shared.ReloadOf(t), Step: step})
 }

@@ -101,7 +101,7 @@ func (o *owner) reset() {
 
 // job makes what a run needs to run hooks of this owner.
 func (o *owner) job(t messages.Task) work.Job {
-	return work.Job{Shared: o.program.Runs, Owner: o.name, WorkingDir: o.workingDir, Task: t, Known: &work.Known{}, Log: o.log, Limits: &o.limits, Unfinished: o.unfinished, Parts: partsOf(t)}
+	return work.Job{Shared: o.program.Runs, Owner: o.name, WorkingDir: o.workingDir, Task: t, Known: &work.Known{}, Log: o.log, Limits: &o.limits, Unfinished: o.unfinished}
 }
 
 // known is the immutable value that an owner hands over to a run before each attempt and with each

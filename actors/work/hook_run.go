@@ -32,7 +32,6 @@ type Job struct {
 	Log        *slog.Logger
 	Limits     *Limits     // of the owner
 	Unfinished *Unfinished // of the owner
-	Parts      *Parts      // what the task spends its time on; nil: it is not kept
 }
 
 // HookJob is the part of a job that runs one hook. It is a value: execute replaces run in its copy
@@ -477,14 +476,13 @@ func (h HookJob) prepare(binding hooks.BindingType, contexts []hooks.Context) (h
 }
 
 // process runs the executable, and notifies everyone who watches over hooks: the report of hanging
-// ones, the search for loops, the record of the reload, and HookRan. The result is returned with an
+// ones, the search for loops, and HookRan. The result is returned with an
 // error, too: it has the usage, and patches that are applied despite the failure (K9).
 func (h HookJob) process(prepared hooks.Run, binding hooks.BindingType) (hooks.Result, error) {
 	defer h.job.hookBegins(h.hook, prepared.Contexts[0].Binding)()
 	defer h.begins(prepared.Contexts)()
 	began := time.Now()
 	result, err := h.job.Hooks.Run(h.run.Context(), prepared)
-	h.job.Parts.add(h.hook.Name, began)
 	if h.job.HookRan != nil && h.run.Context().Err() == nil { // else it was ended
 		h.job.HookRan(view.HookRun{
 			Owner: h.job.Owner, Hook: h.hook.Name, Queue: h.job.Task.Queue, Task: h.job.Task.ID, Binding: binding, Contexts: prepared.Contexts, Cause: h.job.Task.Cause,

@@ -53,7 +53,6 @@ func (r releaseJob) apply() (outcome helm.Outcome, untouched bool, err error) {
 	}
 	began := time.Now()
 	outcome, err = r.upgrade()
-	r.job.Parts.add("", began)
 	r.job.Metrics.Helm.Ran(r.job.Owner, r.job.Task.Cause, began)
 	if err != nil {
 		return outcome, false, err

@@ -90,7 +90,7 @@ func TestHealthOfObjects(t *testing.T) {
 	if got := o.metric("addon_operator_module_unhealthy", `module="late"`); got != "1" {
 		t.Errorf("the metric is %q", got)
 	}
-	if status, page := get("http://" + o.debug + "/"); status != http.StatusOK || !strings.Contains(page, "Deployment "+h.namespace+"/late has been Failed for ") {
+	if status, page := get("http://" + o.debug + "/"); status != http.StatusOK || !strings.Contains(page, "Deployment "+h.namespace+`/late <span class="dim">has been Failed for `) {
 		t.Errorf("the page does not show it: %d %s", status, page)
 	}
 	if out := o.command("wait", "slow", "late", "--timeout", "1s"); !strings.Contains(out, "slow is progressing: Deployment") || !strings.Contains(out, "late is unhealthy: Deployment") {

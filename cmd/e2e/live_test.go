@@ -46,12 +46,12 @@ func TestLivePage(t *testing.T) {
 	h := newFixture(t, liveModules)
 	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate").ready()
 	b := h.browse("http://" + o.debug + "/#%") // what a person types names no module, and is no address
-	b.await(`document.querySelector("#rows tr") !== null`)
+	b.await(`document.querySelector("#rows li") !== null`)
 	b.open("http://" + o.debug + "/")
 	b.screen(1200, 800, "light")
 	// The worst comes first, and a tag that a hook prints is a text.
 	b.await(`document.querySelector("#headline").textContent === "1 failing, 1 ready, 1 off"`)
-	b.await(`document.querySelector("#rows tr").id === "m-failing"`)
+	b.await(`document.querySelector("#rows li").id === "m-failing"`)
 	b.await(`document.querySelector("#m-failing").innerText.includes("<b>no & credentials</b>")`)
 	b.await(`/next attempt in \d+s/.test(document.querySelector("#m-failing").innerText)`)
 	b.eval(`window.same = true`) // is gone when the page is loaded again
@@ -90,6 +90,7 @@ func TestLivePage(t *testing.T) {
 	b.eval(`document.querySelector("#m-well a").click()`)
 	b.await(`document.activeElement.id === "detail" && document.querySelector("#detail").innerText.includes("addon-operator suspend well")`)
 	b.await(`/slow.sh kubernetes \(.*\) took /.test(document.querySelector("#more-runs").innerText)`)
+	b.eval(`document.querySelector("#more-why summary").click()`)
 	b.await(`document.querySelector("#more-why").innerText.includes("module well: ready")`)
 	b.screenshot("module")
 	// What a person opens stays open while the module changes.

@@ -203,8 +203,8 @@ func (o *operator) allThatIsShown(t *testing.T) map[string]string {
 	h, all := o.fixture, map[string]string{}
 	debug := "http://" + o.debug
 	for _, path := range []string{
-		"/", "/status", "/module/ready", "/hook/runs", "/converge/list", "/readyz?verbose", "/metrics", "/metrics/hooks", "/queue", "/status/converge", "/status/converge?output=json", "/discovery",
-		"/queue/list", "/queue/side", "/queue/main.text", "/global/list", "/global/values", "/global/config", "/global/patches", "/global/snapshots",
+		"/", "/status", "/module/ready", "/hook/runs", "/readyz?verbose", "/metrics", "/metrics/hooks", "/queue", "/status/converge", "/status/converge?output=json", "/discovery",
+		"/queue/list", "/queue/list?queue=side", "/queue/main.text", "/global/list", "/global/values", "/global/config", "/global/patches", "/global/snapshots",
 		"/module/list", "/module/list.yaml", "/module/resource-monitor", "/module/well/values", "/module/well/values.yaml", "/module/well/config?global=true",
 		"/module/well/patches", "/module/well/snapshots", "/module/well/snapshots.yaml", "/module/well/status", "/module/well/render", "/module/well/render?diff=true&debug=true",
 		"/module/well/render.json?diff=true", "/module/well/drift", "/module/well/drift.yaml", "/hook/list", "/hook/010-well/hooks/look.sh/snapshots", "/hook/010-well/hooks/look.sh/snapshots?output=yaml",

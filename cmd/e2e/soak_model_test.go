@@ -564,7 +564,7 @@ func (k *kubelet) leaks() {
 	}
 	pages := []string{
 		"", "readyz?verbose", "queue/list", "global/list", "global/values", "global/config", "global/patches", "global/snapshots",
-		"module/list", "module/resource-monitor", "hook/list", "plan", "status", "actors", "config/list", "converge/list",
+		"module/list", "module/resource-monitor", "hook/list", "plan", "status", "actors", "config/list",
 		"values/explain?module=safe&path=safe", "values/explain?module=plain&path=plain", "values/explain?module=keys&path=keys", "hook/030-watch/hooks/tenants.sh/snapshots",
 	}
 	for _, module := range soakModules {

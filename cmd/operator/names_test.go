@@ -24,7 +24,7 @@ func TestCommandLinesOfExistingInstallations(t *testing.T) {
 		"hook list":                                    "h.sh",
 		"hook snapshot 010-ingress/hooks/h.sh -o yaml": "state: complete",
 		"global list -o json":                          "globalHooks",
-		"global values -o text":                        "PATH",
+		"global values -o text":                        "clusterName",
 		"global config -o yaml":                        "",
 		"global patches":                               "",
 		"global snapshots -o json":                     "{",

@@ -122,15 +122,15 @@ func TestUnknownNames(t *testing.T) {
 		"/module/ingres/values":                  `404 module "ingres" not found; did you mean ingress?`,
 		"/module/ingres/render":                  `404 module "ingres" not found; did you mean ingress?`,
 		"/module/nothing/snapshots":              `404 module "nothing" not found; available: dns-server, ingress`,
-		"/module/ingress/valeus":                 `404 page "valeus" not found; did you mean values?`,
+		"/module/ingress/valeus":                 `404 page /module/ingress/valeus not found; did you mean /module/ingress/values?; /discovery lists all`,
 		"/module/ingress/values.xml":             `404 the format "xml" is not one of json, yaml, text`,
 		"/module/list.xml":                       `404 the format "xml" is not one of json, yaml, text`,
 		"/module/list?output=xml":                `400 the format "xml" is not one of json, yaml, text, table, wide, name`,
 		"/actors?format=png":                     `400 the format "png" is not one of json, yaml, text, table, wide, name`,
 		"/modul/list":                            `404 page /modul/list not found; did you mean /module/list?; /discovery lists all`,
 		"/favicon":                               `404 page /favicon not found; /discovery lists all`,
-		"/global/nothing":                        `404 page "nothing" not found; available: status, values, config, patches, snapshots, render, drift, list`,
-		"/queue/mian":                            `404 queue "mian" not found; did you mean main?`,
+		"/global/nothing":                        `404 page /global/nothing not found; did you mean /global/config?; /discovery lists all`,
+		"/queue/mian":                            `404 page /queue/mian not found; did you mean /queue/main?; /discovery lists all`,
 		"/hook/010-ingress/hooks/g.sh/snapshots": `404 hook "010-ingress/hooks/g.sh" not found; did you mean 010-ingress/hooks/h.sh?`,
 		"/hook/h.sh/snapshots":                   `404 hook "h.sh" not found; did you mean 010-ingress/hooks/h.sh?`,
 		"/hook/h.sh":                             `404 page /hook/h.sh not found; available: /hook/list and /hook/NAME/snapshots`,
@@ -230,12 +230,12 @@ HOOK                    BINDING  KIND    STATE     OBJECTS
     state: complete`)
 	r.want("hook snapshots 010-ingress/hooks/h.sh -o json --show-secrets", `{"010-ingress/hooks/h.sh": {"tokens": {"kind": "Secret", "state": "complete", "objects": [{"filterResult": {"a": "s3cret"}}]}}}`)
 	r.want("global snapshots", "No hook watches objects.")
-	r.want("module values dns-server -o table", "PATH VALUE\nzone \"cluster.local\"")
+	r.want("module values dns-server -o table", "zone: cluster.local")
 	r.want("module patches ingress -o table", `
 OP   PATH            VALUE          HOOK                    TASK  SINCE
 add  /ingress/nodes  ["one","two"]  010-ingress/hooks/h.sh  4     TIME`)
 	r.want("module patches dns-server -o text", "No hook has patched these values.")
-	r.want("module resource-monitor", "MODULE OBJECT\ndns-server No monitor\ningress default/ConfigMap/ingress-a\ningress default/ConfigMap/ingress-b")
+	r.want("module resource-monitor", "MODULE OBJECT STATE MESSAGE\ningress default/ConfigMap/ingress-a - -\ningress default/ConfigMap/ingress-b - -\ndns-server No monitor - -")
 	r.want("module render ingress", "---\n# Source: ingress/templates/secret.yaml\napiVersion: v1\nkind: Secret\nmetadata:\n  name: ingress\nstringData:\n  a: '***'")
 	r.want("module render ingress --show-secrets", "---\n# Source: ingress/templates/secret.yaml\nkind: Secret # s3cret")
 	r.want("module render ingress --diff", `

@@ -15,7 +15,7 @@ func program(out io.Writer) *cobra.Command {
 	root, c := cli.Root("test", func(string) (string, bool) { return "", false })
 	root.RunE = Start(c).RunE
 	remote.DumpActors(c, root)
-	root.AddCommand(append(remote.Pages(c), remote.Logs(c), remote.Plan(c, Plan), remote.Raw(c))...)
+	root.AddCommand(append(remote.Pages(c), remote.Plan(c, Plan), remote.Raw(c))...)
 	root.SetOut(out)
 	root.SetErr(io.Discard)
 	return root

@@ -55,19 +55,6 @@ func endpointOf(c *cli.Config) (endpoint, error) {
 	return endpoint{&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}, "socket", socket, "--debug-unix-socket ($DEBUG_UNIX_SOCKET)"}, nil
 }
 
-// Page reads a debug page of the operator that these options start, for a command that shows it in
-// its own way. Unlike send it never looks in a cluster.
-func Page(ctx context.Context, c *cli.Config, path string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
-	defer cancel()
-	to, err := endpointOf(c)
-	if err != nil {
-		return nil, err
-	}
-	found, err := to.send(ctx, http.MethodGet, path, "")
-	return found.body, err
-}
-
 // errUnreachable marks errors whose cause is that no operator answers. Commands that can do without one,
 // or that wait for one, look for it; any other error ends them.
 type errUnreachable struct{ error }

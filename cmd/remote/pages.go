@@ -102,7 +102,7 @@ func pageCommand(c *cli.Config, r server.Route) *cobra.Command {
 		name, value, _ := strings.Cut(one, "=")
 		p, known := parameters()[name]
 		switch {
-		case !known, slices.Contains(arguments, "["+value+"]"):
+		case !known, slices.Contains(arguments, value), slices.Contains(arguments, "["+value+"]"):
 		case value == "true":
 			cmd.Flags().BoolP(p.flag, p.short, false, p.help)
 		default:

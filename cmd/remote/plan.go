@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +19,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/cmd/cli"
+	"addon-operator/hooks"
 	"addon-operator/messages/view"
+	"addon-operator/server"
 )
 
 // exitChanges is the exit code of plan --detailed-exitcode when something would be done.
@@ -28,10 +33,10 @@ const planTimeout = 10 * time.Minute
 
 // planning are the flags of plan. It is no asking: a plan may also come from files.
 type planning struct {
-	config              *cli.Config
-	file, output, color string
-	secrets, detailed   bool
-	withoutOperator     Planner
+	config            *cli.Config
+	file, output      string
+	secrets, detailed bool
+	withoutOperator   Planner
 }
 
 // Planner makes a plan from the modules directory and the cluster. It is passed in, so that this
@@ -51,8 +56,9 @@ set are then unknown. Hooks are never run, but enabled scripts are.`,
 		Example: "  addon-operator plan\n  addon-operator plan modules\n  addon-operator plan -f configmap.yaml --detailed-exitcode",
 		Args:    cli.Arguments([]string{"[DIR]"}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := p.check(); err != nil {
-				return err
+			// "table" is another word for "text", as in all commands.
+			if allowed := []string{"text", "table", "json", "yaml"}; !slices.Contains(allowed, p.output) {
+				return cli.Usagef("output: %q is not one of %s", p.output, strings.Join(allowed, ", "))
 			}
 			return p.run(cmd, strings.Join(args, ""))
 		},
@@ -60,33 +66,18 @@ set are then unknown. Hooks are never run, but enabled scripts are.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&p.file, "file", "f", "", "file with a ConfigMap that would replace the one in the cluster: a manifest, or only its data")
 	flags.StringVarP(&p.output, "output", "o", "text", "format: text, json, yaml")
-	flags.StringVar(&p.color, "color", "auto", "colors: always, never, auto (on a terminal, unless $NO_COLOR is set)")
 	flags.BoolVar(&p.secrets, "show-secrets", false, "show the values of Secrets")
 	flags.BoolVar(&p.detailed, "detailed-exitcode", false, "exit with code 0 if nothing would be done, and with 2 otherwise")
 	return cmd
 }
 
-// check refuses wrong flags before the operator is asked. The error joins all mistakes.
-func (p *planning) check() error {
-	var errs []error
-	// "table" is another word for "text", as in all commands.
-	for _, f := range []struct{ flag, value, allowed string }{
-		{"output", p.output, "text table json yaml"}, {"color", p.color, "auto always never"},
-	} {
-		if allowed := strings.Fields(f.allowed); !slices.Contains(allowed, f.value) {
-			errs = append(errs, fmt.Errorf("%s: %q is not one of %s", f.flag, f.value, strings.Join(allowed, ", ")))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return cli.Usagef("%w", err)
-	}
-	return nil
-}
-
 // run prints the plan, and turns it into an exit code for pipelines: a plan that could not work is
 // an error, and was printed all the same.
 func (p *planning) run(cmd *cobra.Command, dir string) error {
-	question := view.PlanRequest{Secrets: p.secrets}
+	question, ask, source := view.PlanRequest{Secrets: p.secrets}, p.askOperator, "the running operator"
+	if dir != "" {
+		ask, source = p.ofFiles, "the modules in "+dir+", without an operator"
+	}
 	if p.file != "" {
 		data, err := cli.ReadConfigMap(p.file)
 		if err != nil {
@@ -96,87 +87,88 @@ func (p *planning) run(cmd *cobra.Command, dir string) error {
 		if question.Proposed = data; data == nil {
 			question.Proposed = map[string]string{}
 		}
+		source += " with the ConfigMap in " + p.file
 	}
-	var plan view.Plan
-	var err error
-	source := "the running operator"
-	if dir == "" {
-		plan, err = p.askOperator(cmd, question)
-	} else {
-		source = "the modules in " + dir + ", without an operator"
-		plan, err = p.ofFiles(cmd, dir, question)
-	}
+	shown, outcome, err := ask(cmd, dir, question)
 	if err != nil {
 		return err
 	}
-	if p.file != "" {
-		source += " with the ConfigMap in " + p.file
-	}
-	if err := p.print(cmd.OutOrStdout(), plan, source); err != nil {
-		return err
+	if out := cmd.OutOrStdout(); p.output == "json" || p.output == "yaml" {
+		_, err = out.Write(shown)
+	} else {
+		text := hooks.Printable("Plan of " + source + ".\n" + string(shown)) // names of objects come from tenants (J10)
+		if cli.IsTerminal(out) && os.Getenv("NO_COLOR") == "" {
+			text = colored(text)
+		}
+		_, err = io.WriteString(out, text)
 	}
 	switch {
-	case plan.Refused != "":
+	case err != nil:
+		return err
+	case outcome == view.PlanRefused:
 		return errors.New("the ConfigMap would be refused")
-	// Before the exit code for changes: a pipeline must not continue with this plan.
-	case plan.Summary.Failing > 0:
-		return fmt.Errorf("modules that would fail: %d", plan.Summary.Failing)
-	case p.detailed && plan.Changes():
+	case outcome == view.PlanFailing:
+		return errors.New("modules would fail")
+	case p.detailed && outcome == view.PlanChanges:
 		return exitChanges
 	}
 	return nil
 }
 
+// changes are the lines of a plan that begin with a sign, and those of its differences.
+var changes = regexp.MustCompile(`(?m)^(| {4}| {8})[-+~!].*$`)
+
+// colored gives these lines the color of their sign.
+func colored(text string) string {
+	return changes.ReplaceAllStringFunc(text, func(line string) string {
+		color := map[byte]string{'+': "32", '-': "31"}[strings.TrimLeft(line, " ")[0]]
+		return "\x1b[" + cmp.Or(color, "33") + "m" + line + "\x1b[0m"
+	})
+}
+
 // ofFiles makes the plan of a directory without an operator. Global hooks are optional.
-func (p *planning) ofFiles(cmd *cobra.Command, dir string, question view.PlanRequest) (plan view.Plan, err error) {
+func (p *planning) ofFiles(cmd *cobra.Command, dir string, question view.PlanRequest) (shown []byte, outcome string, err error) {
 	c := p.config
 	_, done, err := c.UseDirectory([]string{dir})
 	if err != nil {
-		return plan, err
+		return nil, "", err
 	}
 	defer done()
 	if err := c.Complete(); err != nil {
-		return plan, err
+		return nil, "", err
 	}
-	return p.withoutOperator(cmd.Context(), c, cli.Log(cmd, slog.LevelWarn), question)
+	plan, err := p.withoutOperator(cmd.Context(), c, cli.Log(cmd, slog.LevelWarn), question)
+	if err != nil {
+		return nil, "", err
+	}
+	switch p.output {
+	case "json":
+		shown, err = json.MarshalIndent(plan, "", "  ")
+		shown = append(shown, '\n')
+	case "yaml":
+		shown, err = yaml.Marshal(plan)
+	default:
+		shown = []byte(plan.Text())
+	}
+	return shown, plan.Outcome(), err
 }
 
 // askOperator gets the plan of the running operator: with POST when it is about another ConfigMap.
-func (p *planning) askOperator(cmd *cobra.Command, question view.PlanRequest) (plan view.Plan, _ error) {
-	path, method, content := "/plan", http.MethodGet, ""
-	if question.Secrets {
-		path += "?show-secrets=true"
-	}
+func (p *planning) askOperator(cmd *cobra.Command, _ string, question view.PlanRequest) (shown []byte, outcome string, err error) {
+	path, method, content := fmt.Sprintf("/plan?show-secrets=%t&output=%s", question.Secrets, strings.Replace(p.output, "table", "text", 1)), http.MethodGet, []byte(nil)
 	if question.Proposed != nil {
-		body, err := json.Marshal(question.Proposed)
-		if err != nil {
-			return plan, err
+		method = http.MethodPost
+		if content, err = json.Marshal(question.Proposed); err != nil {
+			return nil, "", err
 		}
-		method, content = http.MethodPost, string(body)
 	}
-	found, err := send(cmd.Context(), p.config, planTimeout, method, path, content)
+	found, err := send(cmd.Context(), p.config, planTimeout, method, path, string(content))
 	if away := (errUnreachable{}); errors.As(err, &away) {
-		return plan, fmt.Errorf("%w. Without an operator: %s plan DIR", err, p.config.Program())
+		return nil, "", fmt.Errorf("%w. Without an operator: %s plan DIR", err, p.config.Program())
 	}
 	if err != nil {
-		return plan, err
+		return nil, "", err
 	}
 	found.tell(cmd)
-	return plan, decoded(found.body, &plan)
-}
-
-// print prints a plan. "table" is accepted for text, as by other commands.
-func (p *planning) print(w io.Writer, plan view.Plan, source string) error {
-	if p.output != "json" && p.output != "yaml" {
-		return writePlan(w, plan, source, p.color == "always" || p.color == "auto" && colored(w))
-	}
-	body, err := json.MarshalIndent(plan, "", "  ")
-	if err == nil && p.output == "yaml" {
-		body, err = yaml.JSONToYAML(body)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(w, strings.TrimSpace(string(body)))
-	return err
+	return found.body, found.header.Get(server.OutcomeHeader), nil
 }

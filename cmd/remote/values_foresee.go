@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"addon-operator/cmd/cli"
+	"addon-operator/hooks"
 	"addon-operator/messages/view"
 )
 
@@ -20,11 +22,15 @@ func (v *valueEdit) foresee(cmd *cobra.Command, next map[string]string) (confirm
 	if v.away != nil {
 		return "", "no operator answers, so it is not known what this deletes", nil
 	}
-	plan, err := (&planning{config: v.config}).askOperator(cmd, view.PlanRequest{Proposed: next})
+	var plan view.Plan
+	answer, _, err := (&planning{config: v.config, output: "json"}).askOperator(cmd, "", view.PlanRequest{Proposed: next})
+	if err == nil {
+		err = decoded(answer, &plan)
+	}
 	if err != nil {
 		return "", fmt.Sprintf("it is not known what this deletes: %v", err), nil
 	}
-	t, deletes := &planText{colored: colored(cmd.ErrOrStderr())}, 0
+	text, deletes := "", 0
 	for _, m := range plan.Modules {
 		var shown []view.ObjectPlan
 		for _, o := range m.Objects {
@@ -36,13 +42,16 @@ func (v *valueEdit) foresee(cmd *cobra.Command, next map[string]string) (confirm
 			}
 		}
 		if m.Objects = shown; len(shown) > 0 || m.Error != "" {
-			t.module(m)
+			text += m.Text()
 		}
 		if m.Confirm != "" && confirm == "" {
 			confirm = m.Confirm
 		}
 	}
-	if _, err := io.WriteString(cmd.ErrOrStderr(), t.String()); err != nil || deletes == 0 || v.dryRun || v.yes {
+	if text = hooks.Printable(text); cli.IsTerminal(cmd.ErrOrStderr()) && os.Getenv("NO_COLOR") == "" {
+		text = colored(text)
+	}
+	if _, err := io.WriteString(cmd.ErrOrStderr(), text); err != nil || deletes == 0 || v.dryRun || v.yes {
 		return confirm, "", err
 	}
 	if v.file == "-" || !cli.IsTerminal(cmd.InOrStdin()) {

@@ -217,7 +217,7 @@ func (f *Follower) read(ctx context.Context, kind schema.GroupKind) {
 		case ok:
 			f.learn(kind, k, name, object)
 		case err != nil:
-			f.learn(kind, k, name, known{Health: Health{Unknown, brief(err.Error())}})
+			f.learn(kind, k, name, known{Health: Health{State: Unknown, Message: brief(err.Error())}})
 			k.due[name] = struct{}{}
 		}
 	}

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,11 +25,13 @@ const (
 	Unknown = "Unknown"
 )
 
-// Health is the state of one object, one of the constants. Message is a sentence for people, at
-// most maxMessage bytes; empty when it is current.
+// Health is the state of one object, one of the constants. Message is a sentence for people, empty
+// when it is current; Images are those of a workload, separated by spaces. Both have at most
+// maxMessage bytes.
 type Health struct {
 	State   string
 	Message string
+	Images  string
 }
 
 // maxMessage bounds what a controller can make the operator keep of each object.
@@ -36,17 +39,35 @@ const maxMessage = 512
 
 // Of assesses an object, which must have its status.
 func Of(object *unstructured.Unstructured) Health {
-	if h, deleted := deleting(object); deleted {
+	h, deleted := deleting(object)
+	h.Images = images(object)
+	if deleted {
 		return h
 	}
 	result, err := status.Compute(object)
-	if err != nil {
-		return Health{Unknown, brief(err.Error())}
+	switch {
+	case err != nil:
+		h.State, h.Message = Unknown, brief(err.Error())
+	case result.Status == status.CurrentStatus:
+		h.State = Current
+	default:
+		h.State, h.Message = result.Status.String(), brief(result.Message)
 	}
-	if result.Status == status.CurrentStatus {
-		return Health{State: Current}
+	return h
+}
+
+// images are those of the containers of a workload; empty for other objects.
+func images(object *unstructured.Unstructured) string {
+	found, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "template", "spec", "containers") // what has another form is no workload
+	containers, _ := found.([]any)
+	var all []string
+	for _, c := range containers {
+		container, _ := c.(map[string]any)
+		if image, ok := container["image"].(string); ok && !slices.Contains(all, image) {
+			all = append(all, image)
+		}
 	}
-	return Health{result.Status.String(), brief(result.Message)}
+	return brief(strings.Join(all, " "))
 }
 
 // deleting is the health of an object that is being deleted.
@@ -58,7 +79,7 @@ func deleting(o metav1.Object) (h Health, deleted bool) {
 	if keep := o.GetFinalizers(); len(keep) > 0 {
 		message += ", and waits for its finalizers: " + strings.Join(keep, ", ")
 	}
-	return Health{Terminating, brief(message)}, true
+	return Health{State: Terminating, Message: brief(message)}, true
 }
 
 // brief is a message on one line.

@@ -20,6 +20,8 @@ type Health struct {
 	Unknown    int `json:"unknown,omitempty"`
 	// Unhealthy are the objects that are not current, the worst first; at most 20 of them.
 	Unhealthy []ObjectHealth `json:"unhealthy,omitempty"`
+	// Images are those of its workloads, sorted; at most 20 of them.
+	Images []string `json:"images,omitempty"`
 	// DeadlineSeconds is how long an object may be in progress before that is a problem.
 	DeadlineSeconds int `json:"progressDeadlineSeconds"`
 }
@@ -50,6 +52,23 @@ func (o ObjectHealth) String() string {
 		text += ": " + o.Message
 	}
 	return text
+}
+
+// Of is the state of one object, and the message of its status. It is not known of an object that is
+// not current and not among those that are listed.
+func (h *Health) Of(object string) (state, message string) {
+	if h == nil {
+		return "", ""
+	}
+	for _, o := range h.Unhealthy {
+		if o.Object == object {
+			return o.State, o.Message
+		}
+	}
+	if h.Objects > h.Current+len(h.Unhealthy) {
+		return "", ""
+	}
+	return ObjectCurrent, ""
 }
 
 // unwell reports whether the object has failed, or has been in progress for longer than the

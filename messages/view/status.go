@@ -287,11 +287,9 @@ type ConvergeStatus struct {
 	// Phase is starting, reloading or idle.
 	Phase string `json:"phase"`
 	// Ready: the first converge is over.
-	Ready  bool `json:"ready"`
-	Reload int  `json:"reload"`
-	// Began is when this reload began; the first one includes the start-up.
-	Began   time.Time `json:"began,omitzero"`
-	Enabled []string  `json:"enabledModules"`
+	Ready   bool     `json:"ready"`
+	Reload  int      `json:"reload"`
+	Enabled []string `json:"enabledModules"`
 	// Off is, for each module that is not enabled or is switched off, the rule that decided it. It
 	// is not changed.
 	Off map[string]string `json:"off,omitempty"`
