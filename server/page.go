@@ -108,7 +108,7 @@ func (m pageModule) Sign() string { _, s := m.look(); return s }
 // the state and what else is special. A suspended module is not also called "maintenance".
 func (m pageModule) Words() string {
 	words := []string{m.State}
-	if c := m.Class(); c == view.ClassFailing || c == view.ClassWaiting || c == view.ClassProblem {
+	if c := m.Verdict.Class; c == view.ClassFailing || c == view.ClassWaiting || c == view.ClassProblem {
 		words = []string{string(c), m.State}
 	}
 	if m.Parked {
@@ -122,8 +122,8 @@ func (m pageModule) Words() string {
 
 // look maps the class of a module to its colour and sign; what it does not name is on its way.
 func (m pageModule) look() (colour, sign string) {
-	switch m.Class() {
-	case view.ClassFailing, view.ClassUnhealthy:
+	switch m.Verdict.Class {
+	case view.ClassFailing, view.ClassUnhealthy, view.ClassHeld:
 		return "bad", "▲"
 	case view.ClassReady:
 		return "good", "●"
@@ -209,6 +209,6 @@ func (s livePages) overview() overview {
 		data.Rows = append(data.Rows, moduleRow{pageModule{m}, s.who == insider})
 	}
 	// Stable: within a class the modules keep the order in which they run.
-	slices.SortStableFunc(data.Rows, func(a, b moduleRow) int { return cmp.Compare(a.Class().Rank(), b.Class().Rank()) })
+	slices.SortStableFunc(data.Rows, func(a, b moduleRow) int { return cmp.Compare(a.Verdict.Class.Rank(), b.Verdict.Class.Rank()) })
 	return data
 }

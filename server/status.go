@@ -50,7 +50,7 @@ func (s Source) overall(who audience) overall {
 	slices.Sort(o.EnabledModules)
 	o.Converge.Phase, o.Converge.Ready = converge.Phase, converge.Ready
 	o.Modules, o.Global = s.allModules(o.tree, differs), published[view.GlobalStatus](o.tree)
-	o.Headline, o.Stage = view.Headline(o.Modules, o.Global), stage(o.tree, converge)
+	o.Headline, o.Stage = view.Headline(o.Modules, o.Global), view.Stage(o.Modules, o.Global, converge, queueLength(o.tree, messages.MainQueue))
 	if config := published[view.ConfigStatus](o.tree); config.Refused != "" {
 		o.Config = &config
 	}
@@ -120,7 +120,7 @@ func (o overall) write(w io.Writer, whole bool) {
 	}
 	problems := o.notices()
 	for _, m := range o.Modules { // one that is only off, or on its way, has no problem
-		problems = append(problems, withNext(m.Name, problemOf(m, o.HeldPurge), m.Next())...)
+		problems = append(problems, withNext(m.Name, problemOf(m), m.Verdict.Next)...)
 	}
 	section("PROBLEMS", problems)
 	var busy [][2]string
@@ -200,7 +200,7 @@ func (s statusPages) ready(r *http.Request) (any, error) {
 		case !m.Enabled:
 			missing = append(missing, fmt.Sprintf("%s is %s: %s", m.Name, m.State, cmp.Or(m.Off, "it is not enabled")))
 		default:
-			missing = append(missing, strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", m.Name, m.State, problemOf(m, o.HeldPurge)), ": "))
+			missing = append(missing, strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", m.Name, m.State, m.Verdict.Message), ": "))
 		}
 	}
 	for _, name := range asked {
@@ -219,61 +219,47 @@ func (s statusPages) ready(r *http.Request) (any, error) {
 	return display{data: map[string]any{"ready": len(missing) == 0, "missing": missing}, text: lines(said)}, nil
 }
 
-// why is the text about a module: which rule has switched it off, and what led to its last run.
+// why is the text about a module: the verdict, and what led to its last run.
 func why(m view.Module) func(io.Writer, bool) {
 	return func(w io.Writer, _ bool) {
-		if m.Off != "" {
+		switch v := m.Verdict; v.Class {
+		case view.ClassOff:
 			fmt.Fprintf(w, "module %s is off: %s\n", m.Name, m.Off)
+		case view.ClassReady:
+			fmt.Fprintf(w, "module %s is ready\n", m.Name)
+		default:
+			fmt.Fprintf(w, "module %s is %s: %s\n", m.Name, v.Class, cmp.Or(v.Message, "it is "+m.State))
+			if v.Next != "" {
+				fmt.Fprintf(w, "next: %s\n", v.Next)
+			}
 		}
-		switch {
-		case m.LastRun != nil:
+		if m.LastRun != nil {
 			writeRun(w, m)
-		case m.Off == "":
-			fmt.Fprintf(w, "module %s has not run since the operator started (%s)\n", m.Name, m.Phase)
+		} else if m.Verdict.Class != view.ClassOff {
+			fmt.Fprintln(w, "it has not run since the operator started")
 		}
 		for _, problem := range m.Problems {
-			fmt.Fprintf(w, "problem: %s\n", problem)
+			if problem != m.Verdict.Message {
+				fmt.Fprintf(w, "problem: %s\n", problem)
+			}
 		}
 	}
 }
 
-// writeRun describes the last run of a module, and what fails in it or what it waits for. Causes are
-// the latest first; each is indented below the one that it led to.
+// writeRun describes the last run of a module, and what fails. Causes are the latest first; each is indented below the
+// one that it led to.
 func writeRun(w io.Writer, m view.Module) {
 	release := cmp.Or(m.LastRun.Release, "not finished")
 	if m.Namespace != "" { // empty: that of the operator
 		release = "in namespace " + m.Namespace + ": " + release
 	}
-	fmt.Fprintf(w, "module %s: %s\nlast run began %s (%s)\nrelease: %s\n", m.Name, m.Phase, at(m.LastRun.Began), ago(m.LastRun.Began), release)
+	fmt.Fprintf(w, "last run began %s (%s)\nrelease: %s\n", at(m.LastRun.Began), ago(m.LastRun.Began), release)
 	for i, cause := range m.LastRun.Causes {
 		fmt.Fprintf(w, "%sbecause of %s\n", strings.Repeat("  ", i+1), cause)
-	}
-	if wait := m.Waiting; wait != nil {
-		fmt.Fprintf(w, "waits: %s\n  since %s (%s)", wait, at(wait.Since), ago(wait.Since))
-		if !wait.Until.IsZero() {
-			fmt.Fprintf(w, ", until %s; then the next attempt continues to wait", at(wait.Until))
-		}
-		fmt.Fprintln(w)
 	}
 	for _, f := range m.Failing {
 		fmt.Fprintln(w, f)
 	}
-}
-
-// stage describes what the operator does with all modules: it starts, reloads them, or waits for a
-// cause. In a follower, overview replaces it by the name of the leader.
-func stage(tree []*supervisor.Node, c view.ConvergeStatus) string {
-	switch {
-	case c.Waits != "":
-		return "starting: " + c.Waits
-	case c.Phase == view.ConvergeReloading:
-		return fmt.Sprintf("reloading all modules, %s to do", view.Count(queueLength(tree, messages.MainQueue), "task"))
-	case !c.Ready:
-		return "starting"
-	case c.HeldPurge != nil:
-		return "converged, but a purge is held back"
-	}
-	return "converged"
 }
 
 // published is the status of a type that one actor in a tree has published; the zero value before that.

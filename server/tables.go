@@ -99,31 +99,12 @@ func firstOf(problems []string, command string) string {
 	return fmt.Sprintf("%s (and %d more: addon-operator %s)", problems[0], len(problems)-1, command)
 }
 
-// problemOf is the most urgent problem of a module; empty when there is none. Decisions for a person
-// come first, then tasks that hang, wait or fail, then problems that exist although the last run has
-// succeeded.
-func problemOf(m view.Module, held *view.HeldPurge) string {
-	switch {
-	case held != nil && slices.Contains(held.Releases, m.Name):
-		return "its directory is missing; its purge is held"
-	case m.State == view.Held:
-		return m.Held // with the command that allows it
-	case len(m.Hanging) > 0:
-		return m.Hanging[0].String()
-	case m.Waiting != nil:
-		return m.Waiting.String() + ", " + m.Waiting.Times()
-	case len(m.Failing) > 0:
-		return failing(m.Failing[0])
-	case len(m.Contested) > 0:
-		return m.Contested[0]
-	case m.Health != nil && len(m.Health.Unhealthy) > 0:
-		var all []string
-		for _, o := range m.Health.Unhealthy {
-			all = append(all, o.String())
-		}
-		return firstOf(all, "module list -o json")
+// problemOf is what a person should look at; empty for nothing.
+func problemOf(m view.Module) string {
+	if !m.Troubled() {
+		return ""
 	}
-	return firstOf(m.Problems, "why "+m.Name)
+	return m.Verdict.Message
 }
 
 // failing describes a failing task: the number of attempts, the time of the next one, and the error.
@@ -162,7 +143,7 @@ func moduleTable(o overall) *table {
 		if m.LastRun != nil {
 			ran = ago(m.LastRun.Began)
 		}
-		t.rows = append(t.rows, []string{m.Name, fmt.Sprint(m.Order), state, release, fmt.Sprint(m.Hooks), ran, m.Off, problemOf(m, o.HeldPurge)})
+		t.rows = append(t.rows, []string{m.Name, fmt.Sprint(m.Order), state, release, fmt.Sprint(m.Hooks), ran, m.Off, problemOf(m)})
 	}
 	if o.Leadership != nil {
 		t.below = append(t.below, fmt.Sprintf("This replica is the %s.", o.Leadership))

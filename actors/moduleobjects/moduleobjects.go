@@ -348,9 +348,11 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 	if object.Suspend != (m.Maintenance == values.Suspended) {
 		observed.Generation = object.Status.ObservedGeneration
 	}
-	status := objects.Status(m, objects.Facts{
-		Object: observed, Gone: m.Off == gone && !object.Ours, Namespace: o.program.Namespace, Requested: o.runs(m), Held: purgeHeld(converge, m.Name), Hide: o.program.Secrets.Hide, Now: time.Now(),
-	})
+	m.Gone, m.Requested = m.Off == gone && !object.Ours, o.runs(m)
+	if purgeHeld(converge, m.Name) {
+		m.PurgeHeld = converge.HeldPurge
+	}
+	status := objects.Status(m, objects.Facts{Object: observed, Namespace: o.program.Namespace, Hide: o.program.Secrets.Hide, Now: time.Now()})
 	want, stored := status.String(), o.seen[m.Name].Status.String()
 	if exists && (want == stored || o.wrote[m.Name] == wroteStatus{want, stored}) {
 		return nil

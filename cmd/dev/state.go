@@ -47,14 +47,18 @@ func (s *session) look(ctx context.Context) {
 func statesOf(o *actors.Operator) map[string]shown {
 	now, statuses := map[string]shown{}, o.Inspector().Statuses()
 	for _, m := range view.Modules(statuses, o.HangingHooks(), nil, time.Now()) {
-		state := shown{state: m.State, problem: failure(m.Failing)}
-		switch {
-		case state.problem != "":
-			state.state = "failing"
-		case m.State == view.Unhealthy && m.Health != nil:
-			state.problem = m.Health.Problem(time.Now())
-		case m.Phase == view.Running || m.Phase == view.Starting || m.Phase == view.Waiting:
+		state := shown{state: m.State}
+		switch m.Verdict.Class {
+		case view.ClassFailing:
+			state.state, state.problem = string(m.Verdict.Class), m.Verdict.Message
+		case view.ClassUnhealthy, view.ClassHeld:
+			state.problem = m.Verdict.Message
+		case view.ClassPending:
 			continue
+		case view.ClassBusy:
+			if m.State != view.Progressing {
+				continue
+			}
 		}
 		now[m.Name] = state
 	}

@@ -308,8 +308,18 @@ type ConvergeStatus struct {
 	HeldPurge *HeldPurge `json:"heldPurge,omitempty"`
 }
 
-// DiscoveryFails says why a module stays off while it is unknown whether it is enabled.
-func DiscoveryFails(err error) string { return "the discovery fails: " + head(err.Error()) }
+// What begins or ends [ConvergeStatus.Off] while it is unknown whether the module is enabled.
+const (
+	discoveryFails = "the discovery fails: "
+	undecided      = "; the discovery that enables it has not ended"
+)
+
+// DiscoveryFails says why a module stays off while it is unknown whether it is enabled, Undecided that a flag
+// has enabled it since.
+func DiscoveryFails(err error) string { return discoveryFails + head(err.Error()) }
+
+// Undecided is described with DiscoveryFails.
+func Undecided(flag string) string { return "its flag is on, by " + flag + undecided }
 
 // HeldPurge is a purge that waits until a person allows it.
 type HeldPurge struct {
