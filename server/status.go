@@ -226,9 +226,9 @@ func why(m view.Module) func(io.Writer, bool) {
 		case view.ClassOff:
 			fmt.Fprintf(w, "module %s is off: %s\n", m.Name, m.Off)
 		case view.ClassReady:
-			fmt.Fprintf(w, "module %s is ready\n", m.Name)
+			fmt.Fprintf(w, "module %s: ready\n", m.Name)
 		default:
-			fmt.Fprintf(w, "module %s is %s: %s\n", m.Name, v.Class, cmp.Or(v.Message, "it is "+m.State))
+			fmt.Fprintf(w, "module %s: %s: %s\n", m.Name, v.Class, cmp.Or(v.Message, "it is "+m.State))
 			if v.Next != "" {
 				fmt.Fprintf(w, "next: %s\n", v.Next)
 			}

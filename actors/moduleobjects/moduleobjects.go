@@ -326,9 +326,8 @@ func purgeHeld(converge view.ConvergeStatus, release string) bool {
 // show writes the object of a module when it differs.
 func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.ConvergeStatus) error {
 	object, exists := o.seen[m.Name]
-	if exists && !converge.Ready && m.LastRun == nil && len(object.Status.Conditions) > 0 && m.Maintenance == "" {
-		return nil // an earlier process has written it; the state of the module is known after its first run
-	}
+	// An earlier process has written it; the state of the module is known after its first run.
+	earlier := exists && !converge.Ready && m.LastRun == nil && len(object.Status.Conditions) > 0 && m.Maintenance == ""
 	if !exists {
 		created, err := o.program.ModuleObjects.Create(o.ctx, m.Name, o.suspended[m.Name])
 		if apierrors.IsNotFound(err) {
@@ -340,8 +339,10 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 		object = created
 		o.keep(ctx, object, created)
 	}
-	if converge.Ready {
-		o.request(ctx, &object, m)
+	o.request(ctx, &object, m)
+	was := o.seen[m.Name].Status
+	if earlier && object.Status.LastHandledRequestedAt == was.LastHandledRequestedAt && object.Status.LastHandledRetryRequestedAt == was.LastHandledRetryRequestedAt {
+		return nil
 	}
 	// What spec asks for is observed when the module does it.
 	observed := object
@@ -382,8 +383,9 @@ func (o *moduleObjects) keep(ctx actor.Context, read, now kube.ModuleObject) {
 }
 
 // request does once what people have requested of a module by annotations (J16). A request to a
-// suspended module waits. The values that were handled are kept in memory, too: their status may
-// not be writable, and the request must not be repeated then.
+// suspended module waits; others are served in every phase, because what a person wants to have retried may be what keeps
+// the first converge from its end. The values that were handled are kept in memory, too: their status may not be writable,
+// and the request must not be repeated then.
 func (o *moduleObjects) request(ctx actor.Context, object *kube.ModuleObject, m view.Module) {
 	if object.Suspend || m.Maintenance == values.Suspended {
 		return
@@ -402,7 +404,8 @@ func (o *moduleObjects) request(ctx actor.Context, object *kube.ModuleObject, m 
 		object.Status.LastHandledRequestedAt = run
 		o.program.Log.Info("a run is requested", "module", m.Name, "requestedAt", run)
 		switch {
-		case !m.Enabled: // there is nothing to run
+		case !m.Enabled: // there is nothing to run, unless a discovery that fails enables it
+			ctx.Send(o.program.PID(work.ConvergePath), messages.RetryNow{})
 		case fails:
 			ctx.Send(o.program.Owner(m.Name), messages.RetryNow{})
 		default:
