@@ -255,7 +255,10 @@ func writeRun(w io.Writer, m view.Module) {
 	}
 	fmt.Fprintf(w, "last run began %s (%s)\nrelease: %s\n", at(m.LastRun.Began), ago(m.LastRun.Began), release)
 	for i, cause := range m.LastRun.Causes {
-		fmt.Fprintf(w, "%sbecause of %s\n", strings.Repeat("  ", i+1), cause)
+		fmt.Fprintf(w, "%sbecause of %s\n", strings.Repeat("  ", i+1), cause.Values())
+	}
+	for _, cause := range m.LastRun.Also {
+		fmt.Fprintf(w, "  and because of %s\n", cause.Values())
 	}
 	for _, f := range m.Failing {
 		fmt.Fprintln(w, f)

@@ -157,9 +157,11 @@ func (b builder) lastRun() *kube.ModuleLastRun {
 	if b.LastRun.Took > 0 { // a millisecond at least: 0s would mean that it has not ended
 		run.Duration = max(b.LastRun.Took, time.Millisecond).Round(time.Millisecond).String()
 	}
-	if len(b.LastRun.Causes) > 0 {
-		run.Cause = b.text(b.LastRun.Causes[0].String())
+	var causes []string
+	for _, c := range slices.Concat(b.LastRun.Causes[:min(1, len(b.LastRun.Causes))], b.LastRun.Also) {
+		causes = append(causes, c.String())
 	}
+	run.Cause = b.text(strings.Join(causes, "; "))
 	return run
 }
 

@@ -218,6 +218,8 @@ func (w Wait) String() string {
 type ModuleRun struct {
 	Began  time.Time        `json:"began"`
 	Causes []messages.Cause `json:"causes"`
+	// Also are the other causes, of runs that this one has replaced.
+	Also []messages.Cause `json:"also,omitempty"`
 	// Release is what happened to the release, empty while the run lasts.
 	Release string `json:"release,omitempty"`
 	// Took is the time until it succeeded; 0 while it lasts.
