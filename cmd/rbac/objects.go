@@ -102,6 +102,12 @@ func (g *generator) object(ctx context.Context, o object, home, why string) (nam
 	if o.Metadata.Annotations["helm.sh/hook"] != "" && o.Kind == "Job" {
 		g.demands = append(g.demands, demand{namespace, schema.GroupResource{Resource: "pods"}, "", []string{"list"}, why + ", to report what it waits for"})
 	}
+	// And why Pods of other workloads do not run: what they say, or without Pods the Events (H25).
+	if slices.Contains([]string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"}, o.Kind) {
+		for _, resource := range []string{"pods", "events"} {
+			g.demands = append(g.demands, demand{namespace, schema.GroupResource{Resource: resource}, "", []string{"list"}, why + ", to report why Pods do not run"})
+		}
+	}
 	if o.Metadata.Annotations["helm.sh/hook-output-log-policy"] != "" {
 		g.demands = append(g.demands, demand{namespace, schema.GroupResource{Resource: "pods/log"}, "", []string{"get"}, why + ", the output of its hooks"})
 	}

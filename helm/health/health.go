@@ -46,7 +46,7 @@ func Of(object *unstructured.Unstructured) Health {
 	if result.Status == status.CurrentStatus {
 		return Health{State: Current}
 	}
-	return Health{result.Status.String(), brief(result.Message)}
+	return Health{result.Status.String(), brief(after(result.Message, replicaFailure(object)))}
 }
 
 // deleting is the health of an object that is being deleted.

@@ -279,19 +279,28 @@ func Headline(list []Module, global GlobalStatus) string {
 // those in the main queue. It has converged only if all modules are as they should be.
 func Stage(list []Module, global GlobalStatus, c ConvergeStatus, tasks int) string {
 	settled := func(m Module) bool { return m.Verdict.Class.Rank() >= ClassProblem.Rank() }
+	how := LongWork(list)
 	switch {
 	case c.Waits != "":
 		return "starting: " + c.Waits
 	case c.Phase == ConvergeReloading:
-		return fmt.Sprintf("reloading all modules, %s to do", Count(tasks, "task"))
+		return fmt.Sprintf("reloading all modules, %s to do", Count(tasks, "task")) + how
 	case !c.Ready:
-		return "starting"
+		return "starting" + how
 	case len(global.Failing) > 0 || slices.ContainsFunc(list, func(m Module) bool { return !settled(m) && m.PurgeHeld == nil }):
 		return "the last reload of all modules is over, but not all of them are ready"
 	case c.HeldPurge != nil:
 		return "converged, but a purge is held back"
 	}
 	return "converged"
+}
+
+// LongWork is how far the first long work is, as the end of a sentence; empty for none.
+func LongWork(list []Module) string {
+	if i := slices.IndexFunc(list, func(m Module) bool { return m.Progress != "" }); i >= 0 {
+		return ": " + list[i].Progress
+	}
+	return ""
 }
 
 // next is described with [Verdict].
