@@ -88,7 +88,7 @@ func ruled(t *testing.T, output string) string {
 
 const hookOf = "#!/bin/sh\necho '{\"configVersion\":\"v1\",\"kubernetes\":[BINDING]}'\n"
 
-const all7 = "get,list,watch,create,update,patch,delete"
+const all7 = "create,delete,get,list,patch,update,watch"
 
 func TestRulesOfModules(t *testing.T) {
 	for name, c := range map[string]struct{ archive, says string }{
@@ -219,14 +219,13 @@ func TestRulesAreRefused(t *testing.T) {
 		usage   bool
 		says    string
 	}{
-		"an unknown kind of a binding": {"-- modules/a/hooks/h.sh --\n" + strings.Replace(hookOf, "BINDING", `{"kind":"Wigdet"}`, 1), nil, false, "a/hooks/h.sh watches (binding kubernetes): Wigdet is not a built-in kind of Kubernetes, and no module contains its CRD; add the module that does, or set --kube-config"},
+		"an unknown kind of a binding": {"-- modules/a/hooks/h.sh --\n" + strings.Replace(hookOf, "BINDING", `{"kind":"Wigdet"}`, 1), nil, false, "a/hooks/h.sh watches (binding kubernetes): neither Kubernetes nor a module has the kind Wigdet"},
 		"an unknown kind of a chart":   {"-- modules/a/templates/a.yaml --\napiVersion: acme.io/v1\nkind: Widget\nmetadata: {name: a}", nil, false, "Widget"},
 		"a chart that cannot render":   {"-- modules/a/templates/a.yaml --\n{{ fail \"no zone\" }}", nil, false, "no zone"},
 		"a definition that is none":    {"-- modules/a/crds/a.yaml --\nkind: [", nil, false, "a/crds/a.yaml"},
 		"a chart without a subchart":   {"-- modules/a/Chart.yaml --\n{apiVersion: v2, name: a, version: 0.1.0, dependencies: [{name: sub, version: 0.1.0}]}", nil, false, "declares the dependency sub"},
 		"a hook without a config":      {"-- modules/a/hooks/h.sh --\n#!/bin/sh\nexit 3", nil, false, "a/hooks/h.sh"},
 		"no such values":               {"", []string{"--values", "/nowhere.yaml"}, false, "nowhere.yaml"},
-		"a format":                     {"", []string{"-o", "xml"}, true, "xml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, args := laidOut(t, c.archive)
@@ -240,7 +239,7 @@ func TestRulesAreRefused(t *testing.T) {
 			if out, err = commanded(nil, append(args, append(c.more, "--partial")...)...); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("with --partial: got %v, want %s", err, c.says)
 			}
-			if c.more == nil && (!strings.Contains(out, "# These rules are INCOMPLETE:\n# - ") || !strings.Contains(ruled(t, out), "configmaps")) {
+			if c.more == nil && (!strings.Contains(out, "# These rules are INCOMPLETE:\n# ") || !strings.Contains(ruled(t, out), "configmaps")) {
 				t.Errorf("the rules of the others are not there, or nothing says that some are missing:\n%s", out)
 			}
 		})
@@ -296,9 +295,6 @@ func TestWideRulesStandAlone(t *testing.T) {
 	if got, want := ruled(t, out.String()), "|  | pods |  | *\n|  | pods |  | get\na |  | pods |  | list"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if head, _, _ := strings.Cut(out.String(), "\n---\n"); strings.Count(head, "\n# - ") != 1 || !strings.Contains(head, "\n# - greedy: apiGroups [\"\"], resources [pods], verbs [\"*\"]") {
-		t.Errorf("on top is\n%s", head)
-	}
 }
 
 // What the whole cluster grants is not granted again, and one rule says for whom it is.
@@ -314,7 +310,7 @@ func TestRolesAreSummedUp(t *testing.T) {
 	if got, want := ruled(t, out.String()), "|  | pods |  | get,list\na |  | pods |  | delete"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	for _, want := range []string{"\n# two\n- apiGroups", "\n# three\n- apiGroups", "name: ns:n\n", "kind: RoleBinding\nmetadata:\n  name: \"n\"\n  namespace: \"a\"\n"} {
+	for _, want := range []string{"\n# two\n- apiGroups", "\n# three\n- apiGroups", "{name: \"ns:n\"}\n", "kind: RoleBinding\nmetadata: {name: \"n\", namespace: \"a\"}\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
@@ -327,21 +323,6 @@ func TestWriteErrorIsTold(t *testing.T) {
 	if err := (manifest{"n", "ns", "sa", nil}).write(w, roles(baseDemands(&cli.Config{ValuesOptions: cli.ValuesOptions{Namespace: "ns"}}))); err == nil {
 		t.Error("an error of the writer is lost")
 	}
-}
-
-func FuzzScalar(f *testing.F) {
-	for _, text := range []string{"", "*", "pods", "yes", "null", "1e3", "a:b", "0x1", "a: b", "- a", "é\n", "a.b/c"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		if strings.ToValidUTF8(text, "") != text || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
-			t.Skip("names of Kubernetes are plain")
-		}
-		var back []string
-		if err := yaml.Unmarshal([]byte(sequence([]string{text, "x"})), &back); err != nil || back[0] != text {
-			t.Errorf("%q comes back as %q, %v", text, back, err)
-		}
-	})
 }
 
 // The definition of a kind may lie in the templates of another module, which may come later, or in those of a subchart, and
