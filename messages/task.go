@@ -217,13 +217,15 @@ func (c Cause) byPerson() int {
 	return 2
 }
 
-// Few names the first of many things that have changed, in a bounded number of bytes.
-func Few(names []string) string {
-	const shown, most = 3, 300
-	text := strings.Join(names[:min(shown, len(names))], ", ")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
+// Few names the first ones, up to most and 400 bytes, and counts the others: what follows in a text must not be cut.
+func Few(most int, names []string) string {
+	shown, size := 0, 0
+	for ; shown < min(most, len(names)); shown++ {
+		if size += len(names[shown]); size > 400 && shown > 0 {
+			break
+		}
 	}
+	text := strings.Join(names[:shown], ", ")
 	if more := len(names) - shown; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}

@@ -167,7 +167,7 @@ func (o overall) notices() (rows [][2]string) {
 	}
 	for i, f := range o.Global.Failing {
 		// Next is about the first task that fails, so each task gets a status that begins with it.
-		rows = append(rows, withNext("global hooks", failing(f), view.GlobalStatus{Failing: o.Global.Failing[i:]}.Next())...)
+		rows = append(rows, withNext("global hooks", f.Message(), view.GlobalStatus{Failing: o.Global.Failing[i:]}.Next())...)
 	}
 	for _, p := range o.GlobalProblems {
 		rows = append(rows, [2]string{"global hooks", p})

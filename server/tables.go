@@ -107,15 +107,6 @@ func problemOf(m view.Module) string {
 	return m.Verdict.Message
 }
 
-// failing describes a failing task: the number of attempts, the time of the next one, and the error.
-func failing(f view.FailingTask) string {
-	text := fmt.Sprintf("%s failed %s", f.Task, view.Count(f.Attempts, "time"))
-	if wait := time.Until(f.RetryAt); wait > 0 {
-		text += ", next attempt in " + wait.Round(time.Second).String()
-	}
-	return text + ": " + f.Error
-}
-
 // moduleTable has a line for each module, and around it what concerns all: a refused ConfigMap,
 // which explains states, above; the leader, a held purge and problems of global hooks below.
 func moduleTable(o overall) *table {

@@ -35,7 +35,7 @@ func cause(s decide.Schemas, change decide.Change, before, after values.Document
 	if !inConfigMap {
 		where = " in Secret"
 	}
-	return messages.Cause{Activation: messages.ByConfigMap, Detail: messages.Few(paths) + where, Change: messages.Few(words) + where}
+	return messages.Cause{Activation: messages.ByConfigMap, Detail: messages.Few(3, paths) + where, Change: messages.Few(3, words) + where}
 }
 
 // differ finds the keys that have another value, in their order.

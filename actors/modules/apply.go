@@ -204,7 +204,7 @@ func changedPaths(after, before *values.Section, flags flagChanges) string {
 	if len(paths) == 0 {
 		return ""
 	}
-	return " changed " + messages.Few(paths)
+	return " changed " + messages.Few(3, paths)
 }
 
 // refuse answers a run whose result has no effect (D26). The run fails and repeats the hook.

@@ -1,8 +1,8 @@
 package dev
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"addon-operator/actors"
@@ -50,7 +50,7 @@ func statesOf(o *actors.Operator) map[string]shown {
 		state := shown{state: m.State}
 		switch m.Verdict.Class {
 		case view.ClassFailing:
-			state.state, state.problem = string(m.Verdict.Class), m.Verdict.Message
+			state.state, state.problem = string(m.Verdict.Class), cmp.Or(failure(m.Failing), m.Verdict.Message)
 		case view.ClassUnhealthy, view.ClassHeld:
 			state.problem = m.Verdict.Message
 		case view.ClassPending:
@@ -70,12 +70,12 @@ func statesOf(o *actors.Operator) map[string]shown {
 	return now
 }
 
-// failure is the first task that waits for its next attempt; "" when none does.
+// failure is the first task that waits for its next attempt, in words that are those of the next one, too; "" when none does.
 func failure(all []view.FailingTask) string {
 	if len(all) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s: %s", all[0].Task, all[0].Error)
+	return all[0].Task + ": " + all[0].Error
 }
 
 // changes returns what differs from what was shown, and remembers it. While there is a problem, only

@@ -334,28 +334,12 @@ type HeldPurge struct {
 
 // String implements fmt.Stringer. It is short enough for an Event.
 func (h HeldPurge) String() string {
-	return fmt.Sprintf("the purge of %s is held back, because %s: %s; to allow it: %s", Count(len(h.Releases), "release"), h.Why, someOf(h.Releases), h.Confirm)
+	return fmt.Sprintf("the purge of %s is held back, because %s: %s; to allow it: %s", Count(len(h.Releases), "release"), h.Why, messages.Few(10, h.Releases), h.Confirm)
 }
 
 // HeldUpgrade is the text about an upgrade that waits until a person allows it, short enough for an Event.
 func HeldUpgrade(objects []string, why, confirm string) string {
-	return fmt.Sprintf("the upgrade is held back, because %s: %s; to allow it: %s", why, someOf(objects), confirm)
-}
-
-// someOf names the first ones, up to ten and 400 bytes, and counts the others: the command that follows must not be
-// cut.
-func someOf(names []string) string {
-	shown, size := 0, 0
-	for ; shown < min(10, len(names)); shown++ {
-		if size += len(names[shown]); size > 400 && shown > 0 {
-			break
-		}
-	}
-	text := strings.Join(names[:shown], ", ")
-	if more := len(names) - shown; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return fmt.Sprintf("the upgrade is held back, because %s: %s; to allow it: %s", why, messages.Few(10, objects), confirm)
 }
 
 // String implements fmt.Stringer.

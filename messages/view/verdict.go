@@ -87,7 +87,7 @@ func Judge(m Module) Verdict {
 		return Verdict{ClassFailing, HookHangs, m.Hanging[0].since(),
 			"resolve what the hook waits for, set a time limit (settings.timeout), or disable the module: addon-operator values set " + key + "Enabled false"}
 	case failing != nil:
-		return Verdict{ClassFailing, failing.reason(), failing.message(), failing.next(m)}
+		return Verdict{ClassFailing, failing.reason(), failing.Message(), failing.next(m)}
 	case m.Waiting != nil && m.Waiting.Module != "":
 		return Verdict{ClassWaiting, DependencyNotReady, m.Waiting.message(), m.Waiting.next()}
 	case m.Waiting != nil:
@@ -182,7 +182,8 @@ func (f FailingTask) reason() string {
 	return RunFailed
 }
 
-func (f FailingTask) message() string {
+// Message says it to people.
+func (f FailingTask) Message() string {
 	text := fmt.Sprintf("%s has failed %s", f.Task, Count(f.Attempts, "time"))
 	if !f.RetryAt.IsZero() {
 		text += ", next attempt at " + f.RetryAt.Local().Format(time.TimeOnly)
@@ -308,18 +309,15 @@ func (w Wait) next() string {
 	if w.Module != "" {
 		return "addon-operator why " + w.Module
 	}
-	if namespace, _, ok := strings.Cut(strings.TrimPrefix(w.Object, kindOf(w.Object)+" "), "/"); ok && w.Pod != "" {
-		return describe("Pod " + namespace + "/" + w.Pod)
+	object := w.Object // Kind namespace/name
+	if _, name, ok := strings.Cut(object, " "); ok && w.Pod != "" {
+		namespace, _, _ := strings.Cut(name, "/")
+		object = "Pod " + namespace + "/" + w.Pod
 	}
-	return describe(w.Object)
+	return describe(object)
 }
 
 func (w Wait) message() string { return w.String() + ", " + w.Times() }
-
-func kindOf(object string) string {
-	kind, _, _ := strings.Cut(object, " ")
-	return kind
-}
 
 // describe is the command that shows an object, which is named as Kind namespace/name or Kind name.
 func describe(object string) string {
