@@ -105,7 +105,7 @@ func Judge(m Module) Verdict {
 		return Verdict{ClassPending, ChangePending, m.queued.message(m.Phase), ""}
 	case m.State == Progressing && len(m.Health.Unhealthy) > 0:
 		first := m.Health.Unhealthy[0]
-		return Verdict{ClassBusy, InProgress, fmt.Sprintf("%d of %s are current: %s", m.Health.Current, Count(m.Health.Objects, "object"), first), describe(first.Object)}
+		return Verdict{ClassBusy, InProgress, fmt.Sprintf("%d of %d objects are current: %s", m.Health.Current, m.Health.Objects, first), describe(first.Object)}
 	case m.Requested:
 		return Verdict{ClassPending, InProgress, "a requested run has not ended", ""}
 	case m.State != string(Ready):
