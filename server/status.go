@@ -222,11 +222,12 @@ func (s statusPages) ready(r *http.Request) (any, error) {
 // why is the text about a module: the verdict, and what led to its last run.
 func why(m view.Module) func(io.Writer, bool) {
 	return func(w io.Writer, _ bool) {
-		switch v := m.Verdict; v.Class {
-		case view.ClassOff:
+		v, problems := m.Verdict, slices.Concat(m.Contested, m.Problems)
+		switch {
+		case v.Reason == view.Off:
 			fmt.Fprintf(w, "module %s is off: %s\n", m.Name, m.Off)
-		case view.ClassReady:
-			fmt.Fprintf(w, "module %s: ready\n", m.Name)
+		case v.Reason == view.Succeeded:
+			fmt.Fprintf(w, "module %s: %s\n", m.Name, v.Class)
 		default:
 			fmt.Fprintf(w, "module %s: %s: %s\n", m.Name, v.Class, cmp.Or(v.Message, "it is "+m.State))
 			if v.Next != "" {
@@ -235,11 +236,11 @@ func why(m view.Module) func(io.Writer, bool) {
 		}
 		if m.LastRun != nil {
 			writeRun(w, m)
-		} else if m.Verdict.Class != view.ClassOff {
+		} else if v.Reason != view.Off {
 			fmt.Fprintln(w, "it has not run since the operator started")
 		}
-		for _, problem := range m.Problems {
-			if problem != m.Verdict.Message {
+		for _, problem := range problems {
+			if problem != v.Message || v.Class == view.ClassProblem { // else it is above
 				fmt.Fprintf(w, "problem: %s\n", problem)
 			}
 		}

@@ -101,8 +101,11 @@ func firstOf(problems []string, command string) string {
 
 // problemOf is what a person should look at; empty for nothing.
 func problemOf(m view.Module) string {
-	if !m.Troubled() {
+	switch problems := slices.Concat(m.Contested, m.Problems); {
+	case !m.Troubled():
 		return ""
+	case m.Verdict.Class == view.ClassProblem && len(problems) > 0:
+		return firstOf(problems, "why "+m.Name)
 	}
 	return m.Verdict.Message
 }
