@@ -24,11 +24,11 @@ jq 310 // steps of filters are bounded
 kube 7219 // 33: progress of CRDs
 kube/apiserver 2652
 messages 1874 // 33: one verdict, from actors/objects, server and here
-server 2896
+server 2900
 supervisor 1112 // 33: progress of long work
 testkit 6703 // faults of release records
 values 7111 // one list of names of secrets
-go: 74494 // 33: the truths of section 2
+go: 74498 // 33: the truths of section 2
 scripts: 1115
 web: 315
 tests: 58300 // 32
