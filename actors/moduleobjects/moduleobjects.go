@@ -340,8 +340,7 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 		o.keep(ctx, object, created)
 	}
 	o.request(ctx, &object, m)
-	was := o.seen[m.Name].Status
-	if earlier && object.Status.LastHandledRequestedAt == was.LastHandledRequestedAt && object.Status.LastHandledRetryRequestedAt == was.LastHandledRetryRequestedAt {
+	if earlier && handled(object) == handled(o.seen[m.Name]) {
 		return nil
 	}
 	// What spec asks for is observed when the module does it.
@@ -368,6 +367,11 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 	o.wrote[m.Name] = wroteStatus{want, now.Status.String()}
 	o.keep(ctx, object, now)
 	return nil
+}
+
+// handled are the requests that the status of an object repeats.
+func handled(object kube.ModuleObject) handledRequests {
+	return handledRequests{object.Status.LastHandledRequestedAt, object.Status.LastHandledRetryRequestedAt}
 }
 
 // keep remembers the answer to a write. It may contain what people have changed since the object

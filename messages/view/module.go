@@ -64,9 +64,6 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 	for i := range all {
 		m := &all[i]
 		m.Progress = cmp.Or(progress[m.Name], progress[messages.Converge])
-		if held := converge.HeldPurge; held != nil && slices.Contains(held.Releases, m.Name) {
-			m.PurgeHeld = held
-		}
 		if q, ok := waiting[m.Name]; ok {
 			m.queued = &q
 			if m.State == string(Ready) {
@@ -88,6 +85,15 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 			}
 		}
 	}
+	judge(all, converge.HeldPurge)
+	slices.SortFunc(all, func(a, b Module) int {
+		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// judge adds the verdicts, which need facts about other modules.
+func judge(all []Module, held *HeldPurge) {
 	failures := map[string]int{}
 	for _, m := range all {
 		for _, f := range m.Failing {
@@ -95,15 +101,15 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 		}
 	}
 	for i := range all {
-		if q := all[i].queued; q != nil {
+		m := &all[i]
+		if held != nil && slices.Contains(held.Releases, m.Name) {
+			m.PurgeHeld = held
+		}
+		if q := m.queued; q != nil {
 			q.failed = failures[q.owner+" "+q.what]
 		}
-		all[i].Verdict = Judge(all[i])
+		m.Verdict = Judge(*m)
 	}
-	slices.SortFunc(all, func(a, b Module) int {
-		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
-	})
-	return all
 }
 
 // problemsOf is what is wrong with files and with watches of bindings, by module or

@@ -106,10 +106,6 @@ func Judge(m Module) Verdict {
 	case m.State == Progressing && len(m.Health.Unhealthy) > 0:
 		first := m.Health.Unhealthy[0]
 		return Verdict{ClassBusy, InProgress, fmt.Sprintf("%d of %d objects are current: %s", m.Health.Current, m.Health.Objects, first), describe(first.Object)}
-	case m.Requested:
-		return Verdict{ClassPending, InProgress, "a requested run has not ended", ""}
-	case m.State != string(Ready):
-		return Verdict{ClassBusy, InProgress, m.Progress, ""}
 	}
 	return m.judgeReady()
 }
@@ -129,8 +125,14 @@ func (m Module) judgeOff() Verdict {
 	return Verdict{ClassOff, Off, "disabled: " + m.Off, ""}
 }
 
-// judgeReady is about a module that is ready: what a person should look at all the same, or else what the last run did.
+// judgeReady is about a module that runs, or is ready: what a person should look at all the same, or else what the last run did.
 func (m Module) judgeReady() Verdict {
+	switch {
+	case m.Requested:
+		return Verdict{ClassPending, InProgress, "a requested run has not ended", ""}
+	case m.State != string(Ready):
+		return Verdict{ClassBusy, InProgress, m.Progress, ""}
+	}
 	v := Verdict{ClassReady, Succeeded, "the last run has succeeded", ""}
 	problems := slices.Concat(m.Contested, m.Problems)
 	if len(problems) > 0 {
