@@ -34,6 +34,8 @@ type Module struct {
 	// what it returns when that is over, with the resourceVersion of the object; it is empty when
 	// the object is gone or the write has failed. Optional.
 	Writes func(Object) (written func(version string))
+	// Progress is called when another object of all is written, also from several goroutines; nil: by no one.
+	Progress func(done, total int)
 	// Drifted are objects that Drift reported: Apply sets all fields again that the chart sets,
 	// also in custom resources, for which Helm compares only manifests (operation.merge3).
 	Drifted []Object
@@ -160,7 +162,7 @@ func (h *home) prepare(ctx context.Context, m Module) (*apply, error) {
 	if err != nil {
 		return nil, err
 	}
-	op.merge3, op.writes, op.waits = len(m.Drifted) > 0, m.Writes, m.HookWaits
+	op.merge3, op.writes, op.progress, op.waits = len(m.Drifted) > 0, m.Writes, m.Progress, m.HookWaits
 	op.takes.orphaned = m.Orphaned
 	t := &target{op: op, module: m, chart: loaded, manifest: manifest}
 	return &apply{target: t, others: adoption{target: t}, installer: installer{target: t}}, nil

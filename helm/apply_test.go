@@ -3,6 +3,7 @@ package helm
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -434,7 +435,17 @@ func TestApplyTellsWrites(t *testing.T) {
 		}
 		return cm.ResourceVersion
 	}
+	m.Progress = func(done, total int) {
+		mu.Lock()
+		defer mu.Unlock()
+		told["progress"] = fmt.Sprint(max(done, 2), " of ", total)
+	}
 	f.apply(m, Installed, 1)
+	if told["progress"] != "2 of 2" {
+		t.Errorf("progress %q, want 2 of 2", told["progress"])
+	}
+	m.Progress = nil
+	delete(told, "progress")
 	if want := map[string]string{"one": version("one"), "two": version("two")}; !maps.Equal(told, want) {
 		t.Errorf("told %v, want %v", told, want)
 	}

@@ -171,7 +171,7 @@ func (k *cluster) Create(list kube.ResourceList) (*kube.Result, error) {
 		return k.Client.Create(list)
 	}
 	var refused, existing atomic.Bool
-	result, err := updateByKind(nil, list, func(_, one kube.ResourceList) (*kube.Result, error) {
+	result, err := k.updateByKind(nil, list, func(_, one kube.ResourceList) (*kube.Result, error) {
 		defer k.writes(nil, one)()
 		created, err := k.Client.Create(one)
 		if err == nil {
@@ -259,7 +259,7 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 	if err != nil {
 		return &kube.Result{}, err
 	}
-	result, err := updateByKind(original, target, func(original, target kube.ResourceList) (*kube.Result, error) {
+	result, err := k.updateByKind(original, target, func(original, target kube.ResourceList) (*kube.Result, error) {
 		update := k.Client.Update
 		if k.op.merge3 {
 			update = k.Client.UpdateThreeWayMerge
@@ -280,9 +280,10 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 // updateByKind lets Helm change objects one by one, those of one kind at the same time. As in Helm, an object that
 // cannot be changed does not stop the others, and one that cannot be created does. change is called with one object of
 // target; several goroutines call it.
-func updateByKind(original, target kube.ResourceList, change func(original, target kube.ResourceList) (*kube.Result, error)) (*kube.Result, error) {
+func (k *cluster) updateByKind(original, target kube.ResourceList, change func(original, target kube.ResourceList) (*kube.Result, error)) (*kube.Result, error) {
 	all := &kube.Result{}
 	var refused []error
+	var done atomic.Int64
 	for _, same := range byKind(target) {
 		results := make([]*kube.Result, len(same))
 		errs := make([]error, len(same))
@@ -292,6 +293,9 @@ func updateByKind(original, target kube.ResourceList, change func(original, targ
 			group.Go(func() error {
 				one := kube.ResourceList{info}
 				results[i], errs[i] = change(original.Intersect(one), one)
+				if n := int(done.Add(1)); k.op.progress != nil {
+					k.op.progress(n, len(target))
+				}
 				return nil
 			})
 		}
@@ -334,7 +338,7 @@ func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force b
 	if err != nil {
 		return &kube.Result{}, err
 	}
-	return updateByKind(base, target, func(original, target kube.ResourceList) (*kube.Result, error) {
+	return k.updateByKind(base, target, func(original, target kube.ResourceList) (*kube.Result, error) {
 		defer k.writes(original, target)()
 		result, err := k.Client.UpdateThreeWayMerge(original, target, force)
 		return k.recreated(target, result, err)

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
+
+	"addon-operator/helm/health"
 )
 
 const (
@@ -221,7 +223,7 @@ func (o *observer) state(object *unstructured.Unstructured) (pod, state, message
 		if object == nil || runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, p) != nil {
 			return "", "", "", false
 		}
-		state, message, stuck = podState(p)
+		state, message, stuck = health.PodState(p)
 		return "", state, message, stuck
 	}
 	pods, err := o.op.pods(o.info.Namespace, metav1.ListOptions{LabelSelector: "job-name=" + o.info.Name, Limit: hookPods})
@@ -261,34 +263,12 @@ func jobState(job *unstructured.Unstructured, pods []corev1.Pod) (pod, state, me
 		}
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	})
-	state, message, stuck = podState(&newest)
+	state, message, stuck = health.PodState(&newest)
 	return newest.Name, state, message, stuck
 }
 
 func ended(p corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded || p.DeletionTimestamp != nil
-}
-
-// podState is the word for the state of a Pod, as kubectl shows it. stuck: it does not start
-// without help.
-func podState(p *corev1.Pod) (state, message string, stuck bool) {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != "" {
-			return c.Reason, c.Message, true
-		}
-	}
-	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		w := c.State.Waiting
-		if w == nil || w.Reason == "" {
-			continue
-		}
-		starts := w.Reason == "ContainerCreating" || w.Reason == "PodInitializing"
-		return w.Reason, w.Message, !starts
-	}
-	if p.Status.Reason != "" {
-		return p.Status.Reason, p.Status.Message, false
-	}
-	return string(p.Status.Phase), p.Status.Message, false
 }
 
 // shortMessage is one line of a message without secrets of the chart.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -61,6 +62,14 @@ func crdResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 }
 
+// crdProgress is the key of a context with what is called when definitions are installed.
+type crdProgress struct{}
+
+// WithProgress has EnsureCRDs call progress whenever another definition is in the cluster, also from several goroutines.
+func WithProgress(ctx context.Context, progress func(done, total int)) context.Context {
+	return context.WithValue(ctx, crdProgress{}, progress)
+}
+
 // EnsureCRDs installs the CustomResourceDefinitions below <dir>/crds of every dir, and those of
 // subcharts, and waits until their kinds are served (M1–M3, M6); it returns those
 // that it wrote or had to wait for, with their files. Nothing is ever deleted (M5). A definition
@@ -90,8 +99,15 @@ func (c crdInstaller) ensure(ctx context.Context, o CRDOptions, dirs []string) (
 	errs := make([]error, len(all))
 	var group errgroup.Group
 	group.SetLimit(crdWidth)
+	progress, _ := ctx.Value(crdProgress{}).(func(done, total int))
+	var done atomic.Int64
 	for i, d := range all {
 		group.Go(func() error {
+			defer func() {
+				if n := int(done.Add(1)); progress != nil {
+					progress(n, len(all))
+				}
+			}()
 			if changed[i], errs[i] = c.ensureOne(ctx, d); errs[i] != nil {
 				errs[i] = fmt.Errorf("CustomResourceDefinition %s of %s: %w", d.name, d.file, plain(errs[i]))
 			}

@@ -106,7 +106,14 @@ func TestEnsureCRDsInstalls(t *testing.T) {
 	c.file("_draft.yaml", "kind: Nothing")
 	c.file("..data/widgets.yaml", "kind: Nothing")
 	c.file("README.md", "text")
-	c.ensure(c.name())
+	var told []int
+	ctx := WithProgress(t.Context(), func(done, total int) { told = append(told, done, total) })
+	if got, err := c.client.EnsureCRDs(ctx, crdOptions(), c.dir); err != nil || got[c.name()] == "" {
+		t.Fatalf("written: %v, %v", got, err)
+	}
+	if !slices.Equal(told, []int{1, 1}) {
+		t.Errorf("progress %v, want 1 of 1", told)
+	}
 	live := c.live()
 	if live.GetLabels()["heritage"] != "addon-operator" {
 		t.Errorf("labels: %v", live.GetLabels())

@@ -48,7 +48,7 @@ type ConfigChanged struct {
 	FlagsChanged bool
 	// Maintenance are the modes in the ConfigMap as they are now, by maintenance key (H15).
 	Maintenance map[string]string
-	Revision    string
+	Cause       Cause
 }
 
 // ConfigFlagsSaved lists for converge the flags that a hook wrote to the ConfigMap. Whether a

@@ -3,6 +3,7 @@ package messages
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,8 +38,9 @@ type Task struct {
 	// AllowFailure: a failed attempt is the last (F12).
 	AllowFailure bool
 	// Cause says why the task exists: an activation reason such as OperatorStartup,
-	// Schedule, Kubernetes, ConfigMap (I3, F17).
+	// Schedule, Kubernetes, ConfigMap (I3, F17). Also are the causes of tasks that it stands for.
 	Cause Cause
+	Also  []Cause
 	// Reload is the number of the reload this task is a step of, or 0.
 	Reload int
 	// Group is the ID of the RunModules task that this task is a part of, or empty.
@@ -59,6 +61,29 @@ func (t Task) InQueue() string {
 	return t.ID
 }
 
+// maxCauses bounds what a task that serves many others names.
+const maxCauses = 10
+
+// For is the task as one that other causes have, too. What a person did comes first; equal causes are one.
+func (t Task) For(others ...Cause) Task {
+	all := slices.Concat([]Cause{t.Cause}, t.Also, others)
+	slices.SortStableFunc(all, func(a, b Cause) int { return a.byPerson() - b.byPerson() })
+	t.Cause, t.Also = all[0], nil
+	for _, c := range all[1:] {
+		same := func(other Cause) bool { return other.String() == c.String() }
+		if !same(t.Cause) && !slices.ContainsFunc(t.Also, same) && len(t.Also) < maxCauses {
+			t.Also = append(t.Also, c)
+		}
+	}
+	return t
+}
+
+// Causes are all of them.
+func (t Task) Causes() []Cause { return append([]Cause{t.Cause}, t.Also...) }
+
+// Instead is the task as one that runs in place of another, too.
+func (t Task) Instead(of Task) Task { return t.For(of.Causes()...) }
+
 // Hook is the hook that the task runs, or empty.
 func (t Task) Hook() string {
 	switch w := t.Work.(type) {
@@ -76,6 +101,8 @@ type Cause struct {
 	Activation string `json:"activation"`
 	// Detail is for people, for example "Pod default/web Modified".
 	Detail string `json:"detail,omitempty"`
+	// Change is the detail with values, which only the debug address shows; empty for none.
+	Change string `json:"-"`
 	// Parent is what led to this; nil for what came from outside.
 	Parent *Cause `json:"parent,omitempty"`
 	// Trace is the span that made this cause, as a W3C traceparent; empty without one.
@@ -125,7 +152,7 @@ func (c Cause) shortened(n int) Cause {
 func (c Cause) Chain() []Cause {
 	var chain []Cause
 	for link := &c; link != nil; link = link.Parent {
-		chain = append(chain, Cause{Activation: link.Activation, Detail: link.Detail})
+		chain = append(chain, Cause{Activation: link.Activation, Detail: link.Detail, Change: link.Change})
 	}
 	return chain
 }
@@ -168,6 +195,41 @@ func (c Cause) String() string {
 type Work interface {
 	// Describe names the work for people: its kind, then what it is about.
 	Describe() (kind, about string)
+}
+
+// Values is String, with values.
+func (c Cause) Values() string {
+	if c.Change != "" {
+		c.Detail = c.Change
+	}
+	return c.String()
+}
+
+// byPerson is 0 for what a person has done, 1 for what followed from that, and 2 for all else.
+func (c Cause) byPerson() int {
+	person := func(c Cause) bool { return c.Activation == ByConfigMap || c.Activation == ByHand }
+	switch {
+	case person(c):
+		return 0
+	case person(c.First()):
+		return 1
+	}
+	return 2
+}
+
+// Few names the first ones, up to most and 400 bytes, and counts the others: what follows in a text must not be cut.
+func Few(most int, names []string) string {
+	shown, size := 0, 0
+	for ; shown < min(most, len(names)); shown++ {
+		if size += len(names[shown]); size > 400 && shown > 0 {
+			break
+		}
+	}
+	text := strings.Join(names[:shown], ", ")
+	if more := len(names) - shown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // RunHook runs one hook once, for one or more triggers (C41).

@@ -3,6 +3,7 @@ package messages_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"addon-operator/hooks"
@@ -94,5 +95,27 @@ func TestChainOfCauses(t *testing.T) {
 	}
 	if got := long.First(); got != event {
 		t.Errorf("the chain began with %s", got)
+	}
+}
+
+// A task that stands for others names all causes once, and what a person did first.
+func TestCausesSurviveMerging(t *testing.T) {
+	type cause = messages.Cause
+	files := cause{Activation: messages.ByFiles, Detail: "modules"}
+	edit := cause{Activation: messages.ByConfigMap, Detail: "a.x in ConfigMap", Change: "a.x: 1 -> 2 in ConfigMap"}
+	hook := messages.By(messages.ByHook, "h.sh changed a.y", edit)
+	merged := messages.Task{Cause: files}.Instead(messages.Task{Cause: hook, Also: []cause{files}}).For(edit, edit)
+	var got []string
+	for _, c := range merged.Causes() {
+		got = append(got, c.Values())
+	}
+	if want := "ConfigMap: a.x: 1 -> 2 in ConfigMap; HookChangedValues: h.sh changed a.y; Files: modules"; strings.Join(got, "; ") != want {
+		t.Errorf("got %s, want %s", strings.Join(got, "; "), want)
+	}
+	for i := range 100 {
+		merged = merged.For(cause{Activation: messages.BySchedule, Detail: fmt.Sprint(i)})
+	}
+	if n := len(merged.Also); n != 10 {
+		t.Errorf("%d causes are kept", n)
 	}
 }

@@ -45,6 +45,7 @@ func (s Source) allModules(tree []*supervisor.Node, differs map[string]string) [
 		if loop := loops[all[i].Name]; loop != "" {
 			// Clip, because Problems shares its array with a published status.
 			all[i].Problems = append(slices.Clip(all[i].Problems), loop)
+			all[i].Verdict = view.Judge(all[i])
 		}
 	}
 	return all

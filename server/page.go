@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/values"
 )
@@ -126,13 +125,11 @@ type pageLink struct{ Path, Text string }
 // pageModule is a module as the page shows it.
 type pageModule struct {
 	view.Module
-	// Behind says what its run waits for in a queue.
-	Behind string
 }
 
 // Trouble reports whether there is something to show in its row.
 func (m pageModule) Trouble() bool {
-	return m.Behind != "" || m.Waiting != nil || len(m.Hanging)+len(m.Failing)+len(m.Contested)+len(m.Problems) > 0 || m.Health != nil && len(m.Health.Unhealthy) > 0
+	return m.Verdict.Class == view.ClassPending || m.Waiting != nil || len(m.Hanging)+len(m.Failing)+len(m.Contested)+len(m.Problems) > 0 || m.Health != nil && len(m.Health.Unhealthy) > 0
 }
 
 // moduleRow is a row of the table of modules.
@@ -152,7 +149,7 @@ func (m pageModule) Sign() string { _, s := m.look(); return s }
 // the state and what else is special. A suspended module is not also called "maintenance".
 func (m pageModule) Words() string {
 	words := []string{m.State}
-	if c := m.Class(); c == view.ClassFailing || c == view.ClassWaiting || c == view.ClassProblem {
+	if c := m.Verdict.Class; c == view.ClassFailing || c == view.ClassWaiting || c == view.ClassProblem {
 		words = []string{string(c), m.State}
 	}
 	if m.Parked {
@@ -166,8 +163,8 @@ func (m pageModule) Words() string {
 
 // look maps the class of a module to its colour and sign; what it does not name is on its way.
 func (m pageModule) look() (colour, sign string) {
-	switch m.Class() {
-	case view.ClassFailing, view.ClassUnhealthy:
+	switch m.Verdict.Class {
+	case view.ClassFailing, view.ClassUnhealthy, view.ClassHeld:
 		return "bad", "▲"
 	case view.ClassReady:
 		return "good", "●"
@@ -234,7 +231,7 @@ func (s livePages) page() http.Handler {
 func (s livePages) overview() overview {
 	data := overview{overall: s.overall(s.who)}
 	all, runs := queues(data.tree)
-	total, behind := 0, map[string]string{}
+	total := 0
 	for _, q := range all {
 		total += q.Length
 		for i, t := range q.Head {
@@ -243,16 +240,6 @@ func (s livePages) overview() overview {
 			}
 			if time.Since(t.QueuedAt) > longWait && (data.Oldest.IsZero() || t.QueuedAt.Before(data.Oldest)) {
 				data.Oldest = t.QueuedAt
-			}
-			var waits []string
-			switch work := t.Work.(type) {
-			case messages.RunModules:
-				waits = work.Names
-			case messages.RunModule, messages.DeleteModule:
-				waits = []string{t.Owner}
-			}
-			for _, name := range waits {
-				behind[name] = fmt.Sprintf("It waits in the queue %s behind %s", q.name, q.Head[0])
 			}
 		}
 		if len(q.Head) > 0 {
@@ -265,9 +252,9 @@ func (s livePages) overview() overview {
 		data.Stage = leadership.String()
 	}
 	for _, m := range data.Modules {
-		data.Rows = append(data.Rows, moduleRow{pageModule{m, behind[m.Name]}, s.who == insider})
+		data.Rows = append(data.Rows, moduleRow{pageModule{m}, s.who == insider})
 	}
 	// Stable: within a class the modules keep the order in which they run.
-	slices.SortStableFunc(data.Rows, func(a, b moduleRow) int { return cmp.Compare(a.Class().Rank(), b.Class().Rank()) })
+	slices.SortStableFunc(data.Rows, func(a, b moduleRow) int { return cmp.Compare(a.Verdict.Class.Rank(), b.Verdict.Class.Rank()) })
 	return data
 }

@@ -51,7 +51,7 @@ func (s Source) overall(who audience) overall {
 	slices.Sort(o.EnabledModules)
 	o.Converge.Phase, o.Converge.Ready = converge.Phase, converge.Ready
 	o.Modules, o.Global = s.allModules(o.tree, differs), published[view.GlobalStatus](o.tree)
-	o.Headline, o.Stage = view.Headline(o.Modules, o.Global), stage(o.tree, converge)
+	o.Headline, o.Stage = view.Headline(o.Modules, o.Global), view.Stage(o.Modules, o.Global, converge, queueLength(o.tree, messages.MainQueue))
 	config := published[view.ConfigStatus](o.tree)
 	if o.UnknownKeys = config.Unknown; config.Refused != "" {
 		o.Config = &config
@@ -122,7 +122,7 @@ func (o overall) write(w io.Writer, whole bool) {
 	}
 	problems := o.notices()
 	for _, m := range o.Modules { // one that is only off, or on its way, has no problem
-		problems = append(problems, withNext(m.Name, problemOf(m, o.HeldPurge), m.Next())...)
+		problems = append(problems, withNext(m.Name, problemOf(m), m.Verdict.Next)...)
 	}
 	section("PROBLEMS", problems)
 	var busy [][2]string
@@ -172,7 +172,7 @@ func (o overall) notices() (rows [][2]string) {
 	}
 	for i, f := range o.Global.Failing {
 		// Next is about the first task that fails, so each task gets a status that begins with it.
-		rows = append(rows, withNext("global hooks", failing(f), view.GlobalStatus{Failing: o.Global.Failing[i:]}.Next())...)
+		rows = append(rows, withNext("global hooks", f.Message(), view.GlobalStatus{Failing: o.Global.Failing[i:]}.Next())...)
 	}
 	for _, p := range o.GlobalProblems {
 		rows = append(rows, [2]string{"global hooks", p})
@@ -205,7 +205,7 @@ func (s statusPages) ready(r *http.Request) (any, error) {
 		case !m.Enabled:
 			missing = append(missing, fmt.Sprintf("%s is %s: %s", m.Name, m.State, cmp.Or(m.Off, "it is not enabled")))
 		default:
-			missing = append(missing, strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", m.Name, m.State, problemOf(m, o.HeldPurge)), ": "))
+			missing = append(missing, strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", m.Name, m.State, m.Verdict.Message), ": "))
 		}
 	}
 	for _, name := range asked {
@@ -215,7 +215,7 @@ func (s statusPages) ready(r *http.Request) (any, error) {
 	}
 	// Named modules may be ready while a reload of others is in progress.
 	if len(asked) == 0 && !(o.Converge.Ready && o.Converge.Phase == view.ConvergeIdle) {
-		missing = append(missing, "a reload of all modules is not over")
+		missing = append(missing, "a reload of all modules is not over"+view.LongWork(o.Modules))
 	}
 	said := missing
 	if len(missing) == 0 {
@@ -224,61 +224,51 @@ func (s statusPages) ready(r *http.Request) (any, error) {
 	return display{data: map[string]any{"ready": len(missing) == 0, "missing": missing}, text: lines(said)}, nil
 }
 
-// why is the text about a module: which rule has switched it off, and what led to its last run.
+// why is the text about a module: the verdict, and what led to its last run.
 func why(m view.Module) func(io.Writer, bool) {
 	return func(w io.Writer, _ bool) {
-		if m.Off != "" {
-			fmt.Fprintf(w, "module %s is off: %s\n", m.Name, m.Off)
-		}
+		v, problems := m.Verdict, slices.Concat(m.Contested, m.Problems)
 		switch {
-		case m.LastRun != nil:
-			writeRun(w, m)
-		case m.Off == "":
-			fmt.Fprintf(w, "module %s has not run since the operator started (%s)\n", m.Name, m.Phase)
+		case v.Reason == view.Off:
+			fmt.Fprintf(w, "module %s is off: %s\n", m.Name, m.Off)
+		case v.Reason == view.Succeeded:
+			fmt.Fprintf(w, "module %s: %s\n", m.Name, v.Class)
+		default:
+			fmt.Fprintf(w, "module %s: %s: %s\n", m.Name, v.Class, cmp.Or(v.Message, "it is "+m.State))
+			if v.Next != "" {
+				fmt.Fprintf(w, "next: %s\n", v.Next)
+			}
 		}
-		for _, problem := range m.Problems {
-			fmt.Fprintf(w, "problem: %s\n", problem)
+		if m.LastRun != nil {
+			writeRun(w, m)
+		} else if v.Reason != view.Off {
+			fmt.Fprintln(w, "it has not run since the operator started")
+		}
+		for _, problem := range problems {
+			if problem != v.Message || v.Class == view.ClassProblem { // else it is above
+				fmt.Fprintf(w, "problem: %s\n", problem)
+			}
 		}
 	}
 }
 
-// writeRun describes the last run of a module, and what fails in it or what it waits for. Causes are
-// the latest first; each is indented below the one that it led to.
+// writeRun describes the last run of a module, and what fails. Causes are the latest first; each is indented below the
+// one that it led to.
 func writeRun(w io.Writer, m view.Module) {
 	release := cmp.Or(m.LastRun.Release, "not finished")
 	if m.Namespace != "" { // empty: that of the operator
 		release = "in namespace " + m.Namespace + ": " + release
 	}
-	fmt.Fprintf(w, "module %s: %s\nlast run began %s (%s)\nrelease: %s\n", m.Name, m.Phase, at(m.LastRun.Began), ago(m.LastRun.Began), release)
+	fmt.Fprintf(w, "last run began %s (%s)\nrelease: %s\n", at(m.LastRun.Began), ago(m.LastRun.Began), release)
 	for i, cause := range m.LastRun.Causes {
-		fmt.Fprintf(w, "%sbecause of %s\n", strings.Repeat("  ", i+1), cause)
+		fmt.Fprintf(w, "%sbecause of %s\n", strings.Repeat("  ", i+1), cause.Values())
 	}
-	if wait := m.Waiting; wait != nil {
-		fmt.Fprintf(w, "waits: %s\n  since %s (%s)", wait, at(wait.Since), ago(wait.Since))
-		if !wait.Until.IsZero() {
-			fmt.Fprintf(w, ", until %s; then the next attempt continues to wait", at(wait.Until))
-		}
-		fmt.Fprintln(w)
+	for _, cause := range m.LastRun.Also {
+		fmt.Fprintf(w, "  and because of %s\n", cause.Values())
 	}
 	for _, f := range m.Failing {
 		fmt.Fprintln(w, f)
 	}
-}
-
-// stage describes what the operator does with all modules: it starts, reloads them, or waits for a
-// cause. In a follower, overview replaces it by the name of the leader.
-func stage(tree []*supervisor.Node, c view.ConvergeStatus) string {
-	switch {
-	case c.Waits != "":
-		return "starting: " + c.Waits
-	case c.Phase == view.ConvergeReloading:
-		return fmt.Sprintf("reloading all modules, %s to do", view.Count(queueLength(tree, messages.MainQueue), "task"))
-	case !c.Ready:
-		return "starting"
-	case c.HeldPurge != nil:
-		return "converged, but a purge is held back"
-	}
-	return "converged"
 }
 
 // published is the status of a type that one actor in a tree has published; the zero value before that.

@@ -99,40 +99,15 @@ func firstOf(problems []string, command string) string {
 	return fmt.Sprintf("%s (and %d more: addon-operator %s)", problems[0], len(problems)-1, command)
 }
 
-// problemOf is the most urgent problem of a module; empty when there is none. Decisions for a person
-// come first, then tasks that hang, wait or fail, then problems that exist although the last run has
-// succeeded.
-func problemOf(m view.Module, held *view.HeldPurge) string {
-	switch {
-	case held != nil && slices.Contains(held.Releases, m.Name):
-		return "its directory is missing; its purge is held"
-	case m.State == view.Held:
-		return m.Held // with the command that allows it
-	case len(m.Hanging) > 0:
-		return m.Hanging[0].String()
-	case m.Waiting != nil:
-		return m.Waiting.String() + ", " + m.Waiting.Times()
-	case len(m.Failing) > 0:
-		return failing(m.Failing[0])
-	case len(m.Contested) > 0:
-		return m.Contested[0]
-	case m.Health != nil && len(m.Health.Unhealthy) > 0:
-		var all []string
-		for _, o := range m.Health.Unhealthy {
-			all = append(all, o.String())
-		}
-		return firstOf(all, "module list -o json")
+// problemOf is what a person should look at; empty for nothing.
+func problemOf(m view.Module) string {
+	switch problems := slices.Concat(m.Contested, m.Problems); {
+	case !m.Troubled():
+		return ""
+	case m.Verdict.Class == view.ClassProblem && len(problems) > 0:
+		return firstOf(problems, "why "+m.Name)
 	}
-	return firstOf(m.Problems, "why "+m.Name)
-}
-
-// failing describes a failing task: the number of attempts, the time of the next one, and the error.
-func failing(f view.FailingTask) string {
-	text := fmt.Sprintf("%s failed %s", f.Task, view.Count(f.Attempts, "time"))
-	if wait := time.Until(f.RetryAt); wait > 0 {
-		text += ", next attempt in " + wait.Round(time.Second).String()
-	}
-	return text + ": " + f.Error
+	return m.Verdict.Message
 }
 
 // moduleTable has a line for each module, and around it what concerns all: a refused ConfigMap,
@@ -162,7 +137,7 @@ func moduleTable(o overall) *table {
 		if m.LastRun != nil {
 			ran = ago(m.LastRun.Began)
 		}
-		t.rows = append(t.rows, []string{m.Name, fmt.Sprint(m.Order), state, release, fmt.Sprint(m.Hooks), ran, m.Off, problemOf(m, o.HeldPurge)})
+		t.rows = append(t.rows, []string{m.Name, fmt.Sprint(m.Order), state, release, fmt.Sprint(m.Hooks), ran, m.Off, problemOf(m)})
 	}
 	if o.Leadership != nil {
 		t.below = append(t.below, fmt.Sprintf("This replica is the %s.", o.Leadership))

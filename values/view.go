@@ -106,6 +106,10 @@ func (s *Section) Diff(before *Section) []Change {
 	differs := func(path pointer, _ any) {
 		old, had := lookup(before.merged, path)
 		now, has := lookup(s.merged, path)
+		_, was := old.(map[string]any)
+		if _, is := now.(map[string]any); was && is { // an empty map is a leaf; what is in the other one says more
+			return
+		}
 		if had != has || !reflect.DeepEqual(old, now) {
 			paths[path.String()] = path
 		}

@@ -434,16 +434,16 @@ func (c *config) announce(ctx actor.Context, before values.Document) {
 		log = log.With("maintenance", true)
 	}
 	log.Info("config values changed", "global", change.Global, "modules", change.Modules, "flags", change.Flags, "revision", c.configMap.revision)
-	c.send(ctx, change)
+	c.send(ctx, change, before)
 }
 
 // send gives owners their sections, then converge what that changes.
-func (c *config) send(ctx actor.Context, change decide.Change) {
+func (c *config) send(ctx actor.Context, change decide.Change, before values.Document) {
 	for _, key := range change.Keys {
 		c.deliver(ctx, key)
 	}
 	ctx.Send(c.program.PID(work.ConvergePath), messages.ConfigChanged{
-		Global: change.Global, Modules: change.Modules, Flags: c.doc.Flags, FlagsChanged: change.Flags, Maintenance: c.doc.Maintenance, Revision: c.configMap.revision,
+		Global: change.Global, Modules: change.Modules, Flags: c.doc.Flags, FlagsChanged: change.Flags, Maintenance: c.doc.Maintenance, Cause: cause(c.schemas, change, before, c.doc),
 	})
 }
 

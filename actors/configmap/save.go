@@ -39,7 +39,7 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 	if err != nil {
 		return messages.ConfigSaved{Err: err}
 	}
-	before := c.doc // write replaces c.doc
+	first := c.doc // write replaces c.doc
 	if len(inSecret) > 0 && c.secret.store != nil {
 		if saved := c.write(ctx, c.secret, msg, inSecret); saved.Conflict || saved.Err != nil {
 			return saved
@@ -49,13 +49,12 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 	if len(inConfig) == 0 {
 		return messages.ConfigSaved{}
 	}
-	moved := c.schemas.Change(before, c.doc)
-	before = c.doc
+	moved, before := c.schemas.Change(first, c.doc), c.doc
 	saved := c.write(ctx, c.configMap, msg, inConfig)
 	switch {
 	case saved.Conflict || saved.Err != nil:
 		if moved.Any() {
-			c.send(ctx, moved) // the owner does not know yet what has changed
+			c.send(ctx, moved, first) // the owner does not know yet what has changed
 		}
 	default:
 		Warn(c.log, decide.UnknownKeys(c.doc, before, c.schemas.Sections))

@@ -342,7 +342,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	c.catalog.config = msg.Flags
 	c.catalog.configured = msg.Maintenance
 	thawed, reload := c.maintenanceChanged(ctx)
-	cause := messages.Cause{Activation: messages.ByConfigMap, Detail: "resourceVersion " + msg.Revision}
+	cause := msg.Cause
 	if msg.FlagsChanged {
 		c.switchModules(ctx)
 	}

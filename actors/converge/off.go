@@ -61,7 +61,7 @@ func (c *catalog) explainOff() {
 		case c.saysNo(m):
 			off[m.Name] = c.why(known, m)
 		default:
-			off[m.Name] = "its flag is on, by " + flags.Source + "; the discovery that enables it has not ended"
+			off[m.Name] = view.Undecided(flags.Source)
 		}
 	}
 	for name := range c.removed {

@@ -33,7 +33,9 @@ type reloads struct {
 	discoveredIn int
 	began        time.Time
 	cause        messages.Cause
-	span         work.Span // of the start-up and the reload in progress
+	// also are the other causes of the reload in progress, and next those of the one that comes.
+	also, next []messages.Cause
+	span       work.Span // of the start-up and the reload in progress
 	// globalChanged: afterAll hooks of this reload have changed global values, so the next one is due (G8).
 	globalChanged bool
 	ready         bool // the first converge is over
@@ -70,6 +72,9 @@ func (r *reloads) postpones(ctx actor.Context, cause messages.Cause) bool {
 	if !r.told {
 		r.log.Warn("reloads of all modules are restarted again and again: the one in progress ends before the next one starts; fix what changes so often", "restarts", r.restarts, "cause", cause)
 		r.program.Notify(kube.Notice{Warning: true, Reason: "ReloadPostponed", Message: "Reloads of all modules are restarted again and again, so each one ends before the next one starts. What changes so often: " + cause.String()})
+	}
+	if r.postponed != nil {
+		r.adds(*r.postponed)
 	}
 	r.postponed, r.told = &cause, true
 	r.unlessHeld(ctx)
@@ -122,6 +127,7 @@ func (r *reloads) request(ctx actor.Context, cause messages.Cause) {
 	next := requested
 	switch r.phase {
 	case starting, requested, overtaken:
+		r.adds(cause)
 		return
 	case created:
 		next = starting
@@ -133,6 +139,11 @@ func (r *reloads) request(ctx actor.Context, cause messages.Cause) {
 	}
 	r.program.Enqueue(ctx, false, r.program.NewTask(messages.Converge, messages.ReloadModules{Cause: cause}, cause))
 	r.become(next)
+}
+
+// adds has the next reload name other causes, too, of which the first ones are kept.
+func (r *reloads) adds(causes ...messages.Cause) {
+	r.next = messages.Task{Cause: causes[0], Also: r.next}.For(causes[1:]...).Causes()
 }
 
 // delayedReload is a reload that waited because it is part of a loop.
@@ -157,6 +168,9 @@ func (r *reloads) restart(ctx actor.Context, cause messages.Cause) {
 	ctx.Send(r.program.PID(work.QueuePath+messages.MainQueue), messages.DropTasks{Reload: r.number})
 	ctx.Send(r.program.PID(work.GlobalPath), messages.DropTasks{Reload: r.number})
 	r.program.Enqueue(ctx, true, r.program.NewTask(messages.Converge, messages.ReloadModules{Cause: cause}, cause))
+	if r.discovers() { // else its steps that were dropped have its causes
+		r.adds(append(r.also, r.cause)...)
+	}
 	r.restarts++
 	r.postponed = nil // it is the next one
 	r.program.Metrics.Converge.Restarted(cause)
@@ -167,7 +181,9 @@ func (r *reloads) restart(ctx actor.Context, cause messages.Cause) {
 // reload continues the span of the start-up.
 func (r *reloads) begin(ctx actor.Context, global []hooks.Hook, cause messages.Cause) {
 	r.become(reloading)
-	r.cause = cause
+	all := messages.Task{Cause: cause, Also: r.next}.For()
+	r.cause, r.also, r.next = all.Cause, all.Also, nil
+	cause = r.cause
 	r.number++
 	r.began, r.globalChanged = time.Now(), false
 	if r.number > 1 {
@@ -188,7 +204,7 @@ func (r *reloads) begin(ctx actor.Context, global []hooks.Hook, cause messages.C
 // enqueue queues tasks as parts of the reload in progress.
 func (r *reloads) enqueue(ctx actor.Context, head bool, tasks []messages.Task) {
 	for i := range tasks {
-		tasks[i].Trace = r.span.Name()
+		tasks[i].Trace, tasks[i].Also = r.span.Name(), r.also
 	}
 	r.program.Enqueue(ctx, head, tasks...)
 }

@@ -326,9 +326,8 @@ func purgeHeld(converge view.ConvergeStatus, release string) bool {
 // show writes the object of a module when it differs.
 func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.ConvergeStatus) error {
 	object, exists := o.seen[m.Name]
-	if exists && !converge.Ready && m.LastRun == nil && len(object.Status.Conditions) > 0 && m.Maintenance == "" {
-		return nil // an earlier process has written it; the state of the module is known after its first run
-	}
+	// An earlier process has written it; the state of the module is known after its first run.
+	earlier := exists && !converge.Ready && m.LastRun == nil && len(object.Status.Conditions) > 0 && m.Maintenance == ""
 	if !exists {
 		created, err := o.program.ModuleObjects.Create(o.ctx, m.Name, o.suspended[m.Name])
 		if apierrors.IsNotFound(err) {
@@ -340,17 +339,20 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 		object = created
 		o.keep(ctx, object, created)
 	}
-	if converge.Ready {
-		o.request(ctx, &object, m)
+	o.request(ctx, &object, m)
+	if earlier && handled(object) == handled(o.seen[m.Name]) {
+		return nil
 	}
 	// What spec asks for is observed when the module does it.
 	observed := object
 	if object.Suspend != (m.Maintenance == values.Suspended) {
 		observed.Generation = object.Status.ObservedGeneration
 	}
-	status := objects.Status(m, objects.Facts{
-		Object: observed, Gone: m.Off == gone && !object.Ours, Namespace: o.program.Namespace, Requested: o.runs(m), Held: purgeHeld(converge, m.Name), Hide: o.program.Secrets.Hide, Now: time.Now(),
-	})
+	m.Gone, m.Requested = m.Off == gone && !object.Ours, o.runs(m)
+	if purgeHeld(converge, m.Name) {
+		m.PurgeHeld = converge.HeldPurge
+	}
+	status := objects.Status(m, objects.Facts{Object: observed, Namespace: o.program.Namespace, Hide: o.program.Secrets.Hide, Now: time.Now()})
 	want, stored := status.String(), o.seen[m.Name].Status.String()
 	if exists && (want == stored || o.wrote[m.Name] == wroteStatus{want, stored}) {
 		return nil
@@ -367,6 +369,11 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 	return nil
 }
 
+// handled are the requests that the status of an object repeats.
+func handled(object kube.ModuleObject) handledRequests {
+	return handledRequests{object.Status.LastHandledRequestedAt, object.Status.LastHandledRetryRequestedAt}
+}
+
 // keep remembers the answer to a write. It may contain what people have changed since the object
 // was read; the watch brings that later, but as nothing new.
 func (o *moduleObjects) keep(ctx actor.Context, read, now kube.ModuleObject) {
@@ -380,8 +387,9 @@ func (o *moduleObjects) keep(ctx actor.Context, read, now kube.ModuleObject) {
 }
 
 // request does once what people have requested of a module by annotations (J16). A request to a
-// suspended module waits. The values that were handled are kept in memory, too: their status may
-// not be writable, and the request must not be repeated then.
+// suspended module waits; others are served in every phase, because what a person wants to have retried may be what keeps
+// the first converge from its end. The values that were handled are kept in memory, too: their status may not be writable,
+// and the request must not be repeated then.
 func (o *moduleObjects) request(ctx actor.Context, object *kube.ModuleObject, m view.Module) {
 	if object.Suspend || m.Maintenance == values.Suspended {
 		return
@@ -400,7 +408,8 @@ func (o *moduleObjects) request(ctx actor.Context, object *kube.ModuleObject, m 
 		object.Status.LastHandledRequestedAt = run
 		o.program.Log.Info("a run is requested", "module", m.Name, "requestedAt", run)
 		switch {
-		case !m.Enabled: // there is nothing to run
+		case !m.Enabled: // there is nothing to run, unless a discovery that fails enables it
+			ctx.Send(o.program.PID(work.ConvergePath), messages.RetryNow{})
 		case fails:
 			ctx.Send(o.program.Owner(m.Name), messages.RetryNow{})
 		default:

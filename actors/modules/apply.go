@@ -2,6 +2,7 @@ package modules
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -180,14 +181,30 @@ func (v *ownValues) commitSaved(ctx actor.Context, a application, flagsChanged b
 // hook (D26), so the commit is noted in unfinished before the answer is sent.
 func (v *ownValues) commit(ctx actor.Context, a application, flagsChanged bool) {
 	changed := a.next.Checksum() != v.section.Checksum() // D27
-	v.set(a.next)
 	_, _, flags, _ := v.self.patches(a.msg.Result)
+	a.msg.Cause.Detail += changedPaths(a.next, v.section, flags)
+	v.set(a.next)
 	flags.configChanged = flagsChanged
 	v.unfinished.Commit(a.msg.Origin.Task)
 	now := v.self.known()
 	now.Changed = changed
 	v.program.Send(a.from, work.Handed{Known: now})
 	v.self.committed(ctx, a.msg, changed, flags)
+}
+
+// changedPaths names what a hook has changed, for the chain of causes: what it has written as it was is no cause.
+func changedPaths(after, before *values.Section, flags flagChanges) string {
+	var paths []string
+	for _, change := range after.Diff(before) {
+		paths = append(paths, change.Path)
+	}
+	for _, flag := range slices.Concat(flags.config, flags.memory) {
+		paths = append(paths, flag.Key)
+	}
+	if len(paths) == 0 {
+		return ""
+	}
+	return " changed " + messages.Few(3, paths)
 }
 
 // refuse answers a run whose result has no effect (D26). The run fails and repeats the hook.

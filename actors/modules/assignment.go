@@ -147,6 +147,17 @@ func (o *ownTasks) handTo(a assignment) {
 	}
 }
 
+// inherit is a run with the causes of those that it replaces, because they have not succeeded.
+func (o *ownTasks) inherit(t messages.Task) messages.Task {
+	for _, id := range slices.Sorted(maps.Keys(o.alone)) {
+		t = t.Instead(o.changing[id].Task)
+	}
+	for _, a := range o.next {
+		t = t.Instead(a.Task)
+	}
+	return t
+}
+
 // startAlone starts a task that needs the release of the module for itself (two Helm operations on
 // one release corrupt its records). What is left of an earlier, parked task is cancelled first: the
 // new one does the same with newer values.

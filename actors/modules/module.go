@@ -284,7 +284,8 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	}
 	m.delayed.stop() // this run sees what the delayed one was for
 	m.drift.stop(ctx, m.owner.tasks.runs)
-	m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: a.Task.Cause.Chain()}
+	a.Task = m.owner.tasks.inherit(a.Task)
+	m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: a.Task.Cause.Chain(), Also: a.Task.Also}
 	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
 	a.cancelled = m.release.runEnded

@@ -1,6 +1,7 @@
 package modules
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -33,15 +34,14 @@ type readiness struct {
 
 // notReady is what keeps a module from being ready; empty for nothing.
 func notReady(s view.ModuleStatus, now time.Time) string {
-	switch state := s.State(now); {
-	case state == string(view.Ready):
-		return ""
-	case s.Phase != view.Ready:
-		return "it is " + state
-	case s.Held != "":
-		return s.Held
+	if s.Phase != view.Ready {
+		return "it is " + s.State(now)
 	}
-	return s.Health.Unhealthy[0].String()
+	v := view.Judge(view.Module{State: s.State(now), ModuleStatus: s})
+	if v.Class == view.ClassReady {
+		return ""
+	}
+	return cmp.Or(v.Message, string(v.Class))
 }
 
 // answer is called after every message.

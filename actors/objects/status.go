@@ -13,7 +13,6 @@ import (
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages/view"
-	"addon-operator/values"
 )
 
 // The conditions of an object of kind Module. kstatus computes the status of the object from them:
@@ -23,26 +22,6 @@ const (
 	Reconciling = "Reconciling"
 	Stalled     = "Stalled"
 )
-
-// The reasons of the conditions. The first six are those of Flux.
-const (
-	Succeeded            = "ReconciliationSucceeded"
-	Progressing          = "Progressing"
-	ProgressingWithRetry = "ProgressingWithRetry"
-	HealthCheckFailed    = "HealthCheckFailed"
-	DependencyNotReady   = "DependencyNotReady"
-	Suspended            = "Suspended"
-	RunFailed            = "RunFailed"
-	HookFailed           = "HookFailed"
-	Disabled             = "Disabled"
-	PurgeHeld            = "PurgeHeld"
-	UpgradeHeld          = "UpgradeHeld"
-	NoModule             = "NoModule"
-)
-
-// keepsFailing is the number of attempts, after about half a minute, from which on a failure counts
-// as permanent (Stalled). Events begin there, too.
-const keepsFailing = 4
 
 // The limits of what a status holds, so that an object stays small whatever a module does: hooks
 // and charts of others decide how long their texts are. They are within those of
@@ -63,16 +42,9 @@ type Facts struct {
 	Object kube.ModuleObject
 	// Namespace is that of the operator, for releases of modules that name none.
 	Namespace string
-	// Requested: a run that a person has requested has not ended.
-	Requested bool
-	// Held: its directory is gone, and the purge of its release waits for a person.
-	Held bool
-	// Gone: there is no module of this name, and the object is not the operator's, who would delete it.
-	Gone bool
 	// Hide masks secrets; nil for no secrets.
 	Hide func(string) string
-	// Now is the time of transitions, and decides whether an object has been in progress for too
-	// long.
+	// Now is the time of transitions.
 	Now time.Time
 }
 
@@ -97,9 +69,10 @@ func Status(m view.Module, f Facts) kube.ModuleStatus {
 		s.Chart = &kube.ModuleChart{Version: b.name(m.Version), AppVersion: b.name(m.AppVersion)}
 	}
 	v := b.verdict()
-	b.set(&s, Ready, v.ready, v)
-	b.set(&s, Reconciling, yes(v.reconciling), v)
-	b.set(&s, Stalled, yes(v.stalled), v)
+	isReady, reconciling, stalled := ready(v)
+	b.set(&s, Ready, isReady, v)
+	b.set(&s, Reconciling, yes(reconciling), v)
+	b.set(&s, Stalled, yes(stalled), v)
 	return s
 }
 
@@ -123,9 +96,9 @@ type builder struct {
 }
 
 // set sets a condition; the time of its last transition stays while its status does.
-func (b builder) set(s *kube.ModuleStatus, condition string, status metav1.ConditionStatus, v verdict) {
+func (b builder) set(s *kube.ModuleStatus, condition string, status metav1.ConditionStatus, v view.Verdict) {
 	c := metav1.Condition{
-		Type: condition, Status: status, Reason: v.reason, Message: b.text(v.message), ObservedGeneration: s.ObservedGeneration,
+		Type: condition, Status: status, Reason: v.Reason, Message: b.text(v.Message), ObservedGeneration: s.ObservedGeneration,
 		LastTransitionTime: second(b.f.Now),
 	}
 	if condition != Ready && status == metav1.ConditionFalse {
@@ -145,124 +118,33 @@ func yes(is bool) metav1.ConditionStatus {
 // second is a time as the JSON of an object has it: in UTC, without fractions.
 func second(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
-// verdict is the state of a module, in the words of conditions (kstatus). At most one of
-// reconciling and stalled is set: reconciling says that waiting may be enough, stalled that a
-// person has to act. Both are unset when the module is as it should be, or suspended.
-type verdict struct {
-	ready                metav1.ConditionStatus
-	reconciling, stalled bool
-	reason, message      string
-}
-
-// verdict finds the worst state first: each case assumes that those above do not hold. So a task
-// that fails wins over a run that was requested, and a wait over the health of objects, which is
-// that of before.
-func (b builder) verdict() verdict {
-	if failing := b.worst(); failing != nil && b.Maintenance != values.Suspended {
-		return failure(*failing)
+// verdict is what is said of the module. The errors in it are the public ones: others may quote the output of hooks and
+// values, which must not be in an object (J14).
+func (b builder) verdict() view.Verdict {
+	b.Failing = slices.Clone(b.Failing)
+	for i := range b.Failing {
+		b.Failing[i].Error, b.Failing[i].RetryAt = b.Failing[i].Public, time.Time{}
 	}
-	progressing := verdict{ready: metav1.ConditionUnknown, reconciling: true, reason: Progressing}
-	problem := b.Health.Problem(b.f.Now)
-	switch {
-	case b.Maintenance == values.Suspended:
-		return verdict{ready: metav1.ConditionFalse, reason: Suspended, message: "spec.suspend is true: the module does not run, and its release is left alone"}
-	case b.f.Gone:
-		return verdict{ready: metav1.ConditionFalse, stalled: true, reason: NoModule, message: "there is no module of this name; another client has created this object, so it is not deleted"}
-	case b.Waiting != nil && b.Waiting.Module != "":
-		return verdict{ready: metav1.ConditionFalse, reconciling: true, reason: DependencyNotReady, message: b.Waiting.String()}
-	case b.Waiting != nil:
-		progressing.message = b.Waiting.String()
-	case b.State == string(view.Disabled):
-		return b.disabled()
-	case b.f.Held:
-		return b.purgeHeld()
-	case b.State == view.Held:
-		return verdict{ready: metav1.ConditionFalse, stalled: true, reason: UpgradeHeld, message: b.ModuleStatus.Held}
-	case b.State == view.Unhealthy:
-		return verdict{ready: metav1.ConditionFalse, stalled: true, reason: HealthCheckFailed, message: problem}
-	case b.State == view.Progressing && len(b.Health.Unhealthy) > 0:
-		progressing.message = fmt.Sprintf("%d of %s are current: %s", b.Health.Current, view.Count(b.Health.Objects, "object"), b.Health.Unhealthy[0])
-	case b.f.Requested:
-		progressing.message = "a requested run has not ended"
-	case b.State == string(view.Ready):
-		return verdict{ready: metav1.ConditionTrue, reason: Succeeded, message: b.success()}
-	default:
-		progressing.message = "the module is " + b.State
-	}
-	return progressing
-}
-
-// disabled is the verdict about a module that is off: Ready, as it should be, unless that is not known
-// yet, or its purge is held.
-func (b builder) disabled() verdict {
-	switch {
-	case b.Off == "": // before the first discovery
-		return verdict{ready: metav1.ConditionUnknown, reconciling: true, reason: Progressing, message: "it is not yet known whether the module is enabled"}
-	case b.f.Held:
-		return b.purgeHeld()
-	}
-	return verdict{ready: metav1.ConditionTrue, reason: Disabled, message: "disabled: " + b.Off}
-}
-
-func (b builder) purgeHeld() verdict {
-	return verdict{ready: metav1.ConditionFalse, stalled: true, reason: PurgeHeld, message: b.Off + ", and the purge of its release is held back"}
-}
-
-// failure is the verdict about a task that fails. The message is the public one: errors may quote
-// the output of hooks and values, which must not be in an object (J14).
-func failure(f view.FailingTask) verdict {
-	v := verdict{ready: metav1.ConditionFalse, stalled: f.Attempts >= keepsFailing, reason: RunFailed}
-	v.reconciling = !v.stalled
-	switch {
-	case v.reconciling:
-		v.reason = ProgressingWithRetry
-	case f.Hook != "":
-		v.reason = HookFailed
-	}
-	v.message = fmt.Sprintf("%s has failed %s: %s", f.Task, view.Count(f.Attempts, "time"), f.Public)
+	v := view.Judge(b.Module)
+	v.Message = cmp.Or(v.Message, "the module is "+b.State)
 	return v
 }
 
-// worst is the task with most failed attempts; tasks of the module come before those of hooks. Nil:
-// none fails. Equal ones are ordered by name, so that the condition does not change back and forth.
-func (b builder) worst() *view.FailingTask {
-	if len(b.Failing) == 0 {
-		return nil
+// ready is a verdict in the words of conditions (kstatus). At most one of reconciling and stalled is set: reconciling
+// says that waiting may be enough, stalled that a person has to act. Both are unset when the module is as it should be,
+// or suspended.
+func ready(v view.Verdict) (ready metav1.ConditionStatus, reconciling, stalled bool) {
+	switch v.Reason {
+	case view.Succeeded, view.Off:
+		return metav1.ConditionTrue, false, false
+	case view.BySuspend:
+		return metav1.ConditionFalse, false, false
+	case view.InProgress, view.ChangePending:
+		return metav1.ConditionUnknown, true, false
+	case view.ProgressingWithRetry, view.DependencyNotReady, view.HookHangs:
+		return metav1.ConditionFalse, true, false
 	}
-	worst := slices.MinFunc(b.Failing, func(x, y view.FailingTask) int {
-		return cmp.Or(rank(x)-rank(y), cmp.Compare(y.Attempts, x.Attempts), cmp.Compare(x.Task, y.Task))
-	})
-	return &worst
-}
-
-func rank(f view.FailingTask) int {
-	if f.Hook != "" {
-		return 1
-	}
-	return 0
-}
-
-// success is the message of a module that is ready: what a person should look at all the same, or
-// else what the last run did.
-func (b builder) success() string {
-	var parts []string
-	if b.Maintenance != "" {
-		parts = append(parts, "its release is left alone: maintenance "+b.Maintenance)
-	}
-	if n := len(b.Hanging); n > 0 {
-		parts = append(parts, "hook "+b.Hanging[0].Hook+" hangs")
-	}
-	parts = append(parts, b.problems()...)
-	if n := len(b.Drift); n > 0 {
-		parts = append(parts, view.Count(n, "object")+" changed by others")
-	}
-	if len(parts) > 0 {
-		return strings.Join(parts, "; ")
-	}
-	if b.LastRun != nil && b.LastRun.Release != "" {
-		return b.LastRun.Release
-	}
-	return "the last run has succeeded"
+	return metav1.ConditionFalse, false, true
 }
 
 func (b builder) lastRun() *kube.ModuleLastRun {
@@ -275,9 +157,11 @@ func (b builder) lastRun() *kube.ModuleLastRun {
 	if b.LastRun.Took > 0 { // a millisecond at least: 0s would mean that it has not ended
 		run.Duration = max(b.LastRun.Took, time.Millisecond).Round(time.Millisecond).String()
 	}
-	if len(b.LastRun.Causes) > 0 {
-		run.Cause = b.text(b.LastRun.Causes[0].String())
+	var causes []string
+	for _, c := range slices.Concat(b.LastRun.Causes[:min(1, len(b.LastRun.Causes))], b.LastRun.Also) {
+		causes = append(causes, c.String())
 	}
+	run.Cause = b.text(strings.Join(causes, "; "))
 	return run
 }
 

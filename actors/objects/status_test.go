@@ -91,8 +91,10 @@ func TestStatus(t *testing.T) {
 		{"it is being deleted", module(func(m *view.Module) {
 			m.State, m.Phase, m.LastRun, m.ModuleStatus.Health = "deleting", view.Deleting, nil, nil
 		}), status.InProgressStatus},
+		{"a hook hangs", module(func(m *view.Module) {
+			m.Hanging = []view.RunningHook{{Module: "dns", Hook: "slow.sh", Began: noon()}}
+		}), status.InProgressStatus},
 		{"ready, and something to look at", module(func(m *view.Module) {
-			m.Hanging = []view.RunningHook{{Module: "dns", Hook: "slow.sh"}}
 			m.Problems, m.Maintenance = []string{"values.yaml: a default does not fit"}, values.NoResourceReconciliation
 			m.Drift = []view.DriftedObject{{Object: "ConfigMap ns/dns", Fields: []string{"data.a", "data.swordfish"}}}
 		}), status.CurrentStatus},
@@ -197,9 +199,9 @@ func TestConditionsOfOthersAreNotAdopted(t *testing.T) {
 
 // J14: an object that another client has created says so when there is no such module; it does not stay ready.
 func TestObjectWithoutAModule(t *testing.T) {
-	gone := view.Module{Name: "dns", State: string(view.Disabled), Off: "its directory is gone"}
-	s := objects.Status(gone, objects.Facts{Now: noon(), Gone: true})
-	if ready := s.Conditions[0]; ready.Type != objects.Ready || ready.Status != metav1.ConditionFalse || ready.Reason != objects.NoModule {
+	gone := view.Module{Name: "dns", State: string(view.Disabled), Off: "its directory is gone", Gone: true}
+	s := objects.Status(gone, objects.Facts{Now: noon()})
+	if ready := s.Conditions[0]; ready.Type != objects.Ready || ready.Status != metav1.ConditionFalse || ready.Reason != view.NoModule {
 		t.Errorf("%+v", ready)
 	}
 }

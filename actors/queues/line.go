@@ -13,6 +13,8 @@ import (
 type waitingLine struct {
 	program *shared.Program
 	tasks   []messages.Task
+	// dropped are the causes of runs that a reload has dropped, by module: the next run of it has them.
+	dropped map[string][]messages.Cause
 }
 
 // addFirst puts tasks before all others, in place of those that they make needless.
@@ -21,6 +23,9 @@ func (l *waitingLine) addFirst(tasks []messages.Task, now time.Time) {
 	for _, t := range tasks {
 		t.QueuedAt = now
 		first = append(first, l.inPlace(t))
+		if _, all := t.Work.(messages.FinishReload); all { // what it does not run is off
+			clear(l.dropped)
+		}
 	}
 	l.tasks = slices.Concat(first, l.tasks)
 }
@@ -46,9 +51,14 @@ func (l *waitingLine) inPlace(t messages.Task) messages.Task {
 		needless := serves(t, waiting)
 		if needless {
 			t.Reload = max(t.Reload, waiting.Reload)
+			t = t.Instead(waiting)
 		}
 		return needless
 	})
+	for _, module := range runs(t) {
+		t = t.For(l.dropped[module]...)
+		delete(l.dropped, module)
+	}
 	return t
 }
 
@@ -85,7 +95,15 @@ func (l *waitingLine) queueBefore(t messages.Task) {
 
 // drop removes the steps of a reload that starts again (F10).
 func (l *waitingLine) drop(reload int) {
-	l.tasks = slices.DeleteFunc(l.tasks, func(t messages.Task) bool { return t.Reload == reload })
+	l.tasks = slices.DeleteFunc(l.tasks, func(t messages.Task) bool {
+		if t.Reload != reload {
+			return false
+		}
+		for _, module := range runs(t) {
+			l.dropped[module] = t.Causes()
+		}
+		return true
+	})
 }
 
 // isServed reports whether a waiting task makes t needless. If t is urgent, so is the waiting run
@@ -96,8 +114,9 @@ func (l *waitingLine) isServed(t messages.Task) bool {
 		_, group := waiting.Work.(messages.RunModules)
 		return serves(waiting, t) && !(t.Urgent && group)
 	})
-	if i >= 0 && t.Urgent {
-		l.tasks[i].Urgent = true
+	if i >= 0 {
+		l.tasks[i] = l.tasks[i].Instead(t)
+		l.tasks[i].Urgent = l.tasks[i].Urgent || t.Urgent
 	}
 	return i >= 0
 }

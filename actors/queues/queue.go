@@ -40,7 +40,7 @@ type queue struct {
 func New(p *shared.Program, name string) actor.Actor { return newQueue(p, name) }
 
 func newQueue(p *shared.Program, name string) *queue {
-	return &queue{program: p, name: name, line: waitingLine{program: p}}
+	return &queue{program: p, name: name, line: waitingLine{program: p, dropped: map[string][]messages.Cause{}}}
 }
 
 // Receive implements actor.Actor.

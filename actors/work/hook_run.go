@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"addon-operator/actors/decide"
@@ -369,7 +368,7 @@ func (h HookJob) runAndApply(prepared hooks.Run, binding hooks.BindingType, trig
 	h.job.Unfinished.begin(h.job.Task.ID, e)
 	err = h.job.ask(h.run, messages.ApplyHookResult{
 		Hook: h.hook.Name, Binding: binding, Triggers: triggers,
-		Cause:  messages.By(messages.ByHook, h.hook.Name+" changed "+changedPaths(result), h.job.Task.Cause).In(traceOf(h.run)),
+		Cause:  messages.By(messages.ByHook, h.hook.Name, h.job.Task.Cause).In(traceOf(h.run)),
 		Result: result, Origin: values.Origin{Hook: h.hook.Name, Task: h.job.Task.ID, Time: time.Now()},
 	})
 	if err != nil {
@@ -431,25 +430,6 @@ func (h HookJob) patchDespite(result hooks.Result) error {
 	}
 	_, err = h.patchObjects(objects)
 	return err
-}
-
-// changedPaths names what the patches of a hook touch, for the chain of causes.
-func changedPaths(r hooks.Result) string {
-	var paths []string
-	known := map[string]bool{}
-	for _, patch := range []values.Patch{r.ConfigPatch, r.ValuesPatch} {
-		for _, op := range patch {
-			if !known[op.Path] {
-				known[op.Path] = true
-				paths = append(paths, op.Path)
-			}
-		}
-	}
-	const shown = 3
-	if len(paths) > shown {
-		return fmt.Sprintf("%s and %d more", strings.Join(paths[:shown], ", "), len(paths)-shown)
-	}
-	return strings.Join(paths, ", ")
 }
 
 // prepare waits until the rate limit of the hook allows a run (C10), and takes the values as they

@@ -76,7 +76,7 @@ func (r releaseJob) dueCRDs() error {
 	}
 	r.run.Step("CRDs")
 	merged, _ := r.job.Known.Values()
-	if _, err := r.job.CRDs.EnsureCRDs(r.run.Context(), []helm.Module{plan.HelmModule(r.job.Module, merged)}); err != nil {
+	if _, err := r.job.CRDs.EnsureCRDs(r.job.installing(r.run), []helm.Module{plan.HelmModule(r.job.Module, merged)}); err != nil {
 		return &CRDError{err}
 	}
 	r.run.Tell(OwnerPath(r.job.Owner), CRDsInstalled{r.job.Known.CRDsDue})
@@ -94,7 +94,7 @@ func (r releaseJob) ownCRDs() error {
 		return r.dueCRDs()
 	}
 	merged, _ := r.job.Known.Values()
-	if err := r.job.CRDs.EnsureSubcharts(r.run.Context(), plan.HelmModule(r.job.Module, merged)); err != nil {
+	if err := r.job.CRDs.EnsureSubcharts(r.job.installing(r.run), plan.HelmModule(r.job.Module, merged)); err != nil {
 		return &CRDError{err}
 	}
 	return nil
@@ -107,7 +107,7 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 	merged, _ := r.job.Known.Values()
 	m := plan.HelmModule(r.job.Module, merged)
 	m.Gone, m.Drifted, m.Allowed = r.job.Known.Gone, r.job.Known.Drifted, r.job.Known.Allowed
-	m.Began, m.Writes = r.operation, r.writes
+	m.Began, m.Writes, m.Progress = r.operation, r.writes, r.job.progress(r.run, "installing objects")
 	m.HookWaits = r.hookWaits()
 	m.Orphaned = func(release string) (bool, error) {
 		of, err := supervisor.Ask[Purgeable](r.run, ConvergePath, MayPurge{release})

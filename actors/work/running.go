@@ -2,6 +2,8 @@ package work
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -9,8 +11,10 @@ import (
 	"time"
 
 	"addon-operator/hooks"
+	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
+	"addon-operator/supervisor"
 )
 
 // runningHooks are the hooks and enabled scripts that run now, so that one that hangs is reported: it may hold
@@ -87,4 +91,31 @@ func limitText(limit time.Duration) string {
 		return ""
 	}
 	return limit.String()
+}
+
+// progressPause is how often the log says how far long work is.
+const progressPause = 10 * time.Second
+
+// progress shows how far long work is, and logs it now and then.
+func (j Job) progress(run *supervisor.Run, what string) func(done, total int) {
+	var mu sync.Mutex
+	told, most := time.Now(), 0
+	return func(done, total int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if done < most { // another goroutine was faster
+			return
+		}
+		most = done
+		run.Progress(fmt.Sprintf("%s, %d of %d", what, done, total))
+		if time.Since(told) >= progressPause && done < total {
+			told = time.Now()
+			j.Log.Info(what, "done", done, "total", total)
+		}
+	}
+}
+
+// installing is the context for the installation of CRDs.
+func (j Job) installing(run *supervisor.Run) context.Context {
+	return kube.WithProgress(run.Context(), j.progress(run, "installing CRDs"))
 }

@@ -93,7 +93,7 @@ func TestHealthOfObjects(t *testing.T) {
 	if status, page := get("http://" + o.debug + "/"); status != http.StatusOK || !strings.Contains(page, "Deployment "+h.namespace+`/late <span class="dim">has been Failed for `) {
 		t.Errorf("the page does not show it: %d %s", status, page)
 	}
-	if out := o.command("wait", "slow", "late", "--timeout", "1s"); !strings.Contains(out, "slow is progressing: Deployment") || !strings.Contains(out, "late is unhealthy: Deployment") {
+	if out := o.command("wait", "slow", "late", "--timeout", "1s"); !strings.Contains(out, "slow is progressing: 0 of 1 objects are current: Deployment") || !strings.Contains(out, "late is unhealthy: Deployment") {
 		t.Errorf("wait says %q", out)
 	}
 	waited := make(chan string, 1)

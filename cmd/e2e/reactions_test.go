@@ -65,8 +65,8 @@ sleep 1
 	}
 	h.setConfig(map[string]string{"slowEnabled": "true", "lastEnabled": "true"})
 	o := h.start().ready()
-	o.expect("WARN", "the one in progress ends before the next one starts", "tick.sh changed /global/tick")
-	o.expect("converged", "tick.sh changed /global/tick")
+	o.expect("WARN", "the one in progress ends before the next one starts", "tick.sh changed global.tick")
+	o.expect("converged", "tick.sh changed global.tick")
 	h.eventually("the Event", func() error { return h.hasEvent("ReloadPostponed", "Warning") })
 	h.write("out/quiet", "")
 	h.eventually("the end of all reloads", func() error {

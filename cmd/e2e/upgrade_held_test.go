@@ -40,7 +40,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
 	h.awaitRevisions("db", "1:deployed")
 	expectAll(t, o.command("module", "list"), "  held  ", held)
 	expectAll(t, o.command("status"), held)
-	expectAll(t, o.command("why", "db"), "problem: "+held)
+	expectAll(t, o.command("why", "db"), "module db: held: "+held)
 	_, page := get(o.public + "/")
 	if strings.Contains(page, "to allow it") {
 		t.Error("the public page has the command")

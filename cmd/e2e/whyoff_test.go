@@ -46,7 +46,7 @@ exit 4
 
 	h.setConfig(map[string]string{"configEnabled": "true", "brokenEnabled": "true"})
 	o.expect("task failed, will retry", "DiscoverModules")
-	o.ask("why broken", "module broken is off: the discovery fails: hook broken/enabled: exit code 4: no such cluster")
-	o.ask("why config", "module config is off: the discovery fails: hook broken/enabled")
+	o.ask("why broken", "module broken: failing: the discovery fails: hook broken/enabled: exit code 4: no such cluster")
+	o.ask("why config", "module config: failing: the discovery fails: hook broken/enabled")
 	o.ask("why file", file)
 }

@@ -167,6 +167,12 @@ func (g *generator) object(ctx context.Context, o *unstructured.Unstructured, ho
 	if o.GetAnnotations()["helm.sh/hook"] != "" && o.GetKind() == "Job" {
 		g.demands = append(g.demands, demand{namespace, pods, "", []string{"list"}, why + ", to report what it waits for"})
 	}
+	// And why Pods of other workloads do not run: what they say, or without Pods the Events (H25).
+	if slices.Contains([]string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"}, o.GetKind()) {
+		for _, resource := range []string{"pods", "events"} {
+			g.demands = append(g.demands, demand{namespace, schema.GroupResource{Resource: resource}, "", []string{"list"}, why + ", to report why Pods do not run"})
+		}
+	}
 	if o.GetAnnotations()["helm.sh/hook-output-log-policy"] != "" {
 		pods.Resource += "/log"
 		g.demands = append(g.demands, demand{namespace, pods, "", []string{"get"}, why + ", the output of its hooks"})

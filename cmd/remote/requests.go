@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,7 +69,7 @@ func (r *request) run(cmd *cobra.Command, modules []string) error {
 	for _, name := range modules {
 		asked, err := objects.Request(cmd.Context(), name, at, r.what)
 		if err == nil && r.timeout > 0 {
-			err = r.await(cmd.Context(), objects, asked, at)
+			err = r.await(cmd.Context(), cmd.ErrOrStderr(), objects, asked, at)
 		}
 		if err == nil {
 			// Without waiting nothing is known of what the operator does with it.
@@ -82,6 +83,9 @@ func (r *request) run(cmd *cobra.Command, modules []string) error {
 	}
 	return errors.Join(errs...)
 }
+
+// sayAfter is how long a command waits in silence.
+const sayAfter = 3 * time.Second
 
 // operatorNamespace makes a client for a command that reads or writes objects in the namespace of
 // the operator, with the kubeconfig of the person who runs it, and sets that namespace in the
@@ -98,12 +102,16 @@ func operatorNamespace(ctx context.Context, c *cli.Config) (*kube.Client, error)
 
 // await waits until the operator has taken the request, which stays when the time is over. A
 // suspended module keeps run and retry until it is resumed, so waiting makes no sense then.
-func (r *request) await(ctx context.Context, objects *kube.ModuleObjects, asked kube.ModuleObject, at string) error {
+func (r *request) await(ctx context.Context, out io.Writer, objects *kube.ModuleObjects, asked kube.ModuleObject, at string) error {
 	if asked.Suspend && r.what.Suspend == nil {
 		return fmt.Errorf("module %s is suspended: the request is kept until it is resumed", asked.Name)
 	}
 	waiting, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
+	told := time.AfterFunc(sayAfter, func() {
+		fmt.Fprintf(out, "waiting until the operator accepts the request of module %s\n", asked.Name)
+	})
+	defer told.Stop()
 	err := objects.AwaitHandled(waiting, asked, at, r.what)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return fmt.Errorf("module %s: the operator has not accepted the request within %s; the request is kept, and %s status shows what the operator does", asked.Name, r.timeout, r.config.Program())

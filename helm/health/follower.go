@@ -63,12 +63,15 @@ type followed struct {
 	stale   map[types.NamespacedName]struct{} // gone or written since the read in progress began
 	next    time.Time                         // objects of the kind are not read again before
 	denied  bool                              // it was logged that they may not be read
+	look    map[types.NamespacedName]struct{} // workloads in progress, whose Pods are looked at again at lookAt
+	lookAt  time.Time
 }
 
 // known is what was read of an object.
 type known struct {
 	Health
 	version string // resourceVersion; empty: of none
+	pods    bool   // it is in progress, and has Pods
 }
 
 // NewFollower makes a follower that reads nothing until Run.
@@ -110,7 +113,7 @@ func (f *Follower) Changed(m *meta.RESTMapping, o *metav1.PartialObjectMetadata)
 	defer f.mu.Unlock()
 	k := f.kinds[kind]
 	if k == nil {
-		k = &followed{due: map[types.NamespacedName]struct{}{}, known: map[types.NamespacedName]known{}, stale: map[types.NamespacedName]struct{}{}}
+		k = &followed{due: map[types.NamespacedName]struct{}{}, known: map[types.NamespacedName]known{}, stale: map[types.NamespacedName]struct{}{}, look: map[types.NamespacedName]struct{}{}}
 		f.kinds[kind] = k
 	}
 	k.mapping = m // the kind may be served in another version than before
@@ -159,6 +162,7 @@ func (f *Follower) Gone(kind schema.GroupKind, name types.NamespacedName) {
 	defer f.mu.Unlock()
 	if k := f.kinds[kind]; k != nil {
 		delete(k.due, name)
+		delete(k.look, name)
 		delete(k.known, name)
 		k.stale[name] = struct{}{}
 	}
@@ -192,12 +196,17 @@ func (f *Follower) learn(kind schema.GroupKind, k *followed, name types.Namespac
 func (f *Follower) read(ctx context.Context, kind schema.GroupKind) {
 	f.mu.Lock()
 	k := f.kinds[kind]
+	if !time.Now().Before(k.lookAt) {
+		maps.Copy(k.due, k.look)
+		clear(k.look)
+	}
 	due, mapping := k.due, k.mapping
 	if wait := time.Until(k.next); wait > 0 && len(due) > 0 { // added again while it was read
 		f.queue.AddAfter(kind, wait)
 		due = nil
 	}
 	if len(due) == 0 {
+		f.lookLater(kind, k)
 		f.mu.Unlock()
 		return
 	}
@@ -216,6 +225,10 @@ func (f *Follower) read(ctx context.Context, kind schema.GroupKind) {
 		switch {
 		case ok:
 			f.learn(kind, k, name, object)
+			if object.pods {
+				k.look[name] = struct{}{}
+				k.lookAt = time.Now().Add(podsLook)
+			}
 		case err != nil:
 			f.learn(kind, k, name, known{Health: Health{State: Unknown, Message: brief(err.Error())}})
 			k.due[name] = struct{}{}
@@ -230,6 +243,14 @@ func (f *Follower) read(ctx context.Context, kind schema.GroupKind) {
 	k.next = time.Now().Add(pause)
 	if len(k.due) > 0 {
 		f.queue.AddAfter(kind, pause)
+	}
+	f.lookLater(kind, k)
+}
+
+// lookLater has workloads read again that are in progress. The caller holds the lock.
+func (f *Follower) lookLater(kind schema.GroupKind, k *followed) {
+	if len(k.look) > 0 {
+		f.queue.AddAfter(kind, time.Until(k.lookAt))
 	}
 }
 
@@ -250,7 +271,20 @@ func (f *Follower) failed(k *followed, err error) {
 // What does not exist is not in the result. After an error the result has what was read before.
 func (f *Follower) fetch(ctx context.Context, m *meta.RESTMapping, names map[types.NamespacedName]struct{}) (found map[types.NamespacedName]known, pause time.Duration, err error) {
 	found = make(map[types.NamespacedName]known, len(names))
-	assess := func(object *unstructured.Unstructured) known { return known{Of(object), object.GetResourceVersion()} }
+	looks := 0
+	assess := func(object *unstructured.Unstructured) known {
+		now := known{Of(object), object.GetResourceVersion(), false}
+		if now.State != InProgress && now.State != Failed || !hasPods(object) {
+			return now
+		}
+		now.pods = true
+		if looks++; looks <= few && replicaFailure(object) == "" {
+			if why := f.refusal(ctx, object); why != "" {
+				now.Message = brief(after(now.Message, why))
+			}
+		}
+		return now
+	}
 	if len(names) > few {
 		err := f.list(ctx, m, func(object *unstructured.Unstructured) {
 			name := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}

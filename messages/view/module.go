@@ -24,6 +24,18 @@ type Module struct {
 	Problems []string `json:"problems,omitempty"`
 	// Hanging are the runs of its hooks that take too long.
 	Hanging []RunningHook `json:"hanging,omitempty"`
+	Verdict Verdict       `json:"verdict"`
+	// Progress is how far long work of its run has come, such as "installing CRDs, 6 of 10".
+	Progress string `json:"progress,omitempty"`
+
+	// Facts for the verdict. PurgeHeld: its directory is gone, and the purge of its release waits for a person.
+	// Requested: a run that a person has requested has not ended. Gone: there is no module of this name, and its object
+	// is not the operator's, who would delete it.
+	PurgeHeld       *HeldPurge `json:"-"`
+	Requested, Gone bool       `json:"-"`
+	// queued is its run that waits; unwell is the object that has failed, or is on its way for too long.
+	queued *queued
+	unwell string
 }
 
 // Modules lists all modules in the order in which they run, from the statuses that actors have
@@ -31,18 +43,33 @@ type Module struct {
 func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[string]string, now time.Time) []Module {
 	all := []Module{}
 	var converge ConvergeStatus
+	progress, waiting := map[string]string{}, map[string]queued{}
 	for path, status := range statuses {
 		switch status := any(status).(type) {
 		case ModuleStatus:
 			_, name, _ := strings.Cut(path, "/module/")
-			all = append(all, Module{Name: name, State: status.State(now), ModuleStatus: status})
+			all = append(all, Module{Name: name, State: status.State(now), ModuleStatus: status, unwell: status.Health.Problem(now)})
 		case ConvergeStatus:
 			converge = status
+		case QueueStatus:
+			_, name, _ := strings.Cut(path, "/queue/")
+			maps.Copy(waiting, queuedRuns(name, status))
+		case interface{ Progressed() string }:
+			if owner, _, ok := strings.Cut(path, "/run/"); ok && status.Progressed() != "" {
+				progress[owner[strings.LastIndex(owner, "/")+1:]] = status.Progressed()
+			}
 		}
 	}
 	problems := problemsOf(statuses)
 	for i := range all {
 		m := &all[i]
+		m.Progress = cmp.Or(progress[m.Name], progress[messages.Converge])
+		if q, ok := waiting[m.Name]; ok {
+			m.queued = &q
+			if m.State == string(Ready) {
+				m.State = string(ClassPending)
+			}
+		}
 		m.Off, m.On, m.Problems = converge.Off[m.Name], converge.On[m.Name], problems[m.Name]
 		if m.Held != "" {
 			m.Problems = append([]string{m.Held}, m.Problems...)
@@ -58,10 +85,31 @@ func Modules[S any](statuses map[string]S, hanging []RunningHook, differs map[st
 			}
 		}
 	}
+	judge(all, converge.HeldPurge)
 	slices.SortFunc(all, func(a, b Module) int {
 		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
 	})
 	return all
+}
+
+// judge adds the verdicts, which need facts about other modules.
+func judge(all []Module, held *HeldPurge) {
+	failures := map[string]int{}
+	for _, m := range all {
+		for _, f := range m.Failing {
+			failures[m.Name+" "+f.Task] = f.Attempts
+		}
+	}
+	for i := range all {
+		m := &all[i]
+		if held != nil && slices.Contains(held.Releases, m.Name) {
+			m.PurgeHeld = held
+		}
+		if q := m.queued; q != nil {
+			q.failed = failures[q.owner+" "+q.what]
+		}
+		m.Verdict = Judge(*m)
+	}
 }
 
 // problemsOf is what is wrong with files and with watches of bindings, by module or

@@ -25,6 +25,13 @@ func (r RunningHook) Hangs() bool { return time.Since(r.Began) >= HangsAfter }
 
 // String implements fmt.Stringer.
 func (r RunningHook) String() string {
+	return r.hangs("for " + time.Since(r.Began).Round(time.Second).String())
+}
+
+// since is String as long as the hook runs.
+func (r RunningHook) since() string { return r.hangs("since " + r.Began.Local().Format(time.TimeOnly)) }
+
+func (r RunningHook) hangs(long string) string {
 	what := "hook " + r.Hook
 	if r.Binding != "" {
 		what += " (" + r.Binding + ")"
@@ -33,5 +40,5 @@ func (r RunningHook) String() string {
 	if r.Limit != "" {
 		limit = "its limit is " + r.Limit
 	}
-	return fmt.Sprintf("%s hangs: it has been running for %s, %s", what, time.Since(r.Began).Round(time.Second), limit)
+	return fmt.Sprintf("%s hangs: it has been running %s, %s", what, long, limit)
 }

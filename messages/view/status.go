@@ -218,6 +218,8 @@ func (w Wait) String() string {
 type ModuleRun struct {
 	Began  time.Time        `json:"began"`
 	Causes []messages.Cause `json:"causes"`
+	// Also are the other causes, of runs that this one has replaced.
+	Also []messages.Cause `json:"also,omitempty"`
 	// Release is what happened to the release, empty while the run lasts.
 	Release string `json:"release,omitempty"`
 	// Took is the time until it succeeded; 0 while it lasts.
@@ -306,8 +308,18 @@ type ConvergeStatus struct {
 	HeldPurge *HeldPurge `json:"heldPurge,omitempty"`
 }
 
-// DiscoveryFails says why a module stays off while it is unknown whether it is enabled.
-func DiscoveryFails(err error) string { return "the discovery fails: " + head(err.Error()) }
+// What begins or ends [ConvergeStatus.Off] while it is unknown whether the module is enabled.
+const (
+	discoveryFails = "the discovery fails: "
+	undecided      = "; the discovery that enables it has not ended"
+)
+
+// DiscoveryFails says why a module stays off while it is unknown whether it is enabled, Undecided that a flag
+// has enabled it since.
+func DiscoveryFails(err error) string { return discoveryFails + head(err.Error()) }
+
+// Undecided is described with DiscoveryFails.
+func Undecided(flag string) string { return "its flag is on, by " + flag + undecided }
 
 // HeldPurge is a purge that waits until a person allows it.
 type HeldPurge struct {
@@ -320,28 +332,12 @@ type HeldPurge struct {
 
 // String implements fmt.Stringer. It is short enough for an Event.
 func (h HeldPurge) String() string {
-	return fmt.Sprintf("the purge of %s is held back, because %s: %s; to allow it: %s", Count(len(h.Releases), "release"), h.Why, someOf(h.Releases), h.Confirm)
+	return fmt.Sprintf("the purge of %s is held back, because %s: %s; to allow it: %s", Count(len(h.Releases), "release"), h.Why, messages.Few(10, h.Releases), h.Confirm)
 }
 
 // HeldUpgrade is the text about an upgrade that waits until a person allows it, short enough for an Event.
 func HeldUpgrade(objects []string, why, confirm string) string {
-	return fmt.Sprintf("the upgrade is held back, because %s: %s; to allow it: %s", why, someOf(objects), confirm)
-}
-
-// someOf names the first ones, up to ten and 400 bytes, and counts the others: the command that follows must not be
-// cut.
-func someOf(names []string) string {
-	shown, size := 0, 0
-	for ; shown < min(10, len(names)); shown++ {
-		if size += len(names[shown]); size > 400 && shown > 0 {
-			break
-		}
-	}
-	text := strings.Join(names[:shown], ", ")
-	if more := len(names) - shown; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return fmt.Sprintf("the upgrade is held back, because %s: %s; to allow it: %s", why, messages.Few(10, objects), confirm)
 }
 
 // String implements fmt.Stringer.

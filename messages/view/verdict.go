@@ -1,0 +1,351 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/messages"
+	"addon-operator/values"
+)
+
+// Verdict is what is said of a module, wherever something is said of it: on pages, by commands, in metrics
+// and in its object.
+type Verdict struct {
+	Class Class `json:"class"`
+	// Reason is that of the conditions of the object.
+	Reason string `json:"reason"`
+	// Message says it to people. Times in it are absolute: it changes only when something happens. It is empty
+	// while the module runs, and nothing more is known.
+	Message string `json:"message,omitempty"`
+	// Next is what a person should do about it: a command, or a sentence. It is empty when nothing is
+	// wrong, and when the message says what to do.
+	Next string `json:"next,omitempty"`
+}
+
+// Class is the state of a module in one word. Pages show the word, and a colour for it.
+type Class string
+
+// The classes, the worst first.
+const (
+	ClassFailing   Class = "failing"     // a task fails or a hook hangs, and is tried again
+	ClassUnhealthy Class = "unhealthy"   // objects of the release have failed
+	ClassHeld      Class = "held"        // an upgrade or a purge waits for a person
+	ClassWaiting   Class = "waiting"     // for a Helm hook or for another module
+	ClassPending   Class = "pending"     // a change is not applied yet: its run waits in a queue
+	ClassBusy      Class = "in progress" // it runs, or its objects are on their way
+	ClassProblem   Class = "with a problem"
+	ClassSuspended Class = "suspended" // by a person
+	ClassReady     Class = "ready"
+	ClassOff       Class = "off"
+)
+
+func classes() []Class {
+	return []Class{
+		ClassFailing, ClassUnhealthy, ClassHeld, ClassWaiting, ClassPending, ClassBusy, ClassProblem, ClassSuspended, ClassReady, ClassOff,
+	}
+}
+
+// Rank is 0 for the worst.
+func (c Class) Rank() int { return slices.Index(classes(), c) }
+
+// The reasons. The first six are those of Flux. They are an interface, as the conditions are.
+const (
+	Succeeded            = "ReconciliationSucceeded"
+	InProgress           = "Progressing"
+	ProgressingWithRetry = "ProgressingWithRetry"
+	HealthCheckFailed    = "HealthCheckFailed"
+	DependencyNotReady   = "DependencyNotReady"
+	BySuspend            = "Suspended"
+	ChangePending        = "ChangePending"
+	RunFailed            = "RunFailed"
+	HookFailed           = "HookFailed"
+	HookHangs            = "HookHangs"
+	Off                  = "Disabled"
+	PurgeHeld            = "PurgeHeld"
+	UpgradeHeld          = "UpgradeHeld"
+	NoModule             = "NoModule"
+)
+
+// KeepsFailing is the number of attempts, after about half a minute, from which on a failure counts as permanent.
+// Events begin there, too.
+const KeepsFailing = 4
+
+// Judge finds the worst that is true of a module: each case assumes that those above do not hold. So a task that
+// fails wins over a wait, and that over the health of objects, which is that of before.
+func Judge(m Module) Verdict {
+	failing := m.worst()
+	switch {
+	case m.Gone:
+		return Verdict{ClassProblem, NoModule, "there is no module of this name; another client has created this object, so it is not deleted", ""}
+	case m.Maintenance == values.Suspended:
+		return Verdict{ClassSuspended, BySuspend, "spec.suspend is true: the module does not run, and its release is left alone", ""}
+	case len(m.Hanging) > 0:
+		key, _ := values.Key(m.Name) // a module has one
+		return Verdict{ClassFailing, HookHangs, m.Hanging[0].since(),
+			"resolve what the hook waits for, set a time limit (settings.timeout), or disable the module: addon-operator values set " + key + "Enabled false"}
+	case failing != nil:
+		return Verdict{ClassFailing, failing.reason(), failing.Message(), failing.next(m)}
+	case m.Waiting != nil && m.Waiting.Module != "":
+		return Verdict{ClassWaiting, DependencyNotReady, m.Waiting.message(), m.Waiting.next()}
+	case m.Waiting != nil:
+		return Verdict{ClassWaiting, InProgress, m.Waiting.message(), m.Waiting.next()}
+	case m.PurgeHeld != nil:
+		return Verdict{ClassHeld, PurgeHeld, m.Off + ", and the purge of its release is held back", m.PurgeHeld.Confirm}
+	case m.Phase == Disabled:
+		return m.judgeOff()
+	case m.State == Held:
+		return Verdict{ClassHeld, UpgradeHeld, m.Held, ""}
+	case m.State == Unhealthy:
+		first := m.Health.Unhealthy[0]
+		return Verdict{ClassUnhealthy, HealthCheckFailed, cmp.Or(m.unwell, first.String()), describe(first.Object)}
+	case m.queued != nil && (m.Phase == Ready || m.Phase == Waiting):
+		return Verdict{ClassPending, ChangePending, m.queued.message(m.Phase), ""}
+	case m.State == Progressing && len(m.Health.Unhealthy) > 0:
+		first := m.Health.Unhealthy[0]
+		return Verdict{ClassBusy, InProgress, fmt.Sprintf("%d of %d objects are current: %s", m.Health.Current, m.Health.Objects, first), describe(first.Object)}
+	}
+	return m.judgeReady()
+}
+
+// judgeOff is about a module that is disabled. It is as it should be, unless that is not known yet.
+func (m Module) judgeOff() Verdict {
+	switch {
+	case m.Off == "": // before the first discovery
+		return Verdict{ClassBusy, InProgress, "it is not yet known whether the module is enabled", ""}
+	case strings.HasPrefix(m.Off, discoveryFails):
+		return Verdict{ClassFailing, ProgressingWithRetry, m.Off, ""}
+	case strings.HasSuffix(m.Off, undecided):
+		return Verdict{ClassBusy, InProgress, strings.TrimPrefix(m.Progress+"; "+m.Off, "; "), ""}
+	case len(m.Problems) > 0:
+		return Verdict{ClassProblem, Off, strings.Join(m.Problems, "; "), ""}
+	}
+	return Verdict{ClassOff, Off, "disabled: " + m.Off, ""}
+}
+
+// judgeReady is about a module that runs, or is ready: what a person should look at all the same, or else what the last run did.
+func (m Module) judgeReady() Verdict {
+	switch {
+	case m.Requested:
+		return Verdict{ClassPending, InProgress, "a requested run has not ended", ""}
+	case m.State != string(Ready):
+		return Verdict{ClassBusy, InProgress, m.Progress, ""}
+	}
+	v := Verdict{ClassReady, Succeeded, "the last run has succeeded", ""}
+	problems := slices.Concat(m.Contested, m.Problems)
+	if len(problems) > 0 {
+		v.Class = ClassProblem
+	}
+	if len(m.Contested) > 0 {
+		v.Next = "the audit log of the API server and kubectl get events -A show what does that; remove one of the two"
+	}
+	if m.Maintenance != "" {
+		problems = slices.Concat([]string{"its release is left alone: maintenance " + m.Maintenance}, problems)
+	}
+	if n := len(m.Drift); n > 0 {
+		problems = append(problems, Count(n, "object")+" changed by others")
+	}
+	switch {
+	case len(problems) > 0:
+		v.Message = strings.Join(problems, "; ")
+	case m.LastRun != nil && m.LastRun.Release != "":
+		v.Message = m.LastRun.Release
+	}
+	return v
+}
+
+// Troubled reports whether a person should look at the module. One that is only off, or on its way, is not.
+func (m Module) Troubled() bool {
+	return m.Verdict.Class.Rank() <= ClassProblem.Rank() && (m.Verdict.Class != ClassBusy || m.State == Progressing)
+}
+
+// worst is the task with most failed attempts; tasks of the module come before those of hooks. Nil: none fails.
+// Equal ones are ordered by name, so that the verdict does not change back and forth.
+func (m Module) worst() *FailingTask {
+	if len(m.Failing) == 0 {
+		return nil
+	}
+	ofHook := func(f FailingTask) int { return min(1, len(f.Hook)) }
+	worst := slices.MinFunc(m.Failing, func(x, y FailingTask) int {
+		return cmp.Or(ofHook(x)-ofHook(y), cmp.Compare(y.Attempts, x.Attempts), cmp.Compare(x.Task, y.Task))
+	})
+	return &worst
+}
+
+func (f FailingTask) reason() string {
+	switch {
+	case f.Attempts < KeepsFailing:
+		return ProgressingWithRetry
+	case f.Hook != "":
+		return HookFailed
+	}
+	return RunFailed
+}
+
+// Message says it to people.
+func (f FailingTask) Message() string {
+	text := fmt.Sprintf("%s has failed %s", f.Task, Count(f.Attempts, "time"))
+	if !f.RetryAt.IsZero() {
+		text += ", next attempt at " + f.RetryAt.Local().Format(time.TimeOnly)
+	}
+	return text + ": " + f.Error
+}
+
+func (f FailingTask) next(m Module) string {
+	switch {
+	case f.Hook != "":
+		return "addon-operator logs " + m.Name + " " + f.Hook
+	case strings.HasPrefix(f.Error, "hook "): // in a run of the module
+		return "addon-operator logs " + m.Name
+	case m.LastRun != nil:
+		return "addon-operator why " + m.Name + ", and what its chart would change: addon-operator module render " + m.Name + " --diff"
+	}
+	return "addon-operator why " + m.Name
+}
+
+// queued is a run of a module that waits in a queue.
+type queued struct {
+	queue string
+	cause messages.Cause
+	// owner and what are the task that holds the queue, empty for none; failed is how often that has failed.
+	owner, what string
+	failed      int
+}
+
+func (q queued) message(phase Phase) string {
+	text := "its first run waits in queue " + q.queue
+	if phase == Ready {
+		text = fmt.Sprintf("a change is not applied yet (%s): its run waits in queue %s", q.cause, q.queue)
+	}
+	if q.what != "" {
+		text += strings.TrimSuffix(" behind "+q.what+" of "+q.owner, " of "+messages.Converge)
+	}
+	if q.failed > 0 {
+		text += ", which has failed " + Count(q.failed, "time")
+	}
+	return text
+}
+
+// queuedRuns are the runs that wait in a queue, by module. Of a group that has begun it is not known which modules
+// are still to run.
+func queuedRuns(name string, s QueueStatus) map[string]queued {
+	runs := map[string]queued{}
+	for i, t := range s.Head {
+		if i == 0 && s.InProgress {
+			continue
+		}
+		q := queued{queue: name, cause: t.Cause}
+		if s.InProgress {
+			q.owner, q.what = s.Head[0].Owner, s.Head[0].What()
+		}
+		names := []string{t.Owner}
+		switch w := t.Work.(type) {
+		case messages.RunModule:
+		case messages.RunModules:
+			names = w.Names
+		default:
+			continue
+		}
+		for _, module := range names {
+			if _, known := runs[module]; !known {
+				runs[module] = q
+			}
+		}
+	}
+	return runs
+}
+
+// Headline counts the modules by class, the worst first. Failing global hooks come before all modules.
+func Headline(list []Module, global GlobalStatus) string {
+	count := map[Class]int{}
+	for _, m := range list {
+		count[m.Verdict.Class]++
+	}
+	var parts []string
+	if len(global.Failing) > 0 {
+		parts = append(parts, "global hooks failing")
+	}
+	for _, c := range classes() {
+		if count[c] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", count[c], c))
+		}
+	}
+	if len(list) == 0 {
+		parts = append(parts, "no modules")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Stage describes what the operator does with all modules: it starts, reloads them, or waits for a cause. tasks are
+// those in the main queue. It has converged only if all modules are as they should be.
+func Stage(list []Module, global GlobalStatus, c ConvergeStatus, tasks int) string {
+	settled := func(m Module) bool { return m.Verdict.Class.Rank() >= ClassProblem.Rank() }
+	how := LongWork(list)
+	switch {
+	case c.Waits != "":
+		return "starting: " + c.Waits
+	case c.Phase == ConvergeReloading:
+		return fmt.Sprintf("reloading all modules, %s to do", Count(tasks, "task")) + how
+	case !c.Ready:
+		return "starting" + how
+	case len(global.Failing) > 0 || slices.ContainsFunc(list, func(m Module) bool { return !settled(m) && m.PurgeHeld == nil }):
+		return "the last reload of all modules is over, but not all of them are ready"
+	case c.HeldPurge != nil:
+		return "converged, but a purge is held back"
+	}
+	return "converged"
+}
+
+// LongWork is how far the first long work is, as the end of a sentence; empty for none.
+func LongWork(list []Module) string {
+	if i := slices.IndexFunc(list, func(m Module) bool { return m.Progress != "" }); i >= 0 {
+		return ": " + list[i].Progress
+	}
+	return ""
+}
+
+// next is described with [Verdict].
+func (w Wait) next() string {
+	if w.Module != "" {
+		return "addon-operator why " + w.Module
+	}
+	object := w.Object // Kind namespace/name
+	if _, name, ok := strings.Cut(object, " "); ok && w.Pod != "" {
+		namespace, _, _ := strings.Cut(name, "/")
+		object = "Pod " + namespace + "/" + w.Pod
+	}
+	return describe(object)
+}
+
+func (w Wait) message() string { return w.String() + ", " + w.Times() }
+
+// describe is the command that shows an object, which is named as Kind namespace/name or Kind name.
+func describe(object string) string {
+	kind, name, _ := strings.Cut(object, " ")
+	command := "kubectl "
+	if namespace, rest, ok := strings.Cut(name, "/"); ok {
+		command, name = command+"-n "+namespace+" ", rest
+	}
+	return command + "describe " + strings.ToLower(kind) + " " + name
+}
+
+// Next is like that of a module. Commands call the owner of global hooks "global".
+func (s GlobalStatus) Next() string {
+	if len(s.Failing) == 0 {
+		return ""
+	}
+	return strings.TrimSpace("addon-operator logs global " + s.Failing[0].Hook)
+}
+
+// Next is like that of a module. The message about a deletion itself says what to do.
+func (s ConfigStatus) Next() string {
+	switch {
+	case s.Refused == "" || strings.Contains(s.Refused, " is deleted; "):
+		return ""
+	case s.OnlySecret:
+		return "fix the Secret; it is read again at once, and an Event with the reason Accepted follows"
+	}
+	return "fix the ConfigMap, for example with addon-operator values set or unset; it is read again at once, and an Event with the reason Accepted follows"
+}
