@@ -201,8 +201,6 @@ func (m diskModule) templateText(name string) string {
 	switch m.brokenTemplate {
 	case syntax:
 		return text + "  x: {{ .Values.\n"
-	case nonsense:
-		return text + "  x: {{ noSuchFunction 1 }}\n"
 	case half:
 		before, _, _ := strings.Cut(text, ".size")
 		return before

@@ -314,7 +314,7 @@ func (e *editor) editModule(name string, m *diskModule) string {
 	*m = m.clone()
 	switch e.rnd.IntN(12) {
 	case 0, 1:
-		m.template, m.brokenTemplate = e.next(), e.broken(syntax, nonsense, half, failing)
+		m.template, m.brokenTemplate = e.next(), e.broken(syntax, half, failing)
 		return fmt.Sprintf("template %d %s", m.template, m.brokenTemplate)
 	case 2:
 		m.helper, m.brokenHelper = e.next(), e.broken(syntax, half)

@@ -80,7 +80,7 @@ func TestRenderErrors(t *testing.T) {
 		{"values.schema.json", `-- values.schema.json --
 {"properties":{"m":{"required":["host"]}}}
 -- templates/a.yaml --
-`, []string{"m.host: is required"}},
+`, []string{"at '/m': missing property 'host'"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

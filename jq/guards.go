@@ -207,6 +207,26 @@ func (p *Program) within(input any, args []any) any {
 		n = size(input, maxDepth, maxValue) + len(list)*length(args[1])
 	case "transpose":
 		n = transposed(input)
+	case "pairs", "index", "digits", "search", "searchAll":
+		if err := p.soon(input, args); err != nil {
+			return err
+		}
+	default:
+		n = size(input, maxDepth, maxValue)
+	}
+	p.made += n
+	switch {
+	case n > maxValue:
+		return errTooLarge
+	case p.made > maxMade:
+		return fmt.Errorf("all values that it makes have more than %d MiB", maxMade>>20)
+	}
+	return input
+}
+
+// soon refuses what takes too long.
+func (p *Program) soon(input any, args []any) error {
+	switch args[0] {
 	case "pairs":
 		if min(pairs(input, args[1], maxPairs), pairs(args[1], input, maxPairs)) < 0 { // "inside" turns them around
 			return errPairs
@@ -222,21 +242,10 @@ func (p *Program) within(input any, args []any) any {
 				return errDigits
 			}
 		}
-	case "search", "searchAll":
-		if err := p.search(input, args[1:], args[0] == "searchAll"); err != nil {
-			return err
-		}
 	default:
-		n = size(input, maxDepth, maxValue)
+		return p.search(input, args[1:], args[0] == "searchAll")
 	}
-	p.made += n
-	switch {
-	case n > maxValue:
-		return errTooLarge
-	case p.made > maxMade:
-		return fmt.Errorf("all values that it makes have more than %d MiB", maxMade>>20)
-	}
-	return input
+	return nil
 }
 
 // Sizes are in bytes. One that is too large is maxValue + 1 at least.

@@ -228,10 +228,10 @@ func (s statusPages) ready(r *http.Request) (any, error) {
 func why(m view.Module) func(io.Writer, bool) {
 	return func(w io.Writer, _ bool) {
 		v, problems := m.Verdict, slices.Concat(m.Contested, m.Problems)
-		switch {
-		case v.Reason == view.Off:
+		switch v.Reason {
+		case view.Off:
 			fmt.Fprintf(w, "module %s is off: %s\n", m.Name, m.Off)
-		case v.Reason == view.Succeeded:
+		case view.Succeeded:
 			fmt.Fprintf(w, "module %s: %s\n", m.Name, v.Class)
 		default:
 			fmt.Fprintf(w, "module %s: %s: %s\n", m.Name, v.Class, cmp.Or(v.Message, "it is "+m.State))

@@ -42,18 +42,15 @@ func ConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slog.Log
 // Charts checks the values of enabled modules without hooks, which are what a chart gets, against values.schema.json of their
 // charts and subcharts, as Helm does before it renders (H22). A ConfigMap that ConfigMap refuses is not checked further.
 func Charts(tree *addons.Tree, data, secret map[string]string) error {
-	sections, err := decide.Sections(tree)
-	if err != nil {
-		return nil
-	}
 	enabling := decide.Enabling{Scripts: map[string]bool{}}
-	doc, err := decide.Schemas{Sections: sections, Modules: tree.Modules, Enabling: enabling}.Check(data, secret)
-	if err != nil {
-		return nil
+	var doc values.Document
+	sections, refused := decide.Sections(tree)
+	if refused == nil {
+		doc, refused = decide.Schemas{Sections: sections, Modules: tree.Modules, Enabling: enabling}.Check(data, secret)
 	}
 	var errs []error
 	for _, m := range tree.Modules {
-		if enabling.Concerns(m, doc.Flags) && decide.Hookless(tree.Global, tree.Modules, m.Key) {
+		if refused == nil && enabling.Concerns(m, doc.Flags) && decide.Hookless(tree.Global, tree.Modules, m.Key) {
 			errs = append(errs, chartTakes(m, sections, doc))
 		}
 	}
@@ -66,8 +63,8 @@ func chartTakes(m addons.Module, sections map[string]*values.Section, doc values
 	if !charts.Exists(m.Dir) || global == nil || own == nil {
 		return nil
 	}
-	chart, err := (&charts.Cache{}).Load(decide.ChartModule(m))
-	if err != nil {
+	chart, _ := (&charts.Cache{}).Load(decide.ChartModule(m))
+	if chart == nil {
 		return nil
 	}
 	if err := chart.Validate(map[string]any{values.GlobalKey: global.Merged(), m.Key: own.Merged()}); err != nil {

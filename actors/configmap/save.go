@@ -41,7 +41,7 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 	}
 	first := c.doc // write replaces c.doc
 	if len(inSecret) > 0 && c.secret.store != nil {
-		if saved := c.write(ctx, c.secret, msg, inSecret); saved.Conflict || saved.Err != nil {
+		if saved := c.write(ctx, c.secret, inSecret); saved.Conflict || saved.Err != nil {
 			return saved
 		}
 		c.sectionsKnown()
@@ -50,7 +50,7 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 		return messages.ConfigSaved{}
 	}
 	moved, before := c.schemas.Change(first, c.doc), c.doc
-	saved := c.write(ctx, c.configMap, msg, inConfig)
+	saved := c.write(ctx, c.configMap, inConfig)
 	switch {
 	case saved.Conflict || saved.Err != nil:
 		if moved.Any() {
@@ -66,7 +66,7 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 }
 
 // write sets keys of one layer (D24).
-func (c *config) write(ctx actor.Context, l *layer, msg messages.SaveConfig, set map[string]*string) messages.ConfigSaved {
+func (c *config) write(ctx actor.Context, l *layer, set map[string]*string) messages.ConfigSaved {
 	known, flagsChanged := c.schemas.WithKeys(l.known, set)
 	doc, err := decide.Parse(c.order(l, known, c.other(l).known))
 	if err != nil {

@@ -329,15 +329,10 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 	// An earlier process has written it; the state of the module is known after its first run.
 	earlier := exists && !converge.Ready && m.LastRun == nil && len(object.Status.Conditions) > 0 && m.Maintenance == ""
 	if !exists {
-		created, err := o.program.ModuleObjects.Create(o.ctx, m.Name, o.suspended[m.Name])
-		if apierrors.IsNotFound(err) {
-			return noKind{err}
-		}
-		if err != nil {
+		var err error
+		if object, err = o.create(ctx, m.Name); err != nil {
 			return err
 		}
-		object = created
-		o.keep(ctx, object, created)
 	}
 	o.request(ctx, &object, m)
 	if earlier && handled(object) == handled(o.seen[m.Name]) {
@@ -367,6 +362,18 @@ func (o *moduleObjects) show(ctx actor.Context, m view.Module, converge view.Con
 	o.wrote[m.Name] = wroteStatus{want, now.Status.String()}
 	o.keep(ctx, object, now)
 	return nil
+}
+
+// create creates the object of a module.
+func (o *moduleObjects) create(ctx actor.Context, module string) (kube.ModuleObject, error) {
+	created, err := o.program.ModuleObjects.Create(o.ctx, module, o.suspended[module])
+	switch {
+	case apierrors.IsNotFound(err):
+		return created, noKind{err}
+	case err == nil:
+		o.keep(ctx, created, created)
+	}
+	return created, err
 }
 
 // handled are the requests that the status of an object repeats.

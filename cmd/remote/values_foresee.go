@@ -19,7 +19,7 @@ import (
 // is the annotation that allows an upgrade which would be held back otherwise; one edit can allow one. Without an
 // operator there is nothing to ask: the edit is written, and the note says so.
 func (v *valueEdit) foresee(cmd *cobra.Command, next map[string]string) (confirm, note string, err error) {
-	if v.away != nil {
+	if v.away != nil { //nolint:nilerr // the note says so
 		return "", "no operator answers, so it is not known what this deletes", nil
 	}
 	var plan view.Plan
@@ -30,7 +30,26 @@ func (v *valueEdit) foresee(cmd *cobra.Command, next map[string]string) (confirm
 	if err != nil {
 		return "", fmt.Sprintf("it is not known what this deletes: %v", err), nil
 	}
-	text, deletes := "", 0
+	text, deletes, confirm := forecast(plan)
+	if text = hooks.Printable(text); cli.IsTerminal(cmd.ErrOrStderr()) && os.Getenv("NO_COLOR") == "" {
+		text = colored(text)
+	}
+	if _, err := io.WriteString(cmd.ErrOrStderr(), text); err != nil || deletes == 0 || v.dryRun || v.yes {
+		return confirm, "", err
+	}
+	if v.file == "-" || !cli.IsTerminal(cmd.InOrStdin()) {
+		return "", "", fmt.Errorf("nothing was written: objects that would be deleted or replaced: %d; --yes allows it", deletes)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "Objects that would be deleted or replaced: %d. Continue? [y/N] ", deletes)
+	line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer is no
+	if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(line)), "y") {
+		return "", "", errors.New("nothing was written")
+	}
+	return confirm, "", nil
+}
+
+// forecast is what of a plan deletes or replaces objects, how many, and the annotation that allows it.
+func forecast(plan view.Plan) (text string, deletes int, confirm string) {
 	for _, m := range plan.Modules {
 		var shown []view.ObjectPlan
 		for _, o := range m.Objects {
@@ -48,19 +67,5 @@ func (v *valueEdit) foresee(cmd *cobra.Command, next map[string]string) (confirm
 			confirm = m.Confirm
 		}
 	}
-	if text = hooks.Printable(text); cli.IsTerminal(cmd.ErrOrStderr()) && os.Getenv("NO_COLOR") == "" {
-		text = colored(text)
-	}
-	if _, err := io.WriteString(cmd.ErrOrStderr(), text); err != nil || deletes == 0 || v.dryRun || v.yes {
-		return confirm, "", err
-	}
-	if v.file == "-" || !cli.IsTerminal(cmd.InOrStdin()) {
-		return "", "", fmt.Errorf("nothing was written: objects that would be deleted or replaced: %d; --yes allows it", deletes)
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "Objects that would be deleted or replaced: %d. Continue? [y/N] ", deletes)
-	line, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer is no
-	if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(line)), "y") {
-		return "", "", errors.New("nothing was written")
-	}
-	return confirm, "", nil
+	return text, deletes, confirm
 }

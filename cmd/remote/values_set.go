@@ -197,17 +197,13 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	if err != nil {
 		return err
 	}
-	current := read.Data
-	notes := []string{}
+	current, notes := read.Data, []string{""}
 	if !read.Exists() {
 		// The operator keeps the last valid content of a deleted ConfigMap in force. A new one with
 		// nothing but the edit would remove all of it, so it begins with that content.
-		restored, note, err := v.lastValid(ctx, client)
-		if err != nil {
+		if current, notes[0], err = v.lastValid(ctx, client); err != nil {
 			return err
 		}
-		current = restored
-		notes = append(notes, note)
 	}
 	edited, err := v.edit.Apply(current)
 	if err != nil {
@@ -432,7 +428,7 @@ func (v *valueEdit) refuseTypo(edited values.Edited, current map[string]string, 
 	}
 	try, err := values.Edit{Path: v.edit.Path, Value: map[string]any{}}.Apply(current)
 	if err != nil || try.Text == nil {
-		return nil //nolint:nilerr // there is no such place, so nothing is removed
+		return nil // there is no such place, so nothing is removed
 	}
 	next := maps.Clone(readableKeys(current))
 	next[try.Key] = *try.Text
