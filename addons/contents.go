@@ -114,10 +114,12 @@ func (c contents) lost(dir string, before contents) string {
 	}
 	return charts.Lost(before.content, c.content, func(below string) bool {
 		for name := range c.content {
-			if strings.Contains("/"+name, "/templates/") {
-				if text, err := readFile(filepath.Join(dir, filepath.FromSlash(name))); err == nil && charts.Reads(text, below) {
-					return true
-				}
+			if !strings.Contains("/"+name, "/templates/") {
+				continue
+			}
+			text, err := readFile(filepath.Join(dir, filepath.FromSlash(name)))
+			if err == nil && charts.Reads(text, below) {
+				return true
 			}
 		}
 		return false

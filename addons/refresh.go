@@ -303,7 +303,8 @@ type lostError struct{ dir, lost, shown string }
 func (e lostError) Error() string {
 	name := e.shown + "/" + e.lost
 	if strings.HasSuffix(e.lost, "/") {
-		return name + " has no files, but it had some; restore them, or write a file with a comment there if what came from them is to be deleted"
+		return name + " has no files, but it had some; restore them, or write a file with a comment there " +
+			"if what came from them is to be deleted"
 	}
 	if info, err := os.Stat(filepath.Join(e.dir, e.lost)); err != nil || !info.Mode().IsRegular() {
 		return name + " is not a file any more, nor a link to one; restore it, or remove it"

@@ -1,7 +1,6 @@
 package helm
 
 import (
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -16,9 +15,10 @@ import (
 // maxNames bounds the names of files in a record, in bytes. Of more files none is recorded.
 const maxNames = 64 << 10
 
-// emptied refuses a chart whose files have lost their content since a revision was made, or one of whose directories is gone: a
-// disk that is full, or a copy that is not finished, leaves such files, and an upgrade would delete objects or reset values
-// (P8). After a restart the records alone show what was there. A file that never had content is not in them.
+// emptied refuses a chart whose files have lost their content since a revision was made, or one of whose directories is
+// gone: a disk that is full, or a copy that is not finished, leaves such files, and an upgrade would delete objects or
+// reset values (P8). After a restart the records alone show what was there. A file that never had content is not in
+// them.
 func (t *target) emptied() error {
 	has := t.chart.Content()
 	earlier := t.store.state.sinceDeployed()
@@ -36,20 +36,20 @@ func (t *target) emptied() error {
 		if lost == "" {
 			continue
 		}
-		why := fmt.Sprintf("is empty, but revision %d was made with its content; restore it, or remove the file", r.Version)
+		why := "is empty, but revision %d was made with its content; restore it, or remove the file"
 		if strings.HasSuffix(lost, "/") {
-			why = fmt.Sprintf("has no files, but revision %d was made with some; restore them, or write a file with a comment there", r.Version)
+			why = "has no files, but revision %d was made with some; restore them, or write a file with a comment there"
 		}
-		return &Error{Kind: Render, Release: t.op.release, Err: fmt.Errorf("%s of the chart in %s %s", lost, t.module.chart().Where(), why)}
+		return problem(Render, t.op.release, "%s of the chart in %s "+why, lost, t.module.chart().Where(), r.Version)
 	}
 	return nil
 }
 
-// fromTemplate is the line by which a manifest names the template of an object; the name of the chart comes first.
+// fromTemplate is the line by which a manifest names the template of an object; the name of the chart is first.
 var fromTemplate = regexp.MustCompile(`(?m)^# Source: [^/\n]+/(.+)$`)
 
-// contentIn are the files of a chart that had content when a record was made, as far as the record shows: by their names, and
-// templates by their objects and hooks. A record of Helm itself has the files.
+// contentIn are the files of a chart that had content when a record was made, as far as the record shows: by their
+// names, and templates by their objects and hooks. A record of Helm itself has the files.
 func contentIn(rel *release.Release) map[string]bool {
 	had := map[string]bool{}
 	for _, f := range namesOnly(slices.Concat(rel.Chart.Templates, rel.Chart.Files)) {

@@ -117,7 +117,8 @@ func (r *helmHooks) ownLeftovers(list kube.ResourceList) error {
 			return err
 		}
 		if why != "" {
-			errs = append(errs, fmt.Errorf("a Helm hook of the chart would replace %s, but %s; rename the hook, or delete the object if nobody needs it", o, why))
+			errs = append(errs, fmt.Errorf("a Helm hook of the chart would replace %s, but %s; "+
+				"rename the hook, or delete the object if nobody needs it", o, why))
 		}
 	}
 	if len(errs) > 0 {

@@ -330,10 +330,11 @@ func customLabels(all map[string]string) map[string]string {
 func (s *store) secretOf(key string, rel *release.Release) (*corev1.Secret, error) {
 	stored := *rel
 	if rel.Chart != nil {
-		stored.Chart = &chart.Chart{Metadata: rel.Chart.Metadata, Values: rel.Chart.Values, Files: namesOnly(rel.Chart.Files)}
+		files := namesOnly(rel.Chart.Files)
 		if s.files != nil && rel.Version == s.writing {
-			stored.Chart.Files = s.files()
+			files = s.files()
 		}
+		stored.Chart = &chart.Chart{Metadata: rel.Chart.Metadata, Values: rel.Chart.Values, Files: files}
 	}
 	data, err := s.encoder.encode(&stored)
 	if err != nil {

@@ -130,6 +130,7 @@ func TestHelmHookThatIsNotDeleted(t *testing.T) {
 	h := newFixture(t, waitingModules)
 	jobs := h.client.BatchV1().Jobs(h.namespace)
 	old := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job", Finalizers: []string{"example.com/hold"}}}
+	old.Annotations = map[string]string{"helm.sh/hook": "pre-install"}
 	old.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "none"}}}
 	old, err := jobs.Create(h.ctx, old, metav1.CreateOptions{})
 	if err != nil {

@@ -421,7 +421,8 @@ func walk(dir, below string, visit func(name string, info fs.FileInfo) error) er
 	for _, entry := range entries {
 		name := path.Join(below, entry.Name())
 		info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name)))
-		if errors.Is(err, fs.ErrNotExist) && entry.Type() == fs.ModeSymlink && !strings.HasPrefix(entry.Name(), ".") { // editors make hidden ones
+		link := entry.Type() == fs.ModeSymlink && !strings.HasPrefix(entry.Name(), ".") // editors make hidden ones
+		if link && errors.Is(err, fs.ErrNotExist) {
 			info, err = entry.Info()
 		}
 		if errors.Is(err, fs.ErrNotExist) {

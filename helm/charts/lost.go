@@ -11,17 +11,18 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 )
 
-// HasContent reports whether a file says anything. White space and NUL bytes do not: a disk that was full, or a machine
-// that has crashed, leaves such files.
+// HasContent reports whether a file says anything. White space and NUL bytes do not: a disk that was full, or a
+// machine that has crashed, leaves such files.
 func HasContent(data []byte) bool { return len(bytes.Trim(data, " \t\r\n\v\f\x00")) > 0 }
 
 // inChart splits the name of a file into the chart or subchart that has it, and its name there.
 var inChart = regexp.MustCompile(`^((?:chart/)?(?:charts/[^/]+/)*)(.*)$`)
 
-// Lost finds what had content and has none now: a file, or a directory of a chart that is still there. A directory ends with
-// a slash; "" for nothing. Such a tree is no order to delete what came from the lost content: the disk may be full, or a copy
-// in progress (P8). had and has are names of files in a module or in a chart, and whether they have content. A file that is
-// gone is one that was removed. So is a directory, unless it is templates/, or templates still read it: reads reports that.
+// Lost finds what had content and has none now: a file, or a directory of a chart that is still there. A directory
+// ends with a slash; "" for nothing. Such a tree is no order to delete what came from the lost content: the disk may be
+// full, or a copy in progress (P8). had and has are names of files in a module or in a chart, and whether they have
+// content. A file that is gone is one that was removed. So is a directory, unless it is templates/, or templates still
+// read it: reads reports that.
 func Lost(had, has map[string]bool, reads func(dir string) bool) string {
 	_, was := had[inner+"/Chart.yaml"]
 	_, is := has[inner+"/Chart.yaml"]
@@ -44,8 +45,9 @@ func Lost(had, has map[string]bool, reads func(dir string) bool) string {
 		parts := inChart.FindStringSubmatch(name)
 		above, top := parts[1], parts[2]
 		top, _, ok := strings.Cut(top, "/")
-		if dir := above + top + "/"; ok && was == is && top != "charts" && !below(dir) && below(above) && // else the chart has moved
-			(top == "templates" || reads(top+"/")) {
+		dir := above + top + "/"
+		stays := ok && was == is && below(above) // else the chart has moved
+		if stays && !below(dir) && (top == "templates" || top != "charts" && reads(top+"/")) {
 			return dir
 		}
 	}
@@ -57,8 +59,8 @@ func Reads(template []byte, dir string) bool {
 	return bytes.Contains(template, []byte(".Files")) && bytes.Contains(template, []byte(dir))
 }
 
-// Content are the files of the chart and its subcharts, and whether they have content. Their names are those in manifests
-// without the name of the chart. The values.yaml next to chart/ has the name ../values.yaml.
+// Content are the files of the chart and its subcharts, and whether they have content. Their names are those in
+// manifests without the name of the chart. The values.yaml next to chart/ has the name ../values.yaml.
 func (c *Chart) Content() map[string]bool {
 	content := map[string]bool{}
 	if c.beside != nil {
