@@ -149,7 +149,7 @@ func (m pageModule) Sign() string { _, s := m.look(); return s }
 // the state and what else is special. A suspended module is not also called "maintenance".
 func (m pageModule) Words() string {
 	words := []string{m.State}
-	if c := m.Verdict.Class; c == view.ClassFailing || c == view.ClassWaiting || c == view.ClassProblem {
+	if c := m.Verdict.Class; slices.Contains([]view.Class{view.ClassFailing, view.ClassHeld, view.ClassWaiting, view.ClassPending, view.ClassProblem}, c) {
 		words = []string{string(c), m.State}
 	}
 	if m.Parked {

@@ -218,7 +218,7 @@ func TestDiskChangedSince(t *testing.T) {
 	h.write("modules/values.yaml", "webEnabled: true\nglobal: {any: file}\n")
 	h.write("modules/020-later/templates/cm.yaml", "")
 	_, page := get(o.public + "/")
-	expectAll(t, page, "global hooks: changed on disk since it was loaded")
+	expectAll(t, page, "<b>global hooks</b>: changed on disk since it was loaded")
 	expectAll(t, o.command("module", "list", "-o", "json"), "the module later in 020-later is new; the change takes effect at the next reload")
 	out, _, _ := h.plan(o.env)
 	expectAll(t, out, "values or schemas of web have changed on disk since they were loaded; this plan uses the new ones", "+  size: large", "global values have changed on disk")

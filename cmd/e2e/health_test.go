@@ -145,7 +145,7 @@ func TestModuleWaitsForAnother(t *testing.T) {
 	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate").ready()
 	h.setConfig(map[string]string{"otherEnabled": "true"})
 	h.awaitRevisions("other", "1:deployed")
-	waits := "module base is not ready: Deployment " + h.namespace + "/base has been InProgress since"
+	waits := "module base is not ready: 0 of 1 objects are current: Deployment " + h.namespace + "/base has been InProgress since"
 	awaitWhy := func() {
 		h.eventually("why user: "+waits, func() error {
 			if out := o.command("why", "user"); !strings.Contains(out, waits) {

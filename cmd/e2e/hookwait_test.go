@@ -81,7 +81,7 @@ func TestHelmHookThatWaits(t *testing.T) {
 	job := h.jobUID("job")
 	for command, want := range map[string][]string{
 		"module list": {"Helm hook Job " + h.namespace + "/job has not finished", "Unschedulable", "until"},
-		"why waits":   {"Helm hook Job " + h.namespace + "/job has not finished: Pod job-", "is Unschedulable (0/3 nodes are available)", "then the next attempt continues to wait"},
+		"why waits":   {"Helm hook Job " + h.namespace + "/job has not finished: Pod job-", "is Unschedulable (0/3 nodes are available)", ", until "},
 	} {
 		o.ask(command, want...)
 	}

@@ -80,7 +80,7 @@ func TestLivePageStates(t *testing.T) {
 	h.setConfig(map[string]string{"global": "{a: 1}", "web": "{size: 2}", "metricsCollectorForAllNodes": "{size: 2}"})
 	b.await(`document.querySelector("#rows li").id === "m-web" && document.querySelector("#rows li").innerText.includes("cannot reach the load balancer")`)
 	b.await(`[...document.querySelectorAll("#m-web code.copy")].map((c) => c.textContent).includes("addon-operator retry web")`)
-	b.await(`document.querySelector("#m-metrics-collector-for-all-nodes").innerText.includes("It waits in the queue main behind RunModule web")`)
+	b.await(`document.querySelector("#m-metrics-collector-for-all-nodes").innerText.includes("its run waits in queue main behind RunModule of web")`)
 	b.await(`document.querySelector("#more-queues").open && /waiting for up to 1\ds/.test(document.querySelector("#more-queues").innerText)`) // after 10 s
 	b.pictures("failing")
 	b.eval(`document.querySelector("#m-web a").click()`)

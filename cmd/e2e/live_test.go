@@ -102,7 +102,7 @@ func TestLivePage(t *testing.T) {
 	b.await(`document.querySelector("#more-hooks").innerText.includes("slow.sh")`)
 	h.setConfig(map[string]string{"otherEnabled": "true", "well": "{size: 8}"})
 	b.await(`/well.size\s+8/.test(document.querySelector("#more-values").innerText)`)
-	b.await(`document.querySelector("#more-why").innerText.includes("because of ConfigMap: resourceVersion")`)
+	b.await(`document.querySelector("#more-why").innerText.includes("because of ConfigMap: ")`)
 	b.screenshot("module-open")
 	for _, scheme := range []string{"dark", "light"} {
 		b.screen(1200, 800, scheme)

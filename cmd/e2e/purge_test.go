@@ -122,7 +122,7 @@ func TestRootIsEmptiedAtRunTime(t *testing.T) {
 	o.expect("WARN", "a purge is held back", "releases=[self web]", "there is no module in "+h.path("modules"))
 	o.expect("converged, but a purge is held back", "modules=1")
 	h.awaitRevisions("other", "")
-	expectAll(t, o.command("module", "list"), "its directory is missing; its purge is held", "\nNote: the purge of 2 releases is held back")
+	expectAll(t, o.command("module", "list"), "its directory is gone, and the purge of its release is held back", "\nNote: the purge of 2 releases is held back")
 	if web, self := h.revisions("web"), h.revisions("self"); web != "1:deployed" || self != "1:deployed" {
 		t.Errorf("the releases are %q and %q", web, self)
 	}

@@ -149,7 +149,7 @@ func TestEmptiedTemplates(t *testing.T) {
 	expectAll(t, o.command("module", "list", "-o", "json"), "010-web/templates/other.yaml is empty, but it had content; restore it, or remove the file")
 	h.rename("modules/010-web/templates", "templates")
 	reload()
-	o.expect("changed on disk, but not in force", "010-web/templates/ has no files, but it had templates")
+	o.expect("changed on disk, but not in force", "010-web/templates/ has no files, but it had some")
 	h.rename("templates", "modules/010-web/templates")
 	if now := uids(); now != before {
 		t.Errorf("objects were made again: %s, were %s", now, before)

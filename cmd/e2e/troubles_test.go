@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -60,6 +61,7 @@ func (o *operator) shows(p trouble) error {
 		}
 		return nil
 	}
+	page = regexp.MustCompile(`</?(span|code|b)[^>]*>`).ReplaceAllString(page, "")
 	if err := shown("the page", page); err != nil {
 		return err // status is a program that starts: it is asked last
 	}

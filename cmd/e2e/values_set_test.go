@@ -86,7 +86,7 @@ func TestValuesAreSet(t *testing.T) {
 	// What the operator has not seen before the deletion is no last valid content.
 	expectAll(t, run("values", "set", "one.size", "4"), "one.size: 3 -> 4")
 	h.awaitConfigMap("one", "size", "4")
-	want["one"] = "# by the team\nsize:   4 # two\n"
+	want["one"] = "# by the team\nsize: 4 # two\n"
 	h.deleteConfigMap("addon-operator")
 	h.awaitRefusal(o)
 	expectAll(t, run("values", "set", "one.size", "4"), "one.size: 4 -> 4", "created again with its last valid content")

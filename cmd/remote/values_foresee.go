@@ -19,8 +19,8 @@ import (
 // is the annotation that allows an upgrade which would be held back otherwise; one edit can allow one. Without an
 // operator there is nothing to ask: the edit is written, and the note says so.
 func (v *valueEdit) foresee(cmd *cobra.Command, next map[string]string) (confirm, note string, err error) {
-	if v.away != nil { //nolint:nilerr // the note says so
-		return "", "no operator answers, so it is not known what this deletes", nil
+	if v.away != nil {
+		return "", "no operator answers, so it is not known what this deletes", nil //nolint:nilerr // the note says it
 	}
 	var plan view.Plan
 	answer, _, err := (&planning{config: v.config, output: "json"}).askOperator(cmd, "", view.PlanRequest{Proposed: next})

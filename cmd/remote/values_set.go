@@ -224,14 +224,7 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is unchanged: %s\n", path, v.word(edited.Before, edited.Had))
 		return err
 	}
-	next := maps.Clone(current)
-	if next == nil {
-		next = map[string]string{}
-	}
-	// Only this key changes. Text is nil when the edit removes the last value of a section.
-	if delete(next, edited.Key); edited.Text != nil {
-		next[edited.Key] = *edited.Text
-	}
+	next := with(current, edited)
 	// An edit may be one of several that repair a ConfigMap, so one that is refused anyway may be
 	// edited.
 	still, err := v.validate(refuses, current, next)
@@ -255,6 +248,18 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 		done = "is written, resourceVersion " + written.ResourceVersion
 	}
 	return v.report(cmd, edited, fmt.Sprintf("%s %s; %s", configMap, done, strings.Join(slices.DeleteFunc(notes, func(n string) bool { return n == "" }), "; ")))
+}
+
+// with is a content with an edit. Only its key changes; Text is nil when the edit removes the last value of a section.
+func with(current map[string]string, edited values.Edited) map[string]string {
+	next := maps.Clone(current)
+	if next == nil {
+		next = map[string]string{}
+	}
+	if delete(next, edited.Key); edited.Text != nil {
+		next[edited.Key] = *edited.Text
+	}
+	return next
 }
 
 // report prints the change on stdout, and what was done about it on stderr.
