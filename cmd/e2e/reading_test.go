@@ -157,7 +157,7 @@ func TestEmptiedTemplates(t *testing.T) {
 	o.terminate()
 
 	o, reloads = h.start(), 0
-	o.expect("task failed", "templates/other.yaml of the chart in 010-web is empty, but revision 1 has objects of it")
+	o.expect("task failed", "templates/other.yaml of the chart in 010-web is empty, but revision 1 was made with its content")
 	h.write("modules/010-web/templates/other.yaml", other)
 	o.ready()
 	if now := uids(); now != before {
