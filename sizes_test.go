@@ -21,17 +21,17 @@ cmd 7707
 helm 10166 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
 hooks 3669 // days on which clocks change
 jq 481 // steps of filters are bounded
-kube 7136
-kube/apiserver 2652
+kube 6892
+kube/apiserver 2623
 messages 1981
 server 2771
 supervisor 1112
 testkit 6702 // faults of release records
 values 6221 // one list of names of secrets
-go: 69813 // 32
+go: 69540 // 32
 scripts: 1104
 web: 318
-tests: 57267 // 32
+tests: 57017 // 32
 txtar: 21378 // 32: scripts of the guards
 `
 

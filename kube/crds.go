@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -76,7 +77,7 @@ func WithProgress(ctx context.Context, progress func(done, total int)) context.C
 // whose file has not changed since costs one request for its metadata. Errors name the file; the
 // definitions of other files are installed. The next call continues where this one ended (M4).
 func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (written map[string]string, err error) {
-	return crdInstaller{c.metadata, c.dynamic, c.kinds, c.log, c.WithLimits}.ensure(ctx, o, dirs)
+	return crdInstaller{c.metadata, c.dynamic, c.kinds, c.log}.ensure(ctx, o, dirs)
 }
 
 // crdInstaller brings CustomResourceDefinitions to the cluster. It has the parts of a Client that
@@ -86,7 +87,6 @@ type crdInstaller struct {
 	dynamic  dynamic.Interface
 	kinds    *kinds
 	log      *slog.Logger
-	limited  func(Limits) (*Client, error) // makes the client for the objects that are written again
 }
 
 // ensure is EnsureCRDs. The definitions are independent of each other, so the failure of one must
@@ -197,10 +197,10 @@ func (c crdInstaller) ensureOne(ctx context.Context, d crdSource) (changed bool,
 	}
 	next := d.object.DeepCopy()
 	keepConversion(next, live)
-	if err := c.leaveVersions(ctx, d, next, live); err != nil {
-		return false, err
-	}
 	err = c.apply(ctx, d, next)
+	if apierrors.IsInvalid(err) && strings.Contains(err.Error(), "storedVersions") {
+		err = fmt.Errorf("%w; until then keep the version in the file, with served: false (M3)", plain(err))
+	}
 	return err == nil, err
 }
 

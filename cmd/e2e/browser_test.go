@@ -4,8 +4,9 @@ import (
 	"bufio"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"net/url"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,15 +16,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/gorilla/websocket"
 )
 
-// browser is a page in a headless Chromium, spoken to in its DevTools protocol: the few words that these tests need.
+// browser is a page in a headless Chromium, spoken to over a pipe in its DevTools protocol: the few words that these
+// tests need.
 type browser struct {
 	t       *testing.T
 	fixture *fixture
-	conn    *websocket.Conn
+	orders  io.Writer // a zero byte ends each message
+	session string    // of the page
 
 	mu       sync.Mutex
 	asked    int
@@ -52,12 +53,15 @@ func (h *fixture) browse(url string) *browser {
 		}
 		t.Skip("there is no chromium: apt-get install chromium")
 	}
-	cmd := exec.Command(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--remote-debugging-port=0", "--user-data-dir="+h.path("browser"), "about:blank")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	problems, err := cmd.StderrPipe()
-	if err != nil {
+	orders, err1 := pipe(t)
+	answers, err2 := pipe(t)
+	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
+	cmd := exec.Command(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+		"--remote-debugging-pipe", "--user-data-dir="+h.path("browser"), "about:blank")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.ExtraFiles = []*os.File{orders.reads, answers.writes} // 3 and 4, where the browser expects them
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -65,58 +69,51 @@ func (h *fixture) browse(url string) *browser {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with its children
 		_ = cmd.Wait()
 	})
-	address := make(chan string, 1)
-	go func() {
-		lines := bufio.NewScanner(problems)
-		for lines.Scan() {
-			if _, found, ok := strings.Cut(lines.Text(), "DevTools listening on "); ok {
-				address <- found
-			}
-		}
-	}()
-	b := &browser{t: t, fixture: h, answers: map[int]chan json.RawMessage{}}
-	select {
-	case whole := <-address:
-		b.connect(whole)
-	case <-time.After(patience):
-		t.Fatal("chromium does not start")
-	}
+	b := &browser{t: t, fixture: h, orders: orders.writes, answers: map[int]chan json.RawMessage{}}
+	go b.listen(answers.reads)
+	b.connect()
 	b.open(url)
 	return b
 }
 
+// ends are the two ends of a pipe.
+type ends struct{ reads, writes *os.File }
+
+// pipe makes a pipe that is closed with the test.
+func pipe(t *testing.T) (p ends, err error) {
+	p.reads, p.writes, err = os.Pipe()
+	t.Cleanup(func() { _, _ = p.reads.Close(), p.writes.Close() })
+	return p, err
+}
+
 // connect speaks to the only page of the browser.
-func (b *browser) connect(address string) {
+func (b *browser) connect() {
 	b.t.Helper()
-	whole, err := url.Parse(address)
-	if err != nil {
-		b.t.Fatal(err)
+	var targets struct {
+		TargetInfos []struct{ Type, TargetID string }
 	}
-	var pages []struct{ Type, WebSocketDebuggerURL string }
+	isPage := func(target struct{ Type, TargetID string }) bool { return target.Type == "page" }
 	b.fixture.eventually("a page in the browser", func() error {
-		_, body := get("http://" + whole.Host + "/json/list")
-		if err := json.Unmarshal([]byte(body), &pages); err != nil {
-			return err
-		}
-		if pages = slices.DeleteFunc(pages, func(p struct{ Type, WebSocketDebuggerURL string }) bool { return p.Type != "page" }); len(pages) == 0 {
+		b.ask("Target.getTargets", struct{}{}, &targets)
+		if !slices.ContainsFunc(targets.TargetInfos, isPage) {
 			return errNotYet
 		}
 		return nil
 	})
-	if b.conn, _, err = websocket.DefaultDialer.DialContext(b.t.Context(), pages[0].WebSocketDebuggerURL, nil); err != nil { //nolint:bodyclose // the library closes it
-		b.t.Fatal(err)
-	}
-	b.t.Cleanup(func() { _ = b.conn.Close() })
-	go b.listen()
+	page := targets.TargetInfos[slices.IndexFunc(targets.TargetInfos, isPage)]
+	var attached struct{ SessionID string }
+	b.ask("Target.attachToTarget", map[string]any{"targetId": page.TargetID, "flatten": true}, &attached)
+	b.session = attached.SessionID
 	for _, domain := range []string{"Page", "Runtime", "Log"} {
-		b.ask(domain+".enable", nil, nil)
+		b.ask(domain+".enable", struct{}{}, nil)
 	}
 }
 
 // listen hands out answers, and remembers what a person would see in red on the console.
-func (b *browser) listen() {
+func (b *browser) listen(answers io.Reader) {
+	reader := bufio.NewReader(answers)
 	for {
-		_, data, err := b.conn.ReadMessage()
+		data, err := reader.ReadBytes(0)
 		if err != nil {
 			return // the test has ended
 		}
@@ -126,7 +123,7 @@ func (b *browser) listen() {
 			Params, Result json.RawMessage
 			Error          json.RawMessage
 		}
-		if json.Unmarshal(data, &message) != nil {
+		if json.Unmarshal(data[:len(data)-1], &message) != nil {
 			continue
 		}
 		b.mu.Lock()
@@ -158,7 +155,14 @@ func (b *browser) mayAsk(method string, params, answer any) error {
 	b.asked++
 	id := b.asked
 	b.answers[id] = got
-	err := b.conn.WriteJSON(map[string]any{"id": id, "method": method, "params": params})
+	order := map[string]any{"id": id, "method": method, "params": params}
+	if b.session != "" {
+		order["sessionId"] = b.session
+	}
+	text, err := json.Marshal(order)
+	if err == nil {
+		_, err = b.orders.Write(append(text, 0))
+	}
 	b.mu.Unlock()
 	if err != nil {
 		b.t.Fatal(err)
