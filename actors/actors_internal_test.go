@@ -12,9 +12,7 @@ import (
 	"addon-operator/actors/shared/sharedtest"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
-	"addon-operator/hooks"
 	"addon-operator/messages"
-	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
@@ -27,8 +25,12 @@ func TestNoModulesWhileStopping(t *testing.T) {
 			spawn = p.Actors.Root.RequestFuture(root, work.SpawnModules{}, time.Minute)
 		}
 	})
-	b := &boot{tree: &addons.Tree{}, sections: map[string]*values.Section{}}
-	root, err := p.Spawn(work.Root, func() actor.Actor { return newOperator(t.Context(), p, b, true) })
+	global, err := values.NewSection(values.GlobalKey, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &boot{tree: &addons.Tree{}, sections: map[string]*values.Section{values.GlobalKey: global}}
+	root, err := p.Spawn(work.Root, func() actor.Actor { return newOperator(t.Context(), p, b) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,23 +44,6 @@ func TestNoModulesWhileStopping(t *testing.T) {
 	}
 }
 
-// What a standby has answered is not changed by what it hears afterwards: whoever leads
-// reads it at the same time.
-func TestWarmthIsACopy(t *testing.T) {
-	p := sharedtest.NewProgram(nil)
-	m := addons.Module{Name: "a", Key: "a"}
-	pid := sharedtest.Spawn(t, p, work.StandbyPath, &standby{
-		runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log,
-		tree: &addons.Tree{Modules: []addons.Module{m}}, flags: map[string]bool{"aEnabled": true},
-		hooks: map[string][]hooks.Hook{"a": {}}, cold: map[string]string{}, count: 1,
-	})
-	before := sharedtest.Ask[warmth](t, p, pid, getWarm{})
-	p.Send(pid, messages.FlagsMoved{})
-	if after := sharedtest.Ask[warmth](t, p, pid, getWarm{}); len(after.hooks) != 0 || len(before.hooks) != 1 {
-		t.Errorf("%d before, %d after the module was switched off; want 1 and 0", len(before.hooks), len(after.hooks))
-	}
-}
-
 // H15, M2: the first discovery installs no CRDs of a module under maintenance. When that
 // is over before the discovery is, the first run of the module installs them.
 func TestThawedDuringTheFirstDiscovery(t *testing.T) {
@@ -68,7 +53,7 @@ func TestThawedDuringTheFirstDiscovery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	modulePID := sharedtest.Spawn(t, p, work.ModulePath+"a", modules.New(p, m, section, nil))
+	modulePID := sharedtest.Spawn(t, p, work.ModulePath+"a", modules.New(p, m, section))
 	begins := converge.Initial{Tree: &addons.Tree{Modules: []addons.Module{m}}, Maintenance: map[string]string{"aMaintenance": "NoResourceReconciliation"}}
 	pid := sharedtest.Spawn(t, p, work.ConvergePath, converge.New(t.Context(), p, begins))
 	p.Send(pid, messages.StartUp{})

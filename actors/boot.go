@@ -26,8 +26,7 @@ import (
 )
 
 // boot is what is known before the first actor is spawned (G0). It belongs to the goroutine that
-// starts the operator until the actors get it. Each then takes its part; a follower keeps it, and
-// leads with a copy (with).
+// starts the operator until the actors get it. Each then takes its part.
 type boot struct {
 	tree        *addons.Tree
 	globalHooks []hooks.Hook
@@ -55,7 +54,7 @@ func load(ctx context.Context, p *shared.Program, waits func(string)) (*boot, er
 	var suspended map[string]bool
 	var read errgroup.Group
 	read.Go(func() (err error) {
-		suspended, err = readSuspended(reading, w, map[string]bool{}, waits)
+		suspended, err = readSuspended(reading, w, waits)
 		return err
 	})
 	read.Go(func() (err error) {
@@ -116,17 +115,16 @@ func readConfigMap(ctx context.Context, w shared.World, waits func(string)) (kub
 	return cm, err
 }
 
-// readSuspended reads which modules are suspended: none of them may run when the operator starts (H27). Those that are known
-// stay when it may not know.
-func readSuspended(ctx context.Context, w shared.World, known map[string]bool, waits func(string)) (map[string]bool, error) {
+// readSuspended reads which modules are suspended: none of them may run when the operator starts (H27). Without the
+// permission none is.
+func readSuspended(ctx context.Context, w shared.World, waits func(string)) (suspended map[string]bool, err error) {
 	if w.ModuleObjects == nil {
-		return known, nil
+		return map[string]bool{}, nil
 	}
-	var suspended map[string]bool
-	err := waitFor(ctx, w, "the objects of kind Module", waits, func() error {
+	err = waitFor(ctx, w, "the objects of kind Module", waits, func() error {
 		all, err := w.ModuleObjects.Read(ctx)
 		if apierrors.IsForbidden(err) {
-			suspended = known
+			suspended = map[string]bool{}
 			return nil // who watches the objects says so
 		}
 		suspended = suspendedOf(all)
@@ -158,14 +156,6 @@ func waitFor(ctx context.Context, w shared.World, what string, waits func(string
 	}
 	waits("")
 	return nil
-}
-
-// with is the boot of a follower that takes over with another content of the ConfigMap.
-func (b *boot) with(w shared.World, current configmap.Current) (*boot, error) {
-	next := *b
-	next.sections = maps.Clone(b.config.Sections) // without their parts of the ConfigMap
-	next.secret = current.Secret
-	return &next, next.startRefused(next.useConfigMap(w, kube.ConfigMap{ResourceVersion: current.Revision, Data: current.Known}))
 }
 
 // useValid gives each section its parts of the ConfigMap and of the Secret. Invalid values stop the

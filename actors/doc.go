@@ -1,5 +1,5 @@
 // Package actors is the runtime: who owns what, and who sends messages to which actor. It has the root, which spawns the
-// other actors, the start, the actor standby, and what commands and pages ask of an operator in the same process
+// other actors, the start, and what commands and pages ask of an operator in the same process
 // ([Operator]). Each of the others is a package below; what all of them share is in package shared. Parsing, processes, Kubernetes and Helm belong to other
 // packages and are called through the small interfaces of [shared.World].
 //
@@ -14,9 +14,7 @@
 //	├── monitors                   watches of kubernetes bindings; events become tasks
 //	├── schedule                   crontabs become tasks
 //	├── healer                     an object of a release is gone: its module runs again
-//	├── module-objects             shows modules as objects of kind Module, takes requests from there
-//	└── standby                    of a replica that does not lead, in place of converge,
-//	                               owners, queues and schedule: loads hooks ahead
+//	└── module-objects             shows modules as objects of kind Module, takes requests from there
 //
 // A task goes from a queue to its owner and from there to a run, which may block. The
 // owner hands over what the run may know, with the values (work/known.go); the run starts a

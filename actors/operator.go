@@ -29,13 +29,14 @@ import (
 	"addon-operator/values"
 )
 
-// Operator is the running program as seen from outside the actors. Calls of Load, Start, StandBy,
-// Lead and Stop must not overlap; the other methods may be called by any goroutine.
+// Operator is the running program as seen from outside the actors. Calls of Load, Start and Stop
+// must not overlap; the other methods may be called by any goroutine.
 type Operator struct {
 	program *shared.Program
-	root    *actor.PID             // nil before Start or StandBy
+	root    *actor.PID             // nil before Start
 	stop    context.CancelFunc     // ends what the actors have begun outside: watches, timers
-	boot    *boot                  // what Load has read, and a follower leads with
+	boot    *boot                  // what Load has read
+	loaded  atomic.Bool            // Load has ended well once
 	waits   atomic.Pointer[string] // what the start waits for; pages read it meanwhile
 }
 
@@ -51,25 +52,28 @@ func New(w shared.World) *Operator {
 	return &Operator{program: p}
 }
 
-// Load reads the files and the ConfigMap (G0); the second time it does nothing.
+// Load reads the files and the ConfigMap (G0), again each time: a replica that has waited for its Lease begins with
+// what there is then.
 // An error means that the operator must not run: a directory or a file is broken, a global
 // hook has no valid configuration, or the values are not valid (D36). An API server that
 // cannot be reached is waited for.
 func (o *Operator) Load(ctx context.Context) (err error) {
-	if o.boot == nil {
-		o.boot, err = load(ctx, o.program, o.waitsFor)
+	if o.boot, err = load(ctx, o.program, o.waitsFor); err == nil {
+		o.loaded.Store(true)
 	}
 	return err
 }
 
-// Start loads, spawns the actors and begins the first converge.
+// Start spawns the actors and begins the first converge, with what Load has read; it loads unless that was called.
 func (o *Operator) Start(ctx context.Context) error {
-	if err := o.Load(ctx); err != nil {
-		return err
+	if o.boot == nil {
+		if err := o.Load(ctx); err != nil {
+			return err
+		}
 	}
 	b := o.boot
 	o.boot = nil // the actors have it
-	if err := o.spawn(ctx, b, false); err != nil {
+	if err := o.spawn(ctx, b); err != nil {
 		return err
 	}
 	o.program.Send(o.program.PID(work.ConvergePath), messages.StartUp{})
@@ -79,13 +83,12 @@ func (o *Operator) Start(ctx context.Context) error {
 // waitsFor shows why the start does not go on; nothing when it does.
 func (o *Operator) waitsFor(what string) { o.waits.Store(&what) }
 
-// spawn starts the actors, for a follower those that do nothing. They outlive ctx, which is that of
-// the start: Stop ends them in order.
-func (o *Operator) spawn(ctx context.Context, b *boot, standby bool) error {
+// spawn starts the actors. They outlive ctx, which is that of the start: Stop ends them in order.
+func (o *Operator) spawn(ctx context.Context, b *boot) error {
 	o.program.SecretOff.Store(b.secret.Off)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	o.stop = stop
-	root, err := o.program.Spawn(work.Root, func() actor.Actor { return newOperator(running, o.program, b, standby) })
+	root, err := o.program.Spawn(work.Root, func() actor.Actor { return newOperator(running, o.program, b) })
 	if err != nil {
 		return err
 	}
@@ -157,8 +160,12 @@ func (o *Operator) Hide(text string) string { return o.program.Secrets.Hide(text
 // for.
 func (o *Operator) Converge() view.ConvergeStatus {
 	status, started := o.program.Inspector.Status(work.ConvergePath).(view.ConvergeStatus)
-	if waits := o.waits.Load(); !started && waits != nil {
+	switch waits := o.waits.Load(); {
+	case started:
+	case waits != nil && *waits != "":
 		status.Waits = *waits
+	case !o.loaded.Load():
+		status.Waits = "files, hooks and values are being read"
 	}
 	return status
 }
@@ -181,14 +188,13 @@ func (o *Operator) NotInForce() map[string]string {
 type operator struct {
 	program  *shared.Program
 	ctx      context.Context
-	boot     *boot           // of the start, or of the takeover
+	boot     *boot           // of the start
 	children map[string]bool // by path
 	// modules and global are what was handed out last. A module whose directory is gone is not among them; its actor lives on.
 	modules  map[string]addons.Module
 	global   addons.Global
 	spawning []*actor.PID // wait for the modules that they asked for; config answers in their order
 	queues   namedQueues
-	standby  bool // another replica acts
 	stages   supervisor.Stages
 	stopping bool // no actor is spawned any more
 }
@@ -205,8 +211,8 @@ const (
 // areYouReady is answered when all actors of the start are spawned.
 type areYouReady struct{}
 
-func newOperator(ctx context.Context, p *shared.Program, b *boot, standby bool) *operator {
-	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, modules: map[string]addons.Module{}, queues: newNamedQueues(), standby: standby}
+func newOperator(ctx context.Context, p *shared.Program, b *boot) *operator {
+	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, modules: map[string]addons.Module{}, queues: newNamedQueues()}
 }
 
 // Receive implements actor.Actor.
@@ -215,9 +221,6 @@ func (o *operator) Receive(ctx actor.Context) {
 	case *actor.Started:
 		o.started(ctx)
 	case areYouReady: // the mailbox begins with Started, which spawns the others
-		ctx.Respond(areYouReady{})
-	case takeOver:
-		o.takeOver(ctx, msg)
 		ctx.Respond(areYouReady{})
 	case messages.Enqueue:
 		o.enqueue(ctx, msg)
@@ -248,34 +251,22 @@ func (o *operator) Receive(ctx actor.Context) {
 	}
 }
 
-// started spawns the actors of every replica, then those that act, or the one that stands by.
+// started spawns the actors. Converge, which begins to send tasks, comes last.
 func (o *operator) started(ctx actor.Context) {
 	for range stages {
 		o.stages.Next()
 	}
 	o.publish(ctx)
 	b := o.boot
-	o.spawn(ctx, stageConfig, work.ConfigPath, configmap.New(o.ctx, o.program, b.config, o.standby))
+	o.spawn(ctx, stageConfig, work.ConfigPath, configmap.New(o.ctx, o.program, b.config))
 	o.spawn(ctx, stageConfig, work.HealerPath, healer.New(o.ctx, o.program)) // runs ask it to the end
-	o.spawn(ctx, stageSources, work.MonitorsPath, monitors.New(o.ctx, o.program, o.standby))
-	if o.standby {
-		o.spawn(ctx, stageOwners, work.StandbyPath, newStandby(o.program, b))
-		return
-	}
-	o.spawnActing(ctx, nil)
-}
-
-// spawnActing starts the actors that act; warm are hooks that are loaded, by module. For a follower
-// that takes over it is called late, with the boot of that moment. Converge, which begins to send
-// tasks, comes last.
-func (o *operator) spawnActing(ctx actor.Context, warm map[string][]hooks.Hook) {
-	b := o.boot
+	o.spawn(ctx, stageSources, work.MonitorsPath, monitors.New(o.ctx, o.program))
 	o.global = b.tree.Global
 	o.spawn(ctx, stageSources, work.SchedulePath, schedules.New(o.program))
 	o.spawn(ctx, stageOwners, work.GlobalPath, modules.NewGlobalHooks(o.program, b.tree.Global.Dir, b.sections[values.GlobalKey], b.globalHooks))
 	for _, m := range b.tree.Modules {
 		o.modules[m.Name] = m
-		o.spawn(ctx, stageOwners, work.ModulePath+m.Name, modules.New(o.program, m, b.sections[m.Key], warm[m.Name]))
+		o.spawn(ctx, stageOwners, work.ModulePath+m.Name, modules.New(o.program, m, b.sections[m.Key]))
 	}
 	o.spawnQueue(ctx, messages.MainQueue)
 	o.useQueues(ctx, messages.UseQueues{Owner: messages.GlobalHooks, Queues: hooks.Queues(b.globalHooks)})
@@ -332,7 +323,7 @@ func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error 
 		case o.children[work.ModulePath+m.Name]:
 			ctx.Send(o.program.Owner(m.Name), work.AdoptModule{Module: m, Section: section})
 		default:
-			o.spawn(ctx, stageOwners, work.ModulePath+m.Name, modules.New(o.program, m, section, nil))
+			o.spawn(ctx, stageOwners, work.ModulePath+m.Name, modules.New(o.program, m, section))
 		}
 		sections[m.Key] = section
 	}
@@ -376,7 +367,7 @@ func (o *operator) shutDown(ctx actor.Context) {
 }
 
 func (o *operator) publish(ctx actor.Context) {
-	status := view.OperatorStatus{Stopping: o.stopping, StandBy: o.standby}
+	status := view.OperatorStatus{Stopping: o.stopping}
 	o.program.Inspector.Publish(ctx.Self(), liveOperator{status, o.program.Leadership})
 }
 

@@ -106,12 +106,6 @@ func (c *Client) SubchartCRDs(m Module) []charts.File {
 // that the next Apply installs.
 func (c *Client) Charts() *charts.Cache { return c.root.renderer.charts }
 
-// WarmUp reads the kinds of the API server, so that the first Apply need not.
-func (c *Client) WarmUp(ctx context.Context) error {
-	_, err := c.root.kinds.Capabilities(ctx)
-	return err
-}
-
 // locks holds one mutex for each release name. Homes share it: a module has one release, whatever
 // its namespace. A mutex is never removed, because another goroutine may be waiting for it. Plans
 // have locks of their own (dryRun), so they do not wait for a long Apply.

@@ -75,7 +75,7 @@
 //	ObjectsWritten       run               monitors
 //	HookBegan            run               monitors
 //	HookEnded            run               monitors
-//	Unwatch              module, standby   monitors
+//	Unwatch              module            monitors
 //	ExchangeWatches      module, global    monitors
 //	ResyncAll            config            monitors
 //
@@ -101,22 +101,13 @@
 //	SetDynamicFlags      global-hooks      converge, config
 //	AfterAllEnded        global-hooks      converge
 //
-//	WarmUp               standby           monitors
-//	FlagsMoved           config            standby
-//	Lead                 operator          monitors
-//	LeadFrom             operator          config
-//	DropWarm             converge          monitors
-//
 //	of other packages    sender            receiver
 //
 //	areYouReady          cmd               operator
-//	takeOver             cmd               operator
 //
 //	configMapSeen        kube              config
 //	secretSeen           kube              config
 //	clusterWentBack      kube              config
-//	GetCurrent           cmd               config
-//	Current              config            cmd
 //	compareAgain         timer             config
 //	keepAgain            timer             config
 //
@@ -150,9 +141,6 @@
 //	objectsDue           timer             module-objects
 //	restDue              itself            module-objects
 //	lookAtObjects        timer             module-objects
-//
-//	getWarm              cmd               standby
-//	warmth               standby           cmd
 //
 //	of package work      sender            receiver
 //

@@ -54,13 +54,6 @@ func (s Source) tree(who audience) []*supervisor.Node {
 		case view.GlobalStatus:
 			status.Failing = hideErrors(status.Failing)
 			n.Status = status
-		case view.StandbyStatus: // why a module is cold may be what its hooks printed
-			status.Cold = slices.Clone(status.Cold)
-			for i, why := range status.Cold {
-				name, _, _ := strings.Cut(why, ":")
-				status.Cold[i] = name + ": " + hidden(why)
-			}
-			n.Status = status
 		case view.ConvergeStatus: // as the reason of a refusal, a problem of a schema may show a value
 			status.Problems, status.Off = hideProblems(status.Problems), hideDiscovery(status.Off)
 			n.Status = status
@@ -193,8 +186,6 @@ func writeConditions(w io.Writer, tree []*supervisor.Node) {
 			if text := s.Operator().String(); text != "" {
 				fmt.Fprintf(w, "operator: %s\n", text)
 			}
-		case view.StandbyStatus:
-			fmt.Fprintf(w, "standby: %s\n", s)
 		case view.ConvergeStatus:
 			fmt.Fprintf(w, "converge: %s\n", s)
 		case view.ConfigStatus:

@@ -289,7 +289,6 @@ func TestPublicHidesErrors(t *testing.T) {
 		failing := []view.FailingTask{{Task: "RunModule", Attempts: 2, Error: secret}}
 		h.add("operator", "module/dns", view.ModuleStatus{Phase: view.Running, Failing: failing})
 		h.add("operator", "global-hooks", view.GlobalStatus{Failing: failing})
-		h.add("operator", "standby", view.StandbyStatus{Wanted: 1, Cold: []string{"hooks of dns are not loaded: " + secret}})
 		h.add("operator", "config", view.ConfigStatus{Refused: "dns.size must match the pattern ^[0-9]+$, is \"hunter3\""})
 		h.add("operator/module/dns", "run/7", supervisor.RunStatus{Attempt: 1, Error: secret, RetryAt: time.Now()})
 		h.add("operator", "queue/main", view.QueueStatus{Length: 1, InProgress: true, Head: []messages.Task{{ID: "7", Owner: "dns", Work: messages.RunModule{}}}})

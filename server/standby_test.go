@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/server"
 	"addon-operator/supervisor"
@@ -41,34 +40,20 @@ func follower(t *testing.T, l view.Leadership) (public, debug *httptest.Server) 
 // L3: a follower is ready when it could lead, whatever its leader does.
 func TestReadinessOfAFollower(t *testing.T) {
 	led := view.Leadership{Self: "b", Leader: "a", Address: "10.0.0.1:9650"}
-	list := messages.BindingState{Owner: "dns", Hook: "h.sh", Binding: "pods", Kind: "Pod", Phase: "syncing"}
-	failing := list
-	failing.Phase, failing.Message = "forbidden", "not allowed to list pods"
 	for name, c := range map[string]struct {
 		leadership view.Leadership
 		waits      string
-		standby    *view.StandbyStatus
-		bindings   []messages.BindingState
 		status     int
 		says       string
 	}{
-		"warm":                      {led, "", &view.StandbyStatus{Warm: true}, nil, 200, "ok: standby; a (10.0.0.1:9650) leads"},
-		"no leader":                 {view.Leadership{Self: "b"}, "", &view.StandbyStatus{Warm: true}, nil, 200, "ok: standby; no leader"},
-		"before the start":          {led, "", nil, nil, 500, "a (10.0.0.1:9650) leads since 0001-01-01T00:00:00Z; it starts"},
-		"no API server":             {led, "the ConfigMap cannot be read", nil, nil, 500, "not ready: the ConfigMap cannot be read"},
-		"hooks are loaded":          {led, "", &view.StandbyStatus{Wanted: 1}, nil, 500, "; hooks are being loaded"},
-		"a snapshot is filled":      {led, "", &view.StandbyStatus{Warm: true}, []messages.BindingState{list}, 500, "; snapshots are being filled: 1, first dns h.sh/pods Pod: syncing"},
-		"a watch fails":             {led, "", &view.StandbyStatus{Warm: true}, []messages.BindingState{failing}, 200, "ok: standby"},
-		"hooks that are cold":       {led, "", &view.StandbyStatus{Warm: true, Wanted: 1, Cold: []string{"hooks of dns are not loaded: broken"}}, nil, 200, "ok: standby"},
-		"the Lease is out of reach": {view.Leadership{Self: "b", Leader: "a", Problem: "forbidden"}, "", &view.StandbyStatus{Warm: true}, nil, 500, "; it cannot compete for the lease: forbidden"},
+		"ready":                     {led, "", 200, "ok: standby; a (10.0.0.1:9650) leads"},
+		"no leader":                 {view.Leadership{Self: "b"}, "", 200, "ok: standby; no leader"},
+		"no API server":             {led, "the ConfigMap cannot be read", 500, "not ready: the ConfigMap cannot be read"},
+		"the Lease is out of reach": {view.Leadership{Self: "b", Leader: "a", Problem: "forbidden"}, "", 500, "; it cannot compete for the lease: forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withOperator(t, func(h *operator) {
 				h.converge.Waits = c.waits
-				if c.standby != nil {
-					h.add("operator", "standby", *c.standby)
-				}
-				h.add("operator", "monitors", reporter{view.MonitorsStatus{Bindings: c.bindings}})
 				s := h.source()
 				s.Leadership = func() view.Leadership { return c.leadership }
 				for _, page := range []string{"/readyz", "/readyz?verbose"} {

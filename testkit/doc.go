@@ -19,8 +19,6 @@
 // Steps are:
 //
 //	start                         start the operator and wait until nothing happens
-//	standby                       start it while another replica leads
-//	lead                          it takes over
 //	stop                          stop it; what is on disk and in the cluster stays
 //	advance 5s                    let time pass
 //	calm 1s                       let it pass until all queues are empty, at most so long

@@ -263,15 +263,8 @@ func stepStart(p *player, _ string) error {
 	return p.start()
 }
 
-func (p *player) start() error { return p.startBy((*actors.Operator).Start) }
-
-func stepStandby(p *player, _ string) error {
-	p.observer.note("start", "")
-	return p.startBy((*actors.Operator).StandBy)
-}
-
-func (p *player) startBy(start func(*actors.Operator, context.Context) error) error {
-	err := p.Start(start)
+func (p *player) start() error {
+	err := p.Start((*actors.Operator).Start)
 	if err == nil && p.Refused != nil {
 		p.Trace.Add("start refused: %s", strings.ReplaceAll(p.Refused.Error(), "\n", "\n          "))
 	}

@@ -48,8 +48,6 @@ func ofEngine(do scenario.Step) step {
 func processSteps() map[string]step {
 	return map[string]step{
 		"start":          stepStart,
-		"standby":        stepStandby,
-		"lead":           stepLead,
 		"stop":           func(p *player, _ string) error { p.observer.note("stop", ""); return p.stop() },
 		"calm":           stepCalm,
 		"kill":           func(p *player, _ string) error { p.markDead(); return nil },
@@ -161,23 +159,6 @@ func onReleases(change func(r *Releases, name string)) step {
 		change(p.releases, name)
 		return nil
 	}
-}
-
-// stepLead lets a follower take over. An operator that was started again after a kill leads
-// already.
-func stepLead(p *player, _ string) error {
-	if p.Operator == nil {
-		return errors.New("the operator does not run")
-	}
-	if p.kill.restarted {
-		return nil
-	}
-	operator := p.Operator
-	err := p.Await(func() error { return operator.Lead(p.Lifetime) })
-	if p.Operator != operator { // it was killed meanwhile
-		err = nil
-	}
-	return err
 }
 
 // stepCalm lets time pass, a millisecond at a time, until no queue has a task. That it does not
@@ -374,7 +355,7 @@ func (p *player) show() {
 	}
 	p.Visit(func(n *supervisor.Node) {
 		switch status := n.Status.(type) {
-		case view.ModuleStatus, view.QueueStatus, view.ConvergeStatus, view.StandbyStatus, supervisor.RunStatus:
+		case view.ModuleStatus, view.QueueStatus, view.ConvergeStatus, supervisor.RunStatus:
 			p.Trace.Add("%s: %s", strings.TrimPrefix(n.Path, "operator/"), n.Status)
 		case view.MonitorsReporter:
 			for _, b := range status.Monitors().Bindings {

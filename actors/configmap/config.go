@@ -68,8 +68,8 @@ type Initial struct {
 // New makes config with the contents that boot has read and checked. Watches begin only in
 // started, when the actor can receive what they report. What the start took from the kept content
 // counts as kept, so that it is not written again.
-func New(ctx context.Context, p *shared.Program, initial Initial, standby bool) actor.Actor {
-	report := &reporter{program: p, log: p.Log, standby: standby}
+func New(ctx context.Context, p *shared.Program, initial Initial) actor.Actor {
+	report := &reporter{program: p, log: p.Log}
 	c := &config{
 		program: p, log: p.Log, report: report,
 		configMap: &layer{
@@ -138,10 +138,6 @@ func (c *config) Receive(ctx actor.Context) {
 		c.seen(ctx, c.secret, msg.content)
 	case messages.SaveConfig:
 		ctx.Respond(c.save(ctx, msg))
-	case GetCurrent:
-		ctx.Respond(c.current(ctx))
-	case messages.LeadFrom:
-		c.lead(ctx, msg)
 	case clusterWentBack:
 		c.clusterWentBack(ctx, msg)
 	case compareAgain:
@@ -175,9 +171,7 @@ func (c *config) Receive(ctx actor.Context) {
 	// Each message may have changed what is in force, so what depends on it is brought up to date
 	// here, in one place.
 	c.publish(ctx)
-	if !c.report.standby {
-		c.kept.keep(ctx, c.program, kube.LastValid{Config: c.configMap.known, Secret: c.secret.known})
-	}
+	c.kept.keep(ctx, c.program, kube.LastValid{Config: c.configMap.known, Secret: c.secret.known})
 }
 
 // checked answers a person or program that wants to write a content of the ConfigMap: whether it
@@ -343,54 +337,6 @@ func (c *config) meet(ctx actor.Context, l *layer, content kube.ConfigMap) {
 	l.goAhead(content)
 }
 
-// GetCurrent asks config of a follower for the content that is in force; it answers
-// Current.
-type GetCurrent struct{}
-
-// Current answers GetCurrent: what is in force of the ConfigMap and of the Secret with values.
-type Current struct {
-	Known    map[string]string
-	Revision string
-	Secret   InitialSecret
-}
-
-// current reads both once more before this replica takes over, because its watches may be late. If
-// that fails, the replica begins with what it has seen last: it must lead even while the API server
-// has trouble.
-func (c *config) current(ctx actor.Context) Current {
-	for _, l := range []*layer{c.configMap, c.secret} {
-		if l.store == nil {
-			continue
-		}
-		reading, cancel := context.WithTimeout(c.program.WriteContext, writeTimeout)
-		content, err := l.store.Read(reading)
-		cancel()
-		if err != nil {
-			c.log.Warn(l.name+" cannot be read now; this replica starts with the content that it read last", "err", err)
-		} else if !kube.Older(content.ResourceVersion, l.revision) {
-			c.meet(ctx, l, content)
-		}
-	}
-	return Current{c.configMap.known, c.configMap.revision, InitialSecret{c.secret.known, c.secret.revision, c.secret.store == nil}}
-}
-
-// lead begins to announce what people write. What changed between the content with which the owners
-// were spawned and now is announced at once.
-func (c *config) lead(ctx actor.Context, msg messages.LeadFrom) {
-	c.report.standby = false
-	c.confirmed.send(ctx)
-	c.configMap.noticeRefused()
-	c.secret.noticeRefused()
-	before, err := decide.Parse(msg.Known, msg.Secret)
-	if err != nil { // it was valid when it became known
-		c.log.Error("bug: the known content of the ConfigMap is not valid", "err", err)
-		return
-	}
-	c.announce(ctx, before)
-	c.misplaced.warned = nil // no Event was recorded
-	c.sectionsKnown()
-}
-
 // maxNamed is how many unknown modules an Event names.
 const maxNamed = 10
 
@@ -407,10 +353,6 @@ func (c *config) changed(ctx actor.Context, before values.Document) {
 	}
 	for _, m := range c.schemas.InvalidOff(before, c.doc) {
 		c.log.Warn("the values of a module are not valid; they are accepted while a hook or its script disables it; fix them before it is enabled or the operator restarts", "module", m.Name, "err", m.Err)
-	}
-	if c.report.standby {
-		ctx.Send(c.program.PID(work.StandbyPath), messages.FlagsMoved{Flags: c.doc.Flags})
-		return
 	}
 	c.announce(ctx, before)
 }

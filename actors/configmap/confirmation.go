@@ -24,10 +24,9 @@ func (c *confirmation) seen(ctx actor.Context, value string) {
 	}
 }
 
-// send notifies converge of it, unless another replica leads. lead sends again what a follower has
-// seen.
+// send notifies converge of it.
 func (c *confirmation) send(ctx actor.Context) {
-	if c.value != "" && !c.report.standby {
+	if c.value != "" {
 		ctx.Send(c.report.program.PID(work.ConvergePath), messages.ConfirmPurge{Value: c.value})
 	}
 }

@@ -21,19 +21,16 @@ var (
 	ErrSecretDeletedBefore = errors.New("the Secret is deleted; create it again, or create an empty Secret to remove all its values")
 )
 
-// reporter shows people in the cluster what config has found out, unless another replica leads: that one does.
+// reporter shows people in the cluster what config has found out.
 type reporter struct {
 	program *shared.Program
 	log     *slog.Logger
-	standby bool // another replica leads
 }
 
 // notify records an Event on the ConfigMap.
 func (r *reporter) notify(n kube.Notice) {
-	if !r.standby {
-		n.OnConfigMap = true
-		r.program.Notify(n)
-	}
+	n.OnConfigMap = true
+	r.program.Notify(n)
 }
 
 // layer is the ConfigMap, or the Secret with values above it (D40): what config knows of the one, and when its content is in

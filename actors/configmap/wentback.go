@@ -40,9 +40,6 @@ func (c *config) compareAgain(ctx actor.Context, msg compareAgain) {
 	c.report.notify(kube.Notice{Warning: true, Reason: "ClusterWentBack", Message: fmt.Sprintf("The API server has gone back to an earlier state, as after a restore of etcd (number of watches that noticed it: %d, last: %s): values, hooks and releases are compared again", msg.count, msg.watch)})
 	c.wentBack = 0
 	c.kept.known = false // what is kept has gone back, too (P3)
-	if c.report.standby {
-		return
-	}
 	c.log.Warn("the cluster has gone back to an earlier state: values, hooks and releases are compared again", "watches", msg.count)
 	cause := messages.Cause{Activation: messages.ByWentBack}
 	ctx.Send(c.program.PID(work.MonitorsPath), messages.ResyncAll{Cause: cause})

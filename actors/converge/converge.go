@@ -324,7 +324,6 @@ func (c *converge) finished(ctx actor.Context, reload int) {
 	log.Info(text, "modules", len(c.catalog.enabled), "cause", c.reloads.cause, "took", time.Since(c.reloads.began).Round(time.Millisecond))
 	if !c.reloads.ready { // at the end of the first converge
 		ctx.Send(c.program.PID(work.SchedulePath), messages.Converged{})
-		ctx.Send(c.program.PID(work.MonitorsPath), messages.DropWarm{})
 		c.reloads.ready = true
 	}
 	c.catalog.tell(ctx, c.catalog.tree.Modules, messages.RememberValues{})

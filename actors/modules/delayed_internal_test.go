@@ -18,7 +18,7 @@ func TestUnstableRenderIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := sharedtest.NewProgram(nil)
-	m := newModule(p, addons.Module{Name: "a", Key: "a"}, section, nil)
+	m := newModule(p, addons.Module{Name: "a", Key: "a"}, section)
 	cause := messages.By(messages.ByChance, "ConfigMap", messages.Cause{})
 	m.delayed.tellUnstable(messages.Task{Cause: cause}, helm.Outcome{})
 	m.delayed.tellUnstable(messages.Task{Cause: cause}, helm.Outcome{Unstable: "a/templates/cm.yaml, line 1"})

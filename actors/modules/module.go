@@ -66,13 +66,12 @@ func (c *crdsDue) due() int {
 	return c.wanted
 }
 
-// New makes a module, disabled. warm are its hooks if a follower has loaded them, else nil:
-// then a takeover need not ask them for --config again.
-func New(p *shared.Program, dir addons.Module, section *values.Section, warm []hooks.Hook) actor.Actor {
-	return newModule(p, dir, section, warm)
+// New makes a module, disabled.
+func New(p *shared.Program, dir addons.Module, section *values.Section) actor.Actor {
+	return newModule(p, dir, section)
 }
 
-func newModule(p *shared.Program, dir addons.Module, section *values.Section, warm []hooks.Hook) *module {
+func newModule(p *shared.Program, dir addons.Module, section *values.Section) *module {
 	m := &module{program: p, name: dir.Name, log: p.Log.With("module", dir.Name), module: dir}
 	m.owner = newOwner(m, p, dir.Name, dir.Root, m.log, section)
 	m.life = moduleLife{log: m.log, phase: view.Disabled}
@@ -82,10 +81,6 @@ func newModule(p *shared.Program, dir addons.Module, section *values.Section, wa
 	m.drift = drift{program: p, name: m.name, log: m.log, release: &m.release, delayed: &m.delayed}
 	m.readiness = readiness{program: p, awaiting: map[string]awaitsReady{}}
 	m.quiet = whenQuiet{runs: m.owner.tasks.runs}
-	if warm != nil {
-		m.owner.hooks.all, m.loading.done = warm, true
-		p.Metrics.Hooks.Loaded(dir.Name, warm)
-	}
 	return m
 }
 

@@ -42,7 +42,7 @@ func lateRun(t *testing.T, remove func(actor.Context, *module)) {
 		t.Fatal(err)
 	}
 	p := sharedtest.NewProgram(nil)
-	m := newModule(p, addons.Module{Name: "gone", Key: "gone"}, section, nil)
+	m := newModule(p, addons.Module{Name: "gone", Key: "gone"}, section)
 	m.owner.hooks.all = []hooks.Hook{{File: hooks.File{Name: "h"}, Config: &hooks.Config{}}}
 	pid := sharedtest.Spawn(t, p, work.ModulePath+"gone", does{m})
 	began, forgotten := make(chan struct{}), make(chan struct{})

@@ -16,7 +16,7 @@ func TestWorkingDirOfAMovedModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner := newModule(sharedtest.NewProgram(nil), m, section, nil)
+	owner := newModule(sharedtest.NewProgram(nil), m, section)
 	owner.module.Dir, owner.module.Root = "/two/a", "/two"
 	if got := owner.moduleJob(messages.Task{}).WorkingDir; got != "/two" {
 		t.Errorf("WORKING_DIR is %s", got)

@@ -42,7 +42,6 @@ func (m *monitors) objectChanged(ctx actor.Context, msg objectChanged) {
 	case mon == nil:
 		m.program.Metrics.Bindings.Missing(msg.Watch)
 	case msg.Instance != mon.instance: // an event of an earlier watch; the list of the new one shows it
-	case m.standby: // the snapshots will contain it
 	case mon.phase == showing:
 		mon.hold(msg)
 	case mon.phase == open && msg.Seq > mon.seen:

@@ -14,7 +14,6 @@ type monitor struct {
 	watched
 	hook      hooks.Hook
 	binding   hooks.KubernetesBinding
-	ahead     bool   // filled by a follower; the hook has not asked for it yet
 	overflow  string // why the snapshot is not kept; stays while the watch is filled again
 	overflows int    // how often it was too large; makes the delays
 

@@ -34,14 +34,13 @@ type monitors struct {
 	waiters snapshotWaiters
 	loops   loops
 	budget  *kube.Budget // of all watches; nil for none
-	standby bool         // another replica acts: events are dropped, because the snapshots contain them
 }
 
 // New makes the actor. The budget of all watches is one and a half times the limit of one, and a list that
 // is being read may exceed it by one limit more (P5). So a list of the size of a limit is always
 // let through.
-func New(ctx context.Context, p *shared.Program, standby bool) actor.Actor {
-	m := &monitors{program: p, log: p.Log, ctx: ctx, watches: watches{}, standby: standby}
+func New(ctx context.Context, p *shared.Program) actor.Actor {
+	m := &monitors{program: p, log: p.Log, ctx: ctx, watches: watches{}}
 	m.waiters = snapshotWaiters{program: p, watches: m.watches}
 	m.loops = loops{writes: newWrites(), runs: map[hookKey]*hookWindow{}}
 	if limit := p.SnapshotLimit; limit > 0 {
@@ -89,12 +88,6 @@ func (m *monitors) Receive(ctx actor.Context) {
 	case messages.DumpSnapshots:
 		ctx.Respond(m.watches.dump(msg))
 		return
-	case messages.WarmUp:
-		m.warmUp(ctx, msg)
-	case messages.Lead:
-		m.standby = false
-	case messages.DropWarm: // no hook has asked for these until the end of the first converge
-		m.watches.stop(func(_ messages.WatchKey, mon *monitor) bool { return mon.ahead })
 	case resyncDue:
 		m.resync(ctx, msg)
 	case slowedDue:
@@ -129,30 +122,8 @@ func (m *monitors) getSnapshots(ctx actor.Context, msg messages.GetSnapshots) {
 	m.waiters.ask(ctx, msg)
 }
 
-// warmUp fills the watches of hooks that may be asked for soon, in a follower. What fails is tried
-// again when the hook asks.
-func (m *monitors) warmUp(ctx actor.Context, msg messages.WarmUp) {
-	if !m.standby {
-		return // late: this replica leads, and its hooks ask themselves
-	}
-	for _, hook := range msg.Hooks {
-		for i, b := range hook.Config.Kubernetes {
-			key := messages.WatchKey{Owner: msg.Owner, Binding: work.BindingKey(hook, i)}
-			if m.watches[key] != nil {
-				continue
-			}
-			if err := m.startWatch(ctx, key, hook, b); err != nil {
-				m.log.Warn("a watch could not be started in advance", "hook", hook.Name, "binding", b.Name, "err", err)
-				continue
-			}
-			m.watches[key].ahead = true
-		}
-	}
-}
-
-// adopted reports whether a hook has this watch already. One that a follower has filled is taken
-// over, unless the hook was loaded again since and may ask for something else. The same holds for a
-// watch that a cancelled run has asked for after the watches of its module were stopped.
+// adopted reports whether a hook has this watch already. One of a hook that was loaded again since, which may ask for
+// something else, is stopped; so is one that a cancelled run has asked for after the watches of its module were stopped.
 func (m *monitors) adopted(key messages.WatchKey, hook hooks.Hook) bool {
 	mon := m.watches[key]
 	if mon == nil {
@@ -163,7 +134,6 @@ func (m *monitors) adopted(key messages.WatchKey, hook hooks.Hook) bool {
 		delete(m.watches, key)
 		return false
 	}
-	mon.ahead = false
 	return true
 }
 

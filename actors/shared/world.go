@@ -59,9 +59,6 @@ type World struct {
 	Disk func(ctx context.Context, notify func())
 	// Leadership returns who leads among several replicas; nil when this one is alone.
 	Leadership func() view.Leadership
-	// WarmUp lets a follower read the kinds of the API server ahead, so that its first Apply as
-	// leader need not; nil for nothing.
-	WarmUp func(ctx context.Context) error
 	// Dispatcher runs the mailboxes; nil for goroutines.
 	Dispatcher actor.Dispatcher
 	// Crashed ends the process after the crash of an actor, which was logged; nil for a panic.

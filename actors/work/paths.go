@@ -13,7 +13,6 @@ const (
 	HealerPath   = Root + "/healer"
 	ConfigPath   = Root + "/config"
 	SchedulePath = Root + "/schedule"
-	StandbyPath  = Root + "/standby"
 	ObjectsPath  = Root + "/module-objects"
 )
 

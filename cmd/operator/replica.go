@@ -209,24 +209,23 @@ func (r *replica) start(ctx context.Context, operator *actors.Operator) error {
 	return err
 }
 
-// lead waits until this replica leads, as stand-by if another one does, and begins the first
-// converge. A start that leads at once skips stand-by, which would spawn actors only to replace
-// them.
+// lead waits until this replica leads and begins the first converge: after a wait with files and values as they are then.
 func (r *replica) lead(ctx context.Context, operator *actors.Operator) error {
-	begin := operator.Start
-	if !r.lease.AtOnce(ctx) {
-		if err := operator.StandBy(ctx); err != nil {
-			return err
-		}
+	atOnce := r.lease.AtOnce(ctx)
+	if !atOnce {
 		r.log.Info("standby begins", "identity", r.identity, "lease", cli.LeaseName)
-		begin = operator.Lead
 	}
 	if err := r.lease.Await(ctx); err != nil {
 		return err
 	}
 	r.former.leads(r.identity)
 	r.log.Info("this replica leads", "identity", r.identity, "lease", cli.LeaseName)
-	return begin(ctx)
+	if !atOnce {
+		if err := operator.Load(ctx); err != nil {
+			return err
+		}
+	}
+	return operator.Start(ctx)
 }
 
 // leave releases the Lease after everything has ended, so that another replica takes over at once.

@@ -302,8 +302,8 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		Disk:          watchDisk(c, log),
 		SnapshotLimit: cmp.Or(replica.limits.SnapshotLimit, kube.SnapshotLimit), WentBack: client.WentBack,
 		AllowPurge: c.AllowPurge, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
-		Leadership: replica.leadership(), WarmUp: releases.WarmUp,
-		Isolate: c.FailurePolicy == "isolate",
+		Leadership: replica.leadership(),
+		Isolate:    c.FailurePolicy == "isolate",
 	}, nil
 }
 

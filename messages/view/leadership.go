@@ -51,8 +51,6 @@ type OperatorReporter interface{ Operator() OperatorStatus }
 // OperatorStatus is what the root actor publishes about itself.
 type OperatorStatus struct {
 	Stopping bool `json:"stopping"`
-	// StandBy: everything is loaded, another replica acts.
-	StandBy bool `json:"standBy,omitempty"`
 	// Leadership is nil without an election.
 	Leadership *Leadership `json:"leadership,omitempty"`
 }
@@ -64,29 +62,6 @@ func (s OperatorStatus) String() string {
 		return "stopping"
 	case s.Leadership != nil:
 		return s.Leadership.String()
-	case s.StandBy:
-		return "standby"
 	}
 	return ""
-}
-
-// StandbyStatus is how far a follower is prepared to lead.
-type StandbyStatus struct {
-	// Warm: hooks have been loaded once, except those of cold modules.
-	Warm bool `json:"warm"`
-	// Modules whose hooks are loaded, of those that the values switch on.
-	Modules int `json:"modules"`
-	Wanted  int `json:"wantedModules"`
-	// Cold are the modules whose hooks could not be loaded, each with the reason; they are loaded
-	// when this replica leads.
-	Cold []string `json:"cold,omitempty"`
-}
-
-// String implements fmt.Stringer.
-func (s StandbyStatus) String() string {
-	text := fmt.Sprintf("hooks of %d of %s are loaded", s.Modules, Count(s.Wanted, "module"))
-	for _, cold := range s.Cold {
-		text += "; " + head(cold)
-	}
-	return text
 }

@@ -62,12 +62,10 @@ func TestStatusAsText(t *testing.T) {
 			"watches: 2, objects: 0; objects are missing from releases of dns, web; secrets may not be watched and are polled each minute; pods: connection lost"},
 		{view.OperatorStatus{}, ""},
 		{view.OperatorStatus{Stopping: true}, "stopping"},
-		{view.OperatorStatus{StandBy: true}, "standby"},
-		{view.OperatorStatus{StandBy: true, Leadership: &view.Leadership{Since: noon}}, "standby; no leader since 2026-01-02T12:00:00Z"},
-		{view.OperatorStatus{StandBy: true, Leadership: &view.Leadership{Leader: "a", Address: "b:1", Since: noon}}, "standby; a (b:1) leads since 2026-01-02T12:00:00Z"},
+		{view.OperatorStatus{Leadership: &view.Leadership{Since: noon}}, "standby; no leader since 2026-01-02T12:00:00Z"},
+		{view.OperatorStatus{Leadership: &view.Leadership{Leader: "a", Address: "b:1", Since: noon}}, "standby; a (b:1) leads since 2026-01-02T12:00:00Z"},
 		{view.OperatorStatus{Leadership: &view.Leadership{Leading: true, Since: noon}}, "leader since 2026-01-02T12:00:00Z"},
 		{view.OperatorStatus{Leadership: &view.Leadership{Leading: true}}, "leader"},
-		{view.StandbyStatus{Modules: 1, Wanted: 2, Cold: []string{"hooks of b are not loaded: no\nwords"}}, "hooks of 1 of 2 modules are loaded; hooks of b are not loaded: no ⏎ words"},
 	}
 	for _, c := range cases {
 		if got := c.status.String(); got != c.want {
