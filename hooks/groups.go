@@ -12,14 +12,13 @@ import (
 var errKilled = errors.New("this operator must not act any more: it has lost the leadership, or crashed")
 
 // groups are the process groups that run, so that all of them can be killed at once. may is
-// Options.May; a nil keeper guards nothing.
+// Options.May.
 //
 // A number of a group must not be signalled after its leader was reaped, because it may belong to
 // another program then. So a run calls remove before it reaps the process, and remove waits while
 // kill is about to signal the group: whoever deletes the entry from running is first.
 type groups struct {
 	may     func() error
-	keeper  *Keeper
 	killed  atomic.Bool
 	running sync.Map // of *started
 }
@@ -60,7 +59,6 @@ func (g *groups) begin(s *started, cmd *exec.Cmd, gated bool) error {
 	}
 	offerToOOMKiller(cmd.Process.Pid)
 	s.group = group(cmd.Process.Pid)
-	g.keeper.guard(s.group)
 	if gated && g.may != nil && g.may() != nil {
 		// The operator was stopped in between, and continued after its time. The run reports the
 		// kill.
@@ -75,7 +73,6 @@ func (g *groups) remove(s *started) {
 	if _, mine := g.running.LoadAndDelete(s); !mine {
 		<-s.killed
 	}
-	g.keeper.release(s.group)
 }
 
 // kill kills all groups. It returns when that is done; from then on nothing starts any more.

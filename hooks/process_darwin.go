@@ -31,26 +31,8 @@ func awaitExit(pid int) error {
 	}
 }
 
-// dieWithParent has no counterpart here: a hook outlives an operator that was killed, unless a
-// Keeper kills it.
+// dieWithParent has no counterpart here: a hook outlives an operator that was killed.
 func dieWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr { return attributes }
 
 // offerToOOMKiller has no counterpart here.
 func offerToOOMKiller(int) {}
-
-// machineClock is the same for all processes of the machine, and continues while the machine is
-// suspended.
-func machineClock() time.Duration {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		panic(err) // the clock exists
-	}
-	return time.Duration(now.Nano())
-}
-
-// childrenOf finds none: listing children needs another program here. A Keeper kills what was
-// reported to it.
-func childrenOf(int) []int { return nil }
-
-// isStopped is not known here either.
-func isStopped(int) bool { return false }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,7 +26,7 @@ func awaitExit(pid int) error {
 
 // dieWithParent makes the kernel kill a hook whose operator was killed: another operator may take
 // over, and the two must not act at the same time (L5). The processes that the hook has started are
-// killed only by the end of the container, or a Keeper.
+// killed only by the end of the container.
 func dieWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr {
 	attributes.Pdeathsig = syscall.SIGKILL
 	return attributes
@@ -57,47 +56,6 @@ func startedBy(process, thread string) (children []int) {
 		}
 	}
 	return children
-}
-
-// machineClock is the same for all processes of the machine, and continues while the machine is
-// suspended.
-func machineClock() time.Duration {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		panic(err) // since Linux 2.6.39 there is no way to fail
-	}
-	return time.Duration(now.Nano())
-}
-
-// childrenOf lists the children of a process, including those that are not reaped.
-func childrenOf(parent int) (children []int) {
-	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is good
-	for _, path := range paths {
-		if fields := afterCommand(path); len(fields) < 2 || string(fields[1]) != strconv.Itoa(parent) {
-			continue
-		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
-			children = append(children, pid)
-		}
-	}
-	return children
-}
-
-// isStopped reports whether a process was stopped by a signal.
-func isStopped(pid int) bool {
-	fields := afterCommand(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	return len(fields) > 0 && string(fields[0]) == "T"
-}
-
-// afterCommand reads /proc/PID/stat, "pid (command) state ppid …", and returns the fields from the
-// state on. The command may contain anything, also blanks and brackets, so the last bracket counts.
-// It returns nothing for a process that has ended.
-func afterCommand(path string) [][]byte {
-	stat, err := os.ReadFile(path)
-	if err != nil {
-		return nil
-	}
-	return bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 }
 
 // peakMemory returns the largest resident memory, in bytes, that a process or one of its

@@ -42,7 +42,6 @@ type Options struct {
 	Env            []string      // KEY=value, added to what hooks and scripts inherit
 	Chroot         string        // root directory of hooks and scripts, which must lie below it, as TmpDir; "" means none
 	May            func() error  // asked before each run of a hook or enabled script; its error refuses it. nil means always
-	Keeper         *Keeper       // kills what runs when this process cannot any more; nil means none
 	// Hide returns a text without known secrets. What a hook printed is cut after that; the log
 	// hides them itself. nil hides none.
 	Hide func(string) string
@@ -92,7 +91,7 @@ func NewRunner(options Options) (*Runner, error) {
 	if err := checkChroot(&options); err != nil {
 		return nil, err
 	}
-	r := &Runner{options: options, inUse: claim(options), groups: &groups{may: options.May, keeper: options.Keeper}}
+	r := &Runner{options: options, inUse: claim(options), groups: &groups{may: options.May}}
 	r.KeepFiles(options.KeepFiles)
 	return r, nil
 }

@@ -322,8 +322,8 @@ func TestPeakMemory(t *testing.T) {
 	}{
 		"a process that held it":               {`x=$(head -c 30000000 /dev/zero | tr '\0' x); x=; echo ready; read`, false},
 		"one whose child holds it":             {`bash -c '` + holds + `'; :`, false},
-		"one with a child of another thread":   {roleVariable + `=` + roleThreads + ` exec ` + os.Args[0] + ` '` + holds + `'`, false},
-		"one with a child whose thread did it": {roleVariable + `=` + roleThreads + ` ` + os.Args[0] + ` '` + holds + `'; :`, true},
+		"one with a child of another thread":   {threadsVariable + `=1 exec ` + os.Args[0] + ` '` + holds + `'`, false},
+		"one with a child whose thread did it": {threadsVariable + `=1 ` + os.Args[0] + ` '` + holds + `'; :`, true},
 		"one with the name of a figure":        {`x=$(head -c 30000000 /dev/zero | tr '\0' x); printf 'VmHWM: 1 kB\n' > /proc/$$/comm; echo ready; read`, false},
 	} {
 		t.Run(situation, func(t *testing.T) {

@@ -27,22 +27,17 @@ var ErrReleased = errors.New("the lease was released")
 // It is below everything else that could wait: it checks a request at the moment at which that is
 // sent, however long a retry, a rate limit or a pool of connections has held it back.
 type Fence struct {
-	ctx      context.Context // done when the fence is shut, with the cause
-	shut     context.CancelCauseFunc
-	extended func(until time.Time) // called at each extension
+	ctx  context.Context // done when the fence is shut, with the cause
+	shut context.CancelCauseFunc
 
 	mu    sync.Mutex
 	until time.Time // zero: never opened
 	timer *time.Timer
 }
 
-// NewFence makes a closed Fence. extended is called with the time until which it is open,
-// each time that changes; it may be nil.
-func NewFence(extended func(until time.Time)) *Fence {
-	if extended == nil {
-		extended = func(time.Time) {}
-	}
-	f := &Fence{extended: extended}
+// NewFence makes a closed Fence.
+func NewFence() *Fence {
+	f := &Fence{}
 	f.ctx, f.shut = context.WithCancelCause(context.Background())
 	return f
 }
@@ -82,7 +77,6 @@ func (f *Fence) extend(until time.Time) error {
 		}
 		f.timer = time.AfterFunc(time.Until(until), func() { _ = f.Check() }) // Check shuts
 		f.mu.Unlock()
-		f.extended(until)
 		return nil
 	}
 	f.mu.Unlock()

@@ -86,7 +86,6 @@ type Lease struct {
 
 	mu       sync.Mutex
 	status   LeaseStatus
-	ended    string        // identity of a process that is known to have ended; empty: none
 	uid      types.UID     // of the Lease in the last event of the watch
 	seen     time.Time     // when this replica learned last that there is a holder
 	duration time.Duration // for which the holder has taken the Lease
@@ -190,32 +189,15 @@ func (l *Lease) Await(ctx context.Context) error {
 	}
 }
 
-// Ended reports to the Lease that the process with this identity has ended, and all that it
-// started: a Lease that it holds is free (L4). The caller must have proof of that.
-func (l *Lease) Ended(identity string) {
-	l.mu.Lock()
-	l.ended = identity
-	if l.status.Holder == identity {
-		l.status.Holder, l.status.Since = "", time.Now()
-	}
-	l.mu.Unlock()
-	l.due.raise()
-}
-
 // longestLease is for how much longer than its own duration a replica follows a holder that does not renew: replicas
 // with other options hold the Lease longer, but one wrong write must not stop all replicas for years.
 const longestLease = 10
 
-// correct bounds what another client may have written into the Lease, and takes out a holder whose process is known to
-// have ended. A transition more must still fit into its field, or the API server would refuse each later write.
+// correct bounds what another client may have written into the Lease. A transition more must still fit into its field, or
+// the API server would refuse each later write.
 func (l *Lease) correct(r *resourcelock.LeaderElectionRecord) {
 	r.LeaseDurationSeconds = min(max(1, r.LeaseDurationSeconds), longestLease*int(l.options.Duration/time.Second))
 	r.LeaderTransitions = min(max(0, r.LeaderTransitions), math.MaxInt32-1)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ended != "" && r.HolderIdentity == l.ended {
-		r.HolderIdentity = ""
-	}
 }
 
 // wait notes that this replica does not lead at once. The caller holds the mutex.
@@ -402,7 +384,7 @@ func (l *Lease) wrote(err error) {
 }
 
 // lock is the Lease that the election uses: the one of the library, with a fence, with the state of the
-// watch, and without a holder that has ended.
+// watch.
 type lock struct {
 	resourcelock.Interface
 	lease *Lease

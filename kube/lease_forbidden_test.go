@@ -38,7 +38,7 @@ func TestForbiddenLease(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(status) // the client has gone
 	}))
 	defer api.Close()
-	fence, watches := NewFence(nil), interrupted{resource: make(chan string, 1)}
+	fence, watches := NewFence(), interrupted{resource: make(chan string, 1)}
 	client, err := Connect(Options{Kubeconfig: devclustertest.Start(t).Kubeconfig(), Server: api.URL, Log: testLog(t), Fence: fence, Watches: watches})
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ func TestRenewedLeaseIsNotTaken(t *testing.T) {
 		const namespace = "n"
 		server.EnsureNamespace(namespace)
 		compete := func(identity string) (*kube.Lease, *kube.Fence) {
-			fence := kube.NewFence(nil)
+			fence := kube.NewFence()
 			client, err := kube.Connect(kube.Options{Config: server.RESTConfig(), Fence: fence})
 			if err != nil {
 				t.Fatal(err)

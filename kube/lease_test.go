@@ -49,7 +49,7 @@ func newReplica(t *testing.T, cluster *devclustertest.Cluster, o LeaseOptions) *
 
 func prepareReplica(t *testing.T, cluster *devclustertest.Cluster, o LeaseOptions) *replica {
 	t.Helper()
-	fence := NewFence(nil)
+	fence := NewFence()
 	client, err := Connect(Options{Kubeconfig: cluster.Kubeconfig(), Log: testLog(t), Fence: fence})
 	if err != nil {
 		t.Fatal(err)
@@ -211,41 +211,21 @@ func TestExpiredLeaseIsTakenAtOnce(t *testing.T) {
 	follower.awaitLeading(t)
 }
 
-// L4: a Lease whose holder has ended is free, however long it lasts; that of another one is not.
-func TestLeaseOfAnEndedProcessIsFree(t *testing.T) {
+// L4: who has the identity of the holder goes on at once, however long the Lease lasts: a container that is restarted in
+// its Pod.
+func TestLeaseIsOfThePod(t *testing.T) {
 	w := newWorld(t, devclustertest.Start(t))
-	leases := func(namespace, holder string) {
-		t.Helper()
-		if _, err := w.admin.CoordinationV1().Leases(namespace).Create(t.Context(), newLeaseObject(holder, 3600, metav1.NowMicro()), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+	namespace := w.Namespace(t)
+	if _, err := w.admin.CoordinationV1().Leases(namespace).Create(t.Context(), newLeaseObject("pod", 3600, metav1.NowMicro()), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
 	}
-	t.Run("known before", func(t *testing.T) {
-		namespace := w.Namespace(t)
-		leases(namespace, "former")
-		next := prepareReplica(t, w.Cluster, patient(namespace, "next"))
-		next.Ended("former")
-		next.Look(t.Context())
-		next.compete(t)
-		if !next.AtOnce(t.Context()) {
-			t.Error("it waited")
-		}
-		next.awaitLeading(t)
-	})
-	t.Run("known later", func(t *testing.T) {
-		namespace := w.Namespace(t)
-		leases(namespace, "former")
-		next := prepareReplica(t, w.Cluster, patient(namespace, "next"))
-		next.Look(t.Context())
-		next.compete(t)
-		if next.AtOnce(t.Context()) {
-			t.Error("it did not wait")
-		}
-		next.Ended("another")
-		eventually(t, "it knows the holder", func() bool { return next.Status().Holder == "former" && !next.Status().Leading })
-		next.Ended("former")
-		next.awaitLeading(t)
-	})
+	next := prepareReplica(t, w.Cluster, patient(namespace, "pod"))
+	next.Look(t.Context())
+	next.compete(t)
+	if !next.AtOnce(t.Context()) {
+		t.Error("it waited")
+	}
+	next.awaitLeading(t)
 }
 
 // L1: where the Lease is free a replica leads without having waited; where somebody does, or
@@ -286,7 +266,7 @@ func (f *fixed) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte
 // L4: two renewals within a second are two for the library, which compares texts whose times
 // have whole seconds.
 func TestRenewalsWithinASecondDiffer(t *testing.T) {
-	client, err := Connect(Options{Config: &rest.Config{Host: "http://memory"}, Fence: NewFence(nil)})
+	client, err := Connect(Options{Config: &rest.Config{Host: "http://memory"}, Fence: NewFence()})
 	must(t, err)
 	lease, err := client.NewLease(patient("n", "follower"))
 	must(t, err)
@@ -405,7 +385,7 @@ func TestFenceCutsWhatIsUnderWay(t *testing.T) {
 	go func() { _ = server.Serve(listener) }() // until Close
 	t.Cleanup(func() { _ = server.Close() })
 
-	fence := NewFence(nil)
+	fence := NewFence()
 	if err := fence.extend(time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
@@ -431,18 +411,18 @@ func TestFenceCutsWhatIsUnderWay(t *testing.T) {
 func TestFenceIsOpenNoLongerThanTheLease(t *testing.T) {
 	future, past := time.Now().Add(time.Hour), time.Now().Add(-time.Nanosecond)
 	t.Run("closed before the first time", func(t *testing.T) {
-		if err := NewFence(nil).Check(); !errors.Is(err, ErrNotLeading) {
+		if err := NewFence().Check(); !errors.Is(err, ErrNotLeading) {
 			t.Errorf("%v", err)
 		}
 	})
 	t.Run("open while it holds", func(t *testing.T) {
-		f := NewFence(nil)
+		f := NewFence()
 		if err := errors.Join(f.extend(future), f.Check()); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("a renewal that comes too late", func(t *testing.T) {
-		f := NewFence(nil)
+		f := NewFence()
 		if err := f.extend(past); !errors.Is(err, ErrNotLeading) {
 			t.Errorf("%v", err)
 		}
@@ -451,7 +431,7 @@ func TestFenceIsOpenNoLongerThanTheLease(t *testing.T) {
 		}
 	})
 	t.Run("the time runs out", func(t *testing.T) {
-		f := NewFence(nil)
+		f := NewFence()
 		if err := f.extend(time.Now().Add(50 * time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
@@ -473,7 +453,7 @@ func TestFencedConnection(t *testing.T) {
 	ours, theirs := net.Pipe()
 	go func() { _, _ = io.Copy(io.Discard, theirs) }() // until the pipe is closed
 	t.Cleanup(func() { _ = ours.Close() })
-	fence := NewFence(nil)
+	fence := NewFence()
 	conn := fencedConn{ours, fence}
 	if _, err := conn.Write([]byte("list")); err != nil {
 		t.Errorf("standby: %v", err)

@@ -56,5 +56,5 @@ func needsLeader(path string) bool {
 		return true
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return slices.Contains([]string{"queue", "module", "global", "hook", "values", "plan", "converge"}, first)
+	return slices.Contains([]string{"queue", "module", "global", "hook", "values", "plan", "converge", "actors"}, first)
 }

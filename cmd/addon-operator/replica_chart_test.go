@@ -27,8 +27,8 @@ func TestReplicasTakeALease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !cfg.HA || cfg.PodName != "from-metadata.name" {
-			t.Errorf("ha %v, name %q", cfg.HA, cfg.PodName)
+		if !cfg.HA || cfg.PodName != "from-metadata.name" || cfg.PodUID != "from-metadata.uid" {
+			t.Errorf("ha %v, name %q, uid %q", cfg.HA, cfg.PodName, cfg.PodUID)
 		}
 		rolling := d.Spec.Strategy.RollingUpdate
 		if *d.Spec.Replicas != replicas || d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType || rolling.MaxUnavailable.IntValue() != 0 || rolling.MaxSurge.IntValue() != 1 {

@@ -216,13 +216,16 @@ type ReplicaOptions struct {
 	// PodName is the name of the operator's Pod, on which it records Events, and of the replica in the Lease. Without one,
 	// all Events are on the ConfigMap, and the replica has the name of the host.
 	PodName string
+	// PodUID is the uid of that Pod. Empty: a container that is restarted waits until its own Lease expires.
+	PodUID string
 }
 
 func (o *ReplicaOptions) options() []option {
 	return []option{
-		yes(&o.HA, "ha", "ADDON_OPERATOR_HA", "acquire the Lease before writing anything: one of several replicas leads, and the others stand by with modules and snapshots loaded; the default is true in a cluster, that is, without a kubeconfig or with the name of the Pod, and false elsewhere"),
+		yes(&o.HA, "ha", "ADDON_OPERATOR_HA", "acquire the Lease before writing anything: one of several replicas leads, and the others wait; the default is true in a cluster, that is, without a kubeconfig or with the name of the Pod, and false elsewhere"),
 		// The Pod says it of itself, and no person does.
 		{variables: "ADDON_OPERATOR_POD", set: func(value string) error { o.PodName = value; return nil }},
+		{variables: "ADDON_OPERATOR_POD_UID", set: func(value string) error { o.PodUID = value; return nil }},
 	}
 }
 

@@ -1,16 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/rand"
 	"strings"
 )
 
-// NewIdentity is the text in the Lease by which other replicas recognise this process and find its
-// probes. The random end makes it unique: the name of a Pod stays when its container is restarted.
-// Only the name may contain underscores.
-func NewIdentity(name, address string) string {
+// NewIdentity is the text in the Lease by which other replicas recognise this one and find its probes. In a Pod it ends
+// with the uid of that: a container that is restarted there goes on at once, because the process before it has ended
+// (L4). Elsewhere nothing proves that, and the end is random. Only the name may contain underscores.
+func NewIdentity(name, address, podUID string) string {
 	const digits = 8
-	return name + "_" + address + "_" + strings.ToLower(rand.Text()[:digits])
+	return name + "_" + address + "_" + cmp.Or(podUID, strings.ToLower(rand.Text()[:digits]))
 }
 
 // ParseIdentity is the inverse of NewIdentity, from the end, because the name may have underscores.

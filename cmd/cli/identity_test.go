@@ -8,13 +8,16 @@ func TestIdentity(t *testing.T) {
 		{"operator-5d8f-x2x", "10.0.0.7:9650"},
 		{"a_host_with_underscores", "[fd00::1]:9650"},
 	} {
-		identity := NewIdentity(c.name, c.address)
+		identity := NewIdentity(c.name, c.address, "")
 		name, address := ParseIdentity(identity)
 		if name != c.name || address != c.address {
 			t.Errorf("%s became %q, %q", identity, name, address)
 		}
-		if identity == NewIdentity(c.name, c.address) {
+		if identity == NewIdentity(c.name, c.address, "") {
 			t.Error("two processes have one identity")
+		}
+		if NewIdentity(c.name, c.address, "uid") != NewIdentity(c.name, c.address, "uid") {
+			t.Error("a container that is restarted in its Pod has another identity")
 		}
 	}
 	for _, foreign := range []string{"", "somebody", "some_body"} {

@@ -120,7 +120,7 @@ func TestAskedFromALaptop(t *testing.T) {
 
 	// Whoever leads answers.
 	two := h.start("ADDON_OPERATOR_POD=two", "ADDON_OPERATOR_HA=true", "ADDON_OPERATOR_CONFIG_MAP=custom", "DEBUG_UNIX_SOCKET=")
-	two.expect("standby is warm")
+	two.expect("standby begins")
 	h.operatorPod("two", two.debug)
 	one.terminate()
 	two.ready()

@@ -64,18 +64,19 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// A container that was killed in the middle of a hook is started again in its Pod, which
-// the directory for temporary files outlives: it leads at once, though its Lease lasts for
-// minutes more. A Pod that has only the same name waits. L4.
+// A container that was killed in the middle of a hook is started again in its Pod: it leads at once, though its Lease
+// lasts for minutes more. A Pod that has only the same name waits. L4.
 func TestKilledContainerLeadsAtOnceAgain(t *testing.T) {
 	h := newFixture(t, "replicas")
 	r := inCluster(h, 0, lasting...)
-	pod := func(more ...string) *operator {
-		o := h.start(slices.Concat(r.env, []string{"ADDON_OPERATOR_POD=pod"}, more)...)
+	pod := func(uid, port string) *operator {
+		o := h.start(slices.Concat(r.env, []string{"ADDON_OPERATOR_POD=pod", "ADDON_OPERATOR_POD_UID=" + uid, "ADDON_OPERATOR_LISTEN_PORT=" + port})...)
+		o.public = "http://127.0.0.1:" + port
 		r.running = append(r.running, o)
 		return o
 	}
-	pod()
+	port := freePort(t) // a Pod keeps its address
+	pod("1", port)
 	r.awaitConverged()
 	h.write("out/long", "")
 	if err := h.object("one", true); err != nil {
@@ -86,9 +87,9 @@ func TestKilledContainerLeadsAtOnceAgain(t *testing.T) {
 	r.running = nil
 	h.remove("out/long")
 
-	stranger := pod("ADDON_OPERATOR_TMP_DIR=" + h.path("tmp-of-another-pod"))
+	stranger := pod("2", freePort(t))
 	stranger.expect("another replica holds the lease: this one waits")
-	again := pod()
+	again := pod("1", port)
 	again.expect("this replica leads")
 	again.ready()
 	h.awaitState()
@@ -96,32 +97,6 @@ func TestKilledContainerLeadsAtOnceAgain(t *testing.T) {
 	if leads(stranger) {
 		t.Error("a Pod that has only the name of the leader has taken its Lease")
 	}
-}
-
-// Two processes in one place, as when a person starts a second operator in the Pod: as long
-// as the first one lives, no replica takes its Lease for free. L4.
-func TestLeaseOfALivingProcessIsNotTaken(t *testing.T) {
-	h := newFixture(t, "replicas")
-	r := inCluster(h, 0, append([]string{"ADDON_OPERATOR_POD=pod"}, lasting...)...)
-	first := h.start(r.env...)
-	first.ready()
-	second := h.start(r.env...).ready()
-	second.expect("standby is warm")
-	if err := h.object("one", true); err != nil {
-		t.Fatal(err)
-	}
-	h.awaitState()
-	if leads(second) || !first.running() {
-		t.Fatal("the Lease of a process that lives was taken")
-	}
-	first.kill()
-	second.expect("this replica leads")
-	second.ready()
-	if err := h.object("two", true); err != nil {
-		t.Fatal(err)
-	}
-	h.awaitState()
-	h.oneAfterAnother()
 }
 
 // versions are two directories of modules, as two images have them: that of the second has a
@@ -145,7 +120,7 @@ func (o *operator) awaitFailing() {
 	})
 }
 
-// A single replica is updated without a gap: the new one is warm before the old one goes.
+// A single replica is updated without a gap: the new one stands by before the old one goes.
 // Neither a converge that fails before, nor one that fails after holds an update up, in
 // either direction. L3.
 func TestSingleReplicaIsRolledOut(t *testing.T) {

@@ -59,7 +59,6 @@ func limitedOperator(wanted string) int {
 		}
 		return cmdoperator.Run(cmd.Context(), c, host)
 	}
-	root.AddCommand(cmdoperator.KeepHooks(c))
 	var code cli.ExitError
 	switch err := root.ExecuteContext(ctx); {
 	case err == nil:
@@ -83,7 +82,7 @@ func runTests(m *testing.M) int {
 		}
 		return 0
 	}
-	if wanted := os.Getenv(limitsVariable); wanted != "" || len(os.Args) > 1 && os.Args[1] == "keep-hooks" {
+	if wanted := os.Getenv(limitsVariable); wanted != "" {
 		return limitedOperator(wanted)
 	}
 	flag.Parse()

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -75,19 +74,12 @@ func (r *replicas) tend() {
 		if o.running() {
 			continue
 		}
-		if code := o.cmd.ProcessState.ExitCode(); code != 3 && !o.killedByKeeper() {
+		if code := o.cmd.ProcessState.ExitCode(); code != 3 {
 			r.t.Fatalf("a replica ended with exit code %d:\n%s", code, strings.Join(o.output.lines(), "\n"))
 		}
 		r.running = slices.Delete(r.running, i, i+1)
 		r.add()
 	}
-}
-
-// killedByKeeper reports whether an operator has ended by the hand of the process that
-// guards its hooks, because it gave no sign of life.
-func (o *operator) killedByKeeper() bool {
-	status, ok := o.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	return ok && status.Signal() == syscall.SIGKILL && o.count("ERROR", "the operator is killed: it did not report") > 0
 }
 
 func (r *replicas) leader() *operator {
@@ -124,13 +116,13 @@ func (r *replicas) awaitConverged() (leader *operator) {
 	return leader
 }
 
-// follower is one that stands by, warm.
+// follower is one that stands by.
 func (r *replicas) follower() (found *operator) {
 	r.t.Helper()
 	r.eventually("a follower", func() error {
 		r.tend()
 		for _, o := range r.running {
-			if !leads(o) && o.count("standby is warm") > 0 {
+			if !leads(o) && o.count("standby begins") > 0 {
 				found = o
 				return nil
 			}

@@ -85,6 +85,9 @@ func soakPod(run int) string { return "soak-" + strconv.Itoa(run/3) }
 func (k *kubelet) tend(o *operator, run int, peak func() int) {
 	defer k.done.Done()
 	<-o.exited
+	if o.killed() { // kubelet ends what is left in the container
+		k.soak.processesOf(run, true)
+	}
 	k.soak.expectNoProcessOf(run)
 	k.mu.Lock()
 	k.peak = max(k.peak, peak())
@@ -95,9 +98,7 @@ func (k *kubelet) tend(o *operator, run int, peak func() int) {
 			says, _, _ := strings.Cut(strings.Join(tail(o.output.lines(), 1), ""), ";")
 			why += ": " + says[:min(len(says), 100)]
 		}
-		if o.count("ERROR", "the operator is killed: it did not report") > 0 {
-			why = "killed by its keeper"
-		} else if o.killed() {
+		if o.killed() {
 			why = "SIGKILL by a hook"
 		}
 	}
@@ -206,7 +207,7 @@ func (s *soak) expectNoProcessOf(run int) {
 	var left []string
 	deadline := time.Now().Add(10 * time.Second)
 	for time.Now().Before(deadline) {
-		if left = s.processesOf(run); len(left) == 0 {
+		if left = s.processesOf(run, false); len(left) == 0 {
 			return
 		}
 		s.pause(20 * time.Millisecond)
@@ -218,8 +219,8 @@ func (s *soak) expectNoProcessOf(run int) {
 func (s *soak) mark(run int) string { return fmt.Sprintf("SOAK_RUN=%s-%d", s.namespace, run) }
 
 // processesOf lists what has the mark of one operator in its environment, apart from the
-// daemons of hooks, which it kills.
-func (s *soak) processesOf(run int) (left []string) {
+// daemons of hooks, which it kills, and with kill all others, too.
+func (s *soak) processesOf(run int, kill bool) (left []string) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is good
 	mark := []byte("\x00" + s.mark(run) + "\x00")
 	for _, path := range paths {
@@ -229,23 +230,11 @@ func (s *soak) processesOf(run int) (left []string) {
 		}
 		commandLine, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if bytes.HasPrefix(commandLine, []byte("soak-daemon")) || bytes.Contains(commandLine, []byte("soak-daemon")) {
+		if kill || bytes.HasPrefix(commandLine, []byte("soak-daemon")) || bytes.Contains(commandLine, []byte("soak-daemon")) {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 			continue
 		}
 		left = append(left, fmt.Sprintf("%d %q", pid, commandLine))
 	}
 	return left
-}
-
-// keepers counts the processes that guard hooks: each operator has one.
-func keepers() (n int) {
-	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is good
-	for _, path := range paths {
-		commandLine, _ := os.ReadFile(path)
-		if bytes.HasPrefix(commandLine, []byte(os.Args[0]+"\x00keep-hooks")) {
-			n++
-		}
-	}
-	return n
 }

@@ -11,10 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"addon-operator/actors"
-	"addon-operator/actors/shared"
 	"addon-operator/cmd/cli"
 	"addon-operator/hooks"
 	"addon-operator/kube"
@@ -29,8 +26,7 @@ const leadershipLost cli.ExitError = 3
 const crashed cli.ExitError = 4
 
 // replica is what makes this process one of several, of which one leads. Without a Lease (option
-// ha) it has no fence, keeper, lease and predecessor, and leads from the start; its methods then do
-// nothing.
+// ha) it has no fence and no lease, and leads from the start; its methods then do nothing.
 //
 // Its fields are set in the order newReplica, join, start, all before the actors run; after that
 // only their own methods change anything.
@@ -38,20 +34,17 @@ type replica struct {
 	config    *cli.Config
 	limits    Limits
 	log       *slog.Logger
-	identity  string // in the Lease: name, address and a random part (cli.NewIdentity)
+	identity  string // in the Lease (cli.NewIdentity)
 	fence     *kube.Fence
-	keeper    *hooks.Keeper
 	lease     *kube.Lease
 	apiServer string // its address
 	runner    *hooks.Runner
-	former    *predecessor
 	reviewer  *kube.Reviewer      // of secure metrics, whether this replica leads or not
 	started   func()              // is called once, when files are read
 	hide      func(string) string // gives a text without known secrets; nil hides none
 }
 
-// newReplica makes what the clients and the hooks of a replica are bound to. The keeper inherits
-// the file of the predecessor, so that is opened first.
+// newReplica makes what the clients and the hooks of a replica are bound to.
 func newReplica(c *cli.Config, log *slog.Logger, limits Limits) (*replica, error) {
 	r := &replica{config: c, limits: limits, log: log, started: coldStart()}
 	if !c.HA {
@@ -65,24 +58,9 @@ func newReplica(c *cli.Config, log *slog.Logger, limits Limits) (*replica, error
 	if err != nil && c.PodName == "" {
 		return nil, fmt.Errorf("the name of this replica: %w; set ADDON_OPERATOR_POD", err)
 	}
-	name := cmp.Or(c.PodName, host)
-	r.identity = cli.NewIdentity(name, address)
-	r.former = newPredecessor(log, c.TmpDir, name)
-	program, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("start the process that guards hooks: %w", err)
-	}
-	if r.keeper, err = hooks.StartKeeper(log, r.former.open(), []string{"GOGC=" + imageGOGC}, program, keepName, "--log-type="+c.LogType, "--log-no-time="+strconv.FormatBool(c.LogNoTime)); err != nil {
-		return nil, err
-	}
-	// With each renewal the keeper receives the time until which this process may act. If no
-	// renewal follows, it kills the hooks then, and this process halfway between then and the
-	// expiry of the Lease, in case it is too stuck to end itself.
+	r.identity = cli.NewIdentity(cmp.Or(c.PodName, host), address, c.PodUID)
 	r.limits.Lease = cmp.Or(limits.Lease, kube.UsualLease())
-	times := r.limits.Lease
-	r.fence = kube.NewFence(func(until time.Time) {
-		r.keeper.Until(until, until.Add((times.Duration-times.RenewDeadline)/2))
-	})
+	r.fence = kube.NewFence()
 	return r, nil
 }
 
@@ -191,7 +169,6 @@ func (r *replica) start(ctx context.Context, operator *actors.Operator) error {
 	}
 	looked := make(chan struct{})
 	go func() {
-		r.former.await(r.lease.Ended)
 		r.lease.Look(ctx)
 		close(looked)
 	}()
@@ -218,7 +195,6 @@ func (r *replica) lead(ctx context.Context, operator *actors.Operator) error {
 	if err := r.lease.Await(ctx); err != nil {
 		return err
 	}
-	r.former.leads(r.identity)
 	r.log.Info("this replica leads", "identity", r.identity, "lease", cli.LeaseName)
 	if !atOnce {
 		if err := operator.Load(ctx); err != nil {
@@ -236,41 +212,17 @@ func (r *replica) leave() {
 		return
 	}
 	r.runner.Kill()
-	r.keeper.Close() // nothing is left to guard, and the last steps may outlast the lease
 	r.lease.Release()
 }
 
-// close ends the keeper, if there is one; it kills the hooks that still run.
-func (r *replica) close() { r.keeper.Close() }
-
 // crashed ends the process after the crash of an actor, as a kill would. The Lease is not released:
 // requests of Helm may be in progress, so another replica waits until the Lease expires. A
-// container that is restarted in this Pod need not: it has a proof that this process has ended
-// (predecessor.go).
+// container that is restarted in this Pod has the same identity, and need not.
 func (r *replica) crashed(exit func(code int)) {
 	// A kill waits for hooks that are being started, which may hang with their file system: the end
 	// must not.
 	const killTime = 5 * time.Second
 	time.AfterFunc(killTime, func() { exit(int(crashed)) })
-	r.runner.Kill() // alone, there is no Keeper that would
+	r.runner.Kill() // what hooks have started would outlive them
 	exit(int(crashed))
-}
-
-// keepName is the command behind hooks.StartKeeper, its only caller.
-const keepName = "keep-hooks"
-
-// KeepHooks is the process that guards the hooks of a replica.
-func KeepHooks(c *cli.Config) *cobra.Command {
-	return &cobra.Command{
-		Use: keepName, Hidden: true, Args: cli.NoArgs,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // it has no environment
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			coldStart()()
-			log, _, err := c.Logger(os.Stderr, (&shared.Secrets{}).Hide)
-			if err != nil {
-				return err
-			}
-			return hooks.Keep(log, cmd.InOrStdin(), os.Getppid())
-		},
-	}
 }

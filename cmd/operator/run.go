@@ -121,7 +121,6 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	if err != nil {
 		return err
 	}
-	defer replica.close()
 	replica.hide = secrets.Hide
 	world, err := newWorld(writes, c, replica, metrics)
 	if err != nil {
@@ -265,7 +264,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	runner, err := hooks.NewRunner(hooks.Options{
 		TmpDir: c.TmpDir, KeepFiles: c.KeepTmpFiles, ProxyJSON: c.LogProxyHook, Grace: min(hookGrace, c.GracePeriod/2), Log: log,
 		Timeout: c.HookTimeout, Chroot: c.ChrootDir, JQLibrary: c.JQDirs(),
-		May: replica.may(), Keeper: replica.keeper, Hide: replica.hide,
+		May: replica.may(), Hide: replica.hide,
 	})
 	if err == nil {
 		err = replica.join(client, runner)
