@@ -16,8 +16,8 @@ func TestIdentity(t *testing.T) {
 		if identity == NewIdentity(c.name, c.address, "") {
 			t.Error("two processes have one identity")
 		}
-		if NewIdentity(c.name, c.address, "uid") != NewIdentity(c.name, c.address, "uid") {
-			t.Error("a container that is restarted in its Pod has another identity")
+		if first, again := NewIdentity(c.name, c.address, "uid"), NewIdentity(c.name, c.address, "uid"); first != again {
+			t.Errorf("a container that is restarted in its Pod has the identity %s, and then %s", first, again)
 		}
 	}
 	for _, foreign := range []string{"", "somebody", "some_body"} {

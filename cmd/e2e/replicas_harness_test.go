@@ -39,8 +39,6 @@ var (
 	hasty = leaseTimes(2*time.Second, time.Second, 100*time.Millisecond)
 	// patient are for leaders that have to notice by themselves.
 	patient = leaseTimes(8*time.Second, 3*time.Second, 200*time.Millisecond)
-	// lingering are for a leader that is given time after its deadline.
-	lingering = leaseTimes(30*time.Second, 2*time.Second, 200*time.Millisecond)
 	// lasting are times in which no Lease expires during a test.
 	lasting = leaseTimes(20*time.Minute, 10*time.Minute, 8*time.Minute)
 )

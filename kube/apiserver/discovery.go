@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	openapi_v2 "github.com/google/gnostic-models/openapiv2"
+	"google.golang.org/protobuf/proto"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -41,6 +43,8 @@ func serveDiscovery(w http.ResponseWriter, r *http.Request, served kinds, about 
 		answerGroups(w, r, groups(served))
 	case path == "openapi/v3":
 		writeJSON(w, http.StatusOK, openAPIPaths(served.all))
+	case path == "openapi/v2":
+		writeOpenAPIv2(w, served.all)
 	case strings.HasPrefix(path, "openapi/v3/"):
 		writeJSON(w, http.StatusOK, openAPI(served.all))
 	default:
@@ -167,4 +171,32 @@ func openAPI(all []*kind) map[string]any {
 		}}
 	}
 	return map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "scenario", "version": "v1"}, "paths": paths}
+}
+
+// writeOpenAPIv2 answers what kubectl asks for before it writes a List: the kinds, each with any
+// fields. kubectl reads nothing but protobuf.
+func writeOpenAPIv2(w http.ResponseWriter, all []*kind) {
+	definitions := map[string]any{}
+	for _, k := range all {
+		definitions[k.String()+"."+k.name] = map[string]any{
+			"type":                            "object",
+			"x-kubernetes-group-version-kind": []any{map[string]any{"group": k.Group, "version": k.Version, "kind": k.name}},
+		}
+	}
+	text, err := json.Marshal(map[string]any{
+		"swagger": "2.0", "info": map[string]any{"title": "scenario", "version": "v1"}, "paths": map[string]any{}, "definitions": definitions,
+	})
+	var data []byte
+	if err == nil {
+		var document *openapi_v2.Document
+		if document, err = openapi_v2.ParseDocument(text); err == nil {
+			data, err = proto.Marshal(document)
+		}
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
+	_, _ = w.Write(data) // a client that is gone needs no answer
 }
