@@ -118,7 +118,7 @@ runs:
 		"secret-set a token: x", "configmap-set aMaintenance NoResourceReconciliation", "configmap-set a size: 2", "advance 5s",
 		"configmap-remove aMaintenance", "write modules/050-e/Chart.yaml chart.yaml", "configmap-set eEnabled true", "advance 5s",
 		"write modules/010-a/values.yaml own.yaml", "write modules/020-b/hooks/h.sh bound.sh", "notice-disk", "advance 5s", "write modules/values.yaml more.yaml", "notice-disk", "advance 5s",
-		"rename modules/030-c modules/035-c", "configmap-set dEnabled false", "go-back pods", "advance 30s",
+		"rename modules/030-c modules/035-c", "configmap-set dEnabled false", "advance 30s",
 		"remove modules/050-e", "configmap-set global x: 3", "confirm-purge x", "advance 10s",
 		"configmap-set aEnabled false", "advance 10s", "configmap-set aEnabled true", "advance 1m", "calm 1m")
 }

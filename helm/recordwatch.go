@@ -54,16 +54,6 @@ func (r *records) Replace(all []*metav1.PartialObjectMetadata, at string) {
 	r.memory.replaceAll(statesOf(metas), at)
 }
 
-// WentBack makes the memory forget: the API server has gone back to an earlier state, and
-// what it reports next is not older than what is known. It is an optional method of a
-// metadataStore.
-func (r *records) WentBack() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.watched = false
-	r.memory = recordMemory{}
-}
-
 // Alive implements metadataStore.
 func (r *records) Alive() { r.connected(true) }
 

@@ -33,10 +33,13 @@ type Options struct {
 	Log        *slog.Logger // nil: discard
 	Fence      *Fence       // what every write must pass; nil: none
 	Watches    Watches      // observes the failures of watches; may be nil
+	// WentBack is called when a watch finds that the API server has gone back to an earlier state (P14), perhaps by several
+	// watches and again and again; it must return at once. The watch stops at the old state. It may be nil.
+	WentBack func(err error)
 }
 
 // Client holds the connections to one API server. It is safe for concurrent use, and nothing in it
-// changes after Connect but what kinds and back remember.
+// changes after Connect but what kinds remembers.
 type Client struct {
 	config   *rest.Config // with the fence in its transport; requests of clients made of it pass it, too
 	core     corev1.CoreV1Interface
@@ -44,8 +47,8 @@ type Client struct {
 	metadata metadata.Interface
 	kinds    *kinds
 	log      *slog.Logger
-	watches  Watches   // never nil
-	back     *wentBack // shared by all clients made by WithLimits: what one notices concerns all
+	watches  Watches         // never nil
+	wentBack func(err error) // Options.WentBack
 
 	// Only the client of Connect has these. The Lease cannot pass the fence that it opens.
 	fence    *Fence       // nil: writes are not fenced
@@ -75,7 +78,7 @@ func Connect(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.fence, c.unfenced = o.Fence, unfenced
+	c.fence, c.unfenced, c.wentBack = o.Fence, unfenced, o.WentBack
 	if o.Watches != nil {
 		c.watches = o.Watches
 	}
@@ -102,7 +105,7 @@ func newClient(config *rest.Config, log *slog.Logger) (*Client, error) {
 	if err := errors.Join(errCore, errDynamic, errMetadata); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	return &Client{config: config, core: core, dynamic: dyn, metadata: meta, kinds: newKinds(cancellable{config: config, http: transport}), log: log, watches: unwatched{}, back: &wentBack{}}, nil
+	return &Client{config: config, core: core, dynamic: dyn, metadata: meta, kinds: newKinds(cancellable{config: config, http: transport}), log: log, watches: unwatched{}}, nil
 }
 
 // Limits are those of a client of its own.
@@ -124,7 +127,7 @@ func (c *Client) WithLimits(l Limits) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	limited.kinds, limited.watches, limited.back = c.kinds, c.watches, c.back
+	limited.kinds, limited.watches, limited.wentBack = c.kinds, c.watches, c.wentBack
 	return limited, nil
 }
 

@@ -30,9 +30,6 @@ type ConfigMap struct {
 	Data            map[string]string
 	// ConfirmPurge is the annotation [ConfirmPurgeAnnotation].
 	ConfirmPurge string
-	// WentBack: the API server has gone back to an earlier state. What is known of the
-	// ConfigMap no longer counts, although its ResourceVersion is higher.
-	WentBack bool
 }
 
 // ConfirmPurgeAnnotation is the annotation by which a person allows a purge that the

@@ -19,9 +19,6 @@ import (
 // ends, also while the API server is away: after that only the state then
 // current is notified, if it differs.
 //
-// When the API server has gone back to an earlier state, the ConfigMap that it has is
-// notified in any case, with WentBack set.
-//
 // notify is called from one goroutine. A slow notify loses no state for good:
 // states that were replaced meanwhile are skipped.
 func (s ConfigMapStore) Watch(ctx context.Context, notify func(ConfigMap)) {
@@ -40,10 +37,9 @@ func (c *Client) watchOne(ctx context.Context, what, resource, namespace, name s
 	follow := &feed{
 		name:    what,
 		key:     sourceKey{resource: corev1.SchemeGroupVersion.WithResource(resource), namespace: namespace},
-		watches: c.watches,
-		back:    c.back,
-		store:   store,
-		log:     c.log,
+		watches: c.watches, wentBack: c.wentBack,
+		store: store,
+		log:   c.log,
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = selector
 			return api.ListWithContextFunc(ctx, o)
@@ -65,21 +61,11 @@ type latest struct {
 	changed signal // a state waits to be notified
 
 	mu    sync.Mutex
-	state ConfigMap // its WentBack stays set until it was notified
-	back  bool      // the next state is of a server that has gone back
-}
-
-// WentBack implements forgetful. It marks the state of the list that follows, not the one that may
-// still wait to be notified: that is from before.
-func (l *latest) WentBack() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.back = true
+	state ConfigMap
 }
 
 func (l *latest) set(state ConfigMap) error {
 	l.mu.Lock()
-	state.WentBack, l.back = l.back || l.state.WentBack, false
 	l.state = state
 	l.mu.Unlock()
 	l.changed.raise()
@@ -99,9 +85,8 @@ func (l *latest) deliver(ctx context.Context, notify func(ConfigMap)) {
 		}
 		l.mu.Lock()
 		state := l.state
-		l.state.WentBack = false
 		l.mu.Unlock()
-		if !first && !state.WentBack && last.Exists() == state.Exists() && last.ConfirmPurge == state.ConfirmPurge && maps.Equal(last.Data, state.Data) {
+		if !first && last.Exists() == state.Exists() && last.ConfirmPurge == state.ConfirmPurge && maps.Equal(last.Data, state.Data) {
 			continue
 		}
 		first = false

@@ -56,9 +56,9 @@ type feed struct {
 	failed  func(error) // a request failed; may be nil
 	health  health      // read by other goroutines, for states
 
-	first lister    // lists at most one object, where list reads all; nil: list does
-	back  *wentBack // notified when the API server has gone back; may be nil
-	seen  struct {
+	first    lister          // lists at most one object, where list reads all; nil: list does
+	wentBack func(err error) // Options.WentBack
+	seen     struct {
 		sync.Mutex
 
 		version string // the newest resource version; empty: none yet

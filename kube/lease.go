@@ -121,7 +121,7 @@ func (c *Client) NewLease(o LeaseOptions) (*Lease, error) {
 		status: LeaseStatus{Identity: o.Identity, Since: time.Now()},
 	}
 	l.follow = l.newFeed(watching.Leases(o.Namespace), c.watches)
-	l.follow.back = c.back
+	l.follow.wentBack = c.wentBack
 	l.record = &resourcelock.LeaseLock{
 		LeaseMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name},
 		Client:    renewing, LockConfig: resourcelock.ResourceLockConfig{Identity: o.Identity},
@@ -494,13 +494,6 @@ func (s leaseStore) Replace(objects []any, _ string) error {
 }
 
 func (leaseStore) Resync() error { return nil }
-
-// WentBack implements forgetful: the count of transitions is an older one, too.
-func (s leaseStore) WentBack() {
-	s.lease.mu.Lock()
-	defer s.lease.mu.Unlock()
-	s.lease.status.Transitions = 0
-}
 
 // news is observe for an event of the watch, which may be older than what is known: that
 // this replica does not hold the Lease is left to the election to find out, but right

@@ -24,19 +24,18 @@ type MetadataStore = interface {
 // WatchMetadata keeps store equal to the metadata of the objects of a resource,
 // until ctx ends. It returns at once. An empty namespace means all, an empty
 // selector every object. A resource that does not exist is requested every few
-// seconds, a forbidden one every half minute. The method WentBack of a store that has one is
-// called when the API server has gone back to an earlier state; Replace follows.
+// seconds, a forbidden one every half minute.
 func (c *Client) WatchMetadata(ctx context.Context, resource schema.GroupVersionResource, namespace, labels string, store MetadataStore) {
 	api := c.metadata.Resource(resource).Namespace(namespace)
 	key := sourceKey{resource: resource, namespace: namespace, labels: labels}
 	follow := &feed{
-		name:    "metadata of " + key.String(),
-		key:     key,
-		watches: c.watches,
-		back:    c.back,
-		store:   metadataReflection{store},
-		log:     c.log,
-		failed:  store.Failed,
+		name:     "metadata of " + key.String(),
+		key:      key,
+		watches:  c.watches,
+		wentBack: c.wentBack,
+		store:    metadataReflection{store},
+		log:      c.log,
+		failed:   store.Failed,
 		first: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return api.List(ctx, o)
 		},
@@ -98,13 +97,6 @@ func (r metadataReflection) Replace(objects []any, resourceVersion string) error
 func (r metadataReflection) Bookmark(string) error {
 	r.store.Alive()
 	return nil
-}
-
-// WentBack implements forgetful.
-func (r metadataReflection) WentBack() {
-	if store, ok := r.store.(forgetful); ok {
-		store.WentBack()
-	}
 }
 
 // Resync implements cache.ReflectorStore.

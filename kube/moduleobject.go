@@ -350,7 +350,7 @@ func (m *ModuleObjects) follow(ctx context.Context, notify func(ModuleNews)) (de
 	defer stop()
 	key, denials := sourceKey{resource: moduleResource(), namespace: m.namespace}, 0
 	follow := &feed{
-		name: key.String(), key: key, watches: m.client.watches, back: m.client.back, log: m.client.log,
+		name: key.String(), key: key, watches: m.client.watches, wentBack: m.client.wentBack, log: m.client.log,
 		store: moduleStore{notify},
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return m.api.List(ctx, o)

@@ -91,7 +91,7 @@ func TestDenialsOfModuleObjectsInARow(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 12*time.Hour)
 		defer stop()
 		api := &deniedNowAndThen{}
-		m := &ModuleObjects{api: api, client: &Client{watches: unwatched{}, back: &wentBack{}, log: slog.New(slog.DiscardHandler)}}
+		m := &ModuleObjects{api: api, client: &Client{watches: unwatched{}, log: slog.New(slog.DiscardHandler)}}
 		if denied := m.follow(ctx, func(ModuleNews) {}); denied != nil {
 			t.Errorf("after %d watches: %v", api.watches, denied)
 		}

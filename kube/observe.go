@@ -60,8 +60,6 @@ type Watches interface {
 	// WatchInterrupted: a watch that worked fails from now on until it is back. The resource
 	// reads "apps/v1/deployments"; an empty namespace means all.
 	WatchInterrupted(resource, namespace string)
-	// WentBack: the API server has less than a watch had seen, as after a restore of etcd.
-	WentBack(resource, namespace string)
 }
 
 // unwatched is the observer when none is given.
@@ -69,7 +67,6 @@ type unwatched struct{}
 
 func (unwatched) WatchFailed(string)              {}
 func (unwatched) WatchInterrupted(string, string) {}
-func (unwatched) WentBack(string, string)         {}
 
 // failureKind is the error of a list or watch in one word, for a label of a metric: the words must
 // stay few. The order matters: a status of the API server, also one of a reason without a word here

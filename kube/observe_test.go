@@ -42,9 +42,6 @@ func (t *tally) WatchFailed(kind string) { t.add("failed %s", kind) }
 func (t *tally) WatchInterrupted(resource, namespace string) {
 	t.add("interrupted %s in %s", resource, namespace)
 }
-func (t *tally) WentBack(resource, namespace string) {
-	t.add("went back %s in %s", resource, namespace)
-}
 func (t *tally) Answered(host, verb, code string)        { t.add("answered %s %s %s", host, verb, code) }
 func (t *tally) Took(host, verb string, d time.Duration) { t.add("took %s %s %t", host, verb, d > 0) }
 func (t *tally) Held(host, verb string, _ time.Duration) { t.add("held %s %s", host, verb) }

@@ -251,16 +251,6 @@ func (s *source) Replace(objects []any, version string) error {
 	return nil
 }
 
-// WentBack implements forgetful. Events that were put aside are of a state that the API server has
-// lost.
-func (s *source) WentBack() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range slices.Concat(s.active, s.joining) {
-		p.known, p.aside = "", nil
-	}
-}
-
 // recordsOf collects the updates for the i-th part of a batch.
 func recordsOf(objects []any, i int) []update {
 	updates := make([]update, 0, len(objects))

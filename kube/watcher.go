@@ -78,7 +78,7 @@ func (w *Watcher) attach(ctx context.Context, p *part, key sourceKey) {
 	if isNew {
 		api := w.client.dynamic.Resource(key.resource).Namespace(key.namespace)
 		shared = &sharedSource{source: newSource(key, api, w.seed, w.log)}
-		shared.feed.watches, shared.feed.back = w.client.watches, w.client.back
+		shared.feed.watches, shared.feed.wentBack = w.client.watches, w.client.wentBack
 		w.sources[key] = shared
 	}
 	shared.holders++

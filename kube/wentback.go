@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,42 +16,8 @@ import (
 // event until the count has passed it, and code that compares resource versions would take
 // every event for an old one. So a feed remembers the newest version that it has received, and
 // compares it with a consistent list each time it begins to watch again. A server that only
-// lags behind the others has no older consistent list.
-
-// wentBack notifies its subscribers that the API server went back to an earlier state. There are a
-// few for the life of the process, so none is ever removed.
-type wentBack struct {
-	mu     sync.Mutex
-	notify []func(watch string)
-}
-
-// WentBack calls notify when the API server has gone back to an earlier state, as after a
-// restore of etcd, until ctx ends: once for each watch that had seen more. The watch lists
-// everything again, and notifies the differences as changes. notify must return at once.
-func (c *Client) WentBack(ctx context.Context, notify func(watch string)) {
-	c.back.mu.Lock()
-	defer c.back.mu.Unlock()
-	c.back.notify = append(c.back.notify, func(watch string) {
-		if ctx.Err() == nil {
-			notify(watch)
-		}
-	})
-}
-
-func (b *wentBack) announce(watch string) {
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, notify := range b.notify {
-		notify(watch)
-	}
-}
-
-// forgetful is a store that compares resource versions. WentBack makes it forget its
-// versions; a complete list follows.
-type forgetful interface{ WentBack() }
+// lags behind the others has no older consistent list. All that the operator knows is of a state
+// that is gone then, so the process ends (Options.WentBack), and begins anew.
 
 // versions is the store of a feed, in front of the one that it keeps equal.
 type versions struct {
@@ -113,7 +78,11 @@ func (v versions) Replace(objects []any, version string) error {
 		if !isOlder(now, known) {
 			return fmt.Errorf("%s: a list is of version %s, older than %s, and the API server has %s: it is not used", f.name, version, known, now)
 		}
-		f.goBack(known, version)
+		back := fmt.Errorf("the API server has gone back to an earlier state, as after a restore of etcd: %s were of version %s and are of %s", f.name, known, version)
+		if f.wentBack != nil {
+			f.wentBack(back)
+		}
+		return back
 	}
 	f.listed(version)
 	return v.ReflectorStore.Replace(objects, version)
@@ -131,8 +100,7 @@ func (f *feed) newest() string {
 	return f.seen.version
 }
 
-// listed notes the version of a list that is used. It replaces the newest version also by an older
-// one: the API server has gone back.
+// listed notes the version of a list that is used.
 func (f *feed) listed(version string) {
 	f.seen.Lock()
 	defer f.seen.Unlock()
@@ -197,15 +165,4 @@ func (f *feed) passed(ctx context.Context, version string) error {
 		return apierrors.NewResourceExpired(fmt.Sprintf("the API server has gone back from version %s to %s", version, now))
 	}
 	return nil
-}
-
-// goBack makes the store forget, and reports it. Replace follows in the same goroutine, so the
-// store sees no event in between.
-func (f *feed) goBack(known, now string) {
-	f.log.Warn("the API server has gone back to an earlier state, as after a restore of etcd; cached objects are dropped and read again", "watch", f.name, "known", known, "now", now)
-	f.watches.WentBack(f.key.gvr(), f.key.namespace)
-	if store, ok := f.store.(forgetful); ok {
-		store.WentBack()
-	}
-	f.back.announce(f.name)
 }

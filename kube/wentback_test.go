@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -37,19 +38,18 @@ func (s *forgetting) Update(any) error                      { return s.note("upd
 func (s *forgetting) Delete(any) error                      { return s.note("delete") }
 func (s *forgetting) Resync() error                         { return nil }
 func (s *forgetting) Replace(_ []any, version string) error { return s.note("replace " + version) }
-func (s *forgetting) WentBack()                             { _ = s.note("went back") }
 func (s *forgetting) since(n int) []string                  { return slices.Clone(s.told[n:]) }
 
 // A list that is older than what was seen counts only when a consistent list is older, too:
-// then the API server has gone back, and the store forgets. A server that lags behind is not
+// then the API server has gone back, which is reported. A server that lags behind is not
 // believed. P14.
 func TestOldLists(t *testing.T) {
 	at := "" // of a consistent list
 	var broken error
-	store, told := &forgetting{}, &tally{}
+	store, back := &forgetting{}, []error{}
 	f := &feed{
 		name: "things", key: sourceKey{resource: schema.GroupVersionResource{Version: "v1", Resource: "things"}},
-		store: store, watches: told, log: slog.New(slog.DiscardHandler), back: &wentBack{},
+		store: store, watches: unwatched{}, log: slog.New(slog.DiscardHandler), wentBack: func(err error) { back = append(back, err) },
 		list: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			if o.ResourceVersion != "" || o.Limit != 1 {
 				t.Errorf("asked with %+v", o)
@@ -58,8 +58,6 @@ func TestOldLists(t *testing.T) {
 		},
 		watch: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
 	}
-	back := 0
-	f.back.notify = append(f.back.notify, func(string) { back++ })
 	v := versions{store, f, t.Context()}
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "120"}}
 	if err := errors.Join(v.Replace(nil, "100"), v.Add(object), v.Bookmark("90")); err != nil || f.newest() != "120" {
@@ -76,7 +74,7 @@ func TestOldLists(t *testing.T) {
 		{name: "nobody knows", version: "110", broken: errors.New("no"), refused: true},
 		{name: "not comparable", version: "abc", consistent: "abc", want: []string{"replace abc"}},
 		{name: "newer", version: "140", consistent: "140", want: []string{"replace 140"}},
-		{name: "a restore", version: "50", consistent: "60", want: []string{"went back", "replace 50"}, expired: true},
+		{name: "a restore", version: "50", consistent: "60", refused: true, expired: true},
 	} {
 		before, seen := len(store.told), f.newest()
 		if _, err := f.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: seen}); c.expired && err != nil {
@@ -94,64 +92,38 @@ func TestOldLists(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
-	if back != 1 || !told.has("went back v1/things") {
-		t.Errorf("told %d times that it went back", back)
+	if len(back) != 1 || !strings.Contains(fmt.Sprint(back), "gone back to an earlier state, as after a restore of etcd: things were of version 140 and are of 50") {
+		t.Errorf("told %q", back)
 	}
 }
 
-// After a restore of etcd hooks and the ConfigMap receive what differs, and all news from
-// then on. P14.
+// After a restore of etcd a watch finds it out. P14.
 func TestRestoreOfTheStore(t *testing.T) {
 	t.Parallel()
 	cluster := devclustertest.StartOwn(t)
 	world := newWorld(t, cluster)
 	ns := world.Namespace(t)
+	back := make(chan error, 100)
+	world.client.wentBack = func(err error) {
+		select {
+		case back <- err:
+		default: // one is enough
+		}
+	}
 	world.createConfigMap(ns, "values", map[string]string{"global": "x: early"})
-	world.createConfigMap(ns, "one", nil)
-	l := listenSynced(t, world.watcher(), configMaps(ns))
 	states := make(chan ConfigMap, 100)
 	world.client.ConfigMap(ns, "values").Watch(t.Context(), func(c ConfigMap) { states <- c })
 	await(t, "the first state", states)
 	restore := cluster.Backup(t)
-
 	for i := range 100 { // a control plane writes, too: until it has reached these versions again, the watches are back
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("busy-", i)}}
 		_, err := world.admin.CoreV1().Secrets(ns).Create(t.Context(), secret, metav1.CreateOptions{})
 		must(t, err)
 	}
-	world.deleteConfigMap(ns, "one")
-	world.createConfigMap(ns, "two", nil)
 	world.updateConfigMap(ns, "values", func(c *corev1.ConfigMap) { c.Data["global"] = "x: late" })
-	if c := await(t, "the late state", states); c.Data["global"] != "x: late" {
-		t.Errorf("the ConfigMap is reported as %+v", c)
-	}
-	eventually(t, "the hook has what comes", func() bool {
-		objects, _ := l.watch.Snapshot()
-		return len(objects) == 2 && objects[0].Name == "two"
-	})
+	await(t, "the late state", states)
 	restore()
-	if c := await(t, "the state after the restore", states); c.Data["global"] != "x: early" || !c.WentBack {
-		t.Errorf("the ConfigMap is reported as %+v", c)
-	}
-	eventually(t, "the hook has what there is", func() bool {
-		objects, _ := l.watch.Snapshot()
-		return len(objects) == 2 && objects[0].Name == "one" && objects[1].Name == "values"
-	})
-}
-
-// P14: a state that still waits to be notified when the API server goes back is from before; the one
-// that follows is marked.
-func TestWentBackMarksTheNextState(t *testing.T) {
-	store := &latest{name: "values", changed: make(signal, 1)}
-	_ = store.set(ConfigMap{ResourceVersion: "20", Data: map[string]string{"global": "x: late"}})
-	store.WentBack()
-	states := make(chan ConfigMap)
-	go store.deliver(t.Context(), func(c ConfigMap) { states <- c })
-	if c := await(t, "the state from before", states); c.WentBack || c.ResourceVersion != "20" {
-		t.Errorf("first %+v", c)
-	}
-	_ = store.set(ConfigMap{ResourceVersion: "10", Data: map[string]string{"global": "x: early"}})
-	if c := await(t, "the state after the restore", states); !c.WentBack || c.ResourceVersion != "10" {
-		t.Errorf("then %+v", c)
+	if err := await(t, "the news of the restore", back); !strings.Contains(err.Error(), "gone back to an earlier state") {
+		t.Error(err)
 	}
 }

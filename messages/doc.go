@@ -77,7 +77,6 @@
 //	HookEnded            run               monitors
 //	Unwatch              module            monitors
 //	ExchangeWatches      module, global    monitors
-//	ResyncAll            config            monitors
 //
 //	StartSchedules       owners            schedule
 //	StopSchedules        module            schedule
@@ -107,8 +106,6 @@
 //
 //	configMapSeen        kube              config
 //	secretSeen           kube              config
-//	clusterWentBack      kube              config
-//	compareAgain         timer             config
 //	keepAgain            timer             config
 //
 //	diskChanged          disk              converge

@@ -171,7 +171,6 @@ const (
 	ByRelease     = "HelmReleaseUnexpectedStatus"
 	ByDirectory   = "ModuleDirectory"
 	ByDrift       = "Drift"
-	ByWentBack    = "ClusterWentBack"
 	ByHelm        = "HelmRelease"
 	ByChance      = "UnstableRender"
 	ByScript      = "EnabledScript"

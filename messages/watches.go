@@ -19,9 +19,6 @@ type StayingBindings struct {
 	Places []int
 }
 
-// ResyncAll asks monitors to show hooks all objects that they watch.
-type ResyncAll struct{ Cause Cause }
-
 // AsideDue is for a queue. It goes through the root, as tasks for that queue do, so that it cannot
 // overtake the Synchronization sent before it.
 type AsideDue struct {

@@ -10,26 +10,6 @@ import (
 	"addon-operator/kube"
 )
 
-// restores are the functions that are notified when the cluster is as it was before (a restore of
-// etcd). An operator subscribes when it starts; those of earlier ones stay, and do nothing.
-type restores []func(watch string)
-
-// subscribe is the WentBack of shared.World.
-func (r *restores) subscribe(ctx context.Context, notify func(watch string)) {
-	*r = append(*r, func(watch string) {
-		if ctx.Err() == nil {
-			notify(watch)
-		}
-	})
-}
-
-// seen notifies that a watch has seen a restore.
-func (r *restores) seen(watch string) {
-	for _, notify := range *r {
-		notify(watch)
-	}
-}
-
 // notices implements shared.Notices: the Events that people see are lines of the trace.
 type notices struct{ *scenario.Trace }
 

@@ -35,7 +35,6 @@
 //	object KIND NAMESPACE/NAME    create one that has nothing but its name
 //	objects KIND NS/NAME N        create N of them: NAME-1, NAME-2 …
 //	delete KIND NAMESPACE/NAME    delete one
-//	go-back WATCH                 a watch sees that the cluster has gone back to an earlier state
 //	hold-news                     events of watches are held back from now on; lists are not
 //	deliver-news                  the held events are delivered
 //	forbid KIND [NAMESPACE]       the operator may not read it any more

@@ -130,7 +130,6 @@ type player struct {
 	hookWaits bool // Helm hooks do: what follows a wait may run outside of the main queue
 	// unordered traces are sorted within an instant.
 	unordered bool
-	restores  restores
 	notices   diskNotices
 	messages  messageCount
 	// secretForbidden: the operator may not read the Secret with values.
@@ -281,7 +280,7 @@ func (p *player) World() (shared.World, error) {
 			Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 		},
 		ReleaseWatch: &p.releases.watched, Notices: notices{p.Trace},
-		WentBack: p.restores.subscribe, Disk: p.notices.subscribe,
+		Disk:    p.notices.subscribe,
 		Isolate: p.isolate, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched,
 		SnapshotLimit: p.snapshotLimit, AllowPurge: p.allowPurge, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
 	}

@@ -87,7 +87,6 @@ func inputSteps() map[string]step {
 		"kind":         func(p *player, kind string) error { return setKind(p, kind, true) },
 		"forbid":       func(p *player, rest string) error { return deny(p, rest, true) },
 		"permit":       func(p *player, rest string) error { return deny(p, rest, false) },
-		"go-back":      func(p *player, watch string) error { p.restores.seen(watch); return nil },
 		"hold-news":    func(p *player, _ string) error { p.news.hold(); return nil },
 		"deliver-news": func(p *player, _ string) error { p.news.release(); return nil },
 		"notice-disk":  func(p *player, _ string) error { p.notices.changed(); return nil },

@@ -42,7 +42,6 @@ type config struct {
 	kept      kept
 	confirmed confirmation
 	misplaced misplaced
-	wentBack  int // watches that have seen the API server go back, since that was last reported
 }
 
 // Initial is the ConfigMap as it was read at the start.
@@ -104,9 +103,6 @@ func New(ctx context.Context, p *shared.Program, initial Initial) actor.Actor {
 		c.configMap.noticeRefused()
 		c.secret.noticeRefused()
 		c.configMap.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, configMapSeen{content}) })
-		if p.WentBack != nil {
-			p.WentBack(ctx, func(watch string) { p.Send(self, clusterWentBack{watch}) })
-		}
 		if c.secret.store != nil {
 			c.secret.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, secretSeen{content}) })
 		}
@@ -138,10 +134,6 @@ func (c *config) Receive(ctx actor.Context) {
 		c.seen(ctx, c.secret, msg.content)
 	case messages.SaveConfig:
 		ctx.Respond(c.save(ctx, msg))
-	case clusterWentBack:
-		c.clusterWentBack(ctx, msg)
-	case compareAgain:
-		c.compareAgain(ctx, msg)
 	case messages.RemoveConfirmation:
 		if left, ok := c.confirmed.remove(msg.Value); ok {
 			c.meet(ctx, c.configMap, left)

@@ -88,12 +88,8 @@ func secretWords() *layerWords {
 }
 
 // late reports whether the watch shows something older than what is known: the operator's own write
-// may return before the watch shows the edit before it. After the API server went back everything
-// is new (P14).
+// may return before the watch shows the edit before it.
 func (l *layer) late(content kube.ConfigMap) bool {
-	if content.WentBack {
-		l.ahead = ""
-	}
 	if !kube.Older(content.ResourceVersion, l.ahead) {
 		return false
 	}

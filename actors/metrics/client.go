@@ -12,7 +12,6 @@ type Client struct {
 	results                  *prometheus.CounterVec
 	latency, held            *prometheus.HistogramVec
 	watchErrors, interrupted *prometheus.CounterVec
-	wentBack                 *prometheus.CounterVec
 }
 
 func newClient(d *declared) Client {
@@ -22,7 +21,6 @@ func newClient(d *declared) Client {
 		held:        d.fine("kubernetes_client_rate_limiter_latency_seconds", "Time that requests waited for the operator's own rate limit.", "host", "verb"),
 		watchErrors: d.counter("kubernetes_client_watch_errors_total", "Failed requests to list or to watch.", "error_type"),
 		interrupted: d.counter("factory_informer_dead_total", "Watches that were interrupted; each is retried until it works again.", "gvr", "namespace"),
-		wentBack:    d.counter("kubernetes_client_watch_went_back_total", "Watches that detected that the API server had gone back to an earlier state, as after a restore of etcd; each listed all objects again.", "gvr", "namespace"),
 	}
 }
 
@@ -47,9 +45,4 @@ func (c Client) WatchFailed(kind string) { c.watchErrors.WithLabelValues(kind).I
 // WatchInterrupted implements kube.Watches.
 func (c Client) WatchInterrupted(resource, namespace string) {
 	c.interrupted.WithLabelValues(resource, namespace).Inc()
-}
-
-// WentBack implements kube.Watches.
-func (c Client) WentBack(resource, namespace string) {
-	c.wentBack.WithLabelValues(resource, namespace).Inc()
 }

@@ -92,8 +92,6 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.resync(ctx, msg)
 	case slowedDue:
 		m.slowedDue(ctx, msg)
-	case messages.ResyncAll:
-		m.resyncAll(ctx, msg.Cause)
 	case lookAgain:
 		m.waiters.lookAgain(ctx)
 	case *actor.Started:

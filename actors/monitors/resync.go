@@ -1,14 +1,9 @@
 package monitors
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"addon-operator/actors/work"
-	"addon-operator/hooks"
 	"addon-operator/messages"
 )
 
@@ -50,30 +45,4 @@ func (m *monitors) resync(ctx actor.Context, due resyncDue) {
 	t := m.program.NewTask(due.watch.Owner, synchronize, messages.Cause{Activation: messages.BySync, Detail: "resynchronizationPeriod of binding " + mon.binding.Name})
 	t.Queue = mon.binding.Queue
 	m.program.Enqueue(ctx, false, t)
-}
-
-// resyncAll queues a Synchronization of each hook that had one, in the order in which their watches
-// were started: global hooks before modules, and these in their order. Like resync, it comes on top
-// of the events.
-func (m *monitors) resyncAll(ctx actor.Context, cause messages.Cause) {
-	started := func(a, b messages.WatchKey) int {
-		return cmp.Compare(m.watches[a].instance, m.watches[b].instance)
-	}
-	seen := map[hookKey]bool{}
-	for _, key := range slices.SortedFunc(maps.Keys(m.watches), started) {
-		mon := m.watches[key]
-		if o := (hookKey{key.Owner, mon.hook.Name}); mon.phase == open && !seen[o] {
-			seen[o] = true
-			m.resyncHook(ctx, key.Owner, mon.hook, cause)
-		}
-	}
-}
-
-func (m *monitors) resyncHook(ctx actor.Context, owner string, hook hooks.Hook, cause messages.Cause) {
-	for _, w := range work.Synchronizations(hook) {
-		w.Again = true
-		t := m.program.NewTask(owner, w, cause)
-		t.Queue = hook.Config.Kubernetes[w.Bindings[0]].Queue
-		m.program.Enqueue(ctx, false, t)
-	}
 }

@@ -44,9 +44,6 @@ type World struct {
 	// Watch begins to watch objects. It returns at once; notify and synced are called from
 	// one goroutine in order (kube.Watcher.Watch).
 	Watch func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (Watch, error)
-	// WentBack begins to report watches that saw the API server go back to an earlier state
-	// (kube.Client.WentBack). It may be nil: then this is not noticed.
-	WentBack func(ctx context.Context, notify func(watch string))
 	// AllowPurge lets every purge through without a person (P1).
 	AllowPurge bool
 	// Namespace and ConfigMapName are where the ConfigMap is, for commands in messages.

@@ -42,11 +42,15 @@ type replica struct {
 	reviewer  *kube.Reviewer      // of secure metrics, whether this replica leads or not
 	started   func()              // is called once, when files are read
 	hide      func(string) string // gives a text without known secrets; nil hides none
+
+	over context.Context         // done when this process must end, in good order, with the reason as its cause
+	end  context.CancelCauseFunc // ends it
 }
 
 // newReplica makes what the clients and the hooks of a replica are bound to.
 func newReplica(c *cli.Config, log *slog.Logger, limits Limits) (*replica, error) {
 	r := &replica{config: c, limits: limits, log: log, started: coldStart()}
+	r.over, r.end = context.WithCancelCause(context.Background())
 	if !c.HA {
 		return r, nil
 	}
@@ -134,15 +138,21 @@ func (r *replica) leadership() func() view.Leadership {
 	}
 }
 
-// bind ends ctx, with the cause leadershipLost, when the leadership is lost. It kills what runs
+// ended is why this process must end, although nobody has asked it to; nil when there is no reason. What started it
+// starts it again.
+func (r *replica) ended() error { return context.Cause(r.over) }
+
+// bind ends ctx when the process must end, and, with the cause leadershipLost, when the leadership is lost. Then it kills what runs
 // first, before it logs or ends anything: the time until another replica acts is short (L5). After
 // an orderly release nothing is lost; hooks are killed then, too. unbind frees what the binding
 // holds.
 func (r *replica) bind(ctx context.Context) (bound context.Context, unbind func()) {
-	if r.fence == nil {
-		return ctx, func() {}
-	}
 	bound, cancel := context.WithCancelCause(ctx)
+	stopOver := context.AfterFunc(r.over, func() { cancel(r.ended()) })
+	unbind = func() { stopOver(); cancel(nil) }
+	if r.fence == nil {
+		return bound, unbind
+	}
 	lost := r.fence.Lost()
 	stop := context.AfterFunc(lost, func() {
 		r.runner.Kill()
@@ -153,7 +163,7 @@ func (r *replica) bind(ctx context.Context) (bound context.Context, unbind func(
 		r.log.Error("leadership lost: hooks were killed and nothing more is written; this process exits, to be restarted as a standby", "err", cause, "exitCode", int(leadershipLost))
 		cancel(fmt.Errorf("%w: %w", leadershipLost, cause))
 	})
-	return bound, func() { stop(); cancel(nil) }
+	return bound, func() { stop(); unbind() }
 }
 
 // start begins to act, at once or when this replica leads. It returns early when ctx ends.

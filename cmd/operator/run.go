@@ -168,7 +168,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 		return cause // there is no time for an orderly stop
 	}
 	defer replica.leave()
-	return stop(c, operator, stopWrites, log)
+	return errors.Join(replica.ended(), stop(c, operator, stopWrites, log))
 }
 
 // Plan makes a plan without a running operator, from the modules directory and the cluster. The
@@ -243,7 +243,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	client, err := kube.Connect(kube.Options{
 		Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer,
 		QPS: float32(c.KubeQPS), Burst: c.KubeBurst, UserAgent: "addon-operator/" + c.Version, Log: log,
-		Watches: metrics.Client, Fence: replica.fence,
+		Watches: metrics.Client, Fence: replica.fence, WentBack: replica.end,
 	})
 	if err != nil {
 		return shared.World{}, err
@@ -299,8 +299,8 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
 		Disk:          watchDisk(c, log),
-		SnapshotLimit: cmp.Or(replica.limits.SnapshotLimit, kube.SnapshotLimit), WentBack: client.WentBack,
-		AllowPurge: c.AllowPurge, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
+		SnapshotLimit: cmp.Or(replica.limits.SnapshotLimit, kube.SnapshotLimit),
+		AllowPurge:    c.AllowPurge, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
 		Leadership: replica.leadership(),
 		Isolate:    c.FailurePolicy == "isolate",
 	}, nil
