@@ -10,7 +10,6 @@ import (
 	"hash"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +25,11 @@ func ParseJSON(data []byte) (any, error) {
 	if err := checkText(data); err != nil {
 		return nil, err
 	}
+	return decodeJSON(data, 0)
+}
+
+// decodeJSON is ParseJSON without the limit of the size; above as in normalise.
+func decodeJSON(data []byte, above int) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	var raw any
@@ -35,7 +39,7 @@ func ParseJSON(data []byte) (any, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("line %d: more text after the end of the JSON value", lineAt(data, decoder.InputOffset()))
 	}
-	return normalise(raw, 0)
+	return normalise(raw, above)
 }
 
 // parseStrictJSON is ParseJSON by the rules of ParseYAML: it refuses duplicate keys, and counts an overhead for
@@ -64,31 +68,6 @@ func jsonError(data []byte, decoder *json.Decoder, err error) error {
 		return errors.New("unexpected end of the JSON text")
 	}
 	return fmt.Errorf("line %d: %w", lineAt(data, offset), err)
-}
-
-// upTo quotes the line of a mistake up to the character that is wrong. It hides all texts in it but
-// keys and the names of operations and paths, because values may be secrets (D38). Of a line that
-// is too long it quotes nothing: its last 200 bytes may begin in the middle of a secret.
-func upTo(data []byte, err error) string {
-	var syntax *json.SyntaxError
-	if !errors.As(err, &syntax) || syntax.Offset <= 0 || syntax.Offset > int64(len(data)) {
-		return ""
-	}
-	const longest = 200 // bytes
-	before := data[:syntax.Offset]
-	line := string(before[bytes.LastIndexByte(before, '\n')+1:])
-	if len(line) > longest {
-		return ""
-	}
-	texts := regexp.MustCompile(`"(?:op|path|from)"\s*:\s*"[^"\\]*"|"[^"\\]*"\s*:|"(?:[^"\\]|\\.)*"?`)
-	named := regexp.MustCompile(`^"(?:op|path|from)"|:$`)
-	text := texts.ReplaceAllStringFunc(line, func(part string) string {
-		if named.MatchString(part) {
-			return part
-		}
-		return `"…"`
-	})
-	return " in " + strings.ToValidUTF8(text, "�")
 }
 
 // lineAt counts lines from 1, as editors do.
