@@ -25,11 +25,11 @@ func ParseJSON(data []byte) (any, error) {
 	if err := checkText(data); err != nil {
 		return nil, err
 	}
-	return decodeJSON(data, 0)
+	return decodeJSON(data, maxDepth)
 }
 
-// decodeJSON is ParseJSON without the limit of the size; above as in normalise.
-func decodeJSON(data []byte, above int) (any, error) {
+// decodeJSON is ParseJSON without the limit of the size, for so many levels of lists and maps.
+func decodeJSON(data []byte, levels int) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	var raw any
@@ -39,18 +39,18 @@ func decodeJSON(data []byte, above int) (any, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("line %d: more text after the end of the JSON value", lineAt(data, decoder.InputOffset()))
 	}
-	return normalise(raw, above)
+	return normalise(raw, levels)
 }
 
 // parseStrictJSON is ParseJSON by the rules of ParseYAML: it refuses duplicate keys, and counts an overhead for
 // each value.
 func parseStrictJSON(data []byte) (any, error) {
 	tree, err := ParseJSON(data)
+	if err == nil {
+		err = bounded(tree)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if size, _ := measure(tree); size > maxSize {
-		return nil, errTooLarge
 	}
 	var again any
 	duplicates, err := kjson.UnmarshalStrict(data, &again)
@@ -77,31 +77,23 @@ func lineAt(data []byte, offset int64) int {
 }
 
 // normalise converts the json.Numbers of a freshly decoded value into the numbers of a tree. It
-// writes into its argument, which is not shared yet. above is the number of lists and maps around
-// the value; the decoder's own limit of 10,000 levels is too high for the recursions that follow.
-func normalise(raw any, above int) (any, error) {
+// writes into its argument, which is not shared yet.
+func normalise(raw any, levels int) (tree any, err error) {
+	if levels == 0 && isContainer(raw) {
+		return nil, errTooDeep
+	}
 	switch v := raw.(type) {
 	case map[string]any:
-		if above == maxDepth {
-			return nil, errTooDeep
-		}
 		for key, child := range v {
-			tree, err := normalise(child, above+1)
-			if err != nil {
+			if v[key], err = normalise(child, levels-1); err != nil {
 				return nil, err
 			}
-			v[key] = tree
 		}
 	case []any:
-		if above == maxDepth {
-			return nil, errTooDeep
-		}
 		for i, child := range v {
-			tree, err := normalise(child, above+1)
-			if err != nil {
+			if v[i], err = normalise(child, levels-1); err != nil {
 				return nil, err
 			}
-			v[i] = tree
 		}
 	case json.Number:
 		return number(string(v))

@@ -65,7 +65,7 @@ func execute(tree any, steps Patch) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("patch: %w", err)
 	}
-	part, err := decodeJSON(after, -1) // the key of the section is one level more
+	part, err := decodeJSON(after, 1+maxDepth) // one for the key of the section
 	if err != nil {
 		return nil, fmt.Errorf("patched values: %w", err)
 	}
