@@ -113,7 +113,7 @@ func compileSchema(path string, root map[string]any, forHelm bool) (*schema, err
 	if err != nil {
 		return nil, fmt.Errorf("schema %s: %w", path, compileError(err, translated.origins))
 	}
-	fill, err := compileDefaults(root)
+	fill, written, err := compileDefaults(root)
 	if err != nil {
 		return nil, fmt.Errorf("schema %s: %w", path, err)
 	}
@@ -126,7 +126,7 @@ func compileSchema(path string, root map[string]any, forHelm bool) (*schema, err
 		defaults: fill, marks: marked, idle: translated.idle,
 	}
 	if !forHelm {
-		s.checkDefaults()
+		s.checkDefaults(written, translated.origins)
 	}
 	return s, nil
 }

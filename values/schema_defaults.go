@@ -16,8 +16,6 @@ type defaults struct {
 	at         string
 	value      any // the default of the value itself, with the defaults below it filled in; nil when there is none
 	has        bool
-	from       string // the schema that has it
-	written    any    // the value without the defaults below it
 	properties map[string]*defaults
 	patterns   []patternDefaults
 	additional *defaults // for keys that the schema does not name
@@ -41,22 +39,22 @@ const (
 
 // compileDefaults collects the defaults of a schema; nil when it has none. Only keywords that
 // always apply count: properties, items, allOf and $ref, not the alternatives of anyOf and oneOf,
-// because which of them applies depends on the value to be completed.
-func compileDefaults(root map[string]any) (*defaults, error) {
-	c := defaultsCompiler{document: newSchemaDocument(root), known: map[string]*defaults{}}
-	top, err := c.compile([]string{""})
-	if err != nil {
-		return nil, err
+// because which of them applies depends on the value to be completed. written are the
+// defaults by their places, without those below them.
+func compileDefaults(root map[string]any) (top *defaults, written map[string]any, err error) {
+	c := defaultsCompiler{document: newSchemaDocument(root), known: map[string]*defaults{}, written: map[string]any{}}
+	if top, err = c.compile([]string{""}); err != nil {
+		return nil, nil, err
 	}
 	for _, d := range c.all {
 		if err := d.complete(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if !c.prune()[top] {
-		return nil, nil
+		return nil, nil, nil
 	}
-	return top, nil
+	return top, c.written, nil
 }
 
 // defaultsCompiler has one defaults for each set of places that describe one value (known, by their
@@ -66,6 +64,7 @@ type defaultsCompiler struct {
 	document schemaDocument
 	known    map[string]*defaults
 	all      []*defaults
+	written  map[string]any
 }
 
 // compile collects the defaults of one value in the given places. The first default in the order of the
@@ -85,8 +84,13 @@ func (c *defaultsCompiler) compile(ats []string) (*defaults, error) {
 		return nil, err
 	}
 	for _, p := range places {
-		if value := p.node["default"]; value != nil && !d.has {
-			d.value, d.has, d.from, d.written = value, true, p.at, value
+		value := p.node["default"]
+		if value == nil {
+			continue
+		}
+		c.written[p.at] = value
+		if !d.has {
+			d.value, d.has = value, true
 		}
 	}
 	children := childrenOf(places)
