@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	kjson "sigs.k8s.io/json"
 )
@@ -27,18 +28,19 @@ type Operation struct {
 	by *Origin // of a saved operation
 }
 
-// operationJSON is the JSON form of an operation.
-type operationJSON struct {
-	Op    string          `json:"op"`
-	Path  string          `json:"path"`
-	From  string          `json:"from,omitempty"`
-	Value json.RawMessage `json:"value,omitempty"`
-}
-
-// MarshalJSON writes the operation as RFC 6902 requires. The library that executes patches
-// (execute) reads this form.
+// MarshalJSON writes the operation as RFC 6902 requires, and more fields for the origin of a saved one. The library that
+// executes patches (execute) reads this form.
 func (o Operation) MarshalJSON() ([]byte, error) {
-	out := operationJSON{Op: o.Op, Path: o.Path, From: o.From}
+	by := o.Origin()
+	out := struct {
+		Op    string          `json:"op"`
+		Path  string          `json:"path"`
+		From  string          `json:"from,omitempty"`
+		Value json.RawMessage `json:"value,omitempty"`
+		Hook  string          `json:"hook,omitempty"`
+		Task  string          `json:"task,omitempty"`
+		Time  time.Time       `json:"time,omitzero"`
+	}{Op: o.Op, Path: o.Path, From: o.From, Hook: by.Hook, Task: by.Task, Time: by.Time}
 	if o.HasValue {
 		value, err := JSON(o.Value)
 		if err != nil {

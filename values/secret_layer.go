@@ -216,6 +216,9 @@ func (s Secrets) at(path pointer) bool {
 	return secretPath(path) || s.stored(path)
 }
 
+// leaf is at for a leaf, which may be a list with a marked part.
+func (s Secrets) leaf(path pointer) bool { return s.at(path) || s.markedAt(path).leads() }
+
 // stored is at without the names of keys, which say less: nothing below such a value may be shown.
 func (s Secrets) stored(path pointer) bool {
 	m, secret := s.marked, s.section.secret
