@@ -251,49 +251,14 @@ func appendFloat(out []byte, f float64) ([]byte, error) {
 	return strconv.AppendFloat(out, f, 'f', -1, 64), nil
 }
 
-const hexDigits = "0123456789abcdef"
-
-// appendString quotes a text. Bytes that are not UTF-8 become the replacement character, as in
-// encoding/json.
+// appendString quotes a text. Most have nothing that must be escaped.
 func appendString(out []byte, s string) []byte {
-	out = append(out, '"')
-	plain := 0 // start of the run that can be copied as it is
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && size == 1 {
-				out = append(append(out, s[plain:i]...), "\ufffd"...)
-				plain = i + 1
-			}
-			i += size
-			continue
-		}
-		if c >= ' ' && c != '"' && c != '\\' && c != 0x7f {
-			i++
-			continue
-		}
-		out = append(out, s[plain:i]...)
-		out = appendEscape(out, c)
-		i++
-		plain = i
+	special := func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == 0x7f || r == utf8.RuneError }
+	if strings.IndexFunc(s, special) < 0 {
+		return append(append(append(out, '"'), s...), '"')
 	}
-	return append(append(out, s[plain:]...), '"')
-}
-
-// appendEscape writes the characters that JSON cannot hold as they are.
-func appendEscape(out []byte, c byte) []byte {
-	switch c {
-	case '"', '\\':
-		return append(out, '\\', c)
-	case '\n':
-		return append(out, '\\', 'n')
-	case '\r':
-		return append(out, '\\', 'r')
-	case '\t':
-		return append(out, '\\', 't')
-	}
-	return append(out, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+	text, _ := Encode(s)                                                          // of a string it cannot fail
+	return append(out, bytes.ReplaceAll(text, []byte{0x7f}, []byte(`\u007f`))...) // which YAML does not read
 }
 
 // Checksum returns the hexadecimal SHA-256 of the canonical JSON of a tree. Two trees have the same
