@@ -56,19 +56,6 @@ func withoutContent(err error) error {
 	return errors.New("is not valid YAML, or is too large; its content is not shown")
 }
 
-// WithSecret replaces the section of the Secret, the layer right above the ConfigMap (D40); nil
-// removes it. by is the revision and time of the Secret.
-func (s *Section) WithSecret(secret any, by Origin) (*Section, error) {
-	if secret != nil {
-		if err := checkSection(s.key, secret); err != nil {
-			return nil, fmt.Errorf("section %s of the Secret: %w", s.key, err)
-		}
-	}
-	changed := *s
-	changed.secret, changed.secretBy = secret, by
-	return changed.layered()
-}
-
 // WithoutStore makes config patches change the ConfigMap only, marked paths included: there is no
 // Secret to write to (D41).
 func (s *Section) WithoutStore() *Section {
