@@ -321,8 +321,7 @@ kubernetes:
 		}
 	})
 	t.Run("a date is a text (C4)", func(t *testing.T) {
-		config := parse(t, "configVersion: v1\nkubernetes: [{kind: Pod, name: 2024-01-31}]")
-		if got := config.Kubernetes[0].Name; got != "2024-01-31" {
+		if got := parse(t, "configVersion: v1\nkubernetes: [{kind: Pod, name: 2024-01-31}]").Kubernetes[0].Name; got != "2024-01-31" {
 			t.Errorf("name %q", got)
 		}
 	})

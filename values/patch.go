@@ -117,8 +117,8 @@ func parseOperation(data []byte) (o Operation, err error) {
 	if data[0] != '{' {
 		return o, errors.New("must be an object like {\"op\": \"add\", \"path\": \"/someModule/param\", \"value\": 1}")
 	}
-	twice, err := kjson.UnmarshalStrict(data, &in, kjson.DisallowDuplicateFields)
-	problems := append(twice, err)
+	problems, err := kjson.UnmarshalStrict(data, &in, kjson.DisallowDuplicateFields)
+	problems = append(problems, err)
 	text := func(name string, field any) string {
 		text, ok := field.(string)
 		if field == nil {

@@ -198,7 +198,7 @@ func (r *yamlReader) read(node *yaml.Node) (tree any, err error) {
 		return r.read(node.Content[0])
 	case yaml.AliasNode:
 		tree = r.anchors[node.Alias]
-		if tree == (any)(unfinished{}) {
+		if _, open := tree.(unfinished); open {
 			return nil, refuse(node, "alias *%s is inside the value that it refers to", node.Value)
 		}
 		return tree, nil
