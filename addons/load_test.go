@@ -150,7 +150,7 @@ func TestSchemas(t *testing.T) {
 	} {
 		section, err := values.NewSection("dns", c.schemas)
 		if err == nil {
-			section, err = section.WithConfig(map[string]any{"a": "text"}, values.Origin{})
+			section, err = section.WithStored(map[string]any{"a": "text"}, nil, values.Origin{}, values.Origin{})
 		}
 		if err == nil {
 			err = section.ValidateConfig()

@@ -208,10 +208,11 @@ func TestParseConfigRefusesWhatItCannotRead(t *testing.T) { // C1, C4
 		"comments only":          {"# nothing\n", "printed null"},
 		"text before the object": {"Loading…\n{\"onStartup\": 1}", "neither JSON nor YAML"},
 		"broken JSON":            {`{"onStartup": `, "neither JSON nor YAML"},
-		"a key twice in YAML":    {"onStartup: 1\nonStartup: 2", `mapping key "onStartup" already defined at line 1`},
-		"a key twice in JSON":    {`{"onStartup": 1, "onStartup": 2}`, `duplicate field "onStartup"`},
-		"two documents":          {"onStartup: 1\n---\nonStartup: 2", "more than one document"},
-		"keys that are no text":  {"1: 2", "an object with keys that are not strings"},
+		"a key twice in YAML":    {"onStartup: 1\nonStartup: 2", `line 2: key "onStartup" is already set in line 1`},
+		"a key twice in JSON":    {`{"onStartup": 1, "onStartup": 2}`, `key "onStartup" is already set in line 1`},
+		"two documents":          {"onStartup: 1\n---\nonStartup: 2", "line 2: a second document begins"},
+		"a number that is none":  {"beforeHelm: .nan", "line 1: .nan: infinite and undefined numbers"},
+		"keys that are no text":  {"on: 2", "line 1: key on is a boolean, not a string"},
 	}
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {
@@ -306,7 +307,7 @@ func TestParseConfigDetails(t *testing.T) {
 configVersion: v1
 schedule: [{crontab: "@daily", allowFailure: yes}]
 kubernetes:
-- {kind: Pod, name: on, queue: off, executeHookOnSynchronization: no, waitForSynchronization: Off, keepFullObjectsInMemory: On, labelSelector: {matchLabels: {x: yes}}}
+- {kind: Pod, name: "on", queue: 'off', executeHookOnSynchronization: no, waitForSynchronization: Off, keepFullObjectsInMemory: On, labelSelector: {matchLabels: {x: "yes"}}}
 `)
 		if got := config.Kubernetes[0]; got.ExecuteOnSynchronization || got.WaitForSynchronization || !got.KeepFullObjects || !config.Schedules[0].AllowFailure {
 			t.Errorf("binding %+v, schedule %+v", got, config.Schedules[0])
@@ -317,6 +318,11 @@ kubernetes:
 		_, err := ParseConfig(Module, []byte(`{"configVersion": "v1", "schedule": [{"crontab": "@daily", "allowFailure": "yes"}]}`))
 		if err == nil || !strings.Contains(err.Error(), "schedule[0].allowFailure: must be true or false, not a string") {
 			t.Errorf("in quotes: error %v", err)
+		}
+	})
+	t.Run("a date is a text (C4)", func(t *testing.T) {
+		if got := parse(t, "configVersion: v1\nkubernetes: [{kind: Pod, name: 2024-01-31}]").Kubernetes[0].Name; got != "2024-01-31" {
+			t.Errorf("name %q", got)
 		}
 	})
 	t.Run("empty documents around the one that counts (C4)", func(t *testing.T) {

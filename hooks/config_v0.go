@@ -65,8 +65,9 @@ func eventsV0(p place) []string {
 
 // flagV0 accepts yes, no, on and off in addition to true and false, also in quotes (C21, X32).
 func flagV0(p place) bool {
-	if flag, known := oldFlag(p.text()); known {
-		return flag
+	switch strings.ToLower(p.text()) {
+	case "yes", "on", "true":
+		return true
 	}
-	return p.flagOr(strings.EqualFold(p.text(), "true"))
+	return p.flagOr(false)
 }

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -164,8 +165,9 @@ func (p place) number() (float64, bool) {
 	switch n := p.value.(type) {
 	case int64:
 		return float64(n), true
-	case uint64:
-		return float64(n), true
+	case json.Number:
+		f, err := n.Float64()
+		return f, err == nil
 	case float64:
 		return n, true
 	}

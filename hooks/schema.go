@@ -2,6 +2,7 @@ package hooks
 
 import (
 	_ "embed" // the schemas are files of their own so that editors and CI of hook authors can use them
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -126,7 +127,7 @@ func meaning(rule map[string]any) string {
 // something else.
 func quoteHint(at place, rule map[string]any) string {
 	switch at.value.(type) {
-	case bool, int64, uint64, float64:
+	case bool, int64, float64, json.Number:
 		if rule["type"] == "string" {
 			return "; put it in quotes"
 		}

@@ -109,7 +109,7 @@ func TestDefinitionsInJSON(t *testing.T) {
 	const head = "{\n\t\"apiVersion\": \"apiextensions.k8s.io\\/v1\", \"kind\": \"CustomResourceDefinition\", \"metadata\": {\"name\": \"a.b\"},\n"
 	for text, want := range map[string]string{
 		"\"spec\": {\"text\": \"\\ud83d\\ude00\", \"n\": 12345678901234}}": "😀 12345678901234",
-		"\"spec\": {\"text\": \"a\",\n\"text\": \"b\", \"n\": 1}}":         `document 1: line 4: key "text" is already set in line 3`,
+		"\"spec\": {\"text\": \"a\",\n\"text\": \"b\", \"n\": 1}}":         `document 1: duplicate field "spec.text"`,
 	} {
 		if err := os.WriteFile(file, []byte(head+text), 0o600); err != nil {
 			t.Fatal(err)

@@ -237,14 +237,14 @@ func driftTable(drift messages.Drift) *table {
 }
 
 // patchTable has a line for each saved operation of hooks.
-func patchTable(patches []values.SavedOperation) *table {
+func patchTable(patches values.Patch) *table {
 	t := &table{columns: "OP PATH VALUE HOOK TASK SINCE", nothing: "No hook has patched these values."}
 	for _, p := range patches {
 		value := ""
 		if p.HasValue {
 			value = encoded(p.Value)
 		}
-		t.rows = append(t.rows, []string{p.Op, p.Path, value, p.Origin.Hook, p.Origin.Task, at(p.Origin.Time)})
+		t.rows = append(t.rows, []string{p.Op, p.Path, value, p.Origin().Hook, p.Origin().Task, at(p.Origin().Time)})
 	}
 	return t
 }

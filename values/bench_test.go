@@ -10,7 +10,7 @@ import (
 func bigValues(b *testing.B) (values any, schemas *Schemas) {
 	var text strings.Builder
 	text.WriteString("services:\n")
-	for i := range 2800 {
+	for i := range 2400 {
 		fmt.Fprintf(&text, "- name: service-%d\n  image: {repository: registry.example.com/team/service-%d, tag: v1.%d.0}\n  replicas: %d\n"+
 			"  resources: {requests: {cpu: 100m, memory: 128Mi}, limits: {cpu: '1', memory: 512Mi}}\n  ports: [80, 443]\n  labels: {app: service-%d, team: team-%d}\n"+
 			"  description: a text of some length that nobody reads but everybody keeps, number %d\n", i, i, i%10, i%5, i, i%7, i)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -131,46 +130,30 @@ func same(a, b any) bool {
 	return reflect.DeepEqual(a, b) || (a == nil || isEmpty(a)) && (b == nil || isEmpty(b))
 }
 
-// expected returns the tree after the edit. It creates missing parents, refuses paths through
-// scalars, and shares with its argument all subtrees that are not on the path. Apply has found
-// before that a value to remove exists.
+// expected returns the tree after the edit, as a patch would make it. It creates missing parents, and refuses paths through
+// scalars. Apply has found before that a value to remove exists.
 func (e Edit) expected(tree any, path pointer) (any, error) {
-	if len(path) == 0 {
-		return e.Value, nil
+	there := 0 // elements of the path that exist
+	for ; there < len(path); there++ {
+		if _, ok := lookup(tree, path[:there+1]); !ok {
+			break
+		}
 	}
-	last := len(path) == 1
-	switch container := tree.(type) {
-	case nil:
-		return e.expected(map[string]any{}, path)
-	case map[string]any:
-		next := maps.Clone(container)
-		if last && e.Remove {
-			delete(next, path[0])
-			return next, nil
-		}
-		child, err := e.expected(container[path[0]], path[1:])
-		next[path[0]] = child
-		return next, err
-	case []any:
-		index, ok := listIndex(path[0])
-		if path[0] == "-" {
-			index, ok = len(container), true
-		}
-		switch {
-		case !ok || index > len(container):
-			return nil, fmt.Errorf("%q is not a position in a list of %d", path[0], len(container))
-		case last && e.Remove:
-			return slices.Delete(slices.Clone(container), index, index+1), nil
-		case index == len(container):
-			child, err := e.expected(nil, path[1:])
-			return append(slices.Clone(container), child), err
-		}
-		next := slices.Clone(container)
-		child, err := e.expected(container[index], path[1:])
-		next[index] = child
-		return next, err
+	o, end := Operation{Op: "replace", HasValue: true}, there
+	switch parent, _ := lookup(tree, path[:there]); {
+	case e.Remove:
+		o.Op = "remove"
+	case there < len(path) && parent != nil: // null is replaced by what is missing
+		o.Op, end = "add", there+1
 	}
-	return nil, fmt.Errorf("%s is not a map and has no key %q", describe(tree), path[0])
+	o.Path, o.Value = JSONPointer(append(e.Path[:1:1], path[:end]...)...), e.nested(path[end:])
+	root := any(map[string]any{e.Path[0]: tree})
+	steps, err := o.canonical(e.Path[0], root)
+	for _, step := range steps {
+		root = newReplayer().replay(root, step)
+	}
+	after, _ := lookup(root, e.Path[:1])
+	return after, err
 }
 
 // nested wraps the value into the parents that the rest of a path lacks. Only "-" makes a list: an

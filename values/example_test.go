@@ -26,7 +26,7 @@ func ExampleSection() {
 		fmt.Println(err)
 		return
 	}
-	section, err = section.WithConfig(map[string]any{"replicas": int64(3)}, values.Origin{})
+	section, err = section.WithStored(map[string]any{"replicas": int64(3)}, nil, values.Origin{}, values.Origin{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -98,39 +98,27 @@ type history struct {
 	stages  []stage
 }
 
-// historyOf starts with the values of the section's chart, over which Helm merges the section. It
-// leaves out the chart's values of global: they belong to another section, which all modules may
-// override.
+// historyOf merges the values of the section's chart below each stage, because Helm merges the section over them; so
+// paths of the chart exist in all stages. It leaves out the chart's values of global: they belong to another section,
+// which all modules may override.
 func historyOf(s *Section) (history, error) {
-	if s.chart == nil {
-		return historyOver(s, nil), nil
-	}
-	below, err := s.chart.read()
-	if err != nil {
-		return history{}, err
-	}
-	defaults, ok := below.(map[string]any)
-	if !ok {
-		return historyOver(s, nil), nil
-	}
-	defaults = maps.Clone(defaults)
-	delete(defaults, GlobalKey)
-	return historyOver(s, defaults), nil
-}
-
-// historyOver is historyOf for the given values of a chart; nil for none. They are merged below
-// each stage, so that paths of the chart exist in all of them.
-func historyOver(s *Section, below map[string]any) history {
 	h := history{section: s, secrets: s.Secrets(), merged: s.merged, stages: stagesOf(s)}
-	if below == nil {
-		return h
+	if s.chart == nil {
+		return h, nil
 	}
+	values, err := s.chart.read()
+	below, ok := values.(map[string]any)
+	if err != nil || !ok {
+		return h, err
+	}
+	below = maps.Clone(below)
+	delete(below, GlobalKey)
 	h.merged = Merge(below, s.merged)
 	for i := range h.stages {
 		h.stages[i].tree = Merge(below, h.stages[i].tree)
 	}
 	h.stages = slices.Insert(h.stages, 0, stage{source: Source{Layer: LayerChart, File: s.chart.file}, tree: below, layer: below})
-	return h
+	return h, nil
 }
 
 // stage is the section after one more layer or saved operation.
@@ -216,7 +204,7 @@ func (st stage) sourceAt(path pointer, before any, had bool) (Source, bool) {
 // leaf collects the sources of a path. Operations that neither reach the path nor contain it are
 // skipped without comparing trees: there may be thousands of them.
 func (h history) leaf(path pointer) Leaf {
-	leaf := Leaf{Path: h.dotted(path), Secret: h.secrets.at(path) || h.secrets.markedAt(path).leads()}
+	leaf := Leaf{Path: h.dotted(path), Secret: h.secrets.leaf(path)}
 	var value any
 	had := false
 	for _, st := range h.stages {

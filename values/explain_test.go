@@ -176,7 +176,8 @@ func TestExplanationsAgreeWithTheValues(t *testing.T) {
 		if err != nil && len(section.Merged().(map[string]any)) > 0 {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		h := historyOver(section, nil)
+		h, err := historyOf(section)
+		wantError(t, err)
 		for _, l := range leaves {
 			told[l.Path] = true
 			path, err := h.pattern(l.Path)
@@ -209,7 +210,7 @@ func TestSavedOperationsKeepTheirOrigin(t *testing.T) {
 		wantError(t, err)
 	}
 	for _, o := range section.View(true).Patches {
-		if o.Origin.Hook != "h.sh" || o.Origin.Time.IsZero() {
+		if o.Origin().Hook != "h.sh" || o.Origin().Time.IsZero() {
 			t.Fatalf("%s has no origin", o)
 		}
 	}

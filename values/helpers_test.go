@@ -167,3 +167,8 @@ func randomMap(r *rand.Rand, depth int) map[string]any {
 func randomElement(r *rand.Rand) string {
 	return []string{"a", "b", "c", "d", "a", "b", "0", "1", "3", "-", "~/x"}[r.IntN(11)]
 }
+
+// WithConfig replaces the section of the ConfigMap alone.
+func (s *Section) WithConfig(config any, by Origin) (*Section, error) {
+	return s.WithStored(config, s.secret, by, s.secretBy)
+}

@@ -10,7 +10,6 @@ import (
 	"hash"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +25,11 @@ func ParseJSON(data []byte) (any, error) {
 	if err := checkText(data); err != nil {
 		return nil, err
 	}
+	return decodeJSON(data, maxDepth)
+}
+
+// decodeJSON is ParseJSON without the limit of the size, for so many levels of lists and maps.
+func decodeJSON(data []byte, levels int) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	var raw any
@@ -35,18 +39,18 @@ func ParseJSON(data []byte) (any, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("line %d: more text after the end of the JSON value", lineAt(data, decoder.InputOffset()))
 	}
-	return normalise(raw, 0)
+	return normalise(raw, levels)
 }
 
 // parseStrictJSON is ParseJSON by the rules of ParseYAML: it refuses duplicate keys, and counts an overhead for
 // each value.
 func parseStrictJSON(data []byte) (any, error) {
 	tree, err := ParseJSON(data)
+	if err == nil {
+		err = bounded(tree)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if size, _ := measure(tree); size > maxSize {
-		return nil, errTooLarge
 	}
 	var again any
 	duplicates, err := kjson.UnmarshalStrict(data, &again)
@@ -66,31 +70,6 @@ func jsonError(data []byte, decoder *json.Decoder, err error) error {
 	return fmt.Errorf("line %d: %w", lineAt(data, offset), err)
 }
 
-// upTo quotes the line of a mistake up to the character that is wrong. It hides all texts in it but
-// keys and the names of operations and paths, because values may be secrets (D38). Of a line that
-// is too long it quotes nothing: its last 200 bytes may begin in the middle of a secret.
-func upTo(data []byte, err error) string {
-	var syntax *json.SyntaxError
-	if !errors.As(err, &syntax) || syntax.Offset <= 0 || syntax.Offset > int64(len(data)) {
-		return ""
-	}
-	const longest = 200 // bytes
-	before := data[:syntax.Offset]
-	line := string(before[bytes.LastIndexByte(before, '\n')+1:])
-	if len(line) > longest {
-		return ""
-	}
-	texts := regexp.MustCompile(`"(?:op|path|from)"\s*:\s*"[^"\\]*"|"[^"\\]*"\s*:|"(?:[^"\\]|\\.)*"?`)
-	named := regexp.MustCompile(`^"(?:op|path|from)"|:$`)
-	text := texts.ReplaceAllStringFunc(line, func(part string) string {
-		if named.MatchString(part) {
-			return part
-		}
-		return `"…"`
-	})
-	return " in " + strings.ToValidUTF8(text, "�")
-}
-
 // lineAt counts lines from 1, as editors do.
 func lineAt(data []byte, offset int64) int {
 	offset = min(max(offset, 0), int64(len(data)))
@@ -98,31 +77,23 @@ func lineAt(data []byte, offset int64) int {
 }
 
 // normalise converts the json.Numbers of a freshly decoded value into the numbers of a tree. It
-// writes into its argument, which is not shared yet. above is the number of lists and maps around
-// the value; the decoder's own limit of 10,000 levels is too high for the recursions that follow.
-func normalise(raw any, above int) (any, error) {
+// writes into its argument, which is not shared yet.
+func normalise(raw any, levels int) (tree any, err error) {
+	if levels == 0 && isContainer(raw) {
+		return nil, errTooDeep
+	}
 	switch v := raw.(type) {
 	case map[string]any:
-		if above == maxDepth {
-			return nil, errTooDeep
-		}
 		for key, child := range v {
-			tree, err := normalise(child, above+1)
-			if err != nil {
+			if v[key], err = normalise(child, levels-1); err != nil {
 				return nil, err
 			}
-			v[key] = tree
 		}
 	case []any:
-		if above == maxDepth {
-			return nil, errTooDeep
-		}
 		for i, child := range v {
-			tree, err := normalise(child, above+1)
-			if err != nil {
+			if v[i], err = normalise(child, levels-1); err != nil {
 				return nil, err
 			}
-			v[i] = tree
 		}
 	case json.Number:
 		return number(string(v))
@@ -280,49 +251,14 @@ func appendFloat(out []byte, f float64) ([]byte, error) {
 	return strconv.AppendFloat(out, f, 'f', -1, 64), nil
 }
 
-const hexDigits = "0123456789abcdef"
-
-// appendString quotes a text. Bytes that are not UTF-8 become the replacement character, as in
-// encoding/json.
+// appendString quotes a text. Most have nothing that must be escaped.
 func appendString(out []byte, s string) []byte {
-	out = append(out, '"')
-	plain := 0 // start of the run that can be copied as it is
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && size == 1 {
-				out = append(append(out, s[plain:i]...), "\ufffd"...)
-				plain = i + 1
-			}
-			i += size
-			continue
-		}
-		if c >= ' ' && c != '"' && c != '\\' && c != 0x7f {
-			i++
-			continue
-		}
-		out = append(out, s[plain:i]...)
-		out = appendEscape(out, c)
-		i++
-		plain = i
+	special := func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == 0x7f || r == utf8.RuneError }
+	if strings.IndexFunc(s, special) < 0 {
+		return append(append(append(out, '"'), s...), '"')
 	}
-	return append(append(out, s[plain:]...), '"')
-}
-
-// appendEscape writes the characters that JSON cannot hold as they are.
-func appendEscape(out []byte, c byte) []byte {
-	switch c {
-	case '"', '\\':
-		return append(out, '\\', c)
-	case '\n':
-		return append(out, '\\', 'n')
-	case '\r':
-		return append(out, '\\', 'r')
-	case '\t':
-		return append(out, '\\', 't')
-	}
-	return append(out, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+	text, _ := Encode(s)                                                          // of a string it cannot fail
+	return append(out, bytes.ReplaceAll(text, []byte{0x7f}, []byte(`\u007f`))...) // which YAML does not read
 }
 
 // Checksum returns the hexadecimal SHA-256 of the canonical JSON of a tree. Two trees have the same

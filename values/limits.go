@@ -4,9 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // Everything that comes from outside is bounded before it is expanded (D39). A ConfigMap has at
@@ -19,7 +18,7 @@ const (
 	maxFilled = 16 << 20
 	// maxDigits bounds integers. A float64 has 309 digits at most, and arithmetic with a million of
 	// them takes seconds.
-	maxDigits = 1000
+	maxDigits = 100
 	// maxDepth bounds how deep lists and maps are nested: functions of this package recurse along
 	// them, and so do templates.
 	maxDepth = 100
@@ -65,14 +64,30 @@ func CheckSize(bytes int64) error {
 	return nil
 }
 
+// bounded refuses a tree that is too large or too deep.
+func bounded(tree any) error {
+	switch size, depth := measureUpTo(tree, maxSize); {
+	case size > maxSize:
+		return errTooLarge
+	case depth > maxDepth:
+		return errTooDeep
+	}
+	return nil
+}
+
 // measure returns the size of a tree, which is that of its texts plus an overhead for each value
 // and key, and its depth. A subtree that several places share counts at each of them, as it will be
 // written.
-func measure(tree any) (size, depth int) {
+func measure(tree any) (size, depth int) { return measureUpTo(tree, math.MaxInt) }
+
+// measureUpTo is measure that ends when the size is above a limit.
+func measureUpTo(tree any, limit int) (size, depth int) {
 	size = overhead
 	below := func(child any) {
-		s, d := measure(child)
-		size, depth = size+s, max(depth, d)
+		if size <= limit {
+			s, d := measureUpTo(child, limit-size)
+			size, depth = size+s, max(depth, d)
+		}
 	}
 	switch v := tree.(type) {
 	case string:
@@ -103,38 +118,6 @@ func Shorten(text string, limit int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:limit], "") + "…"
-}
-
-// placeOf returns where in a document a node is, like a.b[2]. The first elements are enough,
-// because messages also name the line.
-func placeOf(document, wanted *yaml.Node) string {
-	const enough = 5
-	elements, _ := pathTo(document, wanted)
-	if len(elements) > enough {
-		elements = append(elements[:enough:enough], "…")
-	}
-	return strings.TrimPrefix(strings.Join(elements, ""), ".")
-}
-
-// pathTo returns the elements on the way from a node to another one below it. It does not follow
-// aliases, so it comes to an end.
-func pathTo(node, wanted *yaml.Node) ([]string, bool) {
-	if node == wanted {
-		return nil, true
-	}
-	for i, child := range node.Content {
-		rest, found := pathTo(child, wanted)
-		switch {
-		case !found:
-		case node.Kind == yaml.SequenceNode:
-			return append([]string{fmt.Sprintf("[%d]", i)}, rest...), true
-		case node.Kind == yaml.MappingNode:
-			return append([]string{"." + brief(node.Content[i&^1].Value)}, rest...), true
-		default:
-			return rest, true
-		}
-	}
-	return nil, false
 }
 
 // extent returns by how much the operations can make a section grow at most, which is about the

@@ -8,6 +8,9 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
+
+	kjson "sigs.k8s.io/json"
 )
 
 // Patch is a list of operations of RFC 6902, applied one after another.
@@ -25,18 +28,19 @@ type Operation struct {
 	by *Origin // of a saved operation
 }
 
-// operationJSON is the JSON form of an operation.
-type operationJSON struct {
-	Op    string          `json:"op"`
-	Path  string          `json:"path"`
-	From  string          `json:"from,omitempty"`
-	Value json.RawMessage `json:"value,omitempty"`
-}
-
-// MarshalJSON writes the operation as RFC 6902 requires. The library that executes patches
-// (execute) reads this form.
+// MarshalJSON writes the operation as RFC 6902 requires, and more fields for the origin of a saved one. The library that
+// executes patches (execute) reads this form.
 func (o Operation) MarshalJSON() ([]byte, error) {
-	out := operationJSON{Op: o.Op, Path: o.Path, From: o.From}
+	by := o.Origin()
+	out := struct {
+		Op    string          `json:"op"`
+		Path  string          `json:"path"`
+		From  string          `json:"from,omitempty"`
+		Value json.RawMessage `json:"value,omitempty"`
+		Hook  string          `json:"hook,omitempty"`
+		Task  string          `json:"task,omitempty"`
+		Time  time.Time       `json:"time,omitzero"`
+	}{Op: o.Op, Path: o.Path, From: o.From, Hook: by.Hook, Task: by.Task, Time: by.Time}
 	if o.HasValue {
 		value, err := JSON(o.Value)
 		if err != nil {
@@ -45,16 +49,6 @@ func (o Operation) MarshalJSON() ([]byte, error) {
 		out.Value = value
 	}
 	return Encode(out)
-}
-
-// UnmarshalJSON reads what MarshalJSON wrote, and everything that RFC 6902 allows.
-func (o *Operation) UnmarshalJSON(data []byte) error {
-	parsed, err := parseOperation(data)
-	if err != nil {
-		return err
-	}
-	*o = parsed
-	return nil
 }
 
 // String returns what the operation does without its value, which may be a secret (D38). Errors and
@@ -69,146 +63,90 @@ func (o Operation) String() string {
 // ParsePatch reads the content of a patch file (D17–D19): nothing, an operation, a list of
 // operations, or several of these one after another. An empty file is a nil patch. It accepts paths
 // in the old dotted form (someModule.param) and returns a warning for each of them. An error names
-// the first 100 faulty operations, and the patch is then nil: a patch is applied as a whole or not
-// at all. A file of more than 4 MiB is refused (D39).
-func ParsePatch(data []byte) (Patch, []string, error) {
+// the first faulty operation: a patch is applied as a whole or not at all. A file of more than
+// 4 MiB is refused (D39).
+func ParsePatch(data []byte) (patch Patch, warnings []string, err error) {
 	if err := checkText(data); err != nil {
 		return nil, nil, fmt.Errorf("patch: %w", err)
 	}
-	raw, err := splitOperations(data)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(raw) > maxOperations {
-		return nil, nil, fmt.Errorf("the patch has %d operations, more than %d; write larger values with fewer operations", len(raw), maxOperations)
-	}
-	var (
-		patch    Patch
-		warnings []string
-		problems []error
-	)
-	for i, text := range raw {
-		operation, err := parseOperation(text)
-		if err == nil {
-			var notes []string
-			notes, err = operation.normalise()
-			warnings = append(warnings, notes...)
-		}
-		if err != nil {
-			problems = append(problems, fmt.Errorf("patch operation %d: %w", i+1, err))
-			if len(problems) == maxProblems {
-				problems = append(problems, errTooMany)
-				break
-			}
-			continue
-		}
-		patch = append(patch, operation)
-	}
-	if len(problems) > 0 {
-		return nil, warnings, errors.Join(problems...)
-	}
-	return patch, warnings, nil
-}
-
-// splitOperations flattens a stream of objects and lists of objects. It leaves the operations as
-// text, so that each of them gets its own error.
-func splitOperations(data []byte) ([]json.RawMessage, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
-	var operations []json.RawMessage
 	for {
-		var value json.RawMessage
-		if err := decoder.Decode(&value); errors.Is(err, io.EOF) {
-			return operations, nil
+		var next json.RawMessage
+		if err := decoder.Decode(&next); errors.Is(err, io.EOF) {
+			return patch, warnings, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("patch is not a stream of JSON objects and arrays: %w%s; write it with jq, which adds quotes and commas", jsonError(data, decoder, err), upTo(data, err))
+			return nil, nil, fmt.Errorf("patch is not a stream of JSON objects and arrays: %w; write it with jq, which adds quotes and commas", jsonError(data, decoder, err))
 		}
-		switch value[0] {
-		case '{':
-			operations = append(operations, value)
-		case '[':
-			var list []json.RawMessage
-			if err := json.Unmarshal(value, &list); err != nil {
-				return nil, fmt.Errorf("patch: %w", err)
+		operations := []json.RawMessage{next}
+		if next[0] == '[' {
+			err = json.Unmarshal(next, &operations)
+		} else if next[0] != '{' {
+			err = errors.New("must be an object or an array of objects")
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("patch: line %d: %w", lineAt(data, decoder.InputOffset()), err)
+		}
+		for _, text := range operations {
+			if len(patch) == maxOperations {
+				return nil, nil, fmt.Errorf("the patch has more than %d operations; write larger values with fewer operations", maxOperations)
 			}
-			operations = append(operations, list...)
-		default:
-			return nil, fmt.Errorf("patch: line %d: must be an object or an array of objects", lineAt(data, decoder.InputOffset()))
+			operation, err := parseOperation(text)
+			if err == nil {
+				var notes []string
+				notes, err = operation.normalise()
+				warnings = append(warnings, notes...)
+			}
+			if err != nil {
+				return nil, warnings, fmt.Errorf("patch operation %d: %w", len(patch)+1, err)
+			}
+			patch = append(patch, operation)
 		}
 	}
 }
 
-// parseOperation reads one operation and checks that it has what its op requires. It reports all
-// mistakes at once, and ignores unknown keys, as RFC 6902 requires.
-func parseOperation(data []byte) (Operation, error) {
-	in, twice, ok := fields(data)
-	if !ok {
-		return Operation{}, errors.New("must be an object like {\"op\": \"add\", \"path\": \"/someModule/param\", \"value\": 1}")
+// parseOperation reads one operation and checks that it has what its op requires. It ignores
+// unknown keys, as RFC 6902 requires, but refuses a key that occurs twice: which of the two was
+// meant is unknown (A.13), and encoding/json would silently take the last one.
+func parseOperation(data []byte) (o Operation, err error) {
+	var in struct {
+		Op    any             `json:"op"`
+		Path  any             `json:"path"`
+		From  any             `json:"from"`
+		Value json.RawMessage `json:"value"`
 	}
-	var (
-		operation Operation
-		problems  []error
-	)
-	for _, name := range twice {
-		problems = append(problems, fmt.Errorf("%s appears twice", name))
+	if data[0] != '{' {
+		return o, errors.New("must be an object like {\"op\": \"add\", \"path\": \"/someModule/param\", \"value\": 1}")
 	}
-	text := func(field string, into *string) {
-		raw, present := in[field]
-		if !present {
-			problems = append(problems, fmt.Errorf("%s is missing", field))
-		} else if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, into) != nil {
-			problems = append(problems, fmt.Errorf("%s must be a string", field))
+	problems, err := kjson.UnmarshalStrict(data, &in, kjson.DisallowDuplicateFields)
+	problems = append(problems, err)
+	text := func(name string, field any) string {
+		text, ok := field.(string)
+		if field == nil {
+			problems = append(problems, fmt.Errorf("%s is missing", name))
+		} else if !ok {
+			problems = append(problems, fmt.Errorf("%s must be a string", name))
 		}
+		return text
 	}
-	text("op", &operation.Op)
-	text("path", &operation.Path)
-	switch operation.Op {
+	o.Op, o.Path = text("op", in.Op), text("path", in.Path)
+	switch o.Op {
 	case "move", "copy":
-		text("from", &operation.From)
+		o.From = text("from", in.From)
 	case "add", "replace", "test":
-		raw, present := in["value"]
-		if !present {
+		if o.HasValue = in.Value != nil; !o.HasValue {
 			problems = append(problems, errors.New("value is missing"))
-			break
-		}
-		value, err := ParseJSON(raw)
-		if err != nil {
+		} else if o.Value, err = ParseJSON(in.Value); err != nil {
 			problems = append(problems, fmt.Errorf("value: %w", err))
 		}
-		operation.Value, operation.HasValue = value, true
 	case "remove", "":
 	default:
-		problems = append(problems, fmt.Errorf("op %q is unknown; use add, remove, replace, test, move or copy", operation.Op))
+		problems = append(problems, fmt.Errorf("op %q is unknown; use add, remove, replace, test, move or copy", o.Op))
 	}
-	if len(problems) > 0 {
-		return Operation{}, fmt.Errorf("%s: %w", strings.TrimSpace(operation.String()), errors.Join(problems...))
+	err = errors.Join(problems...)
+	if name := strings.TrimSpace(o.String()); err != nil && name != "" {
+		err = fmt.Errorf("%s: %w", name, err)
 	}
-	return operation, nil
-}
-
-// fields returns the keys of an object and those that occur twice: which of the two was meant is
-// unknown (RFC 6902, A.13), and encoding/json would silently take the last one.
-func fields(data []byte) (in map[string]json.RawMessage, twice []string, ok bool) {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	if begin, err := decoder.Token(); err != nil || begin != json.Delim('{') {
-		return nil, nil, false
-	}
-	in = map[string]json.RawMessage{}
-	for decoder.More() {
-		key, err := decoder.Token()
-		if err != nil {
-			return nil, nil, false
-		}
-		name, _ := key.(string)
-		if _, present := in[name]; present && !slices.Contains(twice, name) {
-			twice = append(twice, name)
-		}
-		var value json.RawMessage
-		if err := decoder.Decode(&value); err != nil {
-			return nil, nil, false
-		}
-		in[name] = value
-	}
-	return in, twice, true
+	return o, err
 }
 
 // normalise converts the paths into their canonical form and checks them. From then on equal paths

@@ -1,9 +1,12 @@
 package values
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 )
@@ -32,7 +35,7 @@ func apply(key string, section any, patch Patch) (any, Patch, error) {
 }
 
 // execute applies canonical operations strictly, to the text of the part of the tree that they
-// reach.
+// reach: a patch of a few values does not cost writing and reading a megabyte.
 func execute(tree any, steps Patch) (any, error) {
 	if len(steps) == 0 {
 		return tree, nil
@@ -41,8 +44,7 @@ func execute(tree any, steps Patch) (any, error) {
 	for _, step := range steps {
 		paths = append(paths, mustPointer(step.Path))
 	}
-	var hidden excerpt
-	before, err := hidden.write(nil, tree, paths)
+	before, err := JSON(cut(tree, paths))
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +65,55 @@ func execute(tree any, steps Patch) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("patch: %w", err)
 	}
-	return hidden.read(after)
+	part, err := decodeJSON(after, 1+maxDepth) // one for the key of the section
+	if err != nil {
+		return nil, fmt.Errorf("patched values: %w", err)
+	}
+	return join(tree, part, paths), nil
+}
+
+// cut returns the part of a tree that operations at some paths can reach: of a map the keys on these
+// paths. A list is taken as a whole, because which element a path means depends on the operations
+// before it.
+func cut(tree any, paths []pointer) any {
+	m, ok := tree.(map[string]any)
+	if !ok || slices.ContainsFunc(paths, func(p pointer) bool { return len(p) == 0 }) {
+		return tree
+	}
+	part := map[string]any{}
+	for key, below := range byKey(paths) {
+		if child, ok := m[key]; ok {
+			part[key] = cut(child, below)
+		}
+	}
+	return part
+}
+
+// join puts a part back that cut has taken and a patch has changed since. The rest is shared.
+func join(tree, part any, paths []pointer) any {
+	m, ok := tree.(map[string]any)
+	patched, still := part.(map[string]any)
+	if !ok || !still || slices.ContainsFunc(paths, func(p pointer) bool { return len(p) == 0 }) {
+		return part
+	}
+	joined := maps.Clone(m)
+	for key, below := range byKey(paths) {
+		if child, ok := patched[key]; ok {
+			joined[key] = join(m[key], child, below)
+		} else {
+			delete(joined, key)
+		}
+	}
+	return joined
+}
+
+// byKey groups paths by their first element, and cuts it off.
+func byKey(paths []pointer) map[string][]pointer {
+	below := map[string][]pointer{}
+	for _, path := range paths {
+		below[path[0]] = append(below[path[0]], path[1:])
+	}
+	return below
 }
 
 // canonical rewrites a patch into adds and removes only (D22, D23). What was tested, copied or
@@ -101,25 +151,51 @@ func canonical(key string, section any, patch Patch) (Patch, error) {
 	return saved, nil
 }
 
-// canonical returns the adds and removes that have the same effect on the tree as the operation.
-func (o Operation) canonical(key string, tree any) (Patch, error) {
+// canonical returns the adds and removes that have the same effect on the tree as the operation. The
+// section itself is never removed: it becomes empty and keeps its type, map or list.
+func (o Operation) canonical(key string, tree any) (steps Patch, err error) {
 	for _, path := range o.paths() {
 		if len(path) == 0 || path[0] != key {
 			return nil, fmt.Errorf("the path must begin with /%s", key)
 		}
 	}
-	path := mustPointer(o.Path)
-	switch o.Op {
+	path, needed := mustPointer(o.Path), mustPointer(cmp.Or(o.From, o.Path))
+	above := path[:len(path)-1]
+	if o.Op == "add" {
+		needed = above
+	}
+	if err := checkPresent(tree, needed); err != nil {
+		return nil, err
+	}
+	found, _ := lookup(tree, needed)
+	parent, _ := lookup(tree, above)
+	remove := Operation{Op: "remove", Path: needed.String()}
+	switch _, inList := parent.([]any); o.Op {
 	case "test":
-		return nil, checkTest(tree, path, o.Value)
+		if !equal(found, o.Value) { // values, not their spelling: 1 and 1.0 are equal
+			return nil, errors.New("the test failed: the value is different")
+		}
+		return nil, nil
 	case "remove":
-		return removeSteps(tree, path)
-	case "replace":
-		return replaceSteps(tree, path, o.Value)
+		if len(path) == 1 {
+			remove = addition(path, emptyLike(found))
+		}
+		return Patch{remove}, nil
 	case "add":
 		return Patch{addition(path, o.Value)}, checkPlace(tree, path)
-	case "move", "copy":
-		return o.transferSteps(tree, path)
+	case "replace":
+		if inList { // there an add inserts
+			return Patch{remove, addition(path, o.Value)}, nil
+		}
+		return Patch{addition(path, o.Value)}, nil
+	case "copy": // the value is written out: it may not exist when the patch is replayed
+		return Patch{addition(path, found)}, checkPlace(tree, path)
+	case "move":
+		if needed.contains(path) && len(path) > len(needed) {
+			return nil, errors.New("a value cannot be moved into itself")
+		}
+		// A removal from a list shifts the indexes after it.
+		return Patch{remove, addition(path, found)}, checkPlace(newReplayer().replay(tree, remove), path)
 	}
 	return nil, fmt.Errorf("op %q is unknown", o.Op)
 }
@@ -127,64 +203,6 @@ func (o Operation) canonical(key string, tree any) (Patch, error) {
 // addition returns a canonical add.
 func addition(path pointer, value any) Operation {
 	return Operation{Op: "add", Path: path.String(), Value: value, HasValue: true}
-}
-
-// removeSteps removes a value. The section itself is never removed: it becomes empty and keeps its
-// type, map or list.
-func removeSteps(tree any, path pointer) (Patch, error) {
-	if err := checkPresent(tree, path); err != nil {
-		return nil, err
-	}
-	if len(path) == 1 {
-		section, _ := lookup(tree, path)
-		return Patch{addition(path, emptyLike(section))}, nil
-	}
-	return Patch{{Op: "remove", Path: path.String()}}, nil
-}
-
-// replaceSteps replaces a value. In a list an add inserts, so the old element is removed first; in
-// a map an add replaces.
-func replaceSteps(tree any, path pointer, value any) (Patch, error) {
-	if err := checkPresent(tree, path); err != nil {
-		return nil, err
-	}
-	parent, _ := lookup(tree, path[:len(path)-1])
-	if _, ok := parent.([]any); ok {
-		return Patch{{Op: "remove", Path: path.String()}, addition(path, value)}, nil
-	}
-	return Patch{addition(path, value)}, nil
-}
-
-// transferSteps writes out the value that is copied or moved: it may not exist when the patch is
-// replayed. The place to move to is checked in the tree without the value, because a removal from a
-// list shifts the indexes after it.
-func (o Operation) transferSteps(tree any, path pointer) (Patch, error) {
-	from := mustPointer(o.From)
-	if err := checkPresent(tree, from); err != nil {
-		return nil, err
-	}
-	value, _ := lookup(tree, from)
-	if o.Op == "copy" {
-		return Patch{addition(path, value)}, checkPlace(tree, path)
-	}
-	if from.contains(path) && len(path) > len(from) {
-		return nil, errors.New("a value cannot be moved into itself")
-	}
-	remove := Operation{Op: "remove", Path: from.String()}
-	return Patch{remove, addition(path, value)}, checkPlace(newReplayer().replay(tree, remove), path)
-}
-
-// checkTest compares values, not their spelling: 1 and 1.0 are equal. The error does not show the
-// values, which may be secrets (D38).
-func checkTest(tree any, path pointer, want any) error {
-	if err := checkPresent(tree, path); err != nil {
-		return err
-	}
-	value, _ := lookup(tree, path)
-	if !equal(value, want) {
-		return errors.New("the test failed: the value is different")
-	}
-	return nil
 }
 
 // checkPresent returns how far a path leads if it does not lead to a value.

@@ -29,7 +29,7 @@ func TestPatchExamplesOfTheRFC(t *testing.T) {
 		})
 	}
 	_, _, err := ParsePatch([]byte(`[{"op":"add","path":"/m/baz","value":"qux","op":"remove"}]`))
-	wantError(t, err, "patch operation 1: remove /m/baz: op appears twice") // A.13 invalid JSON patch document
+	wantError(t, err, "patch operation 1: remove /m/baz: duplicate field \"op\"") // A.13 invalid JSON patch document
 	for _, tc := range []struct{ name, before, patch, want string }{
 		{"A.9 testing a value: error", "{baz: qux}", `[{"op":"test","path":"/m/baz","value":"bar"}]`, "the test failed"},
 		{"A.12 adding to a nonexistent target", "{foo: bar}", `[{"op":"add","path":"/m/baz/bat","value":"qux"}]`, "there is no /m/baz"},

@@ -57,7 +57,7 @@ func TestParsePatchRefuses(t *testing.T) {
 		{"an array of numbers", "[5]", []string{"patch operation 1: must be an object like"}},
 		{"an array in an array", "[[]]", []string{"patch operation 1"}},
 		{"no op", `{"path":"/m/a"}`, []string{"patch operation 1: /m/a: op is missing"}},
-		{"op is null", `{"op":null,"path":"/m/a"}`, []string{"op must be a string"}},
+		{"op is null", `{"op":null,"path":"/m/a"}`, []string{"op is missing"}},
 		{"unknown op", `{"op":"set","path":"/m/a","value":1}`, []string{`op "set" is unknown; use add, remove, replace, test, move or copy`}},
 		{"no path", `{"op":"remove"}`, []string{"path is missing"}},
 		{"path is a number", `{"op":"remove","path":1}`, []string{"path must be a string"}},
@@ -70,7 +70,8 @@ func TestParsePatchRefuses(t *testing.T) {
 		{"slash at the end", `{"op":"add","path":"/m/","value":{}}`, []string{"has an empty element"}},
 		{"wrong escape", `{"op":"add","path":"/m/a~2","value":{}}`, []string{"write ~ as ~0"}},
 		{"tilde at the end", `{"op":"add","path":"/m/a~","value":{}}`, []string{"write ~ as ~0"}},
-		{"all of them", `[{"op":"x","path":"/m"},{"op":"remove","path":"/m/a"},{"op":"add","path":"/m/a"}]`, []string{"patch operation 1", "patch operation 3"}},
+		{"the first one", `[{"op":"remove","path":"/m/a"},{"op":"add","path":"/m/a"},{"op":"x"}]`, []string{"patch operation 2: add /m/a: value is missing"}},
+		{"an integer that is too long", `{"op":"add","path":"/m/a","value":` + strings.Repeat("1", 101) + `}`, []string{"patch operation 1: add /m/a: value: an integer has more than 100 digits"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			patch, _, err := ParsePatch([]byte(tc.text))
@@ -114,7 +115,7 @@ func TestParsePatchDottedPaths(t *testing.T) {
 	}
 }
 
-func TestPatchJSONRoundTrip(t *testing.T) {
+func TestPatchJSON(t *testing.T) {
 	text := `[{"op":"add","path":"/m/a~1b","value":{"b":[1,2.5,null,"<x>"],"z":12345678901234567890}},{"op":"add","path":"/m/n","value":null},{"op":"remove","path":"/m/c"},{"op":"move","path":"/m/d","from":"/m/e"}]`
 	patch := patchOf(t, text)
 	var buffer strings.Builder
@@ -124,15 +125,11 @@ func TestPatchJSONRoundTrip(t *testing.T) {
 	if got := strings.TrimSpace(buffer.String()); got != text {
 		t.Errorf("got  %s\nwant %s", got, text)
 	}
-	var again Patch
-	wantError(t, json.Unmarshal([]byte(text), &again))
-	if !reflect.DeepEqual(again, patch) {
-		t.Errorf("got %v, want %v", again, patch)
-	}
 	if _, err := json.Marshal(Operation{Op: "add", Path: "/m", Value: struct{}{}, HasValue: true}); err == nil {
 		t.Error("a value that is no tree is written")
 	}
-	wantError(t, json.Unmarshal([]byte(`[{"op":"add"}]`), &again), "path is missing", "value is missing")
+	_, _, err := ParsePatch([]byte(`[{"op":"add"}]`))
+	wantError(t, err, "path is missing", "value is missing")
 }
 
 // D20

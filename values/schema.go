@@ -34,10 +34,10 @@ type schema struct {
 	document any // what was compiled; keyword locations of violations point into it
 	compiled *jsonschema.Schema
 	costs    map[string]int // of its patterns, see patternCost
-	defaults *defaults
-	marks    *marks     // what it marks with x-secret; nil for nothing
-	problems []string   // of its defaults
-	idle     []idleRule // what looks like a rule in it and is not evaluated
+	defaults *annotations
+	marks    *annotations // what it marks with x-secret; nil for nothing
+	problems []string     // of its defaults
+	idle     []idleRule   // what looks like a rule in it and is not evaluated
 }
 
 // CompileSchemas compiles the schemas of a module, or the global ones. Errors name the file and the
@@ -113,7 +113,7 @@ func compileSchema(path string, root map[string]any, forHelm bool) (*schema, err
 	if err != nil {
 		return nil, fmt.Errorf("schema %s: %w", path, compileError(err, translated.origins))
 	}
-	fill, err := compileDefaults(root)
+	fill, written, err := compileDefaults(root)
 	if err != nil {
 		return nil, fmt.Errorf("schema %s: %w", path, err)
 	}
@@ -126,7 +126,7 @@ func compileSchema(path string, root map[string]any, forHelm bool) (*schema, err
 		defaults: fill, marks: marked, idle: translated.idle,
 	}
 	if !forHelm {
-		s.checkDefaults()
+		s.checkDefaults(written, translated.origins)
 	}
 	return s, nil
 }
@@ -264,7 +264,7 @@ func mentions(tree any, key string) bool {
 }
 
 // fills returns the defaults to fill in; nil when there are none.
-func (s *schema) fills() *defaults {
+func (s *schema) fills() *annotations {
 	if s == nil {
 		return nil
 	}

@@ -131,155 +131,52 @@ func keywords() map[string]bool {
 	return known
 }
 
-// checkDefaults compares each default with the schema of the value that it is for.
-func (s *schema) checkDefaults() {
-	if s.defaults == nil {
-		return
-	}
-	c := &defaultCheck{schema: s, visited: map[*defaults]bool{}}
-	c.visit(s.defaults, []*jsonschema.Schema{s.compiled})
-	slices.Sort(c.problems)
-	s.problems = c.problems
-	if c.cut {
-		s.problems = append(s.problems[:min(len(s.problems), maxProblems)], fmt.Sprintf("there are more than %d problems with its defaults; fix these first", min(len(s.problems), maxProblems)))
-	}
-}
-
-// defaultCheck walks through defaults and compiled schemas in parallel. Defaults are collected from
-// the author's file and schemas are compiled from its translation, so the walk must find for each
-// default which compiled schemas apply to it.
-type defaultCheck struct {
-	schema   *schema
-	visited  map[*defaults]bool
-	problems []string
-	cut      bool
-}
-
-// visit checks the default of one value, for which all the given schemas must hold, and those below
-// it. Recursive defaults are visited once, with the schemas of the way that came first.
-func (c *defaultCheck) visit(d *defaults, about []*jsonschema.Schema) {
-	if d == nil || c.visited[d] || c.cut {
-		return
-	}
-	c.visited[d] = true
-	if d.has {
-		c.compare(d, about)
-	}
-	about = alwaysHolding(about)
-	for _, name := range sortedKeys(d.properties) {
-		c.visit(d.properties[name], collectSchemas(about, func(s *jsonschema.Schema) []*jsonschema.Schema { return propertySchemas(s, name) }))
-	}
-	for _, p := range d.patterns {
-		c.visit(p.fill, collectSchemas(about, func(s *jsonschema.Schema) []*jsonschema.Schema { return patternSchemas(s, p.pattern.String()) }))
-	}
-	c.visit(d.additional, collectSchemas(about, additionalSchemas))
-	c.visit(d.items, collectSchemas(about, itemSchemas))
-}
-
-// compare reports what is wrong with a default as it was written, without the defaults below it:
-// those are reported at their own place. The report is partial, because other layers may add keys.
-func (c *defaultCheck) compare(d *defaults, about []*jsonschema.Schema) {
+// checkDefaults compares each default with the schema where it is written. Keys that it lacks are no problem, because
+// other layers may add them. In a schema with secrets no default is shown: its marks are not followed here.
+func (s *schema) checkDefaults(written map[string]any, origins map[string]string) {
 	const key = "default"
-	path, _ := splitPointer(d.from)
-	// In a schema with secrets no default is shown: its marks are not followed here.
-	hidden := c.schema.marks != nil || secretPath(path)
-	r := newReport(c.schema, key, d.written, func(pointer) bool { return hidden })
-	r.partial = true
-	for _, s := range about {
-		_ = r.validate(s, d.written) // a check of values reports what cannot be checked
-	}
-	for _, v := range r.findings.finish() {
-		problem := Shorten(d.from, maxElement) + "/default: "
-		if below := strings.TrimPrefix(strings.TrimPrefix(v.Path, key), "."); below != "" {
-			problem += below + ": "
+	schemas := map[string][]*jsonschema.Schema{}
+	eachSchema(s.compiled, map[*jsonschema.Schema]bool{}, func(one *jsonschema.Schema) {
+		_, location, _ := strings.Cut(one.Location, "#")
+		location = strings.ReplaceAll(location, "/else/allOf/", "/allOf/") // see translator.nullable
+		at := origin(located(location).String(), origins)
+		schemas[at] = append(schemas[at], one)
+	})
+	for _, at := range sortedKeys(written) {
+		path, _ := splitPointer(at)
+		hidden := s.marks != nil || secretPath(path)
+		r := newReport(s, key, written[at], func(pointer) bool { return hidden })
+		r.partial = true
+		for _, one := range schemas[orRoot(at)] {
+			_ = r.validate(one, written[at]) // a check of values reports what cannot be checked
 		}
-		c.problems = append(c.problems, problem+v.Message+"; correct the default, or the schema")
-	}
-	c.cut = c.cut || len(c.problems) > maxProblems
-}
-
-// alwaysHolding adds the schemas that apply to the same value without a condition. For a nullable
-// one the condition is that the value is not null, which holds for every default: compileDefaults
-// skips nulls.
-func alwaysHolding(about []*jsonschema.Schema) []*jsonschema.Schema {
-	var all []*jsonschema.Schema
-	known := map[*jsonschema.Schema]bool{}
-	var add func(s *jsonschema.Schema)
-	add = func(s *jsonschema.Schema) {
-		if s == nil || known[s] {
+		for _, v := range r.findings.finish() {
+			problem := Shorten(at, maxElement) + "/default: "
+			if below := strings.TrimPrefix(strings.TrimPrefix(v.Path, key), "."); below != "" {
+				problem += below + ": "
+			}
+			s.problems = append(s.problems, problem+v.Message+"; correct the default, or the schema")
+		}
+		if len(s.problems) > maxProblems {
+			s.problems = append(s.problems[:maxProblems], fmt.Sprintf("there are more than %d problems with its defaults; fix these first", maxProblems))
 			return
 		}
-		known[s] = true
-		all = append(all, s)
-		add(s.Ref)
-		for _, branch := range s.AllOf {
-			add(branch)
-		}
-		if isNullable(s) {
-			add(s.Else)
-		}
 	}
-	for _, s := range about {
-		add(s)
-	}
-	return all
 }
 
-// isNullable reports whether the if of a schema is the one that translator.nullable writes.
-func isNullable(s *jsonschema.Schema) bool {
-	return s.If != nil && s.Then == nil && slices.Equal(s.If.Types, []string{"null"})
-}
-
-// collectSchemas returns what below returns for all the given schemas together.
-func collectSchemas(about []*jsonschema.Schema, below func(*jsonschema.Schema) []*jsonschema.Schema) []*jsonschema.Schema {
-	var found []*jsonschema.Schema
-	for _, s := range about {
-		found = append(found, below(s)...)
+// eachSchema visits the schemas in which compileDefaults looks for defaults.
+func eachSchema(s *jsonschema.Schema, known map[*jsonschema.Schema]bool, visit func(*jsonschema.Schema)) {
+	if s == nil || known[s] {
+		return
 	}
-	return found
-}
-
-// propertySchemas returns the schemas for the value of a key.
-func propertySchemas(s *jsonschema.Schema, key string) []*jsonschema.Schema {
-	var found []*jsonschema.Schema
-	if property := s.Properties[key]; property != nil {
-		found = append(found, property)
-	}
-	for pattern, property := range s.PatternProperties {
-		if pattern.MatchString(key) {
-			found = append(found, property)
-		}
-	}
-	if len(found) == 0 {
-		return additionalSchemas(s)
-	}
-	return found
-}
-
-func patternSchemas(s *jsonschema.Schema, pattern string) []*jsonschema.Schema {
-	for known, property := range s.PatternProperties {
-		if known.String() == pattern {
-			return []*jsonschema.Schema{property}
-		}
-	}
-	return nil
-}
-
-func additionalSchemas(s *jsonschema.Schema) []*jsonschema.Schema {
+	known[s] = true
+	visit(s)
 	additional, _ := s.AdditionalProperties.(*jsonschema.Schema)
-	return listOf(additional)
-}
-
-func itemSchemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	items, _ := s.Items.(*jsonschema.Schema)
-	return listOf(items)
-}
-
-func listOf(s *jsonschema.Schema) []*jsonschema.Schema {
-	if s == nil {
-		return nil
+	for _, below := range slices.Concat([]*jsonschema.Schema{s.Ref, s.Else, additional, items}, s.AllOf,
+		slices.Collect(maps.Values(s.Properties)), slices.Collect(maps.Values(s.PatternProperties))) {
+		eachSchema(below, known, visit)
 	}
-	return []*jsonschema.Schema{s}
 }
 
 // hasMap reports whether another layer can add a key somewhere in a value: the value is a map, or a

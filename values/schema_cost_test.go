@@ -56,7 +56,7 @@ func TestFloods(t *testing.T) {
 		"a name":              {"{items: {pattern: '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'}}", "[" + strings.Repeat("a", 1_000_000) + "]", []string{"m: cannot be checked: that takes too much work"}},
 		"a long pattern":      {"{items: {pattern: '" + strings.Repeat("a", 100_000) + "'}}", "[" + strings.Repeat("1, b,", 20_000) + "]", []string{"m: cannot be checked: that takes too much work"}},
 		"long texts":          {"{items: {maxLength: 1}}", "[" + strings.Repeat(strings.Repeat("a", 40_000)+",", 90) + "]", []string{"m[0]: must have at most 1 characters"}},
-		"long numbers":        {"{items: {maximum: 1, multipleOf: 3}}", "[" + strings.Repeat("1"+strings.Repeat("0", 900)+",", 4000) + "]", []string{"m[0]: must be at most 1, is 1000", "…"}},
+		"long numbers":        {"{items: {maximum: 1, multipleOf: 3}}", "[" + strings.Repeat("1"+strings.Repeat("0", 99)+",", 30_000) + "]", []string{"m[0]: must be at most 1, is 1000", "…"}},
 		"patterns in values":  {"{items: {format: regex}}", "['(', " + strings.Repeat("'"+strings.Repeat(`(.{10}){90}`, 1000)+"',", 50) + "]", []string{"m[0]: must have the format regex"}},
 		"elements that equal": {"{uniqueItems: true}", "[" + names(30_000, "{a: %d},") + "{a: 0}]", []string{"m: cannot be checked: that takes too much work"}},
 	} {
@@ -164,9 +164,9 @@ func TestDefaultsAreBounded(t *testing.T) {
 	wantError(t, err)
 }
 
-// D39, D4: integers of any size, up to a thousand digits.
+// D39, D4: integers of any size, up to a hundred digits.
 func TestDigitsAreBounded(t *testing.T) {
-	for digits, fits := range map[int]bool{1000: true, 1001: false, 1_000_000: false} {
+	for digits, fits := range map[int]bool{100: true, 101: false, 1_000_000: false} {
 		text := strings.Repeat("1", digits)
 		for form, parse := range map[string]func([]byte) (any, error){"YAML": ParseYAML, "JSON": ParseJSON} {
 			tree, err := parse([]byte("[" + text + "]"))
@@ -174,7 +174,7 @@ func TestDigitsAreBounded(t *testing.T) {
 				t.Fatalf("%s of %d digits: %v", form, digits, err)
 			}
 			if !fits {
-				wantError(t, err, "an integer has more than 1000 digits")
+				wantError(t, err, "an integer has more than 100 digits")
 			} else if tree.([]any)[0] != json.Number(text) {
 				t.Errorf("%s of %d digits is %v", form, digits, tree)
 			}

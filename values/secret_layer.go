@@ -44,37 +44,16 @@ func (d Document) addSecret(key, text string) error {
 	return d.add(key, tree)
 }
 
-// withoutContent keeps of the errors of a YAML text only the lines where they are, because messages
-// may quote the text.
+// withoutContent keeps of the error of a YAML text only the line where it is, because the message may
+// quote the text.
 func withoutContent(err error) error {
-	for _, limit := range []error{errTooLarge, errTooDeep} {
-		if errors.Is(err, limit) {
-			return limit
-		}
+	if errors.Is(err, errTooLarge) || errors.Is(err, errTooDeep) {
+		return err
 	}
-	var places []string
-	for line := range strings.SplitSeq(err.Error(), "\n") {
-		if place, _, found := strings.Cut(line, ":"); found && strings.HasPrefix(place, "line ") && !slices.Contains(places, place) {
-			places = append(places, place)
-		}
+	if line, _, found := strings.Cut(err.Error(), ":"); found && strings.HasPrefix(line, "line ") {
+		return fmt.Errorf("%s: is not valid YAML; its content is not shown", line)
 	}
-	if len(places) == 0 {
-		return errors.New("is not valid YAML, or is too large; its content is not shown")
-	}
-	return fmt.Errorf("%s: is not valid YAML; its content is not shown", strings.Join(places, ", "))
-}
-
-// WithSecret replaces the section of the Secret, the layer right above the ConfigMap (D40); nil
-// removes it. by is the revision and time of the Secret.
-func (s *Section) WithSecret(secret any, by Origin) (*Section, error) {
-	if secret != nil {
-		if err := checkSection(s.key, secret); err != nil {
-			return nil, fmt.Errorf("section %s of the Secret: %w", s.key, err)
-		}
-	}
-	changed := *s
-	changed.secret, changed.secretBy = secret, by
-	return changed.layered()
+	return errors.New("is not valid YAML, or is too large; its content is not shown")
 }
 
 // WithoutStore makes config patches change the ConfigMap only, marked paths included: there is no
@@ -223,6 +202,9 @@ func (d divider) touches(path pointer) bool {
 func (s Secrets) at(path pointer) bool {
 	return secretPath(path) || s.stored(path)
 }
+
+// leaf is at for a leaf, which may be a list with a marked part.
+func (s Secrets) leaf(path pointer) bool { return s.at(path) || s.markedAt(path).leads() }
 
 // stored is at without the names of keys, which say less: nothing below such a value may be shown.
 func (s Secrets) stored(path pointer) bool {

@@ -25,7 +25,7 @@ func secretSection(t testing.TB, config, secret string) *Section {
 	wantError(t, err)
 	section := sectionOf(t, "m", schemas, "", config)
 	if secret != "" {
-		section, err = section.WithSecret(yamlTree(t, secret), Origin{Revision: "7"})
+		section, err = section.WithStored(section.config, yamlTree(t, secret), section.configBy, Origin{Revision: "7"})
 		wantError(t, err)
 	}
 	return section
@@ -44,7 +44,7 @@ func TestSecretLayer(t *testing.T) {
 	if got := leaves[0].Masked().Sources; got[0].Value != Hidden || got[1].Value != Hidden {
 		t.Errorf("shown: %+v", got)
 	}
-	section, err = section.WithSecret(nil, Origin{})
+	section, err = section.WithStored(section.config, nil, section.configBy, Origin{})
 	wantError(t, err)
 	wantYAML(t, "without", section.Config(), "{plain: 1, admin: {user: a, hash: below}}")
 }

@@ -136,16 +136,19 @@ func (s *Section) Checksum() string { return s.checksum() }
 // SavedPatches returns the saved values patches, which are replayed when the layers below change.
 func (s *Section) SavedPatches() Patch { return slices.Clone(s.saved) }
 
-// WithConfig replaces the section of the ConfigMap; nil removes it (D15). Saved patches are
-// replayed leniently (D22). The origin of a person's edit is its revision and time.
-func (s *Section) WithConfig(config any, by Origin) (*Section, error) {
-	if config != nil {
-		if err := checkSection(s.key, config); err != nil {
-			return nil, fmt.Errorf("section %s of the ConfigMap: %w", s.key, err)
+// WithStored replaces the section of the ConfigMap and that of the Secret right above it (D40); nil is none (D15). Saved
+// patches are replayed leniently (D22). The origin of a person's edit is its revision and time.
+func (s *Section) WithStored(config, secret any, by, secretBy Origin) (*Section, error) {
+	for name, part := range map[string]any{"ConfigMap": config, "Secret": secret} {
+		if part == nil {
+			continue
+		}
+		if err := checkSection(s.key, part); err != nil {
+			return nil, fmt.Errorf("section %s of the %s: %w", s.key, name, err)
 		}
 	}
 	changed := *s
-	changed.config, changed.configBy = config, by
+	changed.config, changed.configBy, changed.secret, changed.secretBy = config, by, secret, secretBy
 	return changed.layered()
 }
 

@@ -1,11 +1,9 @@
 package values
 
 import (
-	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Hidden replaces a value that looks like a secret (D38).
@@ -15,42 +13,13 @@ const Hidden = "***"
 type View struct {
 	Merged  any
 	Config  any
-	Patches []SavedOperation
-}
-
-// SavedOperation is an operation of the saved patches together with its origin. Its JSON is that of
-// the operation with more fields.
-type SavedOperation struct {
-	Operation
-	Origin Origin
-}
-
-// MarshalJSON implements json.Marshaler.
-func (o SavedOperation) MarshalJSON() ([]byte, error) {
-	out := struct {
-		Op    string     `json:"op"`
-		Path  string     `json:"path"`
-		Value *any       `json:"value,omitempty"`
-		Hook  string     `json:"hook,omitempty"`
-		Task  string     `json:"task,omitempty"`
-		Time  *time.Time `json:"time,omitempty"`
-	}{Op: o.Op, Path: o.Path, Hook: o.Origin.Hook, Task: o.Origin.Task}
-	if o.HasValue {
-		out.Value = &o.Value
-	}
-	if !o.Origin.Time.IsZero() {
-		out.Time = &o.Origin.Time
-	}
-	return json.Marshal(out)
+	Patches Patch // the saved ones, with their origins
 }
 
 // View returns the section as it is or, without secrets, with everything hidden that is or looks
 // like a secret.
 func (s *Section) View(secrets bool) View {
-	view := View{Merged: s.merged, Config: s.Config(), Patches: []SavedOperation{}}
-	for _, operation := range s.saved {
-		view.Patches = append(view.Patches, SavedOperation{operation, operation.Origin()})
-	}
+	view := View{Merged: s.merged, Config: s.Config(), Patches: append(Patch{}, s.saved...)}
 	if secrets {
 		return view
 	}
@@ -74,25 +43,17 @@ func (l Leaf) Masked() Leaf {
 
 // Change is a leaf whose value differs from the one before.
 type Change struct {
-	Path   string `json:"path"`
-	Secret bool   `json:"secret,omitempty"`
-	Before any    `json:"before"`
-	After  any    `json:"after"`
-	Added  bool   `json:"added,omitempty"`   // there was nothing before
-	Gone   bool   `json:"removed,omitempty"` // there is nothing any more
-	// By is the source in force now; for a leaf that is gone, what removed it, or nothing when no
-	// layer has it any more.
-	By *Source `json:"by,omitempty"`
+	Path   string
+	Before any
+	After  any
+	Added  bool // there was nothing before
+	Gone   bool // there is nothing any more
+	secret bool
 }
 
 // Masked returns the change without values that look like secrets.
 func (c Change) Masked() Change {
-	c.Before, c.After = hide(c.Before, c.Secret), hide(c.After, c.Secret)
-	if c.By != nil {
-		by := *c.By
-		by.Value = hide(by.Value, c.Secret)
-		c.By = &by
-	}
+	c.Before, c.After = hide(c.Before, c.secret), hide(c.After, c.secret)
 	return c
 }
 
@@ -102,34 +63,27 @@ func (s *Section) Diff(before *Section) []Change {
 	if before.Checksum() == s.Checksum() {
 		return nil
 	}
-	paths := map[string]pointer{}
+	changes := map[string]Change{}
 	differs := func(path pointer, _ any) {
 		old, had := lookup(before.merged, path)
 		now, has := lookup(s.merged, path)
-		_, was := old.(map[string]any)
-		if _, is := now.(map[string]any); was && is { // an empty map is a leaf; what is in the other one says more
+		if isMapOf(old) && isMapOf(now) { // an empty map is a leaf; what is in the other one says more
 			return
 		}
 		if had != has || !reflect.DeepEqual(old, now) {
-			paths[path.String()] = path
+			changes[path.String()] = Change{
+				Path: dottedIn(s.key, s.merged, path), Before: old, After: now, Added: !had, Gone: !has,
+				secret: s.Secrets().leaf(path) || before.Secrets().leaf(path),
+			}
 		}
 	}
 	eachLeaf(before.merged, nil, differs)
 	eachLeaf(s.merged, nil, differs)
-	h := historyOver(s, nil)
-	var changes []Change
-	for _, text := range sortedKeys(paths) {
-		path := paths[text]
-		old, had := lookup(before.merged, path)
-		now, has := lookup(s.merged, path)
-		leaf := h.leaf(path)
-		change := Change{Path: leaf.Path, Secret: leaf.Secret || before.Secrets().at(path), Before: old, After: now, Added: !had, Gone: !has}
-		if len(leaf.Sources) > 0 {
-			change.By = &leaf.Sources[0]
-		}
-		changes = append(changes, change)
+	var sorted []Change
+	for _, path := range sortedKeys(changes) {
+		sorted = append(sorted, changes[path])
 	}
-	return changes
+	return sorted
 }
 
 // hide replaces what looks like a secret: texts and numbers below a key that looks like that of a

@@ -76,14 +76,11 @@ func TestDiff(t *testing.T) {
 		if c.Gone {
 			line += " gone"
 		}
-		if c.By != nil {
-			line += " by " + c.By.Layer + " " + c.By.Hook
-		}
 		got = append(got, line)
 	}
 	want := []string{
-		"m.a 1->5 by patch h.sh", "m.b 2->null gone by patch h.sh", "m.c.y null->2 added by patch h.sh",
-		"m.fromConfig 1->null gone", "m.list [1]->[1,2] by patch h.sh",
+		"m.a 1->5", "m.b 2->null gone", "m.c.y null->2 added",
+		"m.fromConfig 1->null gone", "m.list [1]->[1,2]",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))

@@ -1,16 +1,12 @@
 package values
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"math"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
-
-	"go.yaml.in/yaml/v3"
 )
 
 var errNoJSONNumber = errors.New("infinite and undefined numbers cannot be written as JSON")
@@ -134,18 +130,4 @@ func fitsTag(tag string, value any) bool {
 		return tag == "!!float" && !math.IsNaN(v)
 	}
 	return false
-}
-
-// readBinary decodes base64 into a text if JSON can represent it.
-func (r *yamlReader) readBinary(node *yaml.Node) any {
-	data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(node.Value), ""))
-	if err != nil {
-		r.refuse(node, "!!binary: %w", err)
-		return nil
-	}
-	if !utf8.Valid(data) {
-		r.refuse(node, "!!binary holds bytes that are not UTF-8; keep it as a base64 string")
-		return nil
-	}
-	return string(data)
 }

@@ -84,13 +84,15 @@ func TestParseYAMLRefuses(t *testing.T) {
 		{"duplicate keys", "a: 1\nb: 2\na: 3\n", []string{`line 3: key "a" is already set in line 1`}},
 		{"duplicate keys in the depth", "a:\n  - {x: 1, x: 2}\n", []string{`line 2: key "x"`}},
 		{"keys that are alike after unquoting", "a: 1\n'a': 2\n", []string{"line 2"}},
-		{"fractions as keys", "a:\n  80.5: x\n  1.0: x\n  1e3: x", []string{`line 2: key 80.5 is a number, not a string; write "80.5" in quotes`, "line 3", "line 4"}},
-		{"an integer as key twice", "a: {16: x, 0x10: x, '16': x}", []string{`key "16" is already set in line 1`, `key "16"`}},
+		{"fractions as keys", "a:\n  80.5: x\n  1.0: x\n  1e3: x", []string{`line 2: key 80.5 is a number, not a string; write "80.5" in quotes`}},
+		{"an exponent as key", "a:\n  x: 1\n  1e3: x", []string{"line 3: key 1e3 is an integer"}},
+		{"an integer as key twice", "a: {16: x, 0x10: x}", []string{`key "16" is already set in line 1`}},
+		{"an integer and a text as key", "a: {16: x, '16': x}", []string{`key "16" is already set in line 1`}},
 		{"an integer as key by an alias", "a: &port 80\n*port : x", []string{"line 2: a key is an integer"}},
 		{"booleans as keys", "on: x\n", []string{`line 1: key on is a boolean, not a string; write "on" in quotes`}},
 		{"null as key", "~: x\n", []string{"line 1: key ~ is null"}},
 		{"lists as keys", "? [a]\n: x\n", []string{"line 1: a key is a list"}},
-		{"all problems at once", "on: x\na: 1\na: 2\nb: .inf\n", []string{"line 1", "line 3", "line 4"}},
+		{"the first problem", "a: 1\non: x\na: 2\nb: .inf\n", []string{"line 2: key on"}},
 		{"infinity", "a: .inf\n", []string{"line 1: .inf: infinite"}},
 		{"not a number", "a: .NaN\n", []string{"line 1"}},
 		{"unknown tags", "a: !vault x\n", []string{`line 1: "x" cannot be read as !vault`}},
@@ -130,7 +132,7 @@ func TestParseYAMLAliasBomb(t *testing.T) {
 		bomb += string(c) + ": &" + string(c) + " [" + strings.Repeat(previous+", ", 9) + previous + "]\n"
 	}
 	_, err := ParseYAML([]byte(bomb))
-	wantError(t, err, "aliases repeat more than")
+	wantError(t, err, "larger than 4 MiB, with all aliases written out")
 	if strings.Count(err.Error(), "\n") > 0 {
 		t.Errorf("the bomb is reported more than once: %v", err)
 	}
@@ -292,7 +294,7 @@ func TestParseYAMLReadsJSON(t *testing.T) {
 		`{"a":"\/","a":1}`: `duplicate field "a"`,
 		`["\/",` + strings.Repeat("[", 100) + strings.Repeat("]", 101): "nested more than 100 deep",
 		`["\/"` + strings.Repeat(",1", 200_000) + "]":                  "larger than 4 MiB",
-		`["\/",` + strings.Repeat("9", 1001) + "]":                     "more than 1000 digits",
+		`["\/",` + strings.Repeat("9", 101) + "]":                      "more than 100 digits",
 		`{"a":"\/"`: "line 1",
 	} {
 		if got, err := ParseYAML([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {

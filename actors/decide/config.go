@@ -99,11 +99,7 @@ func (s Schemas) Section(key string, doc values.Document) *values.Section {
 
 // Stored gives a section its parts of ConfigMap and Secret.
 func Stored(section *values.Section, doc values.Document, by, secretBy values.Origin) (*values.Section, error) {
-	next, err := section.WithConfig(doc.Sections[section.Key()], by)
-	if err != nil {
-		return nil, err
-	}
-	return next.WithSecret(doc.Secrets[section.Key()], secretBy)
+	return section.WithStored(doc.Sections[section.Key()], doc.Secrets[section.Key()], by, secretBy)
 }
 
 // Change is the difference between two contents of ConfigMap and Secret.

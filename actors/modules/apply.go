@@ -230,10 +230,7 @@ func (v *ownValues) onFiles(files *values.Section) {
 // config has checked the sections of enabled modules, but not those of disabled ones (D37): these
 // keep their old values until the new ones are fixed.
 func (v *ownValues) setConfig(msg messages.SetConfig) {
-	next, err := v.section.WithConfig(msg.Section, msg.Origin)
-	if err == nil {
-		next, err = next.WithSecret(msg.Secret, msg.SecretOrigin)
-	}
+	next, err := v.section.WithStored(msg.Section, msg.Secret, msg.Origin, msg.SecretOrigin)
 	if err != nil {
 		v.log.Error("new config values are refused", "err", err)
 		return

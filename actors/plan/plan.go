@@ -160,7 +160,7 @@ func (p *planner) propose(data map[string]string) (refused string) {
 	p.config = doc
 	sections := make(map[string]*values.Section, len(p.Sections))
 	for key, section := range p.Sections {
-		next, err := section.WithConfig(doc.Sections[key], values.Origin{})
+		next, err := decide.Stored(section, doc, values.Origin{}, values.Origin{})
 		if err != nil { // of a disabled module, whose values are not checked (D37); its old ones are not used
 			next = section
 		}

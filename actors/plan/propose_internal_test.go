@@ -37,7 +37,7 @@ func TestPlanChecksConfigMapWithTheSecret(t *testing.T) {
 	if refused := p.propose(nil); refused == "" {
 		t.Error("a password that is missing is accepted")
 	}
-	if sections["web"], err = sections["web"].WithSecret(map[string]any{"password": "x"}, values.Origin{}); err != nil {
+	if sections["web"], err = sections["web"].WithStored(nil, map[string]any{"password": "x"}, values.Origin{}, values.Origin{}); err != nil {
 		t.Fatal(err)
 	}
 	if refused := p.propose(nil); refused != "" {

@@ -1,12 +1,11 @@
 package objectpatch
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
+	kjson "sigs.k8s.io/json"
 )
 
 // maxExpanded bounds a document of YAML with its aliases written out, in bytes; the API server
@@ -55,7 +54,7 @@ func checkKeysOf(node *yaml.Node) error {
 		if node.Kind == yaml.MappingNode && i%2 == 0 && child.Kind == yaml.ScalarNode && child.Tag != "!!merge" {
 			key := [2]string{child.ShortTag(), child.Value}
 			if first := lines[key]; first > 0 {
-				return errTwice(child.Value, first, child.Line)
+				return fmt.Errorf("line %d: key %q is already set in line %d", child.Line, child.Value, first)
 			}
 			lines[key] = child.Line
 		}
@@ -66,38 +65,11 @@ func checkKeysOf(node *yaml.Node) error {
 	return nil
 }
 
-func errTwice(key string, first, again int) error {
-	return fmt.Errorf("line %d: key %q is already set in line %d", again, key, first)
-}
-
-// checkJSONKeys is checkKeys for JSON. Lines are those of the document.
+// checkJSONKeys is checkKeys for JSON, whose parser names the path of a key instead of its line.
 func checkJSONKeys(text []byte) error {
-	return jsonKeys(json.NewDecoder(bytes.NewReader(text)), func(offset int64) int { return 1 + bytes.Count(text[:offset], []byte("\n")) })
-}
-
-func jsonKeys(decoder *json.Decoder, line func(int64) int) error {
-	token, err := decoder.Token()
-	if _, opens := token.(json.Delim); !opens || err != nil {
-		return err
-	}
-	for offsets := map[string]int64{}; decoder.More(); {
-		if token == json.Delim('{') {
-			name, err := decoder.Token()
-			if err != nil {
-				return err
-			}
-			key, _ := name.(string)
-			if first := offsets[key]; first > 0 {
-				return errTwice(key, line(first), line(decoder.InputOffset()))
-			}
-			offsets[key] = decoder.InputOffset()
-		}
-		if err := jsonKeys(decoder, line); err != nil {
-			return err
-		}
-	}
-	_, err = decoder.Token()
-	return err
+	var tree any
+	twice, err := kjson.UnmarshalStrict(text, &tree, kjson.DisallowDuplicateFields)
+	return errors.Join(append(twice, err)...)
 }
 
 // expansion holds the sizes of nodes that aliases refer to, so that each node is counted once: a
