@@ -16,7 +16,7 @@ import (
 func TestLogLevelAtRunTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		c := cli.Config{ProcessOptions: cli.ProcessOptions{LogLevel: "info", LogType: "text"}}
+		c := cli.Config{LogLevel: "info", LogType: "text"}
 		log, level, err := c.Logger(&out, strings.Clone)
 		if err != nil {
 			t.Fatal(err)
