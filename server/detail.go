@@ -10,7 +10,7 @@ import (
 	"addon-operator/messages/view"
 )
 
-// moduleDetail is what the page shows of one module at once. It is sent with the stream, so it
+// moduleDetail is what the page shows of one module at once. It is made each second, so it
 // holds what is cheap; the rest are the texts of other pages, which are loaded when a person opens
 // them. The zero value is shown when no module is chosen.
 type moduleDetail struct {

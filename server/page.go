@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"html/template"
-	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -28,11 +27,11 @@ var pageCSS string
 //go:embed page.js
 var pageJS string
 
-// pageTemplate has the live page, and its parts, which the stream sends. It is made once, on the first request, and panics on a mistake, which a test would find.
+// pageTemplate has the live page. It is made once, on the first request, and panics on a mistake, which a test would find.
 //
 // Times are written as <time> elements with a kind: the script turns them into "5m ago", "for 5m"
-// or "in 5m" and keeps them current. So the HTML of a part is the same as long as nothing has
-// happened, and is not sent again each second.
+// or "in 5m" and keeps them current. So the HTML is the same as long as nothing has happened, and
+// is not sent again each second.
 var pageTemplate = sync.OnceValue(func() *template.Template {
 	at := func(kind string) func(time.Time) template.HTML {
 		return func(t time.Time) template.HTML {
@@ -74,7 +73,7 @@ var pagePolicy = sync.OnceValue(func() string {
 })
 
 // overview is what the live page shows of everything, as its audience may see it. It is immutable:
-// all readers of the stream share one (parts).
+// the readers of a second share one (livePages.page).
 type overview struct {
 	overall
 	Rows []moduleRow // problems first, then in the order of runs
@@ -102,7 +101,7 @@ func (o overview) Worst() string {
 // Notices are the problems that belong to no module, each with its owner.
 func (o overview) Notices() [][2]string { return o.notices() }
 
-// livePage is the whole page, as it is loaded first. The stream then replaces its parts.
+// livePage is the whole page. The script loads it again each second, and replaces what has changed.
 type livePage struct {
 	overview
 	Version string
@@ -195,17 +194,32 @@ func (m pageModule) Commands() []string {
 	return acts
 }
 
-// livePages are the page for people, and the stream of its changes, for one audience.
+// livePages are the page for people, for one audience.
 type livePages struct {
 	Source
 	who audience
 }
 
-// page is the page for people (J18). It works without the script, which only keeps it current: then
-// the browser loads it again every few seconds.
+// lookEvery is how old an overview may be. To look at everything costs the same for one reader as for all.
+const lookEvery = time.Second
+
+// page is the page for people (J18), with the detail of ?module=NAME. It works without the script,
+// which only keeps it current: then the browser loads it again every few seconds.
 func (s livePages) page() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		data := livePage{overview: s.overview(), Version: s.Version, Style: template.CSS(pageCSS), Script: template.JS(pageJS)} //nolint:gosec // ours
+	var mu sync.Mutex // guards the two below, and is held while one reader looks for all
+	var made time.Time
+	var shared overview
+	latest := func() overview {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(made) >= lookEvery {
+			shared, made = s.overview(), time.Now()
+		}
+		return shared
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data := livePage{overview: latest(), Version: s.Version, Style: template.CSS(pageCSS), Script: template.JS(pageJS)} //nolint:gosec // ours
+		data.Detail = s.detail(data.overview, r.URL.Query().Get("module"))
 		if data.Leadership != nil && data.Leadership.Leading {
 			data.Leads = data.Leadership.String()
 		}
@@ -215,15 +229,12 @@ func (s livePages) page() http.Handler {
 			data.Cluster = s.Cluster
 			data.Namespace, _, _ = strings.Cut(s.ConfigMap, "/")
 		}
-		text, err := part("page", data)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", pagePolicy())
 		w.Header().Set("Referrer-Policy", "no-referrer")
-		_, _ = io.WriteString(w, text) // the client has gone
+		if err := pageTemplate().ExecuteTemplate(w, "page", data); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
 	})
 }
 

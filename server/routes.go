@@ -58,6 +58,10 @@ func get(path, query, help string, handler http.Handler) Route {
 	return Route{Method: http.MethodGet, Path: path, Query: query, Help: help, handler: handler}
 }
 
+// maxScrapes is how many pages of metrics are made at a time; another request is answered with 503. A client that does not
+// read keeps its page in memory, up to some 20 MB with 1,000 modules, for as long as an answer may take (J8).
+const maxScrapes = 4
+
 // publicRoutes are on both addresses. They show no values, and on the public address no errors
 // either. A new one must keep that: it is reachable from the whole cluster.
 func (s router) publicRoutes() []Route {
@@ -65,14 +69,13 @@ func (s router) publicRoutes() []Route {
 	// Users look for the metrics of hooks on the first page, too (I1). A scrape continues when one
 	// collector fails, so that the other metrics remain.
 	both := discreetMetrics{prometheus.Gatherers{s.Metrics, s.HookMetrics}, s.Hide}
-	scrape := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}
+	scrape := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes}
 	all := []Route{
-		get("/", "", "the live page: modules, queues, waiting tasks; on the debug address also actors", live.page()),
-		get(livePath, "module=NAME", "the changes of the live page, as server-sent events", live.stream()),
+		get("/", "module=NAME", "the live page: modules, queues, waiting tasks; on the debug address also actors, and one module", live.page()),
 		get("/healthz", "", "200 while the process lives", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })),
 		get("/readyz", "verbose", "200 after the first converge, on a follower when it could lead; 500 before", http.HandlerFunc(probes.readyz)),
-		get("/metrics", "", "metrics of the operator and of hooks", promhttp.HandlerForTransactional(&scrapes{gatherer: both}, scrape)),
-		get("/metrics/hooks", "", "metrics of hooks only", promhttp.HandlerForTransactional(&scrapes{gatherer: discreetMetrics{s.HookMetrics, s.Hide}}, scrape)),
+		get("/metrics", "", "metrics of the operator and of hooks", promhttp.HandlerFor(both, scrape)),
+		get("/metrics/hooks", "", "metrics of hooks only", promhttp.HandlerFor(discreetMetrics{s.HookMetrics, s.Hide}, scrape)),
 		get("/queue", "", "the tasks of all queues, as text", page{actorPages(s).queues, asText}),
 		get("/status/converge", "output=json", "progress of the converge, in fixed words for scripts", http.HandlerFunc(probes.converge)),
 		get("/discovery", "", "this list", page{s.discovery, asText}),

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/big"
 	"net/http"
 	"strings"
 	"sync"
@@ -73,13 +72,8 @@ func SelfSigned() (Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create a certificate: %w", err)
 	}
-	const bits = 128
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), bits))
-	if err != nil {
-		return nil, fmt.Errorf("create a certificate: %w", err)
-	}
 	template := x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "addon-operator"}, DNSNames: []string{"addon-operator"},
+		Subject: pkix.Name{CommonName: "addon-operator"}, DNSNames: []string{"addon-operator"},
 		// The clock of a client may be behind by up to an hour.
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(years, 0, 0),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,

@@ -68,7 +68,7 @@ type Source struct {
 
 // Public serves probes, metrics and the list of queues: nothing in it holds values. Everybody can
 // connect, so each answer has a deadline: a client that does not read it must not occupy a
-// connection (J8). The live page sets later deadlines itself, for each event.
+// connection (J8).
 func Public(s Source) http.Handler {
 	pages := authorized(router{s, public}.handler(), s.Authorize)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -88,8 +88,8 @@ const (
 
 // Debug serves what only users of the machine may see (J7). It keeps pages of other sites that are
 // open in a browser on this machine away in two ways: cross-origin requests that change something
-// are refused, and so are requests for another host name. Its answers have no deadline of their
-// own, except those that wait at the gate.
+// are refused, and so are requests for another host name. The deadline of an answer begins when it has
+// been made (discreet).
 func Debug(s Source) http.Handler {
 	pages := http.NewCrossOriginProtection().Handler(byItsOwnName(newGate().handler(router{s, insider}.handler())))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -159,41 +159,36 @@ func (s probes) readyz(w http.ResponseWriter, r *http.Request) {
 }
 
 // converge answers with the fixed words of J3. Existing scripts search the text for them, so that
-// it stays exactly as it is. Of the JSON all keys are always present.
+// it stays exactly as it is. The JSON has all words, with the number of tasks in the main queue for a
+// converge in progress, and booleans for the other states.
 func (s probes) converge(w http.ResponseWriter, r *http.Request) {
-	c := s.Converge()
-	tasks := queueLength(s.Inspector.Tree(), messages.MainQueue)
+	c, tasks := s.Converge(), queueLength(s.Inspector.Tree(), messages.MainQueue)
+	reloading, lines, data := c.Phase == view.ConvergeReloading, "", map[string]any{}
+	for _, state := range []struct {
+		word       string
+		is, counts bool
+	}{
+		{"STARTUP_CONVERGE_NOT_STARTED", !c.Ready && !reloading, false},
+		{"STARTUP_CONVERGE_IN_PROGRESS", !c.Ready && reloading, true},
+		{"STARTUP_CONVERGE_DONE", c.Ready, false},
+		{"CONVERGE_IN_PROGRESS", c.Ready && reloading, true},
+		{"CONVERGE_WAIT_TASK", c.Ready && !reloading, false},
+	} {
+		switch data[state.word] = state.is; {
+		case state.counts && state.is:
+			data[state.word] = tasks
+			lines += fmt.Sprintf("%s: %d tasks\n", state.word, tasks)
+		case state.counts:
+			data[state.word] = 0
+		case state.is:
+			lines += state.word + "\n"
+		}
+	}
 	if r.URL.Query().Get("output") == "json" {
-		writeJSON(w, convergeJSON(c, tasks))
+		writeJSON(w, data)
 		return
 	}
-	switch {
-	case !c.Ready && c.Phase == view.ConvergeReloading:
-		text(w, http.StatusOK, fmt.Sprintf("STARTUP_CONVERGE_IN_PROGRESS: %d tasks\n", tasks))
-	case !c.Ready:
-		text(w, http.StatusOK, "STARTUP_CONVERGE_NOT_STARTED\n")
-	case c.Phase == view.ConvergeReloading:
-		text(w, http.StatusOK, fmt.Sprintf("STARTUP_CONVERGE_DONE\nCONVERGE_IN_PROGRESS: %d tasks\n", tasks))
-	default:
-		text(w, http.StatusOK, "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n")
-	}
-}
-
-// convergeJSON has, under the keys that the text uses as words, the number of tasks in the main
-// queue for a converge in progress, and booleans for the other states.
-func convergeJSON(c view.ConvergeStatus, tasks int) map[string]any {
-	reloading := c.Phase == view.ConvergeReloading
-	all := map[string]any{
-		"STARTUP_CONVERGE_NOT_STARTED": !c.Ready && !reloading, "STARTUP_CONVERGE_IN_PROGRESS": 0, "STARTUP_CONVERGE_DONE": c.Ready,
-		"CONVERGE_IN_PROGRESS": 0, "CONVERGE_WAIT_TASK": c.Ready && !reloading,
-	}
-	switch {
-	case reloading && c.Ready:
-		all["CONVERGE_IN_PROGRESS"] = tasks
-	case reloading:
-		all["STARTUP_CONVERGE_IN_PROGRESS"] = tasks
-	}
-	return all
+	text(w, http.StatusOK, lines)
 }
 
 // actors answers /actors: the dump of all mailboxes.
@@ -210,12 +205,13 @@ func text(w http.ResponseWriter, status int, body string) {
 }
 
 // How long a client may take, and how much it may send before its request is known (J8). There is
-// no limit for answers of the debug address: a profile lasts as long as its client wants.
+// no limit for profiles: they last as long as their client wants.
 const (
 	headerTimeout  = 5 * time.Second
 	maxHeaderBytes = 8 << 10
 	requestTimeout = time.Minute
 	answerTimeout  = 15 * time.Second // of public pages, which take milliseconds
+	debugAnswer    = time.Minute      // to write what has been made, to a client that reads
 	idleTimeout    = 2 * time.Minute
 )
 
