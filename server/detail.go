@@ -33,11 +33,11 @@ func (s livePages) detail(now overview, name string) moduleDetail {
 	if s.who != insider || name == "" {
 		return moduleDetail{}
 	}
-	i := slices.IndexFunc(now.Rows, func(m moduleRow) bool { return m.Name == name })
+	i := slices.IndexFunc(now.Rows, func(m pageModule) bool { return m.Name == name })
 	if i < 0 {
 		return moduleDetail{pageModule: pageModule{Module: view.Module{Name: name}}, Missing: true}
 	}
-	m := now.Rows[i].pageModule
+	m := now.Rows[i]
 	base, query := "module/"+url.PathEscape(name)+"/", "?output=wide&module="+url.QueryEscape(name)
 	states := ""
 	if m.Health != nil {

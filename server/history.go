@@ -16,7 +16,6 @@ import (
 // What is kept of the runs of hooks, so that neither many hooks nor much output costs memory (J19).
 const (
 	runsOfHook    = 5
-	runsOfAll     = 2000
 	outputOfRun   = 4 << 10 // bytes
 	outputOfAll   = 4 << 20
 	runOverhead   = 256 // bytes of a record without its texts
@@ -96,7 +95,7 @@ func (h *History) Add(r view.HookRun) {
 			}
 		}
 	}
-	for len(h.runs) > runsOfAll || h.size > outputOfAll {
+	for h.size > outputOfAll {
 		h.drop(0)
 	}
 }

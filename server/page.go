@@ -76,7 +76,7 @@ var pagePolicy = sync.OnceValue(func() string {
 // the readers of a second share one (livePages.page).
 type overview struct {
 	overall
-	Rows []moduleRow // problems first, then in the order of runs
+	Rows []pageModule // problems first, then in the order of runs
 	// Queues is how many tasks wait, QueueVersion changes with the list of them, so that the script
 	// loads an open list again. Oldest is when the task was queued that has been waiting for longest,
 	// if that is long.
@@ -124,17 +124,12 @@ type pageLink struct{ Path, Text string }
 // pageModule is a module as the page shows it.
 type pageModule struct {
 	view.Module
+	Linked bool // to its detail, which the public has not
 }
 
 // Trouble reports whether there is something to show in its row.
 func (m pageModule) Trouble() bool {
 	return m.Verdict.Class == view.ClassPending || m.Waiting != nil || len(m.Hanging)+len(m.Failing)+len(m.Contested)+len(m.Problems) > 0 || m.Health != nil && len(m.Health.Unhealthy) > 0
-}
-
-// moduleRow is a row of the table of modules.
-type moduleRow struct {
-	pageModule
-	Linked bool // to its detail, which the public has not
 }
 
 // Colour is a class of the style sheet. Sign shows the same with a character, for users who do not
@@ -263,9 +258,9 @@ func (s livePages) overview() overview {
 		data.Stage = leadership.String()
 	}
 	for _, m := range data.Modules {
-		data.Rows = append(data.Rows, moduleRow{pageModule{m}, s.who == insider})
+		data.Rows = append(data.Rows, pageModule{m, s.who == insider})
 	}
 	// Stable: within a class the modules keep the order in which they run.
-	slices.SortStableFunc(data.Rows, func(a, b moduleRow) int { return cmp.Compare(a.Verdict.Class.Rank(), b.Verdict.Class.Rank()) })
+	slices.SortStableFunc(data.Rows, func(a, b pageModule) int { return cmp.Compare(a.Verdict.Class.Rank(), b.Verdict.Class.Rank()) })
 	return data
 }

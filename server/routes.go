@@ -172,7 +172,7 @@ func (s router) handler() http.Handler {
 }
 
 // noPage is the error for an unknown path: 405 when only the method is wrong, else 404 with the
-// page or the format that was probably meant. The root is near to every short path, so it is not
+// page that was probably meant. The root is near to every short path, so it is not
 // proposed.
 func noPage(asked string, routes []Route) error {
 	var known []string
@@ -185,11 +185,8 @@ func noPage(asked string, routes []Route) error {
 			return &pageError{http.StatusMethodNotAllowed, fmt.Errorf("%s accepts only %s", asked, r.Method)}
 		}
 	}
-	if extension := path.Ext(asked); extension != "" && slices.Contains(known, strings.TrimSuffix(asked, extension)) {
-		return notFound("the format %q is not one of %s", extension[1:], strings.Join(extensions(), ", "))
-	}
 	text := "page " + asked + " not found"
-	if meant := values.Near(asked, known); meant != "" && meant != "/" {
+	if meant := values.Near(strings.TrimSuffix(asked, path.Ext(asked)), known); meant != "" && meant != "/" {
 		text += "; did you mean " + meant + "?"
 	}
 	return notFound("%s; /discovery lists all", text)

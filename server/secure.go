@@ -88,22 +88,20 @@ func SelfSigned() (Certificate, error) {
 
 // CertificateFiles reads a certificate and its key at each handshake, so no watch is needed, and
 // volumes of Secrets work. At the start an error is returned; later the last valid pair stays in use,
-// also while the two files of a renewal are being replaced, and the log has the error once.
+// also while the two files of a renewal are being replaced.
 func CertificateFiles(certFile, keyFile string, log *slog.Logger) (Certificate, error) {
 	var mu sync.Mutex
 	var last *tls.Certificate
-	said := ""
 	get := func() (*tls.Certificate, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		loaded, err := tls.LoadX509KeyPair(certFile, keyFile)
 		switch {
 		case err == nil:
-			last, said = &loaded, ""
+			last = &loaded
 		case last == nil:
 			return nil, fmt.Errorf("certificate %s: %w", certFile, err)
-		case err.Error() != said:
-			said = err.Error()
+		default:
 			log.Error("certificate could not be reloaded; the previous one stays in use", "path", certFile, "err", err)
 		}
 		return last, nil

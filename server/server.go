@@ -272,34 +272,17 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("debug socket: %w", err)
 	}
-	if err := removeSocket(path); err != nil {
-		return nil, err
+	// A killed operator leaves its socket behind. Nothing else is removed: the path comes from a person, and Lstat does not
+	// follow a link.
+	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
+		_ = os.Remove(path) // else it cannot be opened
 	}
 	l, err := config.Listen(ctx, "unix", path)
-	if err != nil {
-		return nil, fmt.Errorf("debug socket: %w", err)
+	if err == nil {
+		err = os.Chmod(path, 0o600) // J7
 	}
-	if err := os.Chmod(path, 0o600); err != nil { // J7
-		_ = l.Close()
-		return nil, fmt.Errorf("debug socket: %w", err)
+	if err != nil {
+		return nil, fmt.Errorf("debug socket: %w; remove what is there, or choose another path", err)
 	}
 	return l, nil
-}
-
-// removeSocket removes the socket that a killed operator left behind, and nothing else: the path
-// comes from a person. Lstat does not follow a link, so the target of one is never removed.
-func removeSocket(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil
-	case err != nil:
-		return fmt.Errorf("debug socket: %w", err)
-	case info.Mode()&os.ModeSocket == 0:
-		return fmt.Errorf("debug socket: %s exists and is not a socket; remove it or choose another path", path)
-	}
-	if err := os.Remove(path); err != nil {
-		return fmt.Errorf("debug socket: remove the old one: %w", err)
-	}
-	return nil
 }

@@ -21,8 +21,7 @@ func TestLogLevelAtRunTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &parameters{log: slog.New(slog.DiscardHandler)}
-		p.addLogLevel(level)
+		p := &logLevel{log: slog.New(slog.DiscardHandler), level: level}
 		logs := func() string {
 			out.Reset()
 			log.Debug("debug")

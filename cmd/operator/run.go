@@ -109,8 +109,6 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 		host.Klog(log)
 	}
 	limitMemory(log)
-	changeable := &parameters{log: log}
-	changeable.addLogLevel(level)
 	log.Info("addon-operator starts", "version", c.Version, "modulesDir", c.ModulesDir, "globalHooksDir", c.GlobalHooksDir, "namespace", c.Namespace)
 	metrics := newMetrics(c)
 	// Helm writes until this context ends, not until ctx does: a stop lets Helm finish, and only
@@ -140,7 +138,6 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 		}
 	}
 	world.Crashed = func() { replica.crashed(host.Exit) }
-	changeable.addKeepFiles(c, replica.runner)
 	var lastTraces func()
 	if world.Tracer, lastTraces, err = newTracer(ctx, c, secrets, log); err != nil {
 		return err
@@ -156,7 +153,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	// The pages are served to the end: a stop that takes long is when people look.
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
 	defer closePages()
-	if err := serve(pages, c, operator, server.Source{Parameters: changeable, History: history, Leadership: world.Leadership, Cluster: replica.apiServer, ConfigMap: c.Namespace + "/" + c.ConfigMap}, replica.reviewer, log); err != nil {
+	if err := serve(pages, c, operator, server.Source{Parameters: &logLevel{log: log, level: level, usual: level.Level()}, History: history, Leadership: world.Leadership, Cluster: replica.apiServer, ConfigMap: c.Namespace + "/" + c.ConfigMap}, replica.reviewer, log); err != nil {
 		return err
 	}
 	// When ctx has ended, the error is a consequence of that, and what was started must be stopped.
