@@ -29,7 +29,7 @@ type pagePart struct {
 }
 
 // detail looks at one module, as of now. The public is shown no detail (J18).
-func (s livePages) detail(now overview, name string) moduleDetail {
+func (s router) detail(now overview, name string) moduleDetail {
 	if s.who != insider || name == "" {
 		return moduleDetail{}
 	}

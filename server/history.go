@@ -143,7 +143,7 @@ func (h *History) ending(text string, most int) string {
 }
 
 // runs answers /hook/runs.
-func (s hookPages) runs(r *http.Request) (any, error) {
+func (s owners) runs(r *http.Request) (any, error) {
 	module, hook := r.URL.Query().Get("module"), r.URL.Query().Get("hook")
 	if module != "" {
 		var err error

@@ -73,7 +73,7 @@ var pagePolicy = sync.OnceValue(func() string {
 })
 
 // overview is what the live page shows of everything, as its audience may see it. It is immutable:
-// the readers of a second share one (livePages.page).
+// the readers of a second share one (page).
 type overview struct {
 	overall
 	Rows []pageModule // problems first, then in the order of runs
@@ -189,18 +189,12 @@ func (m pageModule) Commands() []string {
 	return acts
 }
 
-// livePages are the page for people, for one audience.
-type livePages struct {
-	Source
-	who audience
-}
-
 // lookEvery is how old an overview may be. To look at everything costs the same for one reader as for all.
 const lookEvery = time.Second
 
 // page is the page for people (J18), with the detail of ?module=NAME. It works without the script,
 // which only keeps it current: then the browser loads it again every few seconds.
-func (s livePages) page() http.Handler {
+func (s router) page() http.Handler {
 	var mu sync.Mutex // guards the two below, and is held while one reader looks for all
 	var made time.Time
 	var shared overview
@@ -234,7 +228,7 @@ func (s livePages) page() http.Handler {
 }
 
 // overview collects what the page shows.
-func (s livePages) overview() overview {
+func (s router) overview() overview {
 	data := overview{overall: s.overall(s.who)}
 	all, runs := queues(data.tree)
 	total := 0

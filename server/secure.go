@@ -19,9 +19,8 @@ import (
 
 // Authorize decides whether the owner of a token may do verb with the page at path. It returns the
 // HTTP status to answer with: 200 when it is allowed, 401 for an unknown token, another one when it
-// is not. An error is shown to the client with its status, so it must not hold details of the
-// cluster.
-type Authorize func(ctx context.Context, token, verb, path string) (status int, err error)
+// is not. The client is shown why, so that must not hold details of the cluster.
+type Authorize func(ctx context.Context, token, verb, path string) (status int, why string)
 
 // authorized lets everybody see the probes; for other pages it requires a token (J11). A nil
 // authorize is the default of plain HTTP, where everybody may see all public pages.
@@ -40,17 +39,15 @@ func authorized(next http.Handler, authorize Authorize) http.Handler {
 			text(w, http.StatusUnauthorized, "this page needs the token of a ServiceAccount or a user: Authorization: Bearer TOKEN\n")
 			return
 		}
-		switch status, err := authorize(r.Context(), token, strings.ToLower(r.Method), r.URL.Path); {
-		case err != nil:
-			text(w, status, err.Error()+"\n")
-		case status == http.StatusOK:
+		status, why := authorize(r.Context(), token, strings.ToLower(r.Method), r.URL.Path)
+		if status == http.StatusOK {
 			next.ServeHTTP(w, r)
-		case status == http.StatusUnauthorized:
-			w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-			text(w, status, "the API server rejects this token\n")
-		default:
-			text(w, status, fmt.Sprintf("the user of this token is not allowed to %s the nonResourceURL %s\n", strings.ToLower(r.Method), r.URL.Path))
+			return
 		}
+		if status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+		}
+		text(w, status, why+"\n")
 	})
 }
 

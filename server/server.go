@@ -134,16 +134,9 @@ func hostOf(hostport string) string {
 	return strings.Trim(hostport, "[]")
 }
 
-// probes answer in short how the operator is. They are public, so what they show passes through
-// Source.tree, which hides errors from the public.
-type probes struct {
-	Source
-	who audience
-}
-
 // readyz answers 200 after the first converge, in a follower when it could lead (L3), else 500.
 // With ?verbose it lists the conditions behind that (J1).
-func (s probes) readyz(w http.ResponseWriter, r *http.Request) {
+func (s router) readyz(w http.ResponseWriter, r *http.Request) {
 	status, word := s.readiness()
 	if !r.URL.Query().Has("verbose") {
 		text(w, status, word+"\n")
@@ -161,7 +154,7 @@ func (s probes) readyz(w http.ResponseWriter, r *http.Request) {
 // converge answers with the fixed words of J3. Existing scripts search the text for them, so that
 // it stays exactly as it is. The JSON has all words, with the number of tasks in the main queue for a
 // converge in progress, and booleans for the other states.
-func (s probes) converge(w http.ResponseWriter, r *http.Request) {
+func (s router) converge(w http.ResponseWriter, r *http.Request) {
 	c, tasks := s.Converge(), queueLength(s.Inspector.Tree(), messages.MainQueue)
 	reloading, lines, data := c.Phase == view.ConvergeReloading, "", map[string]any{}
 	for _, state := range []struct {
@@ -192,7 +185,7 @@ func (s probes) converge(w http.ResponseWriter, r *http.Request) {
 }
 
 // actors answers /actors: the dump of all mailboxes.
-func (s actorPages) actors(*http.Request) (any, error) {
+func (s router) actors(*http.Request) (any, error) {
 	tree := s.Inspector.Tree()
 	return display{data: tree, text: func(w io.Writer, _ bool) { _ = supervisor.WriteText(w, tree) }}, nil // the client has gone
 }

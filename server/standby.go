@@ -24,7 +24,7 @@ func (s Source) standby() (view.Leadership, bool) {
 // readiness is what the probe answers. A follower is ready when it could lead, whatever its leader
 // does (L3): a rolling update waits until a new replica is ready, so a leader that does not
 // converge would otherwise block the very update that repairs it.
-func (s probes) readiness() (status int, word string) {
+func (s router) readiness() (status int, word string) {
 	if waits := s.Converge().Waits; waits != "" {
 		return http.StatusInternalServerError, "not ready: " + waits
 	}
@@ -43,7 +43,7 @@ func (s probes) readiness() (status int, word string) {
 // unable is the reason why a follower could not lead now; it is empty when it could. Hooks that cannot be
 // loaded and watches that fail are no reason: it is unknown whether a leader needs them, and the
 // update that repairs them would wait, too.
-func (s probes) unable(l view.Leadership) string {
+func (s router) unable(l view.Leadership) string {
 	if l.Problem != "" {
 		return l.String() // it contains the reason
 	}

@@ -377,21 +377,21 @@ func serveSecurely(
 	if err != nil {
 		return err
 	}
-	source.Authorize = func(ctx context.Context, token, verb, path string) (int, error) {
+	source.Authorize = func(ctx context.Context, token, verb, path string) (int, string) {
 		// Verdicts are remembered for a short time, so scrapes do not ask the API server each time.
 		verdict, err := reviewer.Review(ctx, token, verb, path)
 		switch {
 		case errors.Is(err, kube.ErrBusy):
-			return http.StatusTooManyRequests, err
+			return http.StatusTooManyRequests, err.Error()
 		case err != nil:
 			log.Warn("request for a page refused: the token could not be checked", "page", path, "err", err)
-			return http.StatusServiceUnavailable, errors.New("the API server cannot check the token; the log of the operator contains the reason")
+			return http.StatusServiceUnavailable, "the API server cannot check the token; the log of the operator contains the reason"
 		case verdict == kube.Allowed:
-			return http.StatusOK, nil
+			return http.StatusOK, ""
 		case verdict == kube.Refused:
-			return http.StatusForbidden, nil
+			return http.StatusForbidden, "the user of this token is not allowed to " + verb + " the nonResourceURL " + path
 		}
-		return http.StatusUnauthorized, nil
+		return http.StatusUnauthorized, "the API server rejects this token"
 	}
 	return server.ServeTLS(ctx, address, server.Public(source), certificate, log)
 }
