@@ -44,7 +44,8 @@ func (r RanHook) bytes() int {
 
 // String implements fmt.Stringer. Output that is part of the error is not repeated.
 func (r RanHook) String() string {
-	text := fmt.Sprintf("%s %s %s (%s) took %s", r.Began.Format(time.RFC3339), r.Hook, r.Binding, r.Cause, r.Took())
+	took := time.Duration(r.Seconds * float64(time.Second)).Round(time.Millisecond)
+	text := fmt.Sprintf("%s %s %s (%s) took %s", r.Began.Format(time.RFC3339), r.Hook, r.Binding, r.Cause, took)
 	if r.Error != "" {
 		text += ", failed: " + r.Error
 	}
@@ -52,11 +53,6 @@ func (r RanHook) String() string {
 		return text
 	}
 	return text + "\n  " + strings.ReplaceAll(r.Output, "\n", "\n  ")
-}
-
-// Took is how long it took, rounded for people. The record has seconds, as programs read them.
-func (r RanHook) Took() time.Duration {
-	return time.Duration(r.Seconds * float64(time.Second)).Round(time.Millisecond)
 }
 
 // History keeps the last runs of hooks. It is safe for concurrent use: runs of hooks end in

@@ -36,7 +36,7 @@ func TestPageChanges(t *testing.T) {
 		source.Hide = func(text string) string { return strings.ReplaceAll(text, "hunter2", "***") }
 		handler := server.Debug(source)
 		_, _, first := h.ask(handler, "/", "")
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute) // virtual
 		if status, body, _ := h.ask(handler, "/", first); status != http.StatusNotModified || body != "" {
 			t.Errorf("without a change the answer is %d: %s", status, body)
 		}
@@ -44,7 +44,7 @@ func TestPageChanges(t *testing.T) {
 		if status, _, _ := h.ask(handler, "/", first); status != http.StatusNotModified {
 			t.Errorf("within the second the answer is %d", status)
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second) // virtual
 		status, page, _ := h.ask(handler, "/", first)
 		if status != http.StatusOK || !strings.Contains(page, "*** &lt;b&gt;") || strings.Contains(page, "hunter2") || !strings.Contains(page, ">addon-operator retry web</code>") {
 			t.Errorf("after a module came the answer is %d: %s", status, page)

@@ -88,7 +88,7 @@ func quoted(words ...string) string {
 func optionTable() string {
 	rows := "| flag | environment | default | meaning |\n|---|---|---|---|\n"
 	for _, flag := range declared() {
-		rows += fmt.Sprintf("| `--%s` | %s | %s | %s |\n", flag.Name, quoted(flag.variables...), quoted(flag.DefValue), inCell(sentence(flag.Flag)))
+		rows += fmt.Sprintf("| %s | %s | %s | %s |\n", quoted("--"+flag.Name), quoted(flag.variables...), quoted(flag.DefValue), inCell(sentence(flag.Flag)))
 	}
 	return rows
 }
@@ -98,7 +98,7 @@ func metricTable() string {
 	m.Watch(metrics.Sources{})
 	rows := "| metric | type | labels | meaning |\n|---|---|---|---|\n"
 	for _, f := range m.Families() {
-		rows += fmt.Sprintf("| `%s` | %s | %s | %s |\n", f.Name, f.Type, quoted(f.Labels...), inCell(f.Help))
+		rows += fmt.Sprintf("| %s | %s | %s | %s |\n", quoted(f.Name), f.Type, quoted(f.Labels...), inCell(f.Help))
 	}
 	return rows
 }
