@@ -17,8 +17,7 @@ import (
 const (
 	runsOfHook    = 5
 	outputOfRun   = 4 << 10 // bytes
-	outputOfAll   = 4 << 20
-	runOverhead   = 256 // bytes of a record without its texts
+	runsOfAll     = 1000
 	textOfACause  = 200
 	errorOfRecord = 4 << 10
 )
@@ -35,11 +34,6 @@ type RanHook struct {
 	Seconds float64   `json:"seconds"`
 	Error   string    `json:"error,omitempty"`
 	Output  string    `json:"output,omitempty"` // its last lines
-}
-
-// bytes are what the record costs, roughly: what counts is that long texts count.
-func (r RanHook) bytes() int {
-	return runOverhead + len(r.Hook) + len(r.Cause) + len(r.Error) + len(r.Output)
 }
 
 // String implements fmt.Stringer. Output that is part of the error is not repeated.
@@ -63,7 +57,6 @@ type History struct {
 
 	mu   sync.Mutex
 	runs []RanHook // the oldest first
-	size int       // sum of bytes over runs
 }
 
 // Add records a run, and drops the oldest ones: first of this hook, then of all. The texts are cut
@@ -81,25 +74,17 @@ func (h *History) Add(r view.HookRun) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.runs, h.size = append(h.runs, record), h.size+record.bytes()
+	h.runs = append(h.runs, record)
 	same := 0
 	for i := len(h.runs) - 1; i >= 0; i-- {
 		if h.runs[i].Hook == record.Hook {
 			if same++; same > runsOfHook {
-				h.drop(i)
+				h.runs = slices.Delete(h.runs, i, i+1)
 				break
 			}
 		}
 	}
-	for h.size > outputOfAll {
-		h.drop(0)
-	}
-}
-
-// drop removes one run. The caller holds the mutex.
-func (h *History) drop(i int) {
-	h.size -= h.runs[i].bytes()
-	h.runs = slices.Delete(h.runs, i, i+1)
+	h.runs = slices.Delete(h.runs, 0, max(0, len(h.runs)-runsOfAll))
 }
 
 // Runs are those of a module, or of "global", and of a hook; an empty name means all. The hook is named

@@ -102,19 +102,13 @@ func (o overall) write(w io.Writer, whole bool) {
 	}
 	fmt.Fprintln(w)
 	section := func(title string, rows [][2]string) {
-		most, width := 800, 0 // on one screen
+		t := table{longest: 800} // on one screen
 		for _, row := range rows {
-			width = max(width, len(row[0]))
+			t.rows = append(t.rows, []string{"  " + row[0], row[1]})
 		}
-		for i, row := range rows {
-			if i == 0 {
-				fmt.Fprintf(w, "\n%s\n", title)
-			}
-			text := strings.Join(strings.Fields(row[1]), " ")
-			if !whole {
-				text = shortened(text, most)
-			}
-			fmt.Fprintf(w, "  %-*s  %s\n", width, row[0], text)
+		if len(rows) > 0 {
+			fmt.Fprintf(w, "\n%s\n", title)
+			t.write(w, whole, true)
 		}
 	}
 	problems := o.notices()
