@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"addon-operator/values"
@@ -53,11 +52,7 @@ type Runner struct {
 	options Options
 	inUse   *os.File // its lock shows other operators that runs of this one lie in TmpDir
 	groups  *groups
-	keep    atomic.Bool
 }
-
-// KeepFiles sets whether directories of runs that end from now on are kept.
-func (r *Runner) KeepFiles(yes bool) { r.keep.Store(yes) }
 
 // NewRunner checks the options and that TmpDir can be written to. It removes the directories of
 // runs that an operator which was killed has left there, unless files are kept or another operator
@@ -91,9 +86,7 @@ func NewRunner(options Options) (*Runner, error) {
 	if err := checkChroot(&options); err != nil {
 		return nil, err
 	}
-	r := &Runner{options: options, inUse: claim(options), groups: &groups{may: options.May}}
-	r.KeepFiles(options.KeepFiles)
-	return r, nil
+	return &Runner{options: options, inUse: claim(options), groups: &groups{may: options.May}}, nil
 }
 
 // Configure asks a file for its configuration: it runs the file with the argument --config and
@@ -343,7 +336,7 @@ func withHook(labels []slog.Attr, hook string) []slog.Attr {
 // failure of the hook.
 func (r *Runner) discard(dir *runDir, labels []slog.Attr, hook string) {
 	log := slog.New(r.options.Log.Handler().WithAttrs(withHook(labels, hook)))
-	if r.keep.Load() {
+	if r.options.KeepFiles {
 		log.Info("files of the run are kept", "path", dir.path)
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	"addon-operator/messages/view"
 )
 
-// moduleDetail is what the page shows of one module at once. It is sent with the stream, so it
+// moduleDetail is what the page shows of one module at once. It is made each second, so it
 // holds what is cheap; the rest are the texts of other pages, which are loaded when a person opens
 // them. The zero value is shown when no module is chosen.
 type moduleDetail struct {
@@ -29,15 +29,15 @@ type pagePart struct {
 }
 
 // detail looks at one module, as of now. The public is shown no detail (J18).
-func (s livePages) detail(now overview, name string) moduleDetail {
+func (s router) detail(now overview, name string) moduleDetail {
 	if s.who != insider || name == "" {
 		return moduleDetail{}
 	}
-	i := slices.IndexFunc(now.Rows, func(m moduleRow) bool { return m.Name == name })
+	i := slices.IndexFunc(now.Rows, func(m pageModule) bool { return m.Name == name })
 	if i < 0 {
 		return moduleDetail{pageModule: pageModule{Module: view.Module{Name: name}}, Missing: true}
 	}
-	m := now.Rows[i].pageModule
+	m := now.Rows[i]
 	base, query := "module/"+url.PathEscape(name)+"/", "?output=wide&module="+url.QueryEscape(name)
 	states := ""
 	if m.Health != nil {

@@ -2,10 +2,14 @@ package server
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -18,11 +22,14 @@ import (
 // names from tenants become escapes, which a terminal does not obey (J10).
 //
 // Some pages pass it by. Profiles hold neither. Metrics are checked label by label
-// (discreetMetrics), since Prometheus needs their exact form. The stream of the live page has no
-// end to wait for, and hides what it sends itself.
+// (discreetMetrics), since Prometheus needs their exact form.
+//
+// A client that has the text already, as the script of the live page mostly has, is sent none. An
+// answer of the debug address has a time limit only from here on: it may take long to be made, and
+// a client that does not read it must not keep its place at the gate.
 func (s router) discreet(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/debug/pprof") || strings.HasPrefix(r.URL.Path, "/metrics") || r.URL.Path == livePath {
+		if strings.HasPrefix(r.URL.Path, "/debug/pprof") || strings.HasPrefix(r.URL.Path, "/metrics") {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -37,9 +44,18 @@ func (s router) discreet(next http.Handler) http.Handler {
 			// control characters already.
 			text = strings.ReplaceAll(text, "\x7f", `\u007f`)
 		}
+		text = view.Printable(text)
 		w.Header().Del("Content-Length") // of the text before it was changed
+		if s.who == insider {
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(debugAnswer)) // a recorder of tests has none
+		}
+		if page.status == http.StatusOK {
+			w.Header().Set("ETag", fmt.Sprintf(`"%x"`, sha256.Sum256([]byte(text))))
+			http.ServeContent(w, r, "", time.Time{}, strings.NewReader(text))
+			return
+		}
 		w.WriteHeader(page.status)
-		_, _ = w.Write([]byte(view.Printable(text))) // the client has gone
+		_, _ = io.WriteString(w, text) // the client has gone
 	})
 }
 

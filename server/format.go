@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -102,19 +103,11 @@ func (p page) format(r *http.Request) (string, error) {
 	if format, ok := r.Context().Value(formatKey{}).(string); ok {
 		return format, nil
 	}
-	for _, parameter := range []string{"output", "format"} {
-		format := r.URL.Query().Get(parameter)
-		if format != "" && !slices.Contains(formats(), format) {
-			return asText, badRequest("the format %q is not one of %s", format, strings.Join(formats(), ", "))
-		}
-		if format != "" {
-			return format, nil
-		}
+	format := cmp.Or(r.URL.Query().Get("output"), r.URL.Query().Get("format"), p.usual, asJSON)
+	if !slices.Contains(formats(), format) {
+		return asText, badRequest("the format %q is not one of %s", format, strings.Join(formats(), ", "))
 	}
-	if p.usual != "" {
-		return p.usual, nil
-	}
-	return asJSON, nil
+	return format, nil
 }
 
 // pageError is an error that chooses its HTTP status. Its text is shown to the client.

@@ -13,9 +13,8 @@ import (
 // so maxHeavy of them are made at a time. Later requests wait before their bodies are read, so that
 // waiting costs no memory (J8).
 const (
-	maxHeavy    = 2
-	heavyWaits  = 30 * time.Second
-	heavyAnswer = time.Minute // to write what has been made, to a client that reads
+	maxHeavy   = 2
+	heavyWaits = 30 * time.Second
 )
 
 // gate holds one element for each heavy page that is being made; its capacity is the limit.
@@ -53,26 +52,6 @@ func (g gate) handler(next http.Handler) http.Handler {
 		// The read deadline of the server began with the request; the wait at the gate must not
 		// count against the body. A recorder of tests has no deadlines.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(requestTimeout))
-		next.ServeHTTP(&leisurely{ResponseWriter: w}, r)
+		next.ServeHTTP(w, r)
 	})
 }
-
-// leisurely limits how long a client may take to read the answer, but not how long the page takes
-// to be made: the deadline begins with the first Write. Otherwise a client that reads nothing would
-// keep its place in the gate.
-type leisurely struct {
-	http.ResponseWriter
-	begun bool
-}
-
-// Write implements http.ResponseWriter.
-func (l *leisurely) Write(p []byte) (int, error) {
-	if !l.begun {
-		l.begun = true
-		_ = http.NewResponseController(l.ResponseWriter).SetWriteDeadline(time.Now().Add(heavyAnswer)) // a recorder of tests has none
-	}
-	return l.ResponseWriter.Write(p)
-}
-
-// Unwrap lets http.ResponseController find the connection below.
-func (l *leisurely) Unwrap() http.ResponseWriter { return l.ResponseWriter }

@@ -16,10 +16,8 @@ import (
 // What is kept of the runs of hooks, so that neither many hooks nor much output costs memory (J19).
 const (
 	runsOfHook    = 5
-	runsOfAll     = 2000
 	outputOfRun   = 4 << 10 // bytes
-	outputOfAll   = 4 << 20
-	runOverhead   = 256 // bytes of a record without its texts
+	runsOfAll     = 1000
 	textOfACause  = 200
 	errorOfRecord = 4 << 10
 )
@@ -38,14 +36,10 @@ type RanHook struct {
 	Output  string    `json:"output,omitempty"` // its last lines
 }
 
-// bytes are what the record costs, roughly: what counts is that long texts count.
-func (r RanHook) bytes() int {
-	return runOverhead + len(r.Hook) + len(r.Cause) + len(r.Error) + len(r.Output)
-}
-
 // String implements fmt.Stringer. Output that is part of the error is not repeated.
 func (r RanHook) String() string {
-	text := fmt.Sprintf("%s %s %s (%s) took %s", r.Began.Format(time.RFC3339), r.Hook, r.Binding, r.Cause, r.Took())
+	took := time.Duration(r.Seconds * float64(time.Second)).Round(time.Millisecond)
+	text := fmt.Sprintf("%s %s %s (%s) took %s", r.Began.Format(time.RFC3339), r.Hook, r.Binding, r.Cause, took)
 	if r.Error != "" {
 		text += ", failed: " + r.Error
 	}
@@ -53,11 +47,6 @@ func (r RanHook) String() string {
 		return text
 	}
 	return text + "\n  " + strings.ReplaceAll(r.Output, "\n", "\n  ")
-}
-
-// Took is how long it took, rounded for people. The record has seconds, as programs read them.
-func (r RanHook) Took() time.Duration {
-	return time.Duration(r.Seconds * float64(time.Second)).Round(time.Millisecond)
 }
 
 // History keeps the last runs of hooks. It is safe for concurrent use: runs of hooks end in
@@ -68,7 +57,6 @@ type History struct {
 
 	mu   sync.Mutex
 	runs []RanHook // the oldest first
-	size int       // sum of bytes over runs
 }
 
 // Add records a run, and drops the oldest ones: first of this hook, then of all. The texts are cut
@@ -86,25 +74,17 @@ func (h *History) Add(r view.HookRun) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.runs, h.size = append(h.runs, record), h.size+record.bytes()
+	h.runs = append(h.runs, record)
 	same := 0
 	for i := len(h.runs) - 1; i >= 0; i-- {
 		if h.runs[i].Hook == record.Hook {
 			if same++; same > runsOfHook {
-				h.drop(i)
+				h.runs = slices.Delete(h.runs, i, i+1)
 				break
 			}
 		}
 	}
-	for len(h.runs) > runsOfAll || h.size > outputOfAll {
-		h.drop(0)
-	}
-}
-
-// drop removes one run. The caller holds the mutex.
-func (h *History) drop(i int) {
-	h.size -= h.runs[i].bytes()
-	h.runs = slices.Delete(h.runs, i, i+1)
+	h.runs = slices.Delete(h.runs, 0, max(0, len(h.runs)-runsOfAll))
 }
 
 // Runs are those of a module, or of "global", and of a hook; an empty name means all. The hook is named
@@ -144,7 +124,7 @@ func (h *History) ending(text string, most int) string {
 }
 
 // runs answers /hook/runs.
-func (s hookPages) runs(r *http.Request) (any, error) {
+func (s owners) runs(r *http.Request) (any, error) {
 	module, hook := r.URL.Query().Get("module"), r.URL.Query().Get("hook")
 	if module != "" {
 		var err error

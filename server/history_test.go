@@ -37,7 +37,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	for _, r := range h.Runs("", "") {
 		bytes += len(r.Output) + len(r.Error)
 	}
-	if last := h.Runs("web", "4999"); bytes > 4<<20 || len(last) != 1 {
+	if last := h.Runs("web", "4999"); bytes > 8<<20 || len(last) != 1 {
 		t.Errorf("%d bytes are kept, of the last run %v", bytes, len(last))
 	}
 }

@@ -51,9 +51,6 @@ func (s Source) allModules(tree []*supervisor.Node, differs map[string]string) [
 	return all
 }
 
-// modulePages show one module, or the global section.
-type modulePages struct{ owners }
-
 // ofOwner is the owner that a page of a module is about, or global. People use the name of a module
 // or the key of its values.
 func ofOwner(r *http.Request) string {
@@ -64,7 +61,7 @@ func ofOwner(r *http.Request) string {
 }
 
 // status answers /module/NAME/status, whose text says why.
-func (s modulePages) status(r *http.Request) (any, error) {
+func (s owners) status(r *http.Request) (any, error) {
 	name, err := s.known(r.PathValue("name"))
 	if err != nil {
 		return nil, err
@@ -77,18 +74,15 @@ func (s modulePages) status(r *http.Request) (any, error) {
 	return display{data: all[i], text: why(all[i])}, nil
 }
 
-// hookPages show hooks: their bindings, runs and snapshots.
-type hookPages struct{ owners }
-
 // hooksOf asks an owner for the hooks that it has loaded.
-func (s hookPages) hooksOf(ctx context.Context, owner string) ([]view.HookInfo, error) {
+func (s owners) hooksOf(ctx context.Context, owner string) ([]view.HookInfo, error) {
 	list, err := question[messages.HookList](ctx, s.Source, ownerPath(owner), messages.ListHooks{})
 	return view.DescribeHooks(owner, list), err
 }
 
 // allHooks asks all owners for their hooks, global first, then modules in the order they run; with
 // only, that module alone. One owner that does not answer fails the whole page.
-func (s hookPages) allHooks(ctx context.Context, only string) ([]view.HookInfo, error) {
+func (s owners) allHooks(ctx context.Context, only string) ([]view.HookInfo, error) {
 	owners := []string{globalOwner}
 	for _, m := range view.Modules(s.Inspector.Statuses(), nil, nil, time.Now()) {
 		owners = append(owners, m.Name)
@@ -111,9 +105,9 @@ func (s hookPages) allHooks(ctx context.Context, only string) ([]view.HookInfo, 
 	return all, nil
 }
 
-// list answers /hook/list and /global/list, in which scripts read globalHooks, the names only. A hook
+// listHooks answers /hook/list and /global/list, in which scripts read globalHooks, the names only. A hook
 // with several runs that hang shows the first.
-func (s hookPages) list(r *http.Request) (any, error) {
+func (s owners) listHooks(r *http.Request) (any, error) {
 	only := r.URL.Query().Get("module")
 	if r.URL.Path == "/global/list" {
 		only = globalOwner
@@ -140,7 +134,7 @@ func (s hookPages) list(r *http.Request) (any, error) {
 
 // addProblems adds to each hook why its snapshots are not what the cluster has (J12). It matches by
 // the name of the hook alone, which for a hook of a module begins with the module's directory.
-func (s hookPages) addProblems(all []view.HookInfo) {
+func (s owners) addProblems(all []view.HookInfo) {
 	byHook := map[string][]string{}
 	walk(s.Inspector.Tree(), func(n *supervisor.Node) {
 		if reporter, ok := n.Status.(view.MonitorsReporter); ok {
@@ -167,7 +161,7 @@ type snapshotDump struct {
 
 // watcher is the owner of the snapshots that a page shows and, on the page of one hook, the hook. Names
 // of hooks have slashes, so the pattern of that route takes the whole rest of the path.
-func (s hookPages) watcher(r *http.Request) (owner, hook string, err error) {
+func (s owners) watcher(r *http.Request) (owner, hook string, err error) {
 	if !strings.HasPrefix(r.URL.Path, "/hook/") {
 		owner, err = s.known(ofOwner(r))
 		return owner, "", err
@@ -190,7 +184,7 @@ func (s hookPages) watcher(r *http.Request) (owner, hook string, err error) {
 
 // snapshots answers with hook → binding → dump (J4), of one hook, of all hooks of a module, or of the
 // global ones. Objects are masked unless secrets were requested.
-func (s hookPages) snapshots(r *http.Request) (any, error) {
+func (s owners) snapshots(r *http.Request) (any, error) {
 	owner, hook, err := s.watcher(r)
 	if err != nil {
 		return nil, err
@@ -237,7 +231,7 @@ func freeName(taken map[string]snapshotDump, name string) string {
 
 // resourceMonitor lists the objects of releases that are watched for deletion (H13), of all modules
 // or of ?module=NAME, with their states. Scripts expect the words "No monitor" for a module without any.
-func (s modulePages) resourceMonitor(r *http.Request) (any, error) {
+func (s owners) resourceMonitor(r *http.Request) (any, error) {
 	monitored, err := question[messages.Monitored](r.Context(), s.Source, "healer", messages.ListMonitored{})
 	if err != nil {
 		return nil, err
@@ -275,7 +269,7 @@ func (s modulePages) resourceMonitor(r *http.Request) (any, error) {
 
 // drift answers /module/NAME/drift: which fields of its objects others have changed, by the last
 // check, which the actor of the module remembers.
-func (s modulePages) drift(r *http.Request) (any, error) {
+func (s owners) drift(r *http.Request) (any, error) {
 	name, err := s.known(r.PathValue("name"))
 	if err != nil {
 		return nil, err

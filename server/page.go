@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"html/template"
-	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -28,11 +27,11 @@ var pageCSS string
 //go:embed page.js
 var pageJS string
 
-// pageTemplate has the live page, and its parts, which the stream sends. It is made once, on the first request, and panics on a mistake, which a test would find.
+// pageTemplate has the live page. It is made once, on the first request, and panics on a mistake, which a test would find.
 //
 // Times are written as <time> elements with a kind: the script turns them into "5m ago", "for 5m"
-// or "in 5m" and keeps them current. So the HTML of a part is the same as long as nothing has
-// happened, and is not sent again each second.
+// or "in 5m" and keeps them current. So the HTML is the same as long as nothing has happened, and
+// is not sent again each second.
 var pageTemplate = sync.OnceValue(func() *template.Template {
 	at := func(kind string) func(time.Time) template.HTML {
 		return func(t time.Time) template.HTML {
@@ -74,10 +73,10 @@ var pagePolicy = sync.OnceValue(func() string {
 })
 
 // overview is what the live page shows of everything, as its audience may see it. It is immutable:
-// all readers of the stream share one (parts).
+// the readers of a second share one (page).
 type overview struct {
 	overall
-	Rows []moduleRow // problems first, then in the order of runs
+	Rows []pageModule // problems first, then in the order of runs
 	// Queues is how many tasks wait, QueueVersion changes with the list of them, so that the script
 	// loads an open list again. Oldest is when the task was queued that has been waiting for longest,
 	// if that is long.
@@ -102,7 +101,7 @@ func (o overview) Worst() string {
 // Notices are the problems that belong to no module, each with its owner.
 func (o overview) Notices() [][2]string { return o.notices() }
 
-// livePage is the whole page, as it is loaded first. The stream then replaces its parts.
+// livePage is the whole page. The script loads it again each second, and replaces what has changed.
 type livePage struct {
 	overview
 	Version string
@@ -125,17 +124,12 @@ type pageLink struct{ Path, Text string }
 // pageModule is a module as the page shows it.
 type pageModule struct {
 	view.Module
+	Linked bool // to its detail, which the public has not
 }
 
 // Trouble reports whether there is something to show in its row.
 func (m pageModule) Trouble() bool {
 	return m.Verdict.Class == view.ClassPending || m.Waiting != nil || len(m.Hanging)+len(m.Failing)+len(m.Contested)+len(m.Problems) > 0 || m.Health != nil && len(m.Health.Unhealthy) > 0
-}
-
-// moduleRow is a row of the table of modules.
-type moduleRow struct {
-	pageModule
-	Linked bool // to its detail, which the public has not
 }
 
 // Colour is a class of the style sheet. Sign shows the same with a character, for users who do not
@@ -195,17 +189,26 @@ func (m pageModule) Commands() []string {
 	return acts
 }
 
-// livePages are the page for people, and the stream of its changes, for one audience.
-type livePages struct {
-	Source
-	who audience
-}
+// lookEvery is how old an overview may be. To look at everything costs the same for one reader as for all.
+const lookEvery = time.Second
 
-// page is the page for people (J18). It works without the script, which only keeps it current: then
-// the browser loads it again every few seconds.
-func (s livePages) page() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		data := livePage{overview: s.overview(), Version: s.Version, Style: template.CSS(pageCSS), Script: template.JS(pageJS)} //nolint:gosec // ours
+// page is the page for people (J18), with the detail of ?module=NAME. It works without the script,
+// which only keeps it current: then the browser loads it again every few seconds.
+func (s router) page() http.Handler {
+	var mu sync.Mutex // guards the two below, and is held while one reader looks for all
+	var made time.Time
+	var shared overview
+	latest := func() overview {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(made) >= lookEvery {
+			shared, made = s.overview(), time.Now()
+		}
+		return shared
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data := livePage{overview: latest(), Version: s.Version, Style: template.CSS(pageCSS), Script: template.JS(pageJS)} //nolint:gosec // ours
+		data.Detail = s.detail(data.overview, r.URL.Query().Get("module"))
 		if data.Leadership != nil && data.Leadership.Leading {
 			data.Leads = data.Leadership.String()
 		}
@@ -215,20 +218,17 @@ func (s livePages) page() http.Handler {
 			data.Cluster = s.Cluster
 			data.Namespace, _, _ = strings.Cut(s.ConfigMap, "/")
 		}
-		text, err := part("page", data)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", pagePolicy())
 		w.Header().Set("Referrer-Policy", "no-referrer")
-		_, _ = io.WriteString(w, text) // the client has gone
+		if err := pageTemplate().ExecuteTemplate(w, "page", data); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
 	})
 }
 
 // overview collects what the page shows.
-func (s livePages) overview() overview {
+func (s router) overview() overview {
 	data := overview{overall: s.overall(s.who)}
 	all, runs := queues(data.tree)
 	total := 0
@@ -252,9 +252,9 @@ func (s livePages) overview() overview {
 		data.Stage = leadership.String()
 	}
 	for _, m := range data.Modules {
-		data.Rows = append(data.Rows, moduleRow{pageModule{m}, s.who == insider})
+		data.Rows = append(data.Rows, pageModule{m, s.who == insider})
 	}
 	// Stable: within a class the modules keep the order in which they run.
-	slices.SortStableFunc(data.Rows, func(a, b moduleRow) int { return cmp.Compare(a.Verdict.Class.Rank(), b.Verdict.Class.Rank()) })
+	slices.SortStableFunc(data.Rows, func(a, b pageModule) int { return cmp.Compare(a.Verdict.Class.Rank(), b.Verdict.Class.Rank()) })
 	return data
 }

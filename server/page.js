@@ -1,11 +1,10 @@
 "use strict";
-// The page arrives whole. After that the operator sends the parts that have changed, as HTML, and this script puts
-// them in their places. Times are counted here, so that what does not change need not be sent.
+// The page arrives whole, and so it does each second: this script puts what has changed in its place. Times are counted
+// here, so that a page on which nothing has happened is the same, and need not be sent.
 const byID = (id) => document.getElementById(id);
 const filter = byID("filter"), stale = byID("stale");
-const silence = 15000; // milliseconds: the operator sends something every 5 seconds
-const where = document.title.slice(byID("headline").textContent.length);
-let source, heard = Date.now(), tried = 0, asked = "", focusDetail = false;
+const every = 1000, silence = 15000; // milliseconds
+let heard = Date.now(), latest = 0, had = "", asked = "", focusDetail = false;
 
 // chosen is the module in the address, which a person may have typed.
 function chosen() {
@@ -17,20 +16,23 @@ function chosen() {
   }
 }
 
-function connect() {
-  if (source) source.close();
-  asked = chosen();
-  tried = Date.now();
-  source = new EventSource("live" + (asked ? "?module=" + encodeURIComponent(asked) : ""));
-  source.onmessage = (event) => {
+// refresh loads the page, now and each second after. A later call takes the place of one that has no answer yet.
+async function refresh() {
+  const mine = ++latest, module = chosen();
+  try {
+    const answer = await fetch("?module=" + encodeURIComponent(module), { cache: "no-cache", signal: AbortSignal.timeout(silence) });
+    const text = await answer.text();
+    if (mine !== latest) return;
+    if (!answer.ok) throw text;
     heard = Date.now();
     stale.hidden = true;
-    apply(JSON.parse(event.data));
-  };
-  source.onerror = () => { // a stream that ends in good order is opened again at once
-    setTimeout(() => { if (Date.now() - heard > 4000) lost(); }, 4000);
-    if (source.readyState === EventSource.CLOSED) setTimeout(connect, 2000);
-  };
+    asked = module;
+    if (text !== had) apply(text);
+    had = text;
+  } catch {
+    if (Date.now() - heard > 4000) lost(); // nobody answers there
+  }
+  if (mine === latest) setTimeout(() => { if (mine === latest) refresh(); }, every);
 }
 
 function lost() {
@@ -39,21 +41,16 @@ function lost() {
   stale.hidden = false;
 }
 
-function apply(parts) {
-  for (const [id, html] of Object.entries(parts)) become(byID(id), parse(html).firstElementChild);
+function apply(text) {
+  const now = new DOMParser().parseFromString(text, "text/html");
+  for (const id of ["top", "detail", "rows", "queues"]) become(byID(id), now.getElementById(id));
   for (const part of document.querySelectorAll("details.more[open]")) load(part);
   const detail = byID("detail");
   if (focusDetail && !detail.hidden) { detail.focus(); focusDetail = false; }
-  document.title = byID("headline").textContent + where;
+  document.title = now.title;
   for (const row of byID("rows").children) row.classList.toggle("chosen", row.id === "m-" + asked); // its detail has its problems
   narrow();
   count();
-}
-
-function parse(html) {
-  const holder = document.createElement("template");
-  holder.innerHTML = html;
-  return holder.content;
 }
 
 // become changes an element into another one and keeps what is alike, with its focus, its selection and what is open.
@@ -80,7 +77,7 @@ function adopt(before, now) {
   while (place) { const next = place.nextSibling; place.remove(); place = next; }
 }
 
-// load fills a part that a person has opened, unless it has this version already. The stream may be a second behind the
+// load fills a part that a person has opened, unless it has this version already. The page may be a second behind the
 // answer: a list that is empty again has the version of before, so each version is loaded once again, a little later.
 async function load(part, again) {
   const content = part.querySelector(".loaded"), path = part.dataset.part, version = path + " " + part.dataset.version;
@@ -128,10 +125,7 @@ function count() {
     if (time.dataset.is === "in") text = seconds < 0 ? "in " + span(-seconds) : "now";
     if (time.textContent !== text) time.textContent = text;
   }
-  if (Date.now() - heard > silence && Date.now() - tried > silence) { // half open: no error says so
-    lost();
-    connect();
-  }
+  if (Date.now() - heard > silence) lost(); // it hangs
 }
 
 // copy puts a command on the clipboard. Where a browser does not allow that, it is selected.
@@ -150,7 +144,7 @@ addEventListener("toggle", (event) => {
   delete event.target.querySelector(".loaded").dataset.has; // opened again is asked again
   if (event.target.open) load(event.target);
 }, true);
-addEventListener("hashchange", () => { focusDetail = chosen() !== ""; connect(); });
+addEventListener("hashchange", () => { focusDetail = chosen() !== ""; refresh(); });
 addEventListener("keydown", (event) => {
   if (event.key === "Enter" && event.target.matches("code.copy")) copy(event.target);
   if (event.key === "Escape" && chosen()) {
@@ -162,4 +156,4 @@ addEventListener("keydown", (event) => {
 });
 setInterval(count, 1000);
 count();
-connect();
+refresh();

@@ -124,15 +124,13 @@ func queues(tree []*supervisor.Node) (all []namedQueue, runs map[string]supervis
 			}
 		}
 	})
-	slices.SortFunc(all, func(a, b namedQueue) int {
-		main := func(q namedQueue) int {
-			if q.name == messages.MainQueue {
-				return 0
-			}
-			return 1
+	key := func(q namedQueue) string {
+		if q.name == messages.MainQueue {
+			return ""
 		}
-		return cmp.Or(cmp.Compare(main(a), main(b)), cmp.Compare(a.name, b.name))
-	})
+		return q.name
+	}
+	slices.SortFunc(all, func(a, b namedQueue) int { return cmp.Compare(key(a), key(b)) })
 	return all, runs
 }
 

@@ -13,9 +13,9 @@ import (
 // use.
 type Parameters interface {
 	List() []view.Parameter
-	// Set refuses a value that the parameter cannot have. After back its default returns; 0 means
+	// Set gives a parameter that is listed one of its choices. After back its default returns; 0 means
 	// never. Another Set before that replaces both.
-	Set(name, value string, back time.Duration) error
+	Set(name, value string, back time.Duration)
 }
 
 // parameterPages show parameters, and change them. A nil Parameters is answered with 404.
@@ -40,7 +40,7 @@ func (s parameterPages) page(r *http.Request) (any, error) {
 	if r.Method != http.MethodPost {
 		return parameterView(s.List()), nil
 	}
-	name, value := r.FormValue("name"), r.FormValue("value")
+	name, value := r.FormValue("name"), strings.ToLower(r.FormValue("value"))
 	if name == "" || value == "" {
 		return nil, badRequest("name=NAME and value=VALUE are required, and duration=10m is optional")
 	}
@@ -52,15 +52,13 @@ func (s parameterPages) page(r *http.Request) (any, error) {
 		}
 		back = d
 	}
-	var known []string
-	for _, p := range s.List() {
-		known = append(known, p.Name)
+	i := slices.IndexFunc(s.List(), func(p view.Parameter) bool { return p.Name == name })
+	if i < 0 {
+		return nil, unknown("parameter", name, parameterView(s.List()).names)
 	}
-	if !slices.Contains(known, name) {
-		return nil, unknown("parameter", name, known)
+	if choices := s.List()[i].Choices; !slices.Contains(choices, value) {
+		return nil, badRequest("%s: %q is not one of %s", name, value, strings.Join(choices, ", "))
 	}
-	if err := s.Set(name, value, back); err != nil {
-		return nil, badRequest("%w", err)
-	}
-	return parameterView(slices.DeleteFunc(s.List(), func(p view.Parameter) bool { return p.Name != name })), nil
+	s.Set(name, value, back)
+	return parameterView(s.List()[i : i+1]), nil
 }

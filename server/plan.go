@@ -21,7 +21,7 @@ const (
 // plan shows what the operator would do: with the ConfigMap in force or, with POST, with the data
 // of a ConfigMap in the body. It changes nothing. It may take minutes, in the goroutine of the
 // request.
-func (s valuePages) plan(r *http.Request) (any, error) {
+func (s owners) plan(r *http.Request) (any, error) {
 	request := view.PlanRequest{Secrets: showSecrets(r)}
 	if r.Method == http.MethodPost {
 		var err error
@@ -60,7 +60,7 @@ func proposal(r *http.Request) (map[string]string, error) {
 // checkConfig reports whether the operator would accept a ConfigMap, and what is special about the
 // value at a path. The last valid content, with which values set restores a deleted ConfigMap, is
 // only for clients that may see secrets.
-func (s valuePages) checkConfig(r *http.Request) (any, error) {
+func (s owners) checkConfig(r *http.Request) (any, error) {
 	data, err := proposal(r)
 	if err != nil {
 		return nil, err

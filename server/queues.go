@@ -53,15 +53,8 @@ type otherQueues struct {
 	Tasks  int `json:"tasks"`
 }
 
-// actorPages show what actors have published, without asking them: they answer while an actor is
-// stuck.
-type actorPages struct {
-	Source
-	who audience
-}
-
 // queues answers /queue, /queue/list and /queue/main, also for a queue without tasks.
-func (s actorPages) queues(r *http.Request) (any, error) {
+func (s router) queues(r *http.Request) (any, error) {
 	all, runs := queues(s.tree(s.who))
 	if r.URL.Query().Get("errors") == "false" { // for the live page, which shows them with their modules
 		for id, run := range runs {

@@ -18,7 +18,7 @@ const renderTimeout = time.Minute
 // renderPage answers /module/NAME/render. It renders in the goroutine of the request, since the
 // chart may read the cluster; the gate limits how many do. A chart that cannot be rendered is
 // answered with 422: the request was right, and the module is not.
-func (s modulePages) renderPage(r *http.Request) (any, error) {
+func (s owners) renderPage(r *http.Request) (any, error) {
 	name, err := s.known(r.PathValue("name"))
 	switch {
 	case err != nil:

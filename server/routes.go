@@ -39,7 +39,8 @@ type Route struct {
 // must not be called.
 func Routes() []Route { return router{who: insider}.routes() }
 
-// router serves the pages that an audience may see. Its Source is shared by all handlers.
+// router serves the pages that an audience may see, and has those about everything: probes, the live page, queues and actors.
+// They show what actors have published, without asking them, so they answer while one is stuck.
 type router struct {
 	Source
 	who audience
@@ -58,23 +59,25 @@ func get(path, query, help string, handler http.Handler) Route {
 	return Route{Method: http.MethodGet, Path: path, Query: query, Help: help, handler: handler}
 }
 
+// maxScrapes is how many pages of metrics are made at a time; another request is answered with 503. A client that does not
+// read keeps its page in memory, up to some 20 MB with 1,000 modules, for as long as an answer may take (J8).
+const maxScrapes = 4
+
 // publicRoutes are on both addresses. They show no values, and on the public address no errors
 // either. A new one must keep that: it is reachable from the whole cluster.
 func (s router) publicRoutes() []Route {
-	probes, live := probes(s), livePages(s)
 	// Users look for the metrics of hooks on the first page, too (I1). A scrape continues when one
 	// collector fails, so that the other metrics remain.
 	both := discreetMetrics{prometheus.Gatherers{s.Metrics, s.HookMetrics}, s.Hide}
-	scrape := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}
+	scrape := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: maxScrapes}
 	all := []Route{
-		get("/", "", "the live page: modules, queues, waiting tasks; on the debug address also actors", live.page()),
-		get(livePath, "module=NAME", "the changes of the live page, as server-sent events", live.stream()),
+		get("/", "module=NAME", "the live page: modules, queues, waiting tasks; on the debug address also actors, and one module", s.page()),
 		get("/healthz", "", "200 while the process lives", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })),
-		get("/readyz", "verbose", "200 after the first converge, on a follower when it could lead; 500 before", http.HandlerFunc(probes.readyz)),
-		get("/metrics", "", "metrics of the operator and of hooks", promhttp.HandlerForTransactional(&scrapes{gatherer: both}, scrape)),
-		get("/metrics/hooks", "", "metrics of hooks only", promhttp.HandlerForTransactional(&scrapes{gatherer: discreetMetrics{s.HookMetrics, s.Hide}}, scrape)),
-		get("/queue", "", "the tasks of all queues, as text", page{actorPages(s).queues, asText}),
-		get("/status/converge", "output=json", "progress of the converge, in fixed words for scripts", http.HandlerFunc(probes.converge)),
+		get("/readyz", "verbose", "200 after the first converge, on a follower when it could lead; 500 before", http.HandlerFunc(s.readyz)),
+		get("/metrics", "", "metrics of the operator and of hooks", promhttp.HandlerFor(both, scrape)),
+		get("/metrics/hooks", "", "metrics of hooks only", promhttp.HandlerFor(discreetMetrics{s.HookMetrics, s.Hide}, scrape)),
+		get("/queue", "", "the tasks of all queues, as text", page{s.queues, asText}),
+		get("/status/converge", "output=json", "progress of the converge, in fixed words for scripts", http.HandlerFunc(s.converge)),
 		get("/discovery", "", "this list", page{s.discovery, asText}),
 	}
 	for i := range all {
@@ -97,39 +100,37 @@ func (r Route) inYAML() Route {
 
 // debugRoutes may show values of users: on the debug address only (J4, J7).
 func (s router) debugRoutes() []Route {
-	owners := owners{s.Source}
-	all, modules, values, hooks := statusPages{s.Source}, modulePages{owners}, valuePages{owners}, hookPages{owners}
-	actors, parameters := actorPages(s), parameterPages{s.Parameters}
+	of, parameters := owners{s.Source}, parameterPages{s.Parameters}
 	json := func(look func(*http.Request) (any, error)) page { return page{look, asJSON} }
 	text := func(look func(*http.Request) (any, error)) page { return page{look, asText} }
 	const secrets = "show-secrets=true"
 	routes := []Route{
-		get("/status", "", "the state of the modules: what fails and why, what runs now, what to try next", text(all.status)).command("status", aboutStatus),
-		get("/module/list", "", "all modules and their state; as text, the names of the enabled ones", json(all.list)).command("module list", aboutList),
-		get("/module/ready", "module=MODULE", "the word ready, or which modules are not ready and why", text(all.ready)),
-		get("/module/resource-monitor", "module=MODULE", "the objects of releases that are watched for deletion", json(modules.resourceMonitor)).command("module resource-monitor [MODULE]", ""),
-		get("/module/{name}/status", "", "what caused the last run of a module, or why it is disabled", json(modules.status)).command("why MODULE", aboutWhy),
-		get("/module/{name}/values", "global=true, "+secrets, "the merged values of a module", json(modules.section("values"))).command("module values MODULE", "").inYAML(),
-		get("/module/{name}/config", "global=true, "+secrets, "the values of a module in the ConfigMap", json(modules.section("config"))).command("module config MODULE", "").inYAML(),
-		get("/module/{name}/patches", secrets, "the saved patches of the hooks of a module", json(modules.section("patches"))).command("module patches MODULE", "").inYAML(),
-		get("/module/{name}/snapshots", secrets, "the snapshots of the kubernetes bindings of a module's hooks", json(hooks.snapshots)).command("module snapshots MODULE", ""),
-		get("/module/{name}/render", "diff=true, debug=true, "+secrets, "the manifest that the chart of a module renders now", text(modules.renderPage)).command("module render MODULE", aboutRender),
-		get("/module/{name}/drift", secrets, "the fields of a module's objects that others have changed", json(modules.drift)).command("module drift MODULE", aboutDrift),
-		get("/global/list", "", "the global hooks and their bindings", json(hooks.list)).command("global list", ""),
-		get("/global/values", secrets, "the merged global values", json(modules.section("values"))).command("global values", "").inYAML(),
-		get("/global/config", secrets, "the global values in the ConfigMap", json(modules.section("config"))).command("global config", "").inYAML(),
-		get("/global/patches", secrets, "the saved patches of global hooks", json(modules.section("patches"))).command("global patches", "").inYAML(),
-		get("/global/snapshots", secrets, "the snapshots of the kubernetes bindings of global hooks", json(hooks.snapshots)).command("global snapshots", ""),
-		get("/hook/list", "module=MODULE", "the hooks of the running operator and their bindings", json(hooks.list)).command("hook list", ""),
-		get("/hook/runs", "module=MODULE, hook=HOOK", "the last runs of hooks: when, why, how long, and their last lines", json(hooks.runs)).command("logs MODULE [HOOK]", aboutLogs),
-		get("/hook/{name}/snapshots", secrets, "the snapshots of the kubernetes bindings of a hook", json(hooks.snapshots)).command("hook snapshots HOOK", ""),
-		get("/queue/list", "queue=QUEUE, showEmpty=true", "the queues and their tasks, or one queue", json(actors.queues)).command("queue list [QUEUE]", ""),
-		get("/queue/main", "", "the tasks of the main queue", json(actors.queues)).command("queue main", ""),
-		get("/values/explain", "module=MODULE, path=PATH, "+secrets, "where values come from, and what they override", json(values.explainPage)).command("values explain [MODULE] PATH", aboutExplain),
-		{Method: http.MethodPost, Path: "/values/check", Query: "path=PATH, " + secrets, Help: "whether the operator would accept a ConfigMap, whose data is the body: a JSON object of strings; and whether the value at a path is marked as a secret", handler: json(values.checkConfig)},
-		get("/plan", secrets, "what the operator would do at the next reload", json(values.plan)),
-		{Method: http.MethodPost, Path: "/plan", Query: secrets, Help: "the same with another ConfigMap, whose data is the body: a JSON object of strings", handler: json(values.plan)},
-		get("/actors", "", "the mailboxes of all actors", text(actors.actors)),
+		get("/status", "", "the state of the modules: what fails and why, what runs now, what to try next", text(s.status)).command("status", aboutStatus),
+		get("/module/list", "", "all modules and their state; as text, the names of the enabled ones", json(s.list)).command("module list", aboutList),
+		get("/module/ready", "module=MODULE", "the word ready, or which modules are not ready and why", text(s.ready)),
+		get("/module/resource-monitor", "module=MODULE", "the objects of releases that are watched for deletion", json(of.resourceMonitor)).command("module resource-monitor [MODULE]", ""),
+		get("/module/{name}/status", "", "what caused the last run of a module, or why it is disabled", json(of.status)).command("why MODULE", aboutWhy),
+		get("/module/{name}/values", "global=true, "+secrets, "the merged values of a module", json(of.section("values"))).command("module values MODULE", "").inYAML(),
+		get("/module/{name}/config", "global=true, "+secrets, "the values of a module in the ConfigMap", json(of.section("config"))).command("module config MODULE", "").inYAML(),
+		get("/module/{name}/patches", secrets, "the saved patches of the hooks of a module", json(of.section("patches"))).command("module patches MODULE", "").inYAML(),
+		get("/module/{name}/snapshots", secrets, "the snapshots of the kubernetes bindings of a module's hooks", json(of.snapshots)).command("module snapshots MODULE", ""),
+		get("/module/{name}/render", "diff=true, debug=true, "+secrets, "the manifest that the chart of a module renders now", text(of.renderPage)).command("module render MODULE", aboutRender),
+		get("/module/{name}/drift", secrets, "the fields of a module's objects that others have changed", json(of.drift)).command("module drift MODULE", aboutDrift),
+		get("/global/list", "", "the global hooks and their bindings", json(of.listHooks)).command("global list", ""),
+		get("/global/values", secrets, "the merged global values", json(of.section("values"))).command("global values", "").inYAML(),
+		get("/global/config", secrets, "the global values in the ConfigMap", json(of.section("config"))).command("global config", "").inYAML(),
+		get("/global/patches", secrets, "the saved patches of global hooks", json(of.section("patches"))).command("global patches", "").inYAML(),
+		get("/global/snapshots", secrets, "the snapshots of the kubernetes bindings of global hooks", json(of.snapshots)).command("global snapshots", ""),
+		get("/hook/list", "module=MODULE", "the hooks of the running operator and their bindings", json(of.listHooks)).command("hook list", ""),
+		get("/hook/runs", "module=MODULE, hook=HOOK", "the last runs of hooks: when, why, how long, and their last lines", json(of.runs)).command("logs MODULE [HOOK]", aboutLogs),
+		get("/hook/{name}/snapshots", secrets, "the snapshots of the kubernetes bindings of a hook", json(of.snapshots)).command("hook snapshots HOOK", ""),
+		get("/queue/list", "queue=QUEUE, showEmpty=true", "the queues and their tasks, or one queue", json(s.queues)).command("queue list [QUEUE]", ""),
+		get("/queue/main", "", "the tasks of the main queue", json(s.queues)).command("queue main", ""),
+		get("/values/explain", "module=MODULE, path=PATH, "+secrets, "where values come from, and what they override", json(of.explainPage)).command("values explain [MODULE] PATH", aboutExplain),
+		{Method: http.MethodPost, Path: "/values/check", Query: "path=PATH, " + secrets, Help: "whether the operator would accept a ConfigMap, whose data is the body: a JSON object of strings; and whether the value at a path is marked as a secret", handler: json(of.checkConfig)},
+		get("/plan", secrets, "what the operator would do at the next reload", json(of.plan)),
+		{Method: http.MethodPost, Path: "/plan", Query: secrets, Help: "the same with another ConfigMap, whose data is the body: a JSON object of strings", handler: json(of.plan)},
+		get("/actors", "", "the mailboxes of all actors", text(s.actors)),
 		get("/config/list", "", "the parameters that can be changed while the operator runs", json(parameters.page)).command("config list", ""),
 		{Method: http.MethodPost, Path: "/config/set", Query: "name=NAME, value=VALUE, duration=10m", Help: "change a parameter at once, until the operator ends or for a duration", handler: json(parameters.page), Command: "config set NAME VALUE [DURATION]"},
 		get("/debug/pprof/", "", "profiles of the process", http.HandlerFunc(pprof.Index)),
@@ -169,7 +170,7 @@ func (s router) handler() http.Handler {
 }
 
 // noPage is the error for an unknown path: 405 when only the method is wrong, else 404 with the
-// page or the format that was probably meant. The root is near to every short path, so it is not
+// page that was probably meant. The root is near to every short path, so it is not
 // proposed.
 func noPage(asked string, routes []Route) error {
 	var known []string
@@ -182,11 +183,8 @@ func noPage(asked string, routes []Route) error {
 			return &pageError{http.StatusMethodNotAllowed, fmt.Errorf("%s accepts only %s", asked, r.Method)}
 		}
 	}
-	if extension := path.Ext(asked); extension != "" && slices.Contains(known, strings.TrimSuffix(asked, extension)) {
-		return notFound("the format %q is not one of %s", extension[1:], strings.Join(extensions(), ", "))
-	}
 	text := "page " + asked + " not found"
-	if meant := values.Near(asked, known); meant != "" && meant != "/" {
+	if meant := values.Near(strings.TrimSuffix(asked, path.Ext(asked)), known); meant != "" && meant != "/" {
 		text += "; did you mean " + meant + "?"
 	}
 	return notFound("%s; /discovery lists all", text)

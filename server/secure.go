@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/big"
 	"net/http"
 	"strings"
 	"sync"
@@ -20,9 +19,8 @@ import (
 
 // Authorize decides whether the owner of a token may do verb with the page at path. It returns the
 // HTTP status to answer with: 200 when it is allowed, 401 for an unknown token, another one when it
-// is not. An error is shown to the client with its status, so it must not hold details of the
-// cluster.
-type Authorize func(ctx context.Context, token, verb, path string) (status int, err error)
+// is not. The client is shown why, so that must not hold details of the cluster.
+type Authorize func(ctx context.Context, token, verb, path string) (status int, why string)
 
 // authorized lets everybody see the probes; for other pages it requires a token (J11). A nil
 // authorize is the default of plain HTTP, where everybody may see all public pages.
@@ -41,17 +39,15 @@ func authorized(next http.Handler, authorize Authorize) http.Handler {
 			text(w, http.StatusUnauthorized, "this page needs the token of a ServiceAccount or a user: Authorization: Bearer TOKEN\n")
 			return
 		}
-		switch status, err := authorize(r.Context(), token, strings.ToLower(r.Method), r.URL.Path); {
-		case err != nil:
-			text(w, status, err.Error()+"\n")
-		case status == http.StatusOK:
+		status, why := authorize(r.Context(), token, strings.ToLower(r.Method), r.URL.Path)
+		if status == http.StatusOK {
 			next.ServeHTTP(w, r)
-		case status == http.StatusUnauthorized:
-			w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-			text(w, status, "the API server rejects this token\n")
-		default:
-			text(w, status, fmt.Sprintf("the user of this token is not allowed to %s the nonResourceURL %s\n", strings.ToLower(r.Method), r.URL.Path))
+			return
 		}
+		if status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+		}
+		text(w, status, why+"\n")
 	})
 }
 
@@ -73,13 +69,8 @@ func SelfSigned() (Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create a certificate: %w", err)
 	}
-	const bits = 128
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), bits))
-	if err != nil {
-		return nil, fmt.Errorf("create a certificate: %w", err)
-	}
 	template := x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "addon-operator"}, DNSNames: []string{"addon-operator"},
+		Subject: pkix.Name{CommonName: "addon-operator"}, DNSNames: []string{"addon-operator"},
 		// The clock of a client may be behind by up to an hour.
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(years, 0, 0),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
@@ -94,22 +85,20 @@ func SelfSigned() (Certificate, error) {
 
 // CertificateFiles reads a certificate and its key at each handshake, so no watch is needed, and
 // volumes of Secrets work. At the start an error is returned; later the last valid pair stays in use,
-// also while the two files of a renewal are being replaced, and the log has the error once.
+// also while the two files of a renewal are being replaced.
 func CertificateFiles(certFile, keyFile string, log *slog.Logger) (Certificate, error) {
 	var mu sync.Mutex
 	var last *tls.Certificate
-	said := ""
 	get := func() (*tls.Certificate, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		loaded, err := tls.LoadX509KeyPair(certFile, keyFile)
 		switch {
 		case err == nil:
-			last, said = &loaded, ""
+			last = &loaded
 		case last == nil:
 			return nil, fmt.Errorf("certificate %s: %w", certFile, err)
-		case err.Error() != said:
-			said = err.Error()
+		default:
 			log.Error("certificate could not be reloaded; the previous one stays in use", "path", certFile, "err", err)
 		}
 		return last, nil

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -23,17 +22,17 @@ import (
 func TestAuthorized(t *testing.T) {
 	var asked string
 	h := authorized(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "page\n") }),
-		func(_ context.Context, token, verb, path string) (int, error) {
+		func(_ context.Context, token, verb, path string) (int, string) {
 			asked = verb + " " + path
 			switch token {
 			case "good":
-				return http.StatusOK, nil
+				return http.StatusOK, ""
 			case "poor":
-				return http.StatusForbidden, nil
+				return http.StatusForbidden, "not allowed"
 			case "away":
-				return http.StatusServiceUnavailable, errors.New("nobody answers")
+				return http.StatusServiceUnavailable, "nobody answers"
 			}
-			return http.StatusUnauthorized, nil
+			return http.StatusUnauthorized, "unknown"
 		})
 	for _, c := range []struct {
 		url, authorization string
@@ -51,8 +50,8 @@ func TestAuthorized(t *testing.T) {
 		{"/metrics", "", 401, "", ""},
 		{"/metrics", "Basic good", 401, "", ""},
 		{"/metrics", "Bearer ", 401, "", ""},
-		{"/metrics", "Bearer strange", 401, "get /metrics", "rejects this token"},
-		{"/metrics", "Bearer poor", 403, "get /metrics", "is not allowed to get the nonResourceURL /metrics"},
+		{"/metrics", "Bearer strange", 401, "get /metrics", "unknown"},
+		{"/metrics", "Bearer poor", 403, "get /metrics", "not allowed"},
 		{"/metrics", "Bearer away", 503, "get /metrics", "nobody answers"},
 		{"/metrics", "bearer  good", 200, "get /metrics", "page"},
 		{"/queue", "Bearer good", 200, "get /queue", "page"},
@@ -152,7 +151,7 @@ func TestServeTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := FreeAddress(t)
-	s := Source{Authorize: func(context.Context, string, string, string) (int, error) { return http.StatusUnauthorized, nil }}
+	s := Source{Authorize: func(context.Context, string, string, string) (int, string) { return http.StatusUnauthorized, "" }}
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })
 	if err := ServeTLS(t.Context(), address, authorized(page, s.Authorize), certificate, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)

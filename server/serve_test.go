@@ -103,7 +103,7 @@ func TestUnixSocketSparesFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := server.Serve(t.Context(), "unix:"+path, http.HandlerFunc(hello), quiet())
-	if err == nil || !strings.Contains(err.Error(), path+" exists and is not a socket") {
+	if err == nil || !strings.Contains(err.Error(), path+": bind: address already in use; remove what is there") {
 		t.Errorf("got %v", err)
 	}
 	if data, err := os.ReadFile(path); string(data) != "precious" || err != nil {

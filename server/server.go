@@ -68,7 +68,7 @@ type Source struct {
 
 // Public serves probes, metrics and the list of queues: nothing in it holds values. Everybody can
 // connect, so each answer has a deadline: a client that does not read it must not occupy a
-// connection (J8). The live page sets later deadlines itself, for each event.
+// connection (J8).
 func Public(s Source) http.Handler {
 	pages := authorized(router{s, public}.handler(), s.Authorize)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -88,8 +88,8 @@ const (
 
 // Debug serves what only users of the machine may see (J7). It keeps pages of other sites that are
 // open in a browser on this machine away in two ways: cross-origin requests that change something
-// are refused, and so are requests for another host name. Its answers have no deadline of their
-// own, except those that wait at the gate.
+// are refused, and so are requests for another host name. The deadline of an answer begins when it has
+// been made (discreet).
 func Debug(s Source) http.Handler {
 	pages := http.NewCrossOriginProtection().Handler(byItsOwnName(newGate().handler(router{s, insider}.handler())))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -134,16 +134,9 @@ func hostOf(hostport string) string {
 	return strings.Trim(hostport, "[]")
 }
 
-// probes answer in short how the operator is. They are public, so what they show passes through
-// Source.tree, which hides errors from the public.
-type probes struct {
-	Source
-	who audience
-}
-
 // readyz answers 200 after the first converge, in a follower when it could lead (L3), else 500.
 // With ?verbose it lists the conditions behind that (J1).
-func (s probes) readyz(w http.ResponseWriter, r *http.Request) {
+func (s router) readyz(w http.ResponseWriter, r *http.Request) {
 	status, word := s.readiness()
 	if !r.URL.Query().Has("verbose") {
 		text(w, status, word+"\n")
@@ -159,45 +152,40 @@ func (s probes) readyz(w http.ResponseWriter, r *http.Request) {
 }
 
 // converge answers with the fixed words of J3. Existing scripts search the text for them, so that
-// it stays exactly as it is. Of the JSON all keys are always present.
-func (s probes) converge(w http.ResponseWriter, r *http.Request) {
-	c := s.Converge()
-	tasks := queueLength(s.Inspector.Tree(), messages.MainQueue)
+// it stays exactly as it is. The JSON has all words, with the number of tasks in the main queue for a
+// converge in progress, and booleans for the other states.
+func (s router) converge(w http.ResponseWriter, r *http.Request) {
+	c, tasks := s.Converge(), queueLength(s.Inspector.Tree(), messages.MainQueue)
+	reloading, lines, data := c.Phase == view.ConvergeReloading, "", map[string]any{}
+	for _, state := range []struct {
+		word       string
+		is, counts bool
+	}{
+		{"STARTUP_CONVERGE_NOT_STARTED", !c.Ready && !reloading, false},
+		{"STARTUP_CONVERGE_IN_PROGRESS", !c.Ready && reloading, true},
+		{"STARTUP_CONVERGE_DONE", c.Ready, false},
+		{"CONVERGE_IN_PROGRESS", c.Ready && reloading, true},
+		{"CONVERGE_WAIT_TASK", c.Ready && !reloading, false},
+	} {
+		switch data[state.word] = state.is; {
+		case state.counts && state.is:
+			data[state.word] = tasks
+			lines += fmt.Sprintf("%s: %d tasks\n", state.word, tasks)
+		case state.counts:
+			data[state.word] = 0
+		case state.is:
+			lines += state.word + "\n"
+		}
+	}
 	if r.URL.Query().Get("output") == "json" {
-		writeJSON(w, convergeJSON(c, tasks))
+		writeJSON(w, data)
 		return
 	}
-	switch {
-	case !c.Ready && c.Phase == view.ConvergeReloading:
-		text(w, http.StatusOK, fmt.Sprintf("STARTUP_CONVERGE_IN_PROGRESS: %d tasks\n", tasks))
-	case !c.Ready:
-		text(w, http.StatusOK, "STARTUP_CONVERGE_NOT_STARTED\n")
-	case c.Phase == view.ConvergeReloading:
-		text(w, http.StatusOK, fmt.Sprintf("STARTUP_CONVERGE_DONE\nCONVERGE_IN_PROGRESS: %d tasks\n", tasks))
-	default:
-		text(w, http.StatusOK, "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n")
-	}
-}
-
-// convergeJSON has, under the keys that the text uses as words, the number of tasks in the main
-// queue for a converge in progress, and booleans for the other states.
-func convergeJSON(c view.ConvergeStatus, tasks int) map[string]any {
-	reloading := c.Phase == view.ConvergeReloading
-	all := map[string]any{
-		"STARTUP_CONVERGE_NOT_STARTED": !c.Ready && !reloading, "STARTUP_CONVERGE_IN_PROGRESS": 0, "STARTUP_CONVERGE_DONE": c.Ready,
-		"CONVERGE_IN_PROGRESS": 0, "CONVERGE_WAIT_TASK": c.Ready && !reloading,
-	}
-	switch {
-	case reloading && c.Ready:
-		all["CONVERGE_IN_PROGRESS"] = tasks
-	case reloading:
-		all["STARTUP_CONVERGE_IN_PROGRESS"] = tasks
-	}
-	return all
+	text(w, http.StatusOK, lines)
 }
 
 // actors answers /actors: the dump of all mailboxes.
-func (s actorPages) actors(*http.Request) (any, error) {
+func (s router) actors(*http.Request) (any, error) {
 	tree := s.Inspector.Tree()
 	return display{data: tree, text: func(w io.Writer, _ bool) { _ = supervisor.WriteText(w, tree) }}, nil // the client has gone
 }
@@ -210,12 +198,13 @@ func text(w http.ResponseWriter, status int, body string) {
 }
 
 // How long a client may take, and how much it may send before its request is known (J8). There is
-// no limit for answers of the debug address: a profile lasts as long as its client wants.
+// no limit for profiles: they last as long as their client wants.
 const (
 	headerTimeout  = 5 * time.Second
 	maxHeaderBytes = 8 << 10
 	requestTimeout = time.Minute
 	answerTimeout  = 15 * time.Second // of public pages, which take milliseconds
+	debugAnswer    = time.Minute      // to write what has been made, to a client that reads
 	idleTimeout    = 2 * time.Minute
 )
 
@@ -276,34 +265,17 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("debug socket: %w", err)
 	}
-	if err := removeSocket(path); err != nil {
-		return nil, err
+	// A killed operator leaves its socket behind. Nothing else is removed: the path comes from a person, and Lstat does not
+	// follow a link.
+	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
+		_ = os.Remove(path) // else it cannot be opened
 	}
 	l, err := config.Listen(ctx, "unix", path)
-	if err != nil {
-		return nil, fmt.Errorf("debug socket: %w", err)
+	if err == nil {
+		err = os.Chmod(path, 0o600) // J7
 	}
-	if err := os.Chmod(path, 0o600); err != nil { // J7
-		_ = l.Close()
-		return nil, fmt.Errorf("debug socket: %w", err)
+	if err != nil {
+		return nil, fmt.Errorf("debug socket: %w; remove what is there, or choose another path", err)
 	}
 	return l, nil
-}
-
-// removeSocket removes the socket that a killed operator left behind, and nothing else: the path
-// comes from a person. Lstat does not follow a link, so the target of one is never removed.
-func removeSocket(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil
-	case err != nil:
-		return fmt.Errorf("debug socket: %w", err)
-	case info.Mode()&os.ModeSocket == 0:
-		return fmt.Errorf("debug socket: %s exists and is not a socket; remove it or choose another path", path)
-	}
-	if err := os.Remove(path); err != nil {
-		return fmt.Errorf("debug socket: remove the old one: %w", err)
-	}
-	return nil
 }

@@ -74,12 +74,9 @@ func (s Source) overall(who audience) overall {
 	return o
 }
 
-// statusPages show all modules.
-type statusPages struct{ Source }
-
 // list answers /module/list. As text it has the names of the enabled modules only, which is all that
 // scripts of older operators expect.
-func (s statusPages) list(*http.Request) (any, error) {
+func (s router) list(*http.Request) (any, error) {
 	o, names := s.overall(insider), []string{}
 	for _, m := range o.Modules {
 		names = append(names, m.Name)
@@ -88,7 +85,7 @@ func (s statusPages) list(*http.Request) (any, error) {
 }
 
 // status answers /status: how everything is, on one screen, with what to do next.
-func (s statusPages) status(*http.Request) (any, error) {
+func (s router) status(*http.Request) (any, error) {
 	o := s.overall(insider)
 	all, runs := queues(o.tree)
 	dump := dumpQueues(all, runs, false)
@@ -105,19 +102,13 @@ func (o overall) write(w io.Writer, whole bool) {
 	}
 	fmt.Fprintln(w)
 	section := func(title string, rows [][2]string) {
-		most, width := 800, 0 // on one screen
+		t := table{longest: 800} // on one screen
 		for _, row := range rows {
-			width = max(width, len(row[0]))
+			t.rows = append(t.rows, []string{"  " + row[0], row[1]})
 		}
-		for i, row := range rows {
-			if i == 0 {
-				fmt.Fprintf(w, "\n%s\n", title)
-			}
-			text := strings.Join(strings.Fields(row[1]), " ")
-			if !whole {
-				text = shortened(text, most)
-			}
-			fmt.Fprintf(w, "  %-*s  %s\n", width, row[0], text)
+		if len(rows) > 0 {
+			fmt.Fprintf(w, "\n%s\n", title)
+			t.write(w, whole, true)
 		}
 	}
 	problems := o.notices()
@@ -185,7 +176,7 @@ func (o overall) notices() (rows [][2]string) {
 // must exist and be enabled. After an edit of the ConfigMap the modules are still ready as before it,
 // so they count only when the operator has seen the ConfigMap as it is in the cluster; that is asked
 // first, since the answer is about the modules as they are then.
-func (s statusPages) ready(r *http.Request) (any, error) {
+func (s router) ready(r *http.Request) (any, error) {
 	asked, missing := r.URL.Query()["module"], []string{}
 	if s.Observed != nil {
 		observed, err := s.Observed(r.Context())

@@ -22,10 +22,8 @@ type table struct {
 	nothing string // what is said in place of no rows
 	// above and below are paragraphs around it.
 	above, below []string
+	longest      int // characters of a cell in a table that is cut; 0 means 140
 }
-
-// longest is how many characters a cell has in a table that is cut.
-const longest = 140
 
 // write writes the table; bare, it is only its rows. Empty cells become dashes, so that no column
 // seems to be missing; a cell of one space stays empty.
@@ -39,6 +37,7 @@ func (t table) write(w io.Writer, whole, bare bool) {
 	if len(t.rows) == 0 && t.nothing != "" {
 		fmt.Fprintln(w, t.nothing)
 	}
+	const usual = 140
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if len(t.rows) > 0 && !bare {
 		fmt.Fprintln(out, strings.Join(strings.Fields(t.columns), "\t"))
@@ -47,7 +46,7 @@ func (t table) write(w io.Writer, whole, bare bool) {
 		for i, text := range row {
 			indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
 			if row[i] = cmp.Or(indent+strings.Join(strings.Fields(text), " "), "-"); !whole {
-				row[i] = shortened(row[i], longest)
+				row[i] = shortened(row[i], cmp.Or(t.longest, usual))
 			}
 		}
 		fmt.Fprintln(out, strings.Join(row, "\t"))

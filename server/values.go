@@ -49,7 +49,8 @@ func (s Source) notStarted() error {
 	return &pageError{http.StatusServiceUnavailable, fmt.Errorf("the operator has not started its modules yet: %s", cmp.Or(c.Waits, "it waits for the API server or for the leadership"))}
 }
 
-// owners finds the owners of values, modules and global, by the names that people use.
+// owners are the pages about one owner, a module or global: its values, hooks, objects and what would happen to it. They
+// find it by the names that people use.
 type owners struct{ Source }
 
 // values asks an owner for its values. The section in the answer is immutable.
@@ -125,7 +126,7 @@ func (s Source) modules() []string {
 
 // section answers the pages values, config and patches of a module or of global (J4). With
 // ?global=true the global part comes, too, each below its key, as hooks and charts get them.
-func (s modulePages) section(page string) func(*http.Request) (any, error) {
+func (s owners) section(page string) func(*http.Request) (any, error) {
 	return func(r *http.Request) (any, error) {
 		name, secrets := ofOwner(r), showSecrets(r)
 		own, err := s.owner(r.Context(), name)
@@ -156,12 +157,9 @@ func partOf(v messages.Values, page string, secrets bool) any {
 	return v.Section.View(secrets).Merged
 }
 
-// valuePages show where values come from, and what would happen with others.
-type valuePages struct{ owners }
-
 // explainPage shows where values come from: ?module=NAME&path=PATH, or a path that begins
 // with global or with a module.
-func (s valuePages) explainPage(r *http.Request) (any, error) {
+func (s owners) explainPage(r *http.Request) (any, error) {
 	module, path := r.URL.Query().Get("module"), r.URL.Query().Get("path")
 	if module == "" {
 		if module, path = firstElement(path); module == "" {
@@ -188,7 +186,7 @@ func (s valuePages) explainPage(r *http.Request) (any, error) {
 
 // filesOf describes how the files of a section differ from those in force; empty when
 // they do not. Files of global concern all sections.
-func (s valuePages) filesOf(section string) string {
+func (s owners) filesOf(section string) string {
 	differs := called(s.NotInForce)
 	for _, name := range s.modules() {
 		if key, err := values.Key(name); err == nil && key == section && differs[name] != "" {

@@ -65,29 +65,8 @@ func command(lookup func(string) (string, bool)) *cobra.Command {
 	remote.Remove(root)
 	root.SetCompletionCommandGroupID(cli.GroupRun)
 	root.SetHelpCommandGroupID(cli.GroupRun)
-	refuseUnknownHelp(root)
 	root.SetUsageTemplate(strings.NewReplacer(localFlags, ownFlags, globalFlags, shortGlobalFlags, moreHelp, "").Replace(root.UsageTemplate()))
 	return root
-}
-
-// refuseUnknownHelp makes help of a command that does not exist a mistake, as the command itself is; with cobra it succeeds.
-func refuseUnknownHelp(root *cobra.Command) {
-	root.InitDefaultHelpCmd()
-	for _, help := range root.Commands() {
-		if help.Name() == "help" {
-			help.Run, help.RunE = nil, func(_ *cobra.Command, args []string) error {
-				found, rest, err := root.Find(args)
-				if err == nil {
-					err = cli.NoArgs(found, rest)
-				}
-				if err != nil {
-					return err
-				}
-				found.InitDefaultHelpFlag() // which its help lists
-				return found.Help()
-			}
-		}
-	}
 }
 
 // debugOptions prints the options that help to find a fault. Installations of the existing operator

@@ -62,8 +62,6 @@ func TestExitCodes(t *testing.T) {
 		"unknown argument":             {nil, []string{"stop"}, exitUsage, `"stop"`},
 		"misspelt command":             {nil, []string{"queu"}, exitUsage, "did you mean queue?"},
 		"misspelt command of a group":  {nil, []string{"queue", "lsit"}, exitUsage, "did you mean list?"},
-		"help of no command":           {nil, []string{"help", "queu"}, exitUsage, "did you mean queue?"},
-		"help of no command below":     {nil, []string{"help", "queue", "bogus"}, exitUsage, `"bogus"`},
 		"help of a command":            {nil, []string{"help", "values", "set"}, exitStopped, ""},
 		"command of a group":           {nil, []string{"queue", "nothing"}, exitUsage, `"nothing"`},
 		"argument of start":            {nil, []string{"start", "now"}, exitUsage, `"now"`},

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"addon-operator/testkit/golden"
-
 	"github.com/spf13/pflag"
+
+	"addon-operator/actors/metrics"
+	"addon-operator/testkit/golden"
 )
 
 // repository is the root of the repository, seen from the directory of this package.
@@ -40,36 +41,64 @@ func sentence(flag *pflag.Flag) string {
 	return text
 }
 
-// between replaces what stands between two marks of a document.
-func between(t *testing.T, document, begin, end, content string) string {
+// writeIn replaces what is between the marks of a name in a document.
+func writeIn(t *testing.T, document, name, content string) string {
 	t.Helper()
-	before, rest, ok := strings.Cut(document, begin)
-	_, after, closed := strings.Cut(rest, end)
+	before, rest, ok := strings.Cut(document, "<!-- "+name+" -->")
+	_, after, closed := strings.Cut(rest, "<!-- end of "+name+" -->")
 	if !ok || !closed {
-		t.Fatalf("the marks %q and %q are not there", begin, end)
+		t.Fatalf("the marks of %s are not there", name)
 	}
-	return before + begin + "\n" + content + end + after
+	return before + "<!-- " + name + " -->\n" + content + "<!-- end of " + name + " -->" + after
 }
 
-// docs/running.md lists all options, from their declarations (B3).
-func TestRunningTellsAllOptions(t *testing.T) {
-	var table strings.Builder
-	table.WriteString("| flag | environment | default | meaning |\n|---|---|---|---|\n")
+// B3, I2, J4, J6: tables of documents are made from the declarations of options, metrics, pages and commands. A command that only
+// prints a page is in the table of pages.
+func TestDocumentsListAll(t *testing.T) {
+	for path, made := range map[string]map[string]string{
+		"docs/running.md": {"options": optionTable()},
+		"docs/metrics.md": {"metrics": metricTable()},
+		"docs/cli.md":     {"commands": commandList(), "pages": pageTable()},
+	} {
+		data, err := os.ReadFile(repository + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		document := string(data)
+		for name, content := range made {
+			document = writeIn(t, document, name, content)
+		}
+		golden.File(t, repository+path, document)
+	}
+}
+
+// inCell is a text in a cell of a table; quoted are words in it, each as code.
+func inCell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+
+func quoted(words ...string) string {
+	text := ""
+	for _, word := range words {
+		if word != "" {
+			text += ", `" + word + "`"
+		}
+	}
+	return strings.TrimPrefix(text, ", ")
+}
+
+func optionTable() string {
+	rows := "| flag | environment | default | meaning |\n|---|---|---|---|\n"
 	for _, flag := range declared() {
-		var variables []string
-		for _, variable := range flag.variables {
-			variables = append(variables, "`"+variable+"`")
-		}
-		value := ""
-		if flag.DefValue != "" {
-			value = "`" + flag.DefValue + "`"
-		}
-		fmt.Fprintf(&table, "| `--%s` | %s | %s | %s |\n", flag.Name, strings.Join(variables, ", "), value, strings.ReplaceAll(sentence(flag.Flag), "|", `\|`))
+		rows += fmt.Sprintf("| %s | %s | %s | %s |\n", quoted("--"+flag.Name), quoted(flag.variables...), quoted(flag.DefValue), inCell(sentence(flag.Flag)))
 	}
-	const path = "docs/running.md"
-	document, err := os.ReadFile(repository + path)
-	if err != nil {
-		t.Fatal(err)
+	return rows
+}
+
+func metricTable() string {
+	m := metrics.New(metrics.DefaultPrefix)
+	m.Watch(metrics.Sources{})
+	rows := "| metric | type | labels | meaning |\n|---|---|---|---|\n"
+	for _, f := range m.Families() {
+		rows += fmt.Sprintf("| %s | %s | %s | %s |\n", quoted(f.Name), f.Type, quoted(f.Labels...), inCell(f.Help))
 	}
-	golden.File(t, repository+path, between(t, string(document), "<!-- options -->", "<!-- end of options -->", table.String()))
+	return rows
 }

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // Replicas take a lease, also a single one, say who they are, and are replaced one by one, each
@@ -13,17 +11,7 @@ import (
 func TestReplicasTakeALease(t *testing.T) {
 	for values, replicas := range map[string]int32{"": 1, "replicas: 3": 3} {
 		d := deployment(t, values)
-		env := variables{}
-		for _, e := range d.Spec.Template.Spec.Containers[0].Env {
-			if _, twice := env[e.Name]; twice {
-				t.Errorf("%s is set twice", e.Name)
-			}
-			env[e.Name] = e.Value
-			if e.ValueFrom != nil {
-				env[e.Name] = "from-" + e.ValueFrom.FieldRef.FieldPath
-			}
-		}
-		cfg, err := configured(env)
+		cfg, err := configured(environmentOf(t, d))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,10 +27,7 @@ func TestReplicasTakeALease(t *testing.T) {
 		t.Errorf("the strategy of the user is changed: %+v", d.Spec.Strategy)
 	}
 	// Without the lease nothing keeps two apart but their number.
-	d := deployment(t, "lease: false")
-	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || !slices.ContainsFunc(d.Spec.Template.Spec.Containers[0].Env, func(e corev1.EnvVar) bool {
-		return e.Name == "ADDON_OPERATOR_HA" && e.Value == "false"
-	}) {
+	if d := deployment(t, "lease: false"); d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || environmentOf(t, d)["ADDON_OPERATOR_HA"] != "false" {
 		t.Errorf("without the lease: %+v", d.Spec)
 	}
 }

@@ -14,15 +14,9 @@ func TestChartSecuresMetrics(t *testing.T) {
 		t.Error("there are parts of secure metrics that were not asked for")
 	}
 	values := everything + "secureMetrics: {enabled: true, certificateSecret: of-cert-manager}"
-	c := deployment(t, values).Spec.Template.Spec.Containers[0]
-	env := variables{}
-	for _, e := range c.Env {
-		env[e.Name] = e.Value
-		if e.ValueFrom != nil {
-			env[e.Name] = "x"
-		}
-	}
-	cfg, err := configured(env)
+	d := deployment(t, values)
+	c := d.Spec.Template.Spec.Containers[0]
+	cfg, err := configured(environmentOf(t, d))
 	if err != nil {
 		t.Fatal(err)
 	}

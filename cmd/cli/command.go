@@ -74,7 +74,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 
 // OneArg is for commands with exactly one argument; what describes it.
 func OneArg(what string) cobra.PositionalArgs {
-	return counted(func(n int) bool { return n == 1 }, "needs "+what)
+	return Arguments([]string{what})
 }
 
 // Arguments is for commands with the arguments in their use line: those in brackets may be left out,
@@ -94,13 +94,8 @@ func Arguments(words []string) cobra.PositionalArgs {
 	if len(words) > 0 {
 		takes = "needs " + strings.Join(words, " ")
 	}
-	return counted(func(n int) bool { return least <= n && n <= most }, takes)
-}
-
-// counted refuses a number of arguments: the command, without the name of the program, takes others.
-func counted(fits func(n int) bool, takes string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if !fits(len(args)) {
+		if len(args) < least || len(args) > most { // the command is named without the program
 			return Usagef("%s %s", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" "), takes)
 		}
 		return nil

@@ -9,30 +9,57 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"addon-operator/addons"
+	"addon-operator/helm"
 	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 )
 
-// Config is everything that can be set from outside, by concern. It has three stages. New declares
+// Config is everything that can be set from outside. It has three stages. New declares
 // the flags. Read, after the command line was parsed, takes the environment for options without a
 // flag, and derives directories; from then on all commands may use it. Complete derives the rest
 // and checks all of it, for commands that act as the operator would.
 type Config struct {
 	Plugin bool // kubectl runs this program as a command of its own
 
-	ModuleOptions
-	ValuesOptions
-	AddressOptions
-	ClusterOptions
-	HookOptions
-	ReleaseOptions
-	ProcessOptions
-	ReplicaOptions
+	// The directories of modules, and how they run.
+	ModulesDir, GlobalHooksDir, WorkingDir string
+	UnnumberedOrder, ParallelModules       int
+	FailurePolicy                          string
+	WatchModules                           bool
+	// The sources of values, and the files that hooks read and write.
+	Namespace, ConfigMap, Secret, TmpDir string
+	StartWithLastValid, KeepTmpFiles     bool
+	// The addresses of the operator, and what it serves there.
+	ListenAddress, DebugAddress, DebugSocket, MetricsPrefix string
+	ListenPort                                              int
+	DebugAnyone, SecureMetrics                              bool
+	// The API server.
+	Kubeconfig, KubeContext, KubeServer string
+	KubeQPS, KubeBurst                  int
+	// Hooks.
+	HookTimeout          time.Duration
+	ChrootDir, JQLibrary string
+	// Releases and the definitions of modules.
+	HelmDriver                                   helm.Driver
+	HelmHistoryMax                               int
+	HelmTimeout                                  time.Duration
+	HelmIgnoreRelease, CRDLabels, CRDSkip, Drift string
+	AllowPurge                                   bool
+	// The log and the end.
+	LogLevel, LogType             string
+	LogNoTime, LogProxyHook, Loud bool
+	GracePeriod                   time.Duration
+	// Several replicas. PodName is the name of the operator's Pod, on which it records Events, and of the replica in the Lease.
+	// Without one, all Events are on the ConfigMap, and the replica has the name of the host.
+	// Without PodUID a container that is restarted waits until its own Lease expires.
+	HA              bool
+	PodName, PodUID string
 
 	// Dirs follow from the options; set by Read.
 	Dirs addons.Dirs
@@ -52,12 +79,6 @@ func (c *Config) Program() string {
 	return "addon-operator"
 }
 
-// options are all options, in the order of help texts and of the documentation.
-func (c *Config) options() []option {
-	return slices.Concat(c.ModuleOptions.options(), c.ValuesOptions.options(), c.AddressOptions.options(), c.ClusterOptions.options(),
-		c.HookOptions.options(), c.ReleaseOptions.options(), c.ProcessOptions.options(), c.ReplicaOptions.options())
-}
-
 // Complete derives what follows from other options and checks the whole. The error joins all
 // mistakes, so that a person can correct them at once. Calling it twice does no harm.
 func (c *Config) Complete() error {
@@ -70,8 +91,7 @@ func (c *Config) Complete() error {
 	if c.Loud {
 		c.LogLevel = "debug"
 	}
-	return errors.Join(refuseVariables(c.lookup), c.ValuesOptions.check(), c.ModuleOptions.check(), c.AddressOptions.check(), c.ClusterOptions.check(),
-		c.HookOptions.check(), c.ReleaseOptions.check(), c.ProcessOptions.check(), c.checkChroot())
+	return c.check()
 }
 
 // CheckDebugAddress refuses to show debug pages to others than this machine, unless an option

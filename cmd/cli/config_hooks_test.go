@@ -29,7 +29,7 @@ func TestHookOptionsAreRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a negative time limit":         {[]string{"--hook-timeout=-1s"}, "hook-timeout must not be negative, but is -1s"},
+		"a negative time limit":         {[]string{"--hook-timeout=-1s"}, "hook-timeout must be 0s or more, not -1s"},
 		"modules outside the root":      {[]string{"--shell-chroot-dir=/root", "--modules-dir=/root/m:/m"}, "modules-dir /m must be below shell-chroot-dir /root"},
 		"global hooks outside the root": {[]string{"--shell-chroot-dir=/root", "--global-hooks-dir=/rootless"}, "global-hooks-dir /rootless must be below"},
 		"files outside the root":        {[]string{"--shell-chroot-dir=/root", "--tmp-dir=/root/../tmp"}, "tmp-dir /root/../tmp must be below"},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/lmittmann/tint"
 	"golang.org/x/term"
 
+	"addon-operator/hooks"
 	"addon-operator/supervisor"
 )
 
@@ -21,46 +23,56 @@ func IsTerminal(file any) bool {
 // Logger makes the log of the operator: readable text on a terminal, JSON elsewhere. The level can
 // be changed while it runs, through the LevelVar. All texts go through hide. A failure that repeats
 // is logged at growing intervals, except at level debug. An error is a UsageError.
-func (o *ProcessOptions) Logger(w io.Writer, hide func(string) string) (*slog.Logger, *slog.LevelVar, error) {
+func (c *Config) Logger(w io.Writer, hide func(string) string) (*slog.Logger, *slog.LevelVar, error) {
 	level := &slog.LevelVar{}
-	if err := level.UnmarshalText([]byte(strings.ToUpper(o.LogLevel))); err != nil {
-		return nil, nil, Usagef("log-level: %q is not one of debug, info, warn, error", o.LogLevel)
+	if err := level.UnmarshalText([]byte(strings.ToUpper(c.LogLevel))); err != nil {
+		return nil, nil, Usagef("log-level: %q is not one of debug, info, warn, error", c.LogLevel)
 	}
-	kind := o.LogType
+	kind := c.LogType
 	if kind == "auto" {
 		kind = "json"
 		if IsTerminal(w) {
 			kind = "color"
 		}
 	}
-	noTime := func(groups []string, a slog.Attr) slog.Attr {
-		if o.LogNoTime && len(groups) == 0 && a.Key == slog.TimeKey {
-			return slog.Attr{}
+	shown := func(groups []string, a slog.Attr) slog.Attr {
+		if c.LogNoTime {
+			a = WithoutTime(groups, a)
 		}
-		return a
+		return discreet(a, hide)
 	}
 	// Sparing is outside: what it drops costs no search for secrets.
-	discreet := func(h slog.Handler) *slog.Logger {
-		return slog.New(supervisor.Sparing(discreetLog{h, hide}))
-	}
 	switch kind {
 	case "json":
-		plain := func(groups []string, a slog.Attr) slog.Attr { return readable(noTime(groups, a)) }
-		return discreet(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: plain})), level, nil
+		return slog.New(supervisor.Sparing(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: shown}))), level, nil
 	case "text", "color":
-		return discreet(tint.NewHandler(w, &tint.Options{Level: level, ReplaceAttr: noTime, NoColor: kind == "text", TimeFormat: "15:04:05.000"})), level, nil
+		return slog.New(supervisor.Sparing(tint.NewHandler(w, &tint.Options{Level: level, ReplaceAttr: shown, NoColor: kind == "text", TimeFormat: "15:04:05.000"}))), level, nil
 	}
-	return nil, nil, Usagef("log-type: %q is not one of auto, text, color, json", o.LogType)
+	return nil, nil, Usagef("log-type: %q is not one of auto, text, color, json", c.LogType)
 }
 
-// readable writes durations as people read them, and empty lists as lists, not as null.
-func readable(a slog.Attr) slog.Attr {
+// discreet hides known secrets in the message and the attributes of a record (J9), and escapes control characters in names
+// from tenants and in the output of hooks (J10). The handler that writes calls it, so no logger can avoid it; for attributes
+// of a logger once, so secrets that become known later are not found in them. A value keeps its type, by which the handler
+// formats it, unless its text has something to hide. Lists are lists in JSON, also without elements.
+func discreet(a slog.Attr, hide func(string) string) slog.Attr {
+	text := func(text string) string { return hooks.Printable(hide(text)) }
 	switch v := a.Value.Any().(type) {
-	case time.Duration:
-		return slog.String(a.Key, v.String())
+	case string:
+		a.Value = slog.StringValue(text(v))
+	case time.Duration: // as people read it
+		a.Value = slog.StringValue(v.String())
 	case []string:
-		if v == nil {
-			return slog.Any(a.Key, []string{})
+		list := make([]string, len(v))
+		for i, one := range v {
+			list[i] = text(one)
+		}
+		a.Value = slog.AnyValue(list)
+	case time.Time, int64, uint64, float64, bool:
+	default:
+		plain := fmt.Sprintf("%+v", v)
+		if shown := text(plain); shown != plain {
+			a.Value = slog.StringValue(shown)
 		}
 	}
 	return a

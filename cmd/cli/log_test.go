@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func logged(t *testing.T, c ProcessOptions) string {
+func logged(t *testing.T, c Config) string {
 	t.Helper()
 	var out bytes.Buffer
 	log, _, err := c.Logger(&out, strings.Clone)
@@ -24,15 +24,15 @@ func logged(t *testing.T, c ProcessOptions) string {
 // B3: LOG_TYPE, LOG_LEVEL, LOG_NO_TIME.
 func TestLogTypes(t *testing.T) {
 	for name, c := range map[string]struct {
-		config            ProcessOptions
+		config            Config
 		json, color, time bool
 	}{
-		"json":                    {ProcessOptions{LogType: "json", LogLevel: "info"}, true, false, true},
-		"json without time":       {ProcessOptions{LogType: "json", LogLevel: "info", LogNoTime: true}, true, false, false},
-		"text":                    {ProcessOptions{LogType: "text", LogLevel: "info"}, false, false, true},
-		"text without time":       {ProcessOptions{LogType: "text", LogLevel: "info", LogNoTime: true}, false, false, false},
-		"color":                   {ProcessOptions{LogType: "color", LogLevel: "info"}, false, true, true},
-		"auto without a terminal": {ProcessOptions{LogType: "auto", LogLevel: "info"}, true, false, true},
+		"json":                    {Config{LogType: "json", LogLevel: "info"}, true, false, true},
+		"json without time":       {Config{LogType: "json", LogLevel: "info", LogNoTime: true}, true, false, false},
+		"text":                    {Config{LogType: "text", LogLevel: "info"}, false, false, true},
+		"text without time":       {Config{LogType: "text", LogLevel: "info", LogNoTime: true}, false, false, false},
+		"color":                   {Config{LogType: "color", LogLevel: "info"}, false, true, true},
+		"auto without a terminal": {Config{LogType: "auto", LogLevel: "info"}, true, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := logged(t, c.config)
@@ -59,7 +59,7 @@ func TestLogTypes(t *testing.T) {
 func TestLogLevels(t *testing.T) {
 	for level, want := range map[string]string{"debug": "quiet release", "Info": "release", "WARN": "", "error": ""} {
 		var got []string
-		out := logged(t, ProcessOptions{LogType: "text", LogLevel: level})
+		out := logged(t, Config{LogType: "text", LogLevel: level})
 		for _, word := range []string{"quiet", "release"} {
 			if strings.Contains(out, word) {
 				got = append(got, word)
@@ -72,7 +72,7 @@ func TestLogLevels(t *testing.T) {
 }
 
 func TestWrongLogOptions(t *testing.T) {
-	for want, c := range map[string]ProcessOptions{"log-level": {LogType: "text", LogLevel: "loud"}, "log-type": {LogType: "xml", LogLevel: "info"}} {
+	for want, c := range map[string]Config{"log-level": {LogType: "text", LogLevel: "loud"}, "log-type": {LogType: "xml", LogLevel: "info"}} {
 		_, _, err := c.Logger(&bytes.Buffer{}, strings.Clone)
 		var usage UsageError
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -266,7 +267,7 @@ func (b *browser) console() (problems []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.problems {
-		if !strings.Contains(p, "net::ERR_CONNECTION_REFUSED") && !strings.Contains(p, "net::ERR_INCOMPLETE_CHUNKED_ENCODING") {
+		if !regexp.MustCompile(`net::ERR_(CONNECTION_REFUSED|CONNECTION_RESET|EMPTY_RESPONSE)`).MatchString(p) {
 			problems = append(problems, p)
 		}
 	}

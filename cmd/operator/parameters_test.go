@@ -16,13 +16,12 @@ import (
 func TestLogLevelAtRunTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		c := cli.Config{ProcessOptions: cli.ProcessOptions{LogLevel: "info", LogType: "text"}}
+		c := cli.Config{LogLevel: "info", LogType: "text"}
 		log, level, err := c.Logger(&out, strings.Clone)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &parameters{log: slog.New(slog.DiscardHandler)}
-		p.addLogLevel(level)
+		p := &logLevel{log: slog.New(slog.DiscardHandler), level: level}
 		logs := func() string {
 			out.Reset()
 			log.Debug("debug")
@@ -32,9 +31,7 @@ func TestLogLevelAtRunTime(t *testing.T) {
 		}
 		set := func(value string, back time.Duration) {
 			t.Helper()
-			if err := p.Set("log.level", value, back); err != nil {
-				t.Error(err)
-			}
+			p.Set("log.level", value, back)
 		}
 		want := func(what string, texts ...string) {
 			t.Helper()
@@ -50,7 +47,7 @@ func TestLogLevelAtRunTime(t *testing.T) {
 		want("changed for good", "debug", "info", "warn")
 		<-time.After(time.Hour) // virtual
 		want("an hour later", "debug", "info", "warn")
-		set("WARN", time.Minute)
+		set("warn", time.Minute)
 		want("for a minute", "warn")
 		if list := p.List(); len(list) != 1 || list[0].Value != "warn" || list[0].Default != "info" || !list[0].Until.Equal(time.Now().Add(time.Minute)) {
 			t.Errorf("the list is %+v", list)
@@ -67,20 +64,4 @@ func TestLogLevelAtRunTime(t *testing.T) {
 			t.Errorf("the default goes back to itself at %s", list[0].Until)
 		}
 	})
-}
-
-func TestParametersRefuse(t *testing.T) {
-	p := &parameters{log: slog.New(slog.DiscardHandler)}
-	p.addLogLevel(&slog.LevelVar{})
-	for _, c := range []struct{ name, value, want string }{
-		{"log.level", "loud", `log.level: "loud" is not one of debug, info, warn, error`},
-		{"log.colour", "red", "parameter log.colour not found"},
-	} {
-		if err := p.Set(c.name, c.value, 0); err == nil || err.Error() != c.want {
-			t.Errorf("got %v, want %s", err, c.want)
-		}
-	}
-	if got := p.List()[0].Value; got != "info" {
-		t.Errorf("the level is %s", got)
-	}
 }

@@ -29,15 +29,3 @@ func commanded(args ...string) (output string, err error) {
 	err = root.Execute()
 	return out.String(), err
 }
-
-// leaves are the commands that do something.
-func leaves(cmd *cobra.Command) (all []*cobra.Command) {
-	for _, sub := range cmd.Commands() {
-		if sub.HasSubCommands() {
-			all = append(all, leaves(sub)...)
-		} else {
-			all = append(all, sub)
-		}
-	}
-	return all
-}

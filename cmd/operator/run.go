@@ -109,8 +109,6 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 		host.Klog(log)
 	}
 	limitMemory(log)
-	changeable := &parameters{log: log}
-	changeable.addLogLevel(level)
 	log.Info("addon-operator starts", "version", c.Version, "modulesDir", c.ModulesDir, "globalHooksDir", c.GlobalHooksDir, "namespace", c.Namespace)
 	metrics := newMetrics(c)
 	// Helm writes until this context ends, not until ctx does: a stop lets Helm finish, and only
@@ -139,7 +137,6 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 		}
 	}
 	world.Crashed = func() { replica.crashed(host.Exit) }
-	changeable.addKeepFiles(c, replica.runner)
 	var lastTraces func()
 	if world.Tracer, lastTraces, err = newTracer(ctx, c, secrets, log); err != nil {
 		return err
@@ -155,7 +152,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	// The pages are served to the end: a stop that takes long is when people look.
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
 	defer closePages()
-	if err := serve(pages, c, operator, server.Source{Parameters: changeable, History: history, Leadership: world.Leadership, Cluster: replica.apiServer, ConfigMap: c.Namespace + "/" + c.ConfigMap}, replica.reviewer, log); err != nil {
+	if err := serve(pages, c, operator, server.Source{Parameters: &logLevel{log: log, level: level, usual: level.Level()}, History: history, Leadership: world.Leadership, Cluster: replica.apiServer, ConfigMap: c.Namespace + "/" + c.ConfigMap}, replica.reviewer, log); err != nil {
 		return err
 	}
 	// When ctx has ended, the error is a consequence of that, and what was started must be stopped.
@@ -379,21 +376,21 @@ func serveSecurely(
 	if err != nil {
 		return err
 	}
-	source.Authorize = func(ctx context.Context, token, verb, path string) (int, error) {
+	source.Authorize = func(ctx context.Context, token, verb, path string) (int, string) {
 		// Verdicts are remembered for a short time, so scrapes do not ask the API server each time.
 		verdict, err := reviewer.Review(ctx, token, verb, path)
 		switch {
 		case errors.Is(err, kube.ErrBusy):
-			return http.StatusTooManyRequests, err
+			return http.StatusTooManyRequests, err.Error()
 		case err != nil:
 			log.Warn("request for a page refused: the token could not be checked", "page", path, "err", err)
-			return http.StatusServiceUnavailable, errors.New("the API server cannot check the token; the log of the operator contains the reason")
+			return http.StatusServiceUnavailable, "the API server cannot check the token; the log of the operator contains the reason"
 		case verdict == kube.Allowed:
-			return http.StatusOK, nil
+			return http.StatusOK, ""
 		case verdict == kube.Refused:
-			return http.StatusForbidden, nil
+			return http.StatusForbidden, "the user of this token is not allowed to " + verb + " the nonResourceURL " + path
 		}
-		return http.StatusUnauthorized, nil
+		return http.StatusUnauthorized, "the API server rejects this token"
 	}
 	return server.ServeTLS(ctx, address, server.Public(source), certificate, log)
 }

@@ -99,11 +99,9 @@ func startRunning(t *testing.T) *running {
 		},
 		Renderer: renderedByHand{},
 	})
-	changeable := &parameters{log: slog.New(slog.DiscardHandler)}
-	changeable.addLogLevel(&slog.LevelVar{})
 	r.pages = httptest.NewServer(server.Debug(server.Source{
 		Inspector: operator.Inspector(), Converge: operator.Converge, Ask: operator.Ask, Version: "v1.2.3",
-		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: operator.Render, ConfigMap: "addons/addon-operator", Parameters: changeable, Plan: operator.Plan,
+		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: operator.Render, ConfigMap: "addons/addon-operator", Parameters: &logLevel{log: slog.New(slog.DiscardHandler), level: &slog.LevelVar{}}, Plan: operator.Plan,
 	}))
 	t.Cleanup(r.pages.Close)
 	if _, err := r.run("values", "explain", "global"); err == nil {
@@ -216,7 +214,6 @@ func TestSectionsOfTheRunningOperator(t *testing.T) {
 		"/module/ingress/config.yaml":     "adminPassword: '***'\nreplicas: 2",
 		"/global/values.json":             `{"clusterName": "dev"}`,
 		"/global/values?global=true":      `{"clusterName": "dev"}`,
-		"/module/ingress/values.toml":     `the format "toml" is not one of json, yaml, text`,
 		"/module/ingress/secrets":         `page /module/ingress/secrets not found; did you mean /module/ingress/status?; /discovery lists all`,
 		"/module/nothing/values":          `module "nothing" not found; available: dns-server, ingress`,
 		"/module/something":               "page /module/something not found; did you mean /module/something/status?; /discovery lists all",

@@ -320,7 +320,7 @@ func TestRolesAreSummedUp(t *testing.T) {
 func TestWriteErrorIsTold(t *testing.T) {
 	r, w := io.Pipe()
 	_ = r.Close()
-	if err := (manifest{"n", "ns", "sa", nil}).write(w, roles(baseDemands(&cli.Config{ValuesOptions: cli.ValuesOptions{Namespace: "ns"}}))); err == nil {
+	if err := (manifest{"n", "ns", "sa", nil}).write(w, roles(baseDemands(&cli.Config{Namespace: "ns"}))); err == nil {
 		t.Error("an error of the writer is lost")
 	}
 }

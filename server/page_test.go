@@ -1,9 +1,6 @@
 package server_test
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -11,9 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -24,79 +19,38 @@ import (
 	"addon-operator/values"
 )
 
-// events are what a page is sent, one map of parts each.
-type events struct {
-	*httptest.ResponseRecorder
-	mu  sync.Mutex
-	all []map[string]any
+// ask loads a page, unless the client has it already in this version.
+func (h *operator) ask(handler http.Handler, path, has string) (status int, body, version string) {
+	r, w := httptest.NewRequest(http.MethodGet, path, http.NoBody), httptest.NewRecorder()
+	r.Header.Set("If-None-Match", has)
+	handler.ServeHTTP(w, r)
+	return w.Code, w.Body.String(), w.Header().Get("ETag")
 }
 
-func (e *events) Write(p []byte) (int, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var event map[string]any
-	text := strings.TrimSuffix(strings.TrimPrefix(string(p), "retry: 500\ndata: "), "\n\n")
-	if err := json.Unmarshal([]byte(text), &event); err != nil {
-		return 0, err
-	}
-	e.all = append(e.all, event)
-	return len(p), nil
-}
-
-// take returns the events since the last look.
-func (e *events) take() []map[string]any {
-	synctest.Wait()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	all := e.all
-	e.all = nil
-	return all
-}
-
-// follow opens the stream of a page until the returned function is called.
-func follow(handler http.Handler, path string) (*events, func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	e := &events{ResponseRecorder: httptest.NewRecorder()}
-	go handler.ServeHTTP(e, httptest.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody))
-	return e, cancel
-}
-
-// J18: a page is sent everything once, then what has changed, at most once a second, and a sign of life when nothing has.
-func TestLiveEvents(t *testing.T) {
+// J18: a reader is sent the page when something has changed, at most once a second, and hears that the operator answers when
+// nothing has.
+func TestPageChanges(t *testing.T) {
 	withOperator(t, func(h *operator) {
 		h.add("operator", "module/dns", view.ModuleStatus{Phase: view.Ready, Enabled: true, Order: 1})
 		source := h.source()
 		source.Hide = func(text string) string { return strings.ReplaceAll(text, "hunter2", "***") }
-		page, leave := follow(server.Debug(source), "/live")
-		defer leave()
-		first := page.take()
-		if len(first) != 1 || first[0]["rows"] == nil || first[0]["top"] == nil || first[0]["queues"] == nil {
-			t.Fatalf("the first event is %v", first)
-		}
-		time.Sleep(4 * time.Second)
-		if got := page.take(); len(got) != 0 {
-			t.Errorf("without a change there is %v", got)
-		}
-		time.Sleep(2 * time.Second)
-		if got := page.take(); len(got) != 1 || len(got[0]) != 0 {
-			t.Errorf("the sign of life is %v", got)
+		handler := server.Debug(source)
+		_, _, first := h.ask(handler, "/", "")
+		<-time.After(time.Minute) // virtual
+		if status, body, _ := h.ask(handler, "/", first); status != http.StatusNotModified || body != "" {
+			t.Errorf("without a change the answer is %d: %s", status, body)
 		}
 		h.add("operator", "module/web", view.ModuleStatus{Phase: view.Starting, Enabled: true, Order: 2, Failing: []view.FailingTask{{Task: "RunModule", Attempts: 1, Error: "hunter2 <b>"}}})
-		time.Sleep(time.Second)
-		got := page.take()
-		if len(got) != 1 || !strings.Contains(fmt.Sprint(got[0]["rows"]), `id="m-web"`) {
-			t.Fatalf("after a module came there is %v", got)
+		if status, _, _ := h.ask(handler, "/", first); status != http.StatusNotModified {
+			t.Errorf("within the second the answer is %d", status)
 		}
-		time.Sleep(time.Minute)
-		if got := page.take(); len(got) < 10 || len(got) > 12 { // the stream ends after a minute, to be authorized again
-			t.Errorf("in a minute there were %d signs of life", len(got))
+		<-time.After(time.Second) // virtual
+		status, page, _ := h.ask(handler, "/", first)
+		if status != http.StatusOK || !strings.Contains(page, "*** &lt;b&gt;") || strings.Contains(page, "hunter2") || !strings.Contains(page, ">addon-operator retry web</code>") {
+			t.Errorf("after a module came the answer is %d: %s", status, page)
 		}
-		rows := fmt.Sprint(got[0]["rows"])
-		if got[0]["queues"] != nil || !strings.Contains(rows, "*** &lt;b&gt;") || strings.Contains(rows, "hunter2") || !strings.Contains(rows, ">addon-operator retry web</code>") {
-			t.Errorf("after a module came the parts are %v", got[0])
-		}
-		if strings.Index(rows, "m-web") > strings.Index(rows, "m-dns") {
-			t.Errorf("the failing module is not the first: %s", rows)
+		if strings.Index(page, "m-web") > strings.Index(page, "m-dns") {
+			t.Errorf("the failing module is not the first: %s", page)
 		}
 	})
 }
@@ -119,9 +73,7 @@ func TestDetail(t *testing.T) {
 			"kept":    {">addon-operator resume kept</code>"},
 			"nothing": {"There is no module with this name."},
 		} {
-			page, leave := follow(server.Debug(source), "/live?module="+name)
-			detail, _ := page.take()[0]["detail"].(string)
-			leave()
+			_, detail := h.get(server.Debug(source), "/?module="+name)
 			for _, text := range want {
 				if !strings.Contains(detail, text) {
 					t.Errorf("%s: without %s:\n%s", name, text, detail)
@@ -144,7 +96,7 @@ func TestPagesWriteNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkLivePage is what open pages cost each second with 500 modules, whose state changes all the time.
+// BenchmarkLivePage is what an open page with a chosen module costs each second with 500 modules, whose state changes all the time.
 func BenchmarkLivePage(b *testing.B) {
 	system := supervisor.NewSystem(supervisor.Options{Log: slog.New(slog.DiscardHandler)})
 	root, err := system.Spawn("operator", func() actor.Actor { return child{system} })
@@ -161,28 +113,21 @@ func BenchmarkLivePage(b *testing.B) {
 		runtime.Gosched()
 	}
 	source := server.Source{Inspector: system.Inspector, Converge: func() view.ConvergeStatus { return view.ConvergeStatus{Ready: true} }}
-	for b.Loop() {
-		ctx, cancel := context.WithCancel(b.Context())
-		cancel() // after the first event
-		server.Public(source).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/live", http.NoBody))
+	for b.Loop() { // each handler looks for itself
+		server.Debug(source).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/?module=m7", http.NoBody))
 	}
 }
 
 // J7: the public page shows neither errors nor the detail of a module, the debug address both.
-func TestLiveEventsOfThePublic(t *testing.T) {
+func TestDetailIsNotPublic(t *testing.T) {
 	withOperator(t, func(h *operator) {
 		h.add("operator", "module/dns", view.ModuleStatus{Phase: view.Running, Failing: []view.FailingTask{{Task: "RunModule", Attempts: 1, Error: "hunter2"}}})
-		source := h.source()
-		source.Ask = func(context.Context, string, any) (any, error) { return nil, errors.New("it is being restarted") }
-		for name, handler := range map[string]http.Handler{"public": server.Public(source), "debug": server.Debug(source)} {
-			page, leave := follow(handler, "/live?module=dns")
-			text := fmt.Sprint(page.take())
-			leave()
-			synctest.Wait()
+		for name, handler := range map[string]http.Handler{"public": server.Public(h.source()), "debug": server.Debug(h.source())} {
+			_, text := h.get(handler, "/?module=dns")
 			if shown := strings.Contains(text, "hunter2"); shown != (name == "debug") {
 				t.Errorf("%s: the error is shown: %v", name, shown)
 			}
-			if shown := strings.Contains(text, "detail-title"); shown != (name == "debug") {
+			if shown := strings.Contains(text, `id="detail-title"`); shown != (name == "debug") {
 				t.Errorf("%s: the detail is shown: %v", name, shown)
 			}
 		}
