@@ -105,12 +105,7 @@ func TestBombInARenderedManifest(t *testing.T) {
 	}
 	expectPeak(t, "aliases in a rendered manifest", peak)
 	h.setConfig(map[string]string{"two": "extra: '{kind: ConfigMap, apiVersion: v1, metadata: {name: extra}, data: {a: b}}'"})
-	h.eventually("the object of the fixed chart", func() error {
-		if h.configMap("extra") == nil {
-			return errNotYet
-		}
-		return nil
-	})
+	h.until("the object of the fixed chart", func() bool { return h.configMap("extra") != nil })
 }
 
 // A long list that fits none of the alternatives of its schema is refused without an explanation of each element. D38, D39.

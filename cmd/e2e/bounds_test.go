@@ -429,40 +429,6 @@ jq -r '.[] | "\(.type) \(.snapshots.watched | length)"' "$BINDING_CONTEXT_PATH" 
 	h.awaitLines("out/seen", "Synchronization 1", "Event 2", "Synchronization 1", "Event 2")
 }
 
-// The snapshots of two bindings fit, but not both: the larger one is not kept, whichever came first. P5.4.
-func TestSnapshotsThatAreTooLargeTogether(t *testing.T) {
-	h := newFixture(t, "configmap")
-	for _, app := range []string{"large", "small"} {
-		h.write("modules/020-two/hooks/"+app+".sh", `#!/usr/bin/env bash
-set -euo pipefail
-if [[ ${1:-} == --config ]]; then
-  cat <<END
-configVersion: v1
-kubernetes:
-- {name: `+app+`, kind: ConfigMap, queue: `+app+`, includeSnapshotsFrom: [`+app+`], namespace: {nameSelector: {matchNames: [$NAMESPACE]}}, labelSelector: {matchLabels: {app: `+app+`}}}
-END
-  exit
-fi
-jq -r '.[] | "\(.type) \(.snapshots.`+app+` | length)"' "$BINDING_CONTEXT_PATH" >> "$OUT/`+app+`"
-`)
-	}
-	text := strings.Repeat("x", 450_000)
-	for i := range 2 {
-		h.createConfigMap(fmt.Sprint("large-", i), text, map[string]string{"app": "large"})
-	}
-	h.createConfigMap("small-0", text, map[string]string{"app": "small"})
-	o := h.start(limited(limits{SnapshotLimit: 1 << 20})) // 1.5 MiB for both
-	o.ready()
-	h.awaitLines("out/large", "Synchronization 2")
-	h.awaitLines("out/small", "Synchronization 1")
-
-	h.createConfigMap("small-1", text[:400_000], map[string]string{"app": "small"})
-	o.expect("ERROR", "the snapshot of a binding is too large: its hook does not run", "binding=large", "the objects of all bindings take more than 1.5 MiB together")
-	h.awaitLines("out/small", "Synchronization 1", "Event 2")
-	h.deleteConfigMap("large-1")
-	h.awaitLines("out/large", "Synchronization 2", "Synchronization 1")
-}
-
 // Somebody edits a large object again and again while its hook fails. One task waits, within
 // limits; when the hook succeeds, it learns what is there. C41, C35, P5.
 func TestManyEditsWhileAHookFails(t *testing.T) {

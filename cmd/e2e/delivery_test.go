@@ -3,7 +3,6 @@ package e2e
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -68,21 +67,7 @@ func TestDeliveryByGit(t *testing.T) {
 	}
 }
 
-// A real API server accepts the Deployment with each way of delivery, field by field.
-func TestDeliveryIsAccepted(t *testing.T) {
-	h := newFixture(t, "-- a --\n")
-	for _, values := range []string{
-		"{source: artifact, artifact: {reference: example.com/modules:v1, path: prod, mount: volume}}",
-		"{source: artifact, artifact: {reference: example.com/modules:v1, mount: copy}}",
-		"{source: git, git: {repository: git@example.com:ours/modules.git, ref: prod, path: a/b, auth: ssh, secret: git}}",
-		"{source: git, watch: false, git: {repository: 'https://example.com/modules.git', auth: basic, secret: git}}",
-		"{source: image, watch: true}",
-	} {
-		h.apply(slices.DeleteFunc(h.operatorChart("modules: "+values), func(o *unstructured.Unstructured) bool { return o.GetKind() != "Deployment" }), true)
-	}
-}
-
-// A real API server accepts all objects of the chart, with each of its switches.
+// A real API server accepts all objects of the chart, field by field, with each of its switches and each way of delivery.
 func TestOperatorChartIsAccepted(t *testing.T) {
 	h := newFixture(t, "-- a --\n")
 	for _, values := range []string{
@@ -92,6 +77,11 @@ func TestOperatorChartIsAccepted(t *testing.T) {
 		"commonLabels: {team: a}\nenvFrom: [{configMapRef: {name: cloud}}]\nimage: {repository: r, digest: 'sha256:" + strings.Repeat("0a", 32) + "'}\n" +
 			"topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]\npriorityClassName: system-cluster-critical\n" +
 			"networkPolicy: {create: true, from: [{namespaceSelector: {matchLabels: {a: b}}}]}\npodDisruptionBudget: {create: true}",
+		"modules: {source: artifact, artifact: {reference: example.com/modules:v1, path: prod, mount: volume}}",
+		"modules: {source: artifact, artifact: {reference: example.com/modules:v1, mount: copy}}",
+		"modules: {source: git, git: {repository: git@example.com:ours/modules.git, ref: prod, path: a/b, auth: ssh, secret: git}}",
+		"modules: {source: git, watch: false, git: {repository: 'https://example.com/modules.git', auth: basic, secret: git}}",
+		"modules: {source: image, watch: true}",
 	} {
 		objects := h.operatorChart(values)
 		if len(objects) < 8 {

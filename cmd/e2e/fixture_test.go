@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +24,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"addon-operator/testkit/devclustertest"
 )
@@ -158,6 +165,17 @@ func (h *fixture) eventually(what string, condition func() error) {
 	}
 }
 
+// until is eventually for what has nothing to say.
+func (h *fixture) until(what string, condition func() bool) {
+	h.t.Helper()
+	h.eventually(what, func() error {
+		if !condition() {
+			return errNotYet
+		}
+		return nil
+	})
+}
+
 // awaitJournal waits until hooks have written exactly these lines, apart by spaces.
 func (h *fixture) awaitJournal(want string) {
 	h.t.Helper()
@@ -259,6 +277,35 @@ func (h *fixture) awaitRevisions(release, want string) {
 		}
 		return nil
 	})
+}
+
+// inFront puts a handler in front of an API server, which is its next one. It returns the path of a kubeconfig that leads there.
+func inFront(t testing.TB, config *rest.Config, handle func(http.ResponseWriter, *http.Request, http.Handler)) (*httptest.Server, string) {
+	t.Helper()
+	upstream, err1 := url.Parse(config.Host)
+	transport, err2 := rest.TransportFor(config)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() { _ = recover() }() // the proxy aborts a watch that its client left
+		proxy.ServeHTTP(w, r)
+	})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handle(w, r, next) }))
+	t.Cleanup(server.CloseClientConnections)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: server.URL}},
+		Contexts: map[string]*clientcmdapi.Context{"c": {Cluster: "c"}}, CurrentContext: "c",
+	}, kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, kubeconfig
 }
 
 // expectAll complains about each text that is missing.

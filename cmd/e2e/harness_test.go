@@ -247,6 +247,14 @@ func (o *operator) ready() *operator {
 	return o
 }
 
+// run runs a command of the program next to the operator, with an input. Its output is all that it printed.
+func (o *operator) run(input string, args ...string) (output string, err error) {
+	cmd := exec.Command(program(), args...)
+	cmd.Env, cmd.Dir, cmd.Stdin = o.env, o.fixture.dir, strings.NewReader(input)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
 // get returns status 0 and the error while nothing answers.
 func get(url string) (status int, body string) {
 	resp, err := http.Get(url) //nolint:noctx // a test on the loopback interface

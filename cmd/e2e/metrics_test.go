@@ -12,7 +12,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"addon-operator/actors/metrics"
 )
@@ -173,9 +172,7 @@ func TestMetricsOfTheRulesAreOnThePage(t *testing.T) {
 		return nil
 	})
 	h.write("out/go", "")
-	if err := h.client.CoreV1().ConfigMaps(h.namespace).Delete(h.ctx, "well", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	h.deleteConfigMap("well")
 	o.expect("release is not as the module left it")
 	h.setConfig(map[string]string{"badEnabled": "true"})
 	o.expect("task failed, will retry", "module=bad", "RunModule")

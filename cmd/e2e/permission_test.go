@@ -84,3 +84,15 @@ func (h *fixture) createPod(name string) {
 		h.t.Fatal(err)
 	}
 }
+
+// expectEverywhere waits for a text in /readyz?verbose and in the dump.
+func (o *operator) expectEverywhere(want string) {
+	o.fixture.t.Helper()
+	o.fixture.eventually(want, func() error {
+		_, verbose := get(o.public + "/readyz?verbose")
+		if dump := o.dump(); !strings.Contains(verbose, want) || !strings.Contains(dump, want) {
+			return fmt.Errorf("/readyz?verbose:\n%s\ndump:\n%s", verbose, dump)
+		}
+		return nil
+	})
+}

@@ -6,9 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/cli"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
@@ -16,28 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// helmInstall is what a person does with the helm command line: a release whose only object
-// is a ConfigMap of its name.
-func (h *fixture) helmInstall(name string) {
-	h.t.Helper()
-	settings := cli.New()
-	settings.KubeConfig = h.kubeconfig
-	settings.SetNamespace(h.namespace)
-	cfg := &action.Configuration{}
-	if err := cfg.Init(settings.RESTClientGetter(), h.namespace, "secrets", h.t.Logf); err != nil {
-		h.t.Fatal(err)
-	}
-	install := action.NewInstall(cfg)
-	install.ReleaseName, install.Namespace = name, h.namespace
-	template := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {precious: data}\n"
-	_, err := install.Run(&chart.Chart{
-		Metadata:  &chart.Metadata{APIVersion: "v2", Name: name, Version: "1.0.0"},
-		Templates: []*chart.File{{Name: "templates/cm.yaml", Data: []byte(template)}},
-	}, map[string]any{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
-}
+const vaultChart = `-- Chart.yaml --
+{apiVersion: v2, name: vault, version: 1.0.0}
+-- templates/cm.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ .Release.Name }}}, data: {precious: data}}
+`
 
 // craft writes a release record that nothing was installed for: it looks like one of an
 // operator, names somebody else's ConfigMap, and brings a hook that makes a cluster-admin.
@@ -76,7 +57,7 @@ func TestPurgeDoesNoHarm(t *testing.T) {
 	if _, err := h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, stranger, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	h.helmInstall("vault")
+	person{fixture: h, namespace: h.namespace, driver: "secret"}.install("vault", vaultChart, "")
 	binding := "harm-" + h.namespace
 	h.craft("crafted", "stranger", binding)
 

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"testing"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -31,7 +30,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"addon-operator/testkit/devclustertest"
 )
@@ -188,26 +186,7 @@ func (h *fixture) awaitAllowed(account string, what authorizationv1.SubjectAcces
 // now on operator and hooks may do what its roles say, and nothing more.
 func (h *fixture) become() {
 	h.t.Helper()
-	accounts := h.client.CoreV1().ServiceAccounts(h.namespace)
-	_, err := accounts.Create(h.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		h.t.Fatal(err)
-	}
-	token, err := accounts.CreateToken(h.ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	config, err := clientcmd.LoadFromFile(h.kubeconfig)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	for user := range config.AuthInfos {
-		config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
-	}
-	h.kubeconfig = h.path("kubeconfig")
-	if err := clientcmd.WriteToFile(*config, h.kubeconfig); err != nil {
-		h.t.Fatal(err)
-	}
+	h.kubeconfig = h.serviceAccount(account)
 }
 
 // With what 'rbac generate' prints, and the token of the ServiceAccount, all examples
@@ -228,12 +207,7 @@ func TestExamplesConvergeWithGeneratedRoles(t *testing.T) {
 	if _, err := h.client.CoreV1().Secrets(h.namespace).Create(h.ctx, secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	h.eventually("the backup", func() error {
-		if h.configMap("backup-status") == nil {
-			return errNotYet
-		}
-		return nil
-	})
+	h.until("the backup", func() bool { return h.configMap("backup-status") != nil })
 	h.setConfig(map[string]string{"grafanaEnabled": "false"})
 	h.awaitRevisions("grafana", "") // it may delete, too
 	// Deleted objects are looked for each minute without the rules of --watch-charts, and

@@ -3,10 +3,8 @@ package e2e
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -131,11 +129,7 @@ func (h *fixture) secretData() map[string]string {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	texts := map[string]string{}
-	for key, text := range secret.Data {
-		texts[key] = string(text)
-	}
-	return texts
+	return textsOf(secret)
 }
 
 // D40, D41, J9: what lies in the Secret, and what a schema marks with x-secret, is in no page, plan, explanation, render, drift,
@@ -228,14 +222,7 @@ func (o *operator) allThatIsShown(t *testing.T) map[string]string {
 		"module drift well", "module drift well -o yaml", "module values well", "module config well -o yaml", "module patches well", "module render well", "module render well --diff",
 		"values explain well", "status", "logs well", "module list", "queue list", "why well", "values check",
 	} {
-		cmd := exec.Command(program(), strings.Fields(args)...)
-		cmd.Env, cmd.Dir = o.env, h.dir
-		out, err := cmd.CombinedOutput()
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
-			t.Fatal(err)
-		}
-		all["command "+args] = string(out)
+		all["command "+args] = o.command(strings.Fields(args)...)
 	}
 	events, err := h.client.CoreV1().Events(h.namespace).List(h.ctx, metav1.ListOptions{})
 	if err != nil {

@@ -37,12 +37,7 @@ func TestExampleOfSeed000(t *testing.T) {
 		"notThere":   leftAlone,
 	})
 	o := h.start().ready()
-	h.eventually("the run after the patch", func() error {
-		if h.journal() != "run run" {
-			return errNotYet
-		}
-		return nil
-	})
+	h.until("the run after the patch", func() bool { return h.journal() == "run run" })
 
 	sameJSON(t, "CONFIG_VALUES_PATH of the first run", h.read("out/1.config.json"),
 		`{"global":{"param1":200}, "someModule":{"param1":"Long string", "param2":"FOO"}}`)

@@ -101,10 +101,7 @@ func TestClusterGoesBack(t *testing.T) {
 	}
 	h.awaitLine("out/journal", "Event 99,b,x")
 	// What the operator writes itself makes it take older news of the ConfigMap for late.
-	late := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late", Labels: map[string]string{"late": "yes"}}}
-	if _, err := h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, late, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	h.createConfigMap("late", "x", map[string]string{"late": "yes"})
 	h.eventually("what the hook saves", func() error {
 		if text := h.config()["web"]; !strings.Contains(text, "late: true") {
 			return fmt.Errorf("the section is %q", text)
@@ -116,11 +113,8 @@ func TestClusterGoesBack(t *testing.T) {
 
 	restore()
 	o.expect("the cluster has gone back to an earlier state")
-	h.eventually("all modules run again, also one that nothing has changed for", func() error {
-		if strings.Count(h.read("out/still"), "run") == runs {
-			return errNotYet
-		}
-		return nil
+	h.until("all modules run again, also one that nothing has changed for", func() bool {
+		return strings.Count(h.read("out/still"), "run") != runs
 	})
 	h.awaitLine("out/journal", "Synchronization a")
 	h.awaitConfigMap("web", "size", "early")
@@ -133,18 +127,5 @@ func TestClusterGoesBack(t *testing.T) {
 	if n := o.metric("addon_operator_kubernetes_client_watch_went_back_total", `gvr="v1/configmaps"`); n == "" || n == "0" {
 		t.Errorf("watches that went back: %q", n)
 	}
-	h.eventually("an Event", func() error {
-		events, err := h.client.CoreV1().Events(h.namespace).List(h.ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		var reasons []string
-		for _, e := range events.Items {
-			reasons = append(reasons, e.Reason)
-			if e.Reason == "ClusterWentBack" {
-				return nil
-			}
-		}
-		return fmt.Errorf("only %s", strings.Join(reasons, ", "))
-	})
+	h.awaitEvent(" ClusterWentBack: ")
 }
