@@ -13,20 +13,6 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-// installed installs a module as a person does with the helm command line.
-func (f *fixture) installed(m Module) {
-	f.Helper()
-	install := action.NewInstall(f.stock())
-	install.ReleaseName, install.Namespace = m.Name, f.namespace
-	loaded, err := loader.LoadDir(m.Dir)
-	if err == nil {
-		_, err = install.Run(loaded, m.Values)
-	}
-	if err != nil {
-		f.Fatalf("helm install: %v", err)
-	}
-}
-
 // versions are the resourceVersions and UIDs of the ConfigMaps of the namespace that Helm made.
 func (f *fixture) versions() map[string]string {
 	f.Helper()
@@ -92,7 +78,7 @@ func TestAdoptsWhatHelmInstalled(t *testing.T) {
 			f.recordsIn, f.labels = recordsIn, map[string]string{"heritage": "addon-operator"}
 			f.restart()
 			m := moduleOf(t, "plain", plainChart).with("text", "one")
-			f.installed(m)
+			f.helmInstall(m.Name, m)
 			f.adopted(m)
 			if drift, known, err := f.client.Drift(t.Context(), m); err != nil || !known || len(drift) != 0 {
 				t.Errorf("drift: %v, known %v, %v; the labels that come with the next revision are none", drift, known, err)
@@ -120,7 +106,7 @@ data:
   first: "yes"
   {{- end }}
 `).with("text", "one")
-	f.installed(m)
+	f.helmInstall(m.Name, m)
 	f.adopted(m)
 	f.apply(m.with("text", "two"), Upgraded, 2)
 }
@@ -129,7 +115,7 @@ data:
 func TestDoesNotAdoptWhatDiffers(t *testing.T) {
 	f := start(t)
 	m := moduleOf(t, "plain", plainChart).with("text", "one")
-	f.installed(m)
+	f.helmInstall(m.Name, m)
 	f.caughtUp()
 	edited := m.with("text", "two")
 	plan, err := f.client.Plan(t.Context(), edited)
@@ -159,7 +145,7 @@ func TestDoesNotAdoptWhatDiffers(t *testing.T) {
 func TestAdoptsNothingThatIsIncomplete(t *testing.T) {
 	f := start(t)
 	m := moduleOf(t, "plain", plainChart).with("text", "one")
-	f.installed(m)
+	f.helmInstall(m.Name, m)
 	f.deleteConfigMap("plain")
 	f.apply(m, Upgraded, 2)
 	if got := f.configMap("plain")["text"]; got != "one" {

@@ -379,7 +379,7 @@ data:
 	}
 	f.apply(m, Upgraded, 3)
 	f.apply(m, Skipped, 3)
-	f.patchConfigMap("outside", `{"data":{"a":"2"}}`)
+	f.patch("configmaps", "outside", `{"data":{"a":"2"}}`)
 	if held := f.apply(m, Skipped, 3); held.Again <= 0 || held.Again > firstRepeat {
 		t.Errorf("held as %+v", held)
 	}

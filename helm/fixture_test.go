@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -376,17 +377,10 @@ func (f *fixture) wantRevisions(release string, want ...string) {
 }
 
 // setStatus changes a record by hand, as a killed operation would have left it.
-func (f *fixture) setStatus(release string, version int, status string) {
+func (f *fixture) setStatus(name string, version int, status string) {
 	f.Helper()
-	f.editRecord(release, version, func(s *corev1.Secret) {
-		rel, err := decodeRelease(s.Data["release"])
-		if err != nil {
-			f.Fatal(err)
-		}
+	f.craft(name, version, func(s *corev1.Secret, rel *release.Release) {
 		rel.Info.Status = statusOf(status)
-		if s.Data["release"], err = new(encoder).encode(rel); err != nil {
-			f.Fatal(err)
-		}
 		s.Labels["status"] = status
 	})
 }
@@ -402,15 +396,6 @@ func (f *fixture) editRecord(release string, version int, edit func(*corev1.Secr
 	if _, err := secrets.Update(f.Context(), s, metav1.UpdateOptions{}); err != nil {
 		f.Fatal(err)
 	}
-}
-
-func mustClient(t testing.TB, cfg *rest.Config) kubernetes.Interface {
-	t.Helper()
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
 }
 
 // jsonOf panics over what JSON does not know: two errors would be equal.

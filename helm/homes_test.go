@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -173,18 +172,6 @@ func TestPointerIsDeleted(t *testing.T) {
 	if _, err := secrets.Get(f.Context(), pointerName("web"), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the pointer of nothing: %v", err)
 	}
-}
-
-// H20: a namespace that is there is used.
-func TestNamespaceThatExists(t *testing.T) {
-	f := start(t)
-	m := f.elsewhere("there")
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: m.Namespace}}
-	if _, err := f.kube.CoreV1().Namespaces().Create(f.Context(), namespace, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	f.apply(m, Installed, 1)
-	f.uninstall("web", true)
 }
 
 // H20: a namespace that is not there and may not be made is named, with the module and the fix.

@@ -258,8 +258,8 @@ func (f *fixture) patch(resource, name, patch string) {
 	if resource == "deployments" {
 		path = "/apis/apps/v1"
 	}
-	err := f.kube.CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(path, "namespaces", f.namespace, resource, name).Body([]byte(patch)).Do(f.Context()).Error()
-	if err != nil {
+	request := f.kube.CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(path, "namespaces", f.namespace, resource, name)
+	if err := request.Body([]byte(patch)).Do(f.Context()).Error(); err != nil {
 		f.Fatal(err)
 	}
 }

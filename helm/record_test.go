@@ -70,7 +70,7 @@ func TestRecordHasTheChart(t *testing.T) {
 	own := strings.NewReplacer("GROUP", groupOf(f.namespace), "KIND", devclustertest.Kind("Recorded"))
 	m := moduleOf(t, "recorded", own.Replace(recordedChart))
 	m.Values = map[string]any{"list": []any{"mine"}, "no": nil, "big": 12345678901234567}
-	f.installed(m)
+	f.helmInstall(m.Name, m)
 	r, err := f.client.Record(t.Context(), "recorded")
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ dependencies:
 		write(t, m, "charts/"+name+"/Chart.yaml", strings.ReplaceAll(sub, "NAME", name))
 		write(t, m, "charts/"+name+"/templates/cm.yaml", template)
 	}
-	f.installed(m)
+	f.helmInstall(m.Name, m)
 	r, err := f.client.Record(t.Context(), "parent")
 	if err != nil || !slices.Equal(r.Absent, []string{"declared 0.1.0", "found"}) {
 		t.Errorf("absent: %q, %v", r.Absent, err)
@@ -152,7 +152,7 @@ dependencies:
 func TestRecordThatIsNotThere(t *testing.T) {
 	f := start(t)
 	m := moduleOf(t, "plain", plainChart).with("text", "one")
-	f.installed(m)
+	f.helmInstall(m.Name, m)
 	missing := func(recordsIn Driver, namespace, name string) *NoReleaseError {
 		t.Helper()
 		client, err := New(Options{Config: f.config, Namespace: namespace, Driver: recordsIn})

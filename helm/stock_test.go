@@ -22,7 +22,6 @@ import (
 
 	"addon-operator/helm/charts"
 	"addon-operator/helm/manifest"
-	"addon-operator/testkit/devclustertest"
 )
 
 // stock is Helm as its command line sets it up.
@@ -214,7 +213,8 @@ func TestDifferential(t *testing.T) {
 // differ plays one sequence of steps in two namespaces.
 func differ(t *testing.T, rnd *rand.Rand, steps int, paused bool) {
 	t.Helper()
-	ours, theirs := start(t), newTwin(t)
+	ours := start(t)
+	theirs := startOn(t, ours.cluster)
 	m := moduleOf(t, "diff", differential).with("paused", paused)
 	var services map[string]any
 	for i := range steps {
@@ -249,17 +249,6 @@ func differ(t *testing.T, rnd *rand.Rand, steps int, paused bool) {
 	if a, b := ours.dump(), theirs.dump(); !slices.Equal(a, b) {
 		t.Errorf("after uninstall:\nours:\n%s\nstock:\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
 	}
-}
-
-// newTwin is a second namespace of the same test.
-func newTwin(t *testing.T) *fixture {
-	t.Helper()
-	cluster := devclustertest.Start(t)
-	f := &fixture{T: t, cluster: cluster, namespace: cluster.Namespace(t), config: cluster.RESTConfig(), log: &logBuffer{}}
-	f.blind = true
-	f.restart()
-	f.kube = mustClient(t, f.config)
-	return f
 }
 
 func randomMaps(rnd *rand.Rand) map[string]any {

@@ -11,7 +11,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"addon-operator/testkit/watching"
 )
@@ -27,13 +26,6 @@ func (f *fixture) awaitGone(want Object) {
 		gone, _ := f.news.take()
 		return slices.Contains(gone, want)
 	})
-}
-
-func (f *fixture) patchConfigMap(name, patch string) {
-	f.Helper()
-	if _, err := f.kube.CoreV1().ConfigMaps(f.namespace).Patch(f.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		f.Fatal(err)
-	}
 }
 
 // Nothing changed: a running process makes no request for a release, and a new one none either. A list of all
@@ -105,10 +97,10 @@ func TestGone(t *testing.T) {
 func TestGoneIsAppliedAgain(t *testing.T) {
 	for name, disturb := range map[string]func(f *fixture){
 		"label taken off": func(f *fixture) {
-			f.patchConfigMap("simple-a", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}},"data":{"text":"theirs"}}`)
+			f.patch("configmaps", "simple-a", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}},"data":{"text":"theirs"}}`)
 		},
 		"annotation taken off": func(f *fixture) {
-			f.patchConfigMap("simple-a", `{"metadata":{"annotations":{"meta.helm.sh/release-namespace":null}},"data":{"text":"theirs"}}`)
+			f.patch("configmaps", "simple-a", `{"metadata":{"annotations":{"meta.helm.sh/release-namespace":null}},"data":{"text":"theirs"}}`)
 		},
 		"brought back by others": func(f *fixture) {
 			f.deleteConfigMap("simple-a")
@@ -138,7 +130,8 @@ func TestGoneIsAppliedAgain(t *testing.T) {
 
 // Releases of other namespaces are other people's business.
 func TestGoneOfOtherNamespaces(t *testing.T) {
-	f, other := start(t), newTwin(t)
+	f := start(t)
+	other := startOn(t, f.cluster)
 	m := module(t, "simple")
 	f.apply(m, Installed, 1)
 	f.caughtUp()
