@@ -144,13 +144,7 @@ func TestProgramWithTheSDKIsABatch(t *testing.T) {
 		"sdk/app/app.go": "package app\n\nimport \"os\"\n\nfunc Run() {\n\tif len(os.Args) == 3 && os.Args[1] == \"hook\" && os.Args[2] == \"config\" {\n" +
 			"\t\tos.Stdout.WriteString(`{\"version\": \"v1\", \"hooks\": [{\"configVersion\": \"v1\", \"afterHelm\": 1}]}`)\n\t\treturn\n\t}\n\tos.Exit(1)\n}\n",
 	} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, name), text, 0o644)
 	}
 	build := exec.Command("go", "build", "-o", "hooks.bin", ".")
 	build.Dir = dir

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,14 +20,17 @@ func tree(t *testing.T, names ...string) string {
 		if executable {
 			mode = 0o744
 		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), mode); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, "#!/bin/sh\n", mode)
 	}
 	return root
+}
+
+// write makes a file, and the directories above it.
+func write(t testing.TB, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), mode)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func names(files []File) []string {

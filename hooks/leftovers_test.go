@@ -40,13 +40,7 @@ func TestNewRunnerRemovesWhatAKilledOperatorLeft(t *testing.T) {
 				}
 			}
 			for _, name := range []string{"run-a-1/values.json", "run-b-2/values.json", "mine/values.json"} {
-				path := filepath.Join(dir, name)
-				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				write(t, filepath.Join(dir, name), "", 0o600)
 			}
 			if _, err := NewRunner(Options{TmpDir: dir, KeepFiles: test.keep}); err != nil {
 				t.Fatal(err)
