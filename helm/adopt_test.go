@@ -17,9 +17,7 @@ import (
 func (f *fixture) versions() map[string]string {
 	f.Helper()
 	list, err := f.kube.CoreV1().ConfigMaps(f.namespace).List(f.Context(), metav1.ListOptions{LabelSelector: managedByHelm})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	all := map[string]string{}
 	for _, cm := range list.Items {
 		all[cm.Name] = string(cm.UID) + " " + cm.ResourceVersion
@@ -128,16 +126,10 @@ func TestDoesNotAdoptWhatDiffers(t *testing.T) {
 	upgrade := action.NewUpgrade(f.stock())
 	upgrade.Namespace = f.namespace
 	loaded, err := loader.LoadDir(m.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := upgrade.Run("plain", loaded, edited.Values); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, second(upgrade.Run("plain", loaded, edited.Values)))
 	f.apply(edited, Adopted, 3)
-	if _, err := upgrade.Run("plain", loaded, m.Values); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(upgrade.Run("plain", loaded, m.Values)))
 	f.apply(edited, Upgraded, 5)
 }
 
@@ -157,9 +149,7 @@ func TestDifferenceOfDocuments(t *testing.T) {
 	render := func(texts ...string) objectSet {
 		t.Helper()
 		all, err := objectsIn(texts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return all
 	}
 	const head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"

@@ -56,9 +56,7 @@ func (f *fixture) skips(requests *requestLog, m Module) []string {
 			f.Fatalf("%+v, %v", got, err)
 		}
 	}
-	if _, err := f.client.Releases(f.Context()); err != nil {
-		f.Fatal(err)
-	}
+	must(f, second(f.client.Releases(f.Context())))
 	return slices.DeleteFunc(requests.take(), func(r string) bool { return strings.HasSuffix(r, "?labelSelector=owner%3Daddon-operator") })
 }
 
@@ -194,9 +192,7 @@ func TestGoneOfManyKinds(t *testing.T) {
 	f.deleteConfigMap("hook")
 	f.deleteConfigMap("in-list")
 	f.awaitGone(f.configMapObject("in-list"))
-	if err := f.kube.RbacV1().ClusterRoles().Delete(t.Context(), f.namespace, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.kube.RbacV1().ClusterRoles().Delete(t.Context(), f.namespace, metav1.DeleteOptions{}))
 	f.awaitGone(role)
 	f.deleteConfigMap("kept")
 	f.awaitGone(f.configMapObject("kept"))
@@ -257,12 +253,8 @@ func TestGoneOfForbiddenKind(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: f.watchAs},
 		Subjects:   []rbacv1.Subject{{Kind: "User", Name: f.watchAs}},
 	}
-	if _, err := f.kube.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(f.kube.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})))
+	must(t, second(f.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{})))
 	t.Cleanup(func() {
 		_ = f.kube.RbacV1().ClusterRoles().Delete(context.Background(), f.watchAs, metav1.DeleteOptions{})
 		_ = f.kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), f.watchAs, metav1.DeleteOptions{})
@@ -272,9 +264,7 @@ func TestGoneOfForbiddenKind(t *testing.T) {
 	apply := func() Outcome { // the watches never catch up
 		t.Helper()
 		got, err := f.client.Apply(t.Context(), m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return got
 	}
 	apply()
@@ -314,14 +304,10 @@ func TestChangedRecords(t *testing.T) {
 	}
 	rollback := action.NewRollback(f.stock())
 	rollback.Version = 1
-	if err := rollback.Run("simple"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rollback.Run("simple"))
 	awaitChange()
 	f.apply(m.with("text", "two"), Upgraded, 4)
-	if err := f.kube.CoreV1().Secrets(f.namespace).Delete(t.Context(), secretName("simple", 4), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.kube.CoreV1().Secrets(f.namespace).Delete(t.Context(), secretName("simple", 4), metav1.DeleteOptions{}))
 	awaitChange()
 	f.apply(m.with("text", "two"), Upgraded, 4)
 }

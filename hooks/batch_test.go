@@ -34,9 +34,7 @@ esac
 func batchFile(t *testing.T, name, text string) File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o755))
 	return File{Name: "010-dns/hooks/" + name, Path: path}
 }
 
@@ -46,9 +44,7 @@ func TestBatchIsSeveralHooks(t *testing.T) {
 	runner, _ := newRunner(t, Options{})
 	file := batchFile(t, "batch", batchScript)
 	found, err := runner.Configure(t.Context(), file, "/", Module)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, hook := range found {
 		names = append(names, hook.Name)

@@ -28,9 +28,7 @@ func tree(t *testing.T, names ...string) string {
 // write makes a file, and the directories above it.
 func write(t testing.TB, path, text string, mode os.FileMode) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), mode)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), mode)))
 }
 
 func names(files []File) []string {
@@ -72,9 +70,7 @@ func TestFind(t *testing.T) {
 		t.Run(situation, func(t *testing.T) {
 			root := tree(t, test.files...)
 			files, warnings, err := Find(root, test.prefix, test.scope)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := names(files); !slices.Equal(got, test.want) {
 				t.Errorf("found %v, want %v", got, test.want)
 			}
@@ -94,9 +90,7 @@ func TestFindFollowsLinksToFilesOnly(t *testing.T) { // A15
 	elsewhere := tree(t, "target.sh*", "dir/x.sh*")
 	root := tree(t, "own.sh*")
 	for name, target := range map[string]string{"linked": "target.sh", "linkeddir": "dir", "dangling": "nowhere"} {
-		if err := os.Symlink(filepath.Join(elsewhere, target), filepath.Join(root, name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(filepath.Join(elsewhere, target), filepath.Join(root, name)))
 	}
 	module := filepath.Join(t.TempDir(), "hooks")
 	if err := os.Symlink(root, module); err != nil { // the root itself may be a link, as modules may (A10)
@@ -105,9 +99,7 @@ func TestFindFollowsLinksToFilesOnly(t *testing.T) { // A15
 
 	files, warnings, err := Find(module, "", Module)
 
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := names(files); !slices.Equal(got, []string{"linked", "own.sh"}) {
 		t.Errorf("found %v", got)
 	}

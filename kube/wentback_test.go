@@ -116,8 +116,7 @@ func TestRestoreOfTheStore(t *testing.T) {
 
 	for i := range 100 { // a control plane writes, too: until it has reached these versions again, the watches are back
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("busy-", i)}}
-		_, err := world.admin.CoreV1().Secrets(ns).Create(t.Context(), secret, metav1.CreateOptions{})
-		must(t, err)
+		must(t, second(world.admin.CoreV1().Secrets(ns).Create(t.Context(), secret, metav1.CreateOptions{})))
 	}
 	world.deleteConfigMap(ns, "one")
 	world.createConfigMap(ns, "two", nil)

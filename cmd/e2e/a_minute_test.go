@@ -66,9 +66,7 @@ wait
 		t.Errorf("%v; the page does not say what to do:\n%s", err, page)
 	}
 	for page, told := range map[string]string{"/": "010-stuck/hooks/hang.sh hangs: it has been running for <time ", "/readyz?verbose": lasts} {
-		if _, body := get(o.public + page); !strings.Contains(body, told) {
-			t.Errorf("%s does not tell it:\n%s", page, body)
-		}
+		expectAll(t, o.body(page), told)
 	}
 	o.expect("ERROR", "will retry", "hook 010-stuck/hooks/hang.sh: ended because it took longer than 1m15s (settings.timeout of the hook)")
 	o.ready()

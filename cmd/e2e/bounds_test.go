@@ -211,18 +211,14 @@ func TestManyHalfSentHeaders(t *testing.T) {
 		begin := "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Large: " + strings.Repeat("x", 1<<20)
 		for range 400 {
 			c, err := dialer.DialContext(h.ctx, address.network, address.address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { c.Close() })
 			go func() { _, _ = c.Write([]byte(begin)) }() // it is refused
 		}
 		// Those that send nothing hold their places as long as they can.
 		for range 400 {
 			c, err := dialer.DialContext(h.ctx, address.network, address.address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { c.Close() })
 		}
 		// A kubelet has a patience of a second; a machine that compiles gets three. In five they would time out by themselves.
@@ -246,9 +242,7 @@ func TestManyHalfSentHeaders(t *testing.T) {
 	}
 
 	c, err := net.Dial("tcp", strings.TrimPrefix(o.public, "http://")) //nolint:noctx // closed at the end of the test
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	go func() {
 		_, _ = c.Write([]byte("GET /healthz HTTP/1.1\r\nHost: a\r\nX-Large: " + strings.Repeat("x", 16<<10) + "\r\n\r\n"))
@@ -265,19 +259,13 @@ func TestHalfSentRequestsEnd(t *testing.T) {
 	var connections []net.Conn
 	for _, address := range [][2]string{{"tcp", strings.TrimPrefix(o.public, "http://")}, {"tcp", o.debug}, {"unix", h.socket()}} {
 		c, err := net.Dial(address[0], address[1]) //nolint:noctx // closed at the end of the test
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { c.Close() })
-		if _, err := c.Write([]byte("GET /healthz HTTP/1.1\r\nHost: ")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(c.Write([]byte("GET /healthz HTTP/1.1\r\nHost: "))))
 		connections = append(connections, c)
 	}
 	for _, c := range connections {
-		if err := c.SetReadDeadline(time.Now().Add(patience / 2)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.SetReadDeadline(time.Now().Add(patience/2)))
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: the connection is still open", c.RemoteAddr())
 		}
@@ -315,9 +303,7 @@ for i in {1..1000}; do printf '{"name":"wide","set":1,"labels":{"a":"%02000d"}}\
 		} {
 			for range 200 {
 				c, err := small.DialContext(h.ctx, "tcp", address)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				t.Cleanup(func() { c.Close() })
 				go func() { _, _ = c.Write([]byte(request)) }()
 			}
@@ -346,9 +332,7 @@ func TestManyLargePlans(t *testing.T) {
 		keys[fmt.Sprint("nobody", i)] = "l: [" + strings.Repeat("1,", 50_000) + "]\n"
 	}
 	body, err := json.Marshal(keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const requests, enoughAnswers = 60, 3
 	answers := make(chan error, requests)
 	ctx, cancel := context.WithCancel(h.ctx)

@@ -56,25 +56,19 @@ func usageOf(tb testing.TB, pid int) (u usage) {
 	const tick = 10 * time.Millisecond // USER_HZ is 100
 	stat, err1 := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	status, err2 := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err := errors.Join(err1, err2); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, errors.Join(err1, err2))
 	const user, system = 11, 12 // fields behind the name
 	_, after, _ := strings.Cut(string(stat), ") ")
 	fields := strings.Fields(after)
 	for _, field := range []int{user, system} {
 		n, err := strconv.ParseInt(fields[field], 10, 64)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		u.cpu += time.Duration(n) * tick
 	}
 	for line := range strings.Lines(string(status)) {
 		if text, ok := strings.CutPrefix(line, "VmHWM:"); ok {
 			kib, err := strconv.ParseInt(strings.Fields(text)[0], 10, 64)
-			if err != nil {
-				tb.Fatal(err)
-			}
+			must(tb, err)
 			u.peak = kib << 10
 		}
 	}
@@ -284,9 +278,7 @@ func (s *chartsBench) plain(b *testing.B, act string, mayFail bool) *os.ProcessS
 	for _, c := range s.all {
 		with := c.values
 		if s.turn > 0 && c.edit != nil {
-			if err := json.Unmarshal([]byte(strings.ReplaceAll(asJSON(c.with(c.edit)), "edited", "edited"+strconv.Itoa(s.turn))), &with); err != nil {
-				b.Fatal(err)
-			}
+			must(b, json.Unmarshal([]byte(strings.ReplaceAll(asJSON(c.with(c.edit)), "edited", "edited"+strconv.Itoa(s.turn))), &with))
 		}
 		job.Charts = append(job.Charts, plainChart{c.name, c.dir, with})
 	}
@@ -294,13 +286,9 @@ func (s *chartsBench) plain(b *testing.B, act string, mayFail bool) *os.ProcessS
 		slices.Reverse(job.Charts)
 	}
 	file := filepath.Join(b.TempDir(), "job.json")
-	if err := os.WriteFile(file, []byte(asJSON(job)), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	must(b, os.WriteFile(file, []byte(asJSON(job)), 0o600))
 	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), plainVariable+"="+file)
 	if out, err := cmd.CombinedOutput(); err != nil && !mayFail {

@@ -37,9 +37,7 @@ func TestConfigMapIsReplacedByForce(t *testing.T) {
 	h.deleteConfigMap("addon-operator")
 	o.expect("WARN", "the last valid values stay in force", "the ConfigMap is deleted", "create an empty ConfigMap to remove all overrides")
 	h.awaitRefusal(o)
-	if _, body := get(o.public + "/metrics"); !strings.Contains(body, "addon_operator_config_values_errors_total 1\n") {
-		t.Error("config_values_errors_total does not count the deletion")
-	}
+	expectAll(t, o.body("/metrics"), "addon_operator_config_values_errors_total 1\n")
 	h.awaitEvent("Warning Refused", "create an empty ConfigMap to remove all overrides")
 	h.kubectl("create", "-n", h.namespace, "-f", h.path("cm.yaml"))
 	o.expect("the ConfigMap has its last valid content again")
@@ -100,9 +98,7 @@ func TestInvalidConfigMapIsRefused(t *testing.T) {
 	if strings.Contains(line, "hunter2") {
 		t.Errorf("a value is in the log: %s", line)
 	}
-	if _, body := get(o.public + "/metrics"); !strings.Contains(body, "addon_operator_config_values_errors_total 1\n") {
-		t.Error("config_values_errors_total is not 1")
-	}
+	expectAll(t, o.body("/metrics"), "addon_operator_config_values_errors_total 1\n")
 	h.awaitRefusal(o)
 
 	h.setConfig(map[string]string{"one": "size: 3"})
@@ -142,12 +138,8 @@ func TestStartWithLastValidConfig(t *testing.T) {
 		t.Errorf("/readyz?verbose does not tell it, or shows why:\n%s", body)
 	}
 	const notice = "The ConfigMap is refused since the start; the last valid values of Secret "
-	if _, body := get(o.public + "/"); !strings.Contains(body, notice) {
-		t.Errorf("the page does not tell it:\n%s", body)
-	}
-	if _, body := get(o.public + "/metrics"); !strings.Contains(body, "addon_operator_config_values_refused 1\n") {
-		t.Error("config_values_refused is not 1")
-	}
+	expectAll(t, o.body("/"), notice)
+	expectAll(t, o.body("/metrics"), "addon_operator_config_values_refused 1\n")
 	if list := o.command("module", "list"); !strings.HasPrefix(list, notice) || !strings.Contains(list, "one.size") {
 		t.Errorf("module list does not begin with it:\n%s", list)
 	}
@@ -155,9 +147,7 @@ func TestStartWithLastValidConfig(t *testing.T) {
 	h.setConfig(map[string]string{"one": "size: 3"})
 	h.awaitConfigMap("one", "size", "3")
 	h.awaitEvent("Normal Accepted", "in force")
-	if _, body := get(o.public + "/metrics"); !strings.Contains(body, "addon_operator_config_values_refused 0\n") {
-		t.Error("config_values_refused is not 0 again")
-	}
+	expectAll(t, o.body("/metrics"), "addon_operator_config_values_refused 0\n")
 	o.terminate()
 
 	h.deleteConfigMap("addon-operator")

@@ -24,9 +24,7 @@ func (h *fixture) worktree(hash, template string) {
 // flip points the link of git-sync at another worktree, as it does: a new link takes the place of the old one.
 func (h *fixture) flip(hash string) {
 	h.t.Helper()
-	if err := os.Symlink(filepath.Join(".worktrees", hash), h.path("git/link.tmp")); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, os.Symlink(filepath.Join(".worktrees", hash), h.path("git/link.tmp")))
 	h.rename("git/link.tmp", "git/current")
 }
 
@@ -96,17 +94,11 @@ func TestOperatorChartIsAccepted(t *testing.T) {
 func (h *fixture) operatorChart(values string) (objects []*unstructured.Unstructured) {
 	h.t.Helper()
 	chart, err := loader.LoadDir("../../deploy/chart")
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	tree := map[string]any{}
-	if err := yaml.Unmarshal([]byte(values), &tree); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, yaml.Unmarshal([]byte(values), &tree))
 	all, err := chartutil.ToRenderValues(chart, tree, chartutil.ReleaseOptions{Name: "operator", Namespace: h.namespace, IsInstall: true}, chartutil.DefaultCapabilities)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	files, err := engine.Render(chart, all)
 	if err != nil {
 		h.t.Fatalf("%s: %v", values, err)

@@ -83,9 +83,7 @@ func TestSampleOfSeed004(t *testing.T) {
 func (h *fixture) daemonSetEnv() string {
 	h.t.Helper()
 	set, err := h.client.AppsV1().DaemonSets(h.namespace).Get(h.ctx, "simple", metav1.GetOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	var values []string
 	for _, v := range set.Spec.Template.Spec.Containers[0].Env {
 		values = append(values, v.Value)
@@ -102,9 +100,7 @@ func TestSeveralRootsWithLinks(t *testing.T) {
 	h.write("more/500-web/values.yaml", "web: {size: second}\n")
 	h.write("more/note.txt", "")
 	for link, target := range map[string]string{"more/005-linked": "../elsewhere/chart", "more/dangling": "../nowhere"} {
-		if err := os.Symlink(target, h.path(link)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(target, h.path(link)))
 	}
 	o := h.start("MODULES_DIR=modules::more:", "GLOBAL_HOOKS_DIR=global-hooks").ready()
 	o.expect("modules discovered", "run=[linked web]")

@@ -100,9 +100,7 @@ func TestDiskChangedSince(t *testing.T) {
 func (h *fixture) configMapUID(name string) string {
 	h.t.Helper()
 	cm, err := h.client.CoreV1().ConfigMaps(h.namespace).Get(h.ctx, name, metav1.GetOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	return string(cm.UID)
 }
 

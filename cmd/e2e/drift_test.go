@@ -23,9 +23,7 @@ func TestDrift(t *testing.T) {
 		t.Helper()
 		_, err := h.client.CoreV1().ConfigMaps(h.namespace).Patch(h.ctx, "web", types.MergePatchType, []byte(`{"data":{"size":"huge","mine":"too"}}`), metav1.PatchOptions{})
 		_, err2 := h.client.CoreV1().Secrets(h.namespace).Patch(h.ctx, "web", types.MergePatchType, []byte(`{"data":{"password":"bXk="}}`), metav1.PatchOptions{})
-		if err := errors.Join(err, err2); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, err2))
 	}
 	change()
 	o.expect("an object of the module was changed by another client", "module=web", "object=ConfigMap "+h.namespace+"/web", "fields=[data.size]")

@@ -10,24 +10,18 @@ func (h *fixture) createConfigMap(name, key string, labels map[string]string) *c
 	h.t.Helper()
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Data: map[string]string{"key": key}}
 	cm, err := h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, cm, metav1.CreateOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	return cm
 }
 
 func (h *fixture) updateConfigMap(cm *corev1.ConfigMap) *corev1.ConfigMap {
 	h.t.Helper()
 	cm, err := h.client.CoreV1().ConfigMaps(h.namespace).Update(h.ctx, cm, metav1.UpdateOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	return cm
 }
 
 func (h *fixture) deleteConfigMap(name string) {
 	h.t.Helper()
-	if err := h.client.CoreV1().ConfigMaps(h.namespace).Delete(h.ctx, name, metav1.DeleteOptions{}); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, h.client.CoreV1().ConfigMaps(h.namespace).Delete(h.ctx, name, metav1.DeleteOptions{}))
 }

@@ -21,9 +21,7 @@ func TestNamespaceDoesNotExist(t *testing.T) {
 	if status, _ := get(o.public + "/readyz"); status != http.StatusInternalServerError {
 		t.Errorf("/readyz is %d without a namespace", status)
 	}
-	if _, err := namespaces.Create(h.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(namespaces.Create(h.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}, metav1.CreateOptions{})))
 	t.Cleanup(func() {
 		// The test's own context is cancelled by now, and the cluster goes with the process.
 		_ = namespaces.Delete(context.Background(), h.namespace, metav1.DeleteOptions{})

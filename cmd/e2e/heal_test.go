@@ -71,17 +71,13 @@ func TestHealingOutlivesTheAPIServer(t *testing.T) {
 	h.awaitRevisions("web", "1:deployed")
 	maps := h.client.CoreV1().ConfigMaps(h.namespace)
 	for range 1 + *leaderKills/10 {
-		if err := maps.Delete(h.ctx, "web", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, maps.Delete(h.ctx, "web", metav1.DeleteOptions{}))
 		cluster.Restart(t)
 		h.awaitConfigMap("web", "size", "small")
 	}
 	// It is counted at the end of the upgrade, when the ConfigMap has been back for a moment. Those above may not count:
 	// an upgrade that the API server was lost in finds nothing absent when it is repeated.
-	if err := maps.Delete(h.ctx, "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, maps.Delete(h.ctx, "web", metav1.DeleteOptions{}))
 	h.eventually("a healed release in the metrics", func() error {
 		if n := o.metric("addon_operator_modules_helm_release_redeployed_total", `module="web"`); n == "" || n == "0" {
 			return fmt.Errorf("healed releases: %q", n)

@@ -37,14 +37,10 @@ func fixtureWithCluster(t *testing.T, name string, start func(testing.TB) *devcl
 	h := fixtureOn(t, devclustertest.Start(t), name)
 	cluster := start(t)
 	client, err := kubernetes.NewForConfig(cluster.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h.kubeconfig, h.client = cluster.Kubeconfig(), client
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}
-	if _, err := client.CoreV1().Namespaces().Create(h.ctx, namespace, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(client.CoreV1().Namespaces().Create(h.ctx, namespace, metav1.CreateOptions{})))
 	return h, cluster
 }
 
@@ -87,9 +83,7 @@ func TestHooksOfBothProtocols(t *testing.T) {
 		h.write(name, strings.NewReplacer("WIDGETS", strings.ToLower(widget)+"s", "WIDGET", widget).Replace(h.read(name)))
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
-	if _, err := h.client.CoreV1().Pods(h.namespace).Create(h.ctx, pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(h.client.CoreV1().Pods(h.namespace).Create(h.ctx, pod, metav1.CreateOptions{})))
 	o := h.start("WIDGET=" + widget).ready()
 	h.awaitLine("out/v1", "pods Synchronization web")
 	h.awaitLine("out/v1", "configmaps Synchronization ")
@@ -115,9 +109,7 @@ func TestHooksOfBothProtocols(t *testing.T) {
 	h.eventually("a widget", func() error { return h.try("apply", "-n", h.namespace, "-f", h.path("widget.yaml")) })
 	h.awaitLine("out/v1", "widgets Added w")
 	h.awaitLine("out/v0", "widget add "+h.namespace+"/"+widget+"/w")
-	if err := h.client.CoreV1().Pods(h.namespace).Delete(h.ctx, "web", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.client.CoreV1().Pods(h.namespace).Delete(h.ctx, "web", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	h.awaitLine("out/v1", "pods Deleted web")
 	h.awaitLine("out/v0", "pod delete "+h.namespace+"/Pod/web")
 	if got := o.metric("addon_operator_kube_binding_state", `binding="widgets"`); got != "1" {
@@ -322,9 +314,7 @@ func (h *fixture) grant(name string, rule rbacv1.PolicyRule) {
 	if err == nil {
 		_, err = h.client.RbacV1().RoleBindings(h.namespace).Create(h.ctx, binding, metav1.CreateOptions{})
 	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 }
 
 // serviceAccount returns a kubeconfig with the token of a ServiceAccount, which it makes if there is none.
@@ -335,20 +325,14 @@ func (h *fixture) serviceAccount(name string) string {
 		h.t.Fatal(err)
 	}
 	token, err := accounts.CreateToken(h.ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	config, err := clientcmd.LoadFromFile(h.kubeconfig)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	for user := range config.AuthInfos {
 		config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	}
 	path := h.path("kubeconfig-of-" + name)
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, clientcmd.WriteToFile(*config, path))
 	return path
 }
 
@@ -383,9 +367,7 @@ func TestObjectPatchesOfHooks(t *testing.T) {
 // kubectl runs kubectl as the admin.
 func (h *fixture) kubectl(args ...string) {
 	h.t.Helper()
-	if err := h.try(args...); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, h.try(args...))
 }
 
 func (h *fixture) try(args ...string) error { return h.tryIn(h.ctx, args...) }

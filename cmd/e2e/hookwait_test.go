@@ -61,9 +61,7 @@ func (h *fixture) changePod(job string, change func(*corev1.PodStatus)) {
 func (h *fixture) jobUID(name string) string {
 	h.t.Helper()
 	job, err := h.client.BatchV1().Jobs(h.namespace).Get(h.ctx, name, metav1.GetOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	return string(job.UID)
 }
 
@@ -124,9 +122,7 @@ func TestHelmHookThatIsNotDeleted(t *testing.T) {
 	old.Annotations = map[string]string{"helm.sh/hook": "pre-install"}
 	old.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "none"}}}
 	old, err := jobs.Create(h.ctx, old, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	free := func() error {
 		return h.try("patch", "job", "job", "-n", h.namespace, "--type=merge", "-p", `{"metadata": {"finalizers": null}}`)
 	}
@@ -138,9 +134,7 @@ func TestHelmHookThatIsNotDeleted(t *testing.T) {
 	o.ask("module list", text)
 	o.ask("why waits", text)
 	h.awaitEvent("HelmHookWaits", text)
-	if err := free(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, free())
 	h.eventually("the Job of this run", func() error {
 		if job, err := jobs.Get(h.ctx, "job", metav1.GetOptions{}); err != nil || job.UID == old.UID {
 			return errors.Join(errNotYet, err)

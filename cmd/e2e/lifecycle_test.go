@@ -25,7 +25,5 @@ func TestUnknownReleasesArePurgedAtTheStart(t *testing.T) {
 
 func (h *fixture) rename(from, to string) {
 	h.t.Helper()
-	if err := os.Rename(h.path(from), h.path(to)); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, os.Rename(h.path(from), h.path(to)))
 }

@@ -53,9 +53,7 @@ echo '{"name": "one", "set": 1}' > "$METRICS_PATH"
 func TestOptionsThatExposeSecrets(t *testing.T) {
 	h := newFixture(t, "-- modules/values.yaml --\n")
 	h.mkdir("open")
-	if err := os.Chmod(h.path("open"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(h.path("open"), 0o777))
 	for env, says := range map[string]string{
 		"DEBUG_HTTP_SERVER_ADDR=0.0.0.0:0":         "DEBUG_HTTP_SERVER_ADDR_NOT_LOOPBACK=true",
 		"ADDON_OPERATOR_TMP_DIR=" + h.path("open"): "others may write to it (mode 0777)",

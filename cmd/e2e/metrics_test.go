@@ -155,9 +155,7 @@ func TestMetricsOfTheRulesAreOnThePage(t *testing.T) {
 	}
 	look := func() error {
 		now, wrong := absent(o.page(), "addon_operator_")
-		if wrong != nil {
-			t.Fatal(wrong)
-		}
+		must(t, wrong)
 		maps.DeleteFunc(missing, func(name string, due bool) bool { return !due || !slices.Contains(now, name) })
 		if len(missing) > 0 {
 			return fmt.Errorf("not on the page: %q", slices.Sorted(maps.Keys(missing)))

@@ -122,14 +122,10 @@ func TestStartUpIsRefused(t *testing.T) {
 func TestPortIsTaken(t *testing.T) {
 	h := newFixture(t, "web")
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at the end of the test
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer listener.Close()
 	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := h.start("ADDON_OPERATOR_LISTEN_PORT=" + port)
 	if code := o.exit(); code != 1 {
 		t.Errorf("exit code %d, want 1", code)

@@ -126,9 +126,7 @@ func (h *fixture) setSecret(texts map[string]string) {
 func (h *fixture) secretData() map[string]string {
 	h.t.Helper()
 	secret, err := h.client.CoreV1().Secrets(h.namespace).Get(h.ctx, "addon-operator", metav1.GetOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	return textsOf(secret)
 }
 
@@ -148,9 +146,7 @@ func TestNoSecretIsShown(t *testing.T) {
 		t.Errorf("the ConfigMap is %q", got)
 	}
 	o.expect("are in the ConfigMap", "well.token")
-	if out := o.command("values", "explain", "well.made"); !strings.Contains(out, "Secret") {
-		t.Errorf("the Secret is not named:\n%s", out)
-	}
+	expectAll(t, o.command("values", "explain", "well.made"), "Secret")
 	h.setSecret(map[string]string{"well": "made: " + plantedHook + "\nword: " + plantedLayer + "\n" + others})
 	h.awaitConfigMap("well", "coded", base64.StdEncoding.EncodeToString([]byte(plantedLayer)))
 
@@ -159,9 +155,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	o.expect("cannot use ***, nor")
 	_, err := h.client.CoreV1().ConfigMaps(h.namespace).Patch(h.ctx, "well", types.MergePatchType,
 		[]byte(`{"data":{"conf":"`+plantedOld+`","coded":"x","user":"x"}}`), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o.expect("an object of the module was changed by another client", "module=well")
 	h.eventually("the events of the refusal", func() error { return h.hasEvent("Refused", "Warning") })
 	h.write("next.yaml", "well: |\n  token: "+plantedConfig+"\n  user: other\n")
@@ -225,13 +219,9 @@ func (o *operator) allThatIsShown(t *testing.T) map[string]string {
 		all["command "+args] = o.command(strings.Fields(args)...)
 	}
 	events, err := h.client.CoreV1().Events(h.namespace).List(h.ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := json.Marshal(events)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all["events"] = string(text)
 	for _, what := range []string{"command plan -f next.yaml", "command module drift well", "events"} {
 		if len(all[what]) < 100 {

@@ -259,9 +259,7 @@ func (h *fixture) startTroubled() *operator {
 		Name: "stolen", Labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"},
 		Annotations: map[string]string{"meta.helm.sh/release-name": "elsewhere", "meta.helm.sh/release-namespace": h.namespace},
 	}}, metav1.CreateOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	h.write("hook.yaml", `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: `+h.namespace+`}
