@@ -13,27 +13,11 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-// installed installs a module as a person does with the helm command line.
-func (f *fixture) installed(m Module) {
-	f.Helper()
-	install := action.NewInstall(f.stock())
-	install.ReleaseName, install.Namespace = m.Name, f.namespace
-	loaded, err := loader.LoadDir(m.Dir)
-	if err == nil {
-		_, err = install.Run(loaded, m.Values)
-	}
-	if err != nil {
-		f.Fatalf("helm install: %v", err)
-	}
-}
-
 // versions are the resourceVersions and UIDs of the ConfigMaps of the namespace that Helm made.
 func (f *fixture) versions() map[string]string {
 	f.Helper()
 	list, err := f.kube.CoreV1().ConfigMaps(f.namespace).List(f.Context(), metav1.ListOptions{LabelSelector: managedByHelm})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	all := map[string]string{}
 	for _, cm := range list.Items {
 		all[cm.Name] = string(cm.UID) + " " + cm.ResourceVersion
@@ -92,7 +76,7 @@ func TestAdoptsWhatHelmInstalled(t *testing.T) {
 			f.recordsIn, f.labels = recordsIn, map[string]string{"heritage": "addon-operator"}
 			f.restart()
 			m := moduleOf(t, "plain", plainChart).with("text", "one")
-			f.installed(m)
+			f.helmInstall(m.Name, m)
 			f.adopted(m)
 			if drift, known, err := f.client.Drift(t.Context(), m); err != nil || !known || len(drift) != 0 {
 				t.Errorf("drift: %v, known %v, %v; the labels that come with the next revision are none", drift, known, err)
@@ -120,7 +104,7 @@ data:
   first: "yes"
   {{- end }}
 `).with("text", "one")
-	f.installed(m)
+	f.helmInstall(m.Name, m)
 	f.adopted(m)
 	f.apply(m.with("text", "two"), Upgraded, 2)
 }
@@ -129,7 +113,7 @@ data:
 func TestDoesNotAdoptWhatDiffers(t *testing.T) {
 	f := start(t)
 	m := moduleOf(t, "plain", plainChart).with("text", "one")
-	f.installed(m)
+	f.helmInstall(m.Name, m)
 	f.caughtUp()
 	edited := m.with("text", "two")
 	plan, err := f.client.Plan(t.Context(), edited)
@@ -142,16 +126,10 @@ func TestDoesNotAdoptWhatDiffers(t *testing.T) {
 	upgrade := action.NewUpgrade(f.stock())
 	upgrade.Namespace = f.namespace
 	loaded, err := loader.LoadDir(m.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := upgrade.Run("plain", loaded, edited.Values); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, second(upgrade.Run("plain", loaded, edited.Values)))
 	f.apply(edited, Adopted, 3)
-	if _, err := upgrade.Run("plain", loaded, m.Values); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(upgrade.Run("plain", loaded, m.Values)))
 	f.apply(edited, Upgraded, 5)
 }
 
@@ -159,7 +137,7 @@ func TestDoesNotAdoptWhatDiffers(t *testing.T) {
 func TestAdoptsNothingThatIsIncomplete(t *testing.T) {
 	f := start(t)
 	m := moduleOf(t, "plain", plainChart).with("text", "one")
-	f.installed(m)
+	f.helmInstall(m.Name, m)
 	f.deleteConfigMap("plain")
 	f.apply(m, Upgraded, 2)
 	if got := f.configMap("plain")["text"]; got != "one" {
@@ -171,9 +149,7 @@ func TestDifferenceOfDocuments(t *testing.T) {
 	render := func(texts ...string) objectSet {
 		t.Helper()
 		all, err := objectsIn(texts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return all
 	}
 	const head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"

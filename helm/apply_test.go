@@ -165,9 +165,7 @@ spec:
 	f.restart()
 	f.apply(m, Upgraded, 2)
 	d, err := f.kube.AppsV1().Deployments(f.namespace).Get(t.Context(), "labels", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if d.Labels["heritage"] != "chart" || d.Labels["team"] != "x" || d.Generation != 1 {
 		t.Errorf("labels %v, generation %d", d.Labels, d.Generation)
 	}
@@ -216,9 +214,7 @@ metadata: {name: marked}
 spec: {text: {{ .Values.marked.text | quote }}}
 `)
 	client, err := dynamic.NewForConfig(f.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	objects := []dynamic.ResourceInterface{
 		client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(f.namespace),
 		client.Resource(schema.GroupVersionResource{Group: groupOf(f.namespace), Version: "v1", Resource: "things"}).Namespace(f.namespace),
@@ -227,9 +223,7 @@ spec: {text: {{ .Values.marked.text | quote }}}
 		t.Helper()
 		for _, of := range objects {
 			live, err := of.Get(t.Context(), "marked", metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := live.GetLabels(); got[MarkLabel] != want || live.GetKind() == "ConfigMap" && got["heritage"] != "Helm" {
 				t.Errorf("labels of the %s: %v, want the mark %q", live.GetKind(), got, want)
 			}
@@ -238,9 +232,7 @@ spec: {text: {{ .Values.marked.text | quote }}}
 	f.apply(m.with("text", "one"), Installed, 1)
 	marks("marked")
 	for _, of := range objects {
-		if _, err := of.Patch(t.Context(), "marked", types.MergePatchType, []byte(`{"metadata":{"labels":{"`+MarkLabel+`":null}}}`), metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(of.Patch(t.Context(), "marked", types.MergePatchType, []byte(`{"metadata":{"labels":{"`+MarkLabel+`":null}}}`), metav1.PatchOptions{})))
 	}
 	f.restart()
 	f.apply(m.with("text", "one"), Skipped, 1)
@@ -374,12 +366,10 @@ data:
 		f.restart()
 	}
 	outside := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "outside"}, Data: map[string]string{"a": "1"}}
-	if _, err := f.kube.CoreV1().ConfigMaps(f.namespace).Create(t.Context(), outside, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(f.kube.CoreV1().ConfigMaps(f.namespace).Create(t.Context(), outside, metav1.CreateOptions{})))
 	f.apply(m, Upgraded, 3)
 	f.apply(m, Skipped, 3)
-	f.patchConfigMap("outside", `{"data":{"a":"2"}}`)
+	f.patch("configmaps", "outside", `{"data":{"a":"2"}}`)
 	if held := f.apply(m, Skipped, 3); held.Again <= 0 || held.Again > firstRepeat {
 		t.Errorf("held as %+v", held)
 	}
@@ -430,9 +420,7 @@ func TestApplyTellsWrites(t *testing.T) {
 	}
 	version := func(name string) string {
 		cm, err := f.kube.CoreV1().ConfigMaps(f.namespace).Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return cm.ResourceVersion
 	}
 	m.Progress = func(done, total int) {
@@ -462,9 +450,7 @@ func TestApplyLegacyChecksum(t *testing.T) {
 	f.apply(m, Installed, 1)
 	f.editRecord("simple", 1, func(s *corev1.Secret) {
 		rel, err := decodeRelease(s.Data["release"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		rel.Config[legacyChecksumKey] = s.Labels[ChecksumLabel]
 		delete(s.Labels, ChecksumLabel)
 		delete(s.Labels, revisionLabel)

@@ -41,13 +41,9 @@ func newCounted(tb testing.TB, cluster *devclustertest.Cluster) *counted {
 	tb.Helper()
 	c := &counted{cluster: cluster}
 	upstream, err := url.Parse(cluster.RESTConfig().Host)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	transport, err := rest.TransportFor(cluster.RESTConfig())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	proxy := &httputil.ReverseProxy{
 		Transport: transport, FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
@@ -73,9 +69,7 @@ func newCounted(tb testing.TB, cluster *devclustertest.Cluster) *counted {
 		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: server.URL}},
 		Contexts: map[string]*clientcmdapi.Context{"c": {Cluster: "c"}}, CurrentContext: "c",
 	}, c.kubeconfig)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return c
 }
 
@@ -104,9 +98,7 @@ func (c *counted) operator(tb testing.TB, namespace string) (_ *Client, stop fun
 	tb.Helper()
 	watcher := watching.Client(tb, c.kubeconfig, nil)
 	client, err := New(Options{Config: c.config, Namespace: namespace, HistoryMax: 10, Watcher: watcher, Presence: watching.NewPresence(watcher)})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	ctx, stop := context.WithCancel(context.Background())
 	tb.Cleanup(stop)
 	client.Watch(ctx, News{Gone: func(Object) {}, Changed: func(string) {}})
@@ -133,9 +125,7 @@ func applyWide(tb testing.TB, width int, client *Client, modules []Module, want 
 			return err
 		})
 	}
-	if err := group.Wait(); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, group.Wait())
 }
 
 // measure counts the requests of run, and times it; the clock does not count around.
@@ -162,9 +152,7 @@ func (c *counted) measure(b *testing.B, prepare func() (run func())) {
 func ownCPU(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
+	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
@@ -207,9 +195,7 @@ func (c *counted) benchForty(b *testing.B, modules []Module) {
 				client, stop := c.operator(b, namespace)
 				defer stop()
 				applyAll(b, client, modules, Skipped)
-				if _, err := client.Releases(context.Background()); err != nil {
-					b.Fatal(err)
-				}
+				must(b, second(client.Releases(context.Background())))
 			}
 		})
 	})
@@ -254,18 +240,12 @@ func withText(modules []Module, text string) []Module {
 func (c *counted) plainLoop(tb testing.TB, namespace string, modules []Module, upgrade bool) {
 	tb.Helper()
 	shared, err := newPlainGetter(c.config, namespace)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	cfg := &action.Configuration{}
-	if err := cfg.Init(shared, namespace, "secrets", func(string, ...any) {}); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, cfg.Init(shared, namespace, "secrets", func(string, ...any) {}))
 	for _, m := range modules {
 		chart, err := loader.LoadDir(m.Dir)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		if upgrade {
 			u := action.NewUpgrade(cfg)
 			u.Namespace, u.MaxHistory, u.DisableOpenAPIValidation = namespace, 10, true
@@ -275,9 +255,7 @@ func (c *counted) plainLoop(tb testing.TB, namespace string, modules []Module, u
 			i.ReleaseName, i.Namespace, i.DisableOpenAPIValidation = m.Name, namespace, true
 			_, err = i.Run(chart, m.Values)
 		}
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 )
 
@@ -71,17 +70,13 @@ func TestApplyTooLargeRecord(t *testing.T) {
 		write(t, m, fmt.Sprintf("files/%d", i), noise(600_000)+fmt.Sprint(i))
 	}
 	err := f.refuse(m.with("count", int64(2)), Invalid)
-	if !strings.Contains(err.Error(), "split the module") {
-		t.Errorf("error = %v", err)
-	}
+	wantError(t, err, "split the module")
 	f.wantRevisions("large")
 	if f.configMap("large-0") != nil {
 		t.Error("objects were applied without a record")
 	}
 	f.apply(m.with("count", int64(1)), Installed, 1)
-	if err := f.refuse(m.with("count", int64(2)), Invalid); !strings.Contains(err.Error(), "split the module") {
-		t.Errorf("error = %v", err)
-	}
+	wantError(t, f.refuse(m.with("count", int64(2)), Invalid), "split the module")
 	f.wantRevisions("large", "1 deployed")
 	f.apply(m.with("count", int64(1)), Skipped, 1)
 }

@@ -40,9 +40,7 @@ size: 1
 	f.apply(m, Installed, 1)
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(m.Dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(text)
 	}
 	refused := func(what, want string) {
@@ -63,18 +61,12 @@ size: 1
 	}
 	for _, dir := range []string{"templates", "charts/sub/templates", "files"} {
 		away := filepath.Join(t.TempDir(), "away")
-		if err := os.Rename(filepath.Join(m.Dir, dir), away); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(filepath.Join(m.Dir, dir), away))
 		refused(dir+" is gone", dir+"/ of the chart in "+m.Dir+" has no files, but revision 1 was made with some")
 		write(t, m, dir+"/.hidden", "")
 		refused(dir+" is empty", dir+"/ of the chart in "+m.Dir+" has no files, but revision 1 was made with some")
-		if err := os.RemoveAll(filepath.Join(m.Dir, dir)); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(away, filepath.Join(m.Dir, dir)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(filepath.Join(m.Dir, dir)))
+		must(t, os.Rename(away, filepath.Join(m.Dir, dir)))
 		f.apply(m, Skipped, 1)
 	}
 	for _, name := range []string{"emptied-a", "emptied-b", "emptied-c"} {
@@ -83,18 +75,14 @@ size: 1
 		}
 	}
 	for _, name := range []string{"templates/b.yaml", "ci"} {
-		if err := os.RemoveAll(filepath.Join(m.Dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(filepath.Join(m.Dir, name)))
 	}
 	f.restart()
 	f.apply(m, Upgraded, 2)
 	if f.configMap("emptied-b") != nil {
 		t.Error("the object of a template that was removed is still there")
 	}
-	if err := os.RemoveAll(filepath.Join(m.Dir, "charts")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(m.Dir, "charts")))
 	f.apply(m, Upgraded, 3)
 	if f.configMap("emptied-c") != nil {
 		t.Error("the object of a subchart that was removed is still there")
@@ -107,16 +95,10 @@ func TestApplyLinkToNothing(t *testing.T) {
 	for _, metadata := range []string{"", "-- Chart.yaml --\n{apiVersion: v2, name: linked, version: 1.0.0}\n"} {
 		m := moduleOf(t, "linked", metadata+"-- templates/a.yaml --\n{apiVersion: v1, kind: ConfigMap, metadata: {name: linked-a}}\n")
 		shared := filepath.Join(t.TempDir(), "b.yaml")
-		if err := os.WriteFile(shared, []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: linked-b}}"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(shared, filepath.Join(m.Dir, "templates", "b.yaml")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(shared, []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: linked-b}}"), 0o600))
+		must(t, os.Symlink(shared, filepath.Join(m.Dir, "templates", "b.yaml")))
 		f.apply(m, Installed, 1)
-		if err := os.Remove(shared); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(shared))
 		f.restart()
 		if err := f.refuse(m, Render); !strings.Contains(err.Error(), "templates/b.yaml") {
 			t.Errorf("with %q: %v", metadata, err)

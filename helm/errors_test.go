@@ -93,9 +93,7 @@ kind: ConfigMap
 apiVersion: v1
 data: {a: public}
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := mask("aHVudGVyMg== hunter2 no base64 plain text abc public", secretTexts(objects))
 	if want := "*** *** *** *** abc public"; got != want {
 		t.Errorf("masked = %q, want %q", got, want)
@@ -113,9 +111,7 @@ stringData:
     BEGIN KEY
     MIIEow
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	op := offline(t, newOffline(t))
 	op.cluster = &cluster{op: op, builder: &builder{secrets: secretTexts(objects)}}
 	cause := fmt.Errorf("denied: %s; %q; %s", "BEGIN KEY\nMIIEow", "BEGIN KEY\nMIIEow", "hunter2")

@@ -11,10 +11,12 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"golang.org/x/tools/txtar"
+	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -135,16 +137,12 @@ func (f *fixture) kindsCaughtUp() bool {
 		if meta.IsNoMatchError(err) {
 			continue // the kind is gone
 		}
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		list, err := f.client.root.metadata.Resource(resource).List(f.Context(), metav1.ListOptions{LabelSelector: managedByHelm})
 		if apierrors.IsNotFound(err) {
 			list, err = &metav1.PartialObjectMetadataList{}, nil
 		}
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		there := 0
 		for _, m := range list.Items {
 			if m.Annotations[ownerNamespace] != f.namespace {
@@ -222,16 +220,12 @@ func (f *fixture) kubeconfig(user string) string {
 		return path
 	}
 	config, err := clientcmd.LoadFromFile(path)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	for _, auth := range config.AuthInfos {
 		auth.Impersonate = user
 	}
 	path = filepath.Join(f.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		f.Fatal(err)
-	}
+	must(f, clientcmd.WriteToFile(*config, path))
 	return path
 }
 
@@ -239,9 +233,7 @@ func (f *fixture) kubeconfig(user string) string {
 func module(t testing.TB, name string) Module {
 	t.Helper()
 	archive, err := os.ReadFile(filepath.Join("testdata", name+".txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return moduleOf(t, name, string(archive))
 }
 
@@ -258,20 +250,14 @@ func moduleOf(t testing.TB, name, archive string) Module {
 func write(t testing.TB, m Module, name, text string) {
 	t.Helper()
 	path := filepath.Join(m.Dir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // remove removes a file of a module.
 func remove(t testing.TB, m Module, name string) {
 	t.Helper()
-	if err := os.Remove(filepath.Join(m.Dir, name)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(m.Dir, name)))
 }
 
 func (m Module) with(key string, value any) Module {
@@ -329,9 +315,7 @@ func (f *fixture) configMap(name string) map[string]string {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	if cm.Data == nil {
 		return map[string]string{}
 	}
@@ -341,16 +325,12 @@ func (f *fixture) configMap(name string) map[string]string {
 func (f *fixture) create(name string, data, annotations map[string]string) {
 	f.Helper()
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Data: data}
-	if _, err := f.kube.CoreV1().ConfigMaps(f.namespace).Create(f.Context(), cm, metav1.CreateOptions{}); err != nil {
-		f.Fatal(err)
-	}
+	must(f, second(f.kube.CoreV1().ConfigMaps(f.namespace).Create(f.Context(), cm, metav1.CreateOptions{})))
 }
 
 func (f *fixture) deleteConfigMap(name string) {
 	f.Helper()
-	if err := f.kube.CoreV1().ConfigMaps(f.namespace).Delete(f.Context(), name, metav1.DeleteOptions{}); err != nil {
-		f.Fatal(err)
-	}
+	must(f, f.kube.CoreV1().ConfigMaps(f.namespace).Delete(f.Context(), name, metav1.DeleteOptions{}))
 }
 
 // revisions returns the records of a release as "version status", oldest first.
@@ -358,9 +338,7 @@ func (f *fixture) revisions(release string) []string {
 	f.Helper()
 	fresh := &records{client: f.client.root.metadata, driver: f.recordsIn, namespace: f.namespace}
 	state, err := fresh.read(f.Context(), release)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	out := []string{}
 	for _, r := range state.Revisions {
 		out = append(out, r.labels["version"]+" "+string(r.Status))
@@ -376,17 +354,10 @@ func (f *fixture) wantRevisions(release string, want ...string) {
 }
 
 // setStatus changes a record by hand, as a killed operation would have left it.
-func (f *fixture) setStatus(release string, version int, status string) {
+func (f *fixture) setStatus(name string, version int, status string) {
 	f.Helper()
-	f.editRecord(release, version, func(s *corev1.Secret) {
-		rel, err := decodeRelease(s.Data["release"])
-		if err != nil {
-			f.Fatal(err)
-		}
+	f.craft(name, version, func(s *corev1.Secret, rel *release.Release) {
 		rel.Info.Status = statusOf(status)
-		if s.Data["release"], err = new(encoder).encode(rel); err != nil {
-			f.Fatal(err)
-		}
 		s.Labels["status"] = status
 	})
 }
@@ -395,22 +366,9 @@ func (f *fixture) editRecord(release string, version int, edit func(*corev1.Secr
 	f.Helper()
 	secrets := f.kube.CoreV1().Secrets(f.namespace)
 	s, err := secrets.Get(f.Context(), secretName(release, version), metav1.GetOptions{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	edit(s)
-	if _, err := secrets.Update(f.Context(), s, metav1.UpdateOptions{}); err != nil {
-		f.Fatal(err)
-	}
-}
-
-func mustClient(t testing.TB, cfg *rest.Config) kubernetes.Interface {
-	t.Helper()
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
+	must(f, second(secrets.Update(f.Context(), s, metav1.UpdateOptions{})))
 }
 
 // jsonOf panics over what JSON does not know: two errors would be equal.
@@ -420,4 +378,25 @@ func jsonOf(v any) string {
 		panic(err)
 	}
 	return string(data)
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// second is the error of a call whose result nobody needs.
+func second[V any](_ V, err error) error { return err }
+
+// wantError expects an error that tells of everything.
+func wantError(t testing.TB, err error, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("error %v does not tell of %q", err, part)
+		}
+	}
 }

@@ -46,9 +46,7 @@ func TestForeignCharts(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
 		t.Run(name, func(t *testing.T) {
 			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			f := start(t)
 			m := Module{Name: name, Key: name, Dir: t.TempDir(), Values: map[string]any{"global": map[string]any{}, name: map[string]any{}}}
 			own := strings.NewReplacer("GROUP", groupOf(f.namespace), "KIND", devclustertest.Kind("Thing"))
@@ -69,9 +67,7 @@ func TestChartAsItIs(t *testing.T) {
 	for _, name := range []string{"family", "workloads"} {
 		t.Run(name, func(t *testing.T) {
 			archive, err := txtar.ParseFile("testdata/foreign/" + name + ".txtar")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			f := start(t)
 			m := Module{Name: "my-" + name, Key: "my" + name, Dir: t.TempDir(), Values: map[string]any{
 				"global":    map[string]any{"domain": "example.org", "shared": int64(1)},
@@ -107,21 +103,15 @@ func wrapped(t *testing.T, dir string) Module {
 	name := filepath.Base(dir)
 	m := Module{Name: name, Key: "ownSection", Dir: t.TempDir(), Values: map[string]any{"global": map[string]any{}}}
 	write(t, m, "Chart.yaml", "{apiVersion: v2, name: "+name+", version: 0.1.0}\n")
-	if err := os.CopyFS(filepath.Join(m.Dir, "charts", name), os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(filepath.Join(m.Dir, "charts", name), os.DirFS(dir)))
 	text, err := os.ReadFile(dir + ".values.yaml")
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
 	var values map[string]any
-	if err := yaml.Unmarshal(text, &values); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(text, &values))
 	section, err := yaml.Marshal(map[string]any{name: values})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	write(t, m, "values.yaml", string(section))
 	return m
 }
@@ -174,13 +164,9 @@ func (f *fixture) playLikeHelm(m Module) {
 func (f *fixture) settles(m Module) bool {
 	f.Helper()
 	first, err := f.client.Show(f.Context(), m)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	second, err := f.client.Show(f.Context(), m)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	return fmt.Sprint(first) == fmt.Sprint(second) || os.Getenv("CHARTS") != ""
 }
 
@@ -198,9 +184,7 @@ func (f *fixture) wantNoop(m Module) {
 func (f *fixture) stockInstall(m Module, dry bool) (*release.Release, error) {
 	f.Helper()
 	ch, err := loader.LoadDir(charts.Root(m.Dir))
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	values := m.Values
 	if charts.Root(m.Dir) != m.Dir {
 		values = f.valuesFile(m)
@@ -221,9 +205,7 @@ func (f *fixture) valuesFile(m Module) (values map[string]any) {
 	if err == nil {
 		err = yaml.Unmarshal(text, &values)
 	}
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	values["global"] = map[string]any{"domain": "example.org", "shared": 1.0, "own": 2.0}
 	return values
 }
@@ -231,9 +213,7 @@ func (f *fixture) valuesFile(m Module) (values map[string]any) {
 func (f *fixture) lastRelease(name string) *release.Release {
 	f.Helper()
 	rel, err := f.stock().Releases.Last(name)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	return rel
 }
 
@@ -241,19 +221,13 @@ func (f *fixture) lastRelease(name string) *release.Release {
 func (f *fixture) each(rel *release.Release, see func(o Object, live *unstructured.Unstructured)) {
 	f.Helper()
 	client, err := dynamic.NewForConfig(f.config)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	objects, err := manifest.Parse(rel.Manifest)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	for _, u := range objects {
 		o := manifest.Of(u)
 		m, err := f.client.root.kinds.Mapping(o.GVK)
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		var from dynamic.ResourceInterface = client.Resource(m.Resource)
 		if kinds.Namespaced(m) {
 			from = client.Resource(m.Resource).Namespace(cmp.Or(o.Namespace, f.namespace))

@@ -37,9 +37,7 @@ func FuzzParseManifest(f *testing.F) {
 func FuzzDecodeRelease(f *testing.F) {
 	rel := &release.Release{Name: "m", Version: 3, Info: &release.Info{Status: release.StatusDeployed}, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "c"}}}
 	data, err := new(encoder).encode(rel)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Add(data)
 	f.Add(data[:len(data)/2])
 	f.Add([]byte(""))
@@ -71,9 +69,7 @@ func TestCodec(t *testing.T) {
 		Info: &release.Info{Status: release.StatusFailed, Description: "d"}, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "c"}},
 	}
 	data, err := new(encoder).encode(rel)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !bytes.HasPrefix(data, []byte("H4sI")) {
 		t.Errorf("record begins with %q, which is no packed text", data[:8])
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,9 +64,7 @@ func TestNamespaceOfModule(t *testing.T) {
 	if drifted, known, err := f.client.Drift(f.Context(), m); err != nil || !known || len(drifted) > 0 {
 		t.Errorf("drift: %v, %v, %v", drifted, known, err)
 	}
-	if err := f.kube.CoreV1().ConfigMaps(m.Namespace).Delete(f.Context(), "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.kube.CoreV1().ConfigMaps(m.Namespace).Delete(f.Context(), "web", metav1.DeleteOptions{}))
 	f.eventually(func() bool { gone, _ := f.news.take(); return len(gone) == 1 && gone[0].Namespace == m.Namespace })
 	f.apply(m, Upgraded, 2)
 
@@ -93,12 +90,8 @@ func TestNamespaceOfModuleIsEdited(t *testing.T) {
 	f := start(t)
 	refused := func(m Module, parts ...string) {
 		t.Helper()
-		for what, err := range map[string]error{"apply": second(f.client.Apply(f.Context(), m)), "plan": second(f.client.Plan(f.Context(), m))} {
-			for _, part := range append(parts, "a release is not moved") {
-				if err == nil || !strings.Contains(err.Error(), part) {
-					t.Errorf("%s: %v, want %q", what, err, part)
-				}
-			}
+		for _, err := range []error{second(f.client.Apply(f.Context(), m)), second(f.client.Plan(f.Context(), m))} {
+			wantError(t, err, append(parts, "a release is not moved")...)
 		}
 	}
 	m := f.elsewhere("first")
@@ -125,8 +118,6 @@ func TestNamespaceOfModuleIsEdited(t *testing.T) {
 	}
 }
 
-func second[V any](_ V, err error) error { return err }
-
 // H20, P2: a release of the same name elsewhere is of others: it is neither listed nor removed, and that of another
 // operator is not taken.
 func TestNamespaceWithReleasesOfOthers(t *testing.T) {
@@ -135,17 +126,11 @@ func TestNamespaceWithReleasesOfOthers(t *testing.T) {
 	f.apply(m, Installed, 1)
 	f.uninstall("web", true)
 	other, err := New(Options{Config: f.config, Namespace: f.cluster.Namespace(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := other.Apply(f.Context(), m); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, second(other.Apply(f.Context(), m)))
 	f.restart()
 	f.wantReleases("")
-	if _, err := f.client.Apply(f.Context(), m); err == nil || !strings.Contains(err.Error(), "belongs to the addon-operator in namespace "+other.root.options.Namespace) {
-		t.Errorf("the release of another operator: %v", err)
-	}
+	wantError(t, second(f.client.Apply(f.Context(), m)), "belongs to the addon-operator in namespace "+other.root.options.Namespace)
 	if existed, err := f.client.Purge(f.Context(), "web", Purging{}); err != nil || existed || !f.hasConfigMap(m.Namespace) {
 		t.Errorf("purge: %v, %v", existed, err)
 	}
@@ -158,9 +143,7 @@ func TestPointerIsDeleted(t *testing.T) {
 	f.client.Place(map[string]string{"web": m.Namespace})
 	f.apply(m, Installed, 1)
 	secrets := f.kube.CoreV1().Secrets(f.namespace)
-	if err := secrets.Delete(f.Context(), pointerName("web"), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, secrets.Delete(f.Context(), pointerName("web"), metav1.DeleteOptions{}))
 	f.client.Place(nil)
 	f.wantReleases("web")
 	if _, err := secrets.Get(f.Context(), pointerName("web"), metav1.GetOptions{}); err != nil || !strings.Contains(f.log.String(), "was deleted and is written again") {
@@ -173,18 +156,6 @@ func TestPointerIsDeleted(t *testing.T) {
 	if _, err := secrets.Get(f.Context(), pointerName("web"), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the pointer of nothing: %v", err)
 	}
-}
-
-// H20: a namespace that is there is used.
-func TestNamespaceThatExists(t *testing.T) {
-	f := start(t)
-	m := f.elsewhere("there")
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: m.Namespace}}
-	if _, err := f.kube.CoreV1().Namespaces().Create(f.Context(), namespace, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	f.apply(m, Installed, 1)
-	f.uninstall("web", true)
 }
 
 // H20: a namespace that is not there and may not be made is named, with the module and the fix.
@@ -202,9 +173,7 @@ func TestNamespaceMayNotBeCreated(t *testing.T) {
 	}
 	_, err1 := f.kube.RbacV1().ClusterRoles().Create(f.Context(), role, metav1.CreateOptions{})
 	_, err2 := f.kube.RbacV1().ClusterRoleBindings().Create(f.Context(), binding, metav1.CreateOptions{})
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err1, err2))
 	t.Cleanup(func() {
 		_ = f.kube.RbacV1().ClusterRoles().Delete(context.Background(), name, metav1.DeleteOptions{})
 		_ = f.kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{})
@@ -212,9 +181,7 @@ func TestNamespaceMayNotBeCreated(t *testing.T) {
 	config := rest.CopyConfig(f.config)
 	config.Impersonate.UserName = name
 	limited, err := New(Options{Config: config, Namespace: f.namespace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := "release web: namespace " + m.Namespace + " of the release does not exist and may not be created; create it, or allow the operator to create namespaces"
 	f.eventually(func() bool { // the server hears of the rules by watches
 		_, err = limited.Apply(f.Context(), m)

@@ -27,9 +27,7 @@ data: {from: `+name+`}
 	uid := func() string {
 		t.Helper()
 		live, err := f.kube.CoreV1().ConfigMaps(f.namespace).Get(t.Context(), "settings", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(live.UID)
 	}
 	m := chart("hooked")
@@ -76,9 +74,7 @@ data: {from: `+name+`}
 	if _, err := f.client.Uninstall(t.Context(), m); err == nil || !strings.Contains(err.Error(), "it is of a Helm hook of release hooked") || uid() != before {
 		t.Errorf("an uninstall: %v", err)
 	}
-	if _, err := f.client.Uninstall(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(f.client.Uninstall(t.Context(), other)))
 	f.apply(m, Installed, 0)
 	if f.configMap("settings")["from"] != "neighbour" {
 		t.Error("what a hook of a release has left that is gone is in the way")

@@ -33,9 +33,7 @@ func TestApplyPasswordOfTheInstallation(t *testing.T) {
 	}
 	f.deleteConfigMap("guarded")
 	f.restart()
-	if err := f.refuse(m, Render); !strings.Contains(err.Error(), "PASSWORDS ERROR") {
-		t.Errorf("error = %v", err)
-	}
+	wantError(t, f.refuse(m, Render), "PASSWORDS ERROR")
 }
 
 // H8, H9: a chart that refuses upgrades without the password of its installation is installed after one that did not come to

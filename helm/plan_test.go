@@ -258,10 +258,8 @@ func (f *fixture) patch(resource, name, patch string) {
 	if resource == "deployments" {
 		path = "/apis/apps/v1"
 	}
-	err := f.kube.CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(path, "namespaces", f.namespace, resource, name).Body([]byte(patch)).Do(f.Context()).Error()
-	if err != nil {
-		f.Fatal(err)
-	}
+	request := f.kube.CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(path, "namespaces", f.namespace, resource, name)
+	must(f, request.Body([]byte(patch)).Do(f.Context()).Error())
 }
 
 // Drift is what others changed of what the chart sets; Apply puts exactly that back.
@@ -318,9 +316,7 @@ func TestDriftOfACustomResource(t *testing.T) {
 	f.apply(m, Installed, 1)
 	f.wantDrift(w, m, "")
 	path := "/apis/" + group + "/v1/namespaces/" + f.namespace + "/things/thing"
-	if err := f.kube.CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(path).Body([]byte(`{"spec":{"size":2,"mine":true}}`)).Do(f.Context()).Error(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.kube.CoreV1().RESTClient().Patch(types.MergePatchType).AbsPath(path).Body([]byte(`{"spec":{"size":2,"mine":true}}`)).Do(f.Context()).Error())
 	m.Drifted = f.wantDrift(w, m, "Thing spec.size 2 → 1")
 	f.apply(m, Upgraded, 2)
 	m.Drifted = nil

@@ -19,13 +19,13 @@ import (
 // helmInstall is what a person does with the helm command line.
 func (f *fixture) helmInstall(name string, m Module) {
 	f.Helper()
-	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Dir: m.Dir})
-	if err != nil {
-		f.Fatal(err)
-	}
 	install := action.NewInstall(f.stock())
 	install.ReleaseName, install.Namespace = name, f.namespace
-	if _, err := install.Run(loaded.Copy(), m.Values); err != nil {
+	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Dir: m.Dir})
+	if err == nil {
+		_, err = install.Run(loaded.Copy(), m.Values)
+	}
+	if err != nil {
 		f.Fatalf("helm install: %v", err)
 	}
 }
@@ -35,9 +35,7 @@ func (f *fixture) craft(name string, version int, change func(s *corev1.Secret, 
 	f.Helper()
 	f.editRecord(name, version, func(s *corev1.Secret) {
 		rel, err := decodeRelease(s.Data["release"])
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		change(s, rel)
 		if s.Data["release"], err = new(encoder).encode(rel); err != nil {
 			f.Fatal(err)
@@ -49,9 +47,7 @@ func (f *fixture) wantOurs(want ...string) {
 	f.Helper()
 	f.caughtUp()
 	all, err := f.client.Releases(f.Context())
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	ours, err := f.client.Ours(f.Context(), append(all, "nothing"))
 	if err != nil || !slices.Equal(ours, want) {
 		f.Errorf("ours = %q, %v; want %q", ours, err, want)
@@ -107,9 +103,7 @@ func TestPurgeOnlyOurs(t *testing.T) {
 	f.apply(m.with("text", "two"), Upgraded, 2)
 	rollback := action.NewRollback(f.stock())
 	rollback.Version = 1
-	if err := rollback.Run("simple"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rollback.Run("simple"))
 	f.wantOurs("simple")
 	f.purge("simple", true)
 	f.purge("simple", false)
@@ -276,16 +270,12 @@ data: {account: {{ required "the account is unknown" .Values.guarded.account }}}
 `)
 	known := m.with("account", "one")
 	f.apply(known, Installed, 1)
-	if _, err := f.client.Uninstall(t.Context(), m); err == nil || !strings.Contains(err.Error(), "the account is unknown") {
-		t.Errorf("error = %v", err)
-	}
+	wantError(t, second(f.client.Uninstall(t.Context(), m)), "the account is unknown")
 	if f.configMap("guarded") == nil {
 		t.Error("an object is gone")
 	}
 	f.wantRevisions("guarded", "1 deployed")
-	if _, err := f.client.Uninstall(t.Context(), known); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(f.client.Uninstall(t.Context(), known)))
 	if f.configMap("guard")["account"] != "one" || f.configMap("guarded") != nil {
 		t.Error("the hook did not run, or an object is left")
 	}
@@ -305,25 +295,17 @@ func TestPurgeMayNotRead(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: user},
 		Subjects:   []rbacv1.Subject{{Kind: "User", Name: user}},
 	}
-	if _, err := f.kube.RbacV1().Roles(f.namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.kube.RbacV1().RoleBindings(f.namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(f.kube.RbacV1().Roles(f.namespace).Create(t.Context(), role, metav1.CreateOptions{})))
+	must(t, second(f.kube.RbacV1().RoleBindings(f.namespace).Create(t.Context(), binding, metav1.CreateOptions{})))
 	config := rest.CopyConfig(f.config)
 	config.Impersonate.UserName = user
 	poor, err := New(Options{Config: config, Namespace: f.namespace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.eventually(func() bool { // the authorizer learns of the role a moment later
 		_, err := poor.Releases(t.Context())
 		return err == nil
 	})
-	if _, err := poor.Purge(t.Context(), "simple", Purging{}); err == nil || !strings.Contains(err.Error(), "may not read") {
-		t.Errorf("purge: %v", err)
-	}
+	wantError(t, second(poor.Purge(t.Context(), "simple", Purging{})), "may not read")
 	if f.configMap("simple-a") == nil || len(f.revisions("simple")) != 1 {
 		t.Error("something is gone")
 	}

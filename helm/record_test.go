@@ -70,11 +70,9 @@ func TestRecordHasTheChart(t *testing.T) {
 	own := strings.NewReplacer("GROUP", groupOf(f.namespace), "KIND", devclustertest.Kind("Recorded"))
 	m := moduleOf(t, "recorded", own.Replace(recordedChart))
 	m.Values = map[string]any{"list": []any{"mine"}, "no": nil, "big": 12345678901234567}
-	f.installed(m)
+	f.helmInstall(m.Name, m)
 	r, err := f.client.Record(t.Context(), "recorded")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if r.Release != "recorded" || r.Namespace != f.namespace || r.Revision != 1 || r.Status != "deployed" || r.Ours || r.Chart != "recorded" || r.Version != "1.2.3" || len(r.Absent) != 0 {
 		t.Errorf("record: %+v", r)
 	}
@@ -85,9 +83,7 @@ func TestRecordHasTheChart(t *testing.T) {
 		t.Errorf("hooks: %+v", r.Hooks)
 	}
 	dir := filepath.Join(t.TempDir(), "chart")
-	if err := r.WriteChart(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.WriteChart(dir))
 	want, got := loadedFiles(t, m.Dir), loadedFiles(t, dir)
 	if !slices.Equal(got, want) {
 		t.Errorf("files:\n%q\nwant\n%q", got, want)
@@ -109,9 +105,7 @@ func TestRecordHasTheChart(t *testing.T) {
 func loadedFiles(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	loaded, err := loader.LoadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	add := func(files []*chart.File) {
 		for _, f := range files {
 			all = append(all, f.Name+": "+string(f.Data))
@@ -142,7 +136,7 @@ dependencies:
 		write(t, m, "charts/"+name+"/Chart.yaml", strings.ReplaceAll(sub, "NAME", name))
 		write(t, m, "charts/"+name+"/templates/cm.yaml", template)
 	}
-	f.installed(m)
+	f.helmInstall(m.Name, m)
 	r, err := f.client.Record(t.Context(), "parent")
 	if err != nil || !slices.Equal(r.Absent, []string{"declared 0.1.0", "found"}) {
 		t.Errorf("absent: %q, %v", r.Absent, err)
@@ -152,13 +146,11 @@ dependencies:
 func TestRecordThatIsNotThere(t *testing.T) {
 	f := start(t)
 	m := moduleOf(t, "plain", plainChart).with("text", "one")
-	f.installed(m)
+	f.helmInstall(m.Name, m)
 	missing := func(recordsIn Driver, namespace, name string) *NoReleaseError {
 		t.Helper()
 		client, err := New(Options{Config: f.config, Namespace: namespace, Driver: recordsIn})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, err = client.Record(t.Context(), name)
 		var none *NoReleaseError
 		if !errors.As(err, &none) {
@@ -176,7 +168,5 @@ func TestRecordThatIsNotThere(t *testing.T) {
 	}
 
 	f.editRecord("plain", 1, func(s *corev1.Secret) { s.Data["release"] = []byte("garbage") })
-	if _, err := f.client.Record(t.Context(), "plain"); err == nil || !strings.Contains(err.Error(), "corrupted") {
-		t.Errorf("a record that cannot be read: %v", err)
-	}
+	wantError(t, second(f.client.Record(t.Context(), "plain")), "corrupted")
 }

@@ -44,24 +44,16 @@ func (f *fixture) selects(want string) {
 // What may be recreated is recreated whatever Helm does over an object that exists: objects of nobody, what a failed first
 // revision has left, and a release whose records are lost.
 func TestRecreateWhenInstalling(t *testing.T) {
-	for situation, before := range map[string]func(f *fixture, m Module){
-		"objects of nobody": func(f *fixture, m Module) {
-			f.apply(m.with("most", int64(8)), Installed, 1)
-			f.forgetRelease()
-			orphan := []byte(`{"metadata": {"annotations": {"meta.helm.sh/release-name": null, "meta.helm.sh/release-namespace": null}}}`)
-			if _, err := f.kube.AppsV1().Deployments(f.namespace).Patch(f.Context(), "app", types.MergePatchType, orphan, metav1.PatchOptions{}); err != nil {
-				f.Fatal(err)
-			}
-		},
-		"a failed first revision": func(f *fixture, m Module) { f.refuse(m.with("most", int64(-1)), Invalid) },
-		"lost records": func(f *fixture, m Module) {
-			f.apply(m.with("most", int64(8)), Installed, 1)
-			f.forgetRelease()
-		},
+	const failed = "a failed first revision"
+	for situation, before := range map[string]func(*fixture, Module) string{
+		"objects of nobody": (*fixture).ofNobody, failed: (*fixture).failedRevision, "lost records": (*fixture).lostRecords,
 	} {
 		t.Run(situation, func(t *testing.T) {
 			f := start(t)
 			m := moduleOf(t, "fixed", recreating+fixedChart).with("app", "one")
+			if situation != failed {
+				f.apply(m.with("most", int64(8)), Installed, 1)
+			}
 			before(f, m)
 			f.restart()
 			f.selects("one")
@@ -77,9 +69,7 @@ func TestRecreateWhenInstalling(t *testing.T) {
 // forgetRelease deletes the records of all releases, as a person may.
 func (f *fixture) forgetRelease() {
 	f.Helper()
-	if err := f.kube.CoreV1().Secrets(f.namespace).DeleteCollection(f.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "owner=helm"}); err != nil {
-		f.Fatal(err)
-	}
+	must(f, f.kube.CoreV1().Secrets(f.namespace).DeleteCollection(f.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "owner=helm"}))
 }
 
 // HELM_TIMEOUT ends the waiting for a hook that does not finish, and for an object that does not go; the release recovers
@@ -89,14 +79,10 @@ func TestTimeout(t *testing.T) {
 	const short, long = 300 * time.Millisecond, time.Minute
 	f.client.root.options.Timeout = short
 	err := f.refuse(moduleOf(t, "hooked", podHook), Waiting)
-	if want := "did not finish within 300ms"; !strings.Contains(err.Error(), want) {
-		t.Errorf("%q is missing in: %v", want, err)
-	}
+	wantError(t, err, "did not finish within 300ms")
 	f.client.root.options.Timeout = long
 	// Somebody deletes the pod: the next attempt makes another one.
-	if err := f.kube.CoreV1().Pods(f.namespace).Delete(t.Context(), "hook", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.kube.CoreV1().Pods(f.namespace).Delete(t.Context(), "hook", metav1.DeleteOptions{}))
 	f.eventually(func() bool {
 		_, err := f.kube.CoreV1().Pods(f.namespace).Get(t.Context(), "hook", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
@@ -109,20 +95,11 @@ func TestTimeout(t *testing.T) {
 
 	m := moduleOf(t, "fixed", recreating+fixedChart).with("most", int64(8))
 	f.apply(m.with("app", "one"), Installed, 1)
-	finalizers := func(list string) {
-		t.Helper()
-		patch := []byte(`{"metadata": {"finalizers": ` + list + `}}`)
-		if _, err := f.kube.AppsV1().Deployments(f.namespace).Patch(t.Context(), "app", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	finalizers(`["example.org/held"]`)
+	f.patch("deployments", "app", `{"metadata": {"finalizers": ["example.org/held"]}}`)
 	f.client.root.options.Timeout = short
 	err = f.refuse(m.with("app", "two"), Invalid)
-	if want := "still exists 300ms after its deletion; does it have a finalizer?"; !strings.Contains(err.Error(), want) {
-		t.Errorf("%q is missing in: %v", want, err)
-	}
-	finalizers(`null`)
+	wantError(t, err, "still exists 300ms after its deletion; does it have a finalizer?")
+	f.patch("deployments", "app", `{"metadata": {"finalizers": null}}`)
 	f.client.root.options.Timeout = long
 	f.apply(m.with("app", "two"), Upgraded, 3)
 	f.selects("two")
@@ -188,8 +165,6 @@ func (f *fixture) ofNobody(m Module) string {
 
 func (f *fixture) uninstalled(m Module) string {
 	f.Helper()
-	if _, err := f.client.Uninstall(f.Context(), m); err != nil {
-		f.Fatal(err)
-	}
+	must(f, second(f.client.Uninstall(f.Context(), m)))
 	return "uninstalled, "
 }

@@ -22,9 +22,7 @@ import (
 func newOffline(t testing.TB) *Client {
 	t.Helper()
 	c, err := New(Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Namespace: "default"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -91,11 +89,7 @@ func TestRenderErrors(t *testing.T) {
 			if !errors.As(err, &problem) || problem.Kind != Render {
 				t.Fatalf("error = %v, want kind %s", err, Render)
 			}
-			for _, want := range append(tt.want, "release m: chart in "+m.Dir) {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error = %v, want it to contain %q", err, want)
-				}
-			}
+			wantError(t, err, append(tt.want, "release m: chart in "+m.Dir)...)
 			if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "word") {
 				t.Errorf("error has several lines or shows content: %q", err)
 			}
@@ -181,9 +175,7 @@ func TestRenderMemo(t *testing.T) {
 		t.Error("changed chart, same render")
 	}
 	loaded, err := c.Charts().Load(m.chart())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, want := c.root.renderer.unstable(offline(t, c), m, loaded, mustRender(t, c, m)), "m/templates/a.yaml, line 4 of its output (randAlphaNum in m/templates/a.yaml, line 4)"; got != want {
 		t.Errorf("unstable: %q, want %q", got, want)
 	}
@@ -206,9 +198,7 @@ func TestRenderCancelled(t *testing.T) {
 func mustRender(t testing.TB, c *Client, m Module) *rendered {
 	t.Helper()
 	r, err := renderOffline(t, c, m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -246,9 +236,7 @@ func TestTemplatesSeeTypesOfHelm(t *testing.T) {
 				d.UseNumber()
 				return d
 			}
-			if err := yaml.Unmarshal([]byte(given), &m.Values, number); err != nil {
-				t.Fatal(err)
-			}
+			must(t, yaml.Unmarshal([]byte(given), &m.Values, number))
 			m.Values, _ = asTree(m.Values).(map[string]any)
 			got, want := texts(t, newOffline(t), m), textsOfHelm(t, m, given, c.section, c.values)
 			if len(want) == 0 || !strings.Contains(strings.Join(slices.Collect(maps.Values(want)), ""), "large: float64 float64 5e+06 5000000") {
@@ -292,9 +280,7 @@ func textsOfHelm(t *testing.T, m Module, given, section, below string) map[strin
 	read := func(text string) chartutil.Values {
 		t.Helper()
 		all, err := chartutil.ReadValues([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return all
 	}
 	values := read(given)
@@ -307,17 +293,11 @@ func textsOfHelm(t *testing.T, m Module, given, section, below string) map[strin
 	if err == nil {
 		err = chartutil.ProcessDependenciesWithMerge(ch, values)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	top, err := chartutil.ToRenderValues(ch, values, chartutil.ReleaseOptions{Name: m.Name, Namespace: "default", Revision: 1, IsUpgrade: true}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files, err := engine.Render(ch, top)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return files
 }
 
@@ -325,12 +305,8 @@ func textsOfHelm(t *testing.T, m Module, given, section, below string) map[strin
 func texts(t *testing.T, c *Client, m Module) map[string]string {
 	t.Helper()
 	loaded, err := c.root.renderer.load(&m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files, err := c.root.renderer.renderFiles(offline(t, c), m, loaded, &lookupClients{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return files
 }

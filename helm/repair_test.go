@@ -87,9 +87,7 @@ spec: {ports: [{port: {{ .Values.first.port }}}]}
 	m = m.with("claim", true).with("dropped", true).with("data", map[string]any{"a": "1", "b": "2"})
 	broken := m.with("port", int64(-1))
 	err := f.refuse(broken, Invalid)
-	if !strings.Contains(err.Error(), "web") {
-		t.Errorf("the error does not name the object: %v", err)
-	}
+	wantError(t, err, "web")
 	f.wantRevisions("first", "1 failed")
 	claim := f.claim("data")
 	f.refuse(broken, Invalid)
@@ -116,9 +114,7 @@ spec: {ports: [{port: {{ .Values.first.port }}}]}
 func (f *fixture) claim(name string) (uid string) {
 	f.Helper()
 	c, err := f.kube.CoreV1().PersistentVolumeClaims(f.namespace).Get(f.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	if c.DeletionTimestamp != nil {
 		return "deleting"
 	}
@@ -215,11 +211,7 @@ metadata: {name: later}
 spec: {ports: [{port: 80}]}
 `)
 	err := f.refuse(second, Foreign)
-	for _, want := range []string{"release second: ", "simple-a belongs to release simple in namespace " + f.namespace, "remove it from one of the two charts"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is missing in: %v", want, err)
-		}
-	}
+	wantError(t, err, "release second: ", "simple-a belongs to release simple in namespace "+f.namespace, "remove it from one of the two charts")
 	f.wantRevisions("second")
 	core := f.kube.CoreV1()
 	if _, err := core.ServiceAccounts(f.namespace).Get(t.Context(), "made-first", metav1.GetOptions{}); err == nil {
@@ -264,9 +256,7 @@ spec: {ports: [{port: 80}]}
 `)
 	f.create("theirs", map[string]string{"text": "before", "own": "kept"}, nil)
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"own": "kept"}}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
-	if _, err := f.kube.CoreV1().Services(f.namespace).Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(f.kube.CoreV1().Services(f.namespace).Create(t.Context(), service, metav1.CreateOptions{})))
 	f.apply(m, Installed, 1)
 	if got := f.configMap("theirs"); got["text"] != "ours" || got["own"] != "kept" {
 		t.Errorf("theirs = %v", got)
@@ -334,14 +324,8 @@ spec:
 `).with("app", "one")
 	f.apply(m, Installed, 1)
 	err := f.refuse(m.with("app", "two"), Immutable)
-	for _, want := range []string{`"app" with kind Deployment`, "spec.selector", "field is immutable", "delete the object", RecreateAnnotation} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is missing in: %v", want, err)
-		}
-	}
-	if err := f.kube.AppsV1().Deployments(f.namespace).Delete(t.Context(), "app", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	wantError(t, err, `"app" with kind Deployment`, "spec.selector", "field is immutable", "delete the object", RecreateAnnotation)
+	must(t, f.kube.AppsV1().Deployments(f.namespace).Delete(t.Context(), "app", metav1.DeleteOptions{}))
 	f.apply(m.with("app", "two"), Upgraded, 3)
 
 	// The chart allows it: but only for the kinds it names.
@@ -429,9 +413,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // An API server that is away is Unavailable, not a fault of the chart.
 func TestApplyUnavailable(t *testing.T) {
 	c, err := New(Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Namespace: "n"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = c.Apply(t.Context(), module(t, "simple"))
 	var problem *Error
 	if !errors.As(err, &problem) || problem.Kind != Unavailable {
@@ -450,18 +432,12 @@ func TestUnlockConflict(t *testing.T) {
 	f.apply(m, Installed, 1)
 	f.setStatus("simple", 1, "pending-install")
 	op, err := f.client.root.begin(t.Context(), "simple")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	state, err := f.client.root.records.reread(t.Context(), "simple")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first := op.store(state)
 	second := op.store(state)
-	if err := first.unlock(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.unlock())
 	var late *Error
 	if err := classify(t.Context(), "simple", op, second.unlock()); !errors.As(err, &late) || late.Kind != Conflict {
 		t.Errorf("the second unlock: %v", err)

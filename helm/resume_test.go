@@ -56,9 +56,7 @@ func (f *fixture) job(name string) *batchv1.Job {
 	if apierrors.IsNotFound(err) || err == nil && job.DeletionTimestamp != nil {
 		return nil
 	}
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	return job
 }
 
@@ -68,9 +66,7 @@ func (f *fixture) account(name string) (uid string) {
 	if apierrors.IsNotFound(err) {
 		return ""
 	}
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	return string(a.UID)
 }
 

@@ -36,9 +36,7 @@ metadata: {name: show-hook, annotations: {helm.sh/hook: pre-delete}}
 	}
 	f.apply(m, Installed, 1)
 	documents, err := f.client.Show(t.Context(), m.with("size", "2"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []string
 	for _, d := range documents {
 		if d.Err != nil || len(d.Objects) != 1 {
@@ -73,7 +71,5 @@ metadata: {name: show-hook, annotations: {helm.sh/hook: pre-delete}}
 		t.Errorf("with a broken template: %v, %v", documents, err)
 	}
 	write(t, m, "templates/a.yaml", "{{ fail \"no\" }}")
-	if _, err = f.client.Show(t.Context(), m); err == nil || !strings.Contains(err.Error(), "show/templates/a.yaml") {
-		t.Errorf("a template that fails: %v", err)
-	}
+	wantError(t, second(f.client.Show(t.Context(), m)), "show/templates/a.yaml")
 }

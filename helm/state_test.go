@@ -106,16 +106,12 @@ func TestRecords(t *testing.T) {
 		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName("m", version), Labels: map[string]string{
 			"owner": "helm", "name": "m", "status": status, "version": fmt.Sprint(version),
 		}}}
-		if _, err := secrets.Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(secrets.Create(t.Context(), s, metav1.CreateOptions{})))
 	}
 	read := func() []string {
 		t.Helper()
 		state, err := r.read(t.Context(), "m")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := []string{}
 		for _, rev := range state.Revisions {
 			got = append(got, fmt.Sprint(rev.Version, " ", rev.Status))
@@ -140,23 +136,15 @@ func TestRecords(t *testing.T) {
 	want("9 superseded", "10 deployed")
 	want("9 superseded", "10 deployed")
 	s, err := secrets.Get(t.Context(), secretName("m", 10), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Labels["status"] = "failed"
-	if _, err := secrets.Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(secrets.Update(t.Context(), s, metav1.UpdateOptions{})))
 	want("9 superseded", "10 failed")
-	if err := secrets.Delete(t.Context(), secretName("m", 10), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, secrets.Delete(t.Context(), secretName("m", 10), metav1.DeleteOptions{}))
 	want("9 superseded")
 	r.doubt("m")
 	want("9 superseded")
-	if err := secrets.Delete(t.Context(), secretName("m", 9), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, secrets.Delete(t.Context(), secretName("m", 9), metav1.DeleteOptions{}))
 	want()
 	put(1, "deployed")
 	wantSoon("1 deployed")

@@ -22,7 +22,6 @@ import (
 
 	"addon-operator/helm/charts"
 	"addon-operator/helm/manifest"
-	"addon-operator/testkit/devclustertest"
 )
 
 // stock is Helm as its command line sets it up.
@@ -32,9 +31,7 @@ func (f *fixture) stock() *action.Configuration {
 	settings.KubeConfig = f.cluster.Kubeconfig()
 	settings.SetNamespace(f.namespace)
 	cfg := &action.Configuration{}
-	if err := cfg.Init(settings.RESTClientGetter(), f.namespace, string(f.recordsIn), func(format string, args ...any) { fmt.Fprintf(f.log, format+"\n", args...) }); err != nil {
-		f.Fatal(err)
-	}
+	must(f, cfg.Init(settings.RESTClientGetter(), f.namespace, string(f.recordsIn), func(format string, args ...any) { fmt.Fprintf(f.log, format+"\n", args...) }))
 	return cfg
 }
 
@@ -122,9 +119,7 @@ func besideStock(t *testing.T, f *fixture) {
 	}
 
 	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Dir: m.Dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	upgrade := action.NewUpgrade(f.stock())
 	upgrade.Namespace = f.namespace
 	upgrade.ResetValues = true
@@ -214,7 +209,8 @@ func TestDifferential(t *testing.T) {
 // differ plays one sequence of steps in two namespaces.
 func differ(t *testing.T, rnd *rand.Rand, steps int, paused bool) {
 	t.Helper()
-	ours, theirs := start(t), newTwin(t)
+	ours := start(t)
+	theirs := startOn(t, ours.cluster)
 	m := moduleOf(t, "diff", differential).with("paused", paused)
 	var services map[string]any
 	for i := range steps {
@@ -243,23 +239,10 @@ func differ(t *testing.T, rnd *rand.Rand, steps int, paused bool) {
 		}
 	}
 	ours.uninstall("diff", true)
-	if _, err := action.NewUninstall(theirs.stock()).Run("diff"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(action.NewUninstall(theirs.stock()).Run("diff")))
 	if a, b := ours.dump(), theirs.dump(); !slices.Equal(a, b) {
 		t.Errorf("after uninstall:\nours:\n%s\nstock:\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
 	}
-}
-
-// newTwin is a second namespace of the same test.
-func newTwin(t *testing.T) *fixture {
-	t.Helper()
-	cluster := devclustertest.Start(t)
-	f := &fixture{T: t, cluster: cluster, namespace: cluster.Namespace(t), config: cluster.RESTConfig(), log: &logBuffer{}}
-	f.blind = true
-	f.restart()
-	f.kube = mustClient(t, f.config)
-	return f
 }
 
 func randomMaps(rnd *rand.Rand) map[string]any {
@@ -310,9 +293,7 @@ func (f *fixture) drift(rnd *rand.Rand) {
 		f.deleteConfigMap(name)
 	case 1:
 		cm.Data["a"], cm.Data["foreign"] = "by hand", "yes"
-		if _, err := maps.Update(f.Context(), cm, metav1.UpdateOptions{}); err != nil {
-			f.Fatal(err)
-		}
+		must(f, second(maps.Update(f.Context(), cm, metav1.UpdateOptions{})))
 	}
 }
 
@@ -321,9 +302,7 @@ func (f *fixture) drift(rnd *rand.Rand) {
 func (f *fixture) stockApply(m Module) error {
 	f.Helper()
 	ch, err := loader.LoadDir(m.Dir)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	cfg := f.stock()
 	history, err := cfg.Releases.History(m.Name)
 	releaseutil.SortByRevision(history)
@@ -348,17 +327,13 @@ func (f *fixture) stockApply(m Module) error {
 func (f *fixture) allThere(text string) bool {
 	f.Helper()
 	objects, err := manifest.Parse(text)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	var names []Object
 	for _, o := range objects {
 		names = append(names, manifest.Of(o))
 	}
 	absent, err := f.client.root.live.absent(f.Context(), names)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	return len(absent) == 0
 }
 
@@ -367,17 +342,13 @@ func (f *fixture) allThere(text string) bool {
 func (f *fixture) dump() []string {
 	f.Helper()
 	client, err := dynamic.NewForConfig(rest.CopyConfig(f.config))
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	var out []string
 	for _, gvr := range []schema.GroupVersionResource{
 		{Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "services"}, {Group: "apps", Version: "v1", Resource: "deployments"},
 	} {
 		list, err := client.Resource(gvr).Namespace(f.namespace).List(f.Context(), metav1.ListOptions{})
-		if err != nil {
-			f.Fatal(err)
-		}
+		must(f, err)
 		for _, o := range list.Items {
 			if o.GetName() == "kube-root-ca.crt" {
 				continue

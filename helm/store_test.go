@@ -29,9 +29,7 @@ func (f *fixture) driver() (*store, *driver.Secrets) {
 	f.Helper()
 	secrets := f.kube.CoreV1().Secrets(f.namespace)
 	state, err := f.client.root.records.reread(f.Context(), "m")
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	ours := &store{ctx: f.Context(), objects: secrets, records: f.client.root.records, encoder: new(encoder), log: f.client.root.options.Log, state: state, bodies: map[string]*release.Release{}}
 	return ours, driver.NewSecrets(secrets)
 }
@@ -40,20 +38,12 @@ func (f *fixture) driver() (*store, *driver.Secrets) {
 func TestStoreBesideStock(t *testing.T) {
 	f := start(t)
 	ours, stock := f.driver()
-	if err := ours.Create(secretName("m", 1), record(1, "deployed")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ours.Create(secretName("m", 1), record(1, "deployed")))
 	old, err := stock.Get(secretName("m", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	old.Info.Status = release.StatusSuperseded
-	if err := stock.Update(secretName("m", 1), old); err != nil {
-		t.Fatal(err)
-	}
-	if err := stock.Create(secretName("m", 2), record(2, "deployed")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stock.Update(secretName("m", 1), old))
+	must(t, stock.Create(secretName("m", 2), record(2, "deployed")))
 	ours, _ = f.driver()
 	for _, labels := range []map[string]string{
 		{"name": "m", "owner": "helm"},
@@ -94,14 +84,10 @@ func TestStoreLabels(t *testing.T) {
 	f := start(t)
 	ours, _ := f.driver()
 	rel := record(1, "pending-install")
-	if err := ours.Create(secretName("m", 1), rel); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ours.Create(secretName("m", 1), rel))
 	created := f.secret(1)
 	rel.Info.Status = release.StatusDeployed
-	if err := ours.Update(secretName("m", 1), rel); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ours.Update(secretName("m", 1), rel))
 	updated := f.secret(1)
 	want := map[string]string{"name": "m", "owner": "helm", "status": "deployed", "version": "1", ChecksumLabel: "sum", revisionLabel: "1", "custom": "label"}
 	for _, label := range []string{"createdAt", "modifiedAt"} {
@@ -121,9 +107,7 @@ func TestStoreLabels(t *testing.T) {
 func (f *fixture) secret(version int) *corev1.Secret {
 	f.Helper()
 	s, err := f.kube.CoreV1().Secrets(f.namespace).Get(f.Context(), secretName("m", version), metav1.GetOptions{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	return s
 }
 
@@ -132,16 +116,12 @@ func TestStoreConflicts(t *testing.T) {
 	f := start(t)
 	ours, _ := f.driver()
 	key := secretName("m", 1)
-	if err := ours.Create(key, record(1, "deployed")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ours.Create(key, record(1, "deployed")))
 	if err := ours.Create(key, record(1, "deployed")); !errors.Is(err, driver.ErrReleaseExists) {
 		t.Errorf("second create: %v", err)
 	}
 	late, _ := f.driver()
-	if err := ours.Update(key, record(1, "failed")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ours.Update(key, record(1, "failed")))
 	if _, err := late.Get(key); !errors.Is(err, errTaken) {
 		t.Errorf("late read: %v", err)
 	}
@@ -173,9 +153,7 @@ func TestStoreRefusesStubs(t *testing.T) {
 	f := start(t)
 	ours, _ := f.driver()
 	for _, version := range []int{1, 2} {
-		if err := ours.Create(secretName("m", version), record(version, "deployed")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, ours.Create(secretName("m", version), record(version, "deployed")))
 	}
 	ours, _ = f.driver()
 	all, err := ours.Query(map[string]string{"name": "m", "owner": "helm"})

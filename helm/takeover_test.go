@@ -61,9 +61,7 @@ func (f *fixture) claimedBy(m Module) Claimed {
 func (f *fixture) wantOwner(claim, uid, release string) {
 	f.Helper()
 	live, err := f.kube.CoreV1().PersistentVolumeClaims(f.namespace).Get(f.Context(), claim, metav1.GetOptions{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	if string(live.UID) != uid || live.DeletionTimestamp != nil || live.Annotations[ownerName] != release {
 		f.Errorf("claim %s is %s, deleted at %v, of release %s; want %s of %s", claim, live.UID, live.DeletionTimestamp, live.Annotations[ownerName], uid, release)
 	}

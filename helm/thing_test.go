@@ -18,9 +18,7 @@ func groupOf(namespace string) string { return namespace + ".example.com" }
 func (f *fixture) crds() dynamic.ResourceInterface {
 	f.Helper()
 	client, err := dynamic.NewForConfig(f.config)
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	return client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 }
 
@@ -47,12 +45,8 @@ func (f *fixture) createCRDOf(kind string) {
 		},
 	}
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
-	if err != nil {
-		f.Fatal(err)
-	}
-	if _, err := f.crds().Create(f.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
+	must(f, second(f.crds().Create(f.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})))
 	f.Cleanup(func() { _ = f.crds().Delete(context.Background(), crd.Name, metav1.DeleteOptions{}) })
 	f.eventually(func() bool {
 		return f.kube.CoreV1().RESTClient().Get().AbsPath("/apis/"+groupOf(f.namespace)+"/v1/things").Do(f.Context()).Error() == nil
@@ -61,9 +55,7 @@ func (f *fixture) createCRDOf(kind string) {
 
 func (f *fixture) deleteCRD() {
 	f.Helper()
-	if err := f.crds().Delete(f.Context(), "things."+groupOf(f.namespace), metav1.DeleteOptions{}); err != nil {
-		f.Fatal(err)
-	}
+	must(f, f.crds().Delete(f.Context(), "things."+groupOf(f.namespace), metav1.DeleteOptions{}))
 }
 
 // eventually waits until a condition holds.

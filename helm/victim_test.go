@@ -121,19 +121,13 @@ func TestKilledAtRandomMoments(t *testing.T) {
 func (f *fixture) runVictim(m Module, text string, life time.Duration) time.Duration {
 	f.Helper()
 	order, err := json.Marshal(victimOrder{Kubeconfig: f.kubeconfig(""), Namespace: f.namespace, Name: m.Name, Dir: m.Dir, Values: m.Values, Text: text})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), victimEnv+"="+string(order))
 	cmd.Stderr = f.log
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		f.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
+	must(f, cmd.Start())
 	lines := bufio.NewScanner(out)
 	lines.Scan() // begin
 	began := time.Now()

@@ -132,9 +132,7 @@ func TestFinished(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			u := &unstructured.Unstructured{}
-			if err := u.UnmarshalJSON([]byte(strings.Replace(tt.object, "{", `{"apiVersion":"v1",`, 1))); err != nil {
-				t.Fatal(err)
-			}
+			must(t, u.UnmarshalJSON([]byte(strings.Replace(tt.object, "{", `{"apiVersion":"v1",`, 1))))
 			done, err := finished(u)
 			if done != tt.done || (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
 				t.Errorf("finished = %v, %v; want %v, %q", done, err, tt.done, tt.err)
@@ -225,9 +223,7 @@ func TestApplyCutAfterEachWrite(t *testing.T) {
 	}
 	check := func(m Module, text string) {
 		t.Helper()
-		if _, err := f.client.Apply(t.Context(), m); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(f.client.Apply(t.Context(), m)))
 		f.apply(m, Skipped, 0)
 		if f.configMap("simple-a")["text"] != text || f.configMap("simple-b") == nil {
 			t.Fatal("the objects are not as the module wants them")

@@ -21,9 +21,7 @@ func TestWarned(t *testing.T) {
 		{http.MethodGet, "/version", "", "/version"},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), test.method, "http://api"+test.path, strings.NewReader(test.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := requested(req); got != test.want {
 			t.Errorf("%s %s %s: %q, want %q", test.method, test.path, test.body, got, test.want)
 		}
@@ -33,9 +31,7 @@ func TestWarned(t *testing.T) {
 	w := newWarned(slog.New(slog.NewTextHandler(&log, nil)))
 	for i := range 3 * 50 {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, fmt.Sprintf("http://api/api/v1/namespaces/d/configmaps/a%d", i%50), http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		w.logWarnings(req, http.Header{"Warning": {`299 - "unknown field \"x\""`, `199 - "other"`}})
 	}
 	if n := strings.Count(log.String(), "unknown field"); n != maxWarned {

@@ -11,7 +11,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"addon-operator/testkit/watching"
 )
@@ -27,13 +26,6 @@ func (f *fixture) awaitGone(want Object) {
 		gone, _ := f.news.take()
 		return slices.Contains(gone, want)
 	})
-}
-
-func (f *fixture) patchConfigMap(name, patch string) {
-	f.Helper()
-	if _, err := f.kube.CoreV1().ConfigMaps(f.namespace).Patch(f.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		f.Fatal(err)
-	}
 }
 
 // Nothing changed: a running process makes no request for a release, and a new one none either. A list of all
@@ -64,9 +56,7 @@ func (f *fixture) skips(requests *requestLog, m Module) []string {
 			f.Fatalf("%+v, %v", got, err)
 		}
 	}
-	if _, err := f.client.Releases(f.Context()); err != nil {
-		f.Fatal(err)
-	}
+	must(f, second(f.client.Releases(f.Context())))
 	return slices.DeleteFunc(requests.take(), func(r string) bool { return strings.HasSuffix(r, "?labelSelector=owner%3Daddon-operator") })
 }
 
@@ -105,10 +95,10 @@ func TestGone(t *testing.T) {
 func TestGoneIsAppliedAgain(t *testing.T) {
 	for name, disturb := range map[string]func(f *fixture){
 		"label taken off": func(f *fixture) {
-			f.patchConfigMap("simple-a", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}},"data":{"text":"theirs"}}`)
+			f.patch("configmaps", "simple-a", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}},"data":{"text":"theirs"}}`)
 		},
 		"annotation taken off": func(f *fixture) {
-			f.patchConfigMap("simple-a", `{"metadata":{"annotations":{"meta.helm.sh/release-namespace":null}},"data":{"text":"theirs"}}`)
+			f.patch("configmaps", "simple-a", `{"metadata":{"annotations":{"meta.helm.sh/release-namespace":null}},"data":{"text":"theirs"}}`)
 		},
 		"brought back by others": func(f *fixture) {
 			f.deleteConfigMap("simple-a")
@@ -138,7 +128,8 @@ func TestGoneIsAppliedAgain(t *testing.T) {
 
 // Releases of other namespaces are other people's business.
 func TestGoneOfOtherNamespaces(t *testing.T) {
-	f, other := start(t), newTwin(t)
+	f := start(t)
+	other := startOn(t, f.cluster)
 	m := module(t, "simple")
 	f.apply(m, Installed, 1)
 	f.caughtUp()
@@ -201,9 +192,7 @@ func TestGoneOfManyKinds(t *testing.T) {
 	f.deleteConfigMap("hook")
 	f.deleteConfigMap("in-list")
 	f.awaitGone(f.configMapObject("in-list"))
-	if err := f.kube.RbacV1().ClusterRoles().Delete(t.Context(), f.namespace, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.kube.RbacV1().ClusterRoles().Delete(t.Context(), f.namespace, metav1.DeleteOptions{}))
 	f.awaitGone(role)
 	f.deleteConfigMap("kept")
 	f.awaitGone(f.configMapObject("kept"))
@@ -264,12 +253,8 @@ func TestGoneOfForbiddenKind(t *testing.T) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: f.watchAs},
 		Subjects:   []rbacv1.Subject{{Kind: "User", Name: f.watchAs}},
 	}
-	if _, err := f.kube.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(f.kube.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})))
+	must(t, second(f.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{})))
 	t.Cleanup(func() {
 		_ = f.kube.RbacV1().ClusterRoles().Delete(context.Background(), f.watchAs, metav1.DeleteOptions{})
 		_ = f.kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), f.watchAs, metav1.DeleteOptions{})
@@ -279,9 +264,7 @@ func TestGoneOfForbiddenKind(t *testing.T) {
 	apply := func() Outcome { // the watches never catch up
 		t.Helper()
 		got, err := f.client.Apply(t.Context(), m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return got
 	}
 	apply()
@@ -321,14 +304,10 @@ func TestChangedRecords(t *testing.T) {
 	}
 	rollback := action.NewRollback(f.stock())
 	rollback.Version = 1
-	if err := rollback.Run("simple"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rollback.Run("simple"))
 	awaitChange()
 	f.apply(m.with("text", "two"), Upgraded, 4)
-	if err := f.kube.CoreV1().Secrets(f.namespace).Delete(t.Context(), secretName("simple", 4), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.kube.CoreV1().Secrets(f.namespace).Delete(t.Context(), secretName("simple", 4), metav1.DeleteOptions{}))
 	awaitChange()
 	f.apply(m.with("text", "two"), Upgraded, 4)
 }

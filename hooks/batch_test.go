@@ -34,9 +34,7 @@ esac
 func batchFile(t *testing.T, name, text string) File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o755))
 	return File{Name: "010-dns/hooks/" + name, Path: path}
 }
 
@@ -46,9 +44,7 @@ func TestBatchIsSeveralHooks(t *testing.T) {
 	runner, _ := newRunner(t, Options{})
 	file := batchFile(t, "batch", batchScript)
 	found, err := runner.Configure(t.Context(), file, "/", Module)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, hook := range found {
 		names = append(names, hook.Name)
@@ -144,13 +140,7 @@ func TestProgramWithTheSDKIsABatch(t *testing.T) {
 		"sdk/app/app.go": "package app\n\nimport \"os\"\n\nfunc Run() {\n\tif len(os.Args) == 3 && os.Args[1] == \"hook\" && os.Args[2] == \"config\" {\n" +
 			"\t\tos.Stdout.WriteString(`{\"version\": \"v1\", \"hooks\": [{\"configVersion\": \"v1\", \"afterHelm\": 1}]}`)\n\t\treturn\n\t}\n\tos.Exit(1)\n}\n",
 	} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, name), text, 0o644)
 	}
 	build := exec.Command("go", "build", "-o", "hooks.bin", ".")
 	build.Dir = dir

@@ -39,13 +39,9 @@ func TestRunInAnotherRoot(t *testing.T) {
 	}
 	root := t.TempDir()
 	dir := filepath.Join(root, "modules", "001-m", "hooks")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(dir, 0o755))
 	source := filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(source, []byte(prober), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(source, []byte(prober), 0o600))
 	hook := Hook{File: File{Name: "001-m/hooks/probe", Path: filepath.Join(dir, "probe")}}
 	build := exec.Command("go", "build", "-o", hook.Path, source)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -53,17 +49,11 @@ func TestRunInAnotherRoot(t *testing.T) {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	runner, err := NewRunner(Options{TmpDir: filepath.Join(root, "tmp"), Chroot: root})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	modules := filepath.Join(root, "modules")
-	if _, err := runner.Configure(t.Context(), hook.File, modules, Module); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(runner.Configure(t.Context(), hook.File, modules, Module)))
 	result, err := runner.Run(t.Context(), Run{Hook: hook, WorkingDir: modules})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := result.Metrics[0].Labels; got["dir"] != "/modules/001-m/hooks" || got["root"] != "/modules" || got["alone"] != "true" {
 		t.Errorf("the hook saw %v", got)
 	}
@@ -73,9 +63,7 @@ func TestNewRunnerRefusesARoot(t *testing.T) {
 	root := t.TempDir()
 	tmp := filepath.Join(root, "tmp")
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(root, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(root, link))
 	tests := map[string]struct {
 		options Options
 		want    string

@@ -53,9 +53,7 @@ kubernetes:
 
 func TestParseConfigV1ReadsEveryField(t *testing.T) { // C9, C10, C11, C15, C34
 	config, err := ParseConfig(Module, []byte(everyField))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if config.Version != V1 {
 		t.Errorf("version %q", config.Version)
 	}
@@ -144,9 +142,7 @@ const seedEvent = `{
 
 func TestParseConfigV0(t *testing.T) { // C18–C21, X9, X32
 	config, err := ParseConfig(Global, []byte(seedEvent))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if config.Version != V0 || config.Orders[OnStartup] != 10 {
 		t.Errorf("version %q, orders %v", config.Version, config.Orders)
 	}
@@ -186,9 +182,7 @@ func TestParseConfigRefuses(t *testing.T) { // C5, C7–C12, C15, C18, C19, C34,
 	for _, path := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
 			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			given := archive.Files[0]
 			config, err := ParseConfig(Scope(given.Name), given.Data)
 			var invalid *ConfigError
@@ -263,9 +257,7 @@ func TestParseConfigWarns(t *testing.T) {
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {
 			config, err := ParseConfig(Module, []byte(test.config))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if len(config.Warnings) != len(test.want) {
 				t.Fatalf("warnings %q, want %q", config.Warnings, test.want)
 			}
@@ -285,9 +277,7 @@ func TestParseConfigDetails(t *testing.T) {
 	parse := func(t *testing.T, config string) *Config {
 		t.Helper()
 		parsed, err := ParseConfig(Module, []byte(config))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return parsed
 	}
 	t.Run("the old name of executeHookOnEvent alone (C15)", func(t *testing.T) {
@@ -387,9 +377,7 @@ func TestWebhooksAreRefused(t *testing.T) {
 	}
 	for _, path := range shapes {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, word := range []string{"Validating", "Mutating", "Conversion", `"review"`} {
 			if strings.Contains(string(text), word) {
 				t.Errorf("%s speaks of %s", path, word)

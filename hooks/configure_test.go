@@ -49,11 +49,7 @@ func TestConfigureFails(t *testing.T) { // C1
 		t.Run(situation, func(t *testing.T) {
 			runner, _ := newRunner(t, Options{})
 			_, err := runner.Configure(t.Context(), script(t, test.script).File, "/", Global)
-			for _, want := range append(test.want, "hook 001-m/hooks/hook.sh") {
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("error lacks %q:\n%v", want, err)
-				}
-			}
+			wantError(t, err, append(test.want, "hook 001-m/hooks/hook.sh")...)
 		})
 	}
 }

@@ -27,9 +27,7 @@ func TestContextsAreWrittenAsAStream(t *testing.T) {
 		contexts[i] = Context{Binding: "pods", Type: TypeSchedule, Snapshots: snapshot}
 	}
 	var out largest
-	if err := writeContexts(&out, contexts); err != nil {
-		t.Fatal(err)
-	}
+	must(t, writeContexts(&out, contexts))
 	if out.all < 100*128<<10 || out.one > 2*128<<10 {
 		t.Errorf("%d bytes in pieces of up to %d", out.all, out.one)
 	}
@@ -92,9 +90,7 @@ func TestContextGolden(t *testing.T) {
 	for name, given := range contexts {
 		t.Run(name, func(t *testing.T) {
 			got, err := encodeContexts(given)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if marshalled := mustEncode(t, given); !bytes.Equal(marshalled, got) {
 				t.Errorf("MarshalJSON gives %s", marshalled)
 			}
@@ -102,9 +98,7 @@ func TestContextGolden(t *testing.T) {
 		})
 	}
 	files, err := os.ReadDir(filepath.Join("testdata", "contexts"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range files {
 		if _, ok := contexts[strings.TrimSuffix(file.Name(), ".json")]; !ok {
 			t.Errorf("golden file %s belongs to no test", file.Name())

@@ -34,13 +34,9 @@ func TestParseCrontab(t *testing.T) { // C12, X8
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {
 			schedule, err := parseCrontab(test.crontab)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			want, err := time.Parse(time.RFC3339, test.next)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if next := schedule.Next(start); !next.Equal(want) {
 				t.Errorf("next is %s, want %s", next, want)
 			}
@@ -69,17 +65,11 @@ func TestCrontabsWhenClocksChange(t *testing.T) {
 		{"TZ=Europe/Berlin 30 2 30 2 *", "2026-10-24T23:30:00Z", "0001-01-01T00:00:00Z"},
 	} {
 		schedule, err := parseCrontab(test.crontab)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		zone, err := time.LoadLocation(strings.TrimPrefix(strings.Fields(test.crontab)[0], "TZ="))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		at, err := time.Parse(time.RFC3339, test.from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []string
 		for range strings.Fields(test.want) {
 			if at = schedule.Next(at); at.IsZero() {

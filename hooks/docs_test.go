@@ -12,9 +12,7 @@ import (
 func readDocs(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/hooks.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 

@@ -3,7 +3,6 @@ package hooks
 import (
 	"errors"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,12 +12,7 @@ import (
 func enabledScript(t *testing.T, body string) EnabledScript {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "modules", "001-m", "enabled")
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte("#!/usr/bin/env bash\n"+body+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	write(t, path, "#!/usr/bin/env bash\n"+body+"\n", 0o755)
 	return EnabledScript{Module: "m", Path: path, Labels: []slog.Attr{slog.String("module", "m")}}
 }
 

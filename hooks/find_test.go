@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,14 +20,15 @@ func tree(t *testing.T, names ...string) string {
 		if executable {
 			mode = 0o744
 		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), mode); err != nil {
-			t.Fatal(err)
-		}
+		write(t, path, "#!/bin/sh\n", mode)
 	}
 	return root
+}
+
+// write makes a file, and the directories above it.
+func write(t testing.TB, path, text string, mode os.FileMode) {
+	t.Helper()
+	must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), mode)))
 }
 
 func names(files []File) []string {
@@ -68,9 +70,7 @@ func TestFind(t *testing.T) {
 		t.Run(situation, func(t *testing.T) {
 			root := tree(t, test.files...)
 			files, warnings, err := Find(root, test.prefix, test.scope)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got := names(files); !slices.Equal(got, test.want) {
 				t.Errorf("found %v, want %v", got, test.want)
 			}
@@ -90,9 +90,7 @@ func TestFindFollowsLinksToFilesOnly(t *testing.T) { // A15
 	elsewhere := tree(t, "target.sh*", "dir/x.sh*")
 	root := tree(t, "own.sh*")
 	for name, target := range map[string]string{"linked": "target.sh", "linkeddir": "dir", "dangling": "nowhere"} {
-		if err := os.Symlink(filepath.Join(elsewhere, target), filepath.Join(root, name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(filepath.Join(elsewhere, target), filepath.Join(root, name)))
 	}
 	module := filepath.Join(t.TempDir(), "hooks")
 	if err := os.Symlink(root, module); err != nil { // the root itself may be a link, as modules may (A10)
@@ -101,9 +99,7 @@ func TestFindFollowsLinksToFilesOnly(t *testing.T) { // A15
 
 	files, warnings, err := Find(module, "", Module)
 
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := names(files); !slices.Equal(got, []string{"linked", "own.sh"}) {
 		t.Errorf("found %v", got)
 	}

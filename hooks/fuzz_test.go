@@ -140,8 +140,6 @@ func FuzzFilter(f *testing.F) {
 func mustEncode(t *testing.T, v any) []byte {
 	t.Helper()
 	data, err := values.Encode(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }

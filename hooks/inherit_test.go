@@ -45,25 +45,17 @@ func TestTmpDirMustBeOurs(t *testing.T) {
 	dir := t.TempDir()
 	mode := func(name string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
-		if err := os.Mkdir(path, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(path, 0o700))
+		must(t, os.Chmod(path, mode))
 		return path
 	}
 	link := func(target, name string) string {
 		path := filepath.Join(dir, name)
-		if err := os.Symlink(target, path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(target, path))
 		return path
 	}
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	open := mode("open", 0o777)
 	for path, problem := range map[string]string{
 		filepath.Join(dir, "fresh", "one"):        "",
@@ -86,13 +78,9 @@ func TestTmpDirMustBeOurs(t *testing.T) {
 		t.Skip("only root can give a directory to somebody else")
 	}
 	foreign := mode("foreign", 0o1777)
-	if err := os.Chown(foreign, 12345, -1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chown(foreign, 12345, -1))
 	planted := link(filepath.Join(dir, "private"), "planted")
-	if err := os.Lchown(planted, 12345, -1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Lchown(planted, 12345, -1))
 	for _, path := range []string{foreign, planted} {
 		if _, err := NewRunner(Options{TmpDir: path}); err == nil || !strings.Contains(err.Error(), "it belongs to user 12345") {
 			t.Errorf("%s: %v, want it refused", path, err)
@@ -124,21 +112,15 @@ func TestChildrenOfTheFirstMomentAreOffered(t *testing.T) {
 	}
 	cmd := exec.Command("bash", "-c", `bash -c 'sleep 1000 & echo $$ $!; wait' & wait`)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		group(cmd.Process.Pid).signal(syscall.SIGKILL)
 		_ = cmd.Wait() // it was killed
 	})
 	var child, grandchild int
-	if _, err := fmt.Fscan(out, &child, &grandchild); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(fmt.Fscan(out, &child, &grandchild)))
 	offerToOOMKiller(cmd.Process.Pid)
 	for _, pid := range []int{cmd.Process.Pid, child, grandchild} {
 		if score, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid)); err != nil || string(score) != "1000\n" {

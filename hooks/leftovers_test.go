@@ -10,9 +10,7 @@ import (
 func left(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
@@ -40,17 +38,9 @@ func TestNewRunnerRemovesWhatAKilledOperatorLeft(t *testing.T) {
 				}
 			}
 			for _, name := range []string{"run-a-1/values.json", "run-b-2/values.json", "mine/values.json"} {
-				path := filepath.Join(dir, name)
-				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				write(t, filepath.Join(dir, name), "", 0o600)
 			}
-			if _, err := NewRunner(Options{TmpDir: dir, KeepFiles: test.keep}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(NewRunner(Options{TmpDir: dir, KeepFiles: test.keep})))
 			if names := left(t, dir); len(names) != test.want {
 				t.Errorf("left: %q", names)
 			}
@@ -64,9 +54,7 @@ func TestNewRunnerRemovesWhatAKilledOperatorLeft(t *testing.T) {
 func TestRunnerGoesOnBesideAnother(t *testing.T) {
 	dir := t.TempDir()
 	first, err := NewRunner(Options{TmpDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	hook := script(t, `touch ready; until [[ -e go ]]; do sleep 0.01; done; echo '{"name": "n", "set": 5}' > $METRICS_PATH`)
 	done := make(chan int)
 	go func() {
@@ -78,12 +66,8 @@ func TestRunnerGoesOnBesideAnother(t *testing.T) {
 	}()
 	at := filepath.Dir(hook.Path)
 	until(t, "the hook runs", func() bool { return exists(filepath.Join(at, "ready")) })
-	if _, err := NewRunner(Options{TmpDir: dir}); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(at, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(NewRunner(Options{TmpDir: dir})))
+	must(t, os.WriteFile(filepath.Join(at, "go"), nil, 0o600))
 	if n := <-done; n != 1 {
 		t.Error("a second operator has removed the files of a run that goes on")
 	}

@@ -51,9 +51,7 @@ func TestRunThatTakesTooLong(t *testing.T) { // C29, issue: TERM to the group, K
 				t.Errorf("got %+v", result)
 			}
 			group, err := os.ReadFile(filepath.Join(filepath.Dir(hook.Path), "group"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			until(t, "the group is gone", func() bool { return len(alive(t, strings.TrimSpace(string(group)))) == 0 })
 		})
 	}
@@ -95,9 +93,7 @@ func TestEnabledScriptThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	runner, _ := newRunner(t, Options{Timeout: shortLimit})
 	_, err := runner.Enabled(t.Context(), EnabledScript{Module: "m", Path: script(t, `exec sleep 1000`).Path})
-	if err == nil || !strings.Contains(err.Error(), "hook m/enabled: ended because it took longer than 2s (ADDON_OPERATOR_HOOK_TIMEOUT)") {
-		t.Errorf("error %v", err)
-	}
+	wantError(t, err, "hook m/enabled: ended because it took longer than 2s (ADDON_OPERATOR_HOOK_TIMEOUT)")
 }
 
 func TestRunThatFailsKeepsItsObjectPatches(t *testing.T) { // K9

@@ -25,9 +25,7 @@ func TestRunForwardsOutput(t *testing.T) { // C27, C28
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {
 			runner, log := newRunner(t, Options{ProxyJSON: test.proxy})
-			if _, err := runner.Run(t.Context(), Run{Hook: script(t, test.script)}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(runner.Run(t.Context(), Run{Hook: script(t, test.script)})))
 			if got := log.messages(t); !slices.Equal(got, test.want) {
 				t.Errorf("log %.200q, want %.200q", got, test.want)
 			}
@@ -41,9 +39,7 @@ func TestRunLabelsOutput(t *testing.T) { // C27, C28
 	_, err := runner.Run(t.Context(), Run{Labels: labels, Hook: script(t, `
 echo '{"level": "error", "msg": "broken", "module": "of the hook", "n": 12345678901234567890, "deep": {"a": [1]}}'
 echo '{"level": "loud", "msg": 5}' >&2`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	records := log.records(t)
 	slices.SortFunc(records, func(x, y map[string]any) int { return strings.Compare(y["stream"].(string), x["stream"].(string)) })
 	common := func(stream string, own map[string]any) map[string]any {
@@ -69,9 +65,7 @@ func TestLinesWithoutEnd(t *testing.T) { // C28: no loss, but no unbounded memor
 	stream := &lineLog{log: slog.New(slog.NewJSONHandler(log, nil))}
 	text := strings.Repeat("ä€", longestLine/2) // 2.5 times the limit in bytes, and characters across every border
 	for part := range slices.Chunk([]byte(text), 32<<10) {
-		if _, err := stream.Write(part); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(stream.Write(part)))
 		if len(stream.pending) > longestLine+32<<10 {
 			t.Fatalf("%d bytes are held", len(stream.pending))
 		}
@@ -103,9 +97,7 @@ func TestEnding(t *testing.T) { // C27
 		t.Run(situation, func(t *testing.T) {
 			stream := &lineLog{log: slog.New(slog.DiscardHandler)}
 			for part := range slices.Chunk([]byte(test.text), 1000) {
-				if _, err := stream.Write(part); err != nil {
-					t.Fatal(err)
-				}
+				must(t, second(stream.Write(part)))
 			}
 			if got := stream.ending(); got != test.want {
 				t.Errorf("got %.100q, want %.100q", got, test.want)
@@ -120,9 +112,7 @@ func TestEndingHidesBeforeItCuts(t *testing.T) {
 	for cut := range len(secret) {
 		stream := &lineLog{log: slog.New(slog.DiscardHandler), hide: func(text string) string { return strings.ReplaceAll(text, secret, "***") }}
 		for part := range slices.Chunk([]byte(strings.Repeat("y", 100_000)+secret+strings.Repeat("x", tailBytes-cut)), 1000) {
-			if _, err := stream.Write(part); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(stream.Write(part)))
 		}
 		if got := stream.ending(); strings.Contains(got, "h") || len(got) > tailBytes {
 			t.Errorf("%d bytes of a secret after the cut: %.20q", cut, got)

@@ -16,18 +16,14 @@ func TestParseContextsReadsWhatHooksRead(t *testing.T) {
 	}
 	for _, path := range goldens {
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		contexts, err := ParseContexts(data)
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 			continue
 		}
 		got, err := encodeContexts(contexts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text := string(bytes.TrimSpace(data))
 		if !strings.HasPrefix(text, "[") {
 			text = "[" + text + "]"

@@ -25,9 +25,7 @@ func TestRunThatCannotStart(t *testing.T) {
 		t.Run(situation, func(t *testing.T) {
 			runner, _ := newRunner(t, Options{})
 			hook := script(t, "")
-			if err := os.WriteFile(hook.Path, []byte(test.content), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(hook.Path, []byte(test.content), 0o755))
 			if _, err := runner.Run(t.Context(), Run{Hook: hook}); err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), hook.Name) {
 				t.Errorf("error %v, want one that says %q", err, test.want)
 			}
@@ -39,9 +37,7 @@ func TestRunWaitsForABusyScript(t *testing.T) {
 	runner, _ := newRunner(t, Options{})
 	hook := script(t, `:`)
 	writer, err := os.OpenFile(hook.Path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer writer.Close()
 	if _, err := runner.Run(t.Context(), Run{Hook: hook}); !errors.Is(err, syscall.ETXTBSY) {
 		t.Errorf("error %v", err)
@@ -104,13 +100,9 @@ until [[ -e child-ready ]]; do sleep 0.01; done; touch ready; while :; do sleep 
 func TestRunEndsTheGroup(t *testing.T) { // C29
 	runner, _ := newRunner(t, Options{})
 	hook := script(t, `echo $$ > group; sleep 1000 & sleep 1000 & echo done`)
-	if _, err := runner.Run(t.Context(), Run{Hook: hook}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(runner.Run(t.Context(), Run{Hook: hook})))
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(hook.Path), "group"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// Killed children stay in the group until somebody reaps them, which is the work of process 1; so only processes that
 	// run count.
 	until(t, "the children are gone", func() bool { return len(alive(t, strings.TrimSpace(string(text)))) == 0 })
@@ -120,9 +112,7 @@ func TestRunEndsTheGroup(t *testing.T) { // C29
 func alive(t *testing.T, group string) []string {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var found []string
 	for _, path := range stats {
 		stat, err := os.ReadFile(path)
@@ -148,9 +138,7 @@ func TestRunDoesNotHangOnADaemon(t *testing.T) {
 			t.Errorf("daemon %s: %v", text, err)
 		}
 	})
-	if _, err := runner.Run(t.Context(), Run{Hook: hook}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(runner.Run(t.Context(), Run{Hook: hook})))
 	if got := log.messages(t); len(got) != 2 || got[0] != "done" || !strings.Contains(got[1], "kept its output open") {
 		t.Errorf("log %q", got)
 	}

@@ -64,9 +64,7 @@ func newRunner(t testing.TB, options Options) (*Runner, *journal) {
 	options.TmpDir = filepath.Join(t.TempDir(), "tmp")
 	options.Log = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	runner, err := NewRunner(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		left, err := os.ReadDir(runner.options.TmpDir)
 		if err != nil || (len(left) > 0 && !options.KeepFiles) {
@@ -83,9 +81,7 @@ func script(t testing.TB, body string) Hook {
 	// A process that another test starts meanwhile would have it open for a moment, too, and it could not be executed (ETXTBSY).
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(path, []byte("#!/usr/bin/env bash\n"+body+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte("#!/usr/bin/env bash\n"+body+"\n"), 0o755))
 	return Hook{File: File{Name: "001-m/hooks/hook.sh", Path: path}}
 }
 
@@ -130,14 +126,10 @@ func TestRunHandsOverFilesAndEnvironment(t *testing.T) { // C23, C24, C25, X1, X
 		Contexts:   []Context{{Binding: "onStartup"}},
 		Values:     map[string]any{"global": map[string]any{"html": "<&>", "big": json.Number("123456789012345678901")}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := filepath.Dir(hook.Path)
 	seen, err := os.ReadFile(filepath.Join(dir, "seen"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := dir + "|/modules|inherited\n" +
 		`[{"binding":"onStartup"}]` + "\n" +
 		`{"global":{"big":123456789012345678901,"html":"<&>"}}` + "\n" +
@@ -162,9 +154,7 @@ echo '{"op": "replace", "path": "m.c", "value": true}' > $CONFIG_VALUES_JSON_PAT
 echo '{"name": "n", "set": 5}' > $METRICS_PATH
 printf 'operation: Create\n' > $KUBERNETES_PATCH_PATH
 `)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(result.ValuesPatch) != 2 || len(result.ConfigPatch) != 1 || result.ConfigPatch[0].Path != "/m/c" {
 		t.Errorf("patches %+v, %+v", result.ValuesPatch, result.ConfigPatch)
 	}
@@ -217,11 +207,7 @@ func TestRunRefusesResults(t *testing.T) {
 	t.Run("all files at once", func(t *testing.T) {
 		runner, _ := newRunner(t, Options{})
 		_, err := runner.Run(t.Context(), Run{Hook: script(t, `for f in $VALUES_JSON_PATCH_PATH $CONFIG_VALUES_JSON_PATCH_PATH $METRICS_PATH; do echo x > $f; done`)})
-		for _, want := range []string{"VALUES_JSON_PATCH_PATH", "CONFIG_VALUES_JSON_PATCH_PATH", "METRICS_PATH"} {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("error %v lacks %s", err, want)
-			}
-		}
+		wantError(t, err, "VALUES_JSON_PATCH_PATH", "CONFIG_VALUES_JSON_PATCH_PATH", "METRICS_PATH")
 	})
 }
 
@@ -252,9 +238,7 @@ exit 7`)})
 	if lines := strings.Split(exit.Stderr, "\n"); len(lines) != 20 || lines[0] != "line 11" || lines[19] != "line 30" {
 		t.Errorf("stderr %q", exit.Stderr)
 	}
-	if !strings.Contains(err.Error(), "hook 001-m/hooks/hook.sh: exit code 7, stderr ends with:\nline 11\n") {
-		t.Errorf("error %v", err)
-	}
+	wantError(t, err, "hook 001-m/hooks/hook.sh: exit code 7, stderr ends with:\nline 11\n")
 	if result.ValuesPatch != nil {
 		t.Error("the patch of a failed run is not ignored")
 	}
@@ -293,18 +277,14 @@ func TestRunMeasuresMemory(t *testing.T) { // C30
 	runner, _ := newRunner(t, Options{})
 	ballast := bytes.Repeat([]byte{1}, 64_000_000)                           // what this process has had, the kernel counts towards each hook
 	small, err := runner.Run(t.Context(), Run{Hook: script(t, `sleep 0.3`)}) // one that is over at once may not be measured
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := small.Usage.MaxRSS; runtime.GOOS == "linux" && (got <= 0 || got > 20_000_000) {
 		t.Errorf("a hook that does nothing seems to have used %d bytes", got)
 	}
 	runtime.KeepAlive(ballast)
 	const much = 350_000_000 // what tail holds, less what it reads between the last look and its end on a busy machine
 	large, err := runner.Run(t.Context(), Run{Hook: script(t, `head -c 400000000 /dev/zero | tail -c 400000000 >/dev/null`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if large.Usage.MaxRSS < much || large.Usage.MaxRSS > 2*much {
 		t.Errorf("a hook that held %d bytes seems to have used %d", much, large.Usage.MaxRSS)
 	}
@@ -331,12 +311,8 @@ func TestPeakMemory(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), "bash", "-c", test.text)
 			stdin, err1 := cmd.StdinPipe()
 			stdout, err2 := cmd.StdoutPipe()
-			if err := errors.Join(err1, err2, cmd.Start()); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(err1, err2, cmd.Start()))
+			must(t, second(bufio.NewReader(stdout).ReadString('\n')))
 			if got := peakMemory(cmd.Process.Pid, test.threads); got < 30_000_000 || got > 120_000_000 {
 				t.Errorf("%d bytes are seen", got)
 			}
@@ -375,9 +351,7 @@ func runInAnotherThread(text string) error {
 
 func TestRunKeepsFiles(t *testing.T) { // C24
 	runner, log := newRunner(t, Options{KeepFiles: true})
-	if _, err := runner.Run(t.Context(), Run{Hook: script(t, `echo '{"name": "n", "set": 5}' > $METRICS_PATH`)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(runner.Run(t.Context(), Run{Hook: script(t, `echo '{"name": "n", "set": 5}' > $METRICS_PATH`)})))
 	records := log.records(t)
 	path, _ := records[0]["path"].(string)
 	if records[0]["msg"] != "files of the run are kept" || !exists(filepath.Join(path, "metrics.json")) || !exists(filepath.Join(path, "values.json")) {
@@ -424,9 +398,7 @@ func TestNewRunner(t *testing.T) { // B3: the directory for temporary files
 	t.Run("a relative directory", func(t *testing.T) {
 		t.Chdir(t.TempDir())
 		runner, err := NewRunner(Options{TmpDir: "tmp"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := runner.Run(t.Context(), Run{Hook: script(t, `[[ -s $VALUES_PATH ]]`)}); err != nil {
 			t.Error(err)
 		}
@@ -435,12 +407,8 @@ func TestNewRunner(t *testing.T) { // B3: the directory for temporary files
 
 func TestRunnerWithoutItsDirectory(t *testing.T) {
 	runner, err := NewRunner(Options{TmpDir: filepath.Join(t.TempDir(), "tmp")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(runner.options.TmpDir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.RemoveAll(runner.options.TmpDir))
 	hook := script(t, `:`)
 	if _, err := runner.Run(t.Context(), Run{Hook: hook}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), runner.options.TmpDir) {
 		t.Errorf("error %v does not say what is missing", err)
@@ -460,12 +428,31 @@ func TestRunThatCannotBeWritten(t *testing.T) {
 	}
 	for variable, run := range tests {
 		t.Run(variable, func(t *testing.T) {
-			if _, err := runner.Run(t.Context(), run); err == nil || !strings.Contains(err.Error(), variable+": ") {
-				t.Errorf("error %v does not name %s", err, variable)
-			}
+			wantError(t, second(runner.Run(t.Context(), run)), variable+": ")
 		})
 	}
 	if exists(filepath.Join(filepath.Dir(hook.Path), "started")) {
 		t.Error("the hook was started all the same")
+	}
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// second is the error of a call whose result nobody needs.
+func second[V any](_ V, err error) error { return err }
+
+// wantError expects an error that tells of everything.
+func wantError(t testing.TB, err error, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("error %v does not tell of %q", err, part)
+		}
 	}
 }

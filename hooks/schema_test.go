@@ -23,9 +23,7 @@ func TestSchemasAreSchemas(t *testing.T) {
 func TestSchemasAllowTheBindingsOfBothScopes(t *testing.T) { // C8
 	for version, schema := range map[string][]byte{V0: configV0Schema, V1: configV1Schema} {
 		var parsed struct{ Properties map[string]any }
-		if err := json.Unmarshal(schema, &parsed); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(schema, &parsed))
 		want := append(allowedBindings(Global, version), allowedBindings(Module, version)...)
 		for key := range parsed.Properties {
 			if key != "settings" && key != "configVersion" && !slices.Contains(want, key) {
@@ -43,9 +41,7 @@ func TestSchemasAllowTheBindingsOfBothScopes(t *testing.T) { // C8
 // The schema that editors use is the one that validates.
 func TestTheSchemaInDocsIsThisOne(t *testing.T) {
 	shown, err := os.ReadFile("../docs/hook-config.v1.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !bytes.Equal(shown, configV1Schema) {
 		t.Error("docs/hook-config.v1.schema.json is not hooks/config.v1.schema.json; make it a symbolic link to it")
 	}
@@ -54,9 +50,7 @@ func TestTheSchemaInDocsIsThisOne(t *testing.T) {
 // An editor shows title and description of each property, its own or those of what it refers to.
 func TestTheSchemaExplainsEveryProperty(t *testing.T) {
 	var schema map[string]any
-	if err := json.Unmarshal(configV1Schema, &schema); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(configV1Schema, &schema))
 	explained := func(rule map[string]any, word string) bool {
 		if text, _ := rule[word].(string); text != "" {
 			return true
@@ -119,9 +113,7 @@ func TestEveryKeywordIsExplained(t *testing.T) {
 	}
 	for version, schema := range map[string][]byte{V0: configV0Schema, V1: configV1Schema} {
 		var parsed map[string]any
-		if err := json.Unmarshal(schema, &parsed); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(schema, &parsed))
 		visit(version, parsed)
 	}
 }
@@ -145,9 +137,7 @@ func TestSchemasCloseEveryObject(t *testing.T) { // C7
 	}
 	for version, schema := range map[string][]byte{V0: configV0Schema, V1: configV1Schema} {
 		var parsed any
-		if err := json.Unmarshal(schema, &parsed); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(schema, &parsed))
 		visit(version, parsed)
 	}
 }

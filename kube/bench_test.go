@@ -105,8 +105,6 @@ func BenchmarkEvent(b *testing.B) {
 	versions := []string{"x", "y"}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if err := bench.source.Update(object("a", "2", versions[i%2])); err != nil {
-			b.Fatal(err)
-		}
+		must(b, bench.source.Update(object("a", "2", versions[i%2])))
 	}
 }

@@ -68,13 +68,9 @@ type world struct {
 func newWorld(t testing.TB, cluster *devclustertest.Cluster) *world {
 	t.Helper()
 	admin, err := kubernetes.NewForConfig(cluster.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client, err := Connect(Options{Kubeconfig: cluster.Kubeconfig(), Log: testLog(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &world{Cluster: cluster, t: t, admin: admin, client: client}
 }
 
@@ -86,9 +82,7 @@ func (w *world) as(user string) *Client {
 	config := w.RESTConfig()
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
 	client, err := newClient(config, testLog(w.t))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	return client
 }
 
@@ -96,9 +90,7 @@ func (w *world) createConfigMap(namespace, name string, data map[string]string) 
 	w.t.Helper()
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"test": namespace}}, Data: data}
 	created, err := w.admin.CoreV1().ConfigMaps(namespace).Create(w.t.Context(), object, metav1.CreateOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	return created
 }
 
@@ -110,17 +102,12 @@ func (w *world) updateConfigMap(namespace, name string, change func(*corev1.Conf
 		change(object)
 		_, err = api.Update(w.t.Context(), object, metav1.UpdateOptions{})
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 }
 
 func (w *world) deleteConfigMap(namespace, name string) {
 	w.t.Helper()
-	err := w.admin.CoreV1().ConfigMaps(namespace).Delete(w.t.Context(), name, metav1.DeleteOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, w.admin.CoreV1().ConfigMaps(namespace).Delete(w.t.Context(), name, metav1.DeleteOptions{}))
 }
 
 // configMaps is a spec for the ConfigMaps that createConfigMap makes in the
@@ -152,9 +139,7 @@ func listen(t testing.TB, watcher *Watcher, spec Spec) *listener {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	watch, err := watcher.Watch(ctx, spec, l.notify, l.complete)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.watch = watch
 	return l
 }
@@ -258,14 +243,10 @@ func (b *sourceBench) endList(version string, objects ...*unstructured.Unstructu
 	var records []any
 	for _, o := range objects {
 		r, err := b.source.Transformer()(o.DeepCopy())
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		must(b.t, err)
 		records = append(records, r)
 	}
-	if err := b.source.Replace(records, version); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, b.source.Replace(records, version))
 }
 
 // object makes a ConfigMap; its version makes states distinct.

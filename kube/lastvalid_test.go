@@ -46,8 +46,7 @@ func TestLastValid(t *testing.T) {
 		t.Errorf("%v, %v; want an empty content", kept, err)
 	}
 
-	_, err := secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: LastValidName("other")}, Data: map[string][]byte{"a": []byte("1")}}, metav1.CreateOptions{})
-	must(t, err)
+	must(t, second(secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: LastValidName("other")}, Data: map[string][]byte{"a": []byte("1")}}, metav1.CreateOptions{})))
 	if _, err := client.LastValid(ns, "other").Read(ctx); !errors.Is(err, ErrNotLastValid) {
 		t.Errorf("read a foreign Secret: %v", err)
 	}

@@ -40,13 +40,9 @@ func TestForbiddenLease(t *testing.T) {
 	defer api.Close()
 	fence, watches := NewFence(), interrupted{resource: make(chan string, 1)}
 	client, err := Connect(Options{Kubeconfig: devclustertest.Start(t).Kubeconfig(), Server: api.URL, Log: testLog(t), Fence: fence, Watches: watches})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lease, err := client.NewLease(hasty("default", "nobody"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lease.Compete(t.Context()) // until the test ends
 	t.Cleanup(func() { fence.shut(ErrReleased); <-lease.stopped })
 	if got := await(t, "the failure of the watch", watches.resource); got != "coordination.k8s.io/v1/leases in default" {

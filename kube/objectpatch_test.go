@@ -261,12 +261,11 @@ func TestApplyObjectPatchesToStatus(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
-	_, err := world.admin.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{})
-	must(t, err)
+	must(t, second(world.admin.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{})))
 	must(t, world.patch(ns, `
 {"operation":"MergePatch","kind":"Pod","namespace":"$NS","name":"p","subresource":"/status","mergePatch":{"status":{"phase":"Running"}}}
 {"operation":"JQPatch","kind":"po","namespace":"$NS","name":"p","subresource":"status","jqFilter":".status.message = \"hello\""}`))
-	pod, err = world.admin.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{})
+	pod, err := world.admin.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{})
 	must(t, err)
 	if pod.Status.Phase != corev1.PodRunning || pod.Status.Message != "hello" {
 		t.Errorf("status %+v", pod.Status)
@@ -294,8 +293,7 @@ name: other
 `, "$NS", ns)))
 	must(t, err)
 	var told []Written
-	_, err = NewPatcher(world.client).ApplyObjectPatches(ReportWritten(t.Context(), func(o Written) { told = append(told, o) }), patches)
-	must(t, err)
+	must(t, second(NewPatcher(world.client).ApplyObjectPatches(ReportWritten(t.Context(), func(o Written) { told = append(told, o) }), patches)))
 	if len(told) != 2 || told[1].Version == told[0].Version || told[1].Kind != "ConfigMap" || told[1].Namespace != ns || told[1].Name != "one" {
 		t.Errorf("told %+v", told)
 	}

@@ -81,9 +81,7 @@ func observing() *tally {
 // I2: requests of all clients are reported with host, verb and code.
 func TestRequestsAreObserved(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
-	if _, err := world.client.ConfigMap(world.Namespace(t), "none").Read(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(world.client.ConfigMap(world.Namespace(t), "none").Read(t.Context())))
 	host := strings.TrimPrefix(world.RESTConfig().Host, "https://")
 	for _, want := range []string{"answered " + host + " GET 404", "took " + host + " GET true", "held " + host + " GET"} {
 		if !observed.has(want) {

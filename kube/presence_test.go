@@ -54,8 +54,7 @@ func TestPresenceAfterAVersionIsGone(t *testing.T) {
 	c.ensure(c.name())
 	widget := &unstructured.Unstructured{Object: map[string]any{"apiVersion": c.group + "/v1", "kind": "Widget", "metadata": map[string]any{"name": "a"}}}
 	widgets := c.client.dynamic.Resource(as("v1").Resource).Namespace("default")
-	_, err := widgets.Create(t.Context(), widget, metav1.CreateOptions{})
-	must(t, err)
+	must(t, second(widgets.Create(t.Context(), widget, metav1.CreateOptions{})))
 	eventually(t, "the old version shows the object", func() bool { return p.Has(t.Context(), as("v1alpha1"), name) })
 
 	c.file("widgets.yaml", c.text("", "v1"))
@@ -85,8 +84,7 @@ func TestPresenceOfWhatNoWatchHasSeen(t *testing.T) {
 	c.ensure(c.name())
 	there := &unstructured.Unstructured{Object: map[string]any{"apiVersion": c.group + "/v1", "kind": "Widget", "metadata": map[string]any{"name": "there"}}}
 	widgets := m("Widget", "widgets")
-	_, err := c.client.dynamic.Resource(widgets.Resource).Namespace("default").Create(t.Context(), there, metav1.CreateOptions{})
-	must(t, err)
+	must(t, second(c.client.dynamic.Resource(widgets.Resource).Namespace("default").Create(t.Context(), there, metav1.CreateOptions{})))
 	for _, of := range []*meta.RESTMapping{widgets, m("Unknown", "unknowns")} {
 		name := "of-" + of.Resource.Resource
 		wanted := []types.NamespacedName{{Namespace: "default", Name: name}}

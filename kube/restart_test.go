@@ -130,9 +130,7 @@ func TestEmptyWatchIsNoSuccess(t *testing.T) {
 	}
 	var before condition
 	for range 2 {
-		if _, err := f.WatchWithContext(t.Context(), metav1.ListOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(f.WatchWithContext(t.Context(), metav1.ListOptions{})))
 		now := f.health.condition()
 		if !now.failing() || !before.since.IsZero() && now.since != before.since {
 			t.Errorf("the condition is %+v, before it was %+v", now, before)

@@ -37,8 +37,7 @@ func TestSecretWithValues(t *testing.T) {
 	object, err := secrets.Get(ctx, "values", metav1.GetOptions{})
 	must(t, err)
 	object.Labels, object.Data["other"] = map[string]string{"l": "1"}, []byte{0, 255}
-	_, err = secrets.Update(ctx, object, metav1.UpdateOptions{})
-	must(t, err)
+	must(t, second(secrets.Update(ctx, object, metav1.UpdateOptions{})))
 	written, err = client.Secret(ns, "values").Write(ctx, written.Data, map[string]*string{"a": nil, "b": new("2")})
 	if want := map[string]string{"b": "2", "other": "\x00\xff"}; err != nil || !maps.Equal(written.Data, want) {
 		t.Errorf("data %q, %v; want %q", written.Data, err, want)

@@ -29,6 +29,19 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// second is the error of a call whose result nobody needs.
+func second[V any](_ V, err error) error { return err }
+
+// wantError expects an error that tells of everything.
+func wantError(t testing.TB, err error, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("error %v does not tell of %q", err, part)
+		}
+	}
+}
+
 // C36: the first list is reported by synced alone.
 func TestFirstListIsSilent(t *testing.T) {
 	b := newSourceBench(t)

@@ -117,8 +117,7 @@ func TestRestoreOfTheStore(t *testing.T) {
 	restore := cluster.Backup(t)
 	for i := range 100 { // a control plane writes, too: until it has reached these versions again, the watches are back
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("busy-", i)}}
-		_, err := world.admin.CoreV1().Secrets(ns).Create(t.Context(), secret, metav1.CreateOptions{})
-		must(t, err)
+		must(t, second(world.admin.CoreV1().Secrets(ns).Create(t.Context(), secret, metav1.CreateOptions{})))
 	}
 	world.updateConfigMap(ns, "values", func(c *corev1.ConfigMap) { c.Data["global"] = "x: late" })
 	await(t, "the late state", states)

@@ -35,12 +35,7 @@ sleep 1000 "$@" & echo $! > "$OUT/child"
 wait
 `)
 	o := h.start("OTEL_EXPORTER_OTLP_HEADERS=authorization=secret", "OF_THE_OPERATOR=1", "GOMEMLIMIT=400MiB")
-	h.eventually("the child of the hook", func() error {
-		if h.read("out/child") == "" {
-			return errNotYet
-		}
-		return nil
-	})
+	h.until("the child of the hook", func() bool { return h.read("out/child") != "" })
 	h.eventually("the oom_score_adj of what the hook has started", func() error {
 		got, err := os.ReadFile("/proc/" + strings.TrimSpace(h.read("out/child")) + "/oom_score_adj")
 		if err != nil || strings.TrimSpace(string(got)) != "1000" {
@@ -55,8 +50,8 @@ wait
 		t.Errorf("it hangs from the beginning:\n%s", out)
 	}
 	// The log says when: asking for all metrics for a minute keeps the operator busy.
-	awaitOr(h, 2*patience, func() bool { return o.count("WARN hook hangs") > 0 })
-	hangs := o.metricNow("addon_operator_hook_hanging_seconds", `hook="010-stuck/hooks/hang.sh"`, `module="stuck"`, `binding="onStartup"`)
+	h.until("the warning", func() bool { return o.count("WARN hook hangs") != 0 })
+	hangs := o.metric("addon_operator_hook_hanging_seconds", `hook="010-stuck/hooks/hang.sh"`, `module="stuck"`, `binding="onStartup"`)
 	if hangs == "" {
 		t.Error("no metric says that the hook hangs")
 	}
@@ -71,9 +66,7 @@ wait
 		t.Errorf("%v; the page does not say what to do:\n%s", err, page)
 	}
 	for page, told := range map[string]string{"/": "010-stuck/hooks/hang.sh hangs: it has been running for <time ", "/readyz?verbose": lasts} {
-		if _, body := get(o.public + page); !strings.Contains(body, told) {
-			t.Errorf("%s does not tell it:\n%s", page, body)
-		}
+		expectAll(t, o.body(page), told)
 	}
 	o.expect("ERROR", "will retry", "hook 010-stuck/hooks/hang.sh: ended because it took longer than 1m15s (settings.timeout of the hook)")
 	o.ready()
@@ -83,10 +76,10 @@ wait
 		}
 		return nil
 	})
-	if o.metricNow("addon_operator_hook_hanging_seconds") != "" {
+	if o.metric("addon_operator_hook_hanging_seconds") != "" {
 		t.Error("the metric stays though nothing hangs")
 	}
-	if got := o.metricNow("go_gc_gomemlimit_bytes"); !strings.HasSuffix(got, " 4.194304e+08") {
+	if got := o.metric("go_gc_gomemlimit_bytes"); got != "4.194304e+08" {
 		t.Errorf("GOMEMLIMIT does not count: %q", got)
 	}
 }

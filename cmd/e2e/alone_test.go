@@ -51,12 +51,7 @@ func TestHookRunsAlone(t *testing.T) {
 			break
 		}
 		h.createConfigMap(fmt.Sprint("watched-", events), "x", map[string]string{"app": "watched"})
-		h.eventually("the next run", func() error {
-			if slices.Equal(h.lines("out/ran"), ran) {
-				return errNotYet
-			}
-			return nil
-		})
+		h.until("the next run", func() bool { return !slices.Equal(h.lines("out/ran"), ran) })
 	}
 	if overlaps := h.lines("out/overlaps"); len(overlaps) > 0 {
 		t.Errorf("%d times a run began before the one before had ended; the runs: %s", len(overlaps), strings.Join(h.lines("out/ran"), " "))

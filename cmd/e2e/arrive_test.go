@@ -11,43 +11,6 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-// A chart of which a part is not there fails alone, before anything is written, and says what to do: in the log, the list of
-// modules, the plan and the check. One that nothing installs is a problem that people see. H21, A17.
-func TestChartIsIncomplete(t *testing.T) {
-	h := newFixture(t, `
--- modules/values.yaml --
-dnsEnabled: true
-forgottenEnabled: true
-webEnabled: true
--- modules/010-forgotten/Chart.yaml --
-{apiVersion: v2, name: forgotten, version: 0.1.0, dependencies: [{name: redis, version: 1.x.x, repository: "https://charts.example.com"}]}
--- modules/010-forgotten/templates/cm.yaml --
-{apiVersion: v1, kind: ConfigMap, metadata: {name: forgotten}}
--- modules/020-dns/charts/dns/Chart.yaml --
-{apiVersion: v2, name: dns, version: 0.1.0}
--- modules/030-web/templates/cm.yaml --
-{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}
-`)
-	missing := "Chart.yaml declares the dependency redis, which is not in charts/; run 'helm dependency build 010-forgotten"
-	alone := "020-dns has charts/, but neither Chart.yaml nor templates/"
-	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
-	o.expect("WARN", alone)
-	o.expect("ERROR", missing)
-	h.awaitRevisions("web", "1:deployed")
-	h.awaitRevisions("forgotten", "")
-	o.ask("module list", alone[:40])
-	o.ask("why forgotten", missing)
-	o.ask("why dns", "problem: "+alone)
-	if out, _, _ := h.plan(o.env); !strings.Contains(out, "declares the dependency redis, which is not in charts/") {
-		t.Errorf("the plan does not say it:\n%s", out)
-	}
-	if out := o.command("values", "check"); !containsAll(out, []string{missing, alone}) {
-		t.Errorf("values check:\n%s", out)
-	}
-	h.write("modules/010-forgotten/charts/redis/Chart.yaml", "{apiVersion: v2, name: redis, version: 1.0.0}")
-	h.awaitRevisions("forgotten", "1:deployed")
-}
-
 // What the schema of a chart or of a subchart refuses fails the run of its module, with the words of Helm, and no other module. A
 // check without a cluster finds it before. Events hold no value. H22.
 func TestSchemaOfChartRefuses(t *testing.T) {
@@ -132,38 +95,6 @@ webhooks:
 	h.awaitRevisions("guard", "")
 	h.awaitRevisions("web", "1:deployed")
 	h.eventually("the object of the hook", func() error { return h.try("get", "-n", h.namespace, "configmap", "patched") })
-}
-
-// A webhook configuration that a controller has made is of no module, which the error says. H24.
-func TestWebhookOfNoModule(t *testing.T) {
-	h := newFixture(t, `
--- modules/values.yaml --
-webEnabled: true
--- modules/020-web/templates/cm.yaml --
-{apiVersion: v1, kind: ConfigMap, metadata: {name: web, labels: {guarded: "yes"}}}
-`)
-	h.write("hook.yaml", `apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingWebhookConfiguration
-metadata: {name: `+h.namespace+`}
-webhooks:
-- name: made.example.com
-  admissionReviewVersions: [v1]
-  sideEffects: None
-  timeoutSeconds: 2
-  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: `+h.namespace+`}}
-  objectSelector: {matchLabels: {guarded: "yes"}}
-  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
-  clientConfig: {service: {name: missing, namespace: `+h.namespace+`}}
-`)
-	away := func() error { return h.tryIn(context.Background(), "delete", "-f", h.path("hook.yaml")) }
-	t.Cleanup(func() { _ = away() })
-	h.kubectl("apply", "-f", h.path("hook.yaml"))
-	o := h.start()
-	o.expect("ERROR", "module=web", "the webhook made.example.com is in MutatingWebhookConfiguration "+h.namespace+", which no module installed; make its service answer, or delete it")
-	if err := away(); err != nil {
-		t.Fatal(err)
-	}
-	h.awaitRevisions("web", "1:deployed")
 }
 
 // The service of a conversion webhook does not answer: the error names the definition, and the module that brought it. H24.

@@ -44,9 +44,7 @@ func aggregate(h *fixture) *aggregated {
 			"versions": []any{map[string]any{"name": "v1beta1", "served": true, "storage": true}},
 		},
 	})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	web := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.down.Load() {
 			panic(http.ErrAbortHandler)

@@ -58,10 +58,6 @@ func TestHookOfABatchByHand(t *testing.T) {
 		"hook run " + h.path("batch") + " --binding onStartup":            {"--hook", "batch:a:0", "batch:b:1"},
 	} {
 		out, _ := exec.Command(program(), strings.Fields(arguments)...).CombinedOutput()
-		for _, part := range want {
-			if !strings.Contains(string(out), part) {
-				t.Errorf("%s: no %q in\n%s", arguments, part, out)
-			}
-		}
+		expectAll(t, string(out), want...)
 	}
 }

@@ -29,12 +29,8 @@ func (p part) packed(t testing.TB) []byte {
 	archive := func(times int) []byte {
 		var out bytes.Buffer
 		packer := gzip.NewWriter(&out)
-		if _, err := io.WriteString(packer, strings.Repeat(p.text, times)); err != nil {
-			t.Fatal(err)
-		}
-		if err := packer.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(io.WriteString(packer, strings.Repeat(p.text, times))))
+		must(t, packer.Close())
 		return out.Bytes()
 	}
 	piece := max(1, 1<<20/len(p.text))
@@ -56,9 +52,7 @@ func (h *fixture) craftRecord(name string, parts ...part) {
 		Type: "helm.sh/release.v1",
 		Data: map[string][]byte{"release": []byte(base64.StdEncoding.EncodeToString(packed))},
 	}
-	if _, err := h.client.CoreV1().Secrets(h.namespace).Create(h.ctx, secret, metav1.CreateOptions{}); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, second(h.client.CoreV1().Secrets(h.namespace).Create(h.ctx, secret, metav1.CreateOptions{})))
 }
 
 // Who may write Secrets in the operator's namespace can make a release record that stands for more than there is memory. It
@@ -100,17 +94,10 @@ func TestBombInARenderedManifest(t *testing.T) {
 	o.ready()
 	h.setConfig(map[string]string{"two": "extra: |\n  apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: extra}\n  " + strings.ReplaceAll(aliasBomb(99_000), "\n", "\n  ") + "\n"})
 	o.expect("ERROR", "will retry", "module=two", "two/templates/extra.yaml: the manifest is larger than 16 MiB, with all aliases written out")
-	if out := o.command("module", "render", "two"); !strings.Contains(out, "larger than 16 MiB") {
-		t.Errorf("module render says %s", out)
-	}
+	expectAll(t, o.command("module", "render", "two"), "larger than 16 MiB")
 	expectPeak(t, "aliases in a rendered manifest", peak)
 	h.setConfig(map[string]string{"two": "extra: '{kind: ConfigMap, apiVersion: v1, metadata: {name: extra}, data: {a: b}}'"})
-	h.eventually("the object of the fixed chart", func() error {
-		if h.configMap("extra") == nil {
-			return errNotYet
-		}
-		return nil
-	})
+	h.until("the object of the fixed chart", func() bool { return h.configMap("extra") != nil })
 }
 
 // A long list that fits none of the alternatives of its schema is refused without an explanation of each element. D38, D39.
@@ -143,9 +130,7 @@ func TestFloodOfViolations(t *testing.T) {
 func (h *fixture) pipe(name string) {
 	h.t.Helper()
 	h.mkdir(filepath.ToSlash(filepath.Dir(name)))
-	if err := syscall.Mkfifo(h.path(name), 0o644); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, syscall.Mkfifo(h.path(name), 0o644))
 }
 
 // What a start reads and what is no file, or never ends, ends the start with a word. A19, D39.
@@ -155,9 +140,7 @@ func TestStartDoesNotWaitForPipesAndDevices(t *testing.T) {
 	h.pipe("modules/values.yaml")
 	h.pipe("modules/010-one/openapi/values.yaml")
 	h.mkdir("modules/030-zero")
-	if err := os.Symlink("/dev/zero", h.path("modules/030-zero/values.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("/dev/zero", h.path("modules/030-zero/values.yaml")))
 	o := h.start()
 	peak := bounded(o)
 	if code := o.exit(); code != 1 {

@@ -211,18 +211,14 @@ func TestManyHalfSentHeaders(t *testing.T) {
 		begin := "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Large: " + strings.Repeat("x", 1<<20)
 		for range 400 {
 			c, err := dialer.DialContext(h.ctx, address.network, address.address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { c.Close() })
 			go func() { _, _ = c.Write([]byte(begin)) }() // it is refused
 		}
 		// Those that send nothing hold their places as long as they can.
 		for range 400 {
 			c, err := dialer.DialContext(h.ctx, address.network, address.address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { c.Close() })
 		}
 		// A kubelet has a patience of a second; a machine that compiles gets three. In five they would time out by themselves.
@@ -246,9 +242,7 @@ func TestManyHalfSentHeaders(t *testing.T) {
 	}
 
 	c, err := net.Dial("tcp", strings.TrimPrefix(o.public, "http://")) //nolint:noctx // closed at the end of the test
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	go func() {
 		_, _ = c.Write([]byte("GET /healthz HTTP/1.1\r\nHost: a\r\nX-Large: " + strings.Repeat("x", 16<<10) + "\r\n\r\n"))
@@ -265,19 +259,13 @@ func TestHalfSentRequestsEnd(t *testing.T) {
 	var connections []net.Conn
 	for _, address := range [][2]string{{"tcp", strings.TrimPrefix(o.public, "http://")}, {"tcp", o.debug}, {"unix", h.socket()}} {
 		c, err := net.Dial(address[0], address[1]) //nolint:noctx // closed at the end of the test
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { c.Close() })
-		if _, err := c.Write([]byte("GET /healthz HTTP/1.1\r\nHost: ")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(c.Write([]byte("GET /healthz HTTP/1.1\r\nHost: "))))
 		connections = append(connections, c)
 	}
 	for _, c := range connections {
-		if err := c.SetReadDeadline(time.Now().Add(patience / 2)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.SetReadDeadline(time.Now().Add(patience/2)))
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: the connection is still open", c.RemoteAddr())
 		}
@@ -315,9 +303,7 @@ for i in {1..1000}; do printf '{"name":"wide","set":1,"labels":{"a":"%02000d"}}\
 		} {
 			for range 200 {
 				c, err := small.DialContext(h.ctx, "tcp", address)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				t.Cleanup(func() { c.Close() })
 				go func() { _, _ = c.Write([]byte(request)) }()
 			}
@@ -346,9 +332,7 @@ func TestManyLargePlans(t *testing.T) {
 		keys[fmt.Sprint("nobody", i)] = "l: [" + strings.Repeat("1,", 50_000) + "]\n"
 	}
 	body, err := json.Marshal(keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const requests, enoughAnswers = 60, 3
 	answers := make(chan error, requests)
 	ctx, cancel := context.WithCancel(h.ctx)
@@ -427,40 +411,6 @@ jq -r '.[] | "\(.type) \(.snapshots.watched | length)"' "$BINDING_CONTEXT_PATH" 
 	h.awaitLines("out/seen", "Synchronization 1", "Event 2", "Synchronization 1")
 	h.createConfigMap("fourth", "small", labels)
 	h.awaitLines("out/seen", "Synchronization 1", "Event 2", "Synchronization 1", "Event 2")
-}
-
-// The snapshots of two bindings fit, but not both: the larger one is not kept, whichever came first. P5.4.
-func TestSnapshotsThatAreTooLargeTogether(t *testing.T) {
-	h := newFixture(t, "configmap")
-	for _, app := range []string{"large", "small"} {
-		h.write("modules/020-two/hooks/"+app+".sh", `#!/usr/bin/env bash
-set -euo pipefail
-if [[ ${1:-} == --config ]]; then
-  cat <<END
-configVersion: v1
-kubernetes:
-- {name: `+app+`, kind: ConfigMap, queue: `+app+`, includeSnapshotsFrom: [`+app+`], namespace: {nameSelector: {matchNames: [$NAMESPACE]}}, labelSelector: {matchLabels: {app: `+app+`}}}
-END
-  exit
-fi
-jq -r '.[] | "\(.type) \(.snapshots.`+app+` | length)"' "$BINDING_CONTEXT_PATH" >> "$OUT/`+app+`"
-`)
-	}
-	text := strings.Repeat("x", 450_000)
-	for i := range 2 {
-		h.createConfigMap(fmt.Sprint("large-", i), text, map[string]string{"app": "large"})
-	}
-	h.createConfigMap("small-0", text, map[string]string{"app": "small"})
-	o := h.start(limited(limits{SnapshotLimit: 1 << 20})) // 1.5 MiB for both
-	o.ready()
-	h.awaitLines("out/large", "Synchronization 2")
-	h.awaitLines("out/small", "Synchronization 1")
-
-	h.createConfigMap("small-1", text[:400_000], map[string]string{"app": "small"})
-	o.expect("ERROR", "the snapshot of a binding is too large: its hook does not run", "binding=large", "the objects of all bindings take more than 1.5 MiB together")
-	h.awaitLines("out/small", "Synchronization 1", "Event 2")
-	h.deleteConfigMap("large-1")
-	h.awaitLines("out/large", "Synchronization 2", "Synchronization 1")
 }
 
 // Somebody edits a large object again and again while its hook fails. One task waits, within

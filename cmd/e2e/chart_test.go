@@ -2,13 +2,9 @@ package e2e
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"addon-operator/testkit/devclustertest"
 )
@@ -104,9 +100,7 @@ func TestChartAsItIs(t *testing.T) {
 	expectAll(t, h.command("test", "modules"), "ok    010-web-app/values", "1 scenario")
 	expectAll(t, h.command("rbac", "generate"), "asitis.example.com", strings.ToLower(kind)+"s.asitis.example.com", "chart of module web-app")
 	expectAll(t, h.command("plan"), "Nothing would be done. Modules: 1 unchanged")
-	if err := h.client.CoreV1().ConfigMaps(h.namespace).Delete(h.ctx, "web-app-cache", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	h.deleteConfigMap("web-app-cache")
 	h.awaitConfigMap("web-app-cache", "size", "5")
 	h.awaitRevisions("web-app", "1:superseded 2:deployed")
 	if code := o.terminate(); code != 0 {
@@ -126,61 +120,4 @@ func (h *fixture) command(args ...string) string {
 		h.t.Errorf("%s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return string(out)
-}
-
-// H20: a module has a namespace of its own, and the generated roles name it. It is shown, healed, and
-// purged when its module is gone; one that is edited is refused.
-func TestNamespaceOfModule(t *testing.T) {
-	h := newFixture(t, `
--- modules/values.yaml --
-webEnabled: true
-stayEnabled: true
--- modules/010-web/templates/web.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: web}
-data: {at: "{{ .Release.Namespace }}"}
--- modules/020-stay/templates/stay.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: stay}
-`)
-	at := h.namespace + "-web"
-	h.write("modules/010-web/module.yaml", "namespace: "+at+"\n")
-	t.Cleanup(func() { _ = h.tryIn(context.Background(), "delete", "namespace", at, "--wait=false") })
-	has := func(want bool) error {
-		_, err := h.client.CoreV1().ConfigMaps(at).Get(h.ctx, "web", metav1.GetOptions{})
-		if found := err == nil; found != want {
-			return fmt.Errorf("ConfigMap web in %s: %w", at, err)
-		}
-		return nil
-	}
-	expectAll(t, h.command("rbac", "generate"), "namespace: \""+at+"\"", "the records of the release of module web", "the namespace of module web, if it does not exist")
-	planned, _, _ := h.plan(h.environment(), ".")
-	expectAll(t, planned, "Namespace NAMESPACE-web", "ConfigMap NAMESPACE-web/web")
-	o := h.start().ready()
-	if err := has(true); err != nil {
-		t.Error(err)
-	}
-	expectAll(t, h.command("module", "list"), "1 in "+at)
-	expectAll(t, h.command("why", "web"), "in namespace "+at)
-	if err := h.client.CoreV1().ConfigMaps(at).Delete(h.ctx, "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	h.eventually("the object is healed", func() error { return has(true) })
-	if code := o.terminate(); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
-	}
-	h.write("modules/010-web/module.yaml", "namespace: "+at+"-other\n")
-	o = h.launch()
-	h.eventually("the module is refused", func() error {
-		if text, _, _ := h.plan(h.environment()); !strings.Contains(text, "a release is not moved") {
-			return errors.New(text)
-		}
-		return nil
-	})
-	o.terminate()
-	h.remove("modules/010-web")
-	h.start().ready()
-	h.eventually("the release is purged", func() error { return has(false) })
 }

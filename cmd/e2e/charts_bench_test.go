@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,10 +21,8 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"addon-operator/testkit/devclustertest"
 )
@@ -42,30 +37,10 @@ type counted struct {
 func newCounted(b *testing.B, cluster *devclustertest.Cluster) *counted {
 	b.Helper()
 	c := &counted{}
-	upstream, err1 := url.Parse(cluster.RESTConfig().Host)
-	transport, err2 := rest.TransportFor(cluster.RESTConfig())
-	if err := errors.Join(err1, err2); err != nil {
-		b.Fatal(err)
-	}
-	proxy := &httputil.ReverseProxy{
-		Transport: transport, FlushInterval: -1,
-		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	_, c.kubeconfig = inFront(b, cluster.RESTConfig(), func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		c.requests.Add(1)
-		defer func() { _ = recover() }() // ReverseProxy aborts a watch that its client left
-		proxy.ServeHTTP(w, r)
-	}))
-	b.Cleanup(server.CloseClientConnections)
-	c.kubeconfig = filepath.Join(b.TempDir(), "kubeconfig")
-	err := clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: server.URL}},
-		Contexts: map[string]*clientcmdapi.Context{"c": {Cluster: "c"}}, CurrentContext: "c",
-	}, c.kubeconfig)
-	if err != nil {
-		b.Fatal(err)
-	}
+		next.ServeHTTP(w, r)
+	})
 	return c
 }
 
@@ -81,25 +56,19 @@ func usageOf(tb testing.TB, pid int) (u usage) {
 	const tick = 10 * time.Millisecond // USER_HZ is 100
 	stat, err1 := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	status, err2 := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err := errors.Join(err1, err2); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, errors.Join(err1, err2))
 	const user, system = 11, 12 // fields behind the name
 	_, after, _ := strings.Cut(string(stat), ") ")
 	fields := strings.Fields(after)
 	for _, field := range []int{user, system} {
 		n, err := strconv.ParseInt(fields[field], 10, 64)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		u.cpu += time.Duration(n) * tick
 	}
 	for line := range strings.Lines(string(status)) {
 		if text, ok := strings.CutPrefix(line, "VmHWM:"); ok {
 			kib, err := strconv.ParseInt(strings.Fields(text)[0], 10, 64)
-			if err != nil {
-				tb.Fatal(err)
-			}
+			must(tb, err)
 			u.peak = kib << 10
 		}
 	}
@@ -309,9 +278,7 @@ func (s *chartsBench) plain(b *testing.B, act string, mayFail bool) *os.ProcessS
 	for _, c := range s.all {
 		with := c.values
 		if s.turn > 0 && c.edit != nil {
-			if err := json.Unmarshal([]byte(strings.ReplaceAll(jsonText(b, c.with(c.edit)), "edited", "edited"+strconv.Itoa(s.turn))), &with); err != nil {
-				b.Fatal(err)
-			}
+			must(b, json.Unmarshal([]byte(strings.ReplaceAll(asJSON(c.with(c.edit)), "edited", "edited"+strconv.Itoa(s.turn))), &with))
 		}
 		job.Charts = append(job.Charts, plainChart{c.name, c.dir, with})
 	}
@@ -319,28 +286,15 @@ func (s *chartsBench) plain(b *testing.B, act string, mayFail bool) *os.ProcessS
 		slices.Reverse(job.Charts)
 	}
 	file := filepath.Join(b.TempDir(), "job.json")
-	if err := os.WriteFile(file, []byte(jsonText(b, job)), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	must(b, os.WriteFile(file, []byte(asJSON(job)), 0o600))
 	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), plainVariable+"="+file)
 	if out, err := cmd.CombinedOutput(); err != nil && !mayFail {
 		b.Fatalf("%s: %v\n%s", act, err, out)
 	}
 	return cmd.ProcessState
-}
-
-func jsonText(tb testing.TB, v any) string {
-	tb.Helper()
-	data, err := json.Marshal(v)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return string(data)
 }
 
 // plainHelm is the plain loop over the Helm library: one discovery for all, no limit of requests.

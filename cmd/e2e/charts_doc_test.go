@@ -21,11 +21,7 @@ func TestBringAChartIsTrue(t *testing.T) {
 	home := t.TempDir()
 	dir, out := typed(t, script, "HELM_CONFIG_HOME="+home, "HELM_CACHE_HOME="+home, "HELM_DATA_HOME="+home, "DOCKER_CONFIG="+home)
 	want := []string{"modules/010-podinfo\n", "The global values and the values of 1 module are valid.", "replicas: 2", "ok    010-podinfo/objects", "Nothing is written."}
-	for _, w := range append(want, blocks(section, "text")...) {
-		if !strings.Contains(out, w) {
-			t.Errorf("the output has no %q:\n%s", w, out)
-		}
-	}
+	expectAll(t, out, append(want, blocks(section, "text")...)...)
 	module, err := os.ReadFile(filepath.Join(dir, "modules/010-podinfo/module.yaml"))
 	if err != nil || !strings.Contains(string(module), "version: 6.9.1") {
 		t.Errorf("%v\n%s", err, module)

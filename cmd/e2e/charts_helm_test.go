@@ -184,14 +184,10 @@ func (s *stockHelm) takes(c *foreignChart) bool {
 		return false
 	}
 	second, err := s.install(c, c.values)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	c.before = [2]string{first, second}
 	ch, err := loader.LoadDir(c.dir)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	const most = 60 // values that are tried
 	candidates := candidatesIn(chartutil.CoalesceTables(chartutil.CoalesceTables(map[string]any{}, c.values), ch.Values), nil)
 	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(a.rank, b.rank) })
@@ -287,9 +283,7 @@ func newStockShared(config *rest.Config) (*stockShared, error) {
 func newStockHelm(h *fixture, config *rest.Config) *stockHelm {
 	h.t.Helper()
 	shared, err := newStockShared(config)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	return &stockHelm{fixture: h, stockShared: shared}
 }
 
@@ -314,9 +308,7 @@ func (g stockGetter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 func (s *stockHelm) configuration(namespace string, blind bool) *action.Configuration {
 	s.t.Helper()
 	cfg := &action.Configuration{}
-	if err := cfg.Init(stockGetter{s.stockShared, namespace}, namespace, "secret", func(string, ...any) {}); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, cfg.Init(stockGetter{s.stockShared, namespace}, namespace, "secret", func(string, ...any) {}))
 	if cfg.Capabilities = s.capabilities; blind {
 		cfg.KubeClient = &fake.PrintingKubeClient{Out: io.Discard}
 	}
@@ -331,10 +323,7 @@ func (s *stockHelm) discover() {
 	cfg := s.configuration(s.namespace, true)
 	install := action.NewInstall(cfg) // the library offers no other way
 	install.ReleaseName, install.Namespace, install.DryRun, install.DryRunOption = "nothing", s.namespace, true, "server"
-	_, err := install.Run(&chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: "nothing", Version: "1.0.0"}}, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, second(install.Run(&chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: "nothing", Version: "1.0.0"}}, nil)))
 	s.capabilities = cfg.Capabilities
 }
 
@@ -376,9 +365,7 @@ func (s *stockHelm) upgrade(c *foreignChart, with map[string]any) (*release.Rele
 func (s *stockHelm) recorded(c *foreignChart) (*release.Release, error) {
 	s.t.Helper()
 	client, err := kubernetes.NewForConfig(s.rest)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return storage.Init(driver.NewSecrets(client.CoreV1().Secrets(c.namespace))).Last(c.name)
 }
 

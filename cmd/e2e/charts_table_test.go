@@ -53,16 +53,12 @@ func writeTable(t *testing.T, all []*foreignChart) {
 		return
 	}
 	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before, rest, ok1 := strings.Cut(string(page), tableBegin)
 	_, after, ok2 := strings.Cut(rest, tableEnd)
 	if !ok1 || !ok2 {
 		t.Fatalf("%s has no %q and %q", file, tableBegin, tableEnd)
 	}
 	text := before + tableBegin + "\n\n" + table + "\n" + tableEnd + after
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o644))
 }

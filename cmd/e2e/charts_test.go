@@ -43,9 +43,7 @@ func ownCharts(t testing.TB) (all []*foreignChart) {
 		}
 		for _, file := range files {
 			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			name := strings.TrimSuffix(filepath.Base(file), ".txtar")
 			dir := filepath.Join(t.TempDir(), name)
 			if name == "bulk" {
@@ -57,9 +55,7 @@ func ownCharts(t testing.TB) (all []*foreignChart) {
 				if f.Name == "with.values.yaml" { // what lies next to a chart of others
 					path = dir + ".values.yaml"
 				}
-				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(own.Replace(string(f.Data))), 0o600)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(own.Replace(string(f.Data))), 0o600)))
 			}
 			all = append(all, newForeignChart(t, name, dir))
 		}
@@ -121,9 +117,7 @@ func newChartsPlay(h *fixture, cluster *devclustertest.Cluster, group []*foreign
 	var err1, err2 error
 	p.records, err1 = metadata.NewForConfig(p.helm.rest)
 	p.objects, err2 = dynamic.NewForConfig(p.helm.rest)
-	if err := errors.Join(err1, err2); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, errors.Join(err1, err2))
 	p.helm.discover()
 	flags, namespaces := map[string]any{}, map[string]bool{}
 	for i, c := range group {
@@ -148,9 +142,7 @@ func newChartsPlay(h *fixture, cluster *devclustertest.Cluster, group []*foreign
 func (p *chartsPlay) makeNamespaces(c *foreignChart) {
 	p.t.Helper()
 	text, err := p.helm.install(c, c.values)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	for _, o := range objectsOf(text) {
 		name := o.GetNamespace()
 		if name == "" || name == c.namespace {
@@ -174,9 +166,7 @@ func (p *chartsPlay) start() {
 func (p *chartsPlay) vendor(c *foreignChart, order int) {
 	p.t.Helper()
 	dir := fmt.Sprintf("modules/%03d-%s/", order, c.name)
-	if err := os.CopyFS(p.path(dir+"chart"), os.DirFS(c.dir)); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, os.CopyFS(p.path(dir+"chart"), os.DirFS(c.dir)))
 	if len(c.values) > 0 {
 		p.write(dir+"values.yaml", yamlOf(map[string]any{c.key: c.values}))
 	}
@@ -264,9 +254,7 @@ func (p *chartsPlay) newest() map[string]int {
 	newest := map[string]int{}
 	status := map[string]string{}
 	list, err := p.records.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).List(p.ctx, metav1.ListOptions{LabelSelector: "owner=helm"})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	for i := range list.Items {
 		labels := list.Items[i].Labels
 		n, err := strconv.Atoi(labels["version"])

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -15,29 +14,25 @@ import (
 // what it prints.
 func (o *operator) ask(command string, want ...string) string {
 	o.fixture.t.Helper()
-	cmd := exec.Command(program(), strings.Fields(command)...)
-	cmd.Env = append(slices.Clone(o.env), "DEBUG_HTTP_SERVER_ADDR=unix:"+o.fixture.socket())
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		o.fixture.t.Errorf("%s: %v\n%s", command, err, out)
+	out, err := o.bySocket(command)
+	if err != nil || !containsAll(out, want) {
+		o.fixture.t.Errorf("%s: %v, want %q in\n%s", command, err, want, out)
 	}
-	for _, text := range want {
-		if !strings.Contains(string(out), text) {
-			o.fixture.t.Errorf("%s: no %q in\n%s", command, text, out)
-		}
-	}
-	return string(out)
+	return out
 }
 
 // refuse runs a command that must fail, with these parts in what it prints.
 func (o *operator) refuse(command string, want ...string) {
 	o.fixture.t.Helper()
-	cmd := exec.Command(program(), strings.Fields(command)...)
-	cmd.Env = append(slices.Clone(o.env), "DEBUG_HTTP_SERVER_ADDR=unix:"+o.fixture.socket())
-	out, err := cmd.CombinedOutput()
-	if err == nil || !containsAll(string(out), want) {
+	if out, err := o.bySocket(command); err == nil || !containsAll(out, want) {
 		o.fixture.t.Errorf("%s: %v, want %q in\n%s", command, err, want, out)
 	}
+}
+
+func (o *operator) bySocket(command string) (output string, err error) {
+	in := *o
+	in.env = append(slices.Clone(o.env), "DEBUG_HTTP_SERVER_ADDR=unix:"+o.fixture.socket())
+	return in.run("", strings.Fields(command)...)
 }
 
 // Issue 8, point 4: a person looks into a running operator, from modules to manifests, and

@@ -32,9 +32,7 @@ const (
 func TestCompatibilityPage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(compatibilityPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before, rest, ok1 := strings.Cut(string(page), compatibilityBegin)
 	table, after, ok2 := strings.Cut(rest, compatibilityEnd)
 	if !ok1 || !ok2 {
@@ -54,9 +52,7 @@ func TestCompatibilityPage(t *testing.T) {
 			}
 		}
 		text := before + compatibilityBegin + table + "\n" + compatibilityEnd + after
-		if err := os.WriteFile(compatibilityPage, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(compatibilityPage, []byte(text), 0o644))
 		t.Log(row)
 		return
 	}
@@ -74,13 +70,9 @@ func TestCompatibilityPage(t *testing.T) {
 func rowOfRunning(t *testing.T, results string) (minor, row string) {
 	t.Helper()
 	version, err := kubernetes.NewForConfigOrDie(devclustertest.Start(t).RESTConfig()).Discovery().ServerVersion()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file, err := os.Open(results)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	tests, err := summary(file)
 	if err != nil {
@@ -102,9 +94,7 @@ func builtVersions(t *testing.T) []string {
 	var all []string
 	for _, file := range append(files, dir+"/go.mod") {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		found := regexp.MustCompile(`(?m)^\tk8s\.io/kubernetes v(1\.\d+)\.`).FindSubmatch(data)
 		if found == nil {
 			t.Fatalf("%s requires no k8s.io/kubernetes", file)

@@ -2,9 +2,7 @@ package e2e
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,43 +11,6 @@ import (
 )
 
 const reloadJournal = "beforeAll one two afterAll"
-
-// What a person changes decides what is done again. G16, D14, D15, F9.
-func TestConfigMapIsEdited(t *testing.T) {
-	h := newFixture(t, "configmap")
-	o := h.start().ready()
-	h.awaitJournal(reloadJournal)
-
-	journal := reloadJournal
-	edit := func(what string, texts map[string]string, does string) {
-		t.Helper()
-		h.setConfig(texts)
-		o.expect("config values changed")
-		journal = strings.TrimSpace(journal + " " + does)
-		h.eventually(what, func() error {
-			if got := h.journal(); got != journal {
-				return fmt.Errorf("the journal is %q, want %q", got, journal)
-			}
-			return nil
-		})
-	}
-	edit("a module's section", map[string]string{"one": "size: 2"}, "one")
-	h.awaitConfigMap("one", "size", "2")
-	edit("the global section", map[string]string{"global": "zone: b"}, reloadJournal)
-	h.awaitConfigMap("one", "zone", "b")
-	edit("sections of both modules", map[string]string{"one": "size: 3", "two": "any: thing"}, "one two")
-	edit("a flag", map[string]string{"twoEnabled": "false"}, "beforeAll one afterAll")
-	edit("everything", map[string]string{"global": "zone: c", "one": "size: 4", "twoEnabled": ""}, reloadJournal)
-	h.awaitConfigMap("one", "size", "4")
-
-	// A deletion alone changes nothing; an empty ConfigMap confirms it (P1).
-	h.deleteConfigMap("addon-operator")
-	o.expect("WARN", "the ConfigMap is deleted")
-	h.setConfig(map[string]string{})
-	h.awaitJournal(journal + " " + reloadJournal)
-	h.awaitConfigMap("one", "size", "1")
-	h.awaitConfigMap("one", "zone", "a")
-}
 
 // enabledOnlyThere is a ConfigMap without which both modules are off.
 const enabledOnlyThere = `
@@ -76,9 +37,7 @@ func TestConfigMapIsReplacedByForce(t *testing.T) {
 	h.deleteConfigMap("addon-operator")
 	o.expect("WARN", "the last valid values stay in force", "the ConfigMap is deleted", "create an empty ConfigMap to remove all overrides")
 	h.awaitRefusal(o)
-	if _, body := get(o.public + "/metrics"); !strings.Contains(body, "addon_operator_config_values_errors_total 1\n") {
-		t.Error("config_values_errors_total does not count the deletion")
-	}
+	expectAll(t, o.body("/metrics"), "addon_operator_config_values_errors_total 1\n")
 	h.awaitEvent("Warning Refused", "create an empty ConfigMap to remove all overrides")
 	h.kubectl("create", "-n", h.namespace, "-f", h.path("cm.yaml"))
 	o.expect("the ConfigMap has its last valid content again")
@@ -126,30 +85,6 @@ func (h *fixture) awaitEvent(parts ...string) {
 	})
 }
 
-// A hook that saves values while the ConfigMap is deleted does not take away what people wrote.
-// P1, D24.
-func TestConfigMapIsDeletedAndAHookSaves(t *testing.T) {
-	h := newFixture(t, "configmap")
-	h.write("modules/values.yaml", "global: {zone: a}\n")
-	h.write("modules/020-two/hooks/save.sh", `#!/usr/bin/env bash
-if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "schedule": [{"crontab": "* * * * * *", "queue": "side"}]}'; exit; fi
-if [[ -e $OUT/save ]]; then echo '{"op": "add", "path": "/two/password", "value": "secret"}' > "$CONFIG_VALUES_JSON_PATCH_PATH"; fi
-`)
-	h.write("cm.yaml", enabledOnlyThere)
-	h.kubectl("create", "-n", h.namespace, "-f", h.path("cm.yaml"))
-	o := h.start().ready()
-	h.deleteConfigMap("addon-operator")
-	o.expect("WARN", "the ConfigMap is deleted")
-
-	h.write("out/save", "")
-	o.expect("the ConfigMap has its last valid content again")
-	want := map[string]string{"oneEnabled": "true", "twoEnabled": "true", "one": "size: 2", "two": "password: secret\n"}
-	if got := h.config(); !maps.Equal(got, want) {
-		t.Errorf("the ConfigMap is %q, want %q", got, want)
-	}
-	h.awaitRevisions("one", "1:deployed")
-}
-
 // An invalid ConfigMap is refused as a whole while the operator runs; it says what is
 // wrong until that is fixed. D16, D36, D38.
 func TestInvalidConfigMapIsRefused(t *testing.T) {
@@ -163,9 +98,7 @@ func TestInvalidConfigMapIsRefused(t *testing.T) {
 	if strings.Contains(line, "hunter2") {
 		t.Errorf("a value is in the log: %s", line)
 	}
-	if _, body := get(o.public + "/metrics"); !strings.Contains(body, "addon_operator_config_values_errors_total 1\n") {
-		t.Error("config_values_errors_total is not 1")
-	}
+	expectAll(t, o.body("/metrics"), "addon_operator_config_values_errors_total 1\n")
 	h.awaitRefusal(o)
 
 	h.setConfig(map[string]string{"one": "size: 3"})
@@ -179,21 +112,6 @@ func TestInvalidConfigMapIsRefused(t *testing.T) {
 	h.setConfig(map[string]string{"bad-key": "", "one": "size: 3", "twoEnabled": "", "global": "zone: b"})
 	o.expect("the ConfigMap has its last valid content again")
 	h.awaitJournal(reloadJournal + " " + reloadJournal)
-}
-
-// At the start the operator refuses to run with invalid values. D16, D36.
-func TestInvalidConfigMapAtTheStart(t *testing.T) {
-	h := newFixture(t, "configmap")
-	h.setConfig(map[string]string{"one": "size: 0", "global": "zone: 3\nregion: x"})
-	o := h.start()
-	if code := o.exit(); code != 1 {
-		t.Errorf("exit code %d, want 1", code)
-	}
-	expectAll(t, strings.Join(o.output.lines(), "\n"), "one.size", "global.zone", "global.region", "ConfigMap",
-		" ../global-hooks/openapi/config-values.yaml", " 010-one/openapi/config-values.yaml")
-	if h.journal() != "" {
-		t.Errorf("hooks were run: %s", h.journal())
-	}
 }
 
 // With the option, a ConfigMap that is not valid at the start, or is gone, is no outage: the last
@@ -220,12 +138,8 @@ func TestStartWithLastValidConfig(t *testing.T) {
 		t.Errorf("/readyz?verbose does not tell it, or shows why:\n%s", body)
 	}
 	const notice = "The ConfigMap is refused since the start; the last valid values of Secret "
-	if _, body := get(o.public + "/"); !strings.Contains(body, notice) {
-		t.Errorf("the page does not tell it:\n%s", body)
-	}
-	if _, body := get(o.public + "/metrics"); !strings.Contains(body, "addon_operator_config_values_refused 1\n") {
-		t.Error("config_values_refused is not 1")
-	}
+	expectAll(t, o.body("/"), notice)
+	expectAll(t, o.body("/metrics"), "addon_operator_config_values_refused 1\n")
 	if list := o.command("module", "list"); !strings.HasPrefix(list, notice) || !strings.Contains(list, "one.size") {
 		t.Errorf("module list does not begin with it:\n%s", list)
 	}
@@ -233,9 +147,7 @@ func TestStartWithLastValidConfig(t *testing.T) {
 	h.setConfig(map[string]string{"one": "size: 3"})
 	h.awaitConfigMap("one", "size", "3")
 	h.awaitEvent("Normal Accepted", "in force")
-	if _, body := get(o.public + "/metrics"); !strings.Contains(body, "addon_operator_config_values_refused 0\n") {
-		t.Error("config_values_refused is not 0 again")
-	}
+	expectAll(t, o.body("/metrics"), "addon_operator_config_values_refused 0\n")
 	o.terminate()
 
 	h.deleteConfigMap("addon-operator")
@@ -245,51 +157,4 @@ func TestStartWithLastValidConfig(t *testing.T) {
 	h.kubectl("create", "configmap", "addon-operator", "-n", h.namespace)
 	o.expect("config values changed", "flags=true")
 	h.awaitRevisions("one", "")
-}
-
-// Without a ConfigMap there are only static values; the first config patch creates it.
-// D13, D24, D25.
-func TestMissingConfigMapIsCreatedByAConfigPatch(t *testing.T) {
-	h := newFixture(t, "configmap")
-	h.start().ready().terminate()
-	if h.config() != nil {
-		t.Fatal("the operator made a ConfigMap for nothing")
-	}
-	h.write("global-hooks/hooks/save.sh", `#!/usr/bin/env bash
-if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "onStartup": 1}'; exit; fi
-cat > "$CONFIG_VALUES_JSON_PATCH_PATH" <<END
-{"op": "add", "path": "/global/zone", "value": "saved"}
-{"op": "add", "path": "/twoEnabled", "value": false}
-END
-`)
-	o := h.start().ready()
-	h.awaitConfigMap("addon-operator", "global", "zone: saved\n")
-	h.awaitConfigMap("addon-operator", "twoEnabled", "false")
-	h.awaitConfigMap("one", "zone", "saved")
-	h.eventually("the journal of the hooks", func() error {
-		// The watch may tell of the ConfigMap in the middle of the reload, which then starts again.
-		again := o.count("reload of all modules starts again")
-		want := fmt.Sprintf("^%s( beforeAll( one)?){%d} beforeAll one afterAll$", reloadJournal, again)
-		if got := h.journal(); !regexp.MustCompile(want).MatchString(got) {
-			return fmt.Errorf("is %q, want %s", got, want)
-		}
-		return nil
-	})
-}
-
-// The values of a disabled module are not looked at; when a hook enables it, they hold
-// this module only, and not the process. D37.
-func TestInvalidValuesOfAModuleThatAHookEnables(t *testing.T) {
-	h := newFixture(t, "configmap")
-	h.write("modules/values.yaml", "global: {zone: a}\ntwoEnabled: true\n")
-	h.write("global-hooks/hooks/enable.sh", `#!/usr/bin/env bash
-if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "onStartup": 1}'; exit; fi
-echo '[{"op": "add", "path": "/oneEnabled", "value": true}]' > "$VALUES_JSON_PATCH_PATH"
-`)
-	h.setConfig(map[string]string{"one": "size: big"})
-	o := h.start()
-	expectAll(t, o.expect("ERROR", "will retry", "module=one"), "one.size", " 010-one/openapi/config-values.yaml")
-	h.setConfig(map[string]string{"one": "size: 5"})
-	o.ready()
-	h.awaitConfigMap("one", "size", "5")
 }

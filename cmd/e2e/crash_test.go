@@ -53,20 +53,3 @@ func TestKilledWhileHelmWorks(t *testing.T) {
 	h.awaitConfigMap("stuck", "size", "two")
 	h.awaitRevisions("stuck", "1:superseded 2:failed 3:deployed")
 }
-
-// The stop comes while Helm waits for a hook of a chart: it does not wait for that, and the next start goes
-// on. F18, H14.
-func TestStopWhileHelmWaits(t *testing.T) {
-	h := newFixture(t, "stuck_helm")
-	o := h.start()
-	h.awaitRevisions("stuck", "1:pending-install")
-	if code := o.terminate(); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
-	}
-	if n := o.count("the grace period is over"); n != 0 {
-		t.Errorf("the stop has waited for the hook")
-	}
-	h.setConfig(map[string]string{"stuck": "blocked: false"})
-	h.start().ready()
-	h.awaitRevisions("stuck", "1:deployed")
-}

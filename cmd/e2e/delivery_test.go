@@ -3,7 +3,6 @@ package e2e
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -25,9 +24,7 @@ func (h *fixture) worktree(hash, template string) {
 // flip points the link of git-sync at another worktree, as it does: a new link takes the place of the old one.
 func (h *fixture) flip(hash string) {
 	h.t.Helper()
-	if err := os.Symlink(filepath.Join(".worktrees", hash), h.path("git/link.tmp")); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, os.Symlink(filepath.Join(".worktrees", hash), h.path("git/link.tmp")))
 	h.rename("git/link.tmp", "git/current")
 }
 
@@ -68,21 +65,7 @@ func TestDeliveryByGit(t *testing.T) {
 	}
 }
 
-// A real API server accepts the Deployment with each way of delivery, field by field.
-func TestDeliveryIsAccepted(t *testing.T) {
-	h := newFixture(t, "-- a --\n")
-	for _, values := range []string{
-		"{source: artifact, artifact: {reference: example.com/modules:v1, path: prod, mount: volume}}",
-		"{source: artifact, artifact: {reference: example.com/modules:v1, mount: copy}}",
-		"{source: git, git: {repository: git@example.com:ours/modules.git, ref: prod, path: a/b, auth: ssh, secret: git}}",
-		"{source: git, watch: false, git: {repository: 'https://example.com/modules.git', auth: basic, secret: git}}",
-		"{source: image, watch: true}",
-	} {
-		h.apply(slices.DeleteFunc(h.operatorChart("modules: "+values), func(o *unstructured.Unstructured) bool { return o.GetKind() != "Deployment" }), true)
-	}
-}
-
-// A real API server accepts all objects of the chart, with each of its switches.
+// A real API server accepts all objects of the chart, field by field, with each of its switches and each way of delivery.
 func TestOperatorChartIsAccepted(t *testing.T) {
 	h := newFixture(t, "-- a --\n")
 	for _, values := range []string{
@@ -92,6 +75,11 @@ func TestOperatorChartIsAccepted(t *testing.T) {
 		"commonLabels: {team: a}\nenvFrom: [{configMapRef: {name: cloud}}]\nimage: {repository: r, digest: 'sha256:" + strings.Repeat("0a", 32) + "'}\n" +
 			"topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]\npriorityClassName: system-cluster-critical\n" +
 			"networkPolicy: {create: true, from: [{namespaceSelector: {matchLabels: {a: b}}}]}\npodDisruptionBudget: {create: true}",
+		"modules: {source: artifact, artifact: {reference: example.com/modules:v1, path: prod, mount: volume}}",
+		"modules: {source: artifact, artifact: {reference: example.com/modules:v1, mount: copy}}",
+		"modules: {source: git, git: {repository: git@example.com:ours/modules.git, ref: prod, path: a/b, auth: ssh, secret: git}}",
+		"modules: {source: git, watch: false, git: {repository: 'https://example.com/modules.git', auth: basic, secret: git}}",
+		"modules: {source: image, watch: true}",
 	} {
 		objects := h.operatorChart(values)
 		if len(objects) < 8 {
@@ -106,17 +94,11 @@ func TestOperatorChartIsAccepted(t *testing.T) {
 func (h *fixture) operatorChart(values string) (objects []*unstructured.Unstructured) {
 	h.t.Helper()
 	chart, err := loader.LoadDir("../../deploy/chart")
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	tree := map[string]any{}
-	if err := yaml.Unmarshal([]byte(values), &tree); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, yaml.Unmarshal([]byte(values), &tree))
 	all, err := chartutil.ToRenderValues(chart, tree, chartutil.ReleaseOptions{Name: "operator", Namespace: h.namespace, IsInstall: true}, chartutil.DefaultCapabilities)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	files, err := engine.Render(chart, all)
 	if err != nil {
 		h.t.Fatalf("%s: %v", values, err)

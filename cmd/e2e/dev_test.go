@@ -50,9 +50,7 @@ func (d *devTree) write(name, text string) {
 	if err == nil {
 		err = os.WriteFile(path, []byte(text), 0o755)
 	}
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 }
 
 // files are all files of the tree.
@@ -62,9 +60,7 @@ func (d *devTree) files() (all []string) {
 		all = append(all, path)
 		return err
 	})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, err)
 	return all
 }
 
@@ -115,9 +111,7 @@ func (d *devTree) plainly(args ...string) (cmd *exec.Cmd, expect func(texts ...s
 	out, seen := &lines{}, 0
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		d.t.Fatal(err)
-	}
+	must(d.t, cmd.Start())
 	d.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -165,16 +159,12 @@ func TestDevPrintsLines(t *testing.T) {
 
 	hook := filepath.Join(d.dir, "modules/010-hello/hooks/say.sh")
 	text, err := os.ReadFile(hook)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d.write("modules/010-hello/hooks/say.sh", strings.Replace(string(text), "said by", "said again by", 1))
 	expect("was saved, and runs again (beforeHelm)", "said again by the hook")
 	d.write("modules/010-hello/hooks/say.sh", "#!/bin/sh\necho '{configVersion: v1, beforeHelmm: 1}'\n")
 	expect("lint  hello: 010-hello/hooks/say.sh:2:27: error: beforeHelmm: is unknown; did you mean beforeHelm?")
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(syscall.SIGINT))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("after Ctrl-C: %v\n%s", err, cmd.Stdout)
 	}
@@ -196,16 +186,12 @@ func TestDevShowsTheClusterBeforeItUsesIt(t *testing.T) {
 	if err == nil {
 		err = server.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 	})
-	if _, err := ready.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(ready.Read(make([]byte, 1))))
 	kubeconfig := filepath.Join(cluster, "kubeconfig")
 
 	out, err := d.command("--cluster", "--kube-config", kubeconfig, "--namespace", "mine").CombinedOutput()
@@ -221,9 +207,7 @@ func TestDevShowsTheClusterBeforeItUsesIt(t *testing.T) {
 		t.Error("a second one uses the same namespace")
 	}
 	expectAll(t, string(out), "another operator runs in the namespace", "nothing was written")
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(syscall.SIGTERM))
 	expect("kubectl delete namespace addon-operator-dev removes it")
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
@@ -247,13 +231,9 @@ func TestDevEndsWithItsReader(t *testing.T) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(out.Read(make([]byte, 1))))
 	_ = out.Close()
 	_ = cmd.Wait() // a write has failed, which is not what is looked at
 	d.tidy(before)

@@ -83,9 +83,7 @@ func TestSampleOfSeed004(t *testing.T) {
 func (h *fixture) daemonSetEnv() string {
 	h.t.Helper()
 	set, err := h.client.AppsV1().DaemonSets(h.namespace).Get(h.ctx, "simple", metav1.GetOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	var values []string
 	for _, v := range set.Spec.Template.Spec.Containers[0].Env {
 		values = append(values, v.Value)
@@ -102,9 +100,7 @@ func TestSeveralRootsWithLinks(t *testing.T) {
 	h.write("more/500-web/values.yaml", "web: {size: second}\n")
 	h.write("more/note.txt", "")
 	for link, target := range map[string]string{"more/005-linked": "../elsewhere/chart", "more/dangling": "../nowhere"} {
-		if err := os.Symlink(target, h.path(link)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(target, h.path(link)))
 	}
 	o := h.start("MODULES_DIR=modules::more:", "GLOBAL_HOOKS_DIR=global-hooks").ready()
 	o.expect("modules discovered", "run=[linked web]")
@@ -114,67 +110,5 @@ func TestSeveralRootsWithLinks(t *testing.T) {
 		if n := o.count("WARN", h.path(name)); n != 1 {
 			t.Errorf("%d warnings of %s, want 1", n, name)
 		}
-	}
-}
-
-// A script that fails, or says neither word, holds the discovery; it is asked again. E6.
-func TestEnabledScriptFails(t *testing.T) {
-	h := newFixture(t, "web")
-	h.write("modules/010-web/enabled", "#!/bin/bash\necho yes > $MODULE_ENABLED_RESULT\n")
-	o := h.start()
-	expectAll(t, o.expect("ERROR", "will retry", "DiscoverModules"), "web/enabled", `wrote "yes" to MODULE_ENABLED_RESULT; write true or false`)
-	h.write("modules/010-web/enabled", "#!/bin/bash\necho 'no such cluster' >&2; exit 4\n")
-	h.setConfig(map[string]string{"global": "retry: 1"})
-	expectAll(t, o.expect("ERROR", "will retry", "DiscoverModules"), "web/enabled", "exit code 4", "no such cluster")
-	h.write("modules/010-web/enabled", "#!/bin/bash\necho true > $MODULE_ENABLED_RESULT\n")
-	h.setConfig(map[string]string{"global": "retry: 2"})
-	o.ready()
-	h.awaitRevisions("web", "1:deployed")
-}
-
-// An enabled script that reads its own section is asked when that section changes: the module goes and comes with it,
-// and no other module runs. The same answer costs no reload. E6.
-func TestEnabledScriptReadsItsSection(t *testing.T) {
-	h := newFixture(t, `
--- modules/values.yaml --
-webEnabled: true
-otherEnabled: true
--- modules/010-web/Chart.yaml --
-name: web
-version: 0.1.0
--- modules/010-web/templates/cm.yaml --
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: web}
-data: {size: {{ .Values.web.size | quote }}}
--- modules/010-web/values.yaml --
-web: {size: 1, wanted: true}
--- modules/010-web/enabled --
-#!/usr/bin/env bash
-echo asked >> "$OUT/asked"
-if grep -q '"wanted": *false' "$CONFIG_VALUES_PATH"; then echo false; else echo true; fi > "$MODULE_ENABLED_RESULT"
--- modules/020-other/hooks/h.sh --
-#!/usr/bin/env bash
-if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; exit; fi
-echo ran >> "$OUT/other"
-`)
-	o := h.start().ready()
-	h.awaitRevisions("web", "1:deployed")
-	h.setConfig(map[string]string{"web": "size: 2\n"})
-	h.awaitConfigMap("web", "size", "2")
-	h.awaitLines("out/asked", "asked", "asked")
-	h.awaitLines("out/other", "ran")
-
-	h.setConfig(map[string]string{"web": "wanted: false\nsize: 3\n"})
-	o.expect("enabled script returned a different answer", "module=web", "enabled=false")
-	o.expect("module is deleted", "module=web")
-	h.awaitRevisions("web", "")
-	o.ask("why web", "module web is off: its enabled script returned false")
-
-	h.setConfig(map[string]string{"web": "wanted: true\nsize: 4\n"})
-	h.awaitConfigMap("web", "size", "4")
-	h.awaitRevisions("web", "1:deployed")
-	if n := o.count("ERROR"); n != 0 {
-		t.Errorf("%d errors", n)
 	}
 }

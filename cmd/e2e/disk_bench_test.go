@@ -25,9 +25,7 @@ func BenchmarkSave(b *testing.B) {
 	h := fixtureOn(b, devclustertest.StartOwn(b), "web")
 	h.start("ADDON_OPERATOR_WATCH_MODULES=yes").ready()
 	changes, err := h.client.CoreV1().ConfigMaps(h.namespace).Watch(h.ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "web").String()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.Cleanup(changes.Stop)
 	template := h.read("modules/010-web/templates/cm.yaml")
 	n := 0
@@ -102,9 +100,7 @@ func BenchmarkDev(b *testing.B) {
 			if err == nil {
 				err = cmd.Start()
 			}
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			lines := bufio.NewScanner(out)
 			return func(texts ...string) (first time.Time) { // in any order
 					wanted := texts[0]

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -70,141 +69,6 @@ func TestDiskIsLive(t *testing.T) {
 	}
 }
 
-// rowsTemplate shows what each part of a tree says.
-const rowsTemplate = `apiVersion: v1
-kind: ConfigMap
-metadata: {name: web}
-data:
-  size: {{ .Values.web.size | quote }}
-  chart: {{ .Chart.AppVersion | quote }}
-  default: {{ .Values.web.extra | default "none" | quote }}
-  file: {{ .Values.global.file | default "none" | quote }}
-  found: {{ .Values.global.found | default "none" | quote }}
-`
-
-// globalHook finds out a value.
-const globalHook = `#!/usr/bin/env bash
-[[ ${1:-} == --config ]] && { echo '{configVersion: v1, onStartup: 1}'; exit; }
-echo '{"op": "add", "path": "/global/found", "value": "VALUE"}' > "$VALUES_JSON_PATCH_PATH"
-`
-
-// P8: each kind of edit that is left: the chart, a schema, the code and the bindings of a hook, global values and hooks, the number and
-// the name of a module, also together with a mistake, and its end. The release is only upgraded where its objects are others, and
-// its object stays the same one throughout.
-func TestDiskRowByRow(t *testing.T) {
-	h := newFixture(t, "web")
-	h.write("modules/010-web/templates/cm.yaml", rowsTemplate)
-	o := h.start("ADDON_OPERATOR_WATCH_MODULES=yes").ready()
-	uid, revision := h.configMapUID("web"), 1
-	stays := func(what string) {
-		t.Helper()
-		if now := h.configMapUID("web"); now != uid {
-			t.Errorf("%s: the object was made again: %s, was %s", what, now, uid)
-		}
-		if got := h.revisions("web"); !strings.HasSuffix(" "+got, fmt.Sprintf(" %d:deployed", revision)) {
-			t.Errorf("%s: revisions are %s, want %d deployed", what, got, revision)
-		}
-	}
-	shows := func(what, key, value string) {
-		t.Helper()
-		h.awaitConfigMap("web", key, value)
-		revision++
-		h.eventually("the revision", func() error { // the object comes before its record
-			if got := h.revisions("web"); !strings.HasSuffix(" "+got, fmt.Sprintf(" %d:deployed", revision)) {
-				return fmt.Errorf("%s: %s", what, got)
-			}
-			return nil
-		})
-		stays(what)
-	}
-	listed := func(what string, parts ...string) {
-		t.Helper()
-		h.eventually(what, func() error {
-			list := o.command("module", "list", "-o", "json")
-			if !containsAll(list, parts) {
-				return fmt.Errorf("want %q in %s", parts, list)
-			}
-			return nil
-		})
-	}
-
-	h.write("modules/010-web/Chart.yaml", "name: web\nversion: 1.0.0\nappVersion: two\n")
-	shows("the chart", "chart", "two")
-	h.write("modules/010-web/openapi/config-values.yaml", "type: object\nproperties: {size: {type: string}, unused: {type: integer}, extra: {type: string, default: schema}}\n")
-	shows("a schema", "default", "schema")
-
-	// A hook that only has another code is in force, and does not start again; other bindings are exchanged in place.
-	h.write("modules/010-web/hooks/new.sh", newHook)
-	h.awaitLine("out/journal", "new-mapsSynchronization")
-	h.write("modules/010-web/hooks/new.sh", strings.ReplaceAll(newHook, `"new-"`, `"code-"`))
-	o.expect("are in force", "what=hooks")
-	seen := h.createConfigMap("seen", "a", nil)
-	h.awaitLine("out/journal", "code-mapsEvent")
-	h.write("modules/010-web/hooks/new.sh", strings.NewReplacer(`"new-"`, `"other-"`, "name: maps", "name: others", "[seen]", "[others]").Replace(newHook))
-	h.awaitLine("out/journal", "other-othersSynchronization")
-	seen.Data["key"] = "b"
-	h.updateConfigMap(seen) // no one watches it any more
-	h.createConfigMap("others", "a", nil)
-	h.awaitLine("out/journal", "other-othersEvent")
-	h.remove("modules/010-web/hooks/new.sh")
-	listed("the hook is gone", `"hooks"`)
-	if journal := h.journal(); strings.Contains(journal, "code-onStartup") || strings.Contains(journal, "other-onStartup") || strings.Count(journal, "mapsEvent") != 1 {
-		t.Errorf("hooks that were exchanged have started again, or go on: %s", journal)
-	}
-	stays("hooks")
-
-	h.write("modules/values.yaml", "webEnabled: true\nglobal: {file: one}\n")
-	shows("a global value", "file", "one")
-	h.write("global-hooks/hooks/find.sh", strings.Replace(globalHook, "VALUE", "it", 1))
-	shows("a global hook", "found", "it")
-	h.write("global-hooks/hooks/find.sh", "#!/bin/bash\necho '{configVersion: v1, onStartUp: 1}'\n")
-	h.awaitEvent("changed on disk, but not in force", "find.sh", "did you mean onStartup?")
-	o.expect("changed on disk, but not in force", "find.sh")
-	listed("a global hook that is broken", "changed on disk, but not in force", "find.sh")
-	page := o.command("raw", "/")
-	expectAll(t, page, "changed on disk, but not in force", "find.sh")
-	if strings.Contains(page, "changed on disk since") {
-		t.Errorf("what was refused is shown as if it had not been looked at: %s", page)
-	}
-	h.write("global-hooks/hooks/find.sh", strings.Replace(globalHook, "VALUE", "more", 1))
-	o.expect("converged")
-	stays("a global hook with another code")
-	h.write("modules/values.yaml", "") // as a slow writer leaves it for a while
-	o.expect("changed on disk, but not in force", "values file values.yaml is empty")
-	stays("an empty values.yaml")
-
-	// A number, and a number together with a mistake: the last version stays, at its new place, and all say which file is wrong.
-	h.write("modules/020-self/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: self}\ndata: {a: b}\n")
-	h.write("modules/values.yaml", "webEnabled: true\nselfEnabled: true\notherEnabled: true\nglobal: {file: one}\n")
-	h.awaitConfigMap("self", "a", "b")
-	h.rename("modules/010-web", "modules/030-web")
-	listed("the other order", `"order": 30`)
-	if list := o.command("module", "list"); strings.Index(list, "web") < strings.Index(list, "self") {
-		t.Errorf("the order is the old one: %s", list)
-	}
-	stays("a number")
-	broken := h.read("modules/030-web/values.yaml")
-	h.write("modules/030-web/values.yaml", "web: {size: [\n")
-	h.rename("modules/030-web", "modules/005-web")
-	listed("a number with a mistake", `"order": 5`, "changed on disk, but not in force", "005-web/values.yaml: line ")
-	h.awaitEvent("changed on disk, but not in force", "005-web/values.yaml")
-	expectAll(t, o.command("raw", "/"), "changed on disk, but not in force", "005-web/values.yaml")
-	stays("a number with a mistake")
-	h.write("modules/005-web/values.yaml", strings.Replace(broken, "small", "tiny", 1))
-	shows("a mistake that is corrected", "size", "tiny")
-
-	// Another name is another module; its directory gone, a module is, too.
-	h.rename("modules/020-self", "modules/020-other")
-	h.awaitRevisions("self", "")
-	h.awaitRevisions("other", "1:deployed")
-	if err := os.RemoveAll(h.path("modules/020-other")); err != nil {
-		t.Fatal(err)
-	}
-	h.awaitRevisions("other", "")
-	h.awaitObject(false, "configmaps", "self")
-	stays("all of it")
-}
-
 // P8: without the watch nothing is in force before a reload, and what people are shown says so.
 func TestDiskChangedSince(t *testing.T) {
 	h := newFixture(t, "web")
@@ -236,9 +100,7 @@ func TestDiskChangedSince(t *testing.T) {
 func (h *fixture) configMapUID(name string) string {
 	h.t.Helper()
 	cm, err := h.client.CoreV1().ConfigMaps(h.namespace).Get(h.ctx, name, metav1.GetOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	return string(cm.UID)
 }
 

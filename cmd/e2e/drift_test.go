@@ -23,18 +23,12 @@ func TestDrift(t *testing.T) {
 		t.Helper()
 		_, err := h.client.CoreV1().ConfigMaps(h.namespace).Patch(h.ctx, "web", types.MergePatchType, []byte(`{"data":{"size":"huge","mine":"too"}}`), metav1.PatchOptions{})
 		_, err2 := h.client.CoreV1().Secrets(h.namespace).Patch(h.ctx, "web", types.MergePatchType, []byte(`{"data":{"password":"bXk="}}`), metav1.PatchOptions{})
-		if err := errors.Join(err, err2); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, err2))
 	}
 	change()
 	o.expect("an object of the module was changed by another client", "module=web", "object=ConfigMap "+h.namespace+"/web", "fields=[data.size]")
-	h.eventually("the look that sees both", func() error {
-		if _, metrics := get(o.public + "/metrics"); !containsAll(metrics, []string{`addon_operator_module_drifted_objects{module="web"} 2`}) {
-			return errNotYet
-		}
-		return nil
-	})
+	drifted := func() string { return o.metric("addon_operator_module_drifted_objects", `module="web"`) }
+	h.until("the look that sees both", func() bool { return drifted() == "2" })
 	expectAll(t, o.command("module", "drift", "web"), "OBJECT", "ConfigMap "+h.namespace+"/web  data.size", `"huge"`, `"small"`, "data.password", `"***"`)
 	expectAll(t, o.command("module", "drift", "web", "--show-secrets"), `"bXk="`)
 	expectAll(t, o.dump(), "DRIFT=2 objects")
@@ -54,12 +48,7 @@ func TestDrift(t *testing.T) {
 	if h.configMap("web")["mine"] != "too" {
 		t.Error("a field that the chart does not set was touched")
 	}
-	h.eventually("the last look", func() error {
-		if _, metrics := get(o.public + "/metrics"); !containsAll(metrics, []string{`addon_operator_module_drifted_objects{module="web"} 0`}) {
-			return errNotYet
-		}
-		return nil
-	})
+	h.until("the last look", func() bool { return drifted() == "0" })
 	o.metric("addon_operator_module_drift_corrections_total", `module="web"`)
 	expectAll(t, o.command("why", "web"), "because of Drift: ConfigMap "+h.namespace+"/web: data.size")
 	expectAll(t, o.command("module", "drift", "web"), "No object was changed")

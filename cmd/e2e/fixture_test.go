@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +24,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"addon-operator/testkit/devclustertest"
 )
@@ -50,9 +57,7 @@ func newFixture(t *testing.T, name string) *fixture {
 func fixtureOn(t testing.TB, cluster *devclustertest.Cluster, name string) *fixture {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(cluster.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h := &fixture{t: t, ctx: t.Context(), dir: t.TempDir(), kubeconfig: cluster.Kubeconfig(), tools: cluster.Tools(t), client: client}
 	h.namespace = cluster.Namespace(t)
 	t.Cleanup(func() { _ = os.Remove(h.socket()) }) // an operator that is killed leaves it
@@ -93,9 +98,7 @@ func (h *fixture) path(name string) string { return filepath.Join(h.dir, filepat
 
 func (h *fixture) mkdir(name string) {
 	h.t.Helper()
-	if err := os.MkdirAll(h.path(name), 0o755); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, os.MkdirAll(h.path(name), 0o755))
 }
 
 // write writes a file; what begins like a script is executable.
@@ -110,16 +113,12 @@ func (h *fixture) write(name, content string) {
 	// and it could not be executed (ETXTBSY).
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(h.path(name), []byte(content), mode); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, os.WriteFile(h.path(name), []byte(content), mode))
 }
 
 func (h *fixture) remove(name string) {
 	h.t.Helper()
-	if err := os.RemoveAll(h.path(name)); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, os.RemoveAll(h.path(name)))
 }
 
 // read returns a file, or "" while there is none.
@@ -156,6 +155,17 @@ func (h *fixture) eventually(what string, condition func() error) {
 		case <-time.After(min(max(pollInterval, 2*time.Since(began)), time.Second)):
 		}
 	}
+}
+
+// until is eventually for what has nothing to say.
+func (h *fixture) until(what string, condition func() bool) {
+	h.t.Helper()
+	h.eventually(what, func() error {
+		if !condition() {
+			return errNotYet
+		}
+		return nil
+	})
 }
 
 // awaitJournal waits until hooks have written exactly these lines, apart by spaces.
@@ -211,9 +221,7 @@ func (h *fixture) configMap(name string) map[string]string {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	return cm.Data
 }
 
@@ -234,9 +242,7 @@ func (h *fixture) awaitConfigMap(name, key, want string) {
 func (h *fixture) revisions(release string) string {
 	h.t.Helper()
 	secrets, err := h.client.CoreV1().Secrets(h.namespace).List(h.ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + release})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	var all []string
 	for _, s := range secrets.Items {
 		all = append(all, s.Labels["version"]+":"+s.Labels["status"])
@@ -259,6 +265,31 @@ func (h *fixture) awaitRevisions(release, want string) {
 		}
 		return nil
 	})
+}
+
+// inFront puts a handler in front of an API server, which is its next one. It returns the path of a kubeconfig that leads there.
+func inFront(t testing.TB, config *rest.Config, handle func(http.ResponseWriter, *http.Request, http.Handler)) (*httptest.Server, string) {
+	t.Helper()
+	upstream, err1 := url.Parse(config.Host)
+	transport, err2 := rest.TransportFor(config)
+	must(t, errors.Join(err1, err2))
+	proxy := &httputil.ReverseProxy{
+		Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() { _ = recover() }() // the proxy aborts a watch that its client left
+		proxy.ServeHTTP(w, r)
+	})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handle(w, r, next) }))
+	t.Cleanup(server.CloseClientConnections)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: server.URL}},
+		Contexts: map[string]*clientcmdapi.Context{"c": {Cluster: "c"}}, CurrentContext: "c",
+	}, kubeconfig)
+	must(t, err)
+	return server, kubeconfig
 }
 
 // expectAll complains about each text that is missing.
@@ -289,3 +320,14 @@ func freePort(t testing.TB) string {
 
 // nextPort makes each test ask for another one; the process ID does it for two runs of them.
 var nextPort atomic.Int64 //nolint:gochecknoglobals // ports are global
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// second is the error of a call whose result nobody needs.
+func second[V any](_ V, err error) error { return err }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,13 +54,9 @@ spec: {containers: [{name: c, image: none}]}
 	h.awaitConfigMap("own", "size", "5000000")
 	h.awaitConfigMap("own", "zone", "7")
 	h.awaitConfigMap("own", "mistake", "%!d(float64=30)")
-	if why := h.command("why", "web"); !strings.Contains(why, `wrapper/templates/own.yaml prints "%!d(…)" in line 7 of its output`) {
-		t.Errorf("why:\n%s", why)
-	}
+	expectAll(t, h.command("why", "web"), `wrapper/templates/own.yaml prints "%!d(…)" in line 7 of its output`)
 	live, err := h.client.CoreV1().ConfigMaps(h.namespace).Get(h.ctx, "web", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if live.Labels["heritage"] != "Helm" || live.Labels[helm.MarkLabel] != "web" {
 		t.Errorf("labels: %v", live.Labels)
 	}

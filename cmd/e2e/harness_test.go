@@ -140,9 +140,7 @@ func (h *fixture) launch(more ...string) *operator {
 	o.env = append(o.env, more...)
 	o.cmd.Env, o.cmd.Dir, o.cmd.Stdout, o.cmd.Stderr = o.env, h.dir, o.output, o.output
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C at the test is not one at the operator
-	if err := o.cmd.Start(); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, o.cmd.Start())
 	go func() {
 		_ = o.cmd.Wait() // exit has the result
 		close(o.exited)
@@ -245,6 +243,20 @@ func (o *operator) ready() *operator {
 		return nil
 	})
 	return o
+}
+
+// run runs a command of the program next to the operator, with an input. Its output is all that it printed.
+func (o *operator) run(input string, args ...string) (output string, err error) {
+	cmd := exec.Command(program(), args...)
+	cmd.Env, cmd.Dir, cmd.Stdin = o.env, o.fixture.dir, strings.NewReader(input)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// body is what a path of the public address answers.
+func (o *operator) body(path string) string {
+	_, body := get(o.public + path)
+	return body
 }
 
 // get returns status 0 and the error while nothing answers.

@@ -116,66 +116,6 @@ func TestHealthOfObjects(t *testing.T) {
 	o.awaitModule("late", "disabled")
 }
 
-// waitForModules has a module whose chart needs another one that works.
-const waitForModules = `
--- modules/values.yaml --
-baseEnabled: true
-userEnabled: true
--- modules/010-base/templates/deployment.yaml --
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: base, labels: {size: "{{ .Values.base.size }}"}}
-spec:
-  selector: {matchLabels: {app: base}}
-  template: {metadata: {labels: {app: base, size: "{{ .Values.base.size }}"}}, spec: {containers: [{name: a, image: none}]}}
--- modules/010-base/values.yaml --
-base: {size: 1}
--- modules/020-user/module.yaml --
-waitFor: [base]
--- modules/020-user/templates/config.yaml --
-{apiVersion: v1, kind: ConfigMap, metadata: {name: user}, data: {size: "{{ .Values.global.size }}"}}
--- modules/030-other/templates/config.yaml --
-{apiVersion: v1, kind: ConfigMap, metadata: {name: other}}
-`
-
-// A module is not installed before the one that it waits for works, and not upgraded while that one is rolled out; others
-// go on, and what is deleted of it is healed. H26.
-func TestModuleWaitsForAnother(t *testing.T) {
-	h := newFixture(t, waitForModules)
-	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate").ready()
-	h.setConfig(map[string]string{"otherEnabled": "true"})
-	h.awaitRevisions("other", "1:deployed")
-	waits := "module base is not ready: 0 of 1 objects are current: Deployment " + h.namespace + "/base has been InProgress since"
-	awaitWhy := func() {
-		h.eventually("why user: "+waits, func() error {
-			if out := o.command("why", "user"); !strings.Contains(out, waits) {
-				return fmt.Errorf("%w: %s", errNotYet, out)
-			}
-			return nil
-		})
-	}
-	awaitWhy()
-	o.ask("module list", waits)
-	if got := o.metric("addon_operator_module_waits_for_module", `module="user"`, `waits_for="base"`); got != "1" {
-		t.Errorf("the metric is %q", got)
-	}
-	if err := h.get("configmap", "user"); err == nil {
-		t.Error("the module was installed before the one that it waits for works")
-	}
-	h.runPods("base")
-	h.awaitRevisions("user", "1:deployed")
-
-	h.setConfig(map[string]string{"otherEnabled": "true", "base": "size: 2", "global": "size: 2"})
-	h.awaitRevisions("base", "1:superseded 2:deployed")
-	awaitWhy()
-	o.terminate()
-	o = h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate").ready() // it finds the release of base as it should be
-	awaitWhy()
-	h.awaitRevisions("user", "1:deployed")
-	h.runPods("base")
-	h.awaitRevisions("user", "1:superseded 2:deployed")
-}
-
 // A module with an object that is being deleted, and that a finalizer keeps, is not ready, also if objects of its kind have
 // no status; the finalizer is named. When the object is gone, it is created again. H13, H25.
 func TestObjectIsBeingDeleted(t *testing.T) {

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -38,14 +37,10 @@ func fixtureWithCluster(t *testing.T, name string, start func(testing.TB) *devcl
 	h := fixtureOn(t, devclustertest.Start(t), name)
 	cluster := start(t)
 	client, err := kubernetes.NewForConfig(cluster.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h.kubeconfig, h.client = cluster.Kubeconfig(), client
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}
-	if _, err := client.CoreV1().Namespaces().Create(h.ctx, namespace, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(client.CoreV1().Namespaces().Create(h.ctx, namespace, metav1.CreateOptions{})))
 	return h, cluster
 }
 
@@ -88,9 +83,7 @@ func TestHooksOfBothProtocols(t *testing.T) {
 		h.write(name, strings.NewReplacer("WIDGETS", strings.ToLower(widget)+"s", "WIDGET", widget).Replace(h.read(name)))
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
-	if _, err := h.client.CoreV1().Pods(h.namespace).Create(h.ctx, pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(h.client.CoreV1().Pods(h.namespace).Create(h.ctx, pod, metav1.CreateOptions{})))
 	o := h.start("WIDGET=" + widget).ready()
 	h.awaitLine("out/v1", "pods Synchronization web")
 	h.awaitLine("out/v1", "configmaps Synchronization ")
@@ -116,9 +109,7 @@ func TestHooksOfBothProtocols(t *testing.T) {
 	h.eventually("a widget", func() error { return h.try("apply", "-n", h.namespace, "-f", h.path("widget.yaml")) })
 	h.awaitLine("out/v1", "widgets Added w")
 	h.awaitLine("out/v0", "widget add "+h.namespace+"/"+widget+"/w")
-	if err := h.client.CoreV1().Pods(h.namespace).Delete(h.ctx, "web", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.client.CoreV1().Pods(h.namespace).Delete(h.ctx, "web", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	h.awaitLine("out/v1", "pods Deleted web")
 	h.awaitLine("out/v0", "pod delete "+h.namespace+"/Pod/web")
 	if got := o.metric("addon_operator_kube_binding_state", `binding="widgets"`); got != "1" {
@@ -226,19 +217,13 @@ func TestHooksThatMisbehave(t *testing.T) {
 			return nil
 		})
 	}
-	h.eventually("the error of big", func() error { // D39
-		if o.count("ERROR", "task failed, will retry", "015-big/hooks/big.sh", "VALUES_JSON_PATCH_PATH: patch: the text has", "more than 4 MiB") == 0 {
-			return errNotYet
-		}
-		return nil
+	h.until("the error of big", func() bool { // D39
+		return o.count("ERROR", "task failed, will retry", "015-big/hooks/big.sh", "VALUES_JSON_PATCH_PATH: patch: the text has", "more than 4 MiB") != 0
 	})
 	for _, name := range []string{"daemon", "binary", "removes"} {
 		h.awaitLine("out/done", name)
-		h.eventually("the success of "+name, func() error {
-			if o.metric("addon_operator_module_hook_success_total", "/hooks/"+name+".sh") == "" {
-				return errNotYet
-			}
-			return nil
+		h.until("the success of "+name, func() bool {
+			return o.metric("addon_operator_module_hook_success_total", "/hooks/"+name+".sh") != ""
 		})
 		if n := o.count("ERROR", "/hooks/"+name+".sh"); n != 0 {
 			t.Errorf("%s: %d errors", name, n)
@@ -252,11 +237,8 @@ func TestHooksThatMisbehave(t *testing.T) {
 	}
 	h.createConfigMap("probe", "x", map[string]string{"app": "watched"})
 	h.awaitLine("out/good", "Added probe")
-	h.eventually("the counter of the failures", func() error {
-		if o.metric("addon_operator_module_hook_errors_total", "hangs.sh") == "" {
-			return errNotYet
-		}
-		return nil
+	h.until("the counter of the failures", func() bool {
+		return o.metric("addon_operator_module_hook_errors_total", "hangs.sh") != ""
 	})
 	if o.metric("addon_operator_module_hook_success_total", "good.sh") == "" {
 		t.Error("the good hook is not counted")
@@ -286,41 +268,11 @@ func processesWith(t testing.TB, argument string) (found []string) {
 	return found
 }
 
-// A filter that fails, or loops, on one object: that object comes without a result, all
-// others as always, and the failures are counted and shown. An object of a megabyte
-// arrives whole. C37, C39.
-func TestFiltersThatMisbehave(t *testing.T) {
-	h := newFixture(t, "filters")
-	o := h.start().ready()
-	watched := map[string]string{"app": "watched"}
-	h.createConfigMap("fails", "x", watched)
-	h.createConfigMap("loops", "x", watched)
-	h.createConfigMap("large", strings.Repeat("x", 1_000_000), watched)
-	h.createConfigMap("fine", "x", watched)
-	for _, hook := range []string{"out/failing", "out/looping"} {
-		h.awaitLine(hook, "large 1000000")
-		h.awaitLine(hook, "fine 1")
-	}
-	h.awaitLine("out/plain", "large 1000000")
-	o.expect("filter failed on an object; it has no filter result", "name=fails")
-	h.eventually("the count of failures", func() error {
-		failing := o.metric("addon_operator_kube_jq_filter_errors_total", `binding="failing"`)
-		looping := o.metric("addon_operator_kube_jq_filter_errors_total", `binding="looping"`)
-		plain := o.metric("addon_operator_kube_jq_filter_errors_total", `binding="plain"`)
-		if failing != "1" || looping != "1" || plain != "0" {
-			return fmt.Errorf("failing %q, looping %q, plain %q", failing, looping, plain)
-		}
-		return nil
-	})
-	_, verbose := get(o.public + "/readyz?verbose")
-	expectAll(t, verbose, "jqFilter failed 1 times")
-}
-
 // A filter that would make gigabytes of an object in one step, or a result that is too large to read, fails at once; the
 // operator stays far below its limit of memory. C37, C39.
 func TestFiltersThatMakeMuchOfLittle(t *testing.T) {
 	withoutRaceDetector(t)
-	h := newFixture(t, "filters")
+	h := newFixture(t, "-- modules/values.yaml --\nfiltersEnabled: true\n")
 	for name, filter := range map[string]string{
 		"index": `[] | .[536870911] = 1`, "path": `[] | setpath([536870911]; 1)`, "repeat": `"x" * 1000000000`, "doubled": `reduce range(40) as $i ("x"; . + .)`,
 		"list": `[range(1e9) | "x" * 1000000]`, "nested": `reduce range(200000) as $i (1; {a: .})`, "shared": `reduce range(60) as $i (1; [., .])`,
@@ -350,32 +302,6 @@ jq -r '.[] | select(.type == "Event") | .object.metadata.name' "$BINDING_CONTEXT
 	expectPeak(t, "filters", peak)
 }
 
-// Without a permission the binding says which verb on which resource is missing; other
-// hooks and the module go on; with the permission the hook catches up. C17.
-func TestForbiddenBindings(t *testing.T) {
-	h := newFixture(t, "forbidden")
-	h.grant("operator", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets", "events"}, Verbs: []string{"*"}})
-	h.kubeconfig = h.serviceAccount("operator")
-	o := h.start().ready()
-	h.awaitLine("out/allowed", "synchronized")
-	h.createConfigMap("a", "x", map[string]string{"app": "watched"})
-	h.awaitLine("out/allowed", "Added a")
-	if got := h.read("out/denied"); got != "" {
-		t.Errorf("the hook ran without its snapshot: %s", got)
-	}
-	h.eventually("a state that names what is missing", func() error { // between two lists, it is the right to watch
-		if _, verbose := get(o.public + "/readyz?verbose"); !containsAll(verbose, []string{"forbidden", "not allowed to list", "pods"}) {
-			return errors.New(verbose)
-		}
-		return nil
-	})
-	if got := o.metric("addon_operator_kube_binding_state", `binding="pods"`, `state="forbidden"`); got != "1" {
-		t.Errorf("kube_binding_state of pods: %q", got)
-	}
-	h.grant("pods", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}})
-	h.awaitLine("out/denied", "Synchronization")
-}
-
 // grant lets the ServiceAccount operator do something in the namespace of the fixture.
 func (h *fixture) grant(name string, rule rbacv1.PolicyRule) {
 	h.t.Helper()
@@ -388,33 +314,25 @@ func (h *fixture) grant(name string, rule rbacv1.PolicyRule) {
 	if err == nil {
 		_, err = h.client.RbacV1().RoleBindings(h.namespace).Create(h.ctx, binding, metav1.CreateOptions{})
 	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 }
 
-// serviceAccount makes a ServiceAccount and returns a kubeconfig with its token.
+// serviceAccount returns a kubeconfig with the token of a ServiceAccount, which it makes if there is none.
 func (h *fixture) serviceAccount(name string) string {
 	h.t.Helper()
 	accounts := h.client.CoreV1().ServiceAccounts(h.namespace)
-	if _, err := accounts.Create(h.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+	if _, err := accounts.Create(h.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		h.t.Fatal(err)
 	}
 	token, err := accounts.CreateToken(h.ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	config, err := clientcmd.LoadFromFile(h.kubeconfig)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	for user := range config.AuthInfos {
 		config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	}
 	path := h.path("kubeconfig-of-" + name)
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, clientcmd.WriteToFile(*config, path))
 	return path
 }
 
@@ -446,29 +364,10 @@ func TestObjectPatchesOfHooks(t *testing.T) {
 	}
 }
 
-// A wrong option is refused at the start, by its name; files that a killed operator left
-// are removed. B3.
-func TestOptionsOfHooks(t *testing.T) {
-	h := newFixture(t, "modules/none/README.md\n-- modules/values.yaml --\n")
-	o := h.start("ADDON_OPERATOR_SHELL_CHROOT_DIR=" + h.path("elsewhere"))
-	if code := o.exit(); code != 1 {
-		t.Errorf("exit code %d", code)
-	}
-	expectAll(t, strings.Join(o.output.lines(), "\n"), "must be below shell-chroot-dir", "tmp-dir", "modules-dir", "global-hooks-dir")
-	h.write("tmp/run-killed-123/values.json", `{"secret": true}`)
-	o = h.start().ready()
-	o.expect("files of a run that an earlier operator could not finish are removed")
-	if h.read("tmp/run-killed-123/values.json") != "" {
-		t.Error("the file is still there")
-	}
-}
-
 // kubectl runs kubectl as the admin.
 func (h *fixture) kubectl(args ...string) {
 	h.t.Helper()
-	if err := h.try(args...); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, h.try(args...))
 }
 
 func (h *fixture) try(args ...string) error { return h.tryIn(h.ctx, args...) }

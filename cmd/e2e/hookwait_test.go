@@ -8,7 +8,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -62,9 +61,7 @@ func (h *fixture) changePod(job string, change func(*corev1.PodStatus)) {
 func (h *fixture) jobUID(name string) string {
 	h.t.Helper()
 	job, err := h.client.BatchV1().Jobs(h.namespace).Get(h.ctx, name, metav1.GetOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	return string(job.UID)
 }
 
@@ -88,22 +85,14 @@ func TestHelmHookThatWaits(t *testing.T) {
 	if status, page := get("http://" + o.debug + "/"); status != http.StatusOK || !strings.Contains(page, "is Unschedulable (0/3 nodes are available)") {
 		t.Errorf("the page does not show it: %d %s", status, page)
 	}
-	h.eventually("an Event", func() error {
-		list, err := h.client.CoreV1().Events(h.namespace).List(h.ctx, metav1.ListOptions{})
-		if err == nil && !strings.Contains(strings.Join(eventTexts(list.Items), "\n"), "Warning HelmHookWaits: RunModule waits: Helm hook Job "+h.namespace+"/job has not finished: Pod job-") {
-			err = errNotYet
-		}
-		return err
-	})
+	h.awaitEvent("Warning HelmHookWaits: RunModule waits: Helm hook Job " + h.namespace + "/job has not finished: Pod job-")
 
-	if err := h.client.CoreV1().ConfigMaps(h.namespace).Delete(h.ctx, "first", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	h.deleteConfigMap("first")
 	h.awaitConfigMap("first", "text", "there")
 	h.setConfig(map[string]string{"roomEnabled": "false"})
 	o.expect("module is deleted", "module=room")
-	if _, err := h.client.CoreV1().ConfigMaps(h.namespace).Get(h.ctx, "after", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("under policy block the module after it was installed, or %v", err)
+	if h.configMap("after") != nil {
+		t.Error("under policy block the module after it was installed")
 	}
 
 	if code := o.terminate(); code != 0 || o.count("the grace period is over") > 0 {
@@ -133,9 +122,7 @@ func TestHelmHookThatIsNotDeleted(t *testing.T) {
 	old.Annotations = map[string]string{"helm.sh/hook": "pre-install"}
 	old.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "none"}}}
 	old, err := jobs.Create(h.ctx, old, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	free := func() error {
 		return h.try("patch", "job", "job", "-n", h.namespace, "--type=merge", "-p", `{"metadata": {"finalizers": null}}`)
 	}
@@ -147,9 +134,7 @@ func TestHelmHookThatIsNotDeleted(t *testing.T) {
 	o.ask("module list", text)
 	o.ask("why waits", text)
 	h.awaitEvent("HelmHookWaits", text)
-	if err := free(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, free())
 	h.eventually("the Job of this run", func() error {
 		if job, err := jobs.Get(h.ctx, "job", metav1.GetOptions{}); err != nil || job.UID == old.UID {
 			return errors.Join(errNotYet, err)

@@ -47,17 +47,11 @@ func (p person) install(release, chart, given string) (dir string) {
 	settings.KubeConfig = p.kubeconfig
 	settings.SetNamespace(p.namespace)
 	cfg := &action.Configuration{}
-	if err := cfg.Init(settings.RESTClientGetter(), p.namespace, p.driver, func(string, ...any) {}); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, cfg.Init(settings.RESTClientGetter(), p.namespace, p.driver, func(string, ...any) {}))
 	loaded, err := loader.LoadDir(p.path(dir))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	tree, err := values.ParseYAML([]byte(given))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	user, _ := tree.(map[string]any) // nothing is an empty map
 	install := action.NewInstall(cfg)
 	install.ReleaseName, install.Namespace, install.PostRenderer = release, p.namespace, p.postRenderer
@@ -93,16 +87,12 @@ func (p person) deployed() map[string]string {
 		}
 	}
 	cms, err := p.client.CoreV1().ConfigMaps(p.namespace).List(p.ctx, metav1.ListOptions{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	for _, cm := range cms.Items {
 		note(cm.ObjectMeta)
 	}
 	secrets, err := p.client.CoreV1().Secrets(p.namespace).List(p.ctx, metav1.ListOptions{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	for _, s := range secrets.Items {
 		note(s.ObjectMeta)
 	}
@@ -113,9 +103,7 @@ func (p person) deployed() map[string]string {
 func (p person) text(name, key string) string {
 	p.t.Helper()
 	cm, err := p.client.CoreV1().ConfigMaps(p.namespace).Get(p.ctx, name, metav1.GetOptions{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	return cm.Data[key]
 }
 
@@ -250,9 +238,7 @@ func TestImportRelease(t *testing.T) {
 	if after := p.deployed(); !maps.Equal(before, after) {
 		t.Errorf("the first run has written: %v, before %v", after, before)
 	}
-	if plan := h.command("plan"); !strings.Contains(plan, "Nothing would be done. Modules: 3 unchanged") {
-		t.Errorf("plan after the first run:\n%s", plan)
-	}
+	expectAll(t, h.command("plan"), "Nothing would be done. Modules: 3 unchanged")
 	if out, failed := p.importRelease("plain"); !failed || !strings.Contains(out, "the module plain exists already, in DIR/modules/010-plain") {
 		t.Errorf("it is a module:\n%s", out)
 	}
@@ -364,7 +350,5 @@ func (p person) setStatus(release, status string) {
 	}
 	record := list.Items[0]
 	record.Labels["status"] = status
-	if _, err := secrets.Update(p.ctx, &record, metav1.UpdateOptions{}); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, second(secrets.Update(p.ctx, &record, metav1.UpdateOptions{})))
 }

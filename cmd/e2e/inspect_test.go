@@ -2,31 +2,23 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"os/exec"
 	"regexp"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"sigs.k8s.io/yaml"
 )
 
 // dump asks the running operator for its actors, as a person would in its Pod.
 func (o *operator) dump(args ...string) string {
 	o.fixture.t.Helper()
-	cmd := exec.Command(program(), append([]string{"--dump-actors"}, args...)...)
-	cmd.Env = o.env
-	out, err := cmd.CombinedOutput()
+	out, err := o.run("", append([]string{"--dump-actors"}, args...)...)
 	if err != nil {
 		o.fixture.t.Fatalf("--dump-actors %s: %v\n%s", args, err, out)
 	}
-	return string(out)
+	return out
 }
 
 // node is what the test reads of the JSON and YAML forms of the dump.
@@ -143,12 +135,7 @@ func checkDump(t *testing.T, root *node) {
 
 func checkMetrics(t *testing.T, o *operator) {
 	t.Helper()
-	_, body := get(o.public + "/metrics")
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := o.page()
 	value := func(name string, labels ...string) (sum float64) {
 		for _, m := range families[name].GetMetric() {
 			text := fmt.Sprint(m.GetLabel())
@@ -198,38 +185,6 @@ func checkLog(t *testing.T, o *operator) {
 		if n := o.count("a line on "+stream, "module=well", "hook=010-well/hooks/well.sh", "queue=main", "binding=onStartup", "task="); n != 1 {
 			t.Errorf("the hook's line on %s is %d times in the log with its labels, want 1", stream, n)
 		}
-	}
-}
-
-// The stop ends a hook with everything it has started. F18, C29.
-func TestStopEndsHooksWithTheirChildren(t *testing.T) {
-	h := newFixture(t, "sleeper")
-	o := h.start("ADDON_OPERATOR_GRACE_PERIOD=2s")
-	h.eventually("the hook", func() error {
-		if h.journal() == "" {
-			return errNotYet
-		}
-		return nil
-	})
-	group, err := strconv.Atoi(h.journal())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(-group, 0); err != nil {
-		t.Fatalf("the hook's process group does not live before the stop: %v", err)
-	}
-	if code := o.terminate(); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
-	}
-	// Children that were killed are reaped by whoever adopts them, a moment later.
-	h.eventually("the end of the process group", func() error {
-		if err := syscall.Kill(-group, 0); !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("group %d: %w", group, err)
-		}
-		return nil
-	})
-	if n := o.count("grace period is over"); n != 0 {
-		t.Error("the stop took the whole grace period")
 	}
 }
 

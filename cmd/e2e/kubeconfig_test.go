@@ -16,9 +16,7 @@ func TestHooksUseTheClusterOfTheOperator(t *testing.T) {
 kubectl get namespace "$NAMESPACE" -o name >>"$OUT/journal"
 `)
 	text, err := os.ReadFile(h.kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var current string
 	for line := range strings.Lines(string(text)) {
 		if name, is := strings.CutPrefix(line, "current-context: "); is {

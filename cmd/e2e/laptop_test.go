@@ -91,14 +91,10 @@ func TestAskedFromALaptop(t *testing.T) {
 
 	// The context says which namespace, and kubectl has the program as its own command.
 	config, err := clientcmd.LoadFromFile(h.kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config.Contexts[config.CurrentContext].Namespace = h.namespace
 	l.kubeconfig = h.path("kubeconfig-with-namespace")
-	if err := clientcmd.WriteToFile(*config, l.kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	must(t, clientcmd.WriteToFile(*config, l.kubeconfig))
 	context := " --context " + config.CurrentContext
 	l.wants("status"+context, "2 ready")
 	l.wants("status", "2 ready") // that of the current context, as with kubectl
@@ -107,9 +103,7 @@ func TestAskedFromALaptop(t *testing.T) {
 	l.fails("status -n "+h.namespace+" --kubeconfig /nowhere/typo", "/nowhere/typo")
 	l.fails("values set well.a 1 --kubeconfig /nowhere/typo", "/nowhere/typo")
 	l.program = h.path("kubectl-addon")
-	if err := os.Symlink(program(), l.program); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(program(), l.program))
 	kubectl := exec.CommandContext(h.ctx, filepath.Join(h.tools, "kubectl"), "addon", "status")
 	kubectl.Env = []string{"PATH=" + h.dir, "HOME=" + h.dir, "KUBECONFIG=" + l.kubeconfig}
 	if output, err := kubectl.CombinedOutput(); err != nil || !strings.Contains(string(output), "ready") {
@@ -159,8 +153,6 @@ func (h *fixture) operatorPod(name, debug string) {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": "addon-operator"}},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "none", Env: []corev1.EnvVar{{Name: "DEBUG_HTTP_SERVER_ADDR", Value: debug}}}}},
 	}
-	if _, err := h.client.CoreV1().Pods(h.namespace).Create(h.ctx, pod, metav1.CreateOptions{}); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, second(h.client.CoreV1().Pods(h.namespace).Create(h.ctx, pod, metav1.CreateOptions{})))
 	h.kubectl("-n", h.namespace, "wait", "--for=condition=Ready", "pod/"+name, "--timeout=1m")
 }

@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 )
 
 // The memory limit of the container counts for the runtime: it collects garbage before the kernel kills the process. C29.
@@ -18,7 +17,7 @@ func TestMemoryLimitOfTheContainer(t *testing.T) {
 	// Both versions of control groups, as a container with a limit of 400 MiB has them.
 	h.within = []string{"unshare", "-rm", "sh", "-c", mounts + ` && mkdir /sys/fs/cgroup/memory &&
 		echo 419430400 > /sys/fs/cgroup/memory.max && echo 419430400 > /sys/fs/cgroup/memory/memory.limit_in_bytes && exec "$0"`}
-	if got := h.start().ready().metricNow("go_gc_gomemlimit_bytes"); !strings.HasSuffix(got, " 3.7748736e+08") {
+	if got := h.start().ready().metric("go_gc_gomemlimit_bytes"); got != "3.7748736e+08" {
 		t.Errorf("90 %% of 400 MiB do not count: %q", got)
 	}
 }
@@ -49,38 +48,12 @@ echo '{"name": "one", "set": 1}' > "$METRICS_PATH"
 	}
 }
 
-// metricNow is the first line of a metric that has all these parts, or nothing.
-func (o *operator) metricNow(name string, parts ...string) string {
-	_, page := get(o.public + "/metrics")
-	for line := range strings.Lines(page) {
-		if (strings.HasPrefix(line, name+"{") || strings.HasPrefix(line, name+" ")) && containsAll(line, parts) {
-			return strings.TrimSpace(line)
-		}
-	}
-	return ""
-}
-
-// awaitOr polls until something is so, or the time is over.
-func awaitOr(h *fixture, longest time.Duration, so func() bool) {
-	deadline, tick := time.After(longest), time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for !so() {
-		select {
-		case <-deadline:
-			return
-		case <-tick.C:
-		}
-	}
-}
-
 // What lies where others could replace it, or would be shown to others, is refused at the start, by the name of the option.
 // B3, J7, C24.
 func TestOptionsThatExposeSecrets(t *testing.T) {
 	h := newFixture(t, "-- modules/values.yaml --\n")
 	h.mkdir("open")
-	if err := os.Chmod(h.path("open"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(h.path("open"), 0o777))
 	for env, says := range map[string]string{
 		"DEBUG_HTTP_SERVER_ADDR=0.0.0.0:0":         "DEBUG_HTTP_SERVER_ADDR_NOT_LOOPBACK=true",
 		"ADDON_OPERATOR_TMP_DIR=" + h.path("open"): "others may write to it (mode 0777)",

@@ -70,13 +70,9 @@ func TestLivePage(t *testing.T) {
 	b.await(`/"slow": [123] tasks[^]*in progress for \d+s/.test(document.querySelector("#queues").innerText)`)
 	b.screenshot("queue")
 	lines, err := os.OpenFile(h.path("out/go"), os.O_RDWR, 0) // never waits for a reader
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer lines.Close()
-	if _, err := lines.WriteString(strings.Repeat("go\n", 50)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(lines.WriteString(strings.Repeat("go\n", 50))))
 	b.await(`/"slow" is empty/.test(document.querySelector("#queues").innerText)`)
 
 	// The filter, by keyboard.
@@ -143,9 +139,7 @@ func (h *fixture) axe(b *browser, scheme string) {
 		return
 	}
 	source, err := os.ReadFile(engine)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	b.eval(string(source) + "; 0")
 	if found := b.eval(`axe.run().then((r) => r.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.map((n) => n.html).join(" ")))`); found != "[]" {
 		h.t.Errorf("axe finds in %s: %s", scheme, found)

@@ -12,7 +12,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"addon-operator/actors/metrics"
 )
@@ -156,9 +155,7 @@ func TestMetricsOfTheRulesAreOnThePage(t *testing.T) {
 	}
 	look := func() error {
 		now, wrong := absent(o.page(), "addon_operator_")
-		if wrong != nil {
-			t.Fatal(wrong)
-		}
+		must(t, wrong)
 		maps.DeleteFunc(missing, func(name string, due bool) bool { return !due || !slices.Contains(now, name) })
 		if len(missing) > 0 {
 			return fmt.Errorf("not on the page: %q", slices.Sorted(maps.Keys(missing)))
@@ -173,9 +170,7 @@ func TestMetricsOfTheRulesAreOnThePage(t *testing.T) {
 		return nil
 	})
 	h.write("out/go", "")
-	if err := h.client.CoreV1().ConfigMaps(h.namespace).Delete(h.ctx, "well", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	h.deleteConfigMap("well")
 	o.expect("release is not as the module left it")
 	h.setConfig(map[string]string{"badEnabled": "true"})
 	o.expect("task failed, will retry", "module=bad", "RunModule")

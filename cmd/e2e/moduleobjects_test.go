@@ -108,11 +108,9 @@ func TestModuleObjects(t *testing.T) {
 	second.ready()
 	h.setConfig(map[string]string{"web": "size: big"})
 	h.request("off", "requestedAt", "tuesday")
-	h.eventually("a request to a module that is disabled is handled", func() error {
-		if handled, _, _ := unstructured.NestedString(h.module("off").Object, "status", "lastHandledRequestedAt"); handled != "tuesday" {
-			return errNotYet
-		}
-		return nil
+	h.until("a request to a module that is disabled is handled", func() bool {
+		handled, _, _ := unstructured.NestedString(h.module("off").Object, "status", "lastHandledRequestedAt")
+		return handled == "tuesday"
 	})
 	if size := h.configMap("web")["size"]; size != "small" {
 		t.Errorf("a module that is suspended was upgraded: %s", size)

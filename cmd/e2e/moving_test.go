@@ -53,9 +53,7 @@ func TestMovingFromArgoCD(t *testing.T) {
 	names := strings.NewReplacer("NAME", "web", "-n argocd", "-n "+h.namespace)
 	maps := h.client.CoreV1().ConfigMaps(h.namespace)
 	before, err := maps.Get(h.ctx, "web", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h.move("Moving from Argo CD", names, 0)
 	h.start().ready()
 	h.awaitRevisions("web", "1:deployed")
@@ -64,9 +62,7 @@ func TestMovingFromArgoCD(t *testing.T) {
 		t.Error("the Application is there")
 	}
 	after, err := maps.Get(h.ctx, "web", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if after.UID != before.UID || after.Annotations["meta.helm.sh/release-name"] != "web" || after.Annotations["argocd.argoproj.io/tracking-id"] != "web" {
 		t.Errorf("the object is %v", after.ObjectMeta)
 	}
@@ -87,12 +83,8 @@ func TestMovingFromFlux(t *testing.T) {
 	}
 	record := list.Items[0].DeepCopy()
 	record.ObjectMeta = metav1.ObjectMeta{Name: record.Name, Labels: record.Labels}
-	if _, err := h.client.CoreV1().Secrets(h.namespace).Create(h.ctx, record, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := records.Delete(h.ctx, record.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(h.client.CoreV1().Secrets(h.namespace).Create(h.ctx, record, metav1.CreateOptions{})))
+	must(t, records.Delete(h.ctx, record.Name, metav1.DeleteOptions{}))
 	names := strings.NewReplacer("TARGETNAMESPACE", p.namespace, "NAMESPACE", h.namespace, "NAME", "web", "RELEASE", "web")
 	h.move("Moving from Flux HelmRelease", names, 0, 1)
 	h.command("import", "release", "web", "--namespace", p.namespace)

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -85,7 +83,8 @@ func TestHookPrintsHundredMegabytes(t *testing.T) {
 	noise := newNoise()
 	h.sieve = noise.sieve
 	o := h.start("LOG_TYPE=json").ready()
-	before := o.peakMemory()
+	peak := bounded(o)
+	before := peak()
 	h.createConfigMap("start", "x", map[string]string{"app": "noise"})
 	noise.await(t, "the first lines", func() bool { return noise.count() > 0 })
 	h.createConfigMap("probe", "x", map[string]string{"app": "watched"})
@@ -101,26 +100,11 @@ func TestHookPrintsHundredMegabytes(t *testing.T) {
 	if noise.broken != "" || noise.bytes < 100_000_000 || noise.count() != len(noise.seen) {
 		t.Errorf("%d lines of %d bytes, %d different ones; one that is not as it was printed: %.200s", noise.lines, noise.bytes, len(noise.seen), noise.broken)
 	}
-	const enough = 64 * overhead << 20
-	if grown := o.peakMemory() - before; grown > enough {
-		t.Errorf("the memory of the operator has grown by %d MiB while 100 MB passed through it", grown>>20)
+	const enough = 64 * overhead // MiB
+	if grown := peak() - before; grown > enough {
+		t.Errorf("the memory of the operator has grown by %d MiB while 100 MB passed through it", grown)
 	}
 	if n := o.count("ERROR"); n != 0 {
 		t.Errorf("%d errors", n)
 	}
-}
-
-// peakMemory is the most memory that the operator has had, in bytes; 0 where it is not known.
-func (o *operator) peakMemory() int {
-	o.fixture.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.cmd.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
-	kilobytes, err := strconv.Atoi(strings.Fields(rest + " 0")[0])
-	if err != nil {
-		o.fixture.t.Fatal(err)
-	}
-	return kilobytes << 10
 }

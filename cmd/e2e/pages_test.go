@@ -13,9 +13,7 @@ import (
 func page(t testing.TB, name, section string) string {
 	t.Helper()
 	data, err := os.ReadFile("../../docs/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if section == "" {
 		return string(data)
 	}
@@ -39,9 +37,7 @@ func blocks(text, language string) (all []string) {
 func typed(t testing.TB, script string, env ...string) (dir, out string) {
 	t.Helper()
 	bin, err := filepath.Abs("../../bin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", script)
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(append(os.Environ(), "PATH="+filepath.Dir(program())+":"+bin+":"+os.Getenv("PATH")), env...)

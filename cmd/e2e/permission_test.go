@@ -23,9 +23,7 @@ func TestPermissionLostWhileItRuns(t *testing.T) {
 	pods := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}}
 	h.grant("pods", pods)
 	config, err := clientcmd.BuildConfigFromFlags("", h.serviceAccount("operator"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	proxy := faultproxy.New(t, config, 0) // which ends watches on demand
 	h.kubeconfig = proxy.Kubeconfig(t)
 	h.createPod("before")
@@ -35,9 +33,7 @@ func TestPermissionLostWhileItRuns(t *testing.T) {
 
 	roles := h.client.RbacV1().Roles(h.namespace)
 	role, err := roles.Get(h.ctx, "pods", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	role.Rules = nil
 	if role, err = roles.Update(h.ctx, role, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
@@ -80,7 +76,17 @@ func (h *fixture) createPod(name string) {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       corev1.PodSpec{NodeName: "nowhere", Containers: []corev1.Container{{Name: "c", Image: "example.org/none"}}},
 	}
-	if _, err := h.client.CoreV1().Pods(h.namespace).Create(h.ctx, pod, metav1.CreateOptions{}); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, second(h.client.CoreV1().Pods(h.namespace).Create(h.ctx, pod, metav1.CreateOptions{})))
+}
+
+// expectEverywhere waits for a text in /readyz?verbose and in the dump.
+func (o *operator) expectEverywhere(want string) {
+	o.fixture.t.Helper()
+	o.fixture.eventually(want, func() error {
+		_, verbose := get(o.public + "/readyz?verbose")
+		if dump := o.dump(); !strings.Contains(verbose, want) || !strings.Contains(dump, want) {
+			return fmt.Errorf("/readyz?verbose:\n%s\ndump:\n%s", verbose, dump)
+		}
+		return nil
+	})
 }

@@ -5,19 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"addon-operator/testkit/devclustertest"
 	"addon-operator/testkit/golden"
@@ -33,37 +25,15 @@ type gate struct {
 
 func newGate(t *testing.T) *gate {
 	t.Helper()
-	config := devclustertest.Start(t).RESTConfig()
-	upstream, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport, err := rest.TransportFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := &gate{kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
-	proxy := &httputil.ReverseProxy{
-		Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	g := &gate{}
+	_, g.kubeconfig = inFront(t, devclustertest.Start(t).RESTConfig(), func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if r.Method != http.MethodGet && r.URL.Query().Get("dryRun") != "All" {
 			g.mu.Lock()
 			g.writes = append(g.writes, r.Method+" "+r.URL.Path)
 			g.mu.Unlock()
 		}
-		defer func() { _ = recover() }() // the proxy aborts a watch that its client left
-		proxy.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.CloseClientConnections)
-	err = clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: server.URL}},
-		Contexts: map[string]*clientcmdapi.Context{"c": {Cluster: "c"}}, CurrentContext: "c",
-	}, g.kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+		next.ServeHTTP(w, r)
+	})
 	return g
 }
 

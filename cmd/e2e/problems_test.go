@@ -1,11 +1,7 @@
 package e2e
 
 import (
-	"fmt"
-	"strings"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A likely mistake with which an operator works all the same is a problem that people see: a second module of one
@@ -44,12 +40,6 @@ a script without its x bit
 	expectAll(t, page, missing, "its files have 2 problems")
 	_, page = get("http://" + o.debug + "/")
 	expectAll(t, page, missing, "is ignored", fault)
-	h.eventually("an Event", func() error {
-		list, err := h.client.CoreV1().Events(h.namespace).List(h.ctx, metav1.ListOptions{})
-		texts := strings.Join(eventTexts(list.Items), "\n")
-		if err != nil || !containsAll(texts, []string{"Warning ModuleProblem: module dns: ", "Warning ModuleProblem: module watch: "}) {
-			return fmt.Errorf("%w; there are:\n%s", err, texts)
-		}
-		return nil
-	})
+	h.awaitEvent("Warning ModuleProblem: module dns: ")
+	h.awaitEvent("Warning ModuleProblem: module watch: ")
 }

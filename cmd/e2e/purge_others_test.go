@@ -6,9 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/cli"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
@@ -16,28 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// helmInstall is what a person does with the helm command line: a release whose only object
-// is a ConfigMap of its name.
-func (h *fixture) helmInstall(name string) {
-	h.t.Helper()
-	settings := cli.New()
-	settings.KubeConfig = h.kubeconfig
-	settings.SetNamespace(h.namespace)
-	cfg := &action.Configuration{}
-	if err := cfg.Init(settings.RESTClientGetter(), h.namespace, "secrets", h.t.Logf); err != nil {
-		h.t.Fatal(err)
-	}
-	install := action.NewInstall(cfg)
-	install.ReleaseName, install.Namespace = name, h.namespace
-	template := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {precious: data}\n"
-	_, err := install.Run(&chart.Chart{
-		Metadata:  &chart.Metadata{APIVersion: "v2", Name: name, Version: "1.0.0"},
-		Templates: []*chart.File{{Name: "templates/cm.yaml", Data: []byte(template)}},
-	}, map[string]any{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
-}
+const vaultChart = `-- Chart.yaml --
+{apiVersion: v2, name: vault, version: 1.0.0}
+-- templates/cm.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ .Release.Name }}}, data: {precious: data}}
+`
 
 // craft writes a release record that nothing was installed for: it looks like one of an
 // operator, names somebody else's ConfigMap, and brings a hook that makes a cluster-admin.
@@ -59,9 +40,7 @@ func (h *fixture) craft(name, stranger, binding string) {
 		}},
 	}
 	records := driver.NewSecrets(h.client.CoreV1().Secrets(h.namespace))
-	if err := records.Create("sh.helm.release.v1."+name+".v1", rel); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, records.Create("sh.helm.release.v1."+name+".v1", rel))
 }
 
 // A start purges the release of a removed module and a crafted record, and does no harm: a
@@ -73,10 +52,8 @@ func TestPurgeDoesNoHarm(t *testing.T) {
 	h.remove("modules/010-web")
 
 	stranger := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}, Data: map[string]string{"precious": "data"}}
-	if _, err := h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, stranger, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	h.helmInstall("vault")
+	must(t, second(h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, stranger, metav1.CreateOptions{})))
+	person{fixture: h, namespace: h.namespace, driver: "secret"}.install("vault", vaultChart, "")
 	binding := "harm-" + h.namespace
 	h.craft("crafted", "stranger", binding)
 
@@ -127,14 +104,10 @@ func TestUpgradeDoesNoHarm(t *testing.T) {
 	h.awaitRevisions("web", "1:deployed")
 
 	other := h.namespace + "-other"
-	if _, err := h.client.CoreV1().Namespaces().Create(h.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(h.client.CoreV1().Namespaces().Create(h.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}}, metav1.CreateOptions{})))
 	t.Cleanup(func() { _ = h.client.CoreV1().Namespaces().Delete(context.Background(), other, metav1.DeleteOptions{}) })
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}}
-	if _, err := h.client.CoreV1().Secrets(other).Create(h.ctx, secret, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(h.client.CoreV1().Secrets(other).Create(h.ctx, secret, metav1.CreateOptions{})))
 	rel := &release.Release{
 		Name: "web", Namespace: h.namespace, Version: 2,
 		Info:  &release.Info{Status: release.StatusDeployed},
@@ -142,9 +115,7 @@ func TestUpgradeDoesNoHarm(t *testing.T) {
 		Manifest: "---\napiVersion: v1\nkind: Secret\nmetadata: {name: stranger, namespace: " + other + "}\n" +
 			"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: " + other + "}\n",
 	}
-	if err := driver.NewSecrets(h.client.CoreV1().Secrets(h.namespace)).Create("sh.helm.release.v1.web.v2", rel); err != nil {
-		t.Fatal(err)
-	}
+	must(t, driver.NewSecrets(h.client.CoreV1().Secrets(h.namespace)).Create("sh.helm.release.v1.web.v2", rel))
 
 	o.expect("WARN objects do not name this release as their owner", "release=web", "Secret "+other+"/stranger", "Namespace "+other)
 	o.expect("INFO release", "module=web", "action=upgraded", "revision=3")
@@ -165,13 +136,9 @@ func (h *fixture) rewriteRecord(name string, version int, change func(string) st
 	records := driver.NewSecrets(h.client.CoreV1().Secrets(h.namespace))
 	key := fmt.Sprintf("sh.helm.release.v1.%s.v%d", name, version)
 	rel, err := records.Get(key)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	rel.Manifest = change(rel.Manifest)
-	if err := records.Update(key, rel); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, records.Update(key, rel))
 }
 
 // Somebody writes a release record for a module that is switched off, which has no release: the hook of the record does
@@ -180,9 +147,7 @@ func TestForgedRecordOfDisabledModule(t *testing.T) {
 	h := newFixture(t, "web")
 	h.setConfig(map[string]string{"webEnabled": "false"})
 	stranger := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}, Data: map[string]string{"precious": "data"}}
-	if _, err := h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, stranger, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, stranger, metav1.CreateOptions{})))
 	binding := "harm-" + h.namespace
 	h.craft("web", "stranger", binding)
 	o := h.start().ready()

@@ -24,12 +24,8 @@ func TestRulesOfForeignCharts(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	write("global-hooks/values.yaml", "")
 	write("modules/990-needy/templates/a.yaml", `{{ required "the password is missing" .Values.needy.password }}`)
@@ -39,9 +35,7 @@ func TestRulesOfForeignCharts(t *testing.T) {
 			continue
 		}
 		root := "modules/" + strconv.Itoa(i+1) + "-" + c.name
-		if err := os.CopyFS(filepath.Join(dir, root, "chart"), os.DirFS(c.dir)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.CopyFS(filepath.Join(dir, root, "chart"), os.DirFS(c.dir)))
 		write(root+"/values.yaml", yamlOf(map[string]any{c.key: c.values}))
 		renders[c.name] = len(objectsOf(c.rendered)) > 0
 	}

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"testing"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -31,7 +30,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"addon-operator/testkit/devclustertest"
 )
@@ -43,9 +41,7 @@ func examples(t *testing.T) *fixture {
 	t.Helper()
 	h := newFixture(t, "the examples\n")
 	for _, dir := range []string{"modules", "global-hooks"} {
-		if err := os.CopyFS(h.path(dir), os.DirFS(filepath.Join("..", "..", "examples", dir))); err != nil {
-			h.t.Fatal(err)
-		}
+		must(h.t, os.CopyFS(h.path(dir), os.DirFS(filepath.Join("..", "..", "examples", dir))))
 	}
 	return h
 }
@@ -74,9 +70,7 @@ func objectsIn(t testing.TB, text []byte) (all []*unstructured.Unstructured) {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if u.Object != nil {
 			all = append(all, &u)
 		}
@@ -88,13 +82,9 @@ func (h *fixture) apply(objects []*unstructured.Unstructured, dryRun bool) {
 	h.t.Helper()
 	config := devclustertest.Start(h.t).RESTConfig()
 	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	disco, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))
 	options := metav1.PatchOptions{FieldManager: "test", FieldValidation: metav1.FieldValidationStrict}
 	if dryRun {
@@ -103,17 +93,13 @@ func (h *fixture) apply(objects []*unstructured.Unstructured, dryRun bool) {
 	for _, u := range objects {
 		kind := u.GroupVersionKind()
 		m, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		must(h.t, err)
 		var api dynamic.ResourceInterface = client.Resource(m.Resource)
 		if u.GetNamespace() != "" {
 			api = client.Resource(m.Resource).Namespace(u.GetNamespace())
 		}
 		body, err := json.Marshal(u)
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		must(h.t, err)
 		if _, err := api.Patch(h.ctx, u.GetName(), types.ApplyPatchType, body, options); err != nil {
 			h.t.Errorf("%s %s: %v", u.GetKind(), u.GetName(), err)
 		}
@@ -131,9 +117,7 @@ func (h *fixture) awaitRoles(objects []*unstructured.Unstructured) {
 	h.t.Helper()
 	roles := map[string]rbacv1.ClusterRole{} // by kind, namespace and name; a Role has the same rules
 	convert := func(u *unstructured.Unstructured, to any) {
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, to); err != nil {
-			h.t.Fatal(err)
-		}
+		must(h.t, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, to))
 	}
 	for _, u := range objects {
 		if kind := u.GetKind(); kind == "Role" || kind == "ClusterRole" {
@@ -188,26 +172,7 @@ func (h *fixture) awaitAllowed(account string, what authorizationv1.SubjectAcces
 // now on operator and hooks may do what its roles say, and nothing more.
 func (h *fixture) become() {
 	h.t.Helper()
-	accounts := h.client.CoreV1().ServiceAccounts(h.namespace)
-	_, err := accounts.Create(h.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		h.t.Fatal(err)
-	}
-	token, err := accounts.CreateToken(h.ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	config, err := clientcmd.LoadFromFile(h.kubeconfig)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	for user := range config.AuthInfos {
-		config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
-	}
-	h.kubeconfig = h.path("kubeconfig")
-	if err := clientcmd.WriteToFile(*config, h.kubeconfig); err != nil {
-		h.t.Fatal(err)
-	}
+	h.kubeconfig = h.serviceAccount(account)
 }
 
 // With what 'rbac generate' prints, and the token of the ServiceAccount, all examples
@@ -225,15 +190,8 @@ func TestExamplesConvergeWithGeneratedRoles(t *testing.T) {
 	}
 	// A hook that calls kubectl may write ConfigMaps because charts of others do.
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "backup-s3-credentials"}, StringData: map[string]string{"a": "b"}}
-	if _, err := h.client.CoreV1().Secrets(h.namespace).Create(h.ctx, secret, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	h.eventually("the backup", func() error {
-		if h.configMap("backup-status") == nil {
-			return errNotYet
-		}
-		return nil
-	})
+	must(t, second(h.client.CoreV1().Secrets(h.namespace).Create(h.ctx, secret, metav1.CreateOptions{})))
+	h.until("the backup", func() bool { return h.configMap("backup-status") != nil })
 	h.setConfig(map[string]string{"grafanaEnabled": "false"})
 	h.awaitRevisions("grafana", "") // it may delete, too
 	// Deleted objects are looked for each minute without the rules of --watch-charts, and
@@ -284,9 +242,7 @@ echo '[{"op": "add", "path": "/work/n", "value": '$((n + 1))'}]' >"$CONFIG_VALUE
 		config(n)
 		o.expect("this replica leads")
 		maps := h.client.CoreV1().ConfigMaps(h.namespace)
-		if _, err := maps.Patch(h.ctx, "values-of-its-own", types.MergePatchType, []byte(`{"data": {"unknown`+n+`": "a: b"}}`), metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second(maps.Patch(h.ctx, "values-of-its-own", types.MergePatchType, []byte(`{"data": {"unknown`+n+`": "a: b"}}`), metav1.PatchOptions{})))
 		o.expect("unknown" + n) // it watches
 		if n := o.count("forbidden"); n > 0 {
 			t.Errorf("%d lines of the log say forbidden", n)
@@ -296,13 +252,9 @@ echo '[{"op": "add", "path": "/work/n", "value": '$((n + 1))'}]' >"$CONFIG_VALUE
 		}
 	}
 	access, err := clientcmd.BuildConfigFromFlags("", h.kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	operator, err := kubernetes.NewForConfig(access)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h.setConfig(map[string]string{"other": "x"})
 	_, errGet := operator.CoreV1().ConfigMaps(h.namespace).Get(h.ctx, "addon-operator", metav1.GetOptions{})
 	_, errList := operator.CoreV1().ConfigMaps(h.namespace).List(h.ctx, metav1.ListOptions{})
@@ -356,9 +308,7 @@ func without(t *testing.T, objects []*unstructured.Unstructured, group, resource
 	removed := 0
 	for _, u := range objects {
 		rules, ok, err := unstructured.NestedSlice(u.Object, "rules")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !ok {
 			continue
 		}
@@ -372,15 +322,11 @@ func without(t *testing.T, objects []*unstructured.Unstructured, group, resource
 				if len(rest) == 0 {
 					continue
 				}
-				if err := unstructured.SetNestedStringSlice(rule, rest, "resources"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, unstructured.SetNestedStringSlice(rule, rest, "resources"))
 			}
 			kept = append(kept, rule)
 		}
-		if err := unstructured.SetNestedSlice(u.Object, kept, "rules"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unstructured.SetNestedSlice(u.Object, kept, "rules"))
 	}
 	if removed == 0 {
 		t.Fatalf("no rule is about %s.%s", resource, group)
@@ -398,9 +344,7 @@ func TestKindsOfTheClusterGiveTheSameRules(t *testing.T) {
 			if err == nil {
 				err = json.Unmarshal(data, &r)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			all = append(all, r.Rules...)
 		}
 		return all
@@ -416,9 +360,7 @@ func TestKindsOfTheClusterGiveTheSameRules(t *testing.T) {
 func TestManifestsPassADryRun(t *testing.T) {
 	h := newFixture(t, "nothing\n")
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "manifests", "addon-operator.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	objects := objectsIn(t, text)
 	kinds := map[string]bool{}
 	for _, u := range objects {
@@ -438,13 +380,9 @@ func TestManifestsPassADryRun(t *testing.T) {
 func TestPodIsAdmittedWithTheRestrictedProfile(t *testing.T) {
 	h := newFixture(t, "nothing\n")
 	patch := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
-	if _, err := h.client.CoreV1().Namespaces().Patch(h.ctx, h.namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(h.client.CoreV1().Namespaces().Patch(h.ctx, h.namespace, types.MergePatchType, patch, metav1.PatchOptions{})))
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "manifests", "addon-operator.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, u := range objectsIn(t, text) {
 		if u.GetKind() != "Deployment" {
 			continue
@@ -455,9 +393,7 @@ func TestPodIsAdmittedWithTheRestrictedProfile(t *testing.T) {
 		pod.SetKind("Pod")
 		pod.SetName("operator")
 		pod.SetNamespace(h.namespace)
-		if err := unstructured.SetNestedField(pod.Object, "default", "spec", "serviceAccountName"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unstructured.SetNestedField(pod.Object, "default", "spec", "serviceAccountName"))
 		h.apply([]*unstructured.Unstructured{pod}, true)
 		// A Pod that violates the standard is refused.
 		loose := pod.DeepCopy()
@@ -467,9 +403,7 @@ func TestPodIsAdmittedWithTheRestrictedProfile(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(data, &p)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := h.client.CoreV1().Pods(h.namespace).Create(h.ctx, &p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); !apierrors.IsForbidden(err) {
 			t.Errorf("a Pod without seccomp is admitted: %v", err)
 		}

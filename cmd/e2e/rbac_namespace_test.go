@@ -50,9 +50,7 @@ web: {text: one}
 	inOwn("one")
 	h.setConfig(map[string]string{"web": "text: two"})
 	inOwn("two")
-	if err := h.client.CoreV1().ConfigMaps(own).Delete(h.ctx, "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.client.CoreV1().ConfigMaps(own).Delete(h.ctx, "web", metav1.DeleteOptions{}))
 	inOwn("two")
 	h.setConfig(map[string]string{"webEnabled": "false", "farEnabled": "true"})
 	h.eventually("the end of the release", func() error {
@@ -67,9 +65,7 @@ web: {text: one}
 		t.Errorf("%d lines of the log say forbidden, %d of them about the namespace that is missing", n, known)
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: none}}
-	if _, err := administrator.CoreV1().Namespaces().Create(h.ctx, namespace, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(administrator.CoreV1().Namespaces().Create(h.ctx, namespace, metav1.CreateOptions{})))
 	h.apply(later, false)
 	h.eventually("release far", func() error {
 		_, err := h.client.CoreV1().ConfigMaps(none).Get(h.ctx, "far", metav1.GetOptions{})

@@ -64,24 +64,16 @@ func TestSwitchedRoot(t *testing.T) {
 			o := h.start("MODULES_DIR=" + h.path("current")).ready()
 			claims := h.client.CoreV1().PersistentVolumeClaims(h.namespace)
 			claim, err := claims.Get(h.ctx, "store", metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := syscall.Mkfifo(h.path("out/gate"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, syscall.Mkfifo(h.path("out/gate"), 0o600))
 			h.setConfig(map[string]string{"global": "any: text"})
 			h.awaitLine("out/journal", "waits")
 			h.switchTo("new")
 			gate, err := os.OpenFile(h.path("out/gate"), os.O_RDWR, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer gate.Close()
 			h.remove("out/gate") // the next run does not wait
-			if _, err := gate.WriteString("go\n"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, second(gate.WriteString("go\n")))
 			want := "new new new"
 			if c.values == "" {
 				want = "new any new"
@@ -106,17 +98,13 @@ func (h *fixture) writeVersion(version string, edit *strings.Replacer) {
 		}
 		return err
 	})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 }
 
 // switchTo points the link of the root to a version, as one step.
 func (h *fixture) switchTo(version string) {
 	h.t.Helper()
-	if err := os.Symlink(version, h.path("next")); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, os.Symlink(version, h.path("next")))
 	h.rename("next", "current")
 }
 
@@ -141,9 +129,7 @@ func TestEmptiedTemplates(t *testing.T) {
 	}
 	old := time.Now().Add(-time.Minute)
 	h.write("modules/010-web/templates/other.yaml", "")
-	if err := os.Chtimes(h.path("modules/010-web/templates/other.yaml"), old, old); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(h.path("modules/010-web/templates/other.yaml"), old, old))
 	reload()
 	o.expect("changed on disk, but not in force", "010-web/templates/other.yaml is empty, but it had content")
 	expectAll(t, o.command("module", "list", "-o", "json"), "010-web/templates/other.yaml is empty, but it had content; restore it, or remove the file")

@@ -8,7 +8,7 @@ import (
 
 // A start-up that cannot go well is refused with one clear error: exit code 1, or 2 for a
 // mistake in options. The error names what to touch and how to fix it. Issue 2, "Bad
-// input"; B7, B8, A6, A19, C6–C8, D30.
+// input"; B7, B8, A6, A19, C6–C8, D30, D36, H15.
 func TestStartUpIsRefused(t *testing.T) {
 	t.Parallel()
 	const script = "#!/usr/bin/env bash\n"
@@ -16,14 +16,15 @@ func TestStartUpIsRefused(t *testing.T) {
 		file, content string   // written over a fixture that is in order
 		env           []string // DIR stands for the directory of the fixture
 		code          int
+		last          bool // the last line says it: after a wrong option one that refers to the help follows
 		says          []string
 	}{
 		"no namespace": {
-			env: []string{"ADDON_OPERATOR_NAMESPACE="}, code: 1,
+			env: []string{"ADDON_OPERATOR_NAMESPACE="}, code: 1, last: true,
 			says: []string{"no namespace is given", "ADDON_OPERATOR_NAMESPACE", "--namespace"},
 		},
 		"no modules directory": {
-			env: []string{"MODULES_DIR=DIR/nowhere"}, code: 1,
+			env: []string{"MODULES_DIR=DIR/nowhere"}, code: 1, last: true,
 			says: []string{"modules directory DIR/nowhere does not exist", "create it or set MODULES_DIR"},
 		},
 		"one of two modules directories is a file": {
@@ -31,7 +32,7 @@ func TestStartUpIsRefused(t *testing.T) {
 			says: []string{"DIR/modules.txt is not a directory", "MODULES_DIR"},
 		},
 		"no global hooks directory": {
-			env: []string{"GLOBAL_HOOKS_DIR=DIR/nowhere"}, code: 1,
+			env: []string{"GLOBAL_HOOKS_DIR=DIR/nowhere"}, code: 1, last: true,
 			says: []string{"global hooks directory DIR/nowhere does not exist", "create it or set GLOBAL_HOOKS_DIR"},
 		},
 		"broken values.yaml": {
@@ -41,6 +42,10 @@ func TestStartUpIsRefused(t *testing.T) {
 		"a section of the wrong type": {
 			file: "modules/010-web/values.yaml", content: "web: 5\nwebEnabled: perhaps\n", code: 1,
 			says: []string{"values file 010-web/values.yaml", "key web:", "must be a map or a list", "key webEnabled:", "must be true or false"},
+		},
+		"an unknown maintenance mode": {
+			file: "modules/010-web/values.yaml", content: "webMaintenance: Manual\n", code: 1,
+			says: []string{"values file 010-web/values.yaml: key webMaintenance: there is no maintenance mode", "NoResourceReconciliation"},
 		},
 		"a module that is not kebab-case": {
 			file: "modules/020-myModule/README.md", code: 1,
@@ -98,7 +103,11 @@ func TestStartUpIsRefused(t *testing.T) {
 			if code := o.exit(); code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
-			text := strings.Join(o.output.lines(), "\n")
+			lines := o.output.lines()
+			if c.last {
+				lines = lines[len(lines)-1:]
+			}
+			text := strings.Join(lines, "\n")
 			for _, want := range c.says {
 				expectAll(t, text, inside.Replace(want))
 			}
@@ -113,14 +122,10 @@ func TestStartUpIsRefused(t *testing.T) {
 func TestPortIsTaken(t *testing.T) {
 	h := newFixture(t, "web")
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at the end of the test
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer listener.Close()
 	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := h.start("ADDON_OPERATOR_LISTEN_PORT=" + port)
 	if code := o.exit(); code != 1 {
 		t.Errorf("exit code %d, want 1", code)

@@ -11,9 +11,7 @@ import (
 func (h *fixture) claimUID(name string) string {
 	h.t.Helper()
 	claim, err := h.client.CoreV1().PersistentVolumeClaims(h.namespace).Get(h.ctx, name, metav1.GetOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	if claim.DeletionTimestamp != nil {
 		h.t.Fatalf("claim %s is being deleted", name)
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -302,10 +301,8 @@ func (o *operator) between(from, to string) time.Duration {
 // printed, on stdout or stderr.
 func (o *operator) command(args ...string) string {
 	o.fixture.t.Helper()
-	cmd := exec.Command(program(), args...)
-	cmd.Env = o.env
-	output, _ := cmd.CombinedOutput() // some commands are meant to fail
-	return string(output)
+	output, _ := o.run("", args...) // some commands are meant to fail
+	return output
 }
 
 // line is the connection between operators and their API server, which can be cut.
@@ -317,13 +314,14 @@ type line struct {
 	open  map[net.Conn]bool
 }
 
-func newLine(t *testing.T, server string) *line {
+// newLine listens at an address of its own, and is whole.
+func newLine(t testing.TB, address, server string) *line {
 	t.Helper()
 	target, err := url.Parse(server)
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -173,7 +173,7 @@ func TestFollowerTakesOverAtOnce(t *testing.T) {
 // lost. L4.
 func TestAPIServerIsAwayLongerThanTheLease(t *testing.T) {
 	h := newFixture(t, "replicas")
-	line := newLine(t, devclustertest.Start(t).RESTConfig().Host)
+	line := newLine(t, "127.0.0.1:0", devclustertest.Start(t).RESTConfig().Host)
 	r := startReplicas(h, 2, append([]string{"KUBE_SERVER=" + line.url}, patient...)...)
 	r.awaitConverged()
 	r.follower()

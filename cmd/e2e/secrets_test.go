@@ -3,10 +3,8 @@ package e2e
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -128,14 +126,8 @@ func (h *fixture) setSecret(texts map[string]string) {
 func (h *fixture) secretData() map[string]string {
 	h.t.Helper()
 	secret, err := h.client.CoreV1().Secrets(h.namespace).Get(h.ctx, "addon-operator", metav1.GetOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	texts := map[string]string{}
-	for key, text := range secret.Data {
-		texts[key] = string(text)
-	}
-	return texts
+	must(h.t, err)
+	return textsOf(secret)
 }
 
 // D40, D41, J9: what lies in the Secret, and what a schema marks with x-secret, is in no page, plan, explanation, render, drift,
@@ -154,9 +146,7 @@ func TestNoSecretIsShown(t *testing.T) {
 		t.Errorf("the ConfigMap is %q", got)
 	}
 	o.expect("are in the ConfigMap", "well.token")
-	if out := o.command("values", "explain", "well.made"); !strings.Contains(out, "Secret") {
-		t.Errorf("the Secret is not named:\n%s", out)
-	}
+	expectAll(t, o.command("values", "explain", "well.made"), "Secret")
 	h.setSecret(map[string]string{"well": "made: " + plantedHook + "\nword: " + plantedLayer + "\n" + others})
 	h.awaitConfigMap("well", "coded", base64.StdEncoding.EncodeToString([]byte(plantedLayer)))
 
@@ -165,9 +155,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	o.expect("cannot use ***, nor")
 	_, err := h.client.CoreV1().ConfigMaps(h.namespace).Patch(h.ctx, "well", types.MergePatchType,
 		[]byte(`{"data":{"conf":"`+plantedOld+`","coded":"x","user":"x"}}`), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o.expect("an object of the module was changed by another client", "module=well")
 	h.eventually("the events of the refusal", func() error { return h.hasEvent("Refused", "Warning") })
 	h.write("next.yaml", "well: |\n  token: "+plantedConfig+"\n  user: other\n")
@@ -228,23 +216,12 @@ func (o *operator) allThatIsShown(t *testing.T) map[string]string {
 		"module drift well", "module drift well -o yaml", "module values well", "module config well -o yaml", "module patches well", "module render well", "module render well --diff",
 		"values explain well", "status", "logs well", "module list", "queue list", "why well", "values check",
 	} {
-		cmd := exec.Command(program(), strings.Fields(args)...)
-		cmd.Env, cmd.Dir = o.env, h.dir
-		out, err := cmd.CombinedOutput()
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
-			t.Fatal(err)
-		}
-		all["command "+args] = string(out)
+		all["command "+args] = o.command(strings.Fields(args)...)
 	}
 	events, err := h.client.CoreV1().Events(h.namespace).List(h.ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := json.Marshal(events)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all["events"] = string(text)
 	for _, what := range []string{"command plan -f next.yaml", "command module drift well", "events"} {
 		if len(all[what]) < 100 {

@@ -20,9 +20,7 @@ import (
 func (h *fixture) tokenOf(account string) string {
 	h.t.Helper()
 	config, err := clientcmd.LoadFromFile(h.serviceAccount(account))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	for _, user := range config.AuthInfos {
 		return user.Token
 	}
@@ -43,9 +41,7 @@ func (h *fixture) grantAll(account string, rules ...rbacv1.PolicyRule) {
 	if err == nil {
 		_, err = h.client.RbacV1().ClusterRoleBindings().Create(h.ctx, binding, metav1.CreateOptions{})
 	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	h.t.Cleanup(func() {
 		err := errors.Join(
 			h.client.RbacV1().ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{}),
@@ -67,9 +63,7 @@ func TestSecureMetrics(t *testing.T) {
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	ask := func(path, token string) (status int, body string) {
 		request, err := http.NewRequestWithContext(h.ctx, http.MethodGet, strings.Replace(o.public, "http:", "https:", 1)+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
 		}

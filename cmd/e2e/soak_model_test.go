@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -557,7 +556,8 @@ func (k *kubelet) leaks() {
 		return
 	}
 	for _, page := range []string{"", "readyz?verbose", "metrics", "metrics/hooks", "queue", "discovery"} {
-		s.expectNoSecret("the public page /"+page, text(o.public+"/"+page))
+		_, body := get(o.public + "/" + page)
+		s.expectNoSecret("the public page /"+page, body)
 	}
 	pages := []string{
 		"", "readyz?verbose", "queue/list", "global/list", "global/values", "global/config", "global/patches", "global/snapshots",
@@ -570,7 +570,8 @@ func (k *kubelet) leaks() {
 		}
 	}
 	for _, page := range pages {
-		s.expectNoSecret("the debug page /"+page, text("http://"+o.debug+"/"+page))
+		_, body := get("http://" + o.debug + "/" + page)
+		s.expectNoSecret("the debug page /"+page, body)
 	}
 	ctx, cancel := s.soon()
 	defer cancel()
@@ -581,16 +582,6 @@ func (k *kubelet) leaks() {
 	for i := range events.Items {
 		s.expectNoSecret("an Event", events.Items[i].Message+asJSON(events.Items[i].Annotations))
 	}
-}
-
-func text(url string) string {
-	resp, err := http.Get(url) //nolint:noctx // a test on the loopback interface
-	if err != nil {
-		return ""
-	}
-	defer resp.Body.Close()
-	data, _ := io.ReadAll(resp.Body) // what came is enough
-	return string(data)
 }
 
 func (s *soak) expectNoSecret(where, text string) {

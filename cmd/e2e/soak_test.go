@@ -115,9 +115,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	s.proxy = faultproxy.New(t, cluster.RESTConfig(), seed)
 	h.kubeconfig = s.proxy.Kubeconfig(t)
 	objects, err := dynamic.NewForConfig(cluster.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.objects = objects
 	for _, dir := range []string{"out/ask", "out/took", "home", "tmp-of-others", "aside", "empty"} {
 		h.mkdir(dir)
@@ -153,9 +151,7 @@ func (s *soak) drawOptions() {
 func (s *soak) prepareDirs() {
 	s.t.Helper()
 	s.rename("modules", "all-modules")
-	if err := os.Symlink("all-modules", s.path("modules")); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, os.Symlink("all-modules", s.path("modules")))
 	s.mkdir("tmp")
 	s.mountTmp()
 }
@@ -380,17 +376,13 @@ func (s *soak) plantStrangers() {
 		{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}, Data: map[string][]byte{"any": []byte("thing")}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "planted", Labels: map[string]string{"tenant": "yes"}}, Data: map[string][]byte{"password": []byte(marker)}},
 	} {
-		if _, err := s.client.CoreV1().Secrets(s.namespace).Create(s.ctx, secret, metav1.CreateOptions{}); err != nil {
-			s.t.Fatal(err)
-		}
+		must(s.t, second(s.client.CoreV1().Secrets(s.namespace).Create(s.ctx, secret, metav1.CreateOptions{})))
 	}
 	cm := s.createConfigMap("stranger", "any", nil)
 	s.model.strangers = map[string]string{"ConfigMap stranger": version(cm)}
 	for _, name := range []string{"sh.helm.release.v1.vault.v1", "stranger", "planted"} {
 		secret, err := s.client.CoreV1().Secrets(s.namespace).Get(s.ctx, name, metav1.GetOptions{})
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must(s.t, err)
 		s.model.strangers["Secret "+name] = version(secret)
 	}
 }

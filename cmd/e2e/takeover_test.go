@@ -33,13 +33,9 @@ const placeOfNamespace = "NAMESPACE"
 func (h *fixture) readState() (s state) {
 	h.t.Helper()
 	maps, err := h.client.CoreV1().ConfigMaps(h.namespace).List(h.ctx, metav1.ListOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	secrets, err := h.client.CoreV1().Secrets(h.namespace).List(h.ctx, metav1.ListOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	plain := func(m metav1.ObjectMeta) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: m.Name, Labels: m.Labels, Annotations: m.Annotations}
 	}
@@ -66,13 +62,9 @@ func isRelease(s corev1.Secret) bool { return s.Type == "helm.sh/release.v1" }
 func (h *fixture) unpackRecord(data []byte) string {
 	h.t.Helper()
 	zipped, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(data)))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	text, err := io.ReadAll(zipped)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	return string(text)
 }
 
@@ -80,12 +72,8 @@ func (h *fixture) packRecord(text string) string {
 	h.t.Helper()
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
-	if _, err := io.WriteString(zipped, text); err != nil {
-		h.t.Fatal(err)
-	}
-	if err := zipped.Close(); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, second(io.WriteString(zipped, text)))
+	must(h.t, zipped.Close())
 	return base64.StdEncoding.EncodeToString(out.Bytes())
 }
 
@@ -93,25 +81,17 @@ func (h *fixture) packRecord(text string) string {
 func (h *fixture) writeState(file string) {
 	h.t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	var s state
-	if err := yaml.UnmarshalStrict([]byte(strings.ReplaceAll(string(text), placeOfNamespace, h.namespace)), &s); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, yaml.UnmarshalStrict([]byte(strings.ReplaceAll(string(text), placeOfNamespace, h.namespace)), &s))
 	for _, cm := range s.ConfigMaps {
-		if _, err := h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, &cm, metav1.CreateOptions{}); err != nil {
-			h.t.Fatal(err)
-		}
+		must(h.t, second(h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, &cm, metav1.CreateOptions{})))
 	}
 	for _, secret := range s.Secrets {
 		if isRelease(secret) {
 			secret.StringData["release"] = h.packRecord(secret.StringData["release"])
 		}
-		if _, err := h.client.CoreV1().Secrets(h.namespace).Create(h.ctx, &secret, metav1.CreateOptions{}); err != nil {
-			h.t.Fatal(err)
-		}
+		must(h.t, second(h.client.CoreV1().Secrets(h.namespace).Create(h.ctx, &secret, metav1.CreateOptions{})))
 	}
 }
 
@@ -122,9 +102,7 @@ func (h *fixture) standing() string {
 	var text strings.Builder
 	for _, name := range []string{"site", "plain", "asked"} {
 		cm, err := h.client.CoreV1().ConfigMaps(h.namespace).Get(h.ctx, name, metav1.GetOptions{})
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		must(h.t, err)
 		fmt.Fprintf(&text, "%s: revisions %s, object %s version %s %v\n", name, h.revisions(name), cm.UID, cm.ResourceVersion, cm.Data)
 	}
 	config := h.config()
@@ -185,13 +163,9 @@ func TestForthAndBack(t *testing.T) {
 	}
 	startOlder().ready().terminate()
 	text, err := yaml.Marshal(h.readState())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text = bytes.ReplaceAll(text, []byte(h.namespace), []byte(placeOfNamespace))
-	if err := os.WriteFile("testdata/state/"+version+".yaml", text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile("testdata/state/"+version+".yaml", text, 0o644))
 	before := h.standing()
 	h.start().ready().terminate()
 	if forth := h.standing(); forth != before {

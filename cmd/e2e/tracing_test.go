@@ -140,11 +140,8 @@ func TestTraces(t *testing.T) {
 	isRoot := func(name string) func(*tracepb.Span) bool {
 		return func(s *tracepb.Span) bool { return s.GetName() == name && len(s.GetParentSpanId()) == 0 }
 	}
-	h.eventually("the spans", func() error {
-		if len(r.find(isRoot("converge"))) == 0 || len(r.find(isRoot("module run"))) == 0 {
-			return errNotYet
-		}
-		return nil
+	h.until("the spans", func() bool {
+		return len(r.find(isRoot("converge"))) != 0 && len(r.find(isRoot("module run"))) != 0
 	})
 	got := r.tree(r.find(isRoot("converge"))[0])
 	if got = strings.Replace(got, "    load hooks\n", "", 1); got != convergeTree { // they may be loaded already

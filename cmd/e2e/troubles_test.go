@@ -234,9 +234,7 @@ func (h *fixture) startTroubled() *operator {
 		Name: "stolen", Labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"},
 		Annotations: map[string]string{"meta.helm.sh/release-name": "elsewhere", "meta.helm.sh/release-namespace": h.namespace},
 	}}, metav1.CreateOptions{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	h.write("hook.yaml", `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: `+h.namespace+`}
@@ -260,22 +258,4 @@ func (h *fixture) startWithoutRights() *operator {
 	h.grant("operator", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets", "events"}, Verbs: []string{"*"}})
 	h.kubeconfig = h.serviceAccount("operator")
 	return h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
-}
-
-// An operator that does not start cannot be asked: the last line of its log has the cause and what to do. After a wrong option
-// one that refers to the help follows. B8.
-func TestLastLineOfARefusedStart(t *testing.T) {
-	h := newFixture(t, "web")
-	for setting, want := range map[string][]string{
-		"ADDON_OPERATOR_NAMESPACE=":             {"no namespace is given", "set ADDON_OPERATOR_NAMESPACE or --namespace"},
-		"MODULES_DIR=" + h.path("nowhere"):      {"does not exist", "create it or set MODULES_DIR"},
-		"GLOBAL_HOOKS_DIR=" + h.path("nowhere"): {"does not exist", "create it or set GLOBAL_HOOKS_DIR"},
-	} {
-		o := h.start(setting)
-		if code := o.exit(); code == 0 {
-			t.Errorf("%s: exit code 0", setting)
-		}
-		lines := o.output.lines()
-		expectAll(t, lines[len(lines)-1], want...)
-	}
 }

@@ -27,13 +27,11 @@ func TestValuesAreSet(t *testing.T) {
 	h.write("modules/020-two/openapi/config-values.yaml", "type: object\nadditionalProperties: true\nproperties:\n  licence: {type: string, x-secret: true}\n")
 	o := h.start().ready()
 	run := func(args ...string) string {
-		cmd := exec.Command(program(), args...)
-		cmd.Env, cmd.Dir = o.env, h.dir
-		out, err := cmd.CombinedOutput()
+		out, err := o.run("", args...)
 		if err != nil {
-			return "failed: " + string(out)
+			return "failed: " + out
 		}
-		return string(out)
+		return out
 	}
 	expect := func(want map[string]string) {
 		t.Helper()
@@ -124,10 +122,7 @@ func TestUnknownModuleInTheConfigMap(t *testing.T) {
 	o.ask("status -o json", words)
 	set := func(want string, args ...string) {
 		t.Helper()
-		cmd := exec.Command(program(), append([]string{"values"}, args...)...)
-		cmd.Env, cmd.Dir = o.env, h.dir
-		out, _ := cmd.CombinedOutput()
-		expectAll(t, string(out), want)
+		expectAll(t, o.command(append([]string{"values"}, args...)...), want)
 	}
 	set("is written", "unset", "twoo.a") // what is there can be removed
 	if got := h.config(); len(got) > 0 {
@@ -160,13 +155,11 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}
 	o := h.start().ready()
 	h.awaitRevisions("db", "1:deployed")
 	run := func(args string) string {
-		cmd := exec.Command(program(), strings.Fields("values "+args)...)
-		cmd.Env, cmd.Dir = o.env, h.dir
-		out, err := cmd.CombinedOutput()
+		out, err := o.run("", strings.Fields("values "+args)...)
 		if err != nil {
-			return "failed: " + string(out)
+			return "failed: " + out
 		}
-		return string(out)
+		return out
 	}
 	claim := "- PersistentVolumeClaim " + h.namespace + "/data"
 	expectAll(t, run("set db.persistence false --dry-run"), claim, "would be written (dry run)")
@@ -222,13 +215,11 @@ stringData: {password: {{ .Values.grafana.adminPassword }}}
 	}
 	first := awaitOther("")
 	run := func(input string, args ...string) {
-		cmd := exec.Command(program(), append([]string{"values"}, args...)...)
-		cmd.Env, cmd.Dir, cmd.Stdin = o.env, h.dir, strings.NewReader(input)
-		out, err := cmd.CombinedOutput()
+		out, err := o.run(input, append([]string{"values"}, args...)...)
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		expectAll(t, string(out), "Secret "+h.namespace+"/addon-operator is written")
+		expectAll(t, out, "Secret "+h.namespace+"/addon-operator is written")
 	}
 	run("", "unset", "grafana.adminPassword")
 	second := awaitOther(first)
@@ -282,13 +273,11 @@ func TestValuesAreSetWithTheRolesOfTheOperator(t *testing.T) {
 	h.become()
 	o := h.start("ADDON_OPERATOR_START_WITH_LAST_VALID_CONFIG=true").ready()
 	set := func(args ...string) string {
-		cmd := exec.Command(program(), append([]string{"values", "set"}, args...)...)
-		cmd.Env, cmd.Dir = o.env, h.dir
-		out, err := cmd.CombinedOutput()
+		out, err := o.run("", append([]string{"values", "set"}, args...)...)
 		if err != nil {
 			t.Errorf("%v: %v: %s", args, err, out)
 		}
-		return string(out)
+		return out
 	}
 	expectAll(t, set("one.size", "3"), "it is new", "validated by the running operator")
 	h.awaitConfigMap("one", "size", "3")

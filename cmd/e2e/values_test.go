@@ -15,9 +15,7 @@ func sameJSON(t *testing.T, what, got, want string) {
 	if err := json.Unmarshal([]byte(got), &a); err != nil {
 		t.Fatalf("%s: %v in %q", what, err, got)
 	}
-	if err := json.Unmarshal([]byte(want), &b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(want), &b))
 	if !reflect.DeepEqual(a, b) {
 		t.Errorf("%s is\n%s\nwant\n%s", what, got, want)
 	}
@@ -37,12 +35,7 @@ func TestExampleOfSeed000(t *testing.T) {
 		"notThere":   leftAlone,
 	})
 	o := h.start().ready()
-	h.eventually("the run after the patch", func() error {
-		if h.journal() != "run run" {
-			return errNotYet
-		}
-		return nil
-	})
+	h.until("the run after the patch", func() bool { return h.journal() == "run run" })
 
 	sameJSON(t, "CONFIG_VALUES_PATH of the first run", h.read("out/1.config.json"),
 		`{"global":{"param1":200}, "someModule":{"param1":"Long string", "param2":"FOO"}}`)
@@ -62,9 +55,7 @@ func TestExampleOfSeed000(t *testing.T) {
 	}
 
 	deployment, err := h.client.AppsV1().Deployments(h.namespace).Get(h.ctx, "some-module", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if *deployment.Spec.Replicas != 200 {
 		t.Errorf("replicas: %d, want 200", *deployment.Spec.Replicas)
 	}

@@ -15,14 +15,10 @@ import (
 // .ci/build, with a stand-in for go that writes down its calls.
 func TestProgramIsBuiltWhenMissingOrOlderThanItsSources(t *testing.T) {
 	root, err := repositoryRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	script, err := os.ReadFile(filepath.Join(root, ".ci", "build"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const standIn = `#!/usr/bin/env bash
 case $1 in
   list) echo example.com/package ;;
@@ -33,10 +29,7 @@ esac
 	writeAt := func(name, text string, at time.Time) {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755), os.Chtimes(path, at, at))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755), os.Chtimes(path, at, at)))
 	}
 	writeAt(".ci/build", string(script), now)
 	writeAt(".ci/goflags", "-flags=of-the-house\n", now)
@@ -114,9 +107,7 @@ func TestModulePath(t *testing.T) {
 
 func TestRepositoryRootIsFoundFromAPackage(t *testing.T) {
 	root, err := repositoryRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := os.Stat(filepath.Join(root, "testkit", "devcluster", "go.mod")); err != nil {
 		t.Errorf("root %s: %v", root, err)
 	}

@@ -31,9 +31,7 @@ func TestClusterIsSharedByTheTestsOfABinary(t *testing.T) {
 func TestServerTellsItsRealVersion(t *testing.T) {
 	client := clientFor(t, Start(t).RESTConfig())
 	version, err := client.Discovery().ServerVersion()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if version.Major != "1" || !strings.HasPrefix(version.GitVersion, "v1.") {
 		t.Errorf("version %s (major %s): clients that compare versions will refuse it", version.GitVersion, version.Major)
 	}
@@ -73,9 +71,7 @@ func TestDeploymentBecomesPodsAndGoesWithThem(t *testing.T) {
 			},
 		},
 	}
-	if _, err := client.AppsV1().Deployments(namespace).Create(t.Context(), deployment, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(client.AppsV1().Deployments(namespace).Create(t.Context(), deployment, metav1.CreateOptions{})))
 	pods := func(want int) func(context.Context) (bool, error) {
 		return func(ctx context.Context) (bool, error) {
 			list, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
@@ -92,9 +88,7 @@ func TestDeploymentBecomesPodsAndGoesWithThem(t *testing.T) {
 	}
 	eventually(t, "two pods", pods(2))
 
-	if err := client.AppsV1().Deployments(namespace).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.AppsV1().Deployments(namespace).Delete(t.Context(), "web", metav1.DeleteOptions{}))
 	eventually(t, "the pods to be collected", pods(0))
 }
 
@@ -107,12 +101,8 @@ func TestNamespaceIsDeletedWithItsObjects(t *testing.T) {
 		t.Errorf("namespace %s does not name its test", namespace)
 	}
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "object"}}
-	if _, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(client.CoreV1().ConfigMaps(namespace).Create(t.Context(), object, metav1.CreateOptions{})))
+	must(t, client.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}))
 	eventually(t, "the namespace to be gone", func(ctx context.Context) (bool, error) {
 		_, err := client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -127,9 +117,7 @@ func TestRBACDeniesWhatAServiceAccountWasNotGiven(t *testing.T) {
 	namespace, admin := cluster.Namespace(t), clientFor(t, cluster.RESTConfig())
 	allowConfigMaps(t, admin, namespace)
 	token, err := admin.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config := rest.AnonymousClientConfig(cluster.RESTConfig())
 	config.BearerToken = token.Status.Token
 	account := clientFor(t, config)
@@ -203,25 +191,19 @@ func allowConfigMaps(t *testing.T, admin kubernetes.Interface, namespace string)
 		ObjectMeta: metav1.ObjectMeta{Name: "reader"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list"}}},
 	}
-	if _, err := admin.RbacV1().Roles(namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(admin.RbacV1().Roles(namespace).Create(t.Context(), role, metav1.CreateOptions{})))
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "reader"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "default", Namespace: namespace}},
 	}
-	if _, err := admin.RbacV1().RoleBindings(namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(admin.RbacV1().RoleBindings(namespace).Create(t.Context(), binding, metav1.CreateOptions{})))
 }
 
 func clientFor(t *testing.T, config *rest.Config) *kubernetes.Clientset {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return client
 }
 
@@ -233,3 +215,14 @@ func eventually(t *testing.T, what string, condition func(context.Context) (bool
 		t.Fatalf("waiting for %s: %v", what, err)
 	}
 }
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// second is the error of a call whose result nobody needs.
+func second[V any](_ V, err error) error { return err }

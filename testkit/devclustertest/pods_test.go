@@ -33,9 +33,7 @@ func TestFinishPodsPauses(t *testing.T) {
 		})
 		// Without a limit of requests, which would be a pause of another kind.
 		client, err := kubernetes.NewForConfigAndClient(&rest.Config{Host: "http://nowhere", QPS: -1}, &http.Client{Transport: count})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		FinishPods(ctx, client, "default")
 		if tries < 2 || tries > 1000 {
 			t.Errorf("it tried %d times in ten seconds", tries)

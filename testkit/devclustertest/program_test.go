@@ -60,14 +60,10 @@ func TestProgramFromItsStartToItsEnd(t *testing.T) {
 	})
 	maps := clientFor(t, cluster.RESTConfig()).CoreV1().ConfigMaps("default") // one client through all of it
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}, Data: map[string]string{"key": "value"}}
-	if _, err := maps.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(maps.Create(t.Context(), object, metav1.CreateOptions{})))
 	before := cluster.process.ready
 	t.Run("stops on SIGTERM with 0", func(t *testing.T) {
-		if err := cluster.process.command.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cluster.process.command.Process.Signal(syscall.SIGTERM))
 		if err := cluster.process.command.Wait(); err != nil {
 			t.Errorf("after SIGTERM: %v", err)
 		}
@@ -78,9 +74,7 @@ func TestProgramFromItsStartToItsEnd(t *testing.T) {
 	if err == nil {
 		err = shell.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = shell.Process.Kill() }) // the program ends with it
 	t.Run("comes back on its port with its data", func(t *testing.T) {
 		if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || strings.TrimSpace(line) != before {
@@ -92,9 +86,7 @@ func TestProgramFromItsStartToItsEnd(t *testing.T) {
 	})
 	// A shell that runs it and is killed does not ask for a signal.
 	t.Run("ends with the shell that started it, and with --rm removes its directory", func(t *testing.T) {
-		if err := shell.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, shell.Process.Kill())
 		_ = shell.Wait() // says that it was killed
 		eventually(t, "the program to end and remove its directory", func(context.Context) (bool, error) {
 			_, err := os.Stat(cluster.dir)

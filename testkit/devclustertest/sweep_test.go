@@ -13,19 +13,13 @@ func TestSweepRemovesOnlyWhatAKilledClusterLeft(t *testing.T) {
 	makeDir := func(name string, lock bool, at time.Time) string {
 		t.Helper()
 		dir := filepath.Join(temp, name)
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(dir, 0o700))
 		if !lock {
 			return dir
 		}
 		path := filepath.Join(dir, "lock")
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, at, at); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, nil, 0o600))
+		must(t, os.Chtimes(path, at, at))
 		return dir
 	}
 	left := makeDir(tempPrefix+"left", true, old)
@@ -37,9 +31,7 @@ func TestSweepRemovesOnlyWhatAKilledClusterLeft(t *testing.T) {
 		"of another name": makeDir("cluster", true, old),
 	}
 	unlock, err := lockFile(filepath.Join(running, "lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unlock()
 
 	sweep(temp)
