@@ -49,7 +49,7 @@ func command(lookup func(string) (string, bool)) *cobra.Command {
 		case "values":
 			group.AddCommand(local.CheckValues(cfg))
 		case "hook":
-			group.AddCommand(local.HookConfig(cfg), local.HookRun(cfg))
+			group.AddCommand(local.HookRun(cfg))
 		}
 	}
 	add := func(group string, commands ...*cobra.Command) {

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -50,14 +49,4 @@ func printPath(w io.Writer, template string, body []byte) error {
 		return err
 	}
 	return printText(w, &cli.Config{}, []byte(out.String()+"\n"))
-}
-
-// decoded reads an answer. Numbers keep their digits: as float64 large ones would change.
-func decoded(body []byte, into any) error {
-	decoder := json.NewDecoder(strings.NewReader(string(body)))
-	decoder.UseNumber()
-	if err := decoder.Decode(into); err != nil {
-		return fmt.Errorf("the operator's answer: %w", err)
-	}
-	return nil
 }
