@@ -6,20 +6,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/messages"
 )
 
-// hookLimit is how long --config of a hook and an enabled script may take: less than for lint and the operator, because the
-// author waits for the answer.
-const hookLimit = 10 * time.Second
-
 // Look checks one directory, or all for "", and plays their tests, as lint.Look does: it calls report with each finding,
 // whether it is an error, and the line that lint prints; and returns the last line.
-type Look = func(ctx context.Context, c *cli.Config, dirs addons.Dirs, only string, hookLimit time.Duration, tests bool, report func(bad bool, line string)) (summary string, err error)
+type Look = func(ctx context.Context, c *cli.Config, dirs addons.Dirs, only string, tests bool, report func(bad bool, line string)) (summary string, err error)
 
 // checker checks what was saved: lint checks the modules of the files, and plays their tests.
 type checker struct {
@@ -28,29 +23,16 @@ type checker struct {
 	only   string // module; empty for all
 	lint   Look
 	show   func(fact)
-	// due has what waits for a check, at most one value, which check joins with what comes later.
-	due chan saved
+	due    chan saved // waits for a check; a place for each save while one lasts
 }
 
 // newChecker makes a checker; nothing is checked before run is called.
 func newChecker(c *cli.Config, dirs addons.Dirs, only string, lint Look, show func(fact)) *checker {
-	return &checker{config: c, dirs: dirs, only: only, lint: lint, show: show, due: make(chan saved, 1)}
+	return &checker{config: c, dirs: dirs, only: only, lint: lint, show: show, due: make(chan saved, 100)}
 }
 
-// check requests a check of what was saved. It never blocks, and may be called from several
-// goroutines.
-func (k *checker) check(what saved) {
-	for {
-		select {
-		case k.due <- what:
-			return
-		// The loop ends: a caller that fills the channel again in between adds to it, and that is joined,
-		// too.
-		case waiting := <-k.due:
-			what = joined(waiting, what)
-		}
-	}
-}
+// check requests a check of what was saved.
+func (k *checker) check(what saved) { k.due <- what }
 
 // joined has the files of both. a and b stay as they are: one of them may be shown at this moment.
 func joined(a, b saved) saved {
@@ -69,6 +51,9 @@ func (k *checker) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case what := <-k.due:
+			for len(k.due) > 0 {
+				what = joined(what, <-k.due)
+			}
 			files, all := what[""]
 			switch {
 			case !all:
@@ -96,7 +81,7 @@ func (k *checker) look(ctx context.Context, owner string, tests bool) {
 	add := func(bad bool, text string) {
 		found = append(found, fact{about: aboutLint, module: messages.ModuleOf(owner), text: text, bad: bad})
 	}
-	summary, err := k.lint(ctx, k.config, k.dirs, dir, hookLimit, tests, add)
+	summary, err := k.lint(ctx, k.config, k.dirs, dir, tests, add)
 	if add(false, summary); err != nil {
 		add(true, err.Error())
 	}
@@ -109,26 +94,17 @@ func (k *checker) look(ctx context.Context, owner string, tests bool) {
 
 // dir returns the directory of a module, or of the global hooks; "" when it does not exist any
 // more. The name of the directory may have another number than before.
-func (k *checker) dir(owner string) (found string) {
+func (k *checker) dir(owner string) string {
 	if owner == messages.GlobalHooks {
 		return k.dirs.Global
 	}
-	k.each(func(dir string) {
-		if moduleName(dir) == owner {
-			found = dir
-		}
-	})
-	return found
-}
-
-// each calls see with the directory of each module.
-func (k *checker) each(see func(dir string)) {
 	for _, root := range k.dirs.Modules {
 		entries, _ := os.ReadDir(root)
 		for _, entry := range entries {
-			if dir := filepath.Join(root, entry.Name()); cli.IsDir(dir) && entry.Name()[0] != '.' {
-				see(dir)
+			if dir := filepath.Join(root, entry.Name()); cli.IsDir(dir) && entry.Name()[0] != '.' && moduleName(dir) == owner {
+				return dir
 			}
 		}
 	}
+	return ""
 }

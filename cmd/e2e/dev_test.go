@@ -153,7 +153,7 @@ func TestDevPrintsLines(t *testing.T) {
 	cmd, expect := d.plainly("modules/010-hello")
 	expect("the operator does not start", "values.yaml")
 	d.write("modules/values.yaml", "global: {clusterName: one}\n")
-	expect("saved: values.yaml", "hook  hello: 010-hello/hooks/say.sh | said by the hook", "hook  hello: 010-hello/hooks/say.sh (beforeHelm) took",
+	expect("saved: values.yaml", "hook  hello: 010-hello/hooks/say.sh | said by the hook", "hook  hello: 010-hello/hooks/say.sh beforeHelm took",
 		"run   hello: installed, revision 1", "log   converged", "lint  hello: No findings; 1 test passed.")
 	d.write("modules/values.yaml", "global: {clusterName: two}\n")
 	expect("saved: values.yaml", "diff  hello: ConfigMap hello is changed", "-  text: hello one", "+  text: hello two", "lint  hello: No findings; 1 test passed.")
@@ -169,7 +169,7 @@ func TestDevPrintsLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.write("modules/010-hello/hooks/say.sh", strings.Replace(string(text), "said by", "said again by", 1))
-	expect("was saved, and runs again (beforeHelm)", "said again by the hook")
+	expect("010-hello/hooks/say.sh beforeHelm runs again", "said again by the hook")
 	d.write("modules/010-hello/hooks/say.sh", "#!/bin/sh\necho '{configVersion: v1, beforeHelmm: 1}'\n")
 	expect("lint  hello: 010-hello/hooks/say.sh:2:27: error: beforeHelmm: is unknown; did you mean beforeHelm?")
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -24,8 +23,8 @@ const memoryVersion = builtin.Newest
 
 // memoryCluster are the flags of the command apiserver.
 type memoryCluster struct {
-	dir, address string
-	parent       int // process ID; 0 for none
+	dir    string
+	parent int // process ID; 0 for none
 }
 
 // APIServer serves a cluster in memory to kubectl and to another operator process.
@@ -42,7 +41,6 @@ or controllers: a Deployment gets no Pods, but counts as running. 'make run CLUS
 	}
 	f := cmd.Flags()
 	f.StringVar(&m.dir, "dir", "", "directory for the kubeconfig and the saved objects (required)")
-	f.StringVar(&m.address, "address", "127.0.0.1:0", "loopback address and port; port 0: any free port")
 	f.IntVar(&m.parent, "parent-pid", 0, "exit when the process with this ID ends; 0: run until SIGTERM or SIGINT")
 	return cmd
 }
@@ -52,9 +50,6 @@ or controllers: a Deployment gets no Pods, but counts as running. 'make run CLUS
 func (m *memoryCluster) serve(cmd *cobra.Command) error {
 	if m.dir == "" {
 		return cli.Usagef("--dir is required: the directory for the kubeconfig and the saved objects")
-	}
-	if !onLoopback(m.address) {
-		return cli.Usagef("--address must be on the loopback interface, such as 127.0.0.1:0, not %s", m.address)
 	}
 	if err := os.MkdirAll(m.dir, 0o700); err != nil {
 		return err
@@ -73,7 +68,7 @@ func (m *memoryCluster) serve(cmd *cobra.Command) error {
 	if err := server.Protect(); err != nil {
 		return err
 	}
-	if err := server.Start(m.address); err != nil {
+	if err := server.Start("127.0.0.1:0"); err != nil {
 		return err
 	}
 	defer server.Close()
@@ -106,11 +101,4 @@ func (m *memoryCluster) wait(ctx context.Context) {
 			}
 		}
 	}
-}
-
-// onLoopback reports whether only processes of this machine reach an address. Names other than
-// localhost are not resolved.
-func onLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -84,7 +83,23 @@ func (t *playing) play(cmd *cobra.Command, c *cli.Config, paths []string) error 
 			return fmt.Errorf("--junit: %w", err)
 		}
 	}
-	return t.conclude(out, report)
+	took := time.Since(began).Round(time.Millisecond)
+	if t.output == "json" {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(report)
+	} else {
+		for _, c := range report.Coverage {
+			fmt.Fprint(out, c)
+		}
+		if report.Failed == 0 {
+			_, err = fmt.Fprintf(out, "%s passed, in %s\n", view.Count(report.Passed, "scenario"), took)
+		}
+	}
+	if report.Failed > 0 { // more important than an error of writing
+		return fmt.Errorf("%d of %s failed, in %s", report.Failed, view.Count(len(report.Tests), "scenario"), took)
+	}
+	return err
 }
 
 // find reads the scenarios that the flags and arguments ask for, and checks the flags. No scenario
@@ -95,8 +110,6 @@ func (t *playing) find(paths []string) ([]*scenario.Scenario, error) {
 	switch {
 	case err != nil:
 		return nil, cli.Usagef("--run: %w", err)
-	case t.Parallel < 0:
-		return nil, cli.Usagef("--parallel must be 0 or more, not %d", t.Parallel)
 	case t.output != "text" && t.output != "json":
 		return nil, cli.Usagef("--output must be text or json, not %q", t.output)
 	}
@@ -112,29 +125,6 @@ func (t *playing) find(paths []string) ([]*scenario.Scenario, error) {
 		return nil, cli.Usagef("--run: no scenario matches %s", t.run)
 	}
 	return scenarios, nil
-}
-
-// conclude writes the text below the results, or everything as JSON. Its error contains the number of
-// scenarios that failed, and takes precedence over one of writing.
-func (t *playing) conclude(out io.Writer, report testReport) (err error) {
-	took := time.Duration(report.Seconds * float64(time.Second)).Round(time.Millisecond)
-	if t.output == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(report)
-	} else {
-		for _, c := range report.Coverage {
-			fmt.Fprint(out, c)
-		}
-		// A failed run is summed up by the error, which main prints.
-		if report.Failed == 0 {
-			_, err = fmt.Fprintf(out, "%s passed, in %s\n", view.Count(report.Passed, "scenario"), took)
-		}
-	}
-	if report.Failed > 0 {
-		return fmt.Errorf("%d of %s failed, in %s", report.Failed, view.Count(len(report.Tests), "scenario"), took)
-	}
-	return err
 }
 
 // testReport is the answer of -o json, whose keys stay as they are, and the JUnit file, with what CI systems have in common:

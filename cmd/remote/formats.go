@@ -15,24 +15,13 @@ import (
 // pathFormat is how the format of kubectl begins that a template follows.
 const pathFormat = "jsonpath="
 
-// checkPath refuses a template that cannot be parsed, before the operator is asked.
-func checkPath(template string) error {
-	if template == "" {
-		return cli.Usagef("output: jsonpath= needs a template, such as jsonpath='{.modules[*].name}'")
-	}
-	if _, err := printers.NewJSONPathPrinter(template); err != nil {
-		return cli.Usagef("output: the template %q cannot be parsed: %w", template, err)
-	}
-	return nil
-}
-
 // printPath prints what a template selects from an answer, with the printer of kubectl, so that
 // templates work alike. Missing keys print nothing, because an answer leaves out what is empty. An
 // answer that is a list is found under items.
 func printPath(w io.Writer, template string, body []byte) error {
 	printer, err := printers.NewJSONPathPrinter(template)
 	if err != nil {
-		return err
+		return cli.Usagef("output: the template %q cannot be parsed: %w", template, err)
 	}
 	printer.AllowMissingKeys(true)
 	var found any
