@@ -146,8 +146,9 @@ func freePort(wanted int) int {
 	for _, port := range []int{wanted, 0} {
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err == nil {
-			defer l.Close()
-			return l.Addr().(*net.TCPAddr).Port
+			port = l.Addr().(*net.TCPAddr).Port
+			_ = l.Close()
+			return port
 		}
 	}
 	return wanted // the start reports the mistake

@@ -101,7 +101,7 @@ func TestValuesAreSet(t *testing.T) {
 	o.terminate()
 
 	h.deleteConfigMap("addon-operator")
-	expectAll(t, run("values", "set", "one.size", "4", "--force"), "failed", "does not exist, and only the operator knows its last valid content")
+	expectAll(t, run("values", "set", "one.size", "4", "--force"), "failed", "it does not exist, and only the operator knows its last valid content")
 	h.setConfig(map[string]string{"one": "size: 3\n"})
 	expectAll(t, run("values", "set", "one.size", "4"), "failed", "nothing was written, because nothing validates it: no operator answers")
 	if out := run("values", "set", "two.licence", "planted-6", "--force", "--dry-run"); strings.Contains(out, "planted") {

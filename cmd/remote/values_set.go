@@ -36,7 +36,7 @@ type valueEdit struct {
 	dryRun bool
 	force  bool                   // write what belongs to no module, is refused, or cannot be validated
 	yes    bool                   // write what deletes objects
-	away   error                  // why no operator is asked; nil: one is
+	away   string                 // why no operator is asked; empty: one is
 	known  messages.ConfigChecked // what the operator knows of the path and of the content before the edit
 }
 
@@ -157,8 +157,10 @@ func (v *valueEdit) run(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	if v.away = v.meet(cmd.Context(), client); v.away != nil && !v.force {
-		return fmt.Errorf("nothing was written, because nothing validates it: %w; --force writes it", v.away)
+	if err := v.meet(cmd.Context(), client); err != nil && !v.force {
+		return fmt.Errorf("nothing was written, because nothing validates it: %w; --force writes it", err)
+	} else if err != nil {
+		v.away = err.Error()
 	}
 	for range editAttempts {
 		if err = v.attempt(cmd, client); !errors.Is(err, kube.ErrConflict) {
@@ -179,18 +181,9 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	if err != nil {
 		return err
 	}
-	// Before a value is printed, because it may be a secret.
-	if v.known, err = v.ask(ctx, read.Data); err != nil {
-		return err
-	}
-	current, note := read.Data, "validated by the running operator"
-	switch {
-	case v.away != nil && !read.Exists(): // a new one would remove what may be in force (P1)
-		return fmt.Errorf("%s does not exist, and only the operator knows its last valid content: %w; to give that up, create an empty ConfigMap", configMap, v.away)
-	case v.away != nil:
-		note = fmt.Sprintf("NOT validated: %v", v.away)
-	case !read.Exists() && len(v.known.LastValid) > 0: // also when the operator has not seen the deletion yet
-		current, note = v.known.LastValid, note+"; it was deleted, and is created again with its last valid content"
+	current, note, err := v.begin(ctx, read)
+	if err != nil {
+		return fmt.Errorf("%s: %w", configMap, err)
 	}
 	edited, err := v.edit.Apply(current)
 	if err != nil {
@@ -226,6 +219,24 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 		done = "is written, resourceVersion " + written.ResourceVersion
 	}
 	return v.report(cmd, edited, fmt.Sprintf("%s %s; %s%s%s", configMap, done, note, refused, unknown))
+}
+
+// begin returns the content that is edited, and how it is validated. It learns what is known of the path, before a value is
+// printed: it may be a secret.
+func (v *valueEdit) begin(ctx context.Context, read kube.ConfigMap) (current map[string]string, note string, err error) {
+	v.known, err = v.ask(ctx, read.Data)
+	const valid = "validated by the running operator"
+	switch {
+	case err != nil:
+		return nil, "", err
+	case v.away != "" && !read.Exists(): // a new one would remove what may be in force (P1)
+		return nil, "", fmt.Errorf("it does not exist, and only the operator knows its last valid content: %s; to give that up, create an empty one", v.away)
+	case v.away != "":
+		return read.Data, "NOT validated: " + v.away, nil
+	case !read.Exists() && len(v.known.LastValid) > 0: // also when the operator has not seen the deletion yet
+		return v.known.LastValid, valid + "; it was deleted, and is created again with its last valid content", nil
+	}
+	return read.Data, valid, nil
 }
 
 // refuseTypo refuses a path that belongs to no module, and the removal of a value that is not there. What is there
@@ -306,7 +317,7 @@ func (v *valueEdit) word(value any, there bool) string {
 	if !there {
 		return "(none)"
 	}
-	if v.known.Marked || v.known.InSecret || v.away != nil {
+	if v.known.Marked || v.known.InSecret || v.away != "" {
 		return `"` + values.Hidden + `"`
 	}
 	text, err := values.Encode(values.MaskAt(v.edit.Path, value))
@@ -354,7 +365,7 @@ func (v *valueEdit) meet(ctx context.Context, client *kube.Client) error {
 // ask asks the running operator whether it would accept these data, and what it knows of the path; without an operator the
 // answer is empty. It asks for secrets, because the answer must have the last valid content; what is printed is masked here.
 func (v *valueEdit) ask(ctx context.Context, data map[string]string) (answer messages.ConfigChecked, err error) {
-	if v.away != nil {
+	if v.away != "" {
 		return answer, nil
 	}
 	if data == nil { // null is refused
