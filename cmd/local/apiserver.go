@@ -82,23 +82,15 @@ func (m *memoryCluster) serve(cmd *cobra.Command) error {
 }
 
 // wait returns when the context has ended or the parent process is gone. A process learns nothing
-// of the end of another one that is not its child, so wait looks four times a second. If the parent
-// is the direct one, a change of Getppid shows its end even when its ID is in use again; else the
-// ID is all there is.
+// of the end of another one that may not be its parent, so wait looks four times a second.
 func (m *memoryCluster) wait(ctx context.Context) {
-	direct := m.parent == os.Getppid()
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
-	for {
+	for m.parent == 0 || !errors.Is(syscall.Kill(m.parent, 0), syscall.ESRCH) {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			switch {
-			case m.parent == 0:
-			case direct && os.Getppid() != m.parent, errors.Is(syscall.Kill(m.parent, 0), syscall.ESRCH):
-				return
-			}
 		}
 	}
 }
