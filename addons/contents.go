@@ -141,18 +141,6 @@ func inTheWay(dir, name string) bool {
 	return false
 }
 
-// Stamp changes when a file appears or disappears at or below a path, or changes its size, time or
-// mode. It is for tools that repeat tests; Refresh also compares the content.
-func Stamp(path string) string {
-	var files []foundFile
-	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		files = append(files, foundFile{path, info})
-	}
-	find(path, "", &files)
-	stamp := stampOf(files)
-	return string(stamp[:])
-}
-
 // foundFile is a file with the metadata of its target: links are followed.
 type foundFile struct {
 	name string // with slashes, from the directory on

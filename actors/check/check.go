@@ -73,15 +73,6 @@ func chartTakes(m addons.Module, sections map[string]*values.Section, doc values
 	return nil
 }
 
-// UnknownKey says that a key of the ConfigMap belongs to no module of the tree; empty if it does.
-func UnknownKey(tree *addons.Tree, key string) string {
-	known := map[string]*values.Section{values.GlobalKey: nil}
-	for _, m := range slices.Concat(tree.Modules, tree.Broken) {
-		known[m.Key] = nil
-	}
-	return decide.UnknownKey(key, known)
-}
-
 // Unchecked is how many modules [ConfigMap] does not check with a valid ConfigMap, because nothing enables them (D37).
 func Unchecked(tree *addons.Tree, data map[string]string) (n int) {
 	doc, err := values.ParseConfigMap(data)
@@ -129,16 +120,3 @@ type UnusedError struct{ hooks.Unused }
 
 // Error implements error.
 func (e UnusedError) Error() string { return e.String() }
-
-// MarkedSecrets returns which paths of the ConfigMap the schemas of a tree mark as secrets (D41). A
-// path begins with a key of the ConfigMap; those of flags and unknown keys are not marked.
-func MarkedSecrets(tree *addons.Tree) (marked func(path []string) bool, err error) {
-	sections, err := decide.Sections(tree)
-	if err != nil {
-		return nil, err
-	}
-	return func(path []string) bool {
-		section := sections[path[0]]
-		return section != nil && section.Secrets().Marked(path[1:])
-	}, nil
-}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/actors/decide"
 	"addon-operator/addons"
@@ -280,6 +281,18 @@ func (p *planner) planRun(ctx context.Context, step *view.ModulePlan, m addons.M
 // HelmModule is a module as package helm gets it, with its merged values.
 func HelmModule(m addons.Module, merged map[string]any) helm.Module {
 	return helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Shown: m.Shown(m.Dir), Namespace: m.File.Namespace, Values: merged}
+}
+
+// Objects renders a chart for a tool. All documents that cannot be read are in the error.
+func Objects(ctx context.Context, client *helm.Client, m helm.Module) (objects []*unstructured.Unstructured, err error) {
+	documents, err := client.Show(ctx, m)
+	for _, d := range documents {
+		err = errors.Join(err, d.Err)
+		for _, o := range d.Objects {
+			objects = append(objects, &unstructured.Unstructured{Object: o})
+		}
+	}
+	return objects, err
 }
 
 // bringsCRDs reports whether a module, or a subchart that its values enable, has definitions. It

@@ -47,27 +47,6 @@ func Find(paths ...string) ([]*Scenario, error) {
 	return list, errors.Join(errs...)
 }
 
-// Files are the files and directories that a scenario is played with: its module, or the global
-// hooks, the other modules that it names, and what belongs to all of them. When one of them
-// changes, 'addon-operator test --watch' plays the scenario again. Some may not exist.
-func (s *Scenario) Files() (paths []string) {
-	u := s.unit
-	paths = append(paths, u.dir)
-	if u.global != "" && u.global != u.dir {
-		paths = append(paths, u.global)
-	}
-	if u.modules == "" {
-		return paths
-	}
-	paths = append(paths, filepath.Join(u.modules, "values.yaml"))
-	for _, base := range subdirectories(u.modules) {
-		if slices.Contains(s.Given.Modules, nameOf(base)) {
-			paths = append(paths, filepath.Join(u.modules, base))
-		}
-	}
-	return paths
-}
-
 // filesAt finds the scenario files at or below a path: *.yaml in directories tests.
 func filesAt(path string) ([]string, error) {
 	path, err := filepath.Abs(path)

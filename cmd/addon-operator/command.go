@@ -17,7 +17,6 @@ import (
 	"addon-operator/cmd/operator"
 	"addon-operator/cmd/rbac"
 	"addon-operator/cmd/remote"
-	"addon-operator/messages/view"
 )
 
 // plugin is the name under which kubectl finds this program as its command 'kubectl addon'.
@@ -49,7 +48,7 @@ func command(lookup func(string) (string, bool)) *cobra.Command {
 		case "values":
 			group.AddCommand(local.CheckValues(cfg))
 		case "hook":
-			group.AddCommand(local.HookConfig(cfg), local.HookRun(cfg))
+			group.AddCommand(local.HookRun(cfg))
 		}
 	}
 	add := func(group string, commands ...*cobra.Command) {
@@ -61,7 +60,7 @@ func command(lookup func(string) (string, bool)) *cobra.Command {
 	add(cli.GroupRun, start, versionCommand(), debugOptions(), rbac.Command(cfg))
 	add(cli.GroupChange, remote.Requests(cfg)...)
 	add(cli.GroupLook, append(pages, remote.Wait(cfg), remote.Plan(cfg, operator.Plan), remote.Raw(cfg))...)
-	add(cli.GroupMake, bring.Init(), dev.Command(cfg, lint.Look), bring.Import(cfg, operator.Plan, view.ModulePlan.Text), local.Test(cfg), lint.Command(cfg), local.APIServer())
+	add(cli.GroupMake, bring.Init(), dev.Command(cfg, lint.Look), bring.Import(cfg, operator.Plan), local.Test(cfg), lint.Command(cfg), local.APIServer())
 	remote.Remove(root)
 	root.SetCompletionCommandGroupID(cli.GroupRun)
 	root.SetHelpCommandGroupID(cli.GroupRun)

@@ -163,8 +163,8 @@ func (n *newModule) play(ctx context.Context) (golden string, err error) {
 }
 
 // render renders the chart of a module on the stage with the values of its files, against a cluster in
-// memory that holds nothing. crds are the definitions in subcharts. All documents that cannot be read are in the error. The version is that of
-// scenarios, so that a test of the module renders the same.
+// memory that holds nothing. crds are the definitions in subcharts. The version is that of scenarios, so that a test of the
+// module renders the same.
 func (s *stage) render(ctx context.Context, base string) (objects, crds []*unstructured.Unstructured, err error) {
 	tree, m, err := s.load(base)
 	if err != nil {
@@ -185,13 +185,7 @@ func (s *stage) render(ctx context.Context, base string) (objects, crds []*unstr
 		found, _ := manifest.Parse(string(f.Data)) // the test shows a mistake
 		crds = append(crds, found...)
 	}
-	documents, err := client.Show(ctx, module)
-	for _, d := range documents {
-		err = errors.Join(err, d.Err)
-		for _, o := range d.Objects {
-			objects = append(objects, &unstructured.Unstructured{Object: o})
-		}
-	}
+	objects, err = plan.Objects(ctx, client, module)
 	return objects, crds, err
 }
 

@@ -25,7 +25,6 @@ import (
 type importing struct {
 	config    *cli.Config
 	planner   Planner
-	planText  func(view.ModulePlan) string
 	namespace string        // of the release
 	source    fetch.Request // where the chart is, when the record is not enough
 	dryRun    bool
@@ -38,11 +37,10 @@ type importing struct {
 // Package main passes it, so that this package does not import the operator.
 type Planner func(context.Context, *cli.Config, *slog.Logger, view.PlanRequest) (view.Plan, error)
 
-// Import returns the command import, for modules of what is in the cluster. planText is what a plan
-// prints of one module.
-func Import(c *cli.Config, planner Planner, planText func(view.ModulePlan) string) *cobra.Command {
+// Import returns the command import, for modules of what is in the cluster.
+func Import(c *cli.Config, planner Planner) *cobra.Command {
 	cmd := cli.Group("import", "Create modules from what is in the cluster")
-	i := &importing{config: c, planner: planner, planText: planText}
+	i := &importing{config: c, planner: planner}
 	release := &cobra.Command{
 		Use: "release NAME", Short: "Create a module from a release that 'helm install' has created",
 		Long: `Reads the newest record of a Helm release and writes a module with the chart in chart/, the values that were passed
@@ -205,7 +203,7 @@ func (i *importing) plan(cmd *cobra.Command, root string) string {
 	}
 	for _, m := range plan.Modules {
 		if m.Module == i.name && m.Step != view.StepPurge { // a purge would be of a release without its module
-			return i.planText(m)
+			return m.Text()
 		}
 	}
 	return fmt.Sprintf("the module would be disabled: a layer above its values.yaml sets %s: false, or an enabled script disables it", values.FlagKey(i.key))

@@ -57,22 +57,22 @@ func TestChecksWhatWasSaved(t *testing.T) {
 	f.write("modules/010-web/templates/a.yaml", template)
 	go k.run(t.Context())
 	k.check(saved{"": nil})
-	if before := awaits(t, posted, "0 findings; a save also runs"); len(before) > 0 {
+	if before := awaits(t, posted, "No findings in 2 modules and the global hooks."); len(before) > 0 {
 		t.Errorf("at the start there is %q", before)
 	}
 	f.write("modules/010-web/templates/a.yaml", strings.Replace(template, "\ndata", "\ndta", 1))
 	k.check(saved{"web": {"a"}})
-	if before := awaits(t, posted, "lint web: 010-web/templates/a.yaml:4:1: error: ", "test web: "); len(before) > 0 {
+	if before := awaits(t, posted, "lint web: 010-web/templates/a.yaml:4:1: error: ", "its tests did not run", "lint web: 1 error, 1 warning"); len(before) > 0 {
 		t.Errorf("before its own there were %q", before)
 	}
 	f.write("modules/values.yaml", "global: {}\n")
 	k.check(saved{"": {"values.yaml"}})
-	awaits(t, posted, "010-web/templates/a.yaml", "1 finding;", "test web: ")
+	awaits(t, posted, "010-web/templates/a.yaml", "1 error, 1 warning")
 	if err := os.RemoveAll(f.path("modules/030-db")); err != nil {
 		t.Fatal(err)
 	}
 	k.check(saved{"db": {"templates/a.yaml (removed)"}, "web": {"a"}})
-	if before := awaits(t, posted, "lint web: 010-web", "test web: "); len(before) > 0 {
+	if before := awaits(t, posted, "lint web: 010-web", "its tests did not run", "1 error, 1 warning"); len(before) > 0 {
 		t.Errorf("of a module that is gone there is %q", before)
 	}
 }

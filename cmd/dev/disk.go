@@ -56,22 +56,19 @@ func (d *disk) compare() saved {
 	changed := saved{}
 	now := d.look()
 	for root, files := range now {
-		before := d.files[root]
-		note := func(name, what string) {
-			owner := d.owner(root, name)
+		before, all := d.files[root], maps.Clone(files)
+		maps.Copy(all, d.files[root])
+		for name := range all {
+			owner, what := d.owner(root, name), ""
+			switch {
+			case files[name] == before[name]:
+				continue
+			case before[name] == "":
+				what = " (new)"
+			case files[name] == "":
+				what = " (removed)"
+			}
 			changed[owner] = append(changed[owner], name+what)
-		}
-		for name, stamp := range files {
-			if was, known := before[name]; !known {
-				note(name, " (new)")
-			} else if was != stamp {
-				note(name, "")
-			}
-		}
-		for name := range before {
-			if _, there := files[name]; !there {
-				note(name, " (removed)")
-			}
 		}
 	}
 	d.files = now

@@ -19,7 +19,6 @@ const (
 	aboutStart kind = "start"
 	aboutDisk  kind = "disk"
 	aboutLint  kind = "lint"
-	aboutTest  kind = "test"
 	aboutHook  kind = "hook"
 	aboutRun   kind = "run"
 	aboutDiff  kind = "diff"

@@ -143,21 +143,15 @@ const debugPort = 9115
 
 // freePort returns a port of this machine that is free: the wanted one, if it is.
 func freePort(wanted int) int {
-	listen := func(port int) (net.Listener, error) {
-		return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	for _, port := range []int{wanted, 0} {
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			port = l.Addr().(*net.TCPAddr).Port
+			_ = l.Close()
+			return port
+		}
 	}
-	l, err := listen(wanted)
-	if err != nil {
-		l, err = listen(0)
-	}
-	if err != nil {
-		return wanted // the start reports the mistake
-	}
-	defer l.Close()
-	if address, ok := l.Addr().(*net.TCPAddr); ok {
-		return address.Port
-	}
-	return wanted
+	return wanted // the start reports the mistake
 }
 
 // inMemory starts a cluster in memory, on a port with TLS and a token, and writes a kubeconfig for
@@ -254,30 +248,23 @@ func (p *place) setUp(ctx context.Context, c *cli.Config) error {
 	if err != nil {
 		return err
 	}
-	patches, err := objectpatch.Parse(fmt.Appendf(nil, `{"operation": "CreateIfNotExists", "object": {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": %q}}}`, c.Namespace))
-	if err == nil {
-		_, err = kube.NewPatcher(client).ApplyObjectPatches(ctx, patches)
-	}
-	if err != nil {
-		return fmt.Errorf("create the namespace %s: %w", c.Namespace, err)
-	}
-	// Without flags the write below only makes sure that the ConfigMap exists and may be written.
-	flags := map[string]*string{}
+	text := fmt.Appendf(nil, `{"operation": "CreateIfNotExists", "object": {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": %[1]q}}}
+{"operation": "CreateIfNotExists", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": %[1]q, "name": %[2]q}}}
+`, c.Namespace, c.ConfigMap)
 	if p.only != "" {
 		key, err := values.Key(p.only)
 		if err != nil {
 			return err
 		}
-		on := "true"
-		flags[values.FlagKey(key)] = &on
+		text = fmt.Appendf(text, `{"operation": "MergePatch", "kind": "ConfigMap", "namespace": %q, "name": %q, "mergePatch": {"data": {%q: "true"}}}`,
+			c.Namespace, c.ConfigMap, values.FlagKey(key))
 	}
-	settings := client.ConfigMap(c.Namespace, c.ConfigMap)
-	now, err := settings.Read(ctx)
+	patches, err := objectpatch.Parse(text)
 	if err == nil {
-		_, err = settings.Write(ctx, now.Data, flags)
+		_, err = kube.NewPatcher(client).ApplyObjectPatches(ctx, patches)
 	}
 	if err != nil {
-		return fmt.Errorf("write the ConfigMap %s/%s: %w", c.Namespace, c.ConfigMap, err)
+		return fmt.Errorf("prepare the namespace %s: %w", c.Namespace, err)
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -188,7 +187,8 @@ func (s *session) hookRan(r view.HookRun) {
 	s.runs[r.Owner+" "+r.Hook] = r
 	o := s.operator
 	s.mu.Unlock()
-	f := fact{about: aboutHook, module: messages.ModuleOf(r.Owner), text: fmt.Sprintf("%s (%s) took %s", r.Hook, contextsText(r), r.Took.Round(time.Millisecond))}
+	_, about := r.Again().Describe()
+	f := fact{about: aboutHook, module: messages.ModuleOf(r.Owner), text: fmt.Sprintf("%s took %s", about, r.Took.Round(time.Millisecond))}
 	if r.Err != nil {
 		why := r.Err.Error()
 		if o != nil {
@@ -197,22 +197,6 @@ func (s *session) hookRan(r view.HookRun) {
 		f.text, f.bad = f.text+": failed\n"+why, true
 	}
 	s.out.show(f)
-}
-
-// contextsText names the bindings of a run, each once with its type, such as "nodes
-// Synchronization".
-func contextsText(r view.HookRun) string {
-	var names []string
-	for _, c := range r.Contexts {
-		name := c.Binding
-		if c.Type != "" {
-			name += " " + string(c.Type)
-		}
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, ", ")
 }
 
 // saved shows what was saved, and has it checked. A hook whose file was saved runs again with the
@@ -238,7 +222,8 @@ func (s *session) saved(what saved) {
 			if !ran {
 				continue
 			}
-			f := fact{about: aboutRun, module: messages.ModuleOf(owner), text: file + " was saved, and runs again (" + contextsText(run) + ")"}
+			_, about := run.Again().Describe()
+			f := fact{about: aboutRun, module: messages.ModuleOf(owner), text: about + " runs again, because it was saved"}
 			if err := o.ByHand().RunHookAgain(run); err != nil {
 				f.text, f.bad = err.Error(), true
 			}

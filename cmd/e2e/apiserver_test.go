@@ -15,8 +15,6 @@ func TestAPIServerInMemoryRefusesAWrongCommandLine(t *testing.T) {
 		want string
 	}{
 		"no directory":      {"apiserver", "--dir is required"},
-		"all interfaces":    {"apiserver --dir " + t.TempDir() + " --address 0.0.0.0:0", "--address must be on the loopback interface"},
-		"no port":           {"apiserver --dir " + t.TempDir() + " --address 127.0.0.1", "--address must be on the loopback interface"},
 		"unknown flag":      {"apiserver --port 1", "--port"},
 		"a stray argument":  {"apiserver now", `"now"`},
 		"a file for a home": {"apiserver --dir " + filepath.Join("doc.go", "x"), "doc.go"},

@@ -52,7 +52,6 @@ func TestHookOfABatchByHand(t *testing.T) {
 		"{\"configVersion\": \"v1\", \"metadata\": {\"name\": \"a\"}, \"onStartup\": 1}, {\"configVersion\": \"v1\", \"metadata\": {\"name\": \"b\"}, \"beforeHelm\": 2}]}' ;;\n"+
 		"*) echo \"{\\\"op\\\": \\\"add\\\", \\\"path\\\": \\\"/web/ran\\\", \\\"value\\\": \\\"$*\\\"}\" >\"$VALUES_JSON_PATCH_PATH\" ;;\nesac\n")
 	for arguments, want := range map[string][]string{
-		"hook config " + h.path("batch"):                                  {"batch:a:0", "onStartup: order 1", "batch:b:1", "beforeHelm: order 2"},
 		"hook run " + h.path("batch") + " --hook 1 --binding beforeHelm":  {"hook run 1"},
 		"hook run " + h.path("batch") + " --hook a:0 --binding onStartup": {"hook run 0"},
 		"hook run " + h.path("batch") + " --binding onStartup":            {"--hook", "batch:a:0", "batch:b:1"},

@@ -147,21 +147,21 @@ func TestDevPrintsLines(t *testing.T) {
 	cmd, expect := d.plainly("modules/010-hello")
 	expect("the operator does not start", "values.yaml")
 	d.write("modules/values.yaml", "global: {clusterName: one}\n")
-	expect("saved: values.yaml", "hook  hello: 010-hello/hooks/say.sh | said by the hook", "hook  hello: 010-hello/hooks/say.sh (beforeHelm) took",
-		"run   hello: installed, revision 1", "log   converged", "test  hello: 1 test passed")
+	expect("saved: values.yaml", "hook  hello: 010-hello/hooks/say.sh | said by the hook", "hook  hello: 010-hello/hooks/say.sh beforeHelm took",
+		"run   hello: installed, revision 1", "log   converged", "lint  hello: No findings; 1 test passed.")
 	d.write("modules/values.yaml", "global: {clusterName: two}\n")
-	expect("saved: values.yaml", "diff  hello: ConfigMap hello is changed", "-  text: hello one", "+  text: hello two", "test  hello: 1 test passed")
+	expect("saved: values.yaml", "diff  hello: ConfigMap hello is changed", "-  text: hello one", "+  text: hello two", "lint  hello: No findings; 1 test passed.")
 
 	d.write("modules/010-hello/templates/configmap.yaml", strings.Replace(greeting, ".Values.", ".Valuess.", 1))
-	expect("! log   hello: task failed, will retry", "010-hello/templates/configmap.yaml:4: error", "1 of 1 test failed")
+	expect("! log   hello: task failed, will retry", "010-hello/templates/configmap.yaml:4: error", "its tests did not run")
 	d.write("modules/010-hello/templates/configmap.yaml", greeting)
-	expect("lint  hello: no findings", "1 test passed")
+	expect("lint  hello: No findings; 1 test passed.")
 
 	hook := filepath.Join(d.dir, "modules/010-hello/hooks/say.sh")
 	text, err := os.ReadFile(hook)
 	must(t, err)
 	d.write("modules/010-hello/hooks/say.sh", strings.Replace(string(text), "said by", "said again by", 1))
-	expect("was saved, and runs again (beforeHelm)", "said again by the hook")
+	expect("010-hello/hooks/say.sh beforeHelm runs again", "said again by the hook")
 	d.write("modules/010-hello/hooks/say.sh", "#!/bin/sh\necho '{configVersion: v1, beforeHelmm: 1}'\n")
 	expect("lint  hello: 010-hello/hooks/say.sh:2:27: error: beforeHelmm: is unknown; did you mean beforeHelm?")
 	must(t, cmd.Process.Signal(syscall.SIGINT))

@@ -126,13 +126,13 @@ func BenchmarkDev(b *testing.B) {
 			for b.Loop() {
 				began := time.Now()
 				await, end := run()
-				all = append(all, await("the first converge is over").Sub(began))
+				all = append(all, await("converged").Sub(began))
 				end()
 			}
 			reportTimes(b, all)
 		})
 		await, end := run()
-		await("a save also runs the tests of its module")
+		await("and the global hooks.")
 		n := 0
 		for what, row := range map[string]struct{ text, shown string }{
 			"difference": {strings.Replace(greeting, "hello {{", "hi%d {{", 1), "+  text: hi%d"},

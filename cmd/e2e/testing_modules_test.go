@@ -17,7 +17,6 @@ func TestTestingModulesIsTrue(t *testing.T) {
 		`steps[0].expect.values: hello.nodes must be 1, is 2`,
 		`steps[0].expect.objects: ConfigMap hello.data.nodes must be "1", is "2"`,
 		"exit code 1",
-		`kubernetes "nodes": v1 Node, queue main`,
 		`"path": "/hello/nodes"`,
 		"ok    010-hello/refused",
 		"ok    010-hello/greetings/default: The greeting says hello",

@@ -3,7 +3,6 @@ package lint
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -96,11 +95,11 @@ func (c *checks) render(ctx context.Context, m addons.Module, own *values.Sectio
 			return documents, nil
 		}
 	}
-	return nil, fmt.Errorf("%w; pass values that hooks set with --values; those that tests of the module expect are also used", err)
+	return documents, fmt.Errorf("%w; pass values that hooks set with --values; those that tests of the module expect are also used", err)
 }
 
-// show renders once. An object that a template prints and that cannot be read fails it, as a
-// *documentError. The end of ctx and renderLimit end the waiting, not the templates.
+// show renders once. An object that a template prints and that cannot be read fails it. The end of ctx and renderLimit end
+// the waiting, not the templates.
 func (c *checks) show(ctx context.Context, m addons.Module, merged any) (_ []helm.Document, err error) {
 	// The client caches the kinds of the API server in memory, so renderAll drops it when a kind is
 	// added.
@@ -123,7 +122,7 @@ func (c *checks) show(ctx context.Context, m addons.Module, merged any) (_ []hel
 	case r := <-done:
 		for _, d := range r.documents {
 			if r.err == nil && d.Err != nil {
-				r.err = &documentError{d, d.Err}
+				r.err = fmt.Errorf("the output is not an object: %w", d.Err)
 			}
 		}
 		return r.documents, r.err
@@ -132,28 +131,15 @@ func (c *checks) show(ctx context.Context, m addons.Module, merged any) (_ []hel
 	}
 }
 
-// documentError reports that a template printed text that is no object; the document has its file and
-// text.
-type documentError struct {
-	document helm.Document
-	err      error
-}
-
-// Error implements error.
-func (e *documentError) Error() string { return "the output is not an object: " + e.err.Error() }
-
-// Unwrap returns the cause.
-func (e *documentError) Unwrap() error { return e.err }
-
 // unrendered reports why a chart does not render, in its template. Errors of the template engine are
 // texts such as "template: web/templates/a.yaml:3:8: executing … at <.Values.x>: …", so the file and
 // the line are parsed from them.
-func (c *checks) unrendered(m addons.Module, err error) {
-	text := strings.TrimPrefix(err.Error(), "release "+m.Name+": ")
-	if document, ok := errors.AsType[*documentError](err); ok {
-		file, at := templateOf(m, document.document.Source), place{}
+func (c *checks) unrendered(m addons.Module, r rendered) {
+	text := strings.TrimPrefix(r.err.Error(), "release "+m.Name+": ")
+	if i := slices.IndexFunc(r.documents, func(d helm.Document) bool { return d.Err != nil }); i >= 0 {
+		file, at := templateOf(m, r.documents[i].Source), place{}
 		if found := regexp.MustCompile(`line (\d+)`).FindStringSubmatch(text); found != nil {
-			at = c.found.yamlOf(file).origin(parsed([]byte(document.document.Text)), numbered(found[1], ""))
+			at = c.found.yamlOf(file).origin(parsed([]byte(r.documents[i].Text)), numbered(found[1], ""))
 		}
 		c.found.add(Error, file, at, text)
 		return
@@ -191,7 +177,7 @@ func (c *checks) look(ctx context.Context, m addons.Module) {
 		return
 	}
 	if r.err != nil {
-		c.unrendered(m, r.err)
+		c.unrendered(m, r)
 		return
 	}
 	checker, before := fields.New(c.kinds.crds...), len(c.found.list)
@@ -238,10 +224,7 @@ func (c *checks) object(ctx context.Context, checker *fields.Checker, o map[stri
 // hookNames warns of Helm hooks that Helm does not know: it leaves out the whole object, and says so only in its
 // log. A name that a template computes is not checked.
 func (c *checks) hookNames(m addons.Module) {
-	known := []string{
-		"pre-install", "post-install", "pre-upgrade", "post-upgrade", "pre-delete", "post-delete", "pre-rollback",
-		"post-rollback", "test", "test-success",
-	}
+	known := strings.Fields("pre-install post-install pre-upgrade post-upgrade pre-delete post-delete pre-rollback post-rollback test test-success")
 	annotation := regexp.MustCompile(`^\s*["']?helm\.sh/hook["']?:\s*["']?(\w[\w, -]*)["']?\s*(?:#.*)?$`)
 	templates := filepath.Join(charts.Root(m.Dir), "templates")
 	_ = filepath.WalkDir(templates, func(file string, entry fs.DirEntry, err error) error {
@@ -249,12 +232,9 @@ func (c *checks) hookNames(m addons.Module) {
 			return nil //nolint:nilerr // what cannot be read does not load, either
 		}
 		for n, line := range c.found.yamlOf(file).lines {
-			found := annotation.FindStringSubmatch(line)
-			if found == nil {
-				continue
-			}
-			for name := range strings.SplitSeq(found[1], ",") {
-				if name = strings.TrimSpace(name); !slices.Contains(known, strings.ToLower(name)) {
+			found := append(annotation.FindStringSubmatch(line), "", "")
+			for name := range strings.FieldsFuncSeq(found[1], func(r rune) bool { return r == ',' || r == ' ' }) {
+				if !slices.Contains(known, strings.ToLower(name)) {
 					fix := values.DidYouMean(strings.ToLower(name), known, "write one of "+strings.Join(known, ", "))
 					c.found.add(Warning, file, place{line: n + 1}, fmt.Sprintf("Helm has no hook %q, and leaves out the object; %s", name, fix))
 				}

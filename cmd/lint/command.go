@@ -3,7 +3,6 @@ package lint
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -52,7 +51,7 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 	if !slices.Contains([]string{"text", "json", "github"}, f.output) {
 		return cli.Usagef("--output: %q is not text, json or github", f.output)
 	}
-	o := optionsOf(c, hooks.ConfigLimit) // a hook that answers later would not be loaded by the operator
+	o := optionsOf(c)
 	o.Tests = f.tests
 	var err error
 	if o.Values, err = cli.ReadValues(f.values); err != nil {
@@ -64,11 +63,11 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 	}
 	defer done()
 	o.Dirs, o.Only = c.Dirs, only
-	found, modules, err := Check(cmd.Context(), o)
+	found, summary, err := Check(cmd.Context(), o)
 	if err != nil {
 		return err
 	}
-	if err := write(cmd.OutOrStdout(), f.output, found, summary(found, modules)); err != nil {
+	if err := write(cmd.OutOrStdout(), f.output, found, summary); err != nil {
 		return err
 	}
 	// The findings are the output. ExitError sets the code without printing another message.
@@ -78,19 +77,20 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 	return nil
 }
 
-func optionsOf(c *cli.Config, hookLimit time.Duration) Options {
-	return Options{Dirs: c.Dirs, HookLimit: hookLimit, StepTimeout: time.Minute, JQLibrary: c.JQDirs(), Chroot: c.ChrootDir, CRDSkip: c.CRDPrefixes()}
+func optionsOf(c *cli.Config) Options {
+	// A hook that answers later would not be loaded by the operator.
+	return Options{HookLimit: hooks.ConfigLimit, JQLibrary: c.JQDirs(), Chroot: c.ChrootDir, CRDSkip: c.CRDPrefixes()}
 }
 
-// Look checks for 'dev' the directory of one module or of the global hooks, or all for "", and calls
-// report with each finding: whether it is an error, and the line that the command prints. Tests are not
-// played: 'dev' plays them itself. When it returns an error it has reported nothing.
-func Look(ctx context.Context, c *cli.Config, dirs addons.Dirs, only string, hookLimit time.Duration, report func(bad bool, line string)) error {
-	o := optionsOf(c, hookLimit)
-	o.Dirs, o.Only = dirs, only
-	found, _, err := Check(ctx, o)
+// Look checks for 'dev' the directory of one module or of the global hooks, or all for "", with or without tests. It calls
+// report with each finding: whether it is an error, and the line that the command prints; and returns the last line. When
+// it returns an error it has reported nothing.
+func Look(ctx context.Context, c *cli.Config, dirs addons.Dirs, only string, tests bool, report func(bad bool, line string)) (summary string, err error) {
+	o := optionsOf(c)
+	o.Dirs, o.Only, o.Tests = dirs, only, tests
+	found, summary, err := Check(ctx, o)
 	for _, f := range found {
 		report(f.Severity == Error, f.String())
 	}
-	return err
+	return summary, err
 }

@@ -81,11 +81,18 @@ func count(all []Finding, severity string) (n int) {
 
 // summary is the last line of the output; without findings it lists what was checked, so that an
 // empty directory does not look like a correct one.
-func summary(all []Finding, modules int) string {
-	if len(all) == 0 {
-		return fmt.Sprintf("No findings in %s and the global hooks.", view.Count(modules, "module"))
+func (c *checks) summary(all []Finding, modules int) string {
+	if len(all) > 0 {
+		return view.Count(count(all, Error), "error") + ", " + view.Count(count(all, Warning), "warning")
 	}
-	return view.Count(count(all, Error), "error") + ", " + view.Count(count(all, Warning), "warning")
+	text := "No findings"
+	if c.Only == "" {
+		text += " in " + view.Count(modules, "module") + " and the global hooks"
+	}
+	if c.played > 0 {
+		text += "; " + view.Count(c.played, "test") + " passed"
+	}
+	return text + "."
 }
 
 // write writes findings in a format. Text and github end with the summary; JSON has the numbers as

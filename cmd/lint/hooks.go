@@ -103,17 +103,15 @@ func (c *checks) enabled(ctx context.Context, m addons.Module, own *values.Secti
 		all = append(all, other.Name)
 	}
 	_, err := c.runner.Enabled(ctx, decide.Script(m, c.global, own, all))
-	var failed *hooks.ExitError
-	var slow *hooks.TimeoutError
+	text := strings.TrimPrefix(fmt.Sprint(err), "hook "+m.Name+"/enabled: ")
 	switch {
 	case err == nil:
-	case errors.As(err, &failed):
-		// It may look for what hooks find out, or into the cluster.
-		c.found.add(Warning, m.EnabledScript, place{}, fmt.Sprintf("it fails with the values on disk, without a cluster: %s; make it write false when something is missing", strings.TrimPrefix(err.Error(), "hook "+m.Name+"/enabled: ")))
-	case errors.As(err, &slow):
-		c.found.add(Error, m.EnabledScript, place{}, fmt.Sprintf("it did not answer within %s; it must write true or false, and exit", slow.Limit))
+	case errors.As(err, new(*hooks.ExitError)): // it may look for what hooks find out, or into the cluster
+		c.found.add(Warning, m.EnabledScript, place{}, "it fails with the values on disk, without a cluster: "+text+"; make it write false when something is missing")
+	case errors.As(err, new(*hooks.TimeoutError)):
+		c.found.add(Error, m.EnabledScript, place{}, fmt.Sprintf("it did not answer within %s; it must write true or false, and exit", c.HookLimit))
 	default:
-		c.found.add(Error, m.EnabledScript, c.found.yamlOf(m.EnabledScript).find("MODULE_ENABLED_RESULT", 0), "it "+strings.TrimPrefix(err.Error(), "hook "+m.Name+"/enabled: "))
+		c.found.add(Error, m.EnabledScript, c.found.yamlOf(m.EnabledScript).find("MODULE_ENABLED_RESULT", 0), "it "+text)
 	}
 }
 

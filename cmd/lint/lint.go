@@ -53,35 +53,36 @@ type checks struct {
 	global   *values.Section
 	refused  map[string]bool     // sections whose values on disk do not fit their schemas
 	rendered map[string]rendered // what the charts of modules print, by the directory of the module
+	played   int                 // tests
 	client   *helm.Client        // that renders; nil until there is one with the kinds that are known now
 }
 
-// Check finds the mistakes below the directories, and returns the number of modules that were
-// checked, with those that cannot be loaded. A finding that may be the cause of others comes before them. It returns an
+// Check finds the mistakes below the directories, and returns them with the line that sums them up. A finding that may be
+// the cause of others comes before them. It returns an
 // error if it could not complete, such as at the end of ctx, and then no findings, so that a part of
 // them is never taken for all.
-func Check(ctx context.Context, o Options) (found []Finding, modules int, err error) {
+func Check(ctx context.Context, o Options) (found []Finding, summary string, err error) {
 	tmp, err := os.MkdirTemp("", "addon-operator-lint-")
 	if err != nil {
-		return nil, 0, err
+		return nil, "", err
 	}
 	defer os.RemoveAll(tmp)
 	c := &checks{Options: o, kinds: newKinds(), refused: map[string]bool{}, rendered: map[string]rendered{}}
 	if c.found, err = newFindings(&c.Dirs); err != nil {
-		return nil, 0, err
+		return nil, "", err
 	}
 	// A KUBECONFIG that names no file leaves kubectl with the account of the Pod that lint may run
 	// in. So the hooks get one whose server refuses connections.
 	nowhere := filepath.Join(tmp, "no-cluster")
 	if err := os.WriteFile(nowhere, []byte(noCluster), 0o600); err != nil {
-		return nil, 0, err
+		return nil, "", err
 	}
 	c.runner, err = hooks.NewRunner(hooks.Options{
 		TmpDir: tmp, Log: slog.New(slog.DiscardHandler), Timeout: o.HookLimit, Grace: time.Second, Chroot: o.Chroot, JQLibrary: o.JQLibrary,
 		Env: []string{"KUBECONFIG=" + nowhere}, // no script changes a cluster
 	})
 	if err != nil {
-		return nil, 0, err
+		return nil, "", err
 	}
 	c.load()
 	c.definitions()
@@ -91,6 +92,7 @@ func Check(ctx context.Context, o Options) (found []Finding, modules int, err er
 		c.hooks(ctx, global.HooksDir, "", global.Dir, hooks.Global)
 		c.scenarios(ctx, global.Dir)
 	}
+	modules := 0
 	for _, m := range slices.Concat(c.tree.Modules, c.tree.Broken) {
 		if o.Only == "" || m.Dir == o.Only {
 			modules++
@@ -99,9 +101,10 @@ func Check(ctx context.Context, o Options) (found []Finding, modules int, err er
 	}
 	// Checks stop quietly when ctx ends, and a hook that was stopped looks like one that is slow.
 	if ctx.Err() != nil {
-		return nil, 0, context.Cause(ctx)
+		return nil, "", context.Cause(ctx)
 	}
-	return c.found.about(o.Only), modules, nil
+	found = c.found.about(o.Only)
+	return found, c.summary(found, modules), nil
 }
 
 // load loads the tree and reports what loading and 'values check' find. It sets tree and global. A

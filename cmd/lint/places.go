@@ -104,29 +104,27 @@ func (d *document) find(text string, from int) place {
 // Scripts print most of their configuration as they contain it, and templates all that is not
 // computed: so it is a line that contains the printed one, or else its key.
 func (d *document) origin(printed *document, at place) place {
-	if at.line < 1 || at.line > len(printed.lines) {
-		return place{}
-	}
-	full := printed.lines[at.line-1]
-	want := strings.TrimSpace(full)
+	want := printed.line(at.line - 1)
 	if found := d.like(want, printed, at.line); found != (place{}) {
-		found.column += max(at.column-1-strings.Index(full, want), 0) // its indent may be another one here
+		found.column += max(at.column-1-strings.Index(printed.lines[at.line-1], want), 0) // its indent may be another one here
 		return found
 	}
 	key, _, _ := strings.Cut(strings.TrimLeft(want, "- "), ":")
 	return d.like(key+":", printed, at.line)
 }
 
+// line is one without its indent; "" when there is none.
+func (d *document) line(i int) string {
+	if i < 0 || i >= len(d.lines) {
+		return ""
+	}
+	return strings.TrimSpace(d.lines[i])
+}
+
 // like is the place of a text of line n of an output. Of several that one counts whose surroundings
 // are the most alike; the zero place when it is not there, or too short to mean anything.
 func (d *document) like(text string, printed *document, n int) (found place) {
 	const near, shortest = 5, 3
-	at := func(lines []string, i int) string {
-		if i < 0 || i >= len(lines) {
-			return ""
-		}
-		return strings.TrimSpace(lines[i])
-	}
 	best := 0
 	for i, line := range d.lines {
 		column := strings.Index(line, text)
@@ -135,7 +133,7 @@ func (d *document) like(text string, printed *document, n int) (found place) {
 		}
 		score := 1
 		for by := -near; by <= near; by++ {
-			if here := at(d.lines, i+by); here != "" && here == at(printed.lines, n-1+by) {
+			if here := d.line(i + by); here != "" && here == printed.line(n-1+by) {
 				score++
 			}
 		}

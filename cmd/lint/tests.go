@@ -69,6 +69,7 @@ func (c *checks) scenarios(ctx context.Context, dir string) {
 		c.found.add(Error, dir, place{}, err.Error())
 		return
 	}
+	c.played += len(list)
 	for _, r := range scenario.Play(ctx, list, scenario.Options{JQLibrary: c.JQLibrary, CRDSkip: c.CRDSkip, StepTimeout: c.StepTimeout}, nil) {
 		if r.Passed() {
 			continue

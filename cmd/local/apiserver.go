@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -24,8 +23,8 @@ const memoryVersion = builtin.Newest
 
 // memoryCluster are the flags of the command apiserver.
 type memoryCluster struct {
-	dir, address string
-	parent       int // process ID; 0 for none
+	dir    string
+	parent int // process ID; 0 for none
 }
 
 // APIServer serves a cluster in memory to kubectl and to another operator process.
@@ -42,7 +41,6 @@ or controllers: a Deployment gets no Pods, but counts as running. 'make run CLUS
 	}
 	f := cmd.Flags()
 	f.StringVar(&m.dir, "dir", "", "directory for the kubeconfig and the saved objects (required)")
-	f.StringVar(&m.address, "address", "127.0.0.1:0", "loopback address and port; port 0: any free port")
 	f.IntVar(&m.parent, "parent-pid", 0, "exit when the process with this ID ends; 0: run until SIGTERM or SIGINT")
 	return cmd
 }
@@ -52,9 +50,6 @@ or controllers: a Deployment gets no Pods, but counts as running. 'make run CLUS
 func (m *memoryCluster) serve(cmd *cobra.Command) error {
 	if m.dir == "" {
 		return cli.Usagef("--dir is required: the directory for the kubeconfig and the saved objects")
-	}
-	if !onLoopback(m.address) {
-		return cli.Usagef("--address must be on the loopback interface, such as 127.0.0.1:0, not %s", m.address)
 	}
 	if err := os.MkdirAll(m.dir, 0o700); err != nil {
 		return err
@@ -73,7 +68,7 @@ func (m *memoryCluster) serve(cmd *cobra.Command) error {
 	if err := server.Protect(); err != nil {
 		return err
 	}
-	if err := server.Start(m.address); err != nil {
+	if err := server.Start("127.0.0.1:0"); err != nil {
 		return err
 	}
 	defer server.Close()
@@ -87,30 +82,15 @@ func (m *memoryCluster) serve(cmd *cobra.Command) error {
 }
 
 // wait returns when the context has ended or the parent process is gone. A process learns nothing
-// of the end of another one that is not its child, so wait looks four times a second. If the parent
-// is the direct one, a change of Getppid shows its end even when its ID is in use again; else the
-// ID is all there is.
+// of the end of another one that may not be its parent, so wait looks four times a second.
 func (m *memoryCluster) wait(ctx context.Context) {
-	direct := m.parent == os.Getppid()
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
-	for {
+	for m.parent == 0 || !errors.Is(syscall.Kill(m.parent, 0), syscall.ESRCH) {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			switch {
-			case m.parent == 0:
-			case direct && os.Getppid() != m.parent, errors.Is(syscall.Kill(m.parent, 0), syscall.ESRCH):
-				return
-			}
 		}
 	}
-}
-
-// onLoopback reports whether only processes of this machine reach an address. Names other than
-// localhost are not resolved.
-func onLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
 }

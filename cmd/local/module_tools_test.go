@@ -31,7 +31,7 @@ func exitCode(err error) int {
 func commanded(args ...string) (output string, err error) {
 	root, c := cli.Root("test", func(string) (string, bool) { return "", false })
 	hook, values := cli.Group("hook", ""), cli.Group("values", "")
-	hook.AddCommand(HookConfig(c), HookRun(c))
+	hook.AddCommand(HookRun(c))
 	values.AddCommand(CheckValues(c))
 	root.AddCommand(bring.Init(), Test(c), hook, values)
 	var out bytes.Buffer
@@ -72,10 +72,10 @@ func TestModuleToolsRefuse(t *testing.T) {
 		"no such scenario":          {[]string{"test", "--run", "zzz"}, exitUsage, "zzz"},
 		"no expression":             {[]string{"test", "--run", "("}, exitUsage, "--run"},
 		"all is well":               {[]string{"test", "modules"}, exitStopped, ""},
-		"no hook":                   {[]string{"hook", "config"}, exitUsage, "one hook"},
-		"not executable":            {[]string{"hook", "config", "modules/010-a/Chart.yaml"}, exitRefused, "chmod +x"},
+		"no hook":                   {[]string{"hook", "run"}, exitUsage, "one hook"},
+		"not executable":            {[]string{"hook", "run", "modules/010-a/Chart.yaml", "--binding", "nodes"}, exitRefused, "chmod +x"},
 		"no binding":                {[]string{"hook", "run", hook}, exitUsage, "--binding or --context"},
-		"another binding":           {[]string{"hook", "run", hook, "--binding", "pods"}, exitUsage, "it has nodes"},
+		"another binding":           {[]string{"hook", "run", "order.sh", "--binding", "pods"}, exitUsage, "are: onStartup; pass"},
 		"a binding about objects":   {[]string{"hook", "run", hook, "--binding", "nodes"}, exitUsage, "--context"},
 		"values with a mistake":     {[]string{"hook", "run", hook, "--binding", "nodes", "--values", hook}, exitRefused, hook},
 		"an order binding":          {[]string{"hook", "run", "order.sh", "--binding", "onStartup"}, exitStopped, ""},
@@ -113,12 +113,12 @@ func TestMalformedScenarioIsReported(t *testing.T) {
 			t.Errorf("the output has no %q:\n%s", want, out)
 		}
 	}
-	var suite junitSuite
+	var suite testReport
 	data, err := os.ReadFile("results.xml")
 	if err == nil {
 		err = xml.Unmarshal(data, &suite)
 	}
-	if err != nil || suite.Tests != 2 || suite.Failures != 1 || suite.Cases[1].Failure == nil || !strings.Contains(suite.Cases[1].Failure.Text, "did you mean description?") {
+	if err != nil || suite.Count != 2 || suite.Failed != 1 || !strings.Contains(suite.Tests[1].Failure, "did you mean description?") {
 		t.Errorf("results.xml: %v %s", err, data)
 	}
 }

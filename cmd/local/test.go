@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,7 +21,7 @@ import (
 type playing struct {
 	run, junit       string
 	output           string
-	verbose, watch   bool
+	verbose          bool
 	scenario.Options // what package scenario needs: update, keep, coverage, parallel, step timeout
 }
 
@@ -45,7 +43,6 @@ code is 1 if a scenario fails. docs/testing-modules.md shows how to write scenar
 	f.BoolVarP(&t.verbose, "verbose", "v", false, "show the runs of hooks and the log of each scenario")
 	f.StringVarP(&t.output, "output", "o", "text", "format: text, json")
 	f.BoolVar(&t.Keep, "keep", false, "keep the work directory of a failed test, with the input and output of each hook")
-	f.BoolVar(&t.watch, "watch", false, "run the tests of a module again when its files change, until Ctrl-C")
 	f.BoolVar(&t.Coverage, "coverage", false, "show which hooks, bindings and templates of each module the tests exercise")
 	f.StringVar(&t.junit, "junit", "", "write the results to this file, as JUnit XML")
 	f.IntVarP(&t.Parallel, "parallel", "p", 0, "number of scenarios that run in parallel; 0: one for each processor")
@@ -53,7 +50,9 @@ code is 1 if a scenario fails. docs/testing-modules.md shows how to write scenar
 	return cmd
 }
 
-// play finds the scenarios and plays them, once or on each change.
+// play finds the scenarios and plays them. As text each result is printed as soon as it is there, in the order
+// in which they end; reports are in the order of the scenarios. A scenario that fails is the error
+// of the command, but only after everything is written.
 func (t *playing) play(cmd *cobra.Command, c *cli.Config, paths []string) error {
 	scenarios, err := t.find(paths)
 	if err != nil {
@@ -62,16 +61,6 @@ func (t *playing) play(cmd *cobra.Command, c *cli.Config, paths []string) error 
 	// Options of the operator that change what hooks and definitions do; the others do not matter
 	// in memory.
 	t.JQLibrary, t.CRDSkip = c.JQDirs(), c.CRDPrefixes()
-	if t.watch {
-		return t.playOnSave(cmd, paths, scenarios)
-	}
-	return t.playAll(cmd, scenarios)
-}
-
-// playAll plays scenarios once. As text each result is printed as soon as it is there, in the order
-// in which they end; reports are in the order of the scenarios. A scenario that fails is the error
-// of the command, but only after everything is written.
-func (t *playing) playAll(cmd *cobra.Command, scenarios []*scenario.Scenario) error {
 	began := time.Now()
 	out := cmd.OutOrStdout()
 	// Play calls this function for one result at a time, so prints do not mix.
@@ -90,32 +79,44 @@ func (t *playing) playAll(cmd *cobra.Command, scenarios []*scenario.Scenario) er
 	}
 	// Before the error of failed scenarios, which is when CI needs the file most.
 	if t.junit != "" {
-		if err := writeJUnit(t.junit, results); err != nil {
+		if err := writeJUnit(t.junit, report); err != nil {
 			return fmt.Errorf("--junit: %w", err)
 		}
 	}
-	return t.conclude(out, report)
+	took := time.Since(began).Round(time.Millisecond)
+	if t.output == "json" {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(report)
+	} else {
+		for _, c := range report.Coverage {
+			fmt.Fprint(out, c)
+		}
+		if report.Failed == 0 {
+			_, err = fmt.Fprintf(out, "%s passed, in %s\n", view.Count(report.Passed, "scenario"), took)
+		}
+	}
+	if report.Failed > 0 { // more important than an error of writing
+		return fmt.Errorf("%d of %s failed, in %s", report.Failed, view.Count(len(report.Tests), "scenario"), took)
+	}
+	return err
 }
 
 // find reads the scenarios that the flags and arguments ask for, and checks the flags. No scenario
-// is an error: a misspelt --run in a pipeline must not pass. In watch mode it is called again for
-// each change.
+// is an error: a misspelt --run in a pipeline must not pass.
 func (t *playing) find(paths []string) ([]*scenario.Scenario, error) {
 	// Without --run the pattern is empty and matches every name.
 	pattern, err := regexp.Compile(t.run)
 	switch {
 	case err != nil:
 		return nil, cli.Usagef("--run: %w", err)
-	case t.Parallel < 0:
-		return nil, cli.Usagef("--parallel must be 0 or more, not %d", t.Parallel)
 	case t.output != "text" && t.output != "json":
 		return nil, cli.Usagef("--output must be text or json, not %q", t.output)
-	case t.watch && t.output == "json":
-		return nil, cli.Usagef("--watch and -o json cannot be combined: each round would print a separate document")
-	case t.watch && t.Update:
-		return nil, cli.Usagef("--watch and --update cannot be combined: golden files are watched, too")
 	}
-	scenarios, err := scenario.Find(t.roots(paths)...)
+	if len(paths) == 0 {
+		paths = []string{"."}
+	}
+	scenarios, err := scenario.Find(paths...)
 	if err != nil {
 		return nil, err
 	}
@@ -126,65 +127,49 @@ func (t *playing) find(paths []string) ([]*scenario.Scenario, error) {
 	return scenarios, nil
 }
 
-// conclude writes the text below the results, or everything as JSON. Its error contains the number of
-// scenarios that failed, and takes precedence over one of writing.
-func (t *playing) conclude(out io.Writer, report testReport) (err error) {
-	took := time.Duration(report.Seconds * float64(time.Second)).Round(time.Millisecond)
-	if t.output == "json" {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(report)
-	} else {
-		for _, c := range report.Coverage {
-			fmt.Fprint(out, c)
-		}
-		// A failed run is summed up by the error, which main prints.
-		if report.Failed == 0 {
-			_, err = fmt.Fprintf(out, "%s passed, in %s\n", view.Count(report.Passed, "scenario"), took)
-		}
-	}
-	if report.Failed > 0 {
-		return fmt.Errorf("%d of %s failed, in %s", report.Failed, view.Count(len(report.Tests), "scenario"), took)
-	}
-	return err
-}
-
-// testReport is the answer of -o json. Its keys stay as they are; others may be added.
+// testReport is the answer of -o json, whose keys stay as they are, and the JUnit file, with what CI systems have in common:
+// there is no schema that all of them follow.
 type testReport struct {
-	Passed  int          `json:"passed"`
-	Failed  int          `json:"failed"`
-	Seconds float64      `json:"seconds"`
-	Tests   []testResult `json:"tests"`
+	XMLName xml.Name     `json:"-" xml:"testsuite"`
+	Count   int          `json:"-" xml:"tests,attr"`
+	Passed  int          `json:"passed" xml:"-"`
+	Failed  int          `json:"failed" xml:"failures,attr"`
+	Seconds float64      `json:"seconds" xml:"time,attr"`
+	Tests   []testResult `json:"tests" xml:"testcase"`
 
-	Coverage []scenario.Coverage `json:"coverage,omitempty"`
+	Coverage []scenario.Coverage `json:"coverage,omitempty" xml:"-"`
 }
 
-// testResult is one scenario in the answer of -o json. Its lists are [] and not null, so that
-// programs need no case for it.
+// testResult is one scenario. Its lists are [] and not null in JSON, so that programs need no case for it. In a JUnit file the
+// module is its class, because CI systems group by class.
 type testResult struct {
-	Name        string   `json:"name"`
-	Description string   `json:"description"`
-	File        string   `json:"file"`
-	Passed      bool     `json:"passed"`
-	Seconds     float64  `json:"seconds"`
-	Problems    []string `json:"problems"`
-	Hooks       []string `json:"hooks"` // their runs
-	Log         string   `json:"log"`
-	Kept        string   `json:"kept,omitempty"`
+	Module      string   `json:"-" xml:"classname,attr"`
+	Name        string   `json:"name" xml:"name,attr"`
+	Description string   `json:"description" xml:"-"`
+	File        string   `json:"file" xml:"file,attr"`
+	Passed      bool     `json:"passed" xml:"-"`
+	Seconds     float64  `json:"seconds" xml:"time,attr"`
+	Problems    []string `json:"problems" xml:"-"`
+	Failure     string   `json:"-" xml:"failure,omitempty"`
+	Hooks       []string `json:"hooks" xml:"-"` // their runs
+	Log         string   `json:"log" xml:"system-out,omitempty"`
+	Kept        string   `json:"kept,omitempty" xml:"-"`
 }
 
 // reportOf sums up results; took is the time on the clock, less than the sum when scenarios run in
 // parallel.
 func reportOf(results []scenario.Result, took time.Duration) testReport {
-	report := testReport{Seconds: took.Seconds(), Tests: []testResult{}}
+	report := testReport{Count: len(results), Seconds: took.Seconds(), Tests: []testResult{}}
 	for _, r := range results {
 		if r.Passed() {
 			report.Passed++
 		} else {
 			report.Failed++
 		}
+		module, _, _ := strings.Cut(r.Scenario.Name(), "/") // the name is MODULE/FILE
 		report.Tests = append(report.Tests, testResult{
-			Name: r.Scenario.Name(), Description: r.Scenario.Description, File: r.Scenario.Path(), Passed: r.Passed(), Seconds: r.Took.Seconds(),
+			Module: module, Name: r.Scenario.Name(), Description: r.Scenario.Description, File: r.Scenario.Path(), Passed: r.Passed(),
+			Seconds: r.Took.Round(time.Millisecond).Seconds(), Failure: strings.Join(r.Problems, "\n"),
 			Problems: append([]string{}, r.Problems...), Hooks: append([]string{}, r.Runs...), Log: r.Log, Kept: r.Kept,
 		})
 	}
@@ -199,58 +184,13 @@ func indented(title string, lines []string) string {
 	return "      " + title + ":\n        " + strings.Join(lines, "\n        ") + "\n"
 }
 
-// junitSuite is the root of a JUnit file, with what CI systems have in common: there is no schema
-// that all of them follow.
-type junitSuite struct {
-	XMLName  xml.Name    `xml:"testsuite"`
-	Name     string      `xml:"name,attr"`
-	Tests    int         `xml:"tests,attr"`
-	Failures int         `xml:"failures,attr"`
-	Time     string      `xml:"time,attr"`
-	Cases    []junitCase `xml:"testcase"`
-}
-
-// junitCase is a scenario. The module is its class, because CI systems group by class.
-type junitCase struct {
-	Class   string        `xml:"classname,attr"`
-	Name    string        `xml:"name,attr"`
-	File    string        `xml:"file,attr"`
-	Time    string        `xml:"time,attr"`
-	Failure *junitFailure `xml:"failure,omitempty"`
-	Output  string        `xml:"system-out,omitempty"`
-}
-
-// junitFailure has the first line of the first problem as message, which is what lists show, and
-// all as text.
-type junitFailure struct {
-	Message string `xml:"message,attr"`
-	Text    string `xml:",chardata"`
-}
-
 // writeJUnit writes the results to a file. encoding/xml replaces the characters of a log that XML
 // forbids.
-func writeJUnit(path string, results []scenario.Result) error {
-	suite := junitSuite{Name: "addon-operator", Tests: len(results)}
-	total := time.Duration(0)
-	for _, r := range results {
-		// The name of a scenario is MODULE/FILE.
-		module, name := filepath.Split(r.Scenario.Name())
-		c := junitCase{Class: strings.TrimSuffix(module, "/"), Name: name + ": " + r.Scenario.Description, File: r.Scenario.Path(), Time: seconds(r.Took), Output: r.Log}
-		if !r.Passed() {
-			suite.Failures++
-			first, _, _ := strings.Cut(r.Problems[0], "\n")
-			c.Failure = &junitFailure{Message: first, Text: strings.Join(r.Problems, "\n")}
-		}
-		total += r.Took
-		suite.Cases = append(suite.Cases, c)
-	}
-	suite.Time = seconds(total)
-	text, err := xml.MarshalIndent(suite, "", "  ")
+func writeJUnit(path string, report testReport) error {
+	text, err := xml.MarshalIndent(report, "", "  ")
 	if err != nil {
 		return err
 	}
 	// The file is for the CI system, which may be another user.
 	return os.WriteFile(path, append([]byte(xml.Header), append(text, '\n')...), 0o644)
 }
-
-func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }

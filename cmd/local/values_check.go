@@ -9,13 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
 
 	"addon-operator/actors/check"
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/messages/view"
-	"addon-operator/values"
 )
 
 // CheckValues is the command values check. It validates without a cluster, so that it can guard a
@@ -26,8 +25,8 @@ func CheckValues(c *cli.Config) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check [DIR]", Short: "Validate values.yaml files, schemas and a proposed ConfigMap, without a cluster",
 		Long: `Validates the values.yaml files, schemas and charts in the modules and global hooks directories and, if given, a
-proposed ConfigMap and the Secret with values above it: manifests, or only their data. Pass the Secret if a schema
-requires a value that is in it. The command prints every violation, and exits with code 1 if there is one. DIR contains modules/ and global-hooks/, or modules. Without it the
+proposed ConfigMap, as a manifest or only its data, and the manifest of the Secret with values above it. Pass the Secret
+if a schema requires a value that is in it. The command prints every violation, and exits with code 1 if there is one. DIR contains modules/ and global-hooks/, or modules. Without it the
 directories of the options are checked, or else the current one.`,
 		Example: "  addon-operator values check\n  addon-operator values check ~/add-ons -f configmap.yaml",
 		Args:    cli.OneDirectory,
@@ -54,7 +53,12 @@ directories of the options are checked, or else the current one.`,
 			if err := errors.Join(loadErr, err, check.ConfigMap(tree, data, secret, warn), check.Charts(tree, data, secret), check.Tree(tree)); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), validText(len(tree.Modules), check.Unchecked(tree, data)))
+			unchecked := check.Unchecked(tree, data)
+			text := fmt.Sprintf("The global values and the values of %s are valid", view.Count(len(tree.Modules)-unchecked, "module"))
+			if unchecked > 0 {
+				text += "; disabled, and not checked: " + view.Count(unchecked, "module")
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), text+".")
 			return err
 		},
 	}
@@ -62,25 +66,12 @@ directories of the options are checked, or else the current one.`,
 	// The name of the global option would take it silently for the name of a ConfigMap.
 	cmd.Flags().StringVar(&file, "config-map", "", "")
 	_ = cmd.Flags().MarkDeprecated("config-map", "use -f") // it exists
-	cmd.Flags().StringVar(&secretFile, "secret", "", "file with the Secret with values")
+	cmd.Flags().StringVar(&secretFile, "secret", "", "file with the manifest of the Secret with values")
 	return cmd
 }
 
-// validText says what was checked.
-func validText(modules, unchecked int) string {
-	text := fmt.Sprintf("The global values and the values of %s are valid", view.Count(modules-unchecked, "module"))
-	switch unchecked {
-	case 0:
-		return text + "."
-	case 1:
-		return text + "; 1 module is disabled and was not checked."
-	}
-	return fmt.Sprintf("%s; %d modules are disabled and were not checked.", text, unchecked)
-}
-
-// readSecret reads the data of a Secret from a manifest, with data and stringData, or from a file
-// that holds only its texts, not in base64. An empty path gives nil. Errors name keys and never
-// show values: the log of a pipeline is no place for them.
+// readSecret reads the manifest of a Secret, with data and stringData. An empty path gives nil. Errors
+// never show values: the log of a pipeline is no place for them.
 func readSecret(path string) (map[string]string, error) {
 	if path == "" {
 		return nil, nil
@@ -89,30 +80,11 @@ func readSecret(path string) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the Secret: %w", err)
 	}
-	tree, err := values.ParseYAML(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	secret := corev1.Secret{StringData: map[string]string{}}
+	if err := yaml.UnmarshalStrict(text, &secret); err != nil || secret.Kind != "Secret" { // the error would quote what it cannot convert
+		return nil, fmt.Errorf("%s: it is not the manifest of a Secret: kind must be Secret, its data base64 strings, its stringData plain strings", path)
 	}
-	content, ok := tree.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("%s: it must be the manifest of a Secret, or its data: a map of keys to strings", path)
-	}
-	kind, isManifest := content["kind"]
-	if !isManifest {
-		return cli.Texts(path, content)
-	}
-	if kind != "Secret" {
-		return nil, fmt.Errorf("%s: kind is %v, not Secret", path, kind)
-	}
-	// The error of the conversion is not passed on, because it quotes what it cannot convert.
-	var secret corev1.Secret
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &secret); err != nil {
-		return nil, fmt.Errorf("%s: it is not the manifest of a Secret: its data must be base64 strings, its stringData plain strings", path)
-	}
-	if secret.StringData == nil {
-		secret.StringData = map[string]string{}
-	}
-	// The conversion has decoded base64. In both fields stringData wins, as in the API server.
+	// In both fields stringData wins, as in the API server.
 	for key, value := range secret.Data {
 		if _, there := secret.StringData[key]; !there {
 			secret.StringData[key] = string(value)

@@ -75,7 +75,7 @@ func TestFormatsAsKubectlHasThem(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"module list -o jsonpath=":           "needs a template",
+		"module list -o jsonpath=":           "is not one of",
 		"module list -o jsonpath={.modules[": "cannot be parsed",
 		"module values ingress -o name":      "lists nothing that has a name",
 		"module list -o xml":                 "is not one of text, wide, yaml, json, name",

@@ -57,7 +57,7 @@ func (g *generator) charts(ctx context.Context) error {
 			}
 		}
 	}
-	errs = append(errs, failed...)
+	errs, g.demands = append(errs, failed...), append(g.demands, g.lookups...)
 	for _, m := range g.tree.Modules {
 		if charts.Exists(m.Dir) {
 			g.demands = append(g.demands, namespaceDemands(g.config, m)...)
@@ -76,7 +76,7 @@ func (g *generator) serve() (err error) {
 	}
 	// Requests of templates; discovery is answered before.
 	server.OnRequest(func(r apiserver.Request) error {
-		g.lookups = append(g.lookups, lookup{g.rendering, r})
+		g.lookups = append(g.lookups, demand{r.Namespace, r.GroupResource(), "", []string{r.Verb}, "chart of module " + g.rendering})
 		return nil
 	})
 	if g.kinds, err = kube.Connect(kube.Options{Config: server.RESTConfig(), QPS: -1}); err != nil {
@@ -101,30 +101,18 @@ func (g *generator) layers(m addons.Module) (all []helm.Module) {
 func (g *generator) render(ctx context.Context, m addons.Module) (objects []*unstructured.Unstructured, err error) {
 	g.rendering = m.Name
 	for _, layer := range g.layers(m) {
-		documents, err := g.helm.Show(ctx, layer)
-		for _, d := range documents {
-			err = errors.Join(err, d.Err)
-			for _, o := range d.Objects {
-				objects = append(objects, &unstructured.Unstructured{Object: o})
-			}
-		}
-		if err != nil {
+		found, err := plan.Objects(ctx, g.helm, layer)
+		if objects = append(objects, found...); err != nil {
 			return objects, fmt.Errorf("module %s: render its chart with the values on disk: %w; pass values that hooks set with --values", m.Name, err)
 		}
 	}
 	return objects, nil
 }
 
-// objects adds what Helm does with the objects of a release, and what its templates look up. RBAC lets
+// objects adds what Helm does with the objects of a release. RBAC lets
 // no one grant more than it holds, so roles of a chart add all of their rules to those of the operator.
 func (g *generator) objects(ctx context.Context, m addons.Module, objects []*unstructured.Unstructured) error {
 	why, home := "chart of module "+m.Name, cmp.Or(m.File.Namespace, g.config.Namespace)
-	// Lookups by templates fail at run time without the right, and the render with them.
-	for _, l := range g.lookups {
-		if l.module == m.Name {
-			g.demands = append(g.demands, demand{l.Namespace, l.GroupResource(), "", []string{l.Verb}, why})
-		}
-	}
 	made := map[string]bool{} // roles, by kind and name
 	for _, o := range objects {
 		made[o.GetKind()+"/"+o.GetName()] = true
@@ -231,13 +219,11 @@ func (g *generator) ownKinds() error {
 				errs = append(errs, fmt.Errorf("%s: %w", file, err))
 			}
 		}
-		seen := map[string]bool{} // several layers of values may enable one subchart
 		for _, layer := range g.layers(m) {
 			for _, f := range g.helm.SubchartCRDs(layer) {
-				if !seen[f.Name] && !options.Skips(f.Name) {
+				if !options.Skips(f.Name) {
 					errs = append(errs, g.definitions(path.Dir(f.Name)+" of module "+m.Name, f.Data))
 				}
-				seen[f.Name] = true
 			}
 		}
 	}

@@ -85,13 +85,7 @@ type generator struct {
 	helm    *helm.Client
 
 	rendering string   // the module whose chart is being rendered
-	lookups   []lookup // of the templates of the last round
-}
-
-// lookup is a request of a template.
-type lookup struct {
-	module string
-	apiserver.Request
+	lookups   []demand // of the templates of the last round: they fail at run time without the right, and the render with them
 }
 
 // generateRBAC prints the roles for all modules and global hooks. When one of them fails, it returns

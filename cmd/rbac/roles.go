@@ -91,11 +91,7 @@ func joined(rules []rule) (out []rule) {
 	return out
 }
 
-func unique(texts []string) []string {
-	texts = slices.Clone(texts)
-	slices.Sort(texts)
-	return slices.Compact(texts)
-}
+func unique(texts []string) []string { return slices.Compact(slices.Sorted(slices.Values(texts))) }
 
 // manifest is what the roles are written for.
 type manifest struct {
@@ -142,9 +138,5 @@ func (m manifest) write(out io.Writer, all []role) error {
 
 // sequence writes texts as a YAML list on one line. They may be those of a chart, so they are quoted.
 func sequence(texts []string) string {
-	quoted := make([]string, len(texts))
-	for i, text := range texts {
-		quoted[i] = fmt.Sprintf("%q", text)
-	}
-	return "[" + strings.Join(quoted, ", ") + "]"
+	return strings.ReplaceAll(fmt.Sprintf("%q", texts), `" "`, `", "`)
 }

@@ -54,10 +54,8 @@ func (a *asking) flags(cmd *cobra.Command, r server.Route) {
 
 // check refuses wrong flags before the operator is asked.
 func (a *asking) check() error {
-	if template, ok := strings.CutPrefix(a.output, pathFormat); ok {
-		return checkPath(template)
-	}
-	if a.output != "table" && !slices.Contains(formats()[:5], a.output) {
+	isPath := strings.HasPrefix(a.output, pathFormat) && a.output != pathFormat
+	if a.output != "table" && !isPath && !slices.Contains(formats()[:5], a.output) {
 		return cli.Usagef("output: %q is not one of %s", a.output, strings.Join(formats(), ", "))
 	}
 	if a.watch && a.every <= 0 {

@@ -49,17 +49,6 @@ func endpointInCluster(ctx context.Context, c *cli.Config) (endpoint, error) {
 	}, nil
 }
 
-// inItsNamespace sets the namespace, when no option gives it, to that of the operator that is
-// found. Without a cluster in the command line it stays empty, and the caller reports that.
-func inItsNamespace(ctx context.Context, c *cli.Config) error {
-	if c.Namespace != "" || !asksCluster(c) {
-		return nil
-	}
-	pod, err := leader(ctx, c)
-	c.Namespace = pod.Namespace
-	return err
-}
-
 // leader finds the Pod of the operator that leads.
 func leader(ctx context.Context, c *cli.Config) (forward.Pod, error) {
 	return forward.Search{

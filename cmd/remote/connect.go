@@ -55,18 +55,8 @@ func endpointOf(c *cli.Config) (endpoint, error) {
 	return endpoint{&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}, "socket", socket, "--debug-unix-socket ($DEBUG_UNIX_SOCKET)"}, nil
 }
 
-// errUnreachable marks errors whose cause is that no operator answers. Commands that can do without one,
-// or that wait for one, look for it; any other error ends them.
-type errUnreachable struct{ error }
-
-// Unwrap returns the cause.
-func (e errUnreachable) Unwrap() error { return e.error }
-
 // send asks the running operator, for at most limit, which includes finding it. Content is JSON.
 func send(ctx context.Context, c *cli.Config, limit time.Duration, method, path, content string) (answer, error) {
-	if ctx == nil { // of a command that completes words
-		ctx = context.Background()
-	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	to, err := choose(ctx, c)
@@ -76,17 +66,12 @@ func send(ctx context.Context, c *cli.Config, limit time.Duration, method, path,
 	return to.send(ctx, method, path, content)
 }
 
-// choose finds the operator that a person means (asksCluster). Its errors are errUnreachable.
-func choose(ctx context.Context, c *cli.Config) (to endpoint, err error) {
+// choose finds the operator that a person means (asksCluster).
+func choose(ctx context.Context, c *cli.Config) (endpoint, error) {
 	if asksCluster(c) {
-		to, err = endpointInCluster(ctx, c)
-	} else {
-		to, err = endpointOf(c)
+		return endpointInCluster(ctx, c)
 	}
-	if err != nil {
-		return to, errUnreachable{err}
-	}
-	return to, nil
+	return endpointOf(c)
 }
 
 // send sends a request. Every answer but 200 is an error (refused).
@@ -111,22 +96,18 @@ func (e endpoint) send(ctx context.Context, method, path, content string) (answe
 	return answer{body, resp.Header}, nil
 }
 
-// unreachable is the error, with the fix, when no connection could be made. It is an errUnreachable only if
-// certainly no process listens there: a plan without the operator must not be made because of a timeout,
-// for example.
+// unreachable is the error, with the fix, when no connection could be made.
 func (e endpoint) unreachable(err error) error {
 	// The URL in the error contains only the address, which the sentence has.
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err
 	}
-	// Something may well listen on a socket that this user must not open, so this is no
-	// errUnreachable.
 	if errors.Is(err, syscall.EACCES) {
 		return fmt.Errorf("no access to the operator on %s: %w; only the user that the operator runs as may open the socket: run the command as that user, or use --debug-address", e.where, err)
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
-		return errUnreachable{fmt.Errorf("no operator answers on %s: %w; is it running, and is %s the one that it was started with? "+
-			"Without it, commands reach the operator in the cluster of your kubeconfig", e.where, err, e.option)}
+		return fmt.Errorf("no operator answers on %s: %w; is it running, and is %s the one that it was started with? "+
+			"Without it, commands reach the operator in the cluster of your kubeconfig", e.where, err, e.option)
 	}
 	return fmt.Errorf("no operator answers on %s: %w", e.where, err)
 }

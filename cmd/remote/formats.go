@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -16,24 +15,13 @@ import (
 // pathFormat is how the format of kubectl begins that a template follows.
 const pathFormat = "jsonpath="
 
-// checkPath refuses a template that cannot be parsed, before the operator is asked.
-func checkPath(template string) error {
-	if template == "" {
-		return cli.Usagef("output: jsonpath= needs a template, such as jsonpath='{.modules[*].name}'")
-	}
-	if _, err := printers.NewJSONPathPrinter(template); err != nil {
-		return cli.Usagef("output: the template %q cannot be parsed: %w", template, err)
-	}
-	return nil
-}
-
 // printPath prints what a template selects from an answer, with the printer of kubectl, so that
 // templates work alike. Missing keys print nothing, because an answer leaves out what is empty. An
 // answer that is a list is found under items.
 func printPath(w io.Writer, template string, body []byte) error {
 	printer, err := printers.NewJSONPathPrinter(template)
 	if err != nil {
-		return err
+		return cli.Usagef("output: the template %q cannot be parsed: %w", template, err)
 	}
 	printer.AllowMissingKeys(true)
 	var found any
@@ -50,14 +38,4 @@ func printPath(w io.Writer, template string, body []byte) error {
 		return err
 	}
 	return printText(w, &cli.Config{}, []byte(out.String()+"\n"))
-}
-
-// decoded reads an answer. Numbers keep their digits: as float64 large ones would change.
-func decoded(body []byte, into any) error {
-	decoder := json.NewDecoder(strings.NewReader(string(body)))
-	decoder.UseNumber()
-	if err := decoder.Decode(into); err != nil {
-		return fmt.Errorf("the operator's answer: %w", err)
-	}
-	return nil
 }

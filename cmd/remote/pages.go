@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -153,7 +154,7 @@ func first(c *cli.Config, what string) cobra.CompletionFunc {
 		if len(args) > 0 || path == "" || c.Read() != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return names(cmd, c, path), cobra.ShellCompDirectiveNoFileComp
+		return names(c, path), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
@@ -165,8 +166,8 @@ func each(c *cli.Config) cobra.CompletionFunc {
 }
 
 // names are what a page lists. A person has pressed Tab, so they are waited for only a second.
-func names(cmd *cobra.Command, c *cli.Config, path string) []string {
-	answer, err := send(cmd.Context(), c, completionLimit, http.MethodGet, path+"?output=name&showEmpty=true", "")
+func names(c *cli.Config, path string) []string {
+	answer, err := send(context.Background(), c, completionLimit, http.MethodGet, path+"?output=name&showEmpty=true", "")
 	if err != nil {
 		return nil
 	}
@@ -215,7 +216,7 @@ func Remove(root *cobra.Command) {
 		{"progress", "wait, or status --watch"}, {"history", "helm history MODULE -n NAMESPACE"},
 		{"diff", "module render MODULE --diff, or helm get manifest MODULE -n NAMESPACE --revision N"},
 		{"log", "config set log.level LEVEL [DURATION]"},
-		{"values diff", "values explain MODULE PATH"}, {"module graph", "module list, in the order in which modules run"},
+		{"hook config", "lint MODULE, or PATH --config"}, {"values diff", "values explain MODULE PATH"}, {"module graph", "module list, in the order in which modules run"},
 	} {
 		parent, name := root, r[0]
 		if group, sub, ok := strings.Cut(r[0], " "); ok {

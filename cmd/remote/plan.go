@@ -163,9 +163,6 @@ func (p *planning) askOperator(cmd *cobra.Command, _ string, question view.PlanR
 		}
 	}
 	found, err := send(cmd.Context(), p.config, planTimeout, method, path, string(content))
-	if away := (errUnreachable{}); errors.As(err, &away) {
-		return nil, "", fmt.Errorf("%w. Without an operator: %s plan DIR", err, p.config.Program())
-	}
 	if err != nil {
 		return nil, "", err
 	}

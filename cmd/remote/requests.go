@@ -89,10 +89,13 @@ const sayAfter = 3 * time.Second
 
 // operatorNamespace makes a client for a command that reads or writes objects in the namespace of
 // the operator, with the kubeconfig of the person who runs it, and sets that namespace in the
-// options.
+// options: when none gives it, to that of the operator that is found.
 func operatorNamespace(ctx context.Context, c *cli.Config) (*kube.Client, error) {
-	if err := inItsNamespace(ctx, c); err != nil {
-		return nil, err
+	if c.Namespace == "" && asksCluster(c) {
+		pod, err := leader(ctx, c)
+		if c.Namespace = pod.Namespace; err != nil {
+			return nil, err
+		}
 	}
 	if c.Namespace == "" {
 		return nil, cli.Usagef("no namespace is given; set --namespace or $ADDON_OPERATOR_NAMESPACE to that of the operator")

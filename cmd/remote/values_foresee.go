@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,19 +17,18 @@ import (
 )
 
 // foresee prints which objects the operator would delete or replace after an edit, and has a person confirm that. confirm
-// is the annotation that allows an upgrade which would be held back otherwise; one edit can allow one. Without an
-// operator there is nothing to ask: the edit is written, and the note says so.
+// is the annotation that allows an upgrade which would be held back otherwise; one edit can allow one.
 func (v *valueEdit) foresee(cmd *cobra.Command, next map[string]string) (confirm, note string, err error) {
-	if v.away != nil {
-		return "", "no operator answers, so it is not known what this deletes", nil //nolint:nilerr // the note says it
+	if v.away != "" { // forced
+		return "", "", nil
 	}
 	var plan view.Plan
 	answer, _, err := (&planning{config: v.config, output: "json"}).askOperator(cmd, "", view.PlanRequest{Proposed: next})
 	if err == nil {
-		err = decoded(answer, &plan)
+		err = json.Unmarshal(answer, &plan)
 	}
 	if err != nil {
-		return "", fmt.Sprintf("it is not known what this deletes: %v", err), nil
+		return "", fmt.Sprintf("; it is not known what this deletes: %v", err), nil
 	}
 	text, deletes, confirm := forecast(plan)
 	if text = hooks.Printable(text); cli.IsTerminal(cmd.ErrOrStderr()) && os.Getenv("NO_COLOR") == "" {

@@ -1,24 +1,19 @@
 package remote
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"addon-operator/actors/check"
-	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -29,28 +24,21 @@ import (
 // valueEdit is a change of one value of the ConfigMap by a person, and the command for it.
 //
 // run finds out which operator would read the value (meet), and attempt does one round: read the
-// ConfigMap, edit the text of one key, have the result validated, write over exactly what was read.
+// ConfigMap, edit the text of one key, have the operator validate the result, write over exactly what was read.
 // When another writer was faster, the next round begins with what that has written. An edit that
 // makes the ConfigMap invalid is not written: the operator would refuse all of it, and later edits,
 // too (D16).
 type valueEdit struct {
-	config  *cli.Config
-	edit    values.Edit
-	text    bool   // the value is a text, whatever it looks like
-	file    string // holds the value; - is stdin, empty: it is an argument
-	dryRun  bool
-	create  bool // allowed to create a ConfigMap without knowing what it held
-	force   bool // write what belongs to no module, or is refused
-	yes     bool // write what deletes objects
-	secrets bool
-	special special // of the value at the path, as of the last round
-	unknown string  // why the path belongs to no module, as of the last round
-	away    error   // why the running operator is not asked; nil: it is
+	config *cli.Config
+	edit   values.Edit
+	text   bool   // the value is a text, whatever it looks like
+	file   string // holds the value; - is stdin, empty: it is an argument
+	dryRun bool
+	force  bool                   // write what belongs to no module, is refused, or cannot be validated
+	yes    bool                   // write what deletes objects
+	away   string                 // why no operator is asked; empty: one is
+	known  messages.ConfigChecked // what the operator knows of the path and of the content before the edit
 }
-
-// special is what is known of the value that is edited: a schema marks it as a secret (D41); the
-// Secret has a value there, which overrides it (D40).
-type special struct{ marked, inSecret bool }
 
 // editAttempts is how often an edit begins again because another writer was faster.
 const editAttempts = 10
@@ -58,12 +46,12 @@ const editAttempts = 10
 const aboutEdits = `
 
 The value is in the ConfigMap; one that a schema marks as a secret, or that the Secret has already, is in the
-Secret. Other keys, comments and their order stay. A path that belongs to no module, or that a schema does not
-allow, is refused; --force writes it. The result is validated before
-it is written: by the running operator if it answers, otherwise by the schemas in the modules directory. The Secret
-is validated when the operator reads it. A deleted ConfigMap is created again with its last valid content.
+Secret. Other keys, comments and their order stay. The running operator validates the ConfigMap before it is
+written, and the Secret when it reads it. What it would refuse, a path that belongs to no module, and what cannot
+be validated because no operator answers, is written only with --force. A deleted ConfigMap is created again with
+its last valid content.
 
-What the operator would delete or replace is printed before, if it answers. At a terminal you are asked; elsewhere
+What the operator would delete or replace is printed before. At a terminal you are asked; elsewhere
 --yes is necessary, which also allows an upgrade that would be held back. Changes of the Secret are not planned.
 
 PATH begins with global or with the module: ingress-nginx.controller.replicas, a["odd.key"][0], or a JSON pointer,
@@ -118,10 +106,8 @@ func unsetCommand(c *cli.Config) *cobra.Command {
 // flags declares what all edits have.
 func (v *valueEdit) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&v.dryRun, "dry-run", false, "validate and print what would change, and write nothing")
-	cmd.Flags().BoolVar(&v.force, "force", false, "write a path that belongs to no module, or a ConfigMap that the operator refuses")
+	cmd.Flags().BoolVar(&v.force, "force", false, "write what belongs to no module, what the operator refuses, and what no operator validates")
 	cmd.Flags().BoolVar(&v.yes, "yes", false, "write without asking, although objects are deleted")
-	cmd.Flags().BoolVar(&v.create, "create", false, "create the ConfigMap even if its former content is unknown; that content is then lost")
-	cmd.Flags().BoolVar(&v.secrets, "show-secrets", false, "show secrets in full")
 }
 
 // value reads VALUE from the argument, a file or stdin. As text it is what the file has, without
@@ -167,17 +153,15 @@ func (v *valueEdit) run(cmd *cobra.Command, path string) error {
 			return cli.Usagef("%w", err)
 		}
 	}
-	if err := inItsNamespace(cmd.Context(), v.config); err != nil {
-		return err
-	}
-	if err := v.config.Complete(); err != nil {
-		return err
-	}
-	client, err := v.config.Connect()
+	client, err := operatorNamespace(cmd.Context(), v.config)
 	if err != nil {
 		return err
 	}
-	v.away = v.meet(cmd.Context(), client)
+	if err := v.meet(cmd.Context(), client); err != nil && !v.force {
+		return fmt.Errorf("nothing was written, because nothing validates it: %w; --force writes it", err)
+	} else if err != nil {
+		v.away = err.Error()
+	}
 	for range editAttempts {
 		if err = v.attempt(cmd, client); !errors.Is(err, kube.ErrConflict) {
 			break
@@ -197,48 +181,35 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	if err != nil {
 		return err
 	}
-	current, notes := read.Data, []string{""}
-	if !read.Exists() {
-		// The operator keeps the last valid content of a deleted ConfigMap in force. A new one with
-		// nothing but the edit would remove all of it, so it begins with that content.
-		if current, notes[0], err = v.lastValid(ctx, client); err != nil {
-			return err
-		}
+	current, note, err := v.begin(ctx, read)
+	if err != nil {
+		return fmt.Errorf("%s: %w", configMap, err)
 	}
 	edited, err := v.edit.Apply(current)
 	if err != nil {
 		return err
 	}
-	path := values.Dotted(v.edit.Path)
-	// Before the value is printed, because it sets whether the value is marked as a secret, which word uses.
-	refuses, by := v.validator(ctx, client)
-	if v.special.inSecret || v.special.marked && !v.edit.Remove {
+	if v.known.InSecret || v.known.Marked && !v.edit.Remove {
 		return v.changeSecret(cmd, client)
 	}
-	if err := v.refuseTypo(edited, current, refuses); err != nil {
+	if err := v.refuseTypo(edited); err != nil {
 		return err
 	}
 	// A deleted ConfigMap is written even when the edit changes nothing in its last valid content:
 	// creating it again is part of the change.
 	if edited.Unchanged(v.edit) && (read.Exists() || len(current) == 0) {
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is unchanged: %s\n", path, v.word(edited.Before, edited.Had))
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is unchanged: %s\n", values.Dotted(v.edit.Path), v.word(edited.Before, edited.Had))
 		return err
 	}
 	next := with(current, edited)
-	// An edit may be one of several that repair a ConfigMap, so one that is refused anyway may be
-	// edited.
-	still, err := v.validate(refuses, current, next)
+	refused, err := v.validate(ctx, next)
 	if err != nil {
 		return err
 	}
-	// A note that it is still refused is more important than the validator.
-	by = cmp.Or(still, by)
-	notes = append(notes, by)
-	confirm, note, err := v.foresee(cmd, next)
+	confirm, unknown, err := v.foresee(cmd, next)
 	if err != nil {
 		return err
 	}
-	notes = append(notes, note)
 	done := "would be written (dry run)"
 	if !v.dryRun {
 		written, err := configMap.Update(ctx, read, next, confirm)
@@ -247,7 +218,54 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 		}
 		done = "is written, resourceVersion " + written.ResourceVersion
 	}
-	return v.report(cmd, edited, fmt.Sprintf("%s %s; %s", configMap, done, strings.Join(slices.DeleteFunc(notes, func(n string) bool { return n == "" }), "; ")))
+	return v.report(cmd, edited, fmt.Sprintf("%s %s; %s%s%s", configMap, done, note, refused, unknown))
+}
+
+// begin returns the content that is edited, and how it is validated. It learns what is known of the path, before a value is
+// printed: it may be a secret.
+func (v *valueEdit) begin(ctx context.Context, read kube.ConfigMap) (current map[string]string, note string, err error) {
+	v.known, err = v.ask(ctx, read.Data)
+	const valid = "validated by the running operator"
+	switch {
+	case err != nil:
+		return nil, "", err
+	case v.away != "" && !read.Exists(): // a new one would remove what may be in force (P1)
+		return nil, "", fmt.Errorf("it does not exist, and only the operator knows its last valid content: %s; to give that up, create an empty one", v.away)
+	case v.away != "":
+		return read.Data, "NOT validated: " + v.away, nil
+	case !read.Exists() && len(v.known.LastValid) > 0: // also when the operator has not seen the deletion yet
+		return v.known.LastValid, valid + "; it was deleted, and is created again with its last valid content", nil
+	}
+	return read.Data, valid, nil
+}
+
+// refuseTypo refuses a path that belongs to no module, and the removal of a value that is not there. What is there
+// can always be removed.
+func (v *valueEdit) refuseTypo(edited values.Edited) error {
+	switch {
+	case v.force || v.edit.Remove && edited.Had:
+		return nil
+	case v.known.Unknown != "":
+		return fmt.Errorf("nothing was written: %s; --force writes it", v.known.Unknown)
+	case v.edit.Remove:
+		return fmt.Errorf("nothing was written: the ConfigMap has no value at %s", values.Dotted(v.edit.Path))
+	}
+	return nil
+}
+
+// validate refuses a content that would not be in force, unless that is forced: then it returns what is wrong, for the
+// report.
+func (v *valueEdit) validate(ctx context.Context, next map[string]string) (note string, err error) {
+	checked, err := v.ask(ctx, next)
+	switch {
+	case err != nil || checked.Refused == "":
+		return "", err
+	case v.force:
+		return "; it is refused: " + checked.Refused, nil
+	case v.known.Refused != "":
+		return "", fmt.Errorf("nothing was written: the ConfigMap is refused already, and would still be: %s\n--force writes one correction of several", checked.Refused)
+	}
+	return "", fmt.Errorf("nothing was written: the ConfigMap would be refused: %s", checked.Refused)
 }
 
 // with is a content with an edit. Only its key changes; Text is nil when the edit removes the last value of a section.
@@ -294,48 +312,19 @@ func (v *valueEdit) changeSecret(cmd *cobra.Command, client *kube.Client) error 
 	return v.report(cmd, edited, fmt.Sprintf("%s %s", store, done))
 }
 
-// word is a value for people: hidden when a schema marks it, masked when it looks like a secret,
-// unless --show-secrets is given.
+// word is a value for people: hidden when a schema marks it, or no operator knows that; masked when it looks like a secret.
 func (v *valueEdit) word(value any, there bool) string {
 	if !there {
 		return "(none)"
 	}
-	if !v.secrets && (v.special.marked || v.special.inSecret) {
+	if v.known.Marked || v.known.InSecret || v.away != "" {
 		return `"` + values.Hidden + `"`
 	}
-	if !v.secrets {
-		value = values.MaskAt(v.edit.Path, value)
-	}
-	text, err := values.Encode(value)
+	text, err := values.Encode(values.MaskAt(v.edit.Path, value))
 	if err != nil {
 		return err.Error()
 	}
 	return values.Shorten(string(text), 60)
-}
-
-// lastValid is what a ConfigMap held that does not exist, and a note about where that is known
-// from: the running operator, else the Secret in which it keeps the content (P3). If neither can be
-// asked, an empty ConfigMap might remove values that are in force, so that needs --create.
-func (v *valueEdit) lastValid(ctx context.Context, client *kube.Client) (map[string]string, string, error) {
-	c := v.config
-	answer, err := v.ask(ctx, map[string]string{})
-	switch {
-	case err == nil && len(answer.LastValid) > 0: // also when the operator has not seen the deletion yet
-		return answer.LastValid, "it was deleted, and is created again with its last valid content, which the operator uses", nil
-	case err == nil:
-		return nil, "it is new", nil
-	}
-	store := client.LastValid(c.Namespace, c.ConfigMap)
-	kept, errKept := store.Read(ctx)
-	switch {
-	case kept != nil && len(kept.Config) > 0:
-		return kept.Config, fmt.Sprintf("it was deleted, and is created again with its last valid content, from %s", store), nil
-	// A kept content that is empty proves that nothing is in force, too.
-	case kept != nil || v.create:
-		return nil, "it is new", nil
-	}
-	return nil, "", fmt.Errorf("ConfigMap %s/%s does not exist, and it is unknown whether the operator still uses values from it: %w; "+
-		"run the command where the operator answers, or create the ConfigMap with --create, which removes those values", c.Namespace, c.ConfigMap, errors.Join(err, errKept))
 }
 
 // meet finds out whether the operator that answers is the one whose ConfigMap is written; its error
@@ -373,139 +362,23 @@ func (v *valueEdit) meet(ctx context.Context, client *kube.Client) error {
 	return nil
 }
 
-// ask asks the running operator whether it would accept these data, and what is special about the
-// value. It asks for secrets, because the answer must have the last valid content; what is printed
-// is masked here.
+// ask asks the running operator whether it would accept these data, and what it knows of the path; without an operator the
+// answer is empty. It asks for secrets, because the answer must have the last valid content; what is printed is masked here.
 func (v *valueEdit) ask(ctx context.Context, data map[string]string) (answer messages.ConfigChecked, err error) {
-	if v.away != nil {
-		return answer, v.away
+	if v.away != "" {
+		return answer, nil
+	}
+	if data == nil { // null is refused
+		data = map[string]string{}
 	}
 	body, err := json.Marshal(data)
 	if err != nil {
 		return answer, err
 	}
-	got, err := send(ctx, v.config, answerLimit, http.MethodPost, "/values/check?show-secrets=true&path="+url.QueryEscape(values.JSONPointer(v.edit.Path...)), string(body))
+	page := "/values/check?show-secrets=true&path=" + url.QueryEscape(values.JSONPointer(v.edit.Path...))
+	got, err := send(ctx, v.config, answerLimit, http.MethodPost, page, string(body))
 	if err != nil {
 		return answer, err
 	}
-	return answer, decoded(got.body, &answer)
-}
-
-// validate refuses data that would not be in force, unless those before would not be either and the
-// edit adds no new problem: then it returns what is wrong, for a note. Otherwise a ConfigMap with
-// two mistakes could never be repaired one value at a time. Keys that cannot be parsed are left out
-// of the validation by schemas, so that the others are checked. Without refuses only the form is
-// checked.
-func (v *valueEdit) validate(refuses func(map[string]string) (string, error), before, after map[string]string) (still string, err error) {
-	unread, refused := unreadable(after), ""
-	if refuses != nil {
-		if refused, err = refuses(readableKeys(after)); err != nil {
-			return "", err
-		}
-	}
-	if unread == "" && refused == "" {
-		return "", nil
-	}
-	was := ""
-	if refuses != nil && refused != "" {
-		if was, err = refuses(readableKeys(before)); err != nil {
-			return "", err
-		}
-	}
-	problems := strings.TrimSpace(unread + "\n" + refused)
-	if !v.force && !within(problems, unreadable(before)+"\n"+was) {
-		return "", fmt.Errorf("nothing was written: the ConfigMap would be refused: %s", problems)
-	}
-	return "it is still refused: " + problems, nil
-}
-
-// refuseTypo refuses a path that belongs to no module, and the removal of a value that is not there and that a schema does
-// not allow there; what is there can always be removed.
-func (v *valueEdit) refuseTypo(edited values.Edited, current map[string]string, refuses func(map[string]string) (string, error)) error {
-	if v.force || v.edit.Remove && edited.Had {
-		return nil
-	}
-	if v.unknown != "" {
-		return fmt.Errorf("nothing was written: %s; --force writes it", v.unknown)
-	}
-	if !v.edit.Remove || refuses == nil {
-		return nil
-	}
-	try, err := values.Edit{Path: v.edit.Path, Value: map[string]any{}}.Apply(current)
-	if err != nil || try.Text == nil {
-		return nil // there is no such place, so nothing is removed
-	}
-	next := maps.Clone(readableKeys(current))
-	next[try.Key] = *try.Text
-	refused, err := refuses(next)
-	for line := range strings.Lines(refused) {
-		if err == nil && strings.Contains(line, values.Dotted(v.edit.Path)+": is not a known key") {
-			return errors.New("nothing was written: " + strings.TrimSpace(line))
-		}
-	}
-	return err
-}
-
-// unreadable lists the keys of a ConfigMap that cannot be parsed, with the reasons; empty for none.
-func unreadable(data map[string]string) string {
-	if _, err := values.ParseConfigMap(data); err != nil {
-		return err.Error()
-	}
-	return ""
-}
-
-// readableKeys leaves out the keys that cannot be parsed, so that the others can be checked. It is
-// never nil: the operator refuses the body null, which is not a ConfigMap.
-func readableKeys(data map[string]string) map[string]string {
-	rest := map[string]string{}
-	maps.Copy(rest, data)
-	maps.DeleteFunc(rest, func(key, text string) bool { return unreadable(map[string]string{key: text}) != "" })
-	return rest
-}
-
-// validator finds a validator, and reads what is special about the value: the running
-// operator, which has all values, else the schemas in the modules directory, with the values in the
-// Secret if those can be read. refuses returns why data would be refused; empty for valid
-// data, and nil without any schema. by names the validator for people.
-func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (refuses func(map[string]string) (string, error), by string) {
-	answer, errAsk := v.ask(ctx, map[string]string{})
-	if errAsk == nil {
-		v.special, v.unknown = special{answer.Marked, answer.InSecret}, answer.Unknown
-		return func(data map[string]string) (string, error) {
-			answer, err := v.ask(ctx, data)
-			return answer.Refused, err
-		}, "validated by the running operator"
-	}
-	why := "there are no modules in " + v.config.ModulesDir
-	// A tree with errors is not used: a schema that cannot be read would refuse nothing.
-	tree, err := addons.Load(v.config.Dirs)
-	if err == nil && len(tree.Modules) > 0 {
-		by := "validated by the schemas in " + v.config.ModulesDir
-		// The schemas judge both layers together, as the operator does (D40).
-		secret, err := client.Secret(v.config.Namespace, v.config.SecretName()).Read(ctx)
-		if err != nil { // a value that a schema requires may be there
-			by += ", without the values in the Secret, which cannot be read"
-		}
-		marked, errMarks := check.MarkedSecrets(tree)
-		v.special.marked = errMarks == nil && marked(v.edit.Path)
-		v.unknown = check.UnknownKey(tree, v.edit.Path[0])
-		return func(data map[string]string) (string, error) {
-			refused := ""
-			if problem := check.ConfigMap(tree, data, secret.Data, slog.New(slog.DiscardHandler)); problem != nil {
-				refused = problem.Error()
-			}
-			return refused, nil
-		}, by
-	}
-	if err != nil {
-		why = err.Error()
-	}
-	return nil, fmt.Sprintf("NOT validated by any schema: no operator answers (%s), and %s; 'kubectl -n %s describe configmap %s' shows whether the operator has accepted it", errAsk, why, v.config.Namespace, v.config.ConfigMap)
-}
-
-// within reports whether each line of a refusal was in the one before. A refusal has a line for
-// each problem, so this is how a new one shows.
-func within(refused, before string) bool {
-	was := strings.Split(before, "\n")
-	return !slices.ContainsFunc(strings.Split(refused, "\n"), func(line string) bool { return !slices.Contains(was, line) })
+	return answer, json.Unmarshal(got.body, &answer)
 }
