@@ -2,13 +2,14 @@ package actors_test
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"addon-operator/actors"
 	"addon-operator/actors/scenario"
@@ -53,19 +54,17 @@ func TestScrapeIsSmall(t *testing.T) {
 // scrape writes the page of metrics.
 func scrape(t testing.TB, operator *actors.Operator) (series, bytes int) {
 	t.Helper()
-	families, err := prometheus.Gatherers{operator.Metrics().Registry, operator.Metrics().HookRegistry}.Gather()
+	gatherers := prometheus.Gatherers{operator.Metrics().Registry, operator.Metrics().HookRegistry}
+	families, err := gatherers.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range families {
 		series += len(f.GetMetric())
-		n, err := expfmt.MetricFamilyToText(io.Discard, f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		bytes += n
 	}
-	return series, bytes
+	page := httptest.NewRecorder()
+	promhttp.HandlerFor(gatherers, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return series, page.Body.Len()
 }
 
 // manyModules starts an operator whose modules have scripted hooks, each for beforeHelm

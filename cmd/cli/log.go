@@ -4,20 +4,26 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/lmittmann/tint"
-	"golang.org/x/term"
 
 	"addon-operator/hooks"
 	"addon-operator/supervisor"
 )
 
-// IsTerminal reports whether a reader or writer is a terminal. In tests it is a buffer.
+// IsTerminal reports whether a reader or writer is a terminal: a character device that is not the null device. In tests
+// it is a buffer.
 func IsTerminal(file any) bool {
-	f, ok := file.(interface{ Fd() uintptr })
-	return ok && term.IsTerminal(int(f.Fd()))
+	f, ok := file.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	null, errNull := os.Stat(os.DevNull)
+	return err == nil && errNull == nil && info.Mode()&os.ModeCharDevice != 0 && !os.SameFile(info, null)
 }
 
 // Logger makes the log of the operator: readable text on a terminal, JSON elsewhere. The level can

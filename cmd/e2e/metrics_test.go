@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -10,8 +12,7 @@ import (
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
+	"google.golang.org/protobuf/encoding/protodelim"
 
 	"addon-operator/actors/metrics"
 )
@@ -98,13 +99,27 @@ func TestMetricsOfTheRulesExist(t *testing.T) {
 // page reads the metrics of the running program.
 func (o *operator) page() map[string]*dto.MetricFamily {
 	o.fixture.t.Helper()
-	status, body := get(o.public + "/metrics")
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(body))
-	if err != nil || status != http.StatusOK {
-		o.fixture.t.Fatalf("/metrics answers %d: %v", status, err)
+	request, err := http.NewRequestWithContext(o.fixture.ctx, http.MethodGet, o.public+"/metrics", nil)
+	if err != nil {
+		o.fixture.t.Fatal(err)
 	}
-	return families
+	request.Header.Set("Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		o.fixture.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	families, body := map[string]*dto.MetricFamily{}, bufio.NewReader(answer.Body)
+	for {
+		f := &dto.MetricFamily{}
+		switch err := protodelim.UnmarshalFrom(body, f); {
+		case errors.Is(err, io.EOF):
+			return families
+		case err != nil:
+			o.fixture.t.Fatalf("/metrics answers %s: %v", answer.Status, err)
+		}
+		families[f.GetName()] = f
+	}
 }
 
 // absent are the metrics of the rules that are not on the page, and what is wrong with
