@@ -6,7 +6,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"go/types"
 	"io/fs"
 	"os"
 	"path"
@@ -132,25 +131,6 @@ func TestWalls(t *testing.T) {
 	for dir := range walls {
 		if !seen[dir] && dir != "examples" {
 			t.Errorf("there is no folder %s", dir)
-		}
-	}
-}
-
-// A type with more methods than a reader remembers is several types.
-func TestMethodsOfTypes(t *testing.T) {
-	const most = 25
-	methods := map[string]int{}
-	sources(t, func(file string, parsed *ast.File, _ []string) {
-		for _, d := range parsed.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && !strings.HasSuffix(file, "_test.go") {
-				receiver, _, _ := strings.Cut(strings.TrimPrefix(types.ExprString(f.Recv.List[0].Type), "*"), "[")
-				methods[path.Dir(file)+"."+receiver]++
-			}
-		}
-	})
-	for name, n := range methods {
-		if n > most {
-			t.Errorf("%s has %d methods, more than %d", name, n, most)
 		}
 	}
 }

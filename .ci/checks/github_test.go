@@ -72,29 +72,6 @@ func TestWorkflowsAreLinted(t *testing.T) {
 	}
 }
 
-// What a workflow calls exists: targets of make, programs of this repository, and files that it names.
-func TestWorkflowsCallWhatExists(t *testing.T) {
-	makefile := read(t, "Makefile") + read(t, "deploy/release.mk")
-	calls := 0
-	for name, text := range files(t) {
-		for _, m := range regexp.MustCompile("(?:^|[ `])make ([a-z-]+)").FindAllStringSubmatch(text, -1) {
-			calls++
-			if !regexp.MustCompile(`(?m)^` + m[1] + `:`).MatchString(makefile) {
-				t.Errorf("%s calls make %s, which the Makefile does not have", name, m[1])
-			}
-		}
-		for _, m := range regexp.MustCompile("(?:bash |`| in )((?:\\.ci|docs|deploy)/[\\w./-]*\\w|[A-Z]+\\.md)").FindAllStringSubmatch(text, -1) {
-			calls++
-			if _, err := os.Stat(repository + m[1]); err != nil {
-				t.Errorf("%s names %s, which does not exist", name, m[1])
-			}
-		}
-	}
-	if calls < 8 {
-		t.Errorf("only %d calls were found: are they read rightly?", calls)
-	}
-}
-
 // A token of a workflow may read, and more only where a comment says what for. Actions of others are named by digest
 // with the version behind it, which dependency updates raise. No owner is named: who copies the repository releases
 // their own. Base images have a digest, too.
