@@ -1,6 +1,6 @@
 // Package testkit plays the life of an operator on virtual time: the real actors, real
-// or scripted hooks, and in memory what is expensive or slow, which is the API server
-// and Helm. A lifecycle of hours takes milliseconds, and its trace is the same each time:
+// or scripted hooks, and packages helm and kube on the API server in memory. A lifecycle of hours takes
+// milliseconds, and its trace is the same each time:
 // the player runs one goroutine at a time (scheduler.go), in an order that a seed decides.
 //
 // A lifecycle script is a txtar archive. Its comment says in a sentence what it proves,
@@ -49,7 +49,6 @@
 //	fail-config HOOK N            the next N questions for its configuration fail
 //	slow-config HOOK DURATION     they take that long from now on
 //	fail-helm RELEASE N           the next N installs, upgrades or uninstalls fail
-//	drops RELEASE                 its next upgrade would delete data, and is held until a person allows it
 //	stick-helm RELEASE            all installs and upgrades of it fail from now on
 //	fail-objects N                the API server refuses the next N operations on objects by hooks
 //	slow-objects DURATION         so long the operations on objects of a run of a hook take from now on
@@ -59,14 +58,9 @@
 //	slow-helm RELEASE DURATION    they take that long from now on
 //	hook-waits RELEASE DURATION   so long the Helm hook of its installs and upgrades takes from now on; that
 //	                              of its delete is RELEASE-delete
-//	refuse-crds MODULE            its CRDs are wrong from now on; before start: modules bring some
-//	accept-crds MODULE            they are right again
-//	slow-crds DURATION            so long CRDs take from now on; before start: modules bring some
-//	chance RELEASE                its chart renders another text each time; ConfigMap default/RELEASE-a has it
-//	pace RELEASE DURATION         its next upgrade has no cause but chance and must wait so long
-//	settle RELEASE                its chart renders the same text each time from now on
-//	deploys RELEASE               its ConfigMap default/RELEASE-a is in the cluster, with the size in its values
-//	health OBJECT STATE MESSAGE   how an object of a release is from now on, in a word of kstatus: Failed
+//	slow-crds DURATION            so long the installation of CRDs takes from now on
+//	health RELEASE-b STATE        how an object of a release is from now on: Current, InProgress or Failed. With this
+//	                              step in the script, it is a Deployment
 //	module-objects HOW            objects of kind Module may be written from now on; quiet: their writes are counted only
 //	no-module-objects WHY         the kind is not there, or with WHY forbidden may not be used
 //	module-suspend NAME [false]   set spec.suspend of an object
@@ -77,8 +71,8 @@
 //	module-delete NAME            delete an object
 //	module-writes                 how many writes of objects there were since the last time
 //	vanish OBJECT...              delete objects of releases; release r has the objects r-a and r-b
-//	brings RELEASE KIND           its chart has the definition of a kind
-//	uses RELEASE KIND             its chart has an object of a kind
+//	brings RELEASE KIND           its chart has the definition of a kind, or with namespace:NAME a namespace
+//	uses RELEASE KIND             its chart has an object of a kind, or in a namespace
 //	delete-kind KIND              delete the definition, and with it the objects of the kind
 //	replace OBJECT                delete one and create another of its name
 //	tamper RELEASE                another client writes the records of a release

@@ -13,11 +13,8 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"addon-operator/actors/scenario"
-	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
-	"addon-operator/helm"
 	"addon-operator/hooks"
-	"addon-operator/kube"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
@@ -30,9 +27,8 @@ import (
 type Live struct {
 	Dir string
 
-	p        *player
-	releases *helm.Client
-	runs     supervisor.Shared[[]string] // that Runs has not returned yet
+	p    *player
+	runs supervisor.Shared[[]string] // that Runs has not returned yet
 }
 
 // PlayLive calls play with such an operator, in a bubble of testing/synctest; it stops at the end.
@@ -41,7 +37,7 @@ type Live struct {
 func PlayLive(t *testing.T, seed uint64, play func(t *testing.T, l *Live)) {
 	t.Helper()
 	s := NewStage(t, &txtar.Archive{})
-	if err := s.disk.reset(); err != nil {
+	if err := s.disk.reset(nil); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -56,22 +52,6 @@ func PlayLive(t *testing.T, seed uint64, play func(t *testing.T, l *Live)) {
 		}()
 		play(t, l)
 	})
-}
-
-// world changes a world to real charts.
-func (l *Live) world(w *shared.World) (err error) {
-	client := l.p.Cluster.Client
-	l.releases, err = helm.New(helm.Options{
-		Config: client.RESTConfig(), Namespace: scenario.Namespace, HistoryMax: 3, Timeout: time.Minute,
-		Labels: map[string]string{"heritage": "addon-operator"}, Log: w.Log,
-	})
-	if err != nil {
-		return err
-	}
-	w.Hooks = liveHooks{l.p.hooks, l}
-	w.Releases, w.Plans, w.Charts, w.CRDs = l.releases, l.releases, l.releases.Charts(), work.NewDefinitions(client, l.releases, kube.CRDOptions{})
-	w.ReleaseWatch = nil
-	return nil
 }
 
 // liveHooks notes what hooks run for.
@@ -171,7 +151,7 @@ func (l *Live) Object(apiVersion, kind, namespace, name string) map[string]any {
 // Releases are the names of all releases.
 func (l *Live) Releases() (names []string, err error) {
 	err = l.p.Await(func() (err error) {
-		names, err = l.releases.Releases(l.p.t.Context())
+		names, err = l.p.releases.Releases(l.p.t.Context())
 		return err
 	})
 	return names, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,8 +62,6 @@ func processSteps() map[string]step {
 		"isolate":        func(p *player, _ string) error { p.isolate = true; return nil },
 		"width":          stepWidth,
 		"snapshot-limit": func(p *player, text string) (err error) { p.snapshotLimit, err = strconv.Atoi(text); return err },
-		"settle":         onReleases(func(r *Releases, name string) { delete(r.chance, name) }),
-		"pace":           stepPace,
 	}
 }
 
@@ -104,28 +103,26 @@ func inputSteps() map[string]step {
 // operator has no part in.
 func faultSteps() map[string]step {
 	return map[string]step{
-		"refuse":          stepRefuse,
-		"away-helm":       ofEngine(scenario.Failing(faultOfAway, "")),
-		"panic":           ofEngine(scenario.Failing(faultOfMistake, "")),
-		"slow-crds":       stepSlowCRDs,
-		"refuse-crds":     stepRefuseCRDs,
-		"accept-crds":     stepAcceptCRDs,
-		"chance":          onReleases(func(r *Releases, name string) { r.chance[name] = true }),
-		"deploys":         onReleases(func(r *Releases, name string) { r.deploys[name] = true }),
-		"brings":          stepBrings,
-		"uses":            stepUses,
-		"delete-kind":     stepDeleteKind,
-		"stick-helm":      onReleases(func(r *Releases, name string) { r.stuck[name] = true }),
-		"drops":           onReleases(func(r *Releases, name string) { r.drops[name] = true }),
-		"vanish":          stepVanish,
+		"refuse":      stepRefuse,
+		"away-helm":   ofEngine(scenario.Failing(faultOfAway, "")),
+		"panic":       ofEngine(scenario.Failing(faultOfMistake, "")),
+		"slow-crds":   stepSlowCRDs,
+		"brings":      stepTemplate(func(_, word string) string { return brought(word) }),
+		"uses":        stepTemplate(using),
+		"delete-kind": stepDeleteKind,
+		"stick-helm": ofEngine(func(_ context.Context, e *scenario.Engine, l scenario.Line) error {
+			e.Faults.Fail(faultOfUpgrade+l.Rest, math.MaxInt)
+			return nil
+		}),
+		"vanish":          stepVanish(false),
+		"replace":         stepVanish(true),
 		"health":          stepHealth,
 		"hook-waits":      stepHookWaits,
-		"replace":         func(p *player, name string) error { p.releases.watched.vanish(true, name); return nil },
-		"tamper":          func(p *player, name string) error { p.releases.tamper(name); return nil },
+		"tamper":          stepTamper,
 		"change":          stepChange,
-		"unchange":        onReleases(func(r *Releases, _ string) { clear(r.changed) }),
-		"release":         onReleases(func(r *Releases, name string) { r.deployed[name] = deployed{revision: 1} }),
-		"foreign-release": onReleases(func(r *Releases, name string) { r.deployed[name] = deployed{revision: 1, foreign: true} }),
+		"unchange":        stepUnchange,
+		"release":         stepRelease(false),
+		"foreign-release": stepRelease(true),
 	}
 }
 
@@ -151,16 +148,6 @@ func stepObserved(p *player, _ string) error {
 		p.Trace.Add("the ConfigMap is observed: %t", observed)
 		return err
 	})
-}
-
-// onReleases changes what the releases are, or how they behave from now on.
-func onReleases(change func(r *Releases, name string)) step {
-	return func(p *player, name string) error {
-		p.releases.mu.Lock()
-		defer p.releases.mu.Unlock()
-		change(p.releases, name)
-		return nil
-	}
 }
 
 // stepLead lets a follower take over. An operator that was started again after a kill leads
@@ -277,7 +264,11 @@ func stepApply(p *player, name string) error {
 	if err != nil {
 		return err
 	}
-	for doc := range strings.SplitSeq(string(f.data), "\n---\n") {
+	return p.applyYAML(f.data)
+}
+
+func (p *player) applyYAML(text []byte) error {
+	for doc := range strings.SplitSeq(string(text), "\n---\n") {
 		var object map[string]any
 		if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
 			return err
@@ -305,7 +296,7 @@ func stepSeed(p *player, text string) error {
 
 func stepJitter(p *player, text string) error {
 	seed, err := strconv.ParseUint(text, 10, 64)
-	p.hooks.jitter, p.releases.jitter = newJitter(seed), newJitter(seed)
+	p.hooks.jitter, p.releases.jitter, p.controllers.jitter = newJitter(seed), newJitter(seed), newJitter(seed)
 	return err
 }
 
