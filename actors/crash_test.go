@@ -31,7 +31,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 		"askAgain keepAgain delayedReload postponedDue remindHeld slowedDue ObjectsContested GetHooks RetireModule ConfigFlagsSaved ScriptAgreed " +
 		"modulesSeen objectsDue restDue lookAtObjects SuspensionChanged")
 	handled := handledMessages(t)
-	if testing.Short() && !*crashesFlag {
+	if !*crashesFlag {
 		handled = everyThird(handled)
 	}
 	crashed := map[string]bool{}

@@ -22,16 +22,21 @@ func Lifecycle(t *testing.T, pattern string) (transitions map[string]bool) {
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no lifecycle scripts match %s (%v)", pattern, err)
 	}
-	played := 0
+	all := make([]map[string]bool, len(paths)) // each is written by the test of its script
+	t.Run("", func(t *testing.T) {             // returns when all have ended
+		for i, path := range paths {
+			t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+				t.Parallel()
+				all[i] = lifecycle(t, path)
+			})
+		}
+	})
 	transitions = map[string]bool{}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			played++
-			maps.Copy(transitions, lifecycle(t, path))
-		})
-	}
-	if played < len(paths) {
-		return nil
+	for _, found := range all {
+		if found == nil {
+			return nil
+		}
+		maps.Copy(transitions, found)
 	}
 	return transitions
 }
