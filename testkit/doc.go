@@ -4,7 +4,7 @@
 // the player runs one goroutine at a time (scheduler.go), in an order that a seed decides.
 //
 // A lifecycle script is a txtar archive. Its comment says in a sentence what it proves,
-// its files are the modules and hooks, "script" are the steps and "trace" is what must
+// its files are the modules and hooks, "script" has the steps, each after >, and below each what must
 // happen. docs/testkit.md explains the language with an example. There are four ways to play:
 //
 //   - [Lifecycle] plays files and compares their traces; -update rewrites them.
@@ -108,7 +108,7 @@
 //	counts                        print how the runs of hooks were counted
 //	look                          keep what is there now for the model of a test
 //	observed                      print whether the operator has seen the ConfigMap as it is
-//	show                          print phases and queues into the trace
+//	show                          print the state; what is as it should be, in one line
 //
 // Nothing in here is for production; package devclustertest has the real API server.
 package testkit

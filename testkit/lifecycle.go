@@ -56,6 +56,48 @@ func lifecycle(t *testing.T, path string) (transitions map[string]bool) {
 	for _, problem := range slices.Concat(played.Problems, played.unusedCrashes) {
 		t.Error(problem)
 	}
-	golden.Part(t, path, archive, "trace", played.Trace)
+	for _, f := range archive.Files {
+		if f.Name == "script" {
+			golden.Part(t, path, archive, f.Name, commented(string(f.Data), played.Trace))
+		}
+	}
 	return played.transitions
+}
+
+// commented is a trace with the comments of the script before its steps.
+func commented(script, trace string) string {
+	var comments [][]string // by step; at the end those after the last one
+	var pending []string
+	for _, line := range scriptLines(script) {
+		if strings.HasPrefix(line, "#") {
+			pending = append(pending, line+"\n")
+			continue
+		}
+		comments, pending = append(comments, pending), nil
+	}
+	var text strings.Builder
+	n := 0
+	for line := range strings.Lines(trace) {
+		if strings.HasPrefix(line, heading) {
+			text.WriteString(strings.Join(comments[n], ""))
+			n++
+		}
+		text.WriteString(line)
+	}
+	return text.String() + strings.Join(pending, "")
+}
+
+// scriptLines are the steps and comments of a script. In one with effects, as files have it, a step begins with >.
+func scriptLines(script string) (lines []string) {
+	withEffects := strings.HasPrefix(script, heading) || strings.Contains(script, "\n"+heading)
+	for line := range strings.Lines(script) {
+		line = strings.TrimRight(line, "\n")
+		step, isStep := strings.CutPrefix(line, heading)
+		if comment := strings.HasPrefix(line, "#"); comment || isStep || !withEffects {
+			if line = strings.TrimSpace(step); line != "" {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
 }

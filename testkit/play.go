@@ -55,16 +55,15 @@ func NewStage(t *testing.T, archive *txtar.Archive) *Stage {
 // parseSteps reads the steps of a script. An unknown step ends the test before anything is played.
 func (s *Stage) parseSteps(t *testing.T, script string) (lines []scenario.Line) {
 	t.Helper()
-	for i, text := range strings.Split(script, "\n") {
-		text = strings.TrimSpace(text)
-		if text == "" || strings.HasPrefix(text, "#") {
+	for _, text := range scriptLines(script) {
+		if strings.HasPrefix(text, "#") {
 			continue
 		}
 		verb, rest, _ := strings.Cut(text, " ")
 		if s.steps[verb] == nil {
-			t.Fatalf("script line %d: unknown step %q", i+1, verb)
+			t.Fatalf("step %d, %s: unknown step %q", len(lines)+1, text, verb)
 		}
-		lines = append(lines, scenario.Line{Place: fmt.Sprintf("script line %d: %s", i+1, text), Verb: verb, Rest: strings.TrimSpace(rest)})
+		lines = append(lines, scenario.Line{Place: fmt.Sprintf("step %d: %s", len(lines)+1, text), Verb: verb, Rest: strings.TrimSpace(rest)})
 	}
 	return lines
 }

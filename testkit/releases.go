@@ -190,9 +190,29 @@ func (r *Releases) Watch(ctx context.Context, news helm.News) (assess func([]hel
 // WatchedKinds implements shared.ReleaseWatch.
 func (r *Releases) WatchedKinds() []kube.WatchedKind { return r.presence.WatchedKinds() }
 
-// records are the newest records of all releases of the operator's namespace, by release.
-func (r *Releases) records() map[string]*unstructured.Unstructured {
-	newest := map[string]*unstructured.Unstructured{}
+// records are the newest records of all releases, by release.
+type records map[string]*unstructured.Unstructured
+
+// revision is 0 for a release that does not exist.
+func (r records) revision(release string) int {
+	if r[release] == nil {
+		return 0
+	}
+	return versionOf(r[release])
+}
+
+// describe lists the releases, but for some.
+func (r records) describe(without ...string) (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		if text := fmt.Sprintf("%s.v%d", name, r.revision(name)); !slices.Contains(without, text) {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+func (r *Releases) records() records {
+	newest := records{}
 	for _, object := range r.cluster.Server.Objects() {
 		u := &unstructured.Unstructured{Object: object}
 		name := u.GetLabels()["name"]
@@ -209,15 +229,6 @@ func (r *Releases) records() map[string]*unstructured.Unstructured {
 func versionOf(record *unstructured.Unstructured) int {
 	n, _ := strconv.Atoi(record.GetLabels()["version"]) // Helm has written it
 	return n
-}
-
-// describe lists the releases for a trace.
-func (r *Releases) describe() (text string) {
-	all := r.records()
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		text += fmt.Sprintf(" %s.v%d", name, versionOf(all[name]))
-	}
-	return text
 }
 
 // deployed are the values of each release as its chart has printed them into the cluster.

@@ -16,6 +16,7 @@ import (
 
 	"addon-operator/actors/scenario"
 	"addon-operator/kube"
+	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
@@ -357,16 +358,38 @@ func stepCrash(p *player, rest string) error {
 	return err
 }
 
-// show prints the status of the actors that scripts are about, and what is outside of the operator.
+// show prints the status of the actors that scripts are about, and what is outside of the operator. What is as it should be
+// takes a line: "ready" are modules that are ready and no more, with the revision of their releases.
 func (p *player) show() {
 	if p.Operator == nil {
-		p.Trace.Add("the operator does not run; releases:%s", p.releases.describe())
+		p.Trace.Add("the operator does not run; releases: %s", strings.Join(p.releases.records().describe(), " "))
 		return
 	}
+	var ready, disabled, empty []string
+	releases := p.releases.records()
 	p.Visit(func(n *supervisor.Node) {
+		path := strings.TrimPrefix(n.Path, "operator/")
+		name, text := path[strings.LastIndex(path, "/")+1:], fmt.Sprint(n.Status)
 		switch status := n.Status.(type) {
-		case view.ModuleStatus, view.QueueStatus, view.ConvergeStatus, view.StandbyStatus, supervisor.RunStatus:
-			p.Trace.Add("%s: %s", strings.TrimPrefix(n.Path, "operator/"), n.Status)
+		case view.ModuleStatus:
+			switch text {
+			case "ready":
+				ready = append(ready, name)
+			case "disabled":
+				disabled = append(disabled, name)
+			case fmt.Sprintf("ready revision=%d", releases.revision(name)):
+				ready = append(ready, fmt.Sprintf("%s.v%d", name, releases.revision(name)))
+			default:
+				p.Trace.Add("%s: %s", path, text)
+			}
+		case view.QueueStatus:
+			if text == "empty" {
+				empty = append(empty, name)
+				return
+			}
+			p.Trace.Add("%s: %s", path, text)
+		case view.ConvergeStatus, view.StandbyStatus, supervisor.RunStatus:
+			p.Trace.Add("%s: %s", path, text)
 		case view.MonitorsReporter:
 			for _, b := range status.Monitors().Bindings {
 				if b.Held > 0 {
@@ -378,12 +401,28 @@ func (p *player) show() {
 	for _, h := range p.Operator.HangingHooks() {
 		p.Trace.Add("%s", h)
 	}
-	p.Trace.Add("releases:%s", p.releases.describe())
-	show := func(what string, data map[string]string) {
-		for _, key := range slices.Sorted(maps.Keys(data)) {
-			p.Trace.Add("%s %s: %q", what, key, data[key])
+	if len(empty) == 1 && empty[0] == messages.MainQueue {
+		empty = nil
+	}
+	var all []string
+	for _, part := range []struct {
+		what  string
+		names []string
+	}{{"ready", ready}, {"disabled", disabled}, {"other releases", releases.describe(ready...)}, {"empty queues", empty}} {
+		if len(part.names) > 0 {
+			all = append(all, part.what+": "+strings.Join(part.names, " "))
 		}
 	}
-	show("configmap", p.Cluster.ConfigMap.Data())
-	show("secret", p.Cluster.Secret.Data())
+	p.Trace.Add("%s", cmp.Or(strings.Join(all, "; "), "no module and no release"))
+	p.showData("configmap", p.Cluster.ConfigMap.Data())
+	p.showData("secret", p.Cluster.Secret.Data())
+}
+
+func (p *player) showData(what string, data map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		what += fmt.Sprintf(" %s=%q", key, data[key])
+	}
+	if len(data) > 0 {
+		p.Trace.Add("%s", what)
+	}
 }
