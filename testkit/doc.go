@@ -5,13 +5,12 @@
 //
 // A lifecycle script is a txtar archive. Its comment says in a sentence what it proves,
 // its files are the modules and hooks, "script" has the steps, each after >, and below each what must
-// happen. docs/testkit.md explains the language with an example. There are four ways to play:
+// happen. docs/testkit.md explains the language with an example. There are three ways to play:
 //
 //   - [Lifecycle] plays files and compares their traces; -update rewrites them.
 //   - [Interleave] plays files under seeds: whatever the order of messages is, the same
 //     must be left, and the same hooks must have run. -seeds N plays more of them.
 //   - [Script] is a script in code, and [Play] returns what was left of one.
-//   - [Check] asks a model of yours after each of many plays.
 //
 // In all of them some things must never be: messages without a handler, two things
 // at the same time that exclude each other, actors that outlive the stop ([Played.Problems]).

@@ -124,7 +124,6 @@ type player struct {
 	hooks       *Hooks
 	metrics     *metrics.Metrics // of all operators of the play
 	observer    *observer
-	live        *Live // nil: charts are not rendered
 	modules     *moduleObjects
 	isolate     bool
 	hookWaits   bool // Helm hooks do: what follows a wait may run outside of the main queue
@@ -324,9 +323,6 @@ func (p *player) World() (shared.World, error) {
 		return func() {}
 	}
 	world.Crashed = p.markDead
-	if p.live != nil {
-		world.Hooks = liveHooks{p.hooks, p.live}
-	}
 	return world, nil
 }
 
