@@ -365,31 +365,16 @@ func (p *player) show() {
 		p.Trace.Add("the operator does not run; releases: %s", strings.Join(p.releases.records().describe(), " "))
 		return
 	}
-	var ready, disabled, empty []string
-	releases := p.releases.records()
+	calm := calm{releases: p.releases.records()}
 	p.Visit(func(n *supervisor.Node) {
 		path := strings.TrimPrefix(n.Path, "operator/")
-		name, text := path[strings.LastIndex(path, "/")+1:], fmt.Sprint(n.Status)
 		switch status := n.Status.(type) {
-		case view.ModuleStatus:
-			switch text {
-			case "ready":
-				ready = append(ready, name)
-			case "disabled":
-				disabled = append(disabled, name)
-			case fmt.Sprintf("ready revision=%d", releases.revision(name)):
-				ready = append(ready, fmt.Sprintf("%s.v%d", name, releases.revision(name)))
-			default:
-				p.Trace.Add("%s: %s", path, text)
+		case view.ModuleStatus, view.QueueStatus:
+			if !calm.add(path, n.Status) {
+				p.Trace.Add("%s: %s", path, n.Status)
 			}
-		case view.QueueStatus:
-			if text == "empty" {
-				empty = append(empty, name)
-				return
-			}
-			p.Trace.Add("%s: %s", path, text)
 		case view.ConvergeStatus, view.StandbyStatus, supervisor.RunStatus:
-			p.Trace.Add("%s: %s", path, text)
+			p.Trace.Add("%s: %s", path, n.Status)
 		case view.MonitorsReporter:
 			for _, b := range status.Monitors().Bindings {
 				if b.Held > 0 {
@@ -401,21 +386,51 @@ func (p *player) show() {
 	for _, h := range p.Operator.HangingHooks() {
 		p.Trace.Add("%s", h)
 	}
-	if len(empty) == 1 && empty[0] == messages.MainQueue {
-		empty = nil
+	p.Trace.Add("%s", calm)
+	p.showData("configmap", p.Cluster.ConfigMap.Data())
+	p.showData("secret", p.Cluster.Secret.Data())
+}
+
+// calm is what a line is enough for.
+type calm struct {
+	ready, disabled []string // modules
+	empty           []string // queues
+	releases        records
+}
+
+// add reports whether an actor is one of those.
+func (c *calm) add(path string, status fmt.Stringer) bool {
+	name := path[strings.LastIndex(path, "/")+1:]
+	switch status.String() {
+	case "ready":
+		c.ready = append(c.ready, name)
+	case fmt.Sprintf("ready revision=%d", c.releases.revision(name)):
+		c.ready = append(c.ready, fmt.Sprintf("%s.v%d", name, c.releases.revision(name)))
+	case "disabled":
+		c.disabled = append(c.disabled, name)
+	case "empty":
+		c.empty = append(c.empty, name)
+	default:
+		return false
+	}
+	return true
+}
+
+// String is the line; that main is empty, and no other queue is there, it leaves out.
+func (c calm) String() string {
+	if len(c.empty) == 1 && c.empty[0] == messages.MainQueue {
+		c.empty = nil
 	}
 	var all []string
 	for _, part := range []struct {
 		what  string
 		names []string
-	}{{"ready", ready}, {"disabled", disabled}, {"other releases", releases.describe(ready...)}, {"empty queues", empty}} {
+	}{{"ready", c.ready}, {"disabled", c.disabled}, {"other releases", c.releases.describe(c.ready...)}, {"empty queues", c.empty}} {
 		if len(part.names) > 0 {
 			all = append(all, part.what+": "+strings.Join(part.names, " "))
 		}
 	}
-	p.Trace.Add("%s", cmp.Or(strings.Join(all, "; "), "no module and no release"))
-	p.showData("configmap", p.Cluster.ConfigMap.Data())
-	p.showData("secret", p.Cluster.Secret.Data())
+	return cmp.Or(strings.Join(all, "; "), "no module and no release")
 }
 
 func (p *player) showData(what string, data map[string]string) {
