@@ -40,7 +40,7 @@ func mayImport() map[string]string {
 		"messages":   "values hooks",
 		"actors":     "messages supervisor values hooks addons kube helm" + protoactor + telemetry,
 		"server":     "messages supervisor values",
-		"testkit":    all + protoactor + clientGo,
+		"testkit":    all + " deploy" + protoactor + clientGo,
 		"examples":   "",
 		"deploy":     "",
 		"cmd":        all + " deploy" + telemetry,

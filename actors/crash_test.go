@@ -29,9 +29,9 @@ func TestCrashOverEachMessage(t *testing.T) {
 	never := strings.Fields("ListMonitored DumpSnapshots ListHooks GetDrift CheckConfig ScheduleFired ShutDown GetKnownConfig " +
 		"AwaitSnapshots SynchronizeLater SnapshotsComplete SetAside AsideDue BindingDeferred watchAgain watchOverflowed " +
 		"askAgain keepAgain delayedReload postponedDue remindHeld slowedDue ObjectsContested GetHooks RetireModule ConfigFlagsSaved ScriptAgreed " +
-		"modulesSeen objectsDue restDue lookAtObjects SuspensionChanged")
+		"modulesSeen objectsDue restDue lookAtObjects SuspensionChanged RequestReload")
 	handled := handledMessages(t)
-	if testing.Short() && !*crashesFlag {
+	if !*crashesFlag {
 		handled = everyThird(handled)
 	}
 	crashed := map[string]bool{}
@@ -107,12 +107,12 @@ config: {configVersion: v1, afterHelm: 1, kubernetes: [{name: pods, kind: Pod}]}
 runs:
   pods: {count: /b/pods}
 `)
-	s.Step("width 2", "allow-purge", "last-valid", "drift correct 1m", "release old", "slow-crds 0s", "start")
+	s.Step("width 2", "allow-purge", "last-valid", "drift correct 1m", "release old", "brings b Rule", "uses c Rule", "start")
 	return s.Step("object Pod d/one", "object Node one", "advance 1m",
-		"health a-a Unknown unread", "configmap-set a size: 1", "configmap-set dEnabled true", "object Pod d/two", "advance 40s", "health a-a Current", "advance 1s",
+		"health a-b InProgress", "configmap-set a size: 1", "configmap-set dEnabled true", "object Pod d/two", "advance 40s", "health a-b Current", "advance 1s",
 		"vanish a-a", "change c-a", "tamper c", "advance 30s",
 		"forbid Pod", "object Pod d/three", "advance 1s", "permit Pod", "advance 10s",
-		"brings b Rule", "uses c Rule", "tamper b", "advance 5s", "tamper c", "advance 5s", "fail-helm b 1", "delete-kind Rule", "fail-helm d 1", "advance 30s", "configmap-set global x: 0", "advance 10s",
+		"tamper b", "advance 5s", "tamper c", "advance 5s", "fail-helm b 1", "delete-kind Rule", "fail-helm d 1", "advance 30s", "configmap-set global x: 0", "advance 10s",
 		"hook-waits c 2s", "slow-helm a 10s", "configmap-set global x: 1", "advance 1s", "configmap-set global x: 2", "advance 20s", "slow-helm a 0s",
 		"configmap-set b wanted: false", "advance 5s", "configmap-set b wanted: true", "advance 5s",
 		"secret-set a token: x", "configmap-set aMaintenance NoResourceReconciliation", "configmap-set a size: 2", "advance 5s",

@@ -22,7 +22,7 @@ func TestRandomScriptsInjectFaults(t *testing.T) {
 		}
 	}
 	wanted := []string{
-		"kill", "chance f", "settle f", "forbid Service", "object ConfigMap d/touched", "object ConfigMap d/unneeded", "slow-crds 10s", "refuse-crds f", "refuse g.sh 1 delete", "refuse 050-f/hooks/grow.sh 1 namespace", "look",
+		"kill", "forbid Service", "object ConfigMap d/touched", "object ConfigMap d/unneeded", "slow-crds 10s", "write modules/050-f/templates/usual.yaml by-chance", "write modules/050-f/crds/thing.yaml wrong-crd", "refuse g.sh 1 delete", "refuse 050-f/hooks/grow.sh 1 namespace", "look",
 		"delete-kind Rule", "stick-helm g", "vanish h-a", "configmap-set hEnabled false", "uses g Rule",
 	}
 	for _, step := range wanted {

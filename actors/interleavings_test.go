@@ -8,6 +8,6 @@ import (
 
 // TestInterleavings plays the scripts of TestLifecycle under shuffled orders of messages.
 func TestInterleavings(t *testing.T) {
-	const seeds = 2 // make check plays 100
+	const seeds = 1 // make check plays 30
 	testkit.Interleave(t, "testdata/*.txtar", seeds)
 }

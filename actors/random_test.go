@@ -13,7 +13,7 @@ import (
 
 var (
 	seedFlag      = flag.Uint64("seed", 0, "play the random script of this seed only")
-	sequencesFlag = flag.Uint64("sequences", 40, "number of random scripts; make check plays 1000")
+	sequencesFlag = flag.Uint64("sequences", 20, "number of random scripts; make check plays 400")
 )
 
 // TestRandom plays random scripts. Whatever happened in them, once all is fixed the
@@ -28,7 +28,7 @@ func TestRandom(t *testing.T) {
 	}
 	first, n := testkit.FirstSeed(), *sequencesFlag
 	if testing.Short() || raced {
-		n = min(n, 20)
+		n = min(n, 10)
 	}
 	t.Logf("seeds %d to %d", first, first+n-1)
 	const workers = 4
@@ -62,7 +62,7 @@ func random(t *testing.T, stage *testkit.Stage, seed uint64, verbose bool) {
 func TestSeedsReplay(t *testing.T) {
 	t.Parallel()
 	one, other := testkit.NewRandomStage(t), testkit.NewRandomStage(t)
-	for seed := testkit.FirstSeed(); seed < testkit.FirstSeed()+10; seed++ {
+	for seed := testkit.FirstSeed(); seed < testkit.FirstSeed()+5; seed++ {
 		first := testkit.NewRandom(seed).Play(t, one)
 		again := testkit.NewRandom(seed).Play(t, other)
 		if first.Trace != again.Trace {

@@ -87,9 +87,13 @@ func manyModules(b testing.TB, n, hooks int) (*actors.Operator, *scenario.Cluste
 	writeFiles(b, files)
 	log, trace := slog.New(slog.DiscardHandler), testkit.NewTrace()
 	memory := scenario.NewCluster(scenario.DefaultVersion, log)
+	releases, err := testkit.NewReleases(memory, trace)
+	if err != nil {
+		b.Fatal(err)
+	}
 	operator := actors.New(shared.World{
 		Services: work.Services{
-			Log: log, Hooks: testkit.NewHooks(nil, trace), Releases: testkit.NewReleases(trace), Objects: memory, WriteContext: b.Context(),
+			Log: log, Hooks: testkit.NewHooks(nil, trace), Releases: releases, Objects: memory, WriteContext: b.Context(),
 			Dirs: addons.Dirs{Modules: []string{modules}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
 		},
 		ConfigMap: memory.ConfigMap,

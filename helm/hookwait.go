@@ -130,13 +130,14 @@ type observer struct {
 
 	mu       sync.Mutex
 	object   *unstructured.Unstructured // as its watch has seen it last
+	seen     chan struct{}              // closed when object is set
 	now      HookWait
 	reported *HookWait
 }
 
 func (r *helmHooks) observe(info *resource.Info, timeout time.Duration) *observer {
 	now := time.Now()
-	return &observer{op: r.op, secrets: r.builder.secrets, info: info, began: now, now: HookWait{Object: objectOfInfo(info).String(), Since: now, Until: now.Add(timeout)}}
+	return &observer{op: r.op, secrets: r.builder.secrets, info: info, began: now, seen: make(chan struct{}), now: HookWait{Object: objectOfInfo(info).String(), Since: now, Until: now.Add(timeout)}}
 }
 
 // saw takes over what the watch shows of the Job or Pod. The times of the cluster replace those of
@@ -144,6 +145,9 @@ func (r *helmHooks) observe(info *resource.Info, timeout time.Duration) *observe
 func (o *observer) saw(u *unstructured.Unstructured) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.object == nil {
+		close(o.seen)
+	}
 	o.object = u
 	created := u.GetCreationTimestamp()
 	if deleted := u.GetDeletionTimestamp(); o.now.Deleted && deleted != nil {
@@ -160,6 +164,13 @@ func (o *observer) run(ctx context.Context, at time.Duration) (ended func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		if at == 0 { // the hook exists; what it waits for is known when the watch has shown it
+			select {
+			case <-ctx.Done():
+				return
+			case <-o.seen:
+			}
+		}
 		timer := time.NewTimer(at)
 		defer timer.Stop()
 		for {

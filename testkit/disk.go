@@ -20,6 +20,8 @@ import (
 type disk struct {
 	dir      string
 	original map[string]*diskFile // all files of the archive, by name
+	more     map[string][]string  // templates that steps add to charts, by release
+	parts    parts                // of charts
 
 	mu      sync.Mutex           // hooks read now, in their runs
 	now     map[string]*diskFile // what is there, by name
@@ -59,7 +61,7 @@ func (n *diskNotices) changed() {
 
 // newDisk takes the files of an archive; reset writes them.
 func newDisk(dir string, archive *txtar.Archive) *disk {
-	d := &disk{dir: dir, original: map[string]*diskFile{}, now: map[string]*diskFile{}, changed: map[string]bool{}}
+	d := &disk{dir: dir, original: map[string]*diskFile{}, more: map[string][]string{}, now: map[string]*diskFile{}, changed: map[string]bool{}}
 	for _, f := range archive.Files {
 		d.original[f.Name] = newDiskFile(f.Name, f.Data)
 		d.changed[unitOf(f.Name)] = true
@@ -75,7 +77,14 @@ func unitOf(name string) string {
 
 // reset makes the directory what the archive says, before a play. At first that is everything,
 // later the units that steps of the last play have changed.
-func (d *disk) reset() error {
+func (d *disk) reset(needs parts) error {
+	for name := range d.original {
+		if len(d.more) > 0 || !maps.Equal(d.parts, needs) {
+			d.changed[unitOf(name)] = true
+		}
+	}
+	d.parts = needs
+	clear(d.more)
 	for _, root := range []string{"modules", "global-hooks"} {
 		if err := os.MkdirAll(filepath.Join(d.dir, root), 0o755); err != nil {
 			return err
@@ -142,7 +151,6 @@ const withoutBit = "not executable"
 
 // write puts a file there; hooks and enabled scripts become executable.
 func (d *disk) write(name string, f *diskFile) error {
-	path := filepath.Join(d.dir, filepath.FromSlash(name))
 	mode := os.FileMode(0o644)
 	openapi := strings.Contains(name, "/openapi/")
 	if !openapi && (strings.Contains(name, "hooks/") || filepath.Base(name) == "enabled") && !bytes.HasPrefix(f.data, []byte(withoutBit)) {
@@ -152,10 +160,22 @@ func (d *disk) write(name string, f *diskFile) error {
 	defer d.mu.Unlock()
 	d.changed[unitOf(name)] = true
 	d.now[name] = f
+	if filepath.Base(name) != "Chart.yaml" {
+		return d.put(name, f.data, mode)
+	}
+	if err := d.chart(name); err != nil {
+		return err
+	}
+	return d.put(name, completeChart(f.data), mode)
+}
+
+// put writes a file.
+func (d *disk) put(name string, data []byte, mode os.FileMode) error {
+	path := filepath.Join(d.dir, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(path, f.data, mode)
+	return os.WriteFile(path, data, mode)
 }
 
 // script reads a scripted hook by its path; it is nil for a file that is none. Without a

@@ -1,17 +1,16 @@
 // Package testkit plays the life of an operator on virtual time: the real actors, real
-// or scripted hooks, and in memory what is expensive or slow, which is the API server
-// and Helm. A lifecycle of hours takes milliseconds, and its trace is the same each time:
+// or scripted hooks, and packages helm and kube on the API server in memory. A lifecycle of hours takes
+// milliseconds, and its trace is the same each time:
 // the player runs one goroutine at a time (scheduler.go), in an order that a seed decides.
 //
 // A lifecycle script is a txtar archive. Its comment says in a sentence what it proves,
-// its files are the modules and hooks, "script" are the steps and "trace" is what must
-// happen. docs/testkit.md explains the language with an example. There are four ways to play:
+// its files are the modules and hooks, "script" has the steps, each after >, and below each what must
+// happen. docs/testkit.md explains the language with an example. There are three ways to play:
 //
 //   - [Lifecycle] plays files and compares their traces; -update rewrites them.
 //   - [Interleave] plays files under seeds: whatever the order of messages is, the same
 //     must be left, and the same hooks must have run. -seeds N plays more of them.
 //   - [Script] is a script in code, and [Play] returns what was left of one.
-//   - [Check] asks a model of yours after each of many plays.
 //
 // In all of them some things must never be: messages without a handler, two things
 // at the same time that exclude each other, actors that outlive the stop ([Played.Problems]).
@@ -46,7 +45,6 @@
 //	fail-config HOOK N            the next N questions for its configuration fail
 //	slow-config HOOK DURATION     they take that long from now on
 //	fail-helm RELEASE N           the next N installs, upgrades or uninstalls fail
-//	drops RELEASE                 its next upgrade would delete data, and is held until a person allows it
 //	stick-helm RELEASE            all installs and upgrades of it fail from now on
 //	fail-objects N                the API server refuses the next N operations on objects by hooks
 //	slow-objects DURATION         so long the operations on objects of a run of a hook take from now on
@@ -56,14 +54,9 @@
 //	slow-helm RELEASE DURATION    they take that long from now on
 //	hook-waits RELEASE DURATION   so long the Helm hook of its installs and upgrades takes from now on; that
 //	                              of its delete is RELEASE-delete
-//	refuse-crds MODULE            its CRDs are wrong from now on; before start: modules bring some
-//	accept-crds MODULE            they are right again
-//	slow-crds DURATION            so long CRDs take from now on; before start: modules bring some
-//	chance RELEASE                its chart renders another text each time; ConfigMap default/RELEASE-a has it
-//	pace RELEASE DURATION         its next upgrade has no cause but chance and must wait so long
-//	settle RELEASE                its chart renders the same text each time from now on
-//	deploys RELEASE               its ConfigMap default/RELEASE-a is in the cluster, with the size in its values
-//	health OBJECT STATE MESSAGE   how an object of a release is from now on, in a word of kstatus: Failed
+//	slow-crds DURATION            so long the installation of CRDs takes from now on
+//	health RELEASE-b STATE        how an object of a release is from now on: Current, InProgress or Failed. With this
+//	                              step in the script, it is a Deployment
 //	module-objects HOW            objects of kind Module may be written from now on; quiet: their writes are counted only
 //	no-module-objects WHY         the kind is not there, or with WHY forbidden may not be used
 //	module-suspend NAME [false]   set spec.suspend of an object
@@ -74,8 +67,8 @@
 //	module-delete NAME            delete an object
 //	module-writes                 how many writes of objects there were since the last time
 //	vanish OBJECT...              delete objects of releases; release r has the objects r-a and r-b
-//	brings RELEASE KIND           its chart has the definition of a kind
-//	uses RELEASE KIND             its chart has an object of a kind
+//	brings RELEASE KIND           its chart has the definition of a kind, or with namespace:NAME a namespace
+//	uses RELEASE KIND             its chart has an object of a kind, or in a namespace
 //	delete-kind KIND              delete the definition, and with it the objects of the kind
 //	replace OBJECT                delete one and create another of its name
 //	tamper RELEASE                another client writes the records of a release
@@ -111,7 +104,7 @@
 //	counts                        print how the runs of hooks were counted
 //	look                          keep what is there now for the model of a test
 //	observed                      print whether the operator has seen the ConfigMap as it is
-//	show                          print phases and queues into the trace
+//	show                          print the state; what is as it should be, in one line
 //
 // Nothing in here is for production; package devclustertest has the real API server.
 package testkit

@@ -53,36 +53,10 @@ func ExampleScript_Play() {
 	}
 }
 
-// Whatever the order of messages is, the release must know of all Pods in the end.
-func ExampleCheck() {
-	_ = func(t *testing.T) { // a test
-		testkit.Check(t, 100,
-			func(uint64) *testkit.Script {
-				return counter().Step("start", "object Pod default/a", "object Pod default/b", "advance 1m")
-			},
-			func(p *testkit.Played) (violations []string) {
-				if got := p.Releases["counter"]; !strings.Contains(got, `"pods":2`) {
-					violations = append(violations, "the release has "+got)
-				}
-				return violations
-			})
-	}
-}
-
 // What the examples above show is true.
 func TestExamples(t *testing.T) {
 	played := counter().Step("object Pod default/a", "start", "advance 1h").Play(t, 0)
 	if got := played.Releases["counter"]; !strings.Contains(got, `"pods":1`) || played.Phases["counter"] != view.Ready {
 		t.Errorf("the release has %s, phases %v\n%s", got, played.Phases, played.Trace)
 	}
-	testkit.Check(t, 5,
-		func(seed uint64) *testkit.Script {
-			return counter().Step(fmt.Sprintf("jitter %d", seed), "start", "object Pod default/a", "object Pod default/b", "advance 1m")
-		},
-		func(p *testkit.Played) (violations []string) {
-			if got := p.Releases["counter"]; !strings.Contains(got, `"pods":2`) {
-				violations = append(violations, "the release has "+got)
-			}
-			return violations
-		})
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"addon-operator/values"
 )
 
 // faultyModule adds steps for module f, whose parts cause loops and failures, to a random script. Its chart deploys
@@ -38,9 +40,7 @@ func (m *faultyModule) hooks() (list []string) {
 // begin decides whether f is a part of the script. Its object is in the cluster in any case,
 // because f may be enabled by a flag.
 func (m *faultyModule) begin() {
-	m.add("deploys f")
 	if m.begun = m.rnd.IntN(2) == 0; m.begun {
-		m.add("slow-crds 0s")
 		m.set("fEnabled", "true")
 	}
 }
@@ -55,17 +55,18 @@ func (m *faultyModule) steps() []func() {
 
 // render lets the chart render by chance, or no longer, or lets its next upgrade wait for that.
 func (m *faultyModule) render() {
-	switch {
-	case m.rnd.IntN(4) == 0:
-		m.add("pace f %s", oneOf(m.draw, time.Second, 10*time.Second))
-	case m.byChance:
-		m.byChance = false
-		m.add("settle f")
-	default:
-		m.byChance = true
-		m.add("chance f")
+	m.byChance = !m.byChance
+	m.chart()
+	if m.byChance {
 		m.add("slow-helm f %s", oneOf(m.draw, 0, 400*time.Millisecond)) // then its events are not right behind the hook
 		m.add("advance %s", oneOf(m.draw, 10*time.Millisecond, 11*time.Second))
+	}
+}
+
+// chart writes the template as it is now, if the directory is there.
+func (m *faultyModule) chart() {
+	if !m.world.gone["050-f"] {
+		m.add("write modules/050-f/templates/usual.yaml %s", map[bool]string{true: "by-chance", false: "modules/050-f/templates/usual.yaml"}[m.byChance])
 	}
 }
 
@@ -121,14 +122,16 @@ func (m *faultyModule) maintenance() {
 
 // crds makes those of the module wrong from now on, or right.
 func (m *faultyModule) crds() {
-	m.add("%s f", oneOf(m.draw, "refuse-crds", "accept-crds"))
+	if !m.world.gone["050-f"] {
+		m.add("write modules/050-f/crds/thing.yaml %s", oneOf(m.draw, "wrong-crd", "right-crd"))
+	}
 }
 
 // end brings module f to rest.
 func (m *faultyModule) end() {
 	if m.byChance {
 		m.byChance = false
-		m.add("settle f")
+		m.chart()
 	}
 	if m.touched {
 		m.touched = false
@@ -142,7 +145,9 @@ func (m *faultyModule) end() {
 	}
 	if m.begun {
 		m.add("slow-crds 0s")
-		m.add("accept-crds f")
+		if !m.world.gone["050-f"] {
+			m.add("write modules/050-f/crds/thing.yaml right-crd")
+		}
 	}
 }
 
@@ -152,8 +157,18 @@ func (m *faultyModule) end() {
 func (w world) faultyModuleValues(deployed map[string]any) map[string]any {
 	return map[string]any{
 		"need": int64(1), "services": int64(len(w.services)), "list": deployed["list"],
-		"seen": []any{sizeIn(map[string]any{"f": w.section("f")}, "f")},
+		"seen": []any{w.wordOfF()},
 	}
+}
+
+// wordOfF is the text that the chart of f writes: the size in its section.
+func (w world) wordOfF() string {
+	section, _ := w.section("f").(map[string]any)
+	size, err := values.JSON(section["size"])
+	if err != nil {
+		return err.Error()
+	}
+	return "size " + string(size)
 }
 
 // faultyModuleProblems lists the rules that module f violates.

@@ -70,6 +70,7 @@ func (h *Hooks) begin(ctx context.Context, name string) error {
 const (
 	faultOfMistake = "panic "
 	faultOfAway    = "away "
+	faultOfUpgrade = "upgrade " // installs and upgrades of a release, and not its delete
 )
 
 // sleep reports false when the hook was killed first.

@@ -22,16 +22,21 @@ func Lifecycle(t *testing.T, pattern string) (transitions map[string]bool) {
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no lifecycle scripts match %s (%v)", pattern, err)
 	}
-	played := 0
+	all := make([]map[string]bool, len(paths)) // each is written by the test of its script
+	t.Run("", func(t *testing.T) {             // returns when all have ended
+		for i, path := range paths {
+			t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+				t.Parallel()
+				all[i] = lifecycle(t, path)
+			})
+		}
+	})
 	transitions = map[string]bool{}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			played++
-			maps.Copy(transitions, lifecycle(t, path))
-		})
-	}
-	if played < len(paths) {
-		return nil
+	for _, found := range all {
+		if found == nil {
+			return nil
+		}
+		maps.Copy(transitions, found)
 	}
 	return transitions
 }
@@ -51,6 +56,48 @@ func lifecycle(t *testing.T, path string) (transitions map[string]bool) {
 	for _, problem := range slices.Concat(played.Problems, played.unusedCrashes) {
 		t.Error(problem)
 	}
-	golden.Part(t, path, archive, "trace", played.Trace)
+	for _, f := range archive.Files {
+		if f.Name == "script" {
+			golden.Part(t, path, archive, f.Name, commented(string(f.Data), played.Trace))
+		}
+	}
 	return played.transitions
+}
+
+// commented is a trace with the comments of the script before its steps.
+func commented(script, trace string) string {
+	var comments [][]string // by step; at the end those after the last one
+	var pending []string
+	for _, line := range scriptLines(script) {
+		if strings.HasPrefix(line, "#") {
+			pending = append(pending, line+"\n")
+			continue
+		}
+		comments, pending = append(comments, pending), nil
+	}
+	var text strings.Builder
+	n := 0
+	for line := range strings.Lines(trace) {
+		if strings.HasPrefix(line, heading) {
+			text.WriteString(strings.Join(comments[n], ""))
+			n++
+		}
+		text.WriteString(line)
+	}
+	return text.String() + strings.Join(pending, "")
+}
+
+// scriptLines are the steps and comments of a script. In one with effects, as files have it, a step begins with >.
+func scriptLines(script string) (lines []string) {
+	withEffects := strings.HasPrefix(script, heading) || strings.Contains(script, "\n"+heading)
+	for line := range strings.Lines(script) {
+		line = strings.TrimRight(line, "\n")
+		step, isStep := strings.CutPrefix(line, heading)
+		if comment := strings.HasPrefix(line, "#"); comment || isStep || !withEffects {
+			if line = strings.TrimSpace(step); line != "" {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
 }

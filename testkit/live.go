@@ -1,8 +1,8 @@
 package testkit
 
 import (
-	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,11 +13,6 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"addon-operator/actors/scenario"
-	"addon-operator/actors/shared"
-	"addon-operator/actors/work"
-	"addon-operator/helm"
-	"addon-operator/hooks"
-	"addon-operator/kube"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
@@ -30,9 +25,7 @@ import (
 type Live struct {
 	Dir string
 
-	p        *player
-	releases *helm.Client
-	runs     supervisor.Shared[[]string] // that Runs has not returned yet
+	p *player
 }
 
 // PlayLive calls play with such an operator, in a bubble of testing/synctest; it stops at the end.
@@ -41,13 +34,13 @@ type Live struct {
 func PlayLive(t *testing.T, seed uint64, play func(t *testing.T, l *Live)) {
 	t.Helper()
 	s := NewStage(t, &txtar.Archive{})
-	if err := s.disk.reset(); err != nil {
+	if err := s.disk.reset(nil); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlayer(t, s, seed)
 		l := &Live{Dir: s.disk.dir, p: p}
-		p.live, p.hooks.disk, p.allowPurge, p.isolate = l, nil, true, true
+		p.hooks.disk, p.allowPurge, p.isolate = nil, true, true
 		defer func() {
 			p.end()
 			for _, problem := range p.observer.problems {
@@ -57,41 +50,6 @@ func PlayLive(t *testing.T, seed uint64, play func(t *testing.T, l *Live)) {
 		play(t, l)
 	})
 }
-
-// world changes a world to real charts.
-func (l *Live) world(w *shared.World) (err error) {
-	client := l.p.Cluster.Client
-	l.releases, err = helm.New(helm.Options{
-		Config: client.RESTConfig(), Namespace: scenario.Namespace, HistoryMax: 3, Timeout: time.Minute,
-		Labels: map[string]string{"heritage": "addon-operator"}, Log: w.Log,
-	})
-	if err != nil {
-		return err
-	}
-	w.Hooks = liveHooks{l.p.hooks, l}
-	w.Releases, w.Plans, w.Charts, w.CRDs = l.releases, l.releases, l.releases.Charts(), work.NewDefinitions(client, l.releases, kube.CRDOptions{})
-	w.ReleaseWatch = nil
-	return nil
-}
-
-// liveHooks notes what hooks run for.
-type liveHooks struct {
-	*Hooks
-	live *Live
-}
-
-// Run implements work.HookRunner.
-func (h liveHooks) Run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
-	h.live.runs.Change(func(now []string) []string {
-		for _, c := range describe(run.Contexts) {
-			now = append(slices.Clip(now), run.Hook.Name+": "+c)
-		}
-		return now
-	})
-	return h.Hooks.Run(ctx, run)
-}
-
-var _ work.HookRunner = liveHooks{}
 
 // Start starts the operator and waits until nothing happens any more. The error may be why it
 // refuses.
@@ -127,12 +85,19 @@ func (l *Live) Step(text string) error {
 
 // Runs are the binding contexts that hooks ran for since the last call, in order.
 func (l *Live) Runs() (runs []string) {
-	l.runs.Change(func(now []string) []string { runs = now; return nil })
+	o := l.p.observer
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	runs, o.latest = o.latest, nil
 	return runs
 }
 
-// Converge is the status of converge.
-func (l *Live) Converge() view.ConvergeStatus { return l.p.Operator.Converge() }
+// Look is what is there now.
+func (l *Live) Look() *Played {
+	now := &Played{}
+	now.look(l.p)
+	return now
+}
 
 // Module is the status of a module; nil for one that is unknown.
 func (l *Live) Module(name string) (found *view.ModuleStatus) {
@@ -142,16 +107,6 @@ func (l *Live) Module(name string) (found *view.ModuleStatus) {
 		}
 	})
 	return found
-}
-
-// Monitors are the watches of bindings.
-func (l *Live) Monitors() (status view.MonitorsStatus) {
-	l.p.Visit(func(n *supervisor.Node) {
-		if reporter, ok := n.Status.(view.MonitorsReporter); ok {
-			status = reporter.Monitors()
-		}
-	})
-	return status
 }
 
 // Ask asks an actor by its path below the root.
@@ -169,16 +124,7 @@ func (l *Live) Object(apiVersion, kind, namespace, name string) map[string]any {
 }
 
 // Releases are the names of all releases.
-func (l *Live) Releases() (names []string, err error) {
-	err = l.p.Await(func() (err error) {
-		names, err = l.releases.Releases(l.p.t.Context())
-		return err
-	})
-	return names, err
-}
-
-// NotInForce is what pages and lists show of files that have changed since they were loaded.
-func (l *Live) NotInForce() map[string]string { return l.p.Operator.NotInForce() }
+func (l *Live) Releases() []string { return slices.Sorted(maps.Keys(l.p.releases.records())) }
 
 // Trace is what has happened, and the log.
 func (l *Live) Trace() string { return strings.ReplaceAll(l.p.traced(), l.Dir, "$DIR") }

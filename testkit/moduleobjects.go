@@ -1,118 +1,105 @@
 package testkit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"addon-operator/actors/scenario"
+	"addon-operator/deploy"
 	"addon-operator/kube"
+	"addon-operator/kube/apiserver"
 )
 
-// moduleObjects are the objects of kind Module of a script. They outlive the operator. The lock is
-// held while notify is called, so that news arrive in the order of the writes; notify only sends a
-// message.
+// moduleObjects are the objects of kind Module: those of package kube, in the API server in memory, with a trace, and
+// what people do to them. They outlive the operator.
 type moduleObjects struct {
-	trace *scenario.Trace
+	*kube.ModuleObjects
+	cluster *scenario.Cluster
+	trace   *scenario.Trace
+	sched   *scheduler
 
-	mu      sync.Mutex
-	objects map[string]kube.ModuleObject // by name, which is that of the module
-	version int                          // the latest resourceVersion; all objects share the count
-	writes  map[string]int               // by module, since the last step module-writes
-	refused error                        // of all requests; NotFound: the kind does not exist
-	notify  func(kube.ModuleNews)        // of the latest operator; nil before the first
-	quiet   bool                         // writes are counted, and not traced
-	slow    time.Duration                // how long each write takes
+	mu     sync.Mutex
+	writes map[string]int // by module, since the last step module-writes
+	quiet  bool           // writes are counted, and not traced
+	slow   time.Duration  // how long each write takes
 	// crossed is what people do just before the next write of an object, so that its answer shows
 	// it before the watch does.
-	crossed map[string]func()
+	crossed map[string]func() error
 }
 
-// Read implements shared.ModuleObjects.
-func (m *moduleObjects) Read(context.Context) ([]kube.ModuleObject, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case apierrors.IsNotFound(m.refused):
-		return nil, nil
-	case m.refused != nil:
-		return nil, m.refused
-	}
-	return m.list(), nil
-}
-
-func (m *moduleObjects) list() (all []kube.ModuleObject) {
-	for _, name := range slices.Sorted(maps.Keys(m.objects)) {
-		all = append(all, m.objects[name])
-	}
-	return all
-}
-
-// Watch implements shared.ModuleObjects.
-func (m *moduleObjects) Watch(_ context.Context, notify func(kube.ModuleNews)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.notify = notify
-	m.began()
-}
-
-// began is the first news of a watch, or of one that begins again: why there are no objects, or
-// all.
-func (m *moduleObjects) began() {
-	if m.refused != nil {
-		m.notify(kube.ModuleNews{Absent: m.refused})
-		return
-	}
-	m.notify(kube.ModuleNews{All: m.list(), Listed: true})
+// Watch implements shared.ModuleObjects. Its news wait for their turn.
+func (m *moduleObjects) Watch(ctx context.Context, notify func(kube.ModuleNews)) {
+	m.ModuleObjects.Watch(ctx, func(news kube.ModuleNews) { m.sched.later("module news", func() { notify(news) }) })
 }
 
 // Create implements shared.ModuleObjects.
-func (m *moduleObjects) Create(_ context.Context, name string, suspend bool) (kube.ModuleObject, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.refused != nil {
-		return kube.ModuleObject{}, m.refused
+func (m *moduleObjects) Create(ctx context.Context, name string, suspend bool) (kube.ModuleObject, error) {
+	there := m.object(name) != nil
+	made, err := m.ModuleObjects.Create(ctx, name, suspend)
+	if err == nil && !there {
+		m.note(name, "created")
 	}
-	if object, there := m.objects[name]; there {
-		return object, nil
-	}
-	m.note(name, "created")
-	return m.store(kube.ModuleObject{Name: name, Generation: 1, Ours: true, Suspend: suspend}), nil
+	return made, err
 }
 
 // Apply implements shared.ModuleObjects.
-func (m *moduleObjects) Apply(_ context.Context, name string, status kube.ModuleStatus) (kube.ModuleObject, error) {
+func (m *moduleObjects) Apply(ctx context.Context, name string, status kube.ModuleStatus) (kube.ModuleObject, error) {
 	m.mu.Lock()
 	slow := m.slow
 	m.mu.Unlock()
 	time.Sleep(slow) // on virtual time
+	if slow > 0 {
+		m.sched.await("write of Module " + name)
+	}
+	if err := m.cross(name); err != nil {
+		return kube.ModuleObject{}, err
+	}
+	written, err := m.ModuleObjects.Apply(ctx, name, status)
+	if err == nil {
+		m.note(name, shown(status))
+	}
+	return written, err
+}
+
+// Delete implements shared.ModuleObjects.
+func (m *moduleObjects) Delete(ctx context.Context, read kube.ModuleObject) error {
+	if err := m.cross(read.Name); err != nil {
+		return err
+	}
+	err := m.ModuleObjects.Delete(ctx, read)
+	if err == nil {
+		m.note(read.Name, "deleted")
+	}
+	return err
+}
+
+func (m *moduleObjects) cross(name string) error {
+	m.mu.Lock()
+	change := m.crossed[name]
+	delete(m.crossed, name)
+	m.mu.Unlock()
+	if change == nil {
+		return nil
+	}
+	return change()
+}
+
+// note counts a write.
+func (m *moduleObjects) note(name, what string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.refused != nil {
-		return kube.ModuleObject{}, m.refused
+	m.writes[name]++
+	if !m.quiet {
+		m.trace.Add("object %s: %s", name, what)
 	}
-	object, there := m.objects[name]
-	if !there {
-		return object, apierrors.NewNotFound(schema.GroupResource{Group: kube.ModuleGroup, Resource: "modules"}, name)
-	}
-	if cross := m.crossed[name]; cross != nil {
-		delete(m.crossed, name)
-		cross()
-		object = m.objects[name]
-	}
-	m.note(name, shown(status))
-	object.Status = status
-	return m.store(object), nil
 }
 
 // shown is what a trace shows of a status: the phase, the conditions that hold, and of Ready also
@@ -134,52 +121,25 @@ func shown(s kube.ModuleStatus) string {
 	return text.String()
 }
 
-// Delete implements shared.ModuleObjects. As the API server with a precondition, it refuses to
-// delete an object that has changed since it was read.
-func (m *moduleObjects) Delete(_ context.Context, read kube.ModuleObject) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.refused != nil {
-		return m.refused
-	}
-	name := read.Name
-	if cross := m.crossed[name]; cross != nil {
-		delete(m.crossed, name)
-		cross()
-	}
-	if now, there := m.objects[name]; there && now.Version != read.Version {
-		return apierrors.NewConflict(schema.GroupResource{Group: kube.ModuleGroup, Resource: "modules"}, name, errors.New("it has changed"))
-	}
-	m.note(name, "deleted")
-	m.remove(name)
-	return nil
+// moduleAPI is that of the objects.
+const moduleAPI = kube.ModuleGroup + "/v1alpha1"
+
+// object is nil when there is none.
+func (m *moduleObjects) object(name string) map[string]any {
+	return m.cluster.Server.Object(moduleAPI, "Module", scenario.Namespace, name)
 }
 
-// note counts a write.
-func (m *moduleObjects) note(name, what string) {
-	m.writes[name]++
-	if !m.quiet {
-		m.trace.Add("object %s: %s", name, what)
+// change changes an object. One that does not exist is created, and belongs to a person: it
+// is not marked as the operator's.
+func (m *moduleObjects) change(name string, change func(*unstructured.Unstructured)) error {
+	u := &unstructured.Unstructured{Object: m.object(name)}
+	if u.Object == nil {
+		u.Object = map[string]any{"apiVersion": moduleAPI, "kind": "Module", "spec": map[string]any{}}
+		u.SetNamespace(scenario.Namespace)
+		u.SetName(name)
 	}
-}
-
-// store writes an object with a new version, and notifies the operator. The caller holds the lock,
-// here and in remove and change.
-func (m *moduleObjects) store(object kube.ModuleObject) kube.ModuleObject {
-	m.version++
-	object.Version = strconv.Itoa(m.version)
-	m.objects[object.Name] = object
-	if m.notify != nil {
-		m.notify(kube.ModuleNews{Set: &object})
-	}
-	return object
-}
-
-func (m *moduleObjects) remove(name string) {
-	delete(m.objects, name)
-	if m.notify != nil {
-		m.notify(kube.ModuleNews{Gone: name})
-	}
+	change(u)
+	return m.cluster.Apply(u.Object)
 }
 
 // moduleSteps are what people do to objects of kind Module.
@@ -187,31 +147,21 @@ func moduleSteps() map[string]step {
 	return map[string]step{
 		"module-objects": func(p *player, how string) error {
 			p.showsModules, p.modules.quiet = true, how == "quiet"
-			return p.modules.refuse(nil)
+			p.Cluster.Server.OnRequest(nil)
+			return p.applyYAML(deploy.ModuleCRD)
 		},
-		"no-module-objects": func(p *player, why string) error {
-			p.showsModules = true
-			kind := schema.GroupResource{Group: kube.ModuleGroup, Resource: "modules"}
-			if why == "forbidden" {
-				return p.modules.refuse(apierrors.NewForbidden(kind, "", fmt.Errorf("no rule allows it")))
-			}
-			return p.modules.refuse(apierrors.NewNotFound(kind, ""))
-		},
-		"module-suspend": onModuleObject(suspend),
-		"module-request": onModuleObject(request),
-		"module-crossed": crossing,
+		"no-module-objects": stepNoModuleObjects,
+		"module-suspend":    onModuleObject("suspend"),
+		"module-request":    onModuleObject("request"),
+		"module-retry":      onModuleObject("retry"),
+		"module-crossed":    stepModuleCrossed,
 		"module-slow": func(p *player, text string) (err error) {
-			p.modules.mu.Lock()
-			defer p.modules.mu.Unlock()
 			p.modules.slow, err = time.ParseDuration(text)
 			return err
 		},
-		"module-retry": onModuleObject(func(o *kube.ModuleObject, at string) { o.RetryRequestedAt = at }),
 		"module-delete": func(p *player, name string) error {
-			p.modules.mu.Lock()
-			defer p.modules.mu.Unlock()
-			p.modules.remove(name)
-			return nil
+			_, err := p.Cluster.Delete(scenario.Reference{APIVersion: moduleAPI, Kind: "Module", Namespace: scenario.Namespace, Name: name})
+			return err
 		},
 		"module-writes": func(p *player, _ string) error {
 			m := p.modules
@@ -228,54 +178,51 @@ func moduleSteps() map[string]step {
 	}
 }
 
-// crossing has a change of an object happen in the middle of the operator's next write of it.
-func crossing(p *player, rest string) error {
-	how, rest, _ := strings.Cut(rest, " ")
-	name, text, _ := strings.Cut(rest, " ")
-	change := map[string]func(*kube.ModuleObject, string){"suspend": suspend, "request": request}[how]
-	if change == nil {
-		return fmt.Errorf("module-crossed accepts suspend and request, not %q", how)
+// stepNoModuleObjects deletes the kind, or refuses all requests about it.
+func stepNoModuleObjects(p *player, why string) error {
+	p.showsModules = true
+	if why != "forbidden" {
+		_, err := p.Cluster.Delete(scenario.Reference{Kind: "CustomResourceDefinition", Name: "modules." + kube.ModuleGroup})
+		return err
 	}
-	m := p.modules
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.crossed[name] = func() { m.change(name, text, change) }
+	p.Cluster.Server.OnRequest(func(r apiserver.Request) error {
+		if r.Group != kube.ModuleGroup {
+			return nil
+		}
+		return apierrors.NewForbidden(schema.GroupResource{Group: r.Group, Resource: r.Resource}, r.Name, errors.New("no rule allows it"))
+	})
 	return nil
 }
 
-// refuse has all requests fail from now on; nil: the kind is there.
-func (m *moduleObjects) refuse(err error) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.refused = err
-	if m.notify != nil {
-		m.began()
+// moduleChange is what a person changes of an object: suspend, request or retry, with a text.
+func moduleChange(how, text string) func(*unstructured.Unstructured) {
+	return func(u *unstructured.Unstructured) {
+		if how == "suspend" {
+			_ = unstructured.SetNestedField(u.Object, text != "false", "spec", "suspend") // spec is a map
+			return
+		}
+		annotations := u.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[map[string]string{"request": kube.RequestedAtAnnotation, "retry": kube.RetryRequestedAtAnnotation}[how]] = text
+		u.SetAnnotations(annotations)
 	}
-	return nil
 }
 
-// onModuleObject changes an object. One that does not exist is created, and belongs to a person: it
-// is not marked as the operator's.
-func onModuleObject(change func(o *kube.ModuleObject, text string)) step {
+func onModuleObject(how string) step {
 	return func(p *player, rest string) error {
 		name, text, _ := strings.Cut(rest, " ")
-		p.modules.mu.Lock()
-		defer p.modules.mu.Unlock()
-		p.modules.change(name, text, change)
-		return nil
+		return p.modules.change(name, moduleChange(how, text))
 	}
 }
 
-func (m *moduleObjects) change(name, text string, change func(o *kube.ModuleObject, text string)) {
-	object := m.objects[name]
-	object.Name = cmp.Or(object.Name, name)
-	change(&object, text)
-	m.store(object)
-}
-
-func request(o *kube.ModuleObject, at string) { o.RequestedAt = at }
-
-func suspend(o *kube.ModuleObject, what string) {
-	o.Suspend = what != "false"
-	o.Generation++
+// stepModuleCrossed has a change of an object happen in the middle of the operator's next write of it.
+func stepModuleCrossed(p *player, rest string) error {
+	how, rest, _ := strings.Cut(rest, " ")
+	name, text, _ := strings.Cut(rest, " ")
+	p.modules.mu.Lock()
+	defer p.modules.mu.Unlock()
+	p.modules.crossed[name] = func() error { return p.modules.change(name, moduleChange(how, text)) }
+	return nil
 }

@@ -23,6 +23,7 @@ type observer struct {
 	busy     map[string]string // what is in progress, by what only one may hold
 	events   []event           // in the order of their ends
 	contexts map[string]int    // hook runs by hook and binding context
+	latest   []string          // the same in their order, since Live.Runs
 	runs     []hookRun         // those that have ended
 	problems []string
 	// transitions are the changes of phases of all actors, as "module: ready to running".
@@ -99,6 +100,7 @@ func (o *observer) hookRun(ctx context.Context, run hooks.Run, contexts []string
 	o.mu.Lock()
 	for _, part := range contexts {
 		o.contexts[run.Hook.Name+": "+part]++
+		o.latest = append(o.latest, run.Hook.Name+": "+part)
 	}
 	o.mu.Unlock()
 	end := o.enter("hook "+run.Hook.Name+" "+first.Binding, alone...)

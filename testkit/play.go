@@ -55,16 +55,15 @@ func NewStage(t *testing.T, archive *txtar.Archive) *Stage {
 // parseSteps reads the steps of a script. An unknown step ends the test before anything is played.
 func (s *Stage) parseSteps(t *testing.T, script string) (lines []scenario.Line) {
 	t.Helper()
-	for i, text := range strings.Split(script, "\n") {
-		text = strings.TrimSpace(text)
-		if text == "" || strings.HasPrefix(text, "#") {
+	for _, text := range scriptLines(script) {
+		if strings.HasPrefix(text, "#") {
 			continue
 		}
 		verb, rest, _ := strings.Cut(text, " ")
 		if s.steps[verb] == nil {
-			t.Fatalf("script line %d: unknown step %q", i+1, verb)
+			t.Fatalf("step %d, %s: unknown step %q", len(lines)+1, text, verb)
 		}
-		lines = append(lines, scenario.Line{Place: fmt.Sprintf("script line %d: %s", i+1, text), Verb: verb, Rest: strings.TrimSpace(rest)})
+		lines = append(lines, scenario.Line{Place: fmt.Sprintf("step %d: %s", len(lines)+1, text), Verb: verb, Rest: strings.TrimSpace(rest)})
 	}
 	return lines
 }
@@ -86,7 +85,7 @@ func (s *Stage) PlaySteps(t *testing.T, script string, seed uint64) *Played {
 // failed. Traces name the directory $DIR, which is another one each time.
 func (s *Stage) play(t *testing.T, script []scenario.Line, seed uint64) *Played {
 	t.Helper()
-	if err := s.disk.reset(); err != nil {
+	if err := s.disk.reset(partsFor(script)); err != nil {
 		t.Fatal(err)
 	}
 	played := &Played{}
@@ -114,20 +113,20 @@ func (s *Stage) play(t *testing.T, script []scenario.Line, seed uint64) *Played 
 // fields are set by steps before start, and read when the world is made.
 type player struct {
 	*scenario.Engine
-	t         *testing.T
-	steps     map[string]step
-	disk      *disk
-	sched     *scheduler
-	news      lateNews
-	releases  *Releases
-	hooks     *Hooks
-	crds      *crds            // nil: modules bring none
-	metrics   *metrics.Metrics // of all operators of the play
-	observer  *observer
-	live      *Live // nil: charts are not rendered
-	modules   *moduleObjects
-	isolate   bool
-	hookWaits bool // Helm hooks do: what follows a wait may run outside of the main queue
+	t           *testing.T
+	steps       map[string]step
+	disk        *disk
+	sched       *scheduler
+	news        lateNews
+	releases    *Releases
+	controllers *controllers
+	changes     changes
+	hooks       *Hooks
+	metrics     *metrics.Metrics // of all operators of the play
+	observer    *observer
+	modules     *moduleObjects
+	isolate     bool
+	hookWaits   bool // Helm hooks do: what follows a wait may run outside of the main queue
 	// unordered traces are sorted within an instant.
 	unordered bool
 	notices   diskNotices
@@ -160,10 +159,19 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	trace, cluster := NewTrace(), scenario.NewCluster(scenario.DefaultVersion, nil)
 	p := &player{
 		Engine: scenario.NewEngine(cluster, trace), t: t, steps: s.steps, disk: s.disk, sched: newScheduler(seed), observer: newObserver(),
-		releases: NewReleases(trace), metrics: metrics.New(metrics.DefaultPrefix),
+		metrics: metrics.New(metrics.DefaultPrefix),
 	}
 	p.Driver, cluster.Note, cluster.Deliver = p, trace.Add, p.news.deliver
-	p.modules = &moduleObjects{trace: trace, objects: map[string]kube.ModuleObject{}, writes: map[string]int{}, crossed: map[string]func(){}}
+	p.releases = newReleases(cluster, trace)
+	p.releases.sched, p.releases.faults, p.releases.observer = p.sched, p.Faults, p.observer
+	p.modules = &moduleObjects{cluster: cluster, trace: trace, sched: p.sched, writes: map[string]int{}, crossed: map[string]func() error{}}
+	var err error
+	if p.modules.ModuleObjects, err = cluster.Client.ModuleObjects(scenario.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	if p.controllers, err = newControllers(cluster, trace, p.sched); err != nil {
+		t.Fatal(err)
+	}
 	p.crashes = &crashes{points: map[crashPoint]bool{}}
 	if s.runner == nil || s.disk.hasPrograms() { // it logs into the trace of one play
 		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.disk.dir, "tmp"), Log: trace.Logger(slog.LevelDebug, p.observer.logLine)})
@@ -173,10 +181,7 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 		s.runner = runner
 	}
 	p.hooks = NewHooks(s.runner, trace)
-	p.hooks.disk, p.hooks.sched, p.releases.sched = s.disk, p.sched, p.sched
-	p.hooks.observer, p.releases.observer = p.observer, p.observer
-	p.hooks.cluster, p.releases.cluster = cluster, cluster
-	p.hooks.faults, p.releases.faults = p.Faults, p.Faults
+	p.hooks.disk, p.hooks.sched, p.hooks.observer, p.hooks.cluster, p.hooks.faults = s.disk, p.sched, p.observer, cluster, p.Faults
 	return p
 }
 
@@ -273,14 +278,18 @@ func (p *player) start() error {
 // World implements scenario.Driver. It is made again at each start, from what steps have set since.
 func (p *player) World() (shared.World, error) {
 	p.observer.oneByOne = !p.isolate && p.width <= 1 && !p.hookWaits
+	log := p.Trace.Logger(slog.LevelDebug, p.observer.logLine)
+	if err := p.releases.connect(log); err != nil {
+		return shared.World{}, err
+	}
 	world := shared.World{
 		Services: work.Services{
-			Log: p.Trace.Logger(slog.LevelDebug, p.observer.logLine), Hooks: p.hooks, Releases: p.releases, Plans: p.releases, Metrics: p.metrics,
+			Log: log, Hooks: p.hooks, Releases: p.releases, Plans: p.releases, Metrics: p.metrics,
+			Charts: p.releases.Charts(), CRDs: crds{work.NewDefinitions(p.Cluster.Client, p.releases.Client, kube.CRDOptions{}), p.Trace, p.Faults, p.sched},
 			Width: p.width, IgnoredRelease: "operator-itself",
 			Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 		},
-		ReleaseWatch: &p.releases.watched, Notices: notices{p.Trace},
-		Disk:    p.notices.subscribe,
+		ReleaseWatch: p.releases, Notices: notices{p.Trace}, Disk: p.notices.subscribe,
 		Isolate: p.isolate, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched,
 		SnapshotLimit: p.snapshotLimit, AllowPurge: p.allowPurge, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
 	}
@@ -292,9 +301,6 @@ func (p *player) World() (shared.World, error) {
 	}
 	if p.showsModules {
 		world.ModuleObjects = p.modules
-	}
-	if p.crds != nil {
-		world.CRDs = p.crds
 	}
 	// Called in the goroutine of the actor, in its turn. The interrupt comes first: the operator
 	// may be killed while others run, and then this message must not be handled.
@@ -308,11 +314,6 @@ func (p *player) World() (shared.World, error) {
 		return func() {}
 	}
 	world.Crashed = p.markDead
-	if p.live != nil {
-		if err := p.live.world(&world); err != nil {
-			return world, err
-		}
-	}
 	return world, nil
 }
 
@@ -339,6 +340,7 @@ func (p *player) end() {
 		p.t.Error(err)
 	}
 	time.Sleep(2 * time.Second) // the library throttles its dead letters by a goroutine that lives 1 s
+	p.controllers.end()
 	synctest.Wait()
 	p.sched.end()
 }

@@ -39,13 +39,9 @@ type Played struct {
 
 // look fills in what is there now. It copies what the operator and later steps go on to change.
 func (r *Played) look(p *player) {
-	r.Phases, r.Queues, r.Releases = map[string]view.Phase{}, map[string]string{}, map[string]string{}
+	r.Phases, r.Queues = map[string]view.Phase{}, map[string]string{}
 	p.Visit(r.lookAt)
-	p.releases.mu.Lock()
-	for name, d := range p.releases.deployed {
-		r.Releases[name] = d.values
-	}
-	p.releases.mu.Unlock()
+	r.Releases = p.releases.deployedValues()
 	r.ConfigMap = p.Cluster.ConfigMap.Data()
 	r.failed = p.Cluster.Server.ConfigMap(scenario.Namespace, failedObject).Data != nil
 	r.Runs = p.observer.ran()

@@ -4,70 +4,60 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"addon-operator/actors/scenario"
 	"addon-operator/helm"
+	"addon-operator/helm/dryrun"
+	"addon-operator/kube"
 	"addon-operator/values"
 )
 
-// Releases keeps releases in memory. Like the real one it does nothing when nothing changed; here
-// the values stand for the rendered manifest. It outlives the operator, as the records of releases
-// do. Runs call it in parallel, steps in between. The lock guards all fields below it that change
-// after the first start; it is not held while an action takes its time, nor while the operator is
-// notified, which may call back.
+// Releases are those of a script: package helm renders charts and writes to the API server in
+// memory. Charted adds to it what scripts want to happen, and to see: faults, a trace, and what must
+// never be. It outlives the operator; the client is that of the latest start.
 type Releases struct {
-	trace  *scenario.Trace
-	sched  *scheduler // nil: each goroutine goes on when it wakes
-	faults *scenario.Faults
-
-	mu       sync.Mutex
-	deployed map[string]deployed  // by name, which is that of the module
-	watched  watched              // healing.go
-	kinds    kindsOf              // needs.go
-	stuck    map[string]bool      // releases whose installs and upgrades fail
-	drops    map[string]bool      // releases whose next upgrade would delete data
-	changed  map[helm.Object]bool // drift.go
-	stubborn map[helm.Object]int  // corrections that are undone at once
-
-	jitter   jitter
+	*helm.Client
+	presence *kube.Presence
+	cluster  *scenario.Cluster
+	trace    *scenario.Trace
+	sched    *scheduler
+	faults   *scenario.Faults
 	observer *observer
-	cluster  *scenario.Cluster        // nil: releases have no objects in it
-	deploys  map[string]bool          // releases that have their first object in the cluster
-	chance   map[string]bool          // releases of charts that render by chance
-	paced    map[string]time.Duration // how long the next upgrade of a release must wait (chance.go)
-	upgrades upgrades                 // chance.go
-	hooks    map[string]time.Duration // how long Helm hooks take (hookwait.go)
-	jobs     map[string]*hookJob      // the latest Job of each, by RELEASE or RELEASE-delete
-	// hooksChanged is closed, and replaced, when hooks take another time.
-	hooksChanged chan struct{}
+
+	mu       sync.Mutex // of the fields below
+	jitter   jitter
+	upgrades upgrades
 }
 
-// deployed is the latest revision of a release.
-type deployed struct {
-	revision int
-	checksum string // of the values; "" after another client has changed the records, which no values have
-	values   string // as JSON
-	foreign  bool   // no operator has installed it
+// NewReleases are those of a cluster, for an operator that plays no script.
+func NewReleases(cluster *scenario.Cluster, trace *scenario.Trace) (*Releases, error) {
+	r := newReleases(cluster, trace)
+	return r, r.connect(slog.New(slog.DiscardHandler))
 }
 
-// NewReleases makes an empty store.
-func NewReleases(trace *scenario.Trace) *Releases {
-	r := &Releases{
-		trace: trace, deployed: map[string]deployed{},
-		stuck: map[string]bool{}, drops: map[string]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, upgrades: upgrades{latest: map[string][]time.Time{}}, hooks: map[string]time.Duration{}, jobs: map[string]*hookJob{}, hooksChanged: make(chan struct{}),
-		observer: newObserver(),
-	}
-	r.watched = watched{releases: r, absent: map[helm.Object]bool{}, unhealthy: map[helm.Object]helm.Health{}, reported: map[helm.Object]helm.Health{}}
-	r.kinds = kindsOf{r, map[string][]string{}, map[string][]string{}}
-	return r
+func newReleases(cluster *scenario.Cluster, trace *scenario.Trace) *Releases {
+	return &Releases{cluster: cluster, trace: trace, observer: newObserver(), upgrades: upgrades{latest: map[string][]time.Time{}}}
 }
 
-// Place implements work.Releases: here a name is enough.
-func (r *Releases) Place(map[string]string) {}
+// connect makes the client of an operator that starts.
+func (r *Releases) connect(log *slog.Logger) (err error) {
+	client := r.cluster.Client
+	r.presence = kube.NewPresence(client, time.Minute)
+	r.Client, err = helm.New(helm.Options{
+		Config: client.RESTConfig(), Namespace: scenario.Namespace, HistoryMax: 3, Timeout: helmTimeout,
+		Labels: helm.UsualLabels(), Log: log, Watcher: client, Presence: r.presence,
+	})
+	return err
+}
 
 // begin lets an action take its time, and returns the error with which it fails, if it must. The
 // action has changed nothing by then. A dead operator's action ends here, however it was woken.
@@ -101,168 +91,198 @@ func (r *Releases) begin(ctx context.Context, name string) error {
 func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outcome, err error) {
 	leave := r.observer.enter("helm upgrade of "+m.Name, "release "+m.Name, "module "+m.Name)
 	defer func() { leave(event{module: m.Name, what: "install", ok: err == nil}) }()
-	if outcome, err = r.apply(ctx, m); err == nil {
-		r.watched.report(outcome.Objects...)
+	err = r.begin(ctx, m.Name)
+	if err == nil && r.faults.Take(faultOfUpgrade+m.Name, 1) > 0 {
+		err = errors.New("it fails permanently")
+	}
+	if err != nil {
+		r.trace.Add("helm fails for %s", m.Name)
+		return outcome, err
+	}
+	m.HookWaits = r.inTurn(m.Name, m.HookWaits)
+	outcome, err = r.Client.Apply(ctx, m)
+	if r.faults.Died() {
+		return outcome, scenario.ErrDead
+	}
+	text, bad := values.JSON(m.Values)
+	switch {
+	case err != nil:
+		r.trace.Add("helm fails for %s: %s", m.Name, firstLine(err.Error()))
+	case bad != nil:
+		return outcome, bad
+	case outcome.Action == helm.Held:
+		r.trace.Add("helm holds the upgrade of %s", m.Name)
+	case outcome.Action == helm.Skipped:
+	case len(outcome.Healed) > 0:
+		r.trace.Add("helm heals %s: %s", m.Name, namesOf(outcome.Healed))
+	case len(m.Drifted) > 0:
+		r.trace.Add("helm corrects %s: %s", m.Name, namesOf(m.Drifted))
+	default:
+		r.trace.Add("helm %s %s %s", outcome.Action, m.Name, text)
+		r.mu.Lock()
+		r.upgrades.count(m.Name, string(text), r.observer)
+		r.mu.Unlock()
 	}
 	return outcome, err
 }
 
-// apply is what the real client does, in its order: fail as the script says, wait for the Helm hook
-// of a changed release, then install or upgrade. When the values are the deployed ones, only
-// objects that are absent or have drifted are written.
-func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, error) {
-	if err := r.begin(ctx, m.Name); err != nil {
-		r.trace.Add("helm fails for %s", m.Name)
-		return helm.Outcome{}, err
-	}
-	sum := values.Checksum(m.Values)
-	r.mu.Lock()
-	last, there := r.deployed[m.Name]
-	r.mu.Unlock()
-	if !there || last.checksum != sum {
-		if err := r.awaitHook(ctx, m.Name, m.Name, sum, m.HookWaits); err != nil {
-			return helm.Outcome{}, err
+// inTurn lets reports of a wait come when it is their turn.
+func (r *Releases) inTurn(name string, waits helm.HookWaits) helm.HookWaits {
+	if report := waits.Report; report != nil {
+		waits.Report = func(w *helm.HookWait) {
+			r.sched.await("helm hook of " + name)
+			report(w)
 		}
 	}
-	r.mu.Lock() // a step may have changed the release during the wait, so it is looked up again
-	defer r.mu.Unlock()
-	if r.stuck[m.Name] {
-		r.trace.Add("helm fails for %s", m.Name)
-		return helm.Outcome{}, errors.New("it fails permanently")
-	}
-	if err := r.kinds.unknownKind(m.Name); err != nil {
-		r.trace.Add("helm fails for %s: %s", m.Name, err)
-		return helm.Outcome{}, err
-	}
-	old, exists := r.deployed[m.Name]
-	if exists && old.checksum == sum {
-		if outcome, healed := r.heal(m, old); healed {
-			return outcome, nil
-		}
-		if outcome, corrected := r.correct(m, old); corrected {
-			return outcome, nil
-		}
-		return helm.Outcome{Action: helm.Skipped, Revision: old.revision, Objects: r.kinds.objectsOf(m.Name)}, nil
-	}
-	if hold := holdOf(m, exists && r.drops[m.Name]); hold != nil {
-		r.trace.Add("helm holds the upgrade of %s", m.Name)
-		has := r.kinds.objectsOf(m.Name)
-		return helm.Outcome{Action: helm.Held, Reason: hold.Why, Revision: old.revision, Objects: has, Held: hold}, nil
-	}
-	delete(r.drops, m.Name)
-	if outcome, paced := r.pace(m.Name, old); paced {
-		return outcome, nil
-	}
-	for _, o := range r.kinds.objectsOf(m.Name) {
-		delete(r.watched.absent, o)
-	}
-	text, err := values.JSON(m.Values)
-	if err != nil {
-		return helm.Outcome{}, err
-	}
-	now := deployed{revision: old.revision + 1, checksum: sum, values: string(text)}
-	r.deployed[m.Name] = now
-	action := helm.Upgraded
-	if !exists {
-		action = helm.Installed
-	}
-	r.trace.Add("helm %s %s %s", action, m.Name, text)
-	r.upgrades.count(m.Name, string(text), r.observer)
-	outcome := helm.Outcome{Action: action, Revision: now.revision, Reason: "values", Objects: r.kinds.objectsOf(m.Name)}
-	return outcome, r.deploy(m, &outcome)
-}
-
-// holdOf holds the upgrade of a release if it drops data (P1) and no person has allowed that.
-func holdOf(m helm.Module, drops bool) *helm.Hold {
-	h := &helm.Hold{
-		Objects: []helm.Object{objectNamed(m.Name + "-b")}, Why: "their data would be deleted with them",
-		Confirm: m.Name + ":ConfigMap/default/" + m.Name + "-b",
-	}
-	if !drops || m.Allowed == h.Confirm {
-		return nil
-	}
-	return h
+	return waits
 }
 
 // Uninstall implements work.Releases.
-func (r *Releases) Uninstall(ctx context.Context, m helm.Module) (existed bool, err error) {
-	name := m.Name
-	leave := r.observer.enter("helm uninstall of "+name, "release "+name, "module "+name)
-	defer func() { leave(event{module: name, what: "uninstall", ok: err == nil}) }()
-	r.mu.Lock()
-	last, exists := r.deployed[name]
-	r.mu.Unlock()
-	if exists {
-		if err := r.awaitHook(ctx, name, name+"-delete", fmt.Sprint(last.revision), m.HookWaits); err != nil {
-			return false, err
-		}
-	}
-	return r.uninstall(ctx, name)
+func (r *Releases) Uninstall(ctx context.Context, m helm.Module) (bool, error) {
+	m.HookWaits = r.inTurn(m.Name, m.HookWaits)
+	return r.remove(ctx, "uninstall", m.Name, func() (bool, error) { return r.Client.Uninstall(ctx, m) })
 }
 
 // Purge implements work.Releases.
-func (r *Releases) Purge(ctx context.Context, name string, _ helm.Purging) (existed bool, err error) {
-	if r.isForeign(name) {
-		r.trace.Add("helm leaves %s alone", name)
-		return false, nil
-	}
-	leave := r.observer.enter("helm purge of "+name, "release "+name, "module "+name)
+func (r *Releases) Purge(ctx context.Context, name string, how helm.Purging) (existed bool, err error) {
+	return r.remove(ctx, "purge", name, func() (bool, error) { return r.Client.Purge(ctx, name, how) })
+}
+
+func (r *Releases) remove(ctx context.Context, what, name string, do func() (bool, error)) (existed bool, err error) {
+	leave := r.observer.enter("helm "+what+" of "+name, "release "+name, "module "+name)
 	defer func() { leave(event{module: name, what: "uninstall", ok: err == nil}) }()
-	return r.uninstall(ctx, name)
-}
-
-// isForeign reports whether a person has installed the release; no purge removes it then.
-func (r *Releases) isForeign(name string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.deployed[name].foreign
-}
-
-// Ours implements work.Releases.
-func (r *Releases) Ours(_ context.Context, releases []string) (ours []string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, name := range releases {
-		if d, exists := r.deployed[name]; exists && !d.foreign {
-			ours = append(ours, name)
-		}
-	}
-	return ours, nil
-}
-
-// uninstall removes a release, its object in the cluster, and what cannot be without what it
-// brings.
-func (r *Releases) uninstall(ctx context.Context, name string) (bool, error) {
 	if err := r.begin(ctx, name); err != nil {
 		r.trace.Add("helm fails for %s", name)
 		return false, err
 	}
-	r.mu.Lock()
-	_, existed := r.deployed[name]
-	notify, err := r.kinds.loseAll(name), r.undeploy(name)
-	delete(r.deployed, name)
-	delete(r.jobs, name)
-	delete(r.jobs, name+"-delete")
-	r.trace.Add("helm uninstall %s", name)
-	r.mu.Unlock()
-	notify()
+	existed, err = do()
+	switch {
+	case r.faults.Died():
+		return existed, scenario.ErrDead
+	case err != nil:
+		r.trace.Add("helm fails for %s: %s", name, firstLine(err.Error()))
+	case existed || what == "uninstall":
+		r.trace.Add("helm uninstall %s", name)
+	default:
+		r.trace.Add("helm has nothing to purge of %s", name)
+	}
 	return existed, err
 }
 
-// Releases implements work.Releases.
-func (r *Releases) Releases(context.Context) ([]string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Sorted(maps.Keys(r.deployed)), nil
+// Drift implements plan.Helm.
+func (r *Releases) Drift(ctx context.Context, m helm.Module) ([]dryrun.Change, bool, error) {
+	r.trace.Add("look for drift of %s", m.Name)
+	return r.Client.Drift(ctx, m)
 }
 
-// describe lists the releases for a trace.
-func (r *Releases) describe() string {
+// Watch implements shared.ReleaseWatch. What the watches report waits for its turn, so that it comes
+// in the same order each time.
+func (r *Releases) Watch(ctx context.Context, news helm.News) (assess func([]helm.Object)) {
+	return r.Client.Watch(ctx, helm.News{
+		Gone:    func(o helm.Object) { r.sched.later("news gone "+o.String(), func() { news.Gone(o) }) },
+		Changed: func(release string) { r.sched.later("news changed "+release, func() { news.Changed(release) }) },
+		Health: func(o helm.Object, h helm.Health) {
+			r.sched.later("news health "+o.String(), func() { news.Health(o, h) })
+		},
+	})
+}
+
+// WatchedKinds implements shared.ReleaseWatch.
+func (r *Releases) WatchedKinds() []kube.WatchedKind { return r.presence.WatchedKinds() }
+
+// records are the newest records of all releases, by release.
+type records map[string]*unstructured.Unstructured
+
+// revision is 0 for a release that does not exist.
+func (r records) revision(release string) int {
+	if r[release] == nil {
+		return 0
+	}
+	return versionOf(r[release])
+}
+
+// describe lists the releases, but for some.
+func (r records) describe(without ...string) (list []string) {
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		if text := fmt.Sprintf("%s.v%d", name, r.revision(name)); !slices.Contains(without, text) {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+func (r *Releases) records() records {
+	newest := records{}
+	for _, object := range r.cluster.Server.Objects() {
+		u := &unstructured.Unstructured{Object: object}
+		name := u.GetLabels()["name"]
+		if u.GetKind() != "Secret" || u.GetLabels()["owner"] != "helm" {
+			continue
+		}
+		if before := newest[name]; before == nil || versionOf(before) < versionOf(u) {
+			newest[name] = u
+		}
+	}
+	return newest
+}
+
+func versionOf(record *unstructured.Unstructured) int {
+	n, _ := strconv.Atoi(record.GetLabels()["version"]) // Helm has written it
+	return n
+}
+
+// deployed are the values of each release as its chart has printed them into the cluster.
+func (r *Releases) deployedValues() map[string]string {
+	all := map[string]string{}
+	for name := range r.records() {
+		object := r.cluster.Server.Object("v1", "ConfigMap", "default", name+"-a")
+		all[name], _, _ = unstructured.NestedString(object, "data", "values")
+	}
+	return all
+}
+
+// noteStep is called at each step: it may be the reason for upgrades.
+func (r *Releases) noteStep() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	text := ""
-	for _, name := range slices.Sorted(maps.Keys(r.deployed)) {
-		text += fmt.Sprintf(" %s.v%d", name, r.deployed[name].revision)
+	r.upgrades.steps = append(lately(r.upgrades.steps), time.Now())
+}
+
+func namesOf(objects []helm.Object) string {
+	var names []string
+	for _, o := range objects {
+		names = append(names, o.Name)
 	}
-	return text
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// upgrades are the latest of each release, and the latest steps of the script, which may be their
+// reason: all of the last ten seconds. The lock of the releases guards them.
+type upgrades struct {
+	latest map[string][]time.Time
+	steps  []time.Time
+}
+
+// count notes an upgrade, and what must never be in one. Whatever the script, a release has few
+// upgrades in ten seconds: a loop through the cluster goes on, but slowly (K10).
+func (u *upgrades) count(name, text string, observer *observer) {
+	const few, ofStep = 12, 2 // in ten seconds, and for each step of the script in them
+	u.latest[name] = append(lately(u.latest[name]), time.Now())
+	u.steps = lately(u.steps)
+	if n := len(u.latest[name]); n == few+ofStep*len(u.steps)+1 { // reported once, and not at each further one
+		observer.problem("release %s was upgraded %d times in ten seconds; the script had %d steps", name, n, len(u.steps))
+	}
+	if strings.Contains(text, markOfFailed) {
+		observer.problem("release %s has what a failed run of a hook has written: %s", name, text)
+	}
+}
+
+// lately leaves out what is older than ten seconds.
+func lately(all []time.Time) []time.Time {
+	const window = 10 * time.Second
+	for len(all) > 0 && time.Since(all[0]) > window {
+		all = all[1:]
+	}
+	return all
 }

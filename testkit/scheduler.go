@@ -3,7 +3,6 @@ package testkit
 import (
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -25,10 +24,10 @@ type scheduler struct {
 	idle []chan func()
 }
 
-// waiter is a goroutine that waits for its turn.
+// waiter is a goroutine that waits for its turn, or a call that was put off until then (later).
 type waiter struct {
 	name string
-	turn chan struct{}
+	turn func()
 }
 
 var _ actor.Dispatcher = (*scheduler)(nil)
@@ -66,13 +65,24 @@ func (s *scheduler) await(name string) {
 	if s == nil {
 		return
 	}
-	w := waiter{name, make(chan struct{})}
+	turn := make(chan struct{})
+	s.enter(waiter{name, func() { close(turn) }})
+	<-turn
+}
+
+// later calls f when it is its turn, for callers that must not wait.
+func (s *scheduler) later(name string, f func()) { s.enter(waiter{name, func() { s.run(f) }}) }
+
+// enter puts a waiter behind those whose names come before its own, or are the same.
+func (s *scheduler) enter(w waiter) {
 	s.mu.Lock()
-	at, _ := slices.BinarySearchFunc(s.waiting, w, func(a, b waiter) int { return strings.Compare(a.name, b.name) })
+	defer s.mu.Unlock()
+	at := slices.IndexFunc(s.waiting, func(other waiter) bool { return other.name > w.name })
+	if at < 0 {
+		at = len(s.waiting)
+	}
 	s.waiting = slices.Insert(s.waiting, at, w)
 	s.becameReady()
-	s.mu.Unlock()
-	<-w.turn
 }
 
 // interrupt is called between two messages of a mailbox. The library empties a mailbox in
@@ -131,7 +141,7 @@ func (s *scheduler) draw() func() {
 	if i < len(s.waiting) {
 		chosen := s.waiting[i]
 		s.waiting = slices.Delete(s.waiting, i, i+1)
-		return func() { close(chosen.turn) }
+		return chosen.turn
 	}
 	i -= len(s.waiting)
 	mailbox := s.ready[i]

@@ -1,7 +1,6 @@
 package testkit
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -45,19 +44,4 @@ func (s *Script) String() string { return string(txtar.Format(s.Archive())) }
 func (s *Script) Play(t *testing.T, seed uint64) *Played {
 	t.Helper()
 	return Play(t, s.Archive(), seed)
-}
-
-// Check plays a script for each of the seeds 1 to n and asks a model what must hold after
-// it. Script makes the script of a seed, or the same one each time: the order of messages
-// is drawn from the seed in any case. The first violation ends the test with the script
-// and its trace.
-func Check(t *testing.T, n uint64, script func(seed uint64) *Script, model func(*Played) (violations []string)) {
-	t.Helper()
-	for seed := uint64(1); seed <= n; seed++ {
-		s := script(seed)
-		played := s.Play(t, seed)
-		if violations := slices.Concat(played.Problems, model(played)); len(violations) > 0 {
-			t.Fatalf("seed %d:\n  %s\n%s\ntrace:\n%s", seed, strings.Join(violations, "\n  "), s, played.Trace)
-		}
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"addon-operator/actors/scenario"
 	"addon-operator/kube"
+	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
@@ -59,8 +61,6 @@ func processSteps() map[string]step {
 		"isolate":        func(p *player, _ string) error { p.isolate = true; return nil },
 		"width":          stepWidth,
 		"snapshot-limit": func(p *player, text string) (err error) { p.snapshotLimit, err = strconv.Atoi(text); return err },
-		"settle":         onReleases(func(r *Releases, name string) { delete(r.chance, name) }),
-		"pace":           stepPace,
 	}
 }
 
@@ -101,28 +101,26 @@ func inputSteps() map[string]step {
 // operator has no part in.
 func faultSteps() map[string]step {
 	return map[string]step{
-		"refuse":          stepRefuse,
-		"away-helm":       ofEngine(scenario.Failing(faultOfAway, "")),
-		"panic":           ofEngine(scenario.Failing(faultOfMistake, "")),
-		"slow-crds":       stepSlowCRDs,
-		"refuse-crds":     stepRefuseCRDs,
-		"accept-crds":     stepAcceptCRDs,
-		"chance":          onReleases(func(r *Releases, name string) { r.chance[name] = true }),
-		"deploys":         onReleases(func(r *Releases, name string) { r.deploys[name] = true }),
-		"brings":          stepBrings,
-		"uses":            stepUses,
-		"delete-kind":     stepDeleteKind,
-		"stick-helm":      onReleases(func(r *Releases, name string) { r.stuck[name] = true }),
-		"drops":           onReleases(func(r *Releases, name string) { r.drops[name] = true }),
-		"vanish":          stepVanish,
+		"refuse":      stepRefuse,
+		"away-helm":   ofEngine(scenario.Failing(faultOfAway, "")),
+		"panic":       ofEngine(scenario.Failing(faultOfMistake, "")),
+		"slow-crds":   stepSlowCRDs,
+		"brings":      stepTemplate(func(_, word string) string { return brought(word) }),
+		"uses":        stepTemplate(using),
+		"delete-kind": stepDeleteKind,
+		"stick-helm": ofEngine(func(_ context.Context, e *scenario.Engine, l scenario.Line) error {
+			e.Faults.Fail(faultOfUpgrade+l.Rest, math.MaxInt)
+			return nil
+		}),
+		"vanish":          stepVanish(false),
+		"replace":         stepVanish(true),
 		"health":          stepHealth,
 		"hook-waits":      stepHookWaits,
-		"replace":         func(p *player, name string) error { p.releases.watched.vanish(true, name); return nil },
-		"tamper":          func(p *player, name string) error { p.releases.tamper(name); return nil },
+		"tamper":          stepTamper,
 		"change":          stepChange,
-		"unchange":        onReleases(func(r *Releases, _ string) { clear(r.changed) }),
-		"release":         onReleases(func(r *Releases, name string) { r.deployed[name] = deployed{revision: 1} }),
-		"foreign-release": onReleases(func(r *Releases, name string) { r.deployed[name] = deployed{revision: 1, foreign: true} }),
+		"unchange":        stepUnchange,
+		"release":         stepRelease(false),
+		"foreign-release": stepRelease(true),
 	}
 }
 
@@ -148,16 +146,6 @@ func stepObserved(p *player, _ string) error {
 		p.Trace.Add("the ConfigMap is observed: %t", observed)
 		return err
 	})
-}
-
-// onReleases changes what the releases are, or how they behave from now on.
-func onReleases(change func(r *Releases, name string)) step {
-	return func(p *player, name string) error {
-		p.releases.mu.Lock()
-		defer p.releases.mu.Unlock()
-		change(p.releases, name)
-		return nil
-	}
 }
 
 // stepCalm lets time pass, a millisecond at a time, until no queue has a task. That it does not
@@ -257,7 +245,11 @@ func stepApply(p *player, name string) error {
 	if err != nil {
 		return err
 	}
-	for doc := range strings.SplitSeq(string(f.data), "\n---\n") {
+	return p.applyYAML(f.data)
+}
+
+func (p *player) applyYAML(text []byte) error {
+	for doc := range strings.SplitSeq(string(text), "\n---\n") {
 		var object map[string]any
 		if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
 			return err
@@ -285,7 +277,7 @@ func stepSeed(p *player, text string) error {
 
 func stepJitter(p *player, text string) error {
 	seed, err := strconv.ParseUint(text, 10, 64)
-	p.hooks.jitter, p.releases.jitter = newJitter(seed), newJitter(seed)
+	p.hooks.jitter, p.releases.jitter, p.controllers.jitter = newJitter(seed), newJitter(seed), newJitter(seed)
 	return err
 }
 
@@ -346,16 +338,23 @@ func stepCrash(p *player, rest string) error {
 	return err
 }
 
-// show prints the status of the actors that scripts are about, and what is outside of the operator.
+// show prints the status of the actors that scripts are about, and what is outside of the operator. What is as it should be
+// takes a line: "ready" are modules that are ready and no more, with the revision of their releases.
 func (p *player) show() {
 	if p.Operator == nil {
-		p.Trace.Add("the operator does not run; releases:%s", p.releases.describe())
+		p.Trace.Add("the operator does not run; releases: %s", strings.Join(p.releases.records().describe(), " "))
 		return
 	}
+	calm := calm{releases: p.releases.records()}
 	p.Visit(func(n *supervisor.Node) {
+		path := strings.TrimPrefix(n.Path, "operator/")
 		switch status := n.Status.(type) {
-		case view.ModuleStatus, view.QueueStatus, view.ConvergeStatus, supervisor.RunStatus:
-			p.Trace.Add("%s: %s", strings.TrimPrefix(n.Path, "operator/"), n.Status)
+		case view.ModuleStatus, view.QueueStatus:
+			if !calm.add(path, n.Status) {
+				p.Trace.Add("%s: %s", path, n.Status)
+			}
+		case view.ConvergeStatus, supervisor.RunStatus:
+			p.Trace.Add("%s: %s", path, n.Status)
 		case view.MonitorsReporter:
 			for _, b := range status.Monitors().Bindings {
 				if b.Held > 0 {
@@ -367,12 +366,58 @@ func (p *player) show() {
 	for _, h := range p.Operator.HangingHooks() {
 		p.Trace.Add("%s", h)
 	}
-	p.Trace.Add("releases:%s", p.releases.describe())
-	show := func(what string, data map[string]string) {
-		for _, key := range slices.Sorted(maps.Keys(data)) {
-			p.Trace.Add("%s %s: %q", what, key, data[key])
+	p.Trace.Add("%s", calm)
+	p.showData("configmap", p.Cluster.ConfigMap.Data())
+	p.showData("secret", p.Cluster.Secret.Data())
+}
+
+// calm is what a line is enough for.
+type calm struct {
+	ready, disabled []string // modules
+	empty           []string // queues
+	releases        records
+}
+
+// add reports whether an actor is one of those.
+func (c *calm) add(path string, status fmt.Stringer) bool {
+	name := path[strings.LastIndex(path, "/")+1:]
+	switch status.String() {
+	case "ready":
+		c.ready = append(c.ready, name)
+	case fmt.Sprintf("ready revision=%d", c.releases.revision(name)):
+		c.ready = append(c.ready, fmt.Sprintf("%s.v%d", name, c.releases.revision(name)))
+	case "disabled":
+		c.disabled = append(c.disabled, name)
+	case "empty":
+		c.empty = append(c.empty, name)
+	default:
+		return false
+	}
+	return true
+}
+
+// String is the line; that main is empty, and no other queue is there, it leaves out.
+func (c calm) String() string {
+	if len(c.empty) == 1 && c.empty[0] == messages.MainQueue {
+		c.empty = nil
+	}
+	var all []string
+	for _, part := range []struct {
+		what  string
+		names []string
+	}{{"ready", c.ready}, {"disabled", c.disabled}, {"other releases", c.releases.describe(c.ready...)}, {"empty queues", c.empty}} {
+		if len(part.names) > 0 {
+			all = append(all, part.what+": "+strings.Join(part.names, " "))
 		}
 	}
-	show("configmap", p.Cluster.ConfigMap.Data())
-	show("secret", p.Cluster.Secret.Data())
+	return cmp.Or(strings.Join(all, "; "), "no module and no release")
+}
+
+func (p *player) showData(what string, data map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		what += fmt.Sprintf(" %s=%q", key, data[key])
+	}
+	if len(data) > 0 {
+		p.Trace.Add("%s", what)
+	}
 }

@@ -1,7 +1,6 @@
 package monitors
 
 import (
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/messages"

@@ -248,7 +248,7 @@ func (p *play) World() (shared.World, error) {
 		return shared.World{}, err
 	}
 	r := p.recorder
-	r.hooks, r.releases = runner, releases
+	r.hooks, r.helmReleases = runner, releases
 	r.crds = work.NewDefinitions(client, releases, kube.CRDOptions{
 		SkipPrefixes: p.options.CRDSkip, Ignored: charts.Ignored, Published: charts.Published,
 	})

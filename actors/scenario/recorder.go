@@ -28,10 +28,12 @@ import (
 // is in progress, by which the play knows when the operator is idle (idle.go). It outlives restarts
 // of the operator. Runs of several queues call it at the same time.
 type recorder struct {
-	hooks      *hooks.Runner // these two and crds are those of the latest start
-	releases   work.Releases
-	cluster    *Cluster
-	crds       work.CRDs
+	// These are of the latest start; what is not done below they do themselves.
+	helmReleases
+	crds
+	hooks *hooks.Runner
+
+	*Cluster
 	given      match.Tree                      // what the hook givenHook patches
 	configured func([]hooks.Hook, hooks.Scope) // called with the hooks of a file; nil: nothing is
 	env        func() []string                 // added to the environment of runs; nil: nothing
@@ -42,6 +44,11 @@ type recorder struct {
 	runs     supervisor.Shared[[]hookRun]          // in the order of their ends; see takeRuns
 	crontabs supervisor.Shared[map[string]crontab] // of all hooks that were ever loaded, by crontab
 }
+
+type (
+	helmReleases = work.Releases // its own name is that of a method
+	crds         = work.CRDs
+)
 
 // hookRun is a run of a hook that has ended. All lists are trees of JSON, which is what
 // expectations are compared with.
@@ -54,7 +61,7 @@ type hookRun struct {
 }
 
 func newRecorder(e *Engine, given match.Tree) *recorder {
-	return &recorder{cluster: e.Cluster, given: given}
+	return &recorder{Cluster: e.Cluster, given: given}
 }
 
 // action notes that something is in progress until the function it returns is called. That counts
@@ -121,7 +128,7 @@ func (r *recorder) Run(ctx context.Context, run hooks.Run) (hooks.Result, error)
 	}
 	var result hooks.Result
 	var err error
-	if r.cluster.Faults.TakeFile(FaultOfHook, run.Hook.Name) {
+	if r.Faults.TakeFile(FaultOfHook, run.Hook.Name) {
 		err = &hooks.ExitError{Hook: run.Hook.Name, Code: 1, Stderr: "the scenario makes it fail"}
 	} else {
 		if r.env != nil {
@@ -225,7 +232,7 @@ func (r *recorder) Apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	if err := r.helmMustFail(m.Name); err != nil {
 		return helm.Outcome{}, err
 	}
-	return r.releases.Apply(ctx, m)
+	return r.helmReleases.Apply(ctx, m)
 }
 
 // Uninstall implements work.Releases.
@@ -234,7 +241,7 @@ func (r *recorder) Uninstall(ctx context.Context, m helm.Module) (bool, error) {
 	if err := r.helmMustFail(m.Name); err != nil {
 		return false, err
 	}
-	return r.releases.Uninstall(ctx, m)
+	return r.helmReleases.Uninstall(ctx, m)
 }
 
 // Purge implements work.Releases.
@@ -243,43 +250,25 @@ func (r *recorder) Purge(ctx context.Context, release string, how helm.Purging) 
 	if err := r.helmMustFail(release); err != nil {
 		return false, err
 	}
-	return r.releases.Purge(ctx, release, how)
+	return r.helmReleases.Purge(ctx, release, how)
 }
-
-// Place implements work.Releases.
-func (r *recorder) Place(namespaces map[string]string) { r.releases.Place(namespaces) }
 
 // Ours implements work.Releases.
 func (r *recorder) Ours(ctx context.Context, releases []string) ([]string, error) {
 	defer r.action()()
-	return r.releases.Ours(ctx, releases)
-}
-
-// FailedWebhook implements work.Releases.
-func (r *recorder) FailedWebhook(ctx context.Context, text string) string {
-	return r.releases.FailedWebhook(ctx, text)
-}
-
-// Objects implements work.Releases.
-func (r *recorder) Objects(ctx context.Context, m helm.Module) ([]helm.Object, error) {
-	return r.releases.Objects(ctx, m)
+	return r.helmReleases.Ours(ctx, releases)
 }
 
 // Releases implements work.Releases.
 func (r *recorder) Releases(ctx context.Context) ([]string, error) {
 	defer r.action()()
-	return r.releases.Releases(ctx)
-}
-
-// CheckObjectPatches implements work.Objects.
-func (r *recorder) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
-	return r.cluster.CheckObjectPatches(ctx, patches)
+	return r.helmReleases.Releases(ctx)
 }
 
 // ApplyObjectPatches implements work.Objects.
 func (r *recorder) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	defer r.action()()
-	return r.cluster.ApplyObjectPatches(ctx, patches)
+	return r.Cluster.ApplyObjectPatches(ctx, patches)
 }
 
 // EnsureCRDs implements work.CRDs.
@@ -287,9 +276,6 @@ func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) (writt
 	defer r.action()()
 	return r.crds.EnsureCRDs(ctx, modules)
 }
-
-// CheckCRDs implements work.CRDs.
-func (r *recorder) CheckCRDs(m helm.Module) error { return r.crds.CheckCRDs(m) }
 
 // EnsureSubcharts implements work.CRDs.
 func (r *recorder) EnsureSubcharts(ctx context.Context, m helm.Module) error {
@@ -317,7 +303,7 @@ func (r *recorder) schedules() map[string]crontab { return r.crontabs.Get() }
 
 // helmMustFail counts an action of Helm, and returns its error if a step wants it to fail.
 func (r *recorder) helmMustFail(release string) error {
-	if r.cluster.Faults.Take(FaultOfHelm+release, 1) == 0 {
+	if r.Faults.Take(FaultOfHelm+release, 1) == 0 {
 		return nil
 	}
 	return fmt.Errorf("release %s: the scenario makes Helm fail", release)

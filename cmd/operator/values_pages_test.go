@@ -87,7 +87,10 @@ func startRunning(t *testing.T) *running {
 	if err := r.cluster.Apply(map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "t", "namespace": "n"}, "data": map[string]any{"a": "s3cret"}}); err != nil {
 		t.Fatal(err)
 	}
-	releases := testkit.NewReleases(trace)
+	releases, err := testkit.NewReleases(r.cluster, trace)
+	if err != nil {
+		t.Fatal(err)
+	}
 	operator := actors.New(shared.World{
 		Services: work.Services{
 			Log: slog.New(slog.DiscardHandler), Hooks: testkit.NewHooks(nil, trace), Releases: releases, Plans: releases, WriteContext: t.Context(),
