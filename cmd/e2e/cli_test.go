@@ -41,10 +41,6 @@ func TestLookIntoARunningOperator(t *testing.T) {
 	h := newFixture(t, `
 -- modules/values.yaml --
 wellEnabled: true
--- modules/010-well/Chart.yaml --
-apiVersion: v2
-name: well
-version: 1.0.0
 -- modules/010-well/values.yaml --
 well: {size: 1, password: s3cret}
 -- modules/010-well/templates/all.yaml --
@@ -72,12 +68,7 @@ fi
 	o.ask("module resource-monitor", h.namespace+"/ConfigMap/well", h.namespace+"/Secret/well", "No monitor")
 	o.ask("queue list", `Queue "main" is empty.`)
 	o.ask("raw /discovery", "/module/list")
-	h.eventually("the snapshot has the Secret", func() error {
-		if out := o.ask("module snapshots well", "complete"); !strings.Contains(out, "1\n") {
-			return fmt.Errorf("it is %s", out)
-		}
-		return nil
-	})
+	h.shows("the snapshot has the Secret", func() string { return o.ask("module snapshots well", "complete") }, "1\n")
 	if out := o.ask("hook snapshots 010-well/hooks/watch.sh -o yaml", "kind: Secret"); strings.Contains(out, "czNjcmV0") {
 		t.Errorf("the snapshot shows a secret:\n%s", out)
 	}

@@ -30,10 +30,6 @@ const (
 const secretModules = `
 -- modules/values.yaml --
 wellEnabled: true
--- modules/010-well/Chart.yaml --
-apiVersion: v2
-name: well
-version: 1.0.0
 -- modules/010-well/openapi/config-values.yaml --
 type: object
 properties:
