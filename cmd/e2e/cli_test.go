@@ -1,13 +1,9 @@
 package e2e
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // ask runs a command as a person would in the Pod, over the unix socket; want are parts of
@@ -87,28 +83,7 @@ fi
 	o.refuse("wait off --timeout 1s", "off is disabled: no flag anywhere")
 	o.refuse("history well", "the command history was removed; use: helm history MODULE")
 	h.setConfig(map[string]string{"well": "size: many\nsizee: 1\n: ["})
-	h.eventually("an event on the ConfigMap", func() error { return h.hasEvent("Refused", "Warning") })
+	h.awaitEvent("Warning Refused: ", onConfigMap)
 	h.setConfig(map[string]string{"well": "size: 2"})
-	h.eventually("an event on the ConfigMap", func() error { return h.hasEvent("Accepted", "Normal") })
-}
-
-// hasEvent looks for an event on the ConfigMap of the operator.
-func (h *fixture) hasEvent(reason, eventType string) error {
-	list, err := h.client.CoreV1().Events(h.namespace).List(h.ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for _, e := range list.Items {
-		if e.Reason == reason && e.Type == eventType && e.InvolvedObject.Kind == "ConfigMap" && e.InvolvedObject.UID != "" {
-			return nil
-		}
-	}
-	return fmt.Errorf("there are %v", eventTexts(list.Items))
-}
-
-func eventTexts(events []corev1.Event) (all []string) {
-	for _, e := range events {
-		all = append(all, e.Type+" "+e.Reason+": "+e.Message)
-	}
-	return all
+	h.awaitEvent("Normal Accepted: ", onConfigMap)
 }
