@@ -11,10 +11,6 @@ import (
 func TestApplySkipsCRDs(t *testing.T) {
 	f := start(t)
 	m := moduleOf(t, "definer", `
--- Chart.yaml --
-apiVersion: v2
-name: definer
-version: 1.0.0
 -- crds/things.yaml --
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

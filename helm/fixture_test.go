@@ -18,6 +18,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -227,6 +228,33 @@ func (f *fixture) kubeconfig(user string) string {
 	path = filepath.Join(f.TempDir(), "kubeconfig")
 	must(f, clientcmd.WriteToFile(*config, path))
 	return path
+}
+
+// grant lets a user do what the rules say, in the whole cluster.
+func (f *fixture) grant(user string, rules ...rbacv1.PolicyRule) {
+	f.Helper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}
+	must(f, second(f.kube.RbacV1().ClusterRoles().Create(f.Context(), role, metav1.CreateOptions{})))
+	must(f, second(f.kube.RbacV1().ClusterRoleBindings().Create(f.Context(), binding, metav1.CreateOptions{})))
+	f.Cleanup(func() {
+		_ = f.kube.RbacV1().ClusterRoles().Delete(context.Background(), user, metav1.DeleteOptions{})
+		_ = f.kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), user, metav1.DeleteOptions{})
+	})
+}
+
+// limited is a client that may do only what the rules say.
+func (f *fixture) limited(rules ...rbacv1.PolicyRule) *Client {
+	f.Helper()
+	config := rest.CopyConfig(f.config)
+	config.Impersonate.UserName = f.namespace + "-limited"
+	f.grant(config.Impersonate.UserName, rules...)
+	client, err := New(Options{Config: config, Namespace: f.namespace})
+	must(f, err)
+	return client
 }
 
 // module writes the files of testdata/<name>.txtar into a directory.

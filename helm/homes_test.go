@@ -2,7 +2,6 @@ package helm
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 )
 
 // elsewhere is a module whose release lies in a namespace that does not exist yet.
@@ -162,29 +160,13 @@ func TestPointerIsDeleted(t *testing.T) {
 func TestNamespaceMayNotBeCreated(t *testing.T) {
 	f := start(t)
 	m := f.elsewhere("none")
-	name := f.namespace + "-no-namespaces"
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps"}, Verbs: []string{"*"}},
-		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}},
-	}}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}},
-	}
-	_, err1 := f.kube.RbacV1().ClusterRoles().Create(f.Context(), role, metav1.CreateOptions{})
-	_, err2 := f.kube.RbacV1().ClusterRoleBindings().Create(f.Context(), binding, metav1.CreateOptions{})
-	must(t, errors.Join(err1, err2))
-	t.Cleanup(func() {
-		_ = f.kube.RbacV1().ClusterRoles().Delete(context.Background(), name, metav1.DeleteOptions{})
-		_ = f.kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{})
-	})
-	config := rest.CopyConfig(f.config)
-	config.Impersonate.UserName = name
-	limited, err := New(Options{Config: config, Namespace: f.namespace})
-	must(t, err)
+	limited := f.limited(
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps"}, Verbs: []string{"*"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}},
+	)
 	want := "release web: namespace " + m.Namespace + " of the release does not exist and may not be created; create it, or allow the operator to create namespaces"
 	f.eventually(func() bool { // the server hears of the rules by watches
-		_, err = limited.Apply(f.Context(), m)
+		_, err := limited.Apply(f.Context(), m)
 		return err != nil && strings.HasPrefix(err.Error(), want)
 	})
 }

@@ -10,8 +10,6 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"addon-operator/helm/charts"
 )
@@ -285,22 +283,10 @@ data: {account: {{ required "the account is unknown" .Values.guarded.account }}}
 func TestPurgeMayNotRead(t *testing.T) {
 	f := start(t)
 	f.apply(module(t, "simple"), Installed, 1)
-	user := f.namespace + "-purger"
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"*"}},
-		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"delete"}},
-	}}
-	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: user},
-		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: user},
-		Subjects:   []rbacv1.Subject{{Kind: "User", Name: user}},
-	}
-	must(t, second(f.kube.RbacV1().Roles(f.namespace).Create(t.Context(), role, metav1.CreateOptions{})))
-	must(t, second(f.kube.RbacV1().RoleBindings(f.namespace).Create(t.Context(), binding, metav1.CreateOptions{})))
-	config := rest.CopyConfig(f.config)
-	config.Impersonate.UserName = user
-	poor, err := New(Options{Config: config, Namespace: f.namespace})
-	must(t, err)
+	poor := f.limited(
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"*"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"delete"}},
+	)
 	f.eventually(func() bool { // the authorizer learns of the role a moment later
 		_, err := poor.Releases(t.Context())
 		return err == nil

@@ -61,10 +61,6 @@ func victim(text string) error {
 }
 
 const manyObjects = `
--- Chart.yaml --
-apiVersion: v2
-name: victim
-version: 1.0.0
 -- templates/all.yaml --
 {{ range $i := until 12 }}
 ---

@@ -1,7 +1,6 @@
 package helm
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -144,10 +143,6 @@ func TestGoneOfOtherNamespaces(t *testing.T) {
 }
 
 const manyKinds = `
--- Chart.yaml --
-apiVersion: v2
-name: many
-version: 1.0.0
 -- templates/all.yaml --
 apiVersion: v1
 kind: List
@@ -242,23 +237,11 @@ func TestGoneWithTheKind(t *testing.T) {
 func TestGoneOfForbiddenKind(t *testing.T) {
 	f := start(t)
 	f.watchAs = f.namespace + "-watcher"
-	rules := []rbacv1.PolicyRule{
-		{Verbs: []string{"list", "watch"}, APIGroups: []string{""}, Resources: []string{"secrets"}},
-		{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}},
-		{Verbs: []string{"list", "watch"}, APIGroups: []string{"apiextensions.k8s.io", "apiregistration.k8s.io"}, Resources: []string{"*"}},
-	}
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: f.watchAs}, Rules: rules}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: f.watchAs},
-		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: f.watchAs},
-		Subjects:   []rbacv1.Subject{{Kind: "User", Name: f.watchAs}},
-	}
-	must(t, second(f.kube.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})))
-	must(t, second(f.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{})))
-	t.Cleanup(func() {
-		_ = f.kube.RbacV1().ClusterRoles().Delete(context.Background(), f.watchAs, metav1.DeleteOptions{})
-		_ = f.kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), f.watchAs, metav1.DeleteOptions{})
-	})
+	f.grant(f.watchAs,
+		rbacv1.PolicyRule{Verbs: []string{"list", "watch"}, APIGroups: []string{""}, Resources: []string{"secrets"}},
+		rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}},
+		rbacv1.PolicyRule{Verbs: []string{"list", "watch"}, APIGroups: []string{"apiextensions.k8s.io", "apiregistration.k8s.io"}, Resources: []string{"*"}},
+	)
 	f.restart()
 	m := module(t, "simple")
 	apply := func() Outcome { // the watches never catch up

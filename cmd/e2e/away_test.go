@@ -134,9 +134,6 @@ moreEnabled: true
 plainEnabled: true
 -- modules/010-guard/values.yaml --
 guard: {size: small}
--- modules/010-guard/Chart.yaml --
-name: guard
-version: 1.0.0
 -- modules/010-guard/templates/cm.yaml --
 apiVersion: v1
 kind: ConfigMap
@@ -154,18 +151,12 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: guarded-by-kind}
 {{- end }}
--- modules/020-things/Chart.yaml --
-name: things
-version: 1.0.0
 -- modules/020-things/templates/thing.yaml --
 apiVersion: side.example.com/v1beta1
 kind: Thing
 metadata: {name: thing}
 -- modules/025-more/values.yaml --
 more: {size: small}
--- modules/025-more/Chart.yaml --
-name: more
-version: 1.0.0
 -- modules/025-more/templates/thing.yaml --
 apiVersion: side.example.com/v1beta1
 kind: Thing
@@ -173,9 +164,6 @@ metadata: {name: more}
 spec: {size: {{ .Values.more.size }}}
 -- modules/030-plain/values.yaml --
 plain: {size: small}
--- modules/030-plain/Chart.yaml --
-name: plain
-version: 1.0.0
 -- modules/030-plain/templates/cm.yaml --
 apiVersion: v1
 kind: ConfigMap

@@ -115,12 +115,7 @@ func TestBombInTheConfigMap(t *testing.T) {
 	h.awaitConfigMap("one", "size", "3")
 
 	h.setConfig(map[string]string{"idle": aliasBomb(99_000)})
-	h.eventually("the refusal in /readyz?verbose", func() error { // the log has the same error only once
-		if _, body := get(o.public + "/readyz?verbose"); !strings.Contains(body, "REFUSED") {
-			return fmt.Errorf("it says %s", body)
-		}
-		return nil
-	})
+	h.shows("the refusal", func() string { return o.body("/readyz?verbose") }, "REFUSED") // the log has the same error only once
 	if code := o.terminate(); code != 0 {
 		t.Errorf("exit code %d after SIGTERM, want 0", code)
 	}
@@ -393,16 +388,10 @@ jq -r '.[] | "\(.type) \(.snapshots.watched | length)"' "$BINDING_CONTEXT_PATH" 
 
 	h.createConfigMap("third", strings.Repeat("x", 700_000), labels) // also too large without the second one
 	o.expect("ERROR", "the snapshot of a binding is too large: its hook does not run", "hook=020-two/hooks/watch.sh", "binding=watched", "narrow the binding")
-	h.eventually("the state of the binding", func() error {
-		if got := o.metric("addon_operator_kube_binding_state", `binding="watched"`, `state="too-large"`); got != "1" {
-			return fmt.Errorf("kube_binding_state is %q", got)
-		}
-		_, body := get(o.public + "/readyz?verbose")
-		if !strings.Contains(body, "too-large (its objects take more than 1 MiB") {
-			return fmt.Errorf("/readyz?verbose is %s", body)
-		}
-		return nil
+	h.becomes("the state of the binding", "1", func() string {
+		return o.metric("addon_operator_kube_binding_state", `binding="watched"`, `state="too-large"`)
 	})
+	h.shows("the reason", func() string { return o.body("/readyz?verbose") }, "too-large (its objects take more than 1 MiB")
 	h.setConfig(map[string]string{"one": "size: 7"}) // others go on
 	h.awaitConfigMap("one", "size", "7")
 

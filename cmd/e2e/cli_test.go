@@ -1,13 +1,9 @@
 package e2e
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // ask runs a command as a person would in the Pod, over the unix socket; want are parts of
@@ -41,10 +37,6 @@ func TestLookIntoARunningOperator(t *testing.T) {
 	h := newFixture(t, `
 -- modules/values.yaml --
 wellEnabled: true
--- modules/010-well/Chart.yaml --
-apiVersion: v2
-name: well
-version: 1.0.0
 -- modules/010-well/values.yaml --
 well: {size: 1, password: s3cret}
 -- modules/010-well/templates/all.yaml --
@@ -72,12 +64,7 @@ fi
 	o.ask("module resource-monitor", h.namespace+"/ConfigMap/well", h.namespace+"/Secret/well", "No monitor")
 	o.ask("queue list", `Queue "main" is empty.`)
 	o.ask("raw /discovery", "/module/list")
-	h.eventually("the snapshot has the Secret", func() error {
-		if out := o.ask("module snapshots well", "complete"); !strings.Contains(out, "1\n") {
-			return fmt.Errorf("it is %s", out)
-		}
-		return nil
-	})
+	h.shows("the snapshot has the Secret", func() string { return o.ask("module snapshots well", "complete") }, "1\n")
 	if out := o.ask("hook snapshots 010-well/hooks/watch.sh -o yaml", "kind: Secret"); strings.Contains(out, "czNjcmV0") {
 		t.Errorf("the snapshot shows a secret:\n%s", out)
 	}
@@ -96,28 +83,7 @@ fi
 	o.refuse("wait off --timeout 1s", "off is disabled: no flag anywhere")
 	o.refuse("history well", "the command history was removed; use: helm history MODULE")
 	h.setConfig(map[string]string{"well": "size: many\nsizee: 1\n: ["})
-	h.eventually("an event on the ConfigMap", func() error { return h.hasEvent("Refused", "Warning") })
+	h.awaitEvent("Warning Refused: ", onConfigMap)
 	h.setConfig(map[string]string{"well": "size: 2"})
-	h.eventually("an event on the ConfigMap", func() error { return h.hasEvent("Accepted", "Normal") })
-}
-
-// hasEvent looks for an event on the ConfigMap of the operator.
-func (h *fixture) hasEvent(reason, eventType string) error {
-	list, err := h.client.CoreV1().Events(h.namespace).List(h.ctx, metav1.ListOptions{})
-	if err != nil {
-		return err
-	}
-	for _, e := range list.Items {
-		if e.Reason == reason && e.Type == eventType && e.InvolvedObject.Kind == "ConfigMap" && e.InvolvedObject.UID != "" {
-			return nil
-		}
-	}
-	return fmt.Errorf("there are %v", eventTexts(list.Items))
-}
-
-func eventTexts(events []corev1.Event) (all []string) {
-	for _, e := range events {
-		all = append(all, e.Type+" "+e.Reason+": "+e.Message)
-	}
-	return all
+	h.awaitEvent("Normal Accepted: ", onConfigMap)
 }

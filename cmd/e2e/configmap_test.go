@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -68,8 +69,17 @@ func (h *fixture) awaitRefusal(o *operator) {
 	})
 }
 
+func eventTexts(events []corev1.Event) (all []string) {
+	for _, e := range events {
+		all = append(all, fmt.Sprintf("%s %s: %s (a %s with a UID: %t)", e.Type, e.Reason, e.Message, e.InvolvedObject.Kind, e.InvolvedObject.UID != ""))
+	}
+	return all
+}
+
+const onConfigMap = " (a ConfigMap with a UID: true)"
+
 // awaitEvent waits for an event whose text, 'TYPE REASON: MESSAGE', has all these parts. That on
-// a ConfigMap that is deleted has no UID.
+// a ConfigMap that is deleted has no UID; that on one that is there is onConfigMap.
 func (h *fixture) awaitEvent(parts ...string) {
 	h.t.Helper()
 	h.eventually(fmt.Sprintf("an event with %q", parts), func() error {

@@ -9,34 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Seed 001, "Modules discovery" and its examples. E2, E3, E6, X4, X12, A18, D9.
-func TestFlagsDecideWhichModulesRun(t *testing.T) {
-	h := newFixture(t, "discovery")
-	h.setConfig(map[string]string{
-		"global":                "param1: 200\n",
-		"someModule":            "param1: \"Long string\"\nparam2: \"FOO\"\n",
-		"someModuleEnabled":     "true",
-		"byConfigmapEnabled":    "true",
-		"offByConfigmapEnabled": "false",
-		"oldWord":               "false",
-	})
-	o := h.start().ready()
-
-	o.expect("modules discovered", "run=[own-file common-file by-configmap script-on not-executable]")
-	if got := h.journal(); got != "some-module script-on" {
-		t.Errorf("scripts ran: %q; want that of the module that its flag switches off left alone", got)
-	}
-	if n := o.count("011-not-executable/enabled is not executable", "chmod +x"); n != 1 {
-		t.Errorf("%d warnings of the script without x bit, want 1", n)
-	}
-	sameJSON(t, "VALUES_PATH of an enabled script", h.read("out/values.json"),
-		`{"global":{"param1":200, "enabledModules":["own-file","common-file","by-configmap"]}, "scriptOn":{"list":[1,2]}}`)
-	sameJSON(t, "CONFIG_VALUES_PATH of an enabled script", h.read("out/config.json"), `{"global":{"param1":200}, "scriptOn":{}}`)
-	if got := strings.TrimSpace(h.read("out/pwd")); got != h.path("modules/010-script-on") {
-		t.Errorf("an enabled script works in %s, want its module's directory", got)
-	}
-}
-
 // Seed 001, "Enabled script": the answer follows the values of the module; a module that it
 // switches off is deleted. E6, E7, G6.
 func TestEnabledScriptOfSeed001(t *testing.T) {

@@ -1,13 +1,14 @@
 package e2e
 
 import (
-	"addon-operator/testkit/devclustertest"
 	"context"
 	"net/http"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/testkit/devclustertest"
 )
 
 // Without its namespace the operator says so, and goes on as soon as there is one.

@@ -168,15 +168,32 @@ func (h *fixture) until(what string, condition func() bool) {
 	})
 }
 
-// awaitJournal waits until hooks have written exactly these lines, apart by spaces.
-func (h *fixture) awaitJournal(want string) {
+// becomes waits until what is seen is what is wanted.
+func (h *fixture) becomes(what, want string, see func() string) {
 	h.t.Helper()
-	h.eventually("the journal of the hooks", func() error {
-		if got := h.journal(); got != want {
+	h.eventually(what, func() error {
+		if got := see(); got != want {
 			return fmt.Errorf("is %q, want %q", got, want)
 		}
 		return nil
 	})
+}
+
+// shows waits until what is seen has all these parts.
+func (h *fixture) shows(what string, see func() string, parts ...string) {
+	h.t.Helper()
+	h.eventually(what, func() error {
+		if got := see(); !containsAll(got, parts) {
+			return fmt.Errorf("no %q in:\n%s", parts, got)
+		}
+		return nil
+	})
+}
+
+// awaitJournal waits until hooks have written exactly these lines, apart by spaces.
+func (h *fixture) awaitJournal(want string) {
+	h.t.Helper()
+	h.becomes("the journal of the hooks", want, h.journal)
 }
 
 // setConfig writes keys of the operator's ConfigMap as a person with kubectl would; it
@@ -259,12 +276,7 @@ func revision(text string) int {
 
 func (h *fixture) awaitRevisions(release, want string) {
 	h.t.Helper()
-	h.eventually("release "+release, func() error {
-		if got := h.revisions(release); got != want {
-			return fmt.Errorf("has %q, want %q", got, want)
-		}
-		return nil
-	})
+	h.becomes("release "+release, want, func() string { return h.revisions(release) })
 }
 
 // inFront puts a handler in front of an API server, which is its next one. It returns the path of a kubeconfig that leads there.

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 
@@ -49,12 +48,7 @@ func TestCRDsOfSubcharts(t *testing.T) {
 	h.eventually("the early object is back with its definition", func() error { return there(early, "early") })
 	failed := o.count("task failed")
 	h.setConfig(map[string]string{"web": "late: false"})
-	h.eventually("the late object is gone", func() error {
-		if there(late, "late") == nil {
-			return errors.New("it is there")
-		}
-		return nil
-	})
+	h.until("the late object is gone", func() bool { return there(late, "late") != nil })
 	if err := defined(late); err != nil {
 		t.Errorf("the definition went with its subchart: %v", err)
 	}
@@ -78,11 +72,9 @@ func TestHealingOutlivesTheAPIServer(t *testing.T) {
 	// It is counted at the end of the upgrade, when the ConfigMap has been back for a moment. Those above may not count:
 	// an upgrade that the API server was lost in finds nothing absent when it is repeated.
 	must(t, maps.Delete(h.ctx, "web", metav1.DeleteOptions{}))
-	h.eventually("a healed release in the metrics", func() error {
-		if n := o.metric("addon_operator_modules_helm_release_redeployed_total", `module="web"`); n == "" || n == "0" {
-			return fmt.Errorf("healed releases: %q", n)
-		}
-		return nil
+	h.until("a healed release in the metrics", func() bool {
+		n := o.metric("addon_operator_modules_helm_release_redeployed_total", `module="web"`)
+		return n != "" && n != "0"
 	})
 	if code := o.terminate(); code != 0 {
 		t.Errorf("exit code %d, want 0", code)

@@ -100,12 +100,7 @@ func TestFailingModuleIsSeenFromEverySide(t *testing.T) {
 	h.setConfig(map[string]string{"failingEnabled": "false"})
 	o.ready() // the disabled module holds nothing up (E11)
 	// The last step of the first reload may have begun before the edit came: then one more follows.
-	h.eventually("the end of the reload", func() error {
-		if _, body := get(o.public + "/status/converge"); body != "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n" {
-			return fmt.Errorf("/status/converge: %s", body)
-		}
-		return nil
-	})
+	h.becomes("the end of the reload", "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n", func() string { return o.body("/status/converge") })
 }
 
 func checkDump(t *testing.T, root *node) {

@@ -20,12 +20,8 @@ import (
 const twoModules = `
 -- modules/values.yaml --
 wellEnabled: true
--- modules/010-well/Chart.yaml --
-{apiVersion: v2, name: well, version: 1.0.0}
 -- modules/010-well/templates/one.yaml --
 {apiVersion: v1, kind: ConfigMap, metadata: {name: well}}
--- modules/020-other/Chart.yaml --
-{apiVersion: v2, name: other, version: 1.0.0}
 -- modules/020-other/templates/one.yaml --
 {apiVersion: v1, kind: ConfigMap, metadata: {name: other}}
 `

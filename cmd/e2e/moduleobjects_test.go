@@ -36,9 +36,6 @@ data: {size: {{ .Values.web.size | quote }}}
 #!/usr/bin/env bash
 [[ ${1:-} == --config ]] && { echo '{"configVersion": "v1", "beforeHelm": 1}'; exit; }
 echo ran >> "$OUT/journal"
--- modules/020-broken/Chart.yaml --
-name: broken
-version: 0.1.0
 -- modules/020-broken/templates/cm.yaml --
 {{ fail "this chart is broken" }}
 -- modules/030-off/Chart.yaml --

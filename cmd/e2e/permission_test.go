@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,19 +46,16 @@ func TestPermissionLostWhileItRuns(t *testing.T) {
 	h.createPod("meanwhile")
 	h.createConfigMap("b", "x", map[string]string{"app": "watched"})
 	o.expect("WARN hook is skipped: one of its bindings has no complete snapshot", "hook=010-watch/hooks/both.sh", "binding pods: not allowed to", "rbac generate")
-	h.eventually("what waits is shown", func() error {
-		if dump := o.dump(); !strings.Contains(dump, "set aside until snapshots are complete: 1 task") {
-			return errors.New(dump)
-		}
-		return nil
-	})
+	h.shows("what waits", func() string { return o.dump() }, "set aside until snapshots are complete: 1 task")
 	h.createConfigMap("c", "x", map[string]string{"app": "watched"})
 	h.awaitLines("out/maps", "Added a", "Added b", "Added c")
 	if got := h.read("out/both"); got != "Added a, 1 pods\n" {
 		t.Errorf("the hook ran without its snapshot:\n%s", got)
 	}
 	h.awaitEvent("SnapshotForbidden", "010-watch/hooks/both.sh", "may not read the objects of binding pods")
-	o.expectEverywhere("both.sh/pods Pod: forbidden (not allowed to ")
+	const forbidden = "both.sh/pods Pod: forbidden (not allowed to "
+	h.shows("/readyz?verbose", func() string { return o.body("/readyz?verbose") }, forbidden)
+	h.shows("the dump", func() string { return o.dump() }, forbidden)
 
 	role.Rules = []rbacv1.PolicyRule{pods}
 	if _, err = roles.Update(h.ctx, role, metav1.UpdateOptions{}); err != nil {
@@ -77,16 +72,4 @@ func (h *fixture) createPod(name string) {
 		Spec:       corev1.PodSpec{NodeName: "nowhere", Containers: []corev1.Container{{Name: "c", Image: "example.org/none"}}},
 	}
 	must(h.t, second(h.client.CoreV1().Pods(h.namespace).Create(h.ctx, pod, metav1.CreateOptions{})))
-}
-
-// expectEverywhere waits for a text in /readyz?verbose and in the dump.
-func (o *operator) expectEverywhere(want string) {
-	o.fixture.t.Helper()
-	o.fixture.eventually(want, func() error {
-		_, verbose := get(o.public + "/readyz?verbose")
-		if dump := o.dump(); !strings.Contains(verbose, want) || !strings.Contains(dump, want) {
-			return fmt.Errorf("/readyz?verbose:\n%s\ndump:\n%s", verbose, dump)
-		}
-		return nil
-	})
 }

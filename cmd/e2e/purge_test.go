@@ -65,7 +65,7 @@ func TestEmptyModulesDirectoryPurgesNothing(t *testing.T) {
 	h.awaitRevisions("self", "")
 	o.expect("converged", "modules=0")
 	h.awaitNoConfirmation()
-	h.eventually("an event on the ConfigMap", func() error { return h.hasEvent("PurgeConfirmed", "Normal") })
+	h.awaitEvent("Normal PurgeConfirmed: ", onConfigMap)
 	if got := o.metric("addon_operator_purges_held"); got != "0" {
 		t.Errorf("after the purge the metric counts %s releases", got)
 	}

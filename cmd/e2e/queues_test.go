@@ -13,22 +13,16 @@ import (
 // awaitQueue waits until a queue has so many tasks, with the one in progress.
 func (o *operator) awaitQueue(name string, length int) {
 	o.fixture.t.Helper()
-	o.fixture.eventually("queue "+name, func() error {
-		if got := o.metric("addon_operator_tasks_queue_length", `queue="`+name+`"`); got != strconv.Itoa(length) {
-			return fmt.Errorf("has length %q, want %d", got, length)
-		}
-		return nil
+	o.fixture.becomes("the length of queue "+name, strconv.Itoa(length), func() string {
+		return o.metric("addon_operator_tasks_queue_length", `queue="`+name+`"`)
 	})
 }
 
 // awaitTriggers waits until tasks that wait in a queue carry so many events and ticks.
 func (o *operator) awaitTriggers(queue string, n int) {
 	o.fixture.t.Helper()
-	o.fixture.eventually("triggers in queue "+queue, func() error {
-		if got := o.metric("addon_operator_tasks_queue_triggers", `queue="`+queue+`"`); got != strconv.Itoa(n) {
-			return fmt.Errorf("%q wait, want %d", got, n)
-		}
-		return nil
+	o.fixture.becomes("triggers in queue "+queue, strconv.Itoa(n), func() string {
+		return o.metric("addon_operator_tasks_queue_triggers", `queue="`+queue+`"`)
 	})
 }
 

@@ -120,12 +120,7 @@ func TestEmptiedTemplates(t *testing.T) {
 		t.Helper()
 		reloads++
 		h.setConfig(map[string]string{"global": fmt.Sprintf("any: text%d", reloads)})
-		h.eventually("a reload", func() error {
-			if n := o.count("converged", "cause=ConfigMap"); n < reloads {
-				return fmt.Errorf("%d of %d", n, reloads)
-			}
-			return nil
-		})
+		h.until(fmt.Sprintf("%d reloads", reloads), func() bool { return o.count("converged", "cause=ConfigMap") >= reloads })
 	}
 	old := time.Now().Add(-time.Minute)
 	h.write("modules/010-web/templates/other.yaml", "")

@@ -30,10 +30,6 @@ const (
 const secretModules = `
 -- modules/values.yaml --
 wellEnabled: true
--- modules/010-well/Chart.yaml --
-apiVersion: v2
-name: well
-version: 1.0.0
 -- modules/010-well/openapi/config-values.yaml --
 type: object
 properties:
@@ -157,7 +153,7 @@ func TestNoSecretIsShown(t *testing.T) {
 		[]byte(`{"data":{"conf":"`+plantedOld+`","coded":"x","user":"x"}}`), metav1.PatchOptions{})
 	must(t, err)
 	o.expect("an object of the module was changed by another client", "module=well")
-	h.eventually("the events of the refusal", func() error { return h.hasEvent("Refused", "Warning") })
+	h.awaitEvent("Warning Refused: ", onConfigMap)
 	h.write("next.yaml", "well: |\n  token: "+plantedConfig+"\n  user: other\n")
 	h.write("fails.yaml", "well: |\n  token: "+plantedConfig+"\n  fail: true\n")
 	everything := o.allThatIsShown(t)

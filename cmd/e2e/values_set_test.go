@@ -73,12 +73,8 @@ func TestValuesAreSet(t *testing.T) {
 		}
 	}
 	expect(want)
-	h.eventually("the Secret is known", func() error {
-		if out := run("values", "unset", "two.licence", "--dry-run"); !strings.Contains(out, "Secret "+h.namespace+"/addon-operator would be written") {
-			return errors.New(out)
-		}
-		return nil
-	})
+	unset := func() string { return run("values", "unset", "two.licence", "--dry-run") }
+	h.shows("the Secret is known", unset, "Secret "+h.namespace+"/addon-operator would be written")
 	expectAll(t, run("values", "unset", "two.licence"), "two.licence: \"***\" -> (none)", "Secret "+h.namespace+"/addon-operator is written")
 
 	// What the operator has not seen before the deletion is no last valid content.

@@ -12,9 +12,6 @@ const modulesOfVerdicts = `A module whose hook fails as long as a file exists, a
 -- modules/values.yaml --
 slowEnabled: true
 fastEnabled: true
--- modules/010-slow/Chart.yaml --
-name: slow
-version: 0.1.0
 -- modules/010-slow/hooks/wait.sh --
 #!/usr/bin/env bash
 [[ ${1:-} == --config ]] && { echo '{"configVersion": "v1", "beforeHelm": 1}'; exit; }
@@ -22,9 +19,6 @@ if [[ -e $OUT/broken ]]; then echo "the load balancer is away" >&2; exit 1; fi
 while [[ -e $OUT/busy ]]; do sleep 0.1; done
 -- modules/020-fast/values.yaml --
 fast: {size: small, password: s3cret}
--- modules/020-fast/Chart.yaml --
-name: fast
-version: 0.1.0
 -- modules/020-fast/templates/cm.yaml --
 apiVersion: v1
 kind: ConfigMap

@@ -10,10 +10,6 @@ func TestWarningsOfTheAPIServer(t *testing.T) {
 	h := newFixture(t, `
 -- modules/values.yaml --
 oddEnabled: true
--- modules/010-odd/Chart.yaml --
-apiVersion: v2
-name: odd
-version: 1.0.0
 -- modules/010-odd/templates/a.yaml --
 apiVersion: v1
 kind: ConfigMap

@@ -28,12 +28,8 @@ func moduleOf(t *testing.T, name, archive string) Module {
 func write(t *testing.T, m Module, name, text string) {
 	t.Helper()
 	path := filepath.Join(m.Dir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // A17: Chart.yaml or a templates directory makes a chart.
@@ -81,9 +77,7 @@ ignored*
 `)
 	write(t, m, "templates/deep/a.yaml", "\ufeff# a byte order mark is no text")
 	loaded, err := Read(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if loaded.Name() != "some-module" || loaded.Metadata.Version != "0.2.0" {
 		t.Errorf("chart %s %s", loaded.Name(), loaded.Metadata.Version)
 	}
@@ -122,9 +116,7 @@ otherEnabled: true
 -- templates/a.yaml --
 `)
 	loaded, err := new(Cache).Load(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := map[string]any{"sub": map[string]any{"word": "stays"}, "global": map[string]any{"zone": "stays"}, "otherEnabled": true}
 	if !reflect.DeepEqual(loaded.chart.Values, want) {
 		t.Errorf("values = %v, want %v", loaded.chart.Values, want)
@@ -152,14 +144,10 @@ word: given
 away: {enabled: false}
 `)
 	first, err := cache.Load(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 2 {
 		use := first.Copy()
-		if err := chartutil.ProcessDependenciesWithMerge(use, map[string]any{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, chartutil.ProcessDependenciesWithMerge(use, map[string]any{}))
 		if n := len(use.Dependencies()); n != 1 {
 			t.Errorf("%d subcharts are enabled, want 1", n)
 		}
@@ -176,9 +164,7 @@ away: {enabled: false}
 	if err != nil || second == first {
 		t.Fatalf("a new file is not seen: %v", err)
 	}
-	if err := os.Remove(filepath.Join(m.Dir, "templates/new.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(m.Dir, "templates/new.yaml")))
 	if third, err := cache.Load(m); err != nil || third == second {
 		t.Errorf("a removed file is not seen: %v", err)
 	}
@@ -188,9 +174,7 @@ away: {enabled: false}
 func TestLoadSymlinks(t *testing.T) {
 	chart := moduleOf(t, "real", "-- templates/a.yaml --\n# a\n")
 	m := moduleOf(t, "m", "")
-	if err := os.Symlink(filepath.Join(chart.Dir, "templates"), filepath.Join(m.Dir, "templates")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(filepath.Join(chart.Dir, "templates"), filepath.Join(m.Dir, "templates")))
 	if err := os.Symlink("nowhere", filepath.Join(m.Dir, ".#lock")); err != nil { // of an editor
 		t.Fatal(err)
 	}
@@ -203,15 +187,11 @@ func TestLoadSymlinks(t *testing.T) {
 	if second, _ := cache.Load(m); second == first {
 		t.Error("a change behind a link is not seen")
 	}
-	if err := os.Symlink(m.Dir, filepath.Join(m.Dir, "loop")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(m.Dir, filepath.Join(m.Dir, "loop")))
 	if _, err := cache.Load(m); err == nil {
 		t.Error("a link that points upwards is no error")
 	}
-	if err := errors.Join(os.Remove(filepath.Join(m.Dir, "loop")), os.Symlink("nowhere", filepath.Join(m.Dir, "dangling"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Remove(filepath.Join(m.Dir, "loop")), os.Symlink("nowhere", filepath.Join(m.Dir, "dangling"))))
 	if _, err := cache.Load(m); err == nil || !strings.Contains(err.Error(), "dangling is neither a regular file nor a link to one") { // P8
 		t.Errorf("a link to nothing: %v", err)
 	}
@@ -244,24 +224,17 @@ b
 `)
 	packed := moduleOf(t, "packed", "-- Chart.yaml --\n{apiVersion: v2, name: packed, version: 0.1.0}\n-- crds/c.yaml --\nc\n")
 	ch, err := Read(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := chartutil.Save(ch, filepath.Join(m.Dir, "charts")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	_, err = chartutil.Save(ch, filepath.Join(m.Dir, "charts"))
+	must(t, err)
 	loaded, err := new(Cache).Load(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for enabled, want := range map[bool][]string{
 		false: {"charts/other/crds/c.yaml"},
 		true:  {"charts/child/charts/grandchild/crds/b.yml", "charts/child/charts/grandchild/crds/c.json", "charts/child/crds/deep/a.yaml", "charts/other/crds/c.yaml"},
 	} {
 		files, err := loaded.SubchartCRDs(map[string]any{"child": map[string]any{"enabled": enabled}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []string
 		for _, f := range files {
 			got = append(got, f.Name)
@@ -310,5 +283,13 @@ func TestLargeFile(t *testing.T) {
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("with %q in .helmignore: %v", ignore, err)
 		}
+	}
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -20,12 +20,8 @@ func TestRedirectLog(t *testing.T) {
 	RedirectLog(slog.New(slog.NewTextHandler(&out, nil)))
 	m := moduleOf(t, "web", "-- chart/Chart.yaml --\n{apiVersion: v2, name: nginx, version: 1.0.0}\n-- chart/values.yaml --\nport: {http: {number: 80}}\n-- chart/values.schema.json --\n{}\n")
 	loaded, err := new(Cache).Load(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := loaded.Validate(map[string]any{"web": map[string]any{"port": map[string]any{"http": "hunter2"}}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, loaded.Validate(map[string]any{"web": map[string]any{"port": map[string]any{"http": "hunter2"}}}))
 	if got := out.String(); !strings.Contains(got, "module=web err=\"cannot overwrite table with non table for nginx.port.http\"") || strings.Contains(got, "hunter2") || strings.Contains(got, "[number:80]") {
 		t.Errorf("logged: %s", got)
 	}

@@ -44,9 +44,7 @@ func TestValuesOfChartInside(t *testing.T) {
 	m.Key = "webApp"
 	cache := &Cache{}
 	loaded, err := cache.Load(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := loaded.Copy().Values["webApp"]; got == nil {
 		t.Error("a value of the chart that is called like the section is gone")
 	}
@@ -87,9 +85,7 @@ func TestGlobalBesideChart(t *testing.T) {
 	load := func() (*Chart, any) {
 		t.Helper()
 		loaded, err := cache.Load(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return loaded, loaded.Copy().Values["global"]
 	}
 	first, got := load()
@@ -117,9 +113,7 @@ func TestGlobalBesideChart(t *testing.T) {
 func TestOnlyChartIsLoaded(t *testing.T) {
 	m := moduleOf(t, "web", "-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n-- chart/crds/a.yaml --\n-- hooks/a --\n-- tests/a.yaml --\n-- openapi/values.yaml --\n")
 	loaded, err := new(Cache).Load(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range loaded.Copy().Raw {
 		if f.Name != "Chart.yaml" && f.Name != "crds/a.yaml" {
 			t.Errorf("%s is part of the chart", f.Name)
@@ -136,9 +130,7 @@ func TestIgnored(t *testing.T) {
 	for place, want := range map[string]bool{"": false, "chart/": true} {
 		m := moduleOf(t, "web", strings.ReplaceAll("-- AT.helmignore --\ncrds/kustom*\ncrds/old/\n-- ATChart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n-- ATcrds/a.yaml --\n-- ATcrds/kustomization.yaml --\n-- ATcrds/old/deep/b.yaml --\n", "AT", place))
 		ignored, err := Ignored(Root(m.Dir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for file, may := range map[string]bool{"crds/a.yaml": false, "crds/kustomization.yaml": true, "crds/old/deep/b.yaml": true} {
 			if got := ignored(file); got != (may && want) {
 				t.Errorf("%s%s is ignored: %v", place, file, got)

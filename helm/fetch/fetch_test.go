@@ -43,12 +43,8 @@ func alone(t *testing.T) string {
 
 func write(t testing.TB, path string, data []byte) string {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, data, 0o644))
 	return path
 }
 
@@ -61,9 +57,7 @@ func files(t testing.TB, dir string) (names []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return names
 }
 
@@ -102,9 +96,7 @@ func TestSources(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			to := filepath.Join(t.TempDir(), "chart")
 			got, err := fetch.Get(t.Context(), c.Request, to)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got.Name != "web" || got.Version != c.version || got.Repository != c.repository || strings.HasPrefix(got.Digest, "sha256:") == c.noDigest {
 				t.Errorf("got %+v", got.Origin)
 			}
@@ -185,19 +177,12 @@ func pack(t testing.TB, entries ...entry) []byte {
 	for _, e := range entries {
 		header := e.Header
 		header.Size, header.Mode = int64(len(e.Data)), 0o644
-		if err := archive.WriteHeader(&header); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := archive.Write(e.Data); err != nil {
-			t.Fatal(err)
-		}
+		must(t, archive.WriteHeader(&header))
+		_, err := archive.Write(e.Data)
+		must(t, err)
 	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := packed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, archive.Close())
+	must(t, packed.Close())
 	return out.Bytes()
 }
 
@@ -255,9 +240,7 @@ func TestLinksOfADirectory(t *testing.T) {
 	outside := write(t, filepath.Join(t.TempDir(), "passwd"), []byte("a: secret"))
 	for target, want := range map[string]string{"values-of-test.yaml": "", outside: "outside of the chart"} {
 		dir := fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n-- values-of-test.yaml --\na: 1\n")
-		if err := os.Symlink(target, filepath.Join(dir, "values.yaml")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(target, filepath.Join(dir, "values.yaml")))
 		got, err := fetch.Get(t.Context(), fetch.Request{Ref: dir}, filepath.Join(t.TempDir(), "chart"))
 		switch {
 		case want == "" && (err != nil || got.Loaded.Values["a"] == nil):
@@ -301,9 +284,7 @@ func TestDependencies(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if names := files(t, filepath.Join(to, "charts")); !slices.Equal(names, c.want) {
 				t.Errorf("charts/ has %q, want %q", names, c.want)
 			}
@@ -339,5 +320,13 @@ func TestCredentialsStayWithTheirHost(t *testing.T) {
 	}
 	if !slices.Equal(offered, []string{fetchtest.User}) {
 		t.Errorf("the repository itself got the users %q", offered)
+	}
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

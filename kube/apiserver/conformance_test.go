@@ -21,9 +21,7 @@ const tableFile = "testdata/conformance.txtar"
 // it again, and nothing else writes them.
 func TestConformance(t *testing.T) {
 	table, err := txtar.ParseFile(tableFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if golden.Updating() {
 		writeDown(t, table)
 	}
@@ -61,17 +59,13 @@ func writeDown(t *testing.T, table *txtar.Archive) {
 		config, namespace := devcluster(t)
 		table.Files[i].Data = []byte(converse(t, config, namespace, string(c.Data)))
 	}
-	if err := os.WriteFile(tableFile, txtar.Format(table), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(tableFile, txtar.Format(table), 0o644))
 }
 
 // Each case says in its name what is proven, and asks something.
 func TestConformanceTable(t *testing.T) {
 	table, err := txtar.ParseFile(tableFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	seen := map[string]bool{}
 	for _, c := range table.Files {
 		if seen[c.Name] || !strings.Contains(c.Name, ": ") {

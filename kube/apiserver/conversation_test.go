@@ -56,9 +56,7 @@ func converse(t *testing.T, config *rest.Config, namespace, text string) string 
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := &conversation{t: t, client: client, host: strings.TrimSuffix(config.Host, "/"), namespace: namespace, names: map[string]string{}, counts: map[string]int{}}
 	var out strings.Builder
 	for _, question := range questions(text) {
@@ -137,20 +135,14 @@ func (c *conversation) request(verb, path, body string) (int, map[string]any) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, c.host+path, bytes.NewReader(data))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	request.Header.Set("Content-Type", contentType)
 	request.Header.Set("Accept", "application/json")
 	response, err := c.client.Do(request)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	var answer map[string]any
 	if err := json.Unmarshal(text, &answer); err != nil { // what is not served at all
 		answer = map[string]any{"kind": "Status", "status": "Failure", "reason": "NotFound", "message": string(text)}
@@ -162,23 +154,17 @@ func (c *conversation) watch(path string) []string {
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	c.t.Cleanup(cancel)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.host+path, http.NoBody)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	request.Header.Set("Accept", "application/json")
 	response, err := c.client.Do(request)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	c.t.Cleanup(func() { response.Body.Close() })
 	c.stream = bufio.NewScanner(response.Body)
 	c.stream.Buffer(nil, 1<<20)
 	if response.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(response.Body)
 		var answer map[string]any
-		if err := json.Unmarshal(text, &answer); err != nil {
-			c.t.Fatal(err)
-		}
+		must(c.t, json.Unmarshal(text, &answer))
 		return c.rendered(response.StatusCode, answer, nil)
 	}
 	return []string{"(open)"}
@@ -186,9 +172,7 @@ func (c *conversation) watch(path string) []string {
 
 func (c *conversation) events(count string, fields []string) (lines []string) {
 	n, err := strconv.Atoi(count)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	for range n {
 		if !c.stream.Scan() {
 			if c.stream.Err() != nil {
@@ -200,9 +184,7 @@ func (c *conversation) events(count string, fields []string) (lines []string) {
 			Type   string
 			Object map[string]any
 		}
-		if err := json.Unmarshal(c.stream.Bytes(), &event); err != nil {
-			c.t.Fatal(err)
-		}
+		must(c.t, json.Unmarshal(c.stream.Bytes(), &event))
 		if event.Type == "BOOKMARK" { // of which version depends on what others do
 			meta, _ := event.Object["metadata"].(map[string]any)
 			meta["resourceVersion"] = ""
@@ -291,9 +273,7 @@ func (c *conversation) object(o map[string]any, fields []string) string {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(normal); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, encoder.Encode(normal))
 	return fmt.Sprintf("%v %s", kind, strings.TrimSpace(out.String()))
 }
 

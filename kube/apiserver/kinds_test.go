@@ -16,13 +16,9 @@ import (
 // The table of kinds has all that a real API server serves.
 func TestTableOfKindsIsTheOneOfAnAPIServer(t *testing.T) {
 	text, err := os.ReadFile("kinds.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client, err := discovery.NewDiscoveryClientForConfig(devclustertest.Start(t).RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// Other tests define kinds meanwhile; groups of Kubernetes have no dot, or end like this.
 	foreign := func(group string) bool { return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io") }
 	_, lists, err := client.ServerGroupsAndResources()

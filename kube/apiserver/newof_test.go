@@ -34,13 +34,9 @@ func boats() kube.Discovery {
 // What a server says about itself can be given to another one, also that a part of it does not answer.
 func TestNewOfSaysTheSame(t *testing.T) {
 	client, err := kube.Connect(kube.Options{Config: apiserver.NewOf(boats()).RESTConfig()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := client.Discover(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := boats(); got.Version != want.Version || !slices.Equal(got.Away, want.Away) || len(got.Kinds) != 2 || len(got.Kinds[1].APIResources) != 1 { // the first is that of the core, which every server has
 		t.Errorf("got %+v, want %+v", got, want)
 	}

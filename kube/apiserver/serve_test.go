@@ -21,23 +21,15 @@ import (
 func protected(t *testing.T, s *apiserver.Server) *rest.Config {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := s.Protect(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Protect())
+	must(t, s.Start(""))
 	t.Cleanup(func() { s.Close() })
-	if err := s.WriteKubeconfig(path, "default"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.WriteKubeconfig(path, "default"))
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("kubeconfig: %v, %v", info, err)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return config
 }
 
@@ -84,17 +76,11 @@ func TestSavedObjectsComeBack(t *testing.T) {
 		{"apiVersion": "example.com/v1", "kind": "Boat", "metadata": map[string]any{"name": "b", "namespace": "sea"}, "spec": map[string]any{"masts": int64(3)}},
 		{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c", "namespace": "sea"}, "data": map[string]any{"k": "v"}},
 	} {
-		if err := first.Apply(object); err != nil {
-			t.Fatal(err)
-		}
+		must(t, first.Apply(object))
 	}
-	if err := first.Save(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Save(path))
 	second := apiserver.New("v1.36.3")
-	if err := second.Load(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second.Load(path))
 	if want, got := first.Objects(), second.Objects(); !reflect.DeepEqual(want, got) {
 		t.Errorf("objects %v, want %v", got, want)
 	}
@@ -116,11 +102,17 @@ func version(object map[string]any) string {
 func TestBrokenSaveIsRefused(t *testing.T) {
 	for situation, text := range map[string]string{"no JSON": "{", "no kind": `{"objects":[{"resource":"pods","object":{}}]}`, "null": `{"objects":[{"resource":"pods","object":null}]}`} {
 		path := filepath.Join(t.TempDir(), "objects.json")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 		if err := apiserver.New("v1.36.3").Load(path); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "delete") {
 			t.Errorf("%s: %v; want an error that names the file and the way out", situation, err)
 		}
+	}
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

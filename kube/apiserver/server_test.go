@@ -26,9 +26,7 @@ import (
 func started(t *testing.T) *Server {
 	t.Helper()
 	s := New("v1.33.0")
-	if err := s.Start(""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Start(""))
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -36,9 +34,7 @@ func started(t *testing.T) *Server {
 func secrets(t *testing.T, s *Server) dynamic.ResourceInterface {
 	t.Helper()
 	client, err := dynamic.NewForConfig(&rest.Config{Host: s.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace("default")
 }
 
@@ -60,9 +56,7 @@ func TestWrites(t *testing.T) {
 	api := secrets(t, s)
 	ctx := t.Context()
 	made, err := api.Create(ctx, secret("a", map[string]any{"stringData": map[string]any{"x": "y"}}), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if data, _, _ := unstructured.NestedString(made.Object, "data", "x"); data != "eQ==" || made.GetUID() == "" || made.GetResourceVersion() == "" {
 		t.Errorf("made %v", made)
 	}
@@ -70,9 +64,7 @@ func TestWrites(t *testing.T) {
 		t.Errorf("a second create: %v", err)
 	}
 	patched, err := api.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata": {"finalizers": ["example.org/a"]}}`), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := api.Update(ctx, made, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("an update of an old version: %v", err)
 	}
@@ -80,9 +72,7 @@ func TestWrites(t *testing.T) {
 	if err != nil || same.GetResourceVersion() != patched.GetResourceVersion() {
 		t.Errorf("an update that changes nothing: %v, version %s, was %s", err, same.GetResourceVersion(), patched.GetResourceVersion())
 	}
-	if err := api.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, api.Delete(ctx, "a", metav1.DeleteOptions{}))
 	if kept, err := api.Get(ctx, "a", metav1.GetOptions{}); err != nil || kept.GetDeletionTimestamp() == nil {
 		t.Errorf("an object with a finalizer: %v %v", kept, err)
 	}
@@ -106,9 +96,7 @@ func TestNamespaces(t *testing.T) {
 	if _, err := s.store.create(k, u, write{}); !apierrors.IsNotFound(err) {
 		t.Errorf("in a namespace that is not there: %v", err)
 	}
-	if err := s.Apply(u.Object); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Apply(u.Object))
 	if found, err := s.Delete("", "namespace", "", "none"); err != nil || !found {
 		t.Errorf("delete: %t %v", found, err)
 	}
@@ -133,9 +121,7 @@ func TestWatchObjects(t *testing.T) {
 	plain := map[string]any{"metadata": map[string]any{"namespace": "default", "name": "x"}}
 	elsewhere := map[string]any{"metadata": map[string]any{"namespace": "kube-system", "name": "x", "labels": map[string]any{"a": "b"}}}
 	for _, fields := range []map[string]any{plain, elsewhere, labelled, labelled, plain, labelled} {
-		if err := s.Apply(secret("x", fields).Object); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Apply(secret("x", fields).Object))
 	}
 	if got, want := strings.Join(changes, ", "), "Added x, Deleted x, Added x"; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -162,14 +148,10 @@ func TestWatchObjectsFilterFails(t *testing.T) {
 			return json.RawMessage("1"), nil
 		},
 	}, func(c kube.Change) { changes = append(changes, c.Type+" "+string(c.Object.FilterResult)) }, func() {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, of := range []struct{ kind, label string }{{"bad", "a"}, {"bad", "a"}, {"bad", "b"}, {"good", "b"}, {"good", "a"}, {"bad", "a"}} {
 		object := map[string]any{"type": of.kind, "metadata": map[string]any{"namespace": "default", "name": "x", "labels": map[string]any{"l": of.label}}}
-		if err := s.Apply(secret("x", object).Object); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Apply(secret("x", object).Object))
 	}
 	if got, want := strings.Join(changes, ", "), "Added , Modified , Modified 1, Modified "; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -197,9 +179,7 @@ func TestWatchOfAKindThatComes(t *testing.T) {
 			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true}},
 		},
 	}
-	if err := s.Apply(crd); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Apply(crd))
 	if !synced || w.State().Phase != kube.Complete {
 		t.Errorf("synced %t, %+v", synced, w.State())
 	}
@@ -212,9 +192,7 @@ func TestStream(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	stream, err := api.Watch(ctx, metav1.ListOptions{LabelSelector: "!skip"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, write := range []func() error{
 		func() error { _, err := api.Create(ctx, secret("a", nil), metav1.CreateOptions{}); return err },
 		func() error {
@@ -222,9 +200,7 @@ func TestStream(t *testing.T) {
 			return err
 		},
 	} {
-		if err := write(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, write())
 	}
 	for _, want := range []string{"ADDED", "DELETED"} {
 		select {
@@ -241,17 +217,13 @@ func TestStream(t *testing.T) {
 // What hooks do with kubectl.
 func TestKubectl(t *testing.T) {
 	bin, err := filepath.Abs("../../bin/kubectl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := os.Stat(bin); err != nil {
 		t.Skip("there is no bin/kubectl; 'make devcluster' builds it")
 	}
 	s := started(t)
 	dir := t.TempDir()
-	if err := s.WriteKubeconfig(dir+"/kubeconfig", "default"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.WriteKubeconfig(dir+"/kubeconfig", "default"))
 	for _, c := range []struct{ args, says string }{
 		{"version", "Server Version: v1.33.0"},
 		{"create configmap a --from-literal=x=1", "configmap/a created"},
@@ -290,5 +262,13 @@ func TestKubectl(t *testing.T) {
 func TestCloseWithoutStart(t *testing.T) {
 	if err := New("v1.33.0").Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

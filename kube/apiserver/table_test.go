@@ -42,9 +42,7 @@ status: {ran: "2020-01-01T00:00:00Z", conditions: [{type: Other, status: "False"
 `
 	config := apiserver.New("v1.36.0").RESTConfig()
 	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	create := func(api dynamic.ResourceInterface, text string) {
 		t.Helper()
 		u := &unstructured.Unstructured{}
@@ -52,26 +50,18 @@ status: {ran: "2020-01-01T00:00:00Z", conditions: [{type: Other, status: "False"
 		if err == nil {
 			_, err = api.Create(t.Context(), u, metav1.CreateOptions{})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	create(objects.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}), definition)
 	create(objects.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}).Namespace("default"), thing)
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, path := range []string{"things", "things/a"} {
 		data, err := client.CoreV1().RESTClient().Get().AbsPath("/apis/example.com/v1/namespaces/default/"+path).
 			SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json").DoRaw(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var table metav1.Table
-		if err := json.Unmarshal(data, &table); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(data, &table))
 		if len(table.ColumnDefinitions) != 4 || table.ColumnDefinitions[3].Priority != 1 || len(table.Rows) != 1 || table.Kind != "Table" {
 			t.Fatalf("%s is %s", path, data)
 		}

@@ -25,9 +25,7 @@ func TestWorkloadsRun(t *testing.T) {
 	} {
 		for _, running := range []bool{true, false} {
 			var object map[string]any
-			if err := yaml.Unmarshal([]byte(text), &object); err != nil {
-				t.Fatal(err)
-			}
+			must(t, yaml.Unmarshal([]byte(text), &object))
 			server := apiserver.New("v1.36.0")
 			if running {
 				server.RunWorkloads()
@@ -35,9 +33,7 @@ func TestWorkloadsRun(t *testing.T) {
 			u := &unstructured.Unstructured{Object: object}
 			for _, label := range []string{"one", "two"} {
 				_ = unstructured.SetNestedField(object, label, "spec", "changed")
-				if err := server.Apply(object); err != nil {
-					t.Fatal(err)
-				}
+				must(t, server.Apply(object))
 				now := unstructured.Unstructured{Object: server.Object(u.GetAPIVersion(), u.GetKind(), "default", "a")}
 				got, err := status.Compute(&now)
 				if err != nil || (got.Status == status.CurrentStatus) != running && !strings.Contains(text, "Job") {

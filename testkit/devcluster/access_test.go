@@ -15,13 +15,9 @@ import (
 func TestKeysAreMadeOnceAndFitTogether(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
 	keys, err := ensurePKI(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pair, err := tls.LoadX509KeyPair(keys.cert, keys.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	trust := x509.NewCertPool()
 	if !trust.AppendCertsFromPEM([]byte(readFile(t, keys.ca))) {
 		t.Fatal("the authority is no certificate")
@@ -49,9 +45,7 @@ func TestKeysAreMadeOnceAndFitTogether(t *testing.T) {
 
 func TestServiceAddressIsTheFirstOfItsRange(t *testing.T) {
 	_, network, err := net.ParseCIDR(serviceRange)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	network.IP[len(network.IP)-1]++
 	if network.IP.String() != serviceServer {
 		t.Errorf("first address %s, certificate says %s", network.IP, serviceServer)
@@ -61,17 +55,11 @@ func TestServiceAddressIsTheFirstOfItsRange(t *testing.T) {
 func TestKubeconfigHoldsAllThatAClientNeeds(t *testing.T) {
 	dir := t.TempDir()
 	keys, err := ensurePKI(filepath.Join(dir, "pki"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first, err := ensureAccess(dir, "127.0.0.1:6443", keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config, err := clientcmd.BuildConfigFromFlags("", first.kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if config.Host != "https://127.0.0.1:6443" || config.Insecure || string(config.CAData) != readFile(t, keys.ca) || config.BearerToken == "" {
 		t.Errorf("kubeconfig: %s", config)
 	}
@@ -81,9 +69,7 @@ func TestKubeconfigHoldsAllThatAClientNeeds(t *testing.T) {
 
 	tokens := readFile(t, first.tokens)
 	moved, err := ensureAccess(dir, "127.0.0.1:7443", keys)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if readFile(t, first.tokens) != tokens {
 		t.Error("the second start made other tokens")
 	}
@@ -101,9 +87,7 @@ func TestTokenFileWithoutTheUsersIsRefused(t *testing.T) {
 		"admin, no helper": "token,admin,admin,system:masters\n",
 	} {
 		path := filepath.Join(t.TempDir(), "tokens.csv")
-		if err := writeFile(path, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, writeFile(path, []byte(text)))
 		if _, err := ensureTokens(path); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v; want an error that names the file", situation, err)
 		}

@@ -13,9 +13,7 @@ import (
 func TestDirectoryIsForOneAtATime(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "there")
 	unlock, err := lockDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = lockDir(dir)
 	if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), strconv.Itoa(os.Getpid())) {
 		t.Errorf("second lock: %v; want a message with the directory and the process", err)
@@ -32,9 +30,7 @@ func TestDirectoryIsForOneAtATime(t *testing.T) {
 
 func TestDirectoryThatCannotBe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, fileMode); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, fileMode))
 	if _, err := lockDir(file); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("a file as directory: %v", err)
 	}
@@ -43,9 +39,7 @@ func TestDirectoryThatCannotBe(t *testing.T) {
 func TestFileIsReplacedInOneStep(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	for _, text := range []string{"first", "second"} {
-		if err := writeFile(path, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, writeFile(path, []byte(text)))
 		if got := readFile(t, path); got != text {
 			t.Errorf("%q, want %q", got, text)
 		}
@@ -63,9 +57,7 @@ func TestFileIsReplacedInOneStep(t *testing.T) {
 func TestRemovalSparesWhatIsNotOurs(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"kubeconfig", "thesis.txt"} {
-		if err := writeFile(filepath.Join(dir, name), nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, writeFile(filepath.Join(dir, name), nil))
 	}
 	removeDir(dir)
 	if _, err := os.Stat(filepath.Join(dir, "kubeconfig")); !errors.Is(err, fs.ErrNotExist) {
@@ -79,9 +71,7 @@ func TestRemovalSparesWhatIsNotOurs(t *testing.T) {
 func checkMode(t *testing.T, path string, want fs.FileMode) {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := info.Mode().Perm(); got != want {
 		t.Errorf("%s has mode %v, want %v", path, got, want)
 	}

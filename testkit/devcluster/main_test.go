@@ -89,8 +89,14 @@ func TestVersionOfTheLinkerIsTheVersionOfTheModule(t *testing.T) {
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
+	must(t, err)
+	return string(data)
+}
+
+// must ends the test over an error of what it needs only.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(data)
 }

@@ -10,19 +10,13 @@ import (
 func TestClusterEndsWithTheProcessItWatches(t *testing.T) {
 	watched := exec.Command("sh", "-c", "read line") // lives until its stdin closes
 	stdin, err := watched.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := watched.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, watched.Start())
 	ctx := withParent(t.Context(), watched.Process.Pid)
 	if gone(watched.Process.Pid, false) || ctx.Err() != nil {
 		t.Fatal("gone while it runs")
 	}
-	if err := stdin.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stdin.Close())
 	_ = watched.Wait() // end of input is not success for read
 	<-ctx.Done()
 }

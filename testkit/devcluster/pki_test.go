@@ -10,19 +10,13 @@ import (
 func TestKeysAreMadeTogether(t *testing.T) {
 	dir := t.TempDir()
 	obstacle := filepath.Join(dir, "server.key")
-	if err := os.MkdirAll(filepath.Join(obstacle, "file"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(obstacle, "file"), 0o700))
 	if _, err := ensurePKI(dir); err == nil {
 		t.Fatal("a key was written over a directory")
 	}
-	if err := os.RemoveAll(obstacle); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(obstacle))
 	keys, err := ensurePKI(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, path := range []string{keys.ca, keys.cert, keys.key, keys.tokenKey} {
 		if _, err := os.Stat(path); err != nil {
 			t.Error(err)

@@ -47,9 +47,7 @@ func TestPortIsTheOneAskedFor(t *testing.T) {
 func TestDamagedMemoryOfThePortIsNone(t *testing.T) {
 	for situation, text := range map[string]string{"empty": "", "text": "http\n", "negative": "-1", "too big": "65536"} {
 		path := filepath.Join(t.TempDir(), "port")
-		if err := writeFile(path, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, writeFile(path, []byte(text)))
 		if got := recall(path); got != 0 {
 			t.Errorf("%s: %d, want 0", situation, got)
 		}
@@ -59,9 +57,7 @@ func TestDamagedMemoryOfThePortIsNone(t *testing.T) {
 func listenIn(t *testing.T, dir string, port int) net.Listener {
 	t.Helper()
 	listener, err := listen(dir, port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { listener.Close() })
 	return listener
 }
