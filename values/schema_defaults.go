@@ -44,7 +44,8 @@ func (a *annotations) finish() error {
 	_, filled := measure(a.value)
 	switch {
 	case f.tooDeep || max(depth, filled) > maxDepth:
-		return fmt.Errorf("%s: the default, with the defaults inside of it, expands without end, or is nested more than %d deep", orRoot(a.at), maxDepth)
+		return fmt.Errorf("%s: the default, with the defaults inside of it, expands without end, or is nested more than %d deep",
+			orRoot(a.at), maxDepth)
 	case f.left < 0:
 		return fmt.Errorf("%s: the default with all defaults inside is larger than %d MiB", orRoot(a.at), maxSize>>20)
 	}

@@ -136,8 +136,8 @@ func (s *Section) Checksum() string { return s.checksum() }
 // SavedPatches returns the saved values patches, which are replayed when the layers below change.
 func (s *Section) SavedPatches() Patch { return slices.Clone(s.saved) }
 
-// WithStored replaces the section of the ConfigMap and that of the Secret right above it (D40); nil is none (D15). Saved
-// patches are replayed leniently (D22). The origin of a person's edit is its revision and time.
+// WithStored replaces the section of the ConfigMap and that of the Secret right above it (D40); nil is none (D15).
+// Saved patches are replayed leniently (D22). The origin of a person's edit is its revision and time.
 func (s *Section) WithStored(config, secret any, by, secretBy Origin) (*Section, error) {
 	for name, part := range map[string]any{"ConfigMap": config, "Secret": secret} {
 		if part == nil {

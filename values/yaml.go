@@ -37,8 +37,8 @@ func ParseYAML(data []byte) (any, error) {
 	return treeOf(documents[0], false)
 }
 
-// ParsePublished is ParseYAML for the values.yaml of a chart in chart/, which Helm reads: of duplicate keys the last one
-// counts.
+// ParsePublished is ParseYAML for the values.yaml of a chart in chart/, which Helm reads: of duplicate keys the last
+// one counts.
 func ParsePublished(data []byte) (any, error) {
 	documents, err := readYAML(data)
 	if err != nil || len(documents) == 0 {
