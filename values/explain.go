@@ -157,7 +157,7 @@ func stagesOf(s *Section) []stage {
 	if s.secret != nil {
 		add(stage{source: Source{Layer: LayerSecret, Origin: s.secretBy}, tree: Merge(tree, s.secret), layer: s.secret})
 	}
-	if s.HasConfig() && weak != nil {
+	if (s.config != nil || s.secret != nil) && weak != nil {
 		add(stage{source: Source{Layer: LayerDefault, File: s.schemas.config.path}, tree: weak.refill(tree)})
 	}
 	if strong != nil {

@@ -156,7 +156,7 @@ func TestDividedPartsAreTheWhole(t *testing.T) {
 				operation = addition(append(mustPointer(operation.Path), below[random.IntN(len(below))]), value(1))
 			}
 		}
-		patched, operations, err := apply("m", s.Config(), Patch{operation})
+		patched, operations, _, err := apply("m", s.Config(), Patch{operation})
 		wantError(t, err)
 		config, secret := s.Stored().divide(patched, operations, s.Secrets().marked)
 		if whole := Merge(config, secret); Checksum(orEmpty(whole)) != Checksum(patched) {

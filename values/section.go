@@ -2,7 +2,6 @@ package values
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 )
 
@@ -43,7 +42,7 @@ type Section struct {
 	// checksum and size are computed at the first call and cached: an attempt that is discarded
 	// needs neither.
 	checksum func() string
-	size     func() int // of merged, at most
+	size     func() int // of merged
 }
 
 // NewSection builds the section of a key from its static layers, the lowest first. schemas may be
@@ -124,17 +123,11 @@ func (s *Section) Config() any {
 	return emptyLike(s.static)
 }
 
-// HasConfig reports whether the ConfigMap or the Secret has the section.
-func (s *Section) HasConfig() bool { return s.config != nil || s.secret != nil }
-
 // Merged is the section with all layers, defaults and saved patches (D5).
 func (s *Section) Merged() any { return s.merged }
 
 // Checksum is that of Merged, computed once (D27).
 func (s *Section) Checksum() string { return s.checksum() }
-
-// SavedPatches returns the saved values patches, which are replayed when the layers below change.
-func (s *Section) SavedPatches() Patch { return slices.Clone(s.saved) }
 
 // WithStored replaces the section of the ConfigMap and that of the Secret right above it (D40); nil is none (D15).
 // Saved patches are replayed leniently (D22). The origin of a person's edit is its revision and time.
@@ -172,16 +165,16 @@ func (s *Section) WithoutPatches() *Section {
 // patch must fit exactly (D21), and its result must be within the limits (D39). It does not check
 // the schema: the caller validates the result before it keeps it.
 func (s *Section) Patch(p Patch, by Origin) (*Section, error) {
-	merged, operations, err := apply(s.key, s.merged, p)
+	merged, operations, grown, err := apply(s.key, s.merged, p)
 	if err != nil {
 		return nil, err
 	}
-	size, err := grown(s.size(), operations, merged)
-	if err != nil {
-		return nil, fmt.Errorf("section %s after the patch: %w", s.key, err)
+	// Files and ConfigMap together may have made it too large: then it may shrink but not grow.
+	size := s.size() + grown
+	if grown > 0 && size > maxSize {
+		return nil, fmt.Errorf("section %s after the patch: %w", s.key, errTooLarge)
 	}
 	result := s.with(merged)
-	// An upper bound is enough, so the section need not be measured at each patch (see grown).
 	result.size = func() int { return size }
 	result.saved = save(s.saved, operations.signed(by), s.key, result.merged)
 	return result, nil
@@ -192,7 +185,7 @@ func (s *Section) Patch(p Patch, by Origin) (*Section, error) {
 // ConfigMap (D41). The patch must fit exactly (D21). Sections that are made from the result keep
 // its origin. The caller writes the result to the cluster.
 func (s *Section) PatchConfig(p Patch, by Origin) (*Section, error) {
-	patched, operations, err := apply(s.key, s.Config(), p)
+	patched, operations, _, err := apply(s.key, s.Config(), p)
 	if err != nil {
 		return nil, err
 	}
