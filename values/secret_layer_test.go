@@ -163,7 +163,8 @@ func TestDividedPartsAreTheWhole(t *testing.T) {
 			t.Fatalf("%s on %v and %v: %v and %v are not %v", operation, s.config, s.secret, config, secret, patched)
 		}
 		at := mustPointer(operation.Path)[1:]
-		if now, there := lookup(config, at); there && s.Secrets().markedAt(at).secret() {
+		marks, _ := s.Secrets().along(at)
+		if now, there := lookup(config, at); there && marks.secret() {
 			t.Fatalf("%s: the secret %v is in the ConfigMap", operation, now)
 		}
 		for _, key := range keys {
