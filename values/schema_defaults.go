@@ -82,12 +82,6 @@ func (a *annotations) fill(tree any) (any, error) {
 	return filled, nil
 }
 
-// refill is fill for a tree that was filled when its section was made: its size was checked then.
-func (a *annotations) refill(tree any) any {
-	filled, _ := a.fill(tree)
-	return filled
-}
-
 // filler is one walk through a tree that fills in defaults. When left is used up, or the walk is too deep, it adds
 // nothing more, and its result is discarded.
 type filler struct {

@@ -71,7 +71,7 @@ type Stored struct {
 }
 
 // Stored returns the content of the ConfigMap and the Secret for the section.
-func (s *Section) Stored() Stored { return Stored{s.config, s.secret, emptyLike(s.static)} }
+func (s *Section) Stored() Stored { return Stored{s.config, s.secret, s.none()} }
 
 // InConfigMap returns the section of the ConfigMap, empty when there is none.
 func (s Stored) InConfigMap() any {
