@@ -345,7 +345,7 @@ func (b *boot) layerSecret(ctx context.Context, w shared.World) error {
 		return fmt.Errorf("the Secret with values would be refused: %w", err)
 	}
 	for key, section := range b.sections {
-		next, err := section.WithStored(section.Stored().Config, sections[key], values.Origin{}, values.Origin{Revision: content.ResourceVersion})
+		next, err := section.WithStored(section.Stored().Config, sections[key], values.Origin{}, values.Origin{})
 		if err != nil {
 			return fmt.Errorf("the Secret with values would be refused: %w", err)
 		}

@@ -23,7 +23,7 @@ func parseDocument(data []byte) (map[string]any, error) {
 	case !ok:
 		return nil, fmt.Errorf("the hook printed %s; print a JSON or YAML object, and nothing else, to stdout", typeName(tree))
 	case elements(object) > maxConfigValues:
-		return nil, fmt.Errorf("the hook printed more than %d keys and values, with all aliases written out; print fewer", maxConfigValues)
+		return nil, fmt.Errorf("the hook printed more than %d keys and values, counting aliases; print fewer", maxConfigValues)
 	default:
 		return object, nil
 	}

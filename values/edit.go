@@ -130,8 +130,8 @@ func same(a, b any) bool {
 	return reflect.DeepEqual(a, b) || (a == nil || isEmpty(a)) && (b == nil || isEmpty(b))
 }
 
-// expected returns the tree after the edit, as a patch would make it. It creates missing parents, and refuses paths through
-// scalars. Apply has found before that a value to remove exists.
+// expected returns the tree after the edit, as a patch would make it. It creates missing parents, and refuses paths
+// through scalars. Apply has found before that a value to remove exists.
 func (e Edit) expected(tree any, path pointer) (any, error) {
 	there := 0 // elements of the path that exist
 	for ; there < len(path); there++ {

@@ -133,46 +133,18 @@ type stage struct {
 	reach     pointer // the container above the first list on its path: elsewhere it has no effect
 }
 
-// stagesOf computes the section again and keeps each step. It must apply the layers as
-// Section.layered does; the last stage is then the merged result.
-func stagesOf(s *Section) []stage {
-	var all []stage
-	var tree any
-	add := func(next stage) {
-		all = append(all, next)
-		tree = next.tree
-	}
-	for _, file := range s.files {
-		add(stage{source: Source{Layer: LayerFile, File: file.Source}, tree: Merge(tree, file.Value), layer: file.Value})
-	}
-	// The defaults of config-values.yaml are a stage twice, as in layered: first below the
-	// ConfigMap, then for parents that only the ConfigMap brings.
-	weak, strong := s.schemas.config.fills(), s.schemas.values.fills()
-	if weak != nil {
-		add(stage{source: Source{Layer: LayerDefault, File: s.schemas.config.path}, tree: weak.refill(weak.orDefault(tree))})
-	}
-	if s.config != nil {
-		add(stage{source: Source{Layer: LayerConfigMap, Origin: s.configBy}, tree: Merge(tree, s.config), layer: s.config})
-	}
-	if s.secret != nil {
-		add(stage{source: Source{Layer: LayerSecret, Origin: s.secretBy}, tree: Merge(tree, s.secret), layer: s.secret})
-	}
-	if s.HasConfig() && weak != nil {
-		add(stage{source: Source{Layer: LayerDefault, File: s.schemas.config.path}, tree: weak.refill(tree)})
-	}
-	if strong != nil {
-		add(stage{source: Source{Layer: LayerDefault, File: s.schemas.values.path}, tree: strong.refill(strong.orDefault(tree))})
-	}
-	for i := range all {
-		all[i].tree = storable(s.key, all[i].tree)
-	}
-	tree = s.unpatched
+// stagesOf computes the section again and keeps each step; the last one is the merged result.
+func stagesOf(s *Section) (all []stage) {
+	_, _, _ = s.stack(func(source Source, tree, layer any) { // the sizes were checked when the section was made
+		all = append(all, stage{source: source, tree: storable(s.key, tree), layer: layer})
+	})
+	tree := s.unpatched
 	// Each operation is replayed by itself with a new replayer: a shared one would change maps of
 	// earlier stages in place.
 	for i, operation := range s.saved {
-		section, _ := lookup(newReplayer().replay(map[string]any{s.key: tree}, operation), pointer{s.key})
-		add(stage{
-			source: Source{Layer: LayerPatch, Origin: operation.Origin()}, tree: section,
+		tree, _ = lookup(newReplayer().replay(map[string]any{s.key: tree}, operation), pointer{s.key})
+		all = append(all, stage{
+			source: Source{Layer: LayerPatch, Origin: operation.Origin()}, tree: tree,
 			operation: &s.saved[i], path: mustPointer(operation.Path)[1:], reach: mustPointer(aboveLists(operation.Path))[1:],
 		})
 	}

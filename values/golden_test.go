@@ -58,7 +58,7 @@ func playLayers(t *testing.T, archive *txtar.Archive) *txtar.Archive {
 	}
 	result("config.yaml", yamlText(t, section.Config()))
 	result("merged.yaml", yamlText(t, section.Merged()))
-	result("saved", strings.Join(append(operations(section.SavedPatches()), ""), "\n"))
+	result("saved", strings.Join(append(operations(section.saved), ""), "\n"))
 	var invalid strings.Builder
 	for _, err := range []error{section.ValidateConfig(), section.ValidateValues(), section.ValidateForHelm()} {
 		if err != nil {

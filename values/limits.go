@@ -133,19 +133,3 @@ func (p Patch) extent() (size int, err error) {
 	}
 	return size, nil
 }
-
-// grown returns an upper bound of the size of a section after operations. It adds up bounds as long
-// as the sum is within the limit, and measures the section only beyond it, so that a small patch of
-// a large section costs little. Above the limit a section may shrink but not grow: files and
-// ConfigMap together may have made it that large.
-func grown(before int, operations Patch, after any) (int, error) {
-	added, err := operations.extent()
-	if err != nil || before+added <= maxSize {
-		return before + added, err
-	}
-	size, _ := measure(after)
-	if size > max(maxSize, before) {
-		return size, errTooLarge
-	}
-	return size, nil
-}

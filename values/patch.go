@@ -28,8 +28,8 @@ type Operation struct {
 	by *Origin // of a saved operation
 }
 
-// MarshalJSON writes the operation as RFC 6902 requires, and more fields for the origin of a saved one. The library that
-// executes patches (execute) reads this form.
+// MarshalJSON writes the operation as RFC 6902 requires, and more fields for the origin of a saved one. The library
+// that executes patches (execute) reads this form.
 func (o Operation) MarshalJSON() ([]byte, error) {
 	by := o.Origin()
 	out := struct {
@@ -75,7 +75,8 @@ func ParsePatch(data []byte) (patch Patch, warnings []string, err error) {
 		if err := decoder.Decode(&next); errors.Is(err, io.EOF) {
 			return patch, warnings, nil
 		} else if err != nil {
-			return nil, nil, fmt.Errorf("patch is not a stream of JSON objects and arrays: %w; write it with jq, which adds quotes and commas", jsonError(data, decoder, err))
+			return nil, nil, fmt.Errorf("patch is not a stream of JSON objects and arrays: %w; write it with jq, which adds quotes and commas",
+				jsonError(data, decoder, err))
 		}
 		operations := []json.RawMessage{next}
 		if next[0] == '[' {
@@ -88,7 +89,8 @@ func ParsePatch(data []byte) (patch Patch, warnings []string, err error) {
 		}
 		for _, text := range operations {
 			if len(patch) == maxOperations {
-				return nil, nil, fmt.Errorf("the patch has more than %d operations; write larger values with fewer operations", maxOperations)
+				return nil, nil, fmt.Errorf("the patch has more than %d operations; write larger values with fewer operations",
+					maxOperations)
 			}
 			operation, err := parseOperation(text)
 			if err == nil {

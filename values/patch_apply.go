@@ -13,63 +13,65 @@ import (
 
 // apply executes a patch on a section as RFC 6902 requires (D21): a missing path, a missing parent,
 // an index out of range and a failed test are errors. It returns the new section and the canonical
-// operations that lead to it, for later replays. A section that was removed is empty.
+// operations that lead to it, for later replays, and by how much it has grown, as measure counts it. A section that was
+// removed is empty.
 //
 // The patch is in effect applied twice. canonical follows it step by step, so that a mistake is
 // reported with its operation and in plain words; the library of RFC 6902 then applies the
 // canonical steps, and decides.
-func apply(key string, section any, patch Patch) (any, Patch, error) {
-	steps, err := canonical(key, section, patch)
-	if err != nil {
-		return nil, nil, err
+func apply(key string, section any, patch Patch) (patched any, steps Patch, grown int, err error) {
+	if steps, err = canonical(key, section, patch); err != nil {
+		return nil, nil, 0, err
 	}
-	tree, err := execute(map[string]any{key: section}, steps)
+	tree, grown, err := execute(map[string]any{key: section}, steps)
 	if err != nil {
-		return nil, nil, fmt.Errorf("section %s: %w", key, err)
+		return nil, nil, 0, fmt.Errorf("section %s: %w", key, err)
 	}
-	patched, _ := lookup(tree, pointer{key})
+	patched, _ = lookup(tree, pointer{key})
 	if err := checkSection(key, patched); err != nil {
-		return nil, nil, fmt.Errorf("section %s after the patch: %w", key, err)
+		return nil, nil, 0, fmt.Errorf("section %s after the patch: %w", key, err)
 	}
-	return patched, steps, nil
+	return patched, steps, grown, nil
 }
 
 // execute applies canonical operations strictly, to the text of the part of the tree that they
 // reach: a patch of a few values does not cost writing and reading a megabyte.
-func execute(tree any, steps Patch) (any, error) {
+func execute(tree any, steps Patch) (after any, grown int, err error) {
 	if len(steps) == 0 {
-		return tree, nil
+		return tree, 0, nil
 	}
 	paths := make([]pointer, 0, len(steps))
 	for _, step := range steps {
 		paths = append(paths, mustPointer(step.Path))
 	}
-	before, err := JSON(cut(tree, paths))
+	before := cut(tree, paths)
+	text, err := JSON(before)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	text, err := json.Marshal(steps)
+	stepsText, err := json.Marshal(steps)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	operations, err := jsonpatch.DecodePatch(text)
+	operations, err := jsonpatch.DecodePatch(stepsText)
 	if err != nil {
-		return nil, fmt.Errorf("patch: %w", err)
+		return nil, 0, fmt.Errorf("patch: %w", err)
 	}
 	options := jsonpatch.NewApplyOptions()
 	// The library's defaults differ from the RFC: -1 would be the last element, and <, > and &
 	// would be escaped.
 	options.SupportNegativeIndices = false
 	options.EscapeHTML = false
-	after, err := operations.ApplyWithOptions(before, options)
-	if err != nil {
-		return nil, fmt.Errorf("patch: %w", err)
+	if text, err = operations.ApplyWithOptions(text, options); err != nil {
+		return nil, 0, fmt.Errorf("patch: %w", err)
 	}
-	part, err := decodeJSON(after, 1+maxDepth) // one for the key of the section
+	part, err := decodeJSON(text, 1+maxDepth) // one for the key of the section
 	if err != nil {
-		return nil, fmt.Errorf("patched values: %w", err)
+		return nil, 0, fmt.Errorf("patched values: %w", err)
 	}
-	return join(tree, part, paths), nil
+	was, _ := measure(before)
+	is, _ := measure(part)
+	return join(tree, part, paths), is - was, nil
 }
 
 // cut returns the part of a tree that operations at some paths can reach: of a map the keys on these

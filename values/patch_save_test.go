@@ -83,7 +83,7 @@ func TestSavedPatchesGiveTheSameValues(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !reflect.DeepEqual(section.Merged(), replayed.Merged()) {
-				t.Fatalf("seed %d:\n merged %s\nreplayed %s\n%s", seed, jsonText(t, section.Merged()), jsonText(t, replayed.Merged()), operations(section.SavedPatches()))
+				t.Fatalf("seed %d:\n merged %s\nreplayed %s\n%s", seed, jsonText(t, section.Merged()), jsonText(t, replayed.Merged()), operations(section.saved))
 			}
 		}
 	}
@@ -212,7 +212,7 @@ func TestSavedPatchesStayBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if n := len(section.SavedPatches()); n > foldLimit+1 {
+			if n := len(section.saved); n > foldLimit+1 {
 				t.Errorf("%d operations are saved", n)
 			}
 			replayed, err := section.WithConfig(nil, Origin{})

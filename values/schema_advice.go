@@ -158,7 +158,8 @@ func (s *schema) checkDefaults(written map[string]any, origins map[string]string
 			s.problems = append(s.problems, problem+v.Message+"; correct the default, or the schema")
 		}
 		if len(s.problems) > maxProblems {
-			s.problems = append(s.problems[:maxProblems], fmt.Sprintf("there are more than %d problems with its defaults; fix these first", maxProblems))
+			more := fmt.Sprintf("there are more than %d problems with its defaults; fix these first", maxProblems)
+			s.problems = append(s.problems[:maxProblems], more)
 			return
 		}
 	}

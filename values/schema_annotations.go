@@ -37,9 +37,12 @@ type annotationsCompiler struct {
 	all        []*annotations
 }
 
-// compileAnnotations returns the annotations of a schema, first those of the whole value. read adds what one place says.
-func compileAnnotations(root map[string]any, onlyAlways bool, read func(*annotations, place) error) ([]*annotations, error) {
-	c := annotationsCompiler{document: newSchemaDocument(root), onlyAlways: onlyAlways, read: read, known: map[string]*annotations{}}
+// compileAnnotations returns the annotations of a schema, first those of the whole value. read adds what one place
+// says.
+func compileAnnotations(
+	root map[string]any, onlyAlways bool, read func(*annotations, place) error,
+) ([]*annotations, error) {
+	c := annotationsCompiler{newSchemaDocument(root), onlyAlways, read, map[string]*annotations{}, nil}
 	if _, err := c.compile([]string{""}); err != nil {
 		return nil, err
 	}

@@ -44,7 +44,8 @@ func (a *annotations) finish() error {
 	_, filled := measure(a.value)
 	switch {
 	case f.tooDeep || max(depth, filled) > maxDepth:
-		return fmt.Errorf("%s: the default, with the defaults inside of it, expands without end, or is nested more than %d deep", orRoot(a.at), maxDepth)
+		return fmt.Errorf("%s: the default, with the defaults inside of it, expands without end, or is nested more than %d deep",
+			orRoot(a.at), maxDepth)
 	case f.left < 0:
 		return fmt.Errorf("%s: the default with all defaults inside is larger than %d MiB", orRoot(a.at), maxSize>>20)
 	}
@@ -79,12 +80,6 @@ func (a *annotations) fill(tree any) (any, error) {
 		return tree, errTooFilled
 	}
 	return filled, nil
-}
-
-// refill is fill for a tree that was filled when its section was made: its size was checked then.
-func (a *annotations) refill(tree any) any {
-	filled, _ := a.fill(tree)
-	return filled
 }
 
 // filler is one walk through a tree that fills in defaults. When left is used up, or the walk is too deep, it adds

@@ -71,7 +71,7 @@ type Stored struct {
 }
 
 // Stored returns the content of the ConfigMap and the Secret for the section.
-func (s *Section) Stored() Stored { return Stored{s.config, s.secret, emptyLike(s.static)} }
+func (s *Section) Stored() Stored { return Stored{s.config, s.secret, s.none()} }
 
 // InConfigMap returns the section of the ConfigMap, empty when there is none.
 func (s Stored) InConfigMap() any {
@@ -200,21 +200,25 @@ func (d divider) touches(path pointer) bool {
 // at reports whether a value must not be shown: a key on its path or the schema marks it as secret, or
 // it is from the Secret.
 func (s Secrets) at(path pointer) bool {
-	return secretPath(path) || s.stored(path)
+	_, stored := s.along(path)
+	return stored || secretPath(path)
 }
 
 // leaf is at for a leaf, which may be a list with a marked part.
-func (s Secrets) leaf(path pointer) bool { return s.at(path) || s.markedAt(path).leads() }
+func (s Secrets) leaf(path pointer) bool {
+	m, stored := s.along(path)
+	return stored || m.leads() || secretPath(path)
+}
 
-// stored is at without the names of keys, which say less: nothing below such a value may be shown.
-func (s Secrets) stored(path pointer) bool {
+// along returns the marks of the value at a path, and whether it is secret by them, or comes from the Secret: names of
+// keys, which say less, do not count, so nothing below such a value may be shown. An element may be a key or a place
+// in a list, which a path does not distinguish, so both count.
+func (s Secrets) along(path pointer) (m marked, stored bool) {
 	m, secret := s.marked, s.section.secret
 	for i := 0; ; i++ {
-		if m.secret() || secret != nil && !isMapOf(secret) {
-			return true
-		}
+		stored = stored || m.secret() || secret != nil && !isMapOf(secret)
 		if i == len(path) {
-			return false
+			return m, stored
 		}
 		m, secret = append(m.key(path[i]), m.element()...), childOf(secret, path[i])
 	}
@@ -230,17 +234,8 @@ func childOf(tree any, key string) any {
 // hide hides the secrets of a tree that is the value at a path of the section.
 func (s Secrets) hide(path pointer, tree any) any {
 	secret, _ := lookup(s.section.secret, path)
-	return conceal(tree, s.markedAt(path), secret, s.stored(path), secretPath(path))
-}
-
-// markedAt returns the marks of the value at a path. An element may be a key or a place in a list,
-// which a path does not distinguish, so both count.
-func (s Secrets) markedAt(path pointer) marked {
-	m := s.marked
-	for _, element := range path {
-		m = append(m.key(element), m.element()...)
-	}
-	return m
+	m, stored := s.along(path)
+	return conceal(tree, m, secret, stored, secretPath(path))
 }
 
 // conceal is hide with the marks of the schema and the content of the Secret at the same place.

@@ -156,14 +156,15 @@ func TestDividedPartsAreTheWhole(t *testing.T) {
 				operation = addition(append(mustPointer(operation.Path), below[random.IntN(len(below))]), value(1))
 			}
 		}
-		patched, operations, err := apply("m", s.Config(), Patch{operation})
+		patched, operations, _, err := apply("m", s.Config(), Patch{operation})
 		wantError(t, err)
 		config, secret := s.Stored().divide(patched, operations, s.Secrets().marked)
 		if whole := Merge(config, secret); Checksum(orEmpty(whole)) != Checksum(patched) {
 			t.Fatalf("%s on %v and %v: %v and %v are not %v", operation, s.config, s.secret, config, secret, patched)
 		}
 		at := mustPointer(operation.Path)[1:]
-		if now, there := lookup(config, at); there && s.Secrets().markedAt(at).secret() {
+		marks, _ := s.Secrets().along(at)
+		if now, there := lookup(config, at); there && marks.secret() {
 			t.Fatalf("%s: the secret %v is in the ConfigMap", operation, now)
 		}
 		for _, key := range keys {

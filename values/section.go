@@ -2,7 +2,6 @@ package values
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 )
 
@@ -22,7 +21,6 @@ type Section struct {
 	key     string
 	schemas Schemas
 	files   []Layer // layers 1 and 2, those that have the section
-	static  any     // the same, merged
 	config  any     // layer 4; nil = the ConfigMap has no such section
 	secret  any     // the upper part of layer 4; nil = the Secret has no such section (D40)
 	noStore bool    // config patches do not go to the Secret (WithoutStore)
@@ -43,7 +41,7 @@ type Section struct {
 	// checksum and size are computed at the first call and cached: an attempt that is discarded
 	// needs neither.
 	checksum func() string
-	size     func() int // of merged, at most
+	size     func() int // of merged
 }
 
 // NewSection builds the section of a key from its static layers, the lowest first. schemas may be
@@ -61,7 +59,6 @@ func NewSection(key string, schemas *Schemas, static ...Layer) (*Section, error)
 			return nil, fmt.Errorf("%s: section %s: %w", layer.Source, key, err)
 		}
 		s.files = append(s.files, layer)
-		s.static = Merge(s.static, layer.Value)
 	}
 	return s.layered()
 }
@@ -69,26 +66,59 @@ func NewSection(key string, schemas *Schemas, static ...Layer) (*Section, error)
 // layered computes everything that follows from the layers: layers 1 to 5, and the saved patches on
 // top. Its receiver is a copy, which it changes. An error means that the defaults are too large
 // (D39).
-//
-// Defaults of config-values.yaml are filled in twice: below the ConfigMap, as layer 3, so that its
-// maps merge with default maps; and above it, where they find only parents that the ConfigMap
-// itself has brought (D7).
 func (s Section) layered() (*Section, error) {
-	weak, strong := s.schemas.config.fills(), s.schemas.values.fills()
-	static, err := weak.fill(weak.orDefault(s.static))
-	if err != nil {
-		return nil, fmt.Errorf("section %s: %w", s.key, err)
-	}
-	configured, err := weak.fill(Merge(static, s.config, s.secret))
-	if err != nil {
-		return nil, fmt.Errorf("section %s: %w", s.key, err)
-	}
-	unpatched, err := strong.fill(strong.orDefault(configured))
+	configured, unpatched, err := s.stack(func(Source, any, any) {})
 	if err != nil {
 		return nil, fmt.Errorf("section %s: %w", s.key, err)
 	}
 	s.configured, s.unpatched = storable(s.key, configured), storable(s.key, unpatched)
 	return s.with(replayAll(s.key, s.unpatched, s.saved)), nil
+}
+
+// stack puts layers 1 to 5 on top of each other, and returns layers 1 to 4, and all. note gets the tree after each layer,
+// and what files, ConfigMap and Secret contain themselves.
+//
+// Defaults of config-values.yaml are filled in twice: below the ConfigMap, as layer 3, so that its
+// maps merge with default maps; and above it, where they find only parents that the ConfigMap
+// itself has brought (D7).
+func (s *Section) stack(note func(source Source, tree, layer any)) (configured, all any, err error) {
+	var tree any
+	put := func(source Source, layer any) {
+		tree = Merge(tree, layer)
+		note(source, tree, layer)
+	}
+	fill := func(from *schema) {
+		defaults := from.fills()
+		if defaults == nil || err != nil {
+			return
+		}
+		tree, err = defaults.fill(defaults.orDefault(tree))
+		note(Source{Layer: LayerDefault, File: from.path}, tree, nil)
+	}
+	for _, file := range s.files {
+		put(Source{Layer: LayerFile, File: file.Source}, file.Value)
+	}
+	fill(s.schemas.config)
+	if s.config != nil {
+		put(Source{Layer: LayerConfigMap, Origin: s.configBy}, s.config)
+	}
+	if s.secret != nil {
+		put(Source{Layer: LayerSecret, Origin: s.secretBy}, s.secret)
+	}
+	if s.config != nil || s.secret != nil {
+		fill(s.schemas.config)
+	}
+	configured = tree
+	fill(s.schemas.values)
+	return configured, tree, err
+}
+
+// none is an empty section of the type that the files give it.
+func (s *Section) none() any {
+	if len(s.files) == 0 {
+		return map[string]any{}
+	}
+	return emptyLike(s.files[len(s.files)-1].Value)
 }
 
 // storable makes a section without any values an empty map, and removes global.enabledModules,
@@ -121,11 +151,8 @@ func (s *Section) Config() any {
 	if config := Merge(s.config, s.secret); config != nil {
 		return config
 	}
-	return emptyLike(s.static)
+	return s.none()
 }
-
-// HasConfig reports whether the ConfigMap or the Secret has the section.
-func (s *Section) HasConfig() bool { return s.config != nil || s.secret != nil }
 
 // Merged is the section with all layers, defaults and saved patches (D5).
 func (s *Section) Merged() any { return s.merged }
@@ -133,11 +160,8 @@ func (s *Section) Merged() any { return s.merged }
 // Checksum is that of Merged, computed once (D27).
 func (s *Section) Checksum() string { return s.checksum() }
 
-// SavedPatches returns the saved values patches, which are replayed when the layers below change.
-func (s *Section) SavedPatches() Patch { return slices.Clone(s.saved) }
-
-// WithStored replaces the section of the ConfigMap and that of the Secret right above it (D40); nil is none (D15). Saved
-// patches are replayed leniently (D22). The origin of a person's edit is its revision and time.
+// WithStored replaces the section of the ConfigMap and that of the Secret right above it (D40); nil is none (D15).
+// Saved patches are replayed leniently (D22). The origin of a person's edit is its revision and time.
 func (s *Section) WithStored(config, secret any, by, secretBy Origin) (*Section, error) {
 	for name, part := range map[string]any{"ConfigMap": config, "Secret": secret} {
 		if part == nil {
@@ -157,7 +181,7 @@ func (s *Section) WithStored(config, secret any, by, secretBy Origin) (*Section,
 // leniently (D22, P8).
 func (s *Section) OnFiles(files *Section) (*Section, error) {
 	changed := *s
-	changed.schemas, changed.files, changed.static, changed.chart = files.schemas, files.files, files.static, files.chart
+	changed.schemas, changed.files, changed.chart = files.schemas, files.files, files.chart
 	return changed.layered()
 }
 
@@ -172,16 +196,16 @@ func (s *Section) WithoutPatches() *Section {
 // patch must fit exactly (D21), and its result must be within the limits (D39). It does not check
 // the schema: the caller validates the result before it keeps it.
 func (s *Section) Patch(p Patch, by Origin) (*Section, error) {
-	merged, operations, err := apply(s.key, s.merged, p)
+	merged, operations, grown, err := apply(s.key, s.merged, p)
 	if err != nil {
 		return nil, err
 	}
-	size, err := grown(s.size(), operations, merged)
-	if err != nil {
-		return nil, fmt.Errorf("section %s after the patch: %w", s.key, err)
+	// Files and ConfigMap together may have made it too large: then it may shrink but not grow.
+	size := s.size() + grown
+	if grown > 0 && size > maxSize {
+		return nil, fmt.Errorf("section %s after the patch: %w", s.key, errTooLarge)
 	}
 	result := s.with(merged)
-	// An upper bound is enough, so the section need not be measured at each patch (see grown).
 	result.size = func() int { return size }
 	result.saved = save(s.saved, operations.signed(by), s.key, result.merged)
 	return result, nil
@@ -192,7 +216,7 @@ func (s *Section) Patch(p Patch, by Origin) (*Section, error) {
 // ConfigMap (D41). The patch must fit exactly (D21). Sections that are made from the result keep
 // its origin. The caller writes the result to the cluster.
 func (s *Section) PatchConfig(p Patch, by Origin) (*Section, error) {
-	patched, operations, err := apply(s.key, s.Config(), p)
+	patched, operations, _, err := apply(s.key, s.Config(), p)
 	if err != nil {
 		return nil, err
 	}

@@ -17,13 +17,13 @@ func patched(t testing.TB, section *Section, text string) *Section {
 func TestConfigLayer(t *testing.T) {
 	section := sectionOf(t, "m", nil, "{a: 1}", "")
 	wantYAML(t, "no section in the ConfigMap", section.Config(), "{}")
-	if section.HasConfig() {
+	if section.config != nil {
 		t.Error("there is no section")
 	}
 	section = sectionOf(t, "m", nil, "{a: 1}", "{b: 2}")
 	wantYAML(t, "config", section.Config(), "{b: 2}")
 	wantYAML(t, "merged", section.Merged(), "{a: 1, b: 2}")
-	if !section.HasConfig() || section.Key() != "m" {
+	if section.config == nil || section.Key() != "m" {
 		t.Error("there is a section")
 	}
 }
@@ -34,7 +34,7 @@ func TestConfigTakenAway(t *testing.T) {
 	before := sectionOf(t, "m", nil, "{a: 1}", "").Checksum()
 	section, err := section.WithConfig(nil, Origin{})
 	wantError(t, err)
-	if section.Checksum() != before || section.HasConfig() {
+	if section.Checksum() != before || section.config != nil {
 		t.Error("the section remains")
 	}
 }
@@ -68,12 +68,12 @@ func TestSavedPatchesAreReplayed(t *testing.T) {
 	wantError(t, err)
 	wantYAML(t, "the parent is gone", changed.Merged(), "{a: {hook: 1}}")
 
-	if n := len(section.SavedPatches()); n != 2 {
+	if n := len(section.saved); n != 2 {
 		t.Errorf("%d saved", n)
 	}
 	clean := changed.WithoutPatches()
 	wantYAML(t, "forgotten", clean.Merged(), "{a: null, b: 2}")
-	if clean.SavedPatches() != nil {
+	if clean.saved != nil {
 		t.Error("still saved")
 	}
 }
@@ -108,7 +108,7 @@ func TestPatchConfig(t *testing.T) {
 	wantError(t, err)
 	wantYAML(t, "from nothing", changed.Config(), "{x: {w: 1}}")
 	wantYAML(t, "merged", changed.Merged(), "{a: 1, x: {w: 1}}")
-	if changed.SavedPatches() != nil {
+	if changed.saved != nil {
 		t.Error("a config patch is saved in memory")
 	}
 	_, err = section.PatchConfig(patchOf(t, `{"op":"remove","path":"/m/a"}`), Origin{})
@@ -116,7 +116,7 @@ func TestPatchConfig(t *testing.T) {
 
 	changed, err = changed.PatchConfig(patchOf(t, `{"op":"remove","path":"/m"}`), Origin{})
 	wantError(t, err)
-	if changed.HasConfig() {
+	if changed.config != nil {
 		t.Error("the removed section remains")
 	}
 	global := sectionOf(t, GlobalKey, nil, "", "")
@@ -170,7 +170,7 @@ func TestSectionsAreSafeForReaders(t *testing.T) {
 		group.Go(func() {
 			sum := section.Checksum()
 			changed, err := section.Patch(Patch{addition(pointer{"m", "a", "x"}, "v")}, Origin{})
-			if err != nil || sum != section.Checksum() || changed.Checksum() == sum || len(section.SavedPatches()) != 0 {
+			if err != nil || sum != section.Checksum() || changed.Checksum() == sum || len(section.saved) != 0 {
 				t.Errorf("readers disturb each other: %v", err)
 			}
 			if _, err := changed.WithConfig(map[string]any{}, Origin{}); err != nil {
@@ -183,13 +183,13 @@ func TestSectionsAreSafeForReaders(t *testing.T) {
 
 func TestSavedPatchesCannotBeChangedFromOutside(t *testing.T) {
 	section := patched(t, sectionOf(t, "m", nil, "{}", ""), `{"op":"add","path":"/m/a","value":1}`)
-	section.SavedPatches()[0].Path = "/m/b"
-	if got := section.SavedPatches()[0].Path; got != "/m/a" {
+	section.View(true).Patches[0].Path = "/m/b"
+	if got := section.saved[0].Path; got != "/m/a" {
 		t.Errorf("saved path is %s", got)
 	}
 	first := patched(t, section, `{"op":"add","path":"/m/b","value":1}`)
 	second := patched(t, section, `{"op":"add","path":"/m/c","value":1}`)
-	if reflect.DeepEqual(first.SavedPatches(), second.SavedPatches()) {
+	if reflect.DeepEqual(first.saved, second.saved) {
 		t.Error("two successors share their saved patches")
 	}
 }

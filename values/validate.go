@@ -219,6 +219,3 @@ const (
 
 // IsMissing reports a value that is not there: another layer may bring it.
 func (v Violation) IsMissing() bool { return v.Message == missing }
-
-// IsUnknownKey reports a key that the schema does not have.
-func (v Violation) IsUnknownKey() bool { return v.Message == unknownKey }

@@ -37,8 +37,8 @@ func ParseYAML(data []byte) (any, error) {
 	return treeOf(documents[0], false)
 }
 
-// ParsePublished is ParseYAML for the values.yaml of a chart in chart/, which Helm reads: of duplicate keys the last one
-// counts.
+// ParsePublished is ParseYAML for the values.yaml of a chart in chart/, which Helm reads: of duplicate keys the last
+// one counts.
 func ParsePublished(data []byte) (any, error) {
 	documents, err := readYAML(data)
 	if err != nil || len(documents) == 0 {
@@ -292,14 +292,8 @@ func keyIs(node *yaml.Node, text string) bool {
 	if node.Kind != yaml.ScalarNode || isMergeKey(node) {
 		return false
 	}
-	if isPlain(node) {
-		if tree, err := resolvePlain(node.Value); err == nil {
-			if key, ok := integerKey(node, tree); ok {
-				return key == text
-			}
-		}
-	}
-	return node.Value == text
+	key, err := (&yamlReader{anchors: map[*yaml.Node]any{}}).readKey(node)
+	return err == nil && key == text
 }
 
 // isMergeKey recognizes the unquoted <<; in quotes it is a key like any other.

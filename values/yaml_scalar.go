@@ -6,7 +6,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 )
 
 var errNoJSONNumber = errors.New("infinite and undefined numbers cannot be written as JSON")
@@ -31,13 +30,11 @@ func resolvePlain(text string) (any, error) {
 			return float(f), nil
 		}
 	case c == '+' || c == '-' || isDigit(c):
-		if !isTimestamp(text) {
-			value := resolveNumber(text)
-			if n, ok := value.(json.Number); ok && len(n) > maxDigits {
-				return nil, errTooManyDigits
-			}
-			return value, nil
+		value := resolveNumber(text)
+		if n, ok := value.(json.Number); ok && len(n) > maxDigits {
+			return nil, errTooManyDigits
 		}
+		return value, nil
 	}
 	return text, nil
 }
@@ -55,7 +52,7 @@ func resolveNumber(text string) any {
 	if isBigInteger(digits) {
 		return json.Number(strings.TrimPrefix(digits, "+"))
 	}
-	if isDecimal(digits) {
+	if strings.Trim(digits, "0123456789+-.eE") == "" { // no hexadecimal floats, no Infinity
 		if f, err := strconv.ParseFloat(digits, 64); err == nil {
 			return float(f)
 		}
@@ -69,25 +66,6 @@ func isBigInteger(s string) bool {
 	return s != "" && s[0] != '0' && allDigits(s)
 }
 
-// isDecimal accepts what JSON accepts and also 1. and .5 and a sign; no hexadecimal floats and no
-// words such as Infinity, which ParseFloat would read.
-func isDecimal(s string) bool {
-	s = strings.TrimLeft(s[:1], "+-") + s[1:]
-	mantissa := s
-	if i := strings.IndexAny(s, "eE"); i >= 0 {
-		var exponent string
-		mantissa, exponent = s[:i], s[i+1:]
-		if exponent != "" && (exponent[0] == '+' || exponent[0] == '-') {
-			exponent = exponent[1:]
-		}
-		if exponent == "" || !allDigits(exponent) {
-			return false
-		}
-	}
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	return whole+fraction != "" && allDigits(whole) && allDigits(fraction)
-}
-
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func allDigits(s string) bool {
@@ -97,24 +75,6 @@ func allDigits(s string) bool {
 		}
 	}
 	return true
-}
-
-// isTimestamp recognizes dates and times. They stay texts: JSON has no type for them.
-func isTimestamp(text string) bool {
-	if len(text) < 5 || text[4] != '-' || !allDigits(text[:4]) {
-		return false
-	}
-	for _, layout := range []string{
-		"2006-1-2T15:4:5.999999999Z07:00",
-		"2006-1-2t15:4:5.999999999Z07:00",
-		"2006-1-2 15:4:5.999999999",
-		"2006-1-2",
-	} {
-		if _, err := time.Parse(layout, text); err == nil {
-			return true
-		}
-	}
-	return false
 }
 
 // fitsTag reports whether a resolved value has the type of an explicit tag.

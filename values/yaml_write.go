@@ -141,7 +141,8 @@ func isSafePlain(s string) bool {
 	}
 	// Other parsers read 1:30 as a number of base 60, = and << as special words, and dates as
 	// dates.
-	if s == "=" || s == "<<" || isTimestamp(s) || isBase60(s) {
+	date := len(s) > 4 && s[4] == '-' && allDigits(s[:4])
+	if s == "=" || s == "<<" || date || isBase60(s) {
 		return false
 	}
 	return strings.IndexFunc(s, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) < 0

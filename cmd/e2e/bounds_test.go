@@ -92,14 +92,14 @@ func TestBombInTheConfigMap(t *testing.T) {
 
 	const size, depth = "larger than 4 MiB, with all aliases written out and 32 bytes for each value and key; remove values or aliases", "nested more than 100 deep; nest them less"
 	for _, bomb := range []struct{ what, key, text, says string }{
-		{"aliases", "two", aliasBomb(99_000), "ConfigMap key two: line 2: l[5]: the values are " + size},
-		{"aliases, global", "global", aliasBomb(99_000), "ConfigMap key global: line 2: l[5]"},
-		{"aliases, a disabled module", "idle", aliasBomb(99_000), "ConfigMap key idle: line 2: l[5]"},
-		{"aliases, an unknown module", "nobody", aliasBomb(99_000), "ConfigMap key nobody: line 2: l[5]"},
-		{"few aliases", "fewer", aliasBomb(250), "ConfigMap key fewer: line 2: l[5]"},
-		{"lists in lists", "two", nestedBomb(9000), "ConfigMap key two: line 1: l[0][0][0][0]…: lists and maps are " + depth},
-		{"short values", "wide", "l: [" + strings.Repeat("1,", 450_000) + "]\n", "ConfigMap key wide: line 1: l[127097]: the values are " + size},
-		{"nothing but mistakes", "two", "[" + strings.Repeat("{a,a},", 150_000) + "]\n", "there are more than 100 problems"},
+		{"aliases", "two", aliasBomb(99_000), "ConfigMap key two: the values are " + size},
+		{"aliases, global", "global", aliasBomb(99_000), "ConfigMap key global: the values are larger"},
+		{"aliases, a disabled module", "idle", aliasBomb(99_000), "ConfigMap key idle: the values are larger"},
+		{"aliases, an unknown module", "nobody", aliasBomb(99_000), "ConfigMap key nobody: the values are larger"},
+		{"few aliases", "fewer", aliasBomb(250), "ConfigMap key fewer: the values are larger"},
+		{"lists in lists", "two", nestedBomb(9000), "ConfigMap key two: lists and maps are " + depth},
+		{"short values", "wide", "l: [" + strings.Repeat("1,", 450_000) + "]\n", "ConfigMap key wide: the values are " + size},
+		{"nothing but mistakes", "two", "[" + strings.Repeat("{a,a},", 150_000) + "]\n", `ConfigMap key two: line 1: key "a" is already set in line 1`},
 	} {
 		h.setConfig(map[string]string{bomb.key: bomb.text})
 		expectAll(t, o.expect("ERROR", "the ConfigMap is refused"), bomb.says)
@@ -124,7 +124,7 @@ func TestBombInTheConfigMap(t *testing.T) {
 	if code := again.exit(); code != 1 {
 		t.Errorf("exit code %d at a start with the bomb, want 1", code)
 	}
-	expectAll(t, strings.Join(again.output.lines(), "\n"), "ConfigMap key idle: line 2: l[5]: the values are "+size)
+	expectAll(t, strings.Join(again.output.lines(), "\n"), "ConfigMap key idle: the values are "+size)
 	expectPeak(t, "a start", peak)
 }
 
@@ -138,7 +138,7 @@ func TestBombInAValuesFile(t *testing.T) {
 	if code := o.exit(); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	expectAll(t, strings.Join(o.output.lines(), "\n"), "values file 010-one/values.yaml: line 3: one.l[5]: the values are larger than 4 MiB")
+	expectAll(t, strings.Join(o.output.lines(), "\n"), "values file 010-one/values.yaml: the values are larger than 4 MiB")
 	expectPeak(t, "a values file", peak)
 }
 
@@ -151,7 +151,7 @@ func TestBombInTheOutputOfHooks(t *testing.T) {
 			`for i in {1..30}; do echo '{"op":"copy","from":"/two","path":"/two/copy'$i'"}'; done > "$VALUES_JSON_PATCH_PATH"`,
 			"the values are larger than 4 MiB",
 		},
-		"a file of mistakes":          {`head -c 2000000 /dev/zero | sed 's/\x00\x00/{}/g' > "$VALUES_JSON_PATCH_PATH"`, "the patch has 1000000 operations, more than 20000"},
+		"a file of mistakes":          {`head -c 2000000 /dev/zero | sed 's/\x00\x00/{}/g' > "$VALUES_JSON_PATCH_PATH"`, "patch operation 1: op is missing"},
 		"a large file":                {`head -c 15000000 /dev/zero | tr '\0' ' ' > "$VALUES_JSON_PATCH_PATH"`, "more than 4 MiB"},
 		"a flood of wrong operations": {`yes '{"operation":"X"}' | head -800000 > "$KUBERNETES_PATCH_PATH"`, "there are more than 50000 operations"},
 		"a flood of wrong metrics":    {`yes '{"name":"m"}' | head -1200000 > "$METRICS_PATH"`, "there are more problems"},
