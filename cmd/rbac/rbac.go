@@ -78,10 +78,9 @@ type generator struct {
 	extra    []any // the values of each file of --values
 	demands  []demand
 
-	// cluster has the kinds of the cluster, or of Kubernetes, and those that modules bring, as far
-	// as they were found: addDefinition adds to it.
-	cluster kube.Discovery
-	kinds   *kube.Client // resolves words by what it serves
+	cluster kube.Discovery            // the kinds of the cluster, or of Kubernetes
+	crds    map[string]map[string]any // definitions that modules bring, by their names, as far as they were found
+	kinds   *kube.Client              // resolves words by what it serves
 	helm    *helm.Client
 
 	rendering string   // the module whose chart is being rendered
@@ -137,7 +136,7 @@ func newGenerator(ctx context.Context, c *cli.Config, o rbacOptions, tmp string)
 	if err != nil {
 		return nil, err
 	}
-	g := &generator{config: c, options: o, tree: tree}
+	g := &generator{config: c, options: o, tree: tree, crds: map[string]map[string]any{}}
 	if g.sections, err = decide.Sections(tree); err != nil {
 		return nil, err
 	}
