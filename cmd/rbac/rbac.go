@@ -44,8 +44,7 @@ bindings of hooks watch (each hook runs with --config), and what the charts of m
 with the values on disk, and again with each file of --values). Comments give the reason for each rule; rules with
 a * come first. If a hook or a chart fails, no rules are printed, because an incomplete set would remove
 permissions; --partial prints the others. Nothing is written to a cluster; the kinds of that of the kubeconfig are used.
-DIR contains modules/ and global-hooks/, or modules. Without it the directories of the options are used, or else
-the current one.`,
+DIR contains modules, as for lint.`,
 		Example: "  addon-operator rbac generate | kubectl apply -f -\n  addon-operator rbac generate ~/add-ons",
 		Args:    cli.OneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {
