@@ -17,7 +17,7 @@ const sizes = `
 actors 13784 // 32: what an upgrade and a purge must not delete, renames, one run of a hook at a time
 actors/scenario 3862 // objects of kinds that the module defines
 addons 1533 // content that is lost is not in force
-cmd 7147
+cmd 7132
 helm 10166 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
 hooks 3669 // days on which clocks change
 jq 481 // steps of filters are bounded
@@ -28,7 +28,7 @@ server 2771
 supervisor 1112
 testkit 6702 // faults of release records
 values 6221 // one list of names of secrets
-go: 69221 // 32
+go: 69206 // 32
 scripts: 1104
 web: 318
 tests: 57162 // 32

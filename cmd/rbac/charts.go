@@ -152,20 +152,14 @@ func (g *generator) object(ctx context.Context, o *unstructured.Unstructured, ho
 	if g.options.watch {
 		g.demands = append(g.demands, demand{"", found.GroupResource(), "", []string{"list", "watch"}, why + ", to detect deleted objects at once"})
 	}
-	// The operator reports why the Pod of a Job that is a Helm hook does not start (F19).
-	pods := schema.GroupResource{Resource: "pods"}
-	if o.GetAnnotations()["helm.sh/hook"] != "" && o.GetKind() == "Job" {
-		g.demands = append(g.demands, demand{namespace, pods, "", []string{"list"}, why + ", to report what it waits for"})
-	}
-	// And why Pods of other workloads do not run: what they say, or without Pods the Events (H25).
+	// The operator reports why Pods do not run: what they say, or without Pods the Events (H25, F19).
 	if slices.Contains([]string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"}, o.GetKind()) {
 		for _, resource := range []string{"pods", "events"} {
 			g.demands = append(g.demands, demand{namespace, schema.GroupResource{Resource: resource}, "", []string{"list"}, why + ", to report why Pods do not run"})
 		}
 	}
 	if o.GetAnnotations()["helm.sh/hook-output-log-policy"] != "" {
-		pods.Resource += "/log"
-		g.demands = append(g.demands, demand{namespace, pods, "", []string{"get"}, why + ", the output of its hooks"})
+		g.demands = append(g.demands, demand{namespace, schema.GroupResource{Resource: "pods/log"}, "", []string{"get"}, why + ", the output of its hooks"})
 	}
 	return namespace, nil
 }
