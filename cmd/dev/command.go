@@ -24,11 +24,10 @@ func Command(c *cli.Config, lint Look) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "dev [DIR]", Short: "Run modules while you edit them, and print the effect of each save",
 		Long: `Starts the operator in this process on the modules in DIR, against a cluster in memory that is removed at the end,
-or with --cluster against that of your kubeconfig, in a separate namespace in which no other operator runs. DIR
-contains modules/ and global-hooks/, or modules, or is one module, which is then enabled. Without DIR the command
-uses the directories of the options, or else the current one. It writes nothing to DIR.
+or with --cluster against that of your kubeconfig, in a separate namespace in which no other operator runs. DIR is as
+for lint; one module is enabled. Nothing is written to it.
 
-On each save it prints the saved files, the findings of lint in the module, the results of its tests, the
+On each save it prints the saved files, what lint finds in the module, with its tests, the
 hooks that ran, with their output, and how the rendered objects changed. The first lines name the live page,
 which shows the state of all modules. Ctrl-C ends it; with --cluster, the installed objects stay.`,
 		Example: "  addon-operator dev\n  addon-operator dev modules/010-dns\n  addon-operator dev --cluster --namespace dns-dev --yes",

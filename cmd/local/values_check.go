@@ -26,8 +26,8 @@ func CheckValues(c *cli.Config) *cobra.Command {
 		Use: "check [DIR]", Short: "Validate values.yaml files, schemas and a proposed ConfigMap, without a cluster",
 		Long: `Validates the values.yaml files, schemas and charts in the modules and global hooks directories and, if given, a
 proposed ConfigMap, as a manifest or only its data, and the manifest of the Secret with values above it. Pass the Secret
-if a schema requires a value that is in it. The command prints every violation, and exits with code 1 if there is one. DIR contains modules/ and global-hooks/, or modules. Without it the
-directories of the options are checked, or else the current one.`,
+if a schema requires a value that is in it. The command prints every violation, and exits with code 1 if there is one.
+DIR contains modules, as for lint.`,
 		Example: "  addon-operator values check\n  addon-operator values check ~/add-ons -f configmap.yaml",
 		Args:    cli.OneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -68,9 +67,12 @@ func (g *generator) charts(ctx context.Context) error {
 }
 
 // serve makes an API server in memory with the kinds that were found so far, and the clients for it.
-// It has no objects but namespaces.
+// It has no other objects but namespaces.
 func (g *generator) serve() (err error) {
 	server := apiserver.NewOf(g.cluster)
+	for _, crd := range g.crds {
+		_ = server.Apply(crd) // one that no API server accepts makes no kinds
+	}
 	for _, m := range g.tree.Modules {
 		server.EnsureNamespace(cmp.Or(m.File.Namespace, g.config.Namespace)) // that of a release exists when it is rendered
 	}
@@ -150,20 +152,14 @@ func (g *generator) object(ctx context.Context, o *unstructured.Unstructured, ho
 	if g.options.watch {
 		g.demands = append(g.demands, demand{"", found.GroupResource(), "", []string{"list", "watch"}, why + ", to detect deleted objects at once"})
 	}
-	// The operator reports why the Pod of a Job that is a Helm hook does not start (F19).
-	pods := schema.GroupResource{Resource: "pods"}
-	if o.GetAnnotations()["helm.sh/hook"] != "" && o.GetKind() == "Job" {
-		g.demands = append(g.demands, demand{namespace, pods, "", []string{"list"}, why + ", to report what it waits for"})
-	}
-	// And why Pods of other workloads do not run: what they say, or without Pods the Events (H25).
+	// The operator reports why Pods do not run: what they say, or without Pods the Events (H25, F19).
 	if slices.Contains([]string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"}, o.GetKind()) {
 		for _, resource := range []string{"pods", "events"} {
 			g.demands = append(g.demands, demand{namespace, schema.GroupResource{Resource: resource}, "", []string{"list"}, why + ", to report why Pods do not run"})
 		}
 	}
 	if o.GetAnnotations()["helm.sh/hook-output-log-policy"] != "" {
-		pods.Resource += "/log"
-		g.demands = append(g.demands, demand{namespace, pods, "", []string{"get"}, why + ", the output of its hooks"})
+		g.demands = append(g.demands, demand{namespace, schema.GroupResource{Resource: "pods/log"}, "", []string{"get"}, why + ", the output of its hooks"})
 	}
 	return namespace, nil
 }
@@ -262,26 +258,10 @@ func (g *generator) definitions(why string, data []byte) error {
 	return err
 }
 
-// addDefinition adds the kinds of a definition, and reports whether one was new. The cluster's own kinds
-// stay.
+// addDefinition adds a definition, and reports whether it was new.
 func (g *generator) addDefinition(crd *unstructured.Unstructured) (added bool) {
-	text := func(fields ...string) string {
-		value, _, _ := unstructured.NestedString(crd.Object, append([]string{"spec"}, fields...)...)
-		return value
-	}
-	short, _, _ := unstructured.NestedStringSlice(crd.Object, "spec", "names", "shortNames")
-	resource := metav1.APIResource{Name: text("names", "plural"), Kind: text("names", "kind"), Namespaced: text("scope") == "Namespaced", ShortNames: short}
-	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	for _, v := range versions {
-		version, _ := v.(map[string]any)
-		gv := schema.GroupVersion{Group: text("group"), Version: fmt.Sprint(version["name"])}.String()
-		known := slices.ContainsFunc(g.cluster.Kinds, func(list *metav1.APIResourceList) bool {
-			return list.GroupVersion == gv && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource.Name })
-		})
-		if !known {
-			added = true
-			g.cluster.Kinds = append(g.cluster.Kinds, &metav1.APIResourceList{GroupVersion: gv, APIResources: []metav1.APIResource{resource}})
-		}
+	if _, known := g.crds[crd.GetName()]; !known {
+		g.crds[crd.GetName()], added = crd.Object, true
 	}
 	return added
 }

@@ -44,8 +44,7 @@ bindings of hooks watch (each hook runs with --config), and what the charts of m
 with the values on disk, and again with each file of --values). Comments give the reason for each rule; rules with
 a * come first. If a hook or a chart fails, no rules are printed, because an incomplete set would remove
 permissions; --partial prints the others. Nothing is written to a cluster; the kinds of that of the kubeconfig are used.
-DIR contains modules/ and global-hooks/, or modules. Without it the directories of the options are used, or else
-the current one.`,
+DIR contains modules, as for lint.`,
 		Example: "  addon-operator rbac generate | kubectl apply -f -\n  addon-operator rbac generate ~/add-ons",
 		Args:    cli.OneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -78,10 +77,9 @@ type generator struct {
 	extra    []any // the values of each file of --values
 	demands  []demand
 
-	// cluster has the kinds of the cluster, or of Kubernetes, and those that modules bring, as far
-	// as they were found: addDefinition adds to it.
-	cluster kube.Discovery
-	kinds   *kube.Client // resolves words by what it serves
+	cluster kube.Discovery            // the kinds of the cluster, or of Kubernetes
+	crds    map[string]map[string]any // definitions that modules bring, by their names, as far as they were found
+	kinds   *kube.Client              // resolves words by what it serves
 	helm    *helm.Client
 
 	rendering string   // the module whose chart is being rendered
@@ -137,7 +135,7 @@ func newGenerator(ctx context.Context, c *cli.Config, o rbacOptions, tmp string)
 	if err != nil {
 		return nil, err
 	}
-	g := &generator{config: c, options: o, tree: tree}
+	g := &generator{config: c, options: o, tree: tree, crds: map[string]map[string]any{}}
 	if g.sections, err = decide.Sections(tree); err != nil {
 		return nil, err
 	}

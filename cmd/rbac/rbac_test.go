@@ -146,7 +146,7 @@ func TestRulesOfModules(t *testing.T) {
 		},
 		"a definition and an object of its kind": {
 			"-- modules/a/crds/c.yaml --\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets.acme.io}\n" +
-				"spec: {group: acme.io, scope: Namespaced, names: {plural: widgets, kind: Widget}, versions: [{name: v1}]}\n" +
+				"spec: {group: acme.io, scope: Namespaced, names: {plural: widgets, kind: Widget}, versions: [{name: v1, served: true}]}\n" +
 				"-- modules/a/templates/a.yaml --\napiVersion: acme.io/v1\nkind: Widget\nmetadata: {name: a}",
 			"addons | acme.io | widgets |  | " + all7,
 		},
@@ -338,7 +338,7 @@ func TestNamesAreQuoted(t *testing.T) {
 // The definition of a kind may lie in the templates of another module, which may come later, or in those of a subchart, and
 // show only when another kind is there. Nothing but files is asked. Rules with a * come first, with who asks for them.
 func TestKindsOfTemplates(t *testing.T) {
-	const crd = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: NAMEs.example.com}, spec: {group: example.com, scope: SCOPE, names: {plural: NAMEs, kind: NAME}, versions: [{name: v1}]}}"
+	const crd = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: NAMEs.example.com}, spec: {group: example.com, scope: SCOPE, names: {plural: NAMEs, kind: NAME}, versions: [{name: v1, served: true}]}}"
 	things := strings.NewReplacer("NAME", "thing", "SCOPE", "Namespaced").Replace(crd)
 	others := strings.NewReplacer("NAME", "other", "SCOPE", "Cluster").Replace(crd)
 	_, args := laidOut(t, `

@@ -95,27 +95,24 @@ func (a *asking) show(cmd *cobra.Command, method, path string, query url.Values)
 }
 
 // once prints a page once. The operator makes all formats but a template. Cells are cut on a terminal
-// only: in a pipe programs and people search them.
+// only: in a pipe programs and people search them. query gets the format.
 func (a *asking) once(cmd *cobra.Command, method, path string, query url.Values) error {
-	asked, out := url.Values{}, cmd.OutOrStdout()
-	for name, value := range query {
-		asked[name] = value
-	}
+	out := cmd.OutOrStdout()
 	template, filtered := strings.CutPrefix(a.output, pathFormat)
 	switch {
 	case filtered:
-		asked.Set("output", "json")
+		query.Set("output", "json")
 	case a.output != "text" && a.output != "table":
-		asked.Set("output", a.output)
+		query.Set("output", a.output)
 	case cli.IsTerminal(out):
-		asked.Set("output", "table")
+		query.Set("output", "table")
 	default:
-		asked.Set("output", "wide")
+		query.Set("output", "wide")
 	}
 	if a.bare {
-		asked.Set("headers", "false")
+		query.Set("headers", "false")
 	}
-	answer, err := send(cmd.Context(), a.config, answerLimit, method, path+"?"+asked.Encode(), "")
+	answer, err := send(cmd.Context(), a.config, answerLimit, method, path+"?"+query.Encode(), "")
 	switch {
 	case err != nil:
 		return err

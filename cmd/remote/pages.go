@@ -198,7 +198,7 @@ func DumpActors(c *cli.Config, root *cobra.Command) {
 	wanted, a, otherwise := false, &asking{config: c}, root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if wanted {
-			return a.show(cmd, http.MethodGet, "/actors", nil)
+			return a.show(cmd, http.MethodGet, "/actors", url.Values{})
 		}
 		return otherwise(cmd, args)
 	}

@@ -26,13 +26,8 @@ func Wait(c *cli.Config) *cobra.Command {
 		Long: `Waits until the given modules, or all enabled ones, are ready: their last runs have succeeded, and the objects of
 their releases match their specs. It prints what is not ready whenever that changes. The exit code is 1 when the
 timeout expires. The command also waits for an operator that does not answer yet.`,
-		Example: "  addon-operator wait --timeout 10m\n  addon-operator wait cert-manager ingress-nginx",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if timeout <= 0 {
-				return cli.Usagef("--timeout must be above 0, not %s", timeout)
-			}
-			return wait(cmd, c, args, timeout)
-		},
+		Example:           "  addon-operator wait --timeout 10m\n  addon-operator wait cert-manager ingress-nginx",
+		RunE:              func(cmd *cobra.Command, args []string) error { return wait(cmd, c, args, timeout) },
 		ValidArgsFunction: each(c),
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait")
