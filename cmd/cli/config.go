@@ -55,8 +55,8 @@ type Config struct {
 	LogLevel, LogType             string
 	LogNoTime, LogProxyHook, Loud bool
 	GracePeriod                   time.Duration
-	// Several replicas. PodName is the name of the operator's Pod, on which it records Events, and of the replica in the Lease.
-	// Without one, all Events are on the ConfigMap, and the replica has the name of the host.
+	// Several replicas. PodName is the name of the operator's Pod, on which it records Events, and of the replica
+	// in the Lease. Without one, all Events are on the ConfigMap, and the replica has the name of the host.
 	HA      bool
 	PodName string
 

@@ -17,8 +17,9 @@ import (
 // other's releases, so they must not both lead.
 const LeaseName = "addon-operator-leader-election"
 
-// options declares each option once, with its flag, its environment variables, its default and its help (B3), in the order of
-// help texts and of the documentation. The table in docs/running.md and the chart's values are made from this one.
+// options declares each option once, with its flag, its environment variables, its default and its help (B3), in
+// the order of help texts and of the documentation. The table in docs/running.md and the chart's values are made
+// from this one.
 func (c *Config) options() []option {
 	return []option{
 		text(&c.ModulesDir, "modules-dir", "MODULES_DIR ADDON_OPERATOR_MODULES_DIR", "/modules", "directories of modules, separated by colons"),
@@ -76,7 +77,8 @@ func (c *Config) check() error {
 		refuseVariables(c.lookup), c.checkChroot(),
 		atLeast("parallel-modules", c.ParallelModules, 1), atLeast("helm-history-max", c.HelmHistoryMax, 0),
 		atLeast("kube-client-qps", c.KubeQPS, 1), atLeast("kube-client-burst", c.KubeBurst, 1),
-		atLeast("hook-timeout", c.HookTimeout, 0), atLeast("helm-timeout", c.HelmTimeout, time.Second), atLeast("grace-period", c.GracePeriod, time.Second),
+		atLeast("hook-timeout", c.HookTimeout, 0), atLeast("helm-timeout", c.HelmTimeout, time.Second),
+		atLeast("grace-period", c.GracePeriod, time.Second),
 		oneOf("module-failure-policy", c.FailurePolicy, "block", "isolate"),
 		oneOf("drift", c.Drift, messages.DriftOff, messages.DriftReport, messages.DriftCorrect),
 	}

@@ -153,7 +153,11 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	// The pages are served to the end: a stop that takes long is when people look.
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
 	defer closePages()
-	if err := serve(pages, c, operator, server.Source{Parameters: &logLevel{log: log, level: level, usual: level.Level()}, History: history, Leadership: world.Leadership, Cluster: replica.apiServer, ConfigMap: c.Namespace + "/" + c.ConfigMap}, replica.reviewer, log); err != nil {
+	source := server.Source{
+		Parameters: &logLevel{log: log, level: level, usual: level.Level()}, History: history, Leadership: world.Leadership,
+		Cluster: replica.apiServer, ConfigMap: c.Namespace + "/" + c.ConfigMap,
+	}
+	if err := serve(pages, c, operator, source, replica.reviewer, log); err != nil {
 		return err
 	}
 	// When ctx has ended, the error is a consequence of that, and what was started must be stopped.

@@ -76,8 +76,8 @@ func tracing(getenv func(string) string, log *slog.Logger) bool {
 	return true
 }
 
-// discreetExporter hides known secrets in spans before they are sent (J9), in all texts that come from hooks, objects or
-// errors. It runs in the goroutine of the batcher, so it delays no task.
+// discreetExporter hides known secrets in spans before they are sent (J9), in all texts that come from hooks,
+// objects or errors. It runs in the goroutine of the batcher, so it delays no task.
 type discreetExporter struct {
 	sdktrace.SpanExporter
 	hide func(string) string
