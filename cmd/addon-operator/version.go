@@ -62,11 +62,9 @@ func versionCommand() *cobra.Command {
 of Helm and Kubernetes.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var text []byte
-			var err error
+			text, err := []byte("addon-operator "+version+"\n"), error(nil)
 			switch output {
 			case "text":
-				text = []byte("addon-operator " + version + "\n")
 			case "json":
 				text, err = json.MarshalIndent(ownVersions(), "", "  ")
 				text = append(text, '\n')

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math"
@@ -90,13 +91,10 @@ func Arguments(words []string) cobra.PositionalArgs {
 			most = math.MaxInt
 		}
 	}
-	takes := "takes no arguments"
-	if len(words) > 0 {
-		takes = "needs " + strings.Join(words, " ")
-	}
+	needs := cmp.Or(strings.Join(words, " "), "no arguments")
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most { // the command is named without the program
-			return Usagef("%s %s", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" "), takes)
+			return Usagef("%s needs %s", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" "), needs)
 		}
 		return nil
 	}

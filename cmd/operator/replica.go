@@ -16,6 +16,7 @@ import (
 	"addon-operator/actors"
 	"addon-operator/actors/shared"
 	"addon-operator/cmd/cli"
+	"addon-operator/cmd/coldstart"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages/view"
@@ -53,7 +54,7 @@ type replica struct {
 // newReplica makes what the clients and the hooks of a replica are bound to. The keeper inherits
 // the file of the predecessor, so that is opened first.
 func newReplica(c *cli.Config, log *slog.Logger, limits Limits) (*replica, error) {
-	r := &replica{config: c, limits: limits, log: log, started: coldStart()}
+	r := &replica{config: c, limits: limits, log: log, started: coldstart.Over}
 	if !c.HA {
 		return r, nil
 	}
@@ -72,7 +73,7 @@ func newReplica(c *cli.Config, log *slog.Logger, limits Limits) (*replica, error
 	if err != nil {
 		return nil, fmt.Errorf("start the process that guards hooks: %w", err)
 	}
-	if r.keeper, err = hooks.StartKeeper(log, r.former.open(), []string{"GOGC=" + imageGOGC}, program, keepName, "--log-type="+c.LogType, "--log-no-time="+strconv.FormatBool(c.LogNoTime)); err != nil {
+	if r.keeper, err = hooks.StartKeeper(log, r.former.open(), nil, program, keepName, "--log-type="+c.LogType, "--log-no-time="+strconv.FormatBool(c.LogNoTime)); err != nil {
 		return nil, err
 	}
 	// With each renewal the keeper receives the time until which this process may act. If no
@@ -266,7 +267,7 @@ func KeepHooks(c *cli.Config) *cobra.Command {
 		Use: keepName, Hidden: true, Args: cli.NoArgs,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // it has no environment
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			coldStart()()
+			coldstart.Over()
 			log, _, err := c.Logger(os.Stderr, (&shared.Secrets{}).Hide)
 			if err != nil {
 				return err

@@ -51,15 +51,10 @@ func Start(c *cli.Config) *cobra.Command {
 // Process is the Host of start: this process is only for the operator.
 func Process() Host {
 	return Host{
-		Log: os.Stderr, Exit: os.Exit, Klog: redirectLogs,
+		Log: os.Stderr, Exit: os.Exit,
+		Klog:          func(log *slog.Logger) { kube.RedirectKlog(log); charts.RedirectLog(log) },
 		SetKubeconfig: func(files string) error { return os.Setenv("KUBECONFIG", files) },
 	}
-}
-
-// redirectLogs redirects what libraries write to loggers that are global to the process.
-func redirectLogs(log *slog.Logger) {
-	kube.RedirectKlog(log)
-	charts.RedirectLog(log)
 }
 
 // Host is the process that the operator runs in: that of start, or that of dev, which shows the
