@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"addon-operator/actors/metrics"
 	"addon-operator/messages"
 )
@@ -89,7 +91,7 @@ func (c *Config) check() error {
 	if !regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`).MatchString(c.MetricsPrefix) {
 		errs = append(errs, fmt.Errorf("prometheus-metrics-prefix must consist of letters, digits and underscores and not begin with a digit, such as %s, not %q", metrics.DefaultPrefix, c.MetricsPrefix))
 	}
-	if _, err := ParseLabels(c.CRDLabels); err != nil {
+	if _, err := labels.ConvertSelectorToLabelsMap(c.CRDLabels); err != nil {
 		errs = append(errs, fmt.Errorf("crd-extra-labels: %w", err))
 	}
 	return errors.Join(errs...)

@@ -184,15 +184,8 @@ func Plan(ctx context.Context, c *cli.Config, log *slog.Logger, question view.Pl
 // is wanted, during a converge.
 func returnMemory(ctx context.Context, operator *actors.Operator) {
 	const pause = 5 * time.Second
-	ticker := time.NewTicker(pause)
-	defer ticker.Stop()
 	done := 0
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for tick := time.Tick(pause); ctx.Err() == nil; <-tick {
 		if c := operator.Converge(); c.Ready && c.Phase == view.ConvergeIdle && c.Reload != done {
 			done = c.Reload
 			debug.FreeOSMemory()
