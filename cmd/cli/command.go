@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"addon-operator/values"
 )
 
 // Groups of commands in the help text of the root; their titles are in Root.
@@ -61,14 +59,9 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	var known []string
-	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
-			known = append(known, c.Name())
-		}
-	}
-	if near := values.Nearest(args[0], known); near != "" {
-		return Usagef("unknown command or argument %q; did you mean %s?", args[0], near)
+	cmd.SuggestionsMinimumDistance = 2 // letters, at most
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return Usagef("unknown command or argument %q; did you mean %s?", args[0], near[0])
 	}
 	return Usagef("unknown command or argument %q", args[0])
 }

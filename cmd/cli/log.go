@@ -29,11 +29,11 @@ func (c *Config) Logger(w io.Writer, hide func(string) string) (*slog.Logger, *s
 		return nil, nil, Usagef("log-level: %q is not one of debug, info, warn, error", c.LogLevel)
 	}
 	kind := c.LogType
-	if kind == "auto" {
+	switch {
+	case kind == "auto" && IsTerminal(w):
+		kind = "color"
+	case kind == "auto":
 		kind = "json"
-		if IsTerminal(w) {
-			kind = "color"
-		}
 	}
 	shown := func(groups []string, a slog.Attr) slog.Attr {
 		if c.LogNoTime {
