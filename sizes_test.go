@@ -17,21 +17,21 @@ const sizes = `
 actors 13790 // 32: what an upgrade and a purge must not delete, renames, one run of a hook at a time
 actors/scenario 3879 // objects of kinds that the module defines
 addons 1542 // content that is lost is not in force
-cmd 7402
+cmd 7372
 helm 10166 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
 hooks 3664 // days on which clocks change
 jq 481 // steps of filters are bounded
 kube 7136
 kube/apiserver 2652
 messages 1981
-server 2537
+server 2561
 supervisor 1112
 testkit 6702 // faults of release records
 values 6221 // one list of names of secrets
-go: 69269 // 32
+go: 69263 // 32
 scripts: 1104
 web: 312
-tests: 56863 // 32
+tests: 56853 // 32
 txtar: 21378 // 32: scripts of the guards
 `
 
