@@ -78,8 +78,6 @@ COPY --from=program /out/ /
 # /modules and /global-hooks are the defaults of the operator; named here, they would win over
 # ADDON_OPERATOR_WORKING_DIR.
 ENV HOME=/tmp
-# For the start only: see cmd/operator/coldstart.go.
-ENV GOGC=400
 WORKDIR /
 USER 65532:65532
 EXPOSE 9650

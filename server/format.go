@@ -30,9 +30,6 @@ const (
 
 func formats() []string { return []string{asJSON, asYAML, asText, asTable, asWide, asNames} }
 
-// extensions are the formats that the path of a page may end with.
-func extensions() []string { return formats()[:3] }
-
 // page is a debug page: look finds the data, and ServeHTTP writes it as JSON, YAML or text. The
 // extension of the path chooses the format, else ?output= or ?format=, else usual does. An error of
 // look is answered with the status of a *pageError, any other one with 503: it mostly means that an
@@ -88,7 +85,7 @@ type formatKey struct{}
 func withoutExtension(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		extension := path.Ext(r.URL.Path)
-		if !slices.Contains(extensions(), strings.TrimPrefix(extension, ".")) {
+		if !slices.Contains([]string{asJSON, asYAML, asText}, strings.TrimPrefix(extension, ".")) {
 			next.ServeHTTP(w, r)
 			return
 		}

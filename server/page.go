@@ -27,7 +27,8 @@ var pageCSS string
 //go:embed page.js
 var pageJS string
 
-// pageTemplate has the live page. It is made once, on the first request, and panics on a mistake, which a test would find.
+// pageTemplate has the live page. It is made once, on the first request, and panics on a mistake, which a test
+// would find.
 //
 // Times are written as <time> elements with a kind: the script turns them into "5m ago", "for 5m"
 // or "in 5m" and keeps them current. So the HTML is the same as long as nothing has happened, and
@@ -207,7 +208,8 @@ func (s router) page() http.Handler {
 		return shared
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		data := livePage{overview: latest(), Version: s.Version, Style: template.CSS(pageCSS), Script: template.JS(pageJS)} //nolint:gosec // ours
+		data := livePage{overview: latest(), Version: s.Version}
+		data.Style, data.Script = template.CSS(pageCSS), template.JS(pageJS) //nolint:gosec // ours
 		data.Detail = s.detail(data.overview, r.URL.Query().Get("module"))
 		if data.Leadership != nil && data.Leadership.Leading {
 			data.Leads = data.Leadership.String()

@@ -39,8 +39,8 @@ type Route struct {
 // must not be called.
 func Routes() []Route { return router{who: insider}.routes() }
 
-// router serves the pages that an audience may see, and has those about everything: probes, the live page, queues and actors.
-// They show what actors have published, without asking them, so they answer while one is stuck.
+// router serves the pages that an audience may see, and has those about everything: probes, the live page, queues
+// and actors. They show what actors have published, without asking them, so they answer while one is stuck.
 type router struct {
 	Source
 	who audience
@@ -59,8 +59,9 @@ func get(path, query, help string, handler http.Handler) Route {
 	return Route{Method: http.MethodGet, Path: path, Query: query, Help: help, handler: handler}
 }
 
-// maxScrapes is how many pages of metrics are made at a time; another request is answered with 503. A client that does not
-// read keeps its page in memory, up to some 20 MB with 1,000 modules, for as long as an answer may take (J8).
+// maxScrapes is how many pages of metrics are made at a time; another request is answered with 503. A client that
+// does not read keeps its page in memory, up to some 20 MB with 1,000 modules, for as long as an answer may take
+// (J8).
 const maxScrapes = 4
 
 // publicRoutes are on both addresses. They show no values, and on the public address no errors

@@ -265,8 +265,8 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("debug socket: %w", err)
 	}
-	// A killed operator leaves its socket behind. Nothing else is removed: the path comes from a person, and Lstat does not
-	// follow a link.
+	// A killed operator leaves its socket behind. Nothing else is removed: the path comes from a person, and Lstat
+	// does not follow a link.
 	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
 		_ = os.Remove(path) // else it cannot be opened
 	}

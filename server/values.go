@@ -49,8 +49,8 @@ func (s Source) notStarted() error {
 	return &pageError{http.StatusServiceUnavailable, fmt.Errorf("the operator has not started its modules yet: %s", cmp.Or(c.Waits, "it waits for the API server or for the leadership"))}
 }
 
-// owners are the pages about one owner, a module or global: its values, hooks, objects and what would happen to it. They
-// find it by the names that people use.
+// owners are the pages about one owner, a module or global: its values, hooks, objects and what would happen to it.
+// They find it by the names that people use.
 type owners struct{ Source }
 
 // values asks an owner for its values. The section in the answer is immutable.

@@ -11,6 +11,7 @@ import (
 
 	"addon-operator/cmd/bring"
 	"addon-operator/cmd/cli"
+	"addon-operator/cmd/coldstart"
 	"addon-operator/cmd/dev"
 	"addon-operator/cmd/lint"
 	"addon-operator/cmd/local"
@@ -31,6 +32,13 @@ func command(lookup func(string) (string, bool)) *cobra.Command {
 	root.Long = "addon-operator runs Helm charts with hooks as modules. Without a command it starts the operator."
 	start := operator.Start(cfg)
 	root.RunE = start.RunE
+	read := root.PersistentPreRunE
+	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
+		if cmd != root && cmd != start { // which say themselves when their start is over
+			coldstart.Over()
+		}
+		return read(cmd, args)
+	}
 	if filepath.Base(os.Args[0]) == plugin { // a person at a laptop does not mean to start an operator
 		cfg.Plugin = true
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: cfg.Program()}

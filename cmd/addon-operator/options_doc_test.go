@@ -52,8 +52,8 @@ func writeIn(t *testing.T, document, name, content string) string {
 	return before + "<!-- " + name + " -->\n" + content + "<!-- end of " + name + " -->" + after
 }
 
-// B3, I2, J4, J6: tables of documents are made from the declarations of options, metrics, pages and commands. A command that only
-// prints a page is in the table of pages.
+// B3, I2, J4, J6: tables of documents are made from the declarations of options, metrics, pages and commands. A
+// command that only prints a page is in the table of pages.
 func TestDocumentsListAll(t *testing.T) {
 	for path, made := range map[string]map[string]string{
 		"docs/running.md": {"options": optionTable()},
@@ -88,7 +88,8 @@ func quoted(words ...string) string {
 func optionTable() string {
 	rows := "| flag | environment | default | meaning |\n|---|---|---|---|\n"
 	for _, flag := range declared() {
-		rows += fmt.Sprintf("| %s | %s | %s | %s |\n", quoted("--"+flag.Name), quoted(flag.variables...), quoted(flag.DefValue), inCell(sentence(flag.Flag)))
+		name, help := quoted("--"+flag.Name), inCell(sentence(flag.Flag))
+		rows += fmt.Sprintf("| %s | %s | %s | %s |\n", name, quoted(flag.variables...), quoted(flag.DefValue), help)
 	}
 	return rows
 }

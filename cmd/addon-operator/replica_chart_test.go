@@ -27,7 +27,8 @@ func TestReplicasTakeALease(t *testing.T) {
 		t.Errorf("the strategy of the user is changed: %+v", d.Spec.Strategy)
 	}
 	// Without the lease nothing keeps two apart but their number.
-	if d := deployment(t, "lease: false"); d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || environmentOf(t, d)["ADDON_OPERATOR_HA"] != "false" {
+	d := deployment(t, "lease: false")
+	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || environmentOf(t, d)["ADDON_OPERATOR_HA"] != "false" {
 		t.Errorf("without the lease: %+v", d.Spec)
 	}
 }

@@ -39,13 +39,11 @@ func ownVersions() versions {
 		Version: version, Commit: cmp.Or(commit, unknown), Date: cmp.Or(date, unknown), Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH, Helm: unknown, ClientGo: unknown,
 	}
+	libraries := map[string]*string{"helm.sh/helm/v3": &v.Helm, "k8s.io/client-go": &v.ClientGo}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, module := range info.Deps {
-			switch module.Path {
-			case "helm.sh/helm/v3":
-				v.Helm = module.Version
-			case "k8s.io/client-go":
-				v.ClientGo = module.Version
+			if of := libraries[module.Path]; of != nil {
+				*of = module.Version
 			}
 		}
 	}
@@ -62,11 +60,9 @@ func versionCommand() *cobra.Command {
 of Helm and Kubernetes.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var text []byte
-			var err error
+			text, err := []byte("addon-operator "+version+"\n"), error(nil)
 			switch output {
 			case "text":
-				text = []byte("addon-operator " + version + "\n")
 			case "json":
 				text, err = json.MarshalIndent(ownVersions(), "", "  ")
 				text = append(text, '\n')
@@ -75,10 +71,9 @@ of Helm and Kubernetes.`,
 			default:
 				return cli.Usagef("--output is %q; it must be text, json or yaml", output)
 			}
-			if err != nil {
-				return err
+			if err == nil {
+				_, err = cmd.OutOrStdout().Write(text)
 			}
-			_, err = cmd.OutOrStdout().Write(text)
 			return err
 		},
 	}

@@ -1,14 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"addon-operator/values"
 )
 
 // Groups of commands in the help text of the root; their titles are in Root.
@@ -60,14 +59,9 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	var known []string
-	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
-			known = append(known, c.Name())
-		}
-	}
-	if near := values.Nearest(args[0], known); near != "" {
-		return Usagef("unknown command or argument %q; did you mean %s?", args[0], near)
+	cmd.SuggestionsMinimumDistance = 2 // letters, at most
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return Usagef("unknown command or argument %q; did you mean %s?", args[0], near[0])
 	}
 	return Usagef("unknown command or argument %q", args[0])
 }
@@ -90,13 +84,10 @@ func Arguments(words []string) cobra.PositionalArgs {
 			most = math.MaxInt
 		}
 	}
-	takes := "takes no arguments"
-	if len(words) > 0 {
-		takes = "needs " + strings.Join(words, " ")
-	}
+	needs := cmp.Or(strings.Join(words, " "), "no arguments")
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most { // the command is named without the program
-			return Usagef("%s %s", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" "), takes)
+			return Usagef("%s needs %s", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" "), needs)
 		}
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"addon-operator/addons"
 	"addon-operator/helm"
@@ -150,13 +151,8 @@ func (c *Config) JQDirs() []string {
 }
 
 // CRDPrefixes are how names of files in crds/ begin that are no definitions.
-func (c *Config) CRDPrefixes() (prefixes []string) {
-	for prefix := range strings.SplitSeq(c.CRDSkip, ",") {
-		if prefix = strings.TrimSpace(prefix); prefix != "" {
-			prefixes = append(prefixes, prefix)
-		}
-	}
-	return prefixes
+func (c *Config) CRDPrefixes() []string {
+	return strings.FieldsFunc(c.CRDSkip, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // SecretName is the name of the Secret with values.
@@ -164,25 +160,6 @@ func (c *Config) SecretName() string { return cmp.Or(c.Secret, c.ConfigMap) }
 
 // CRDOptions are the options for the definitions of modules. Call it after Complete.
 func (c *Config) CRDOptions() kube.CRDOptions {
-	labels, _ := ParseLabels(c.CRDLabels) // Complete checks it
-	return kube.CRDOptions{
-		Labels: labels, SkipPrefixes: c.CRDPrefixes(), Ignored: charts.Ignored, Published: charts.Published,
-	}
-}
-
-// ParseLabels reads key=value,key=value. Empty pairs are skipped; the API server checks the syntax
-// of labels.
-func ParseLabels(text string) (map[string]string, error) {
-	labels := map[string]string{}
-	for pair := range strings.SplitSeq(text, ",") {
-		if strings.TrimSpace(pair) == "" {
-			continue
-		}
-		key, value, ok := strings.Cut(pair, "=")
-		if !ok || strings.TrimSpace(key) == "" {
-			return nil, fmt.Errorf("%q is not key=value", pair)
-		}
-		labels[strings.TrimSpace(key)] = strings.TrimSpace(value)
-	}
-	return labels, nil
+	labels, _ := labels.ConvertSelectorToLabelsMap(c.CRDLabels) // Complete checks it
+	return kube.CRDOptions{Labels: labels, SkipPrefixes: c.CRDPrefixes(), Ignored: charts.Ignored, Published: charts.Published}
 }

@@ -212,7 +212,7 @@ func TestWrongValues(t *testing.T) {
 		"no time for Helm":               {nil, []string{"--helm-timeout=0s"}, []string{"helm-timeout must be 1s or more, not 0s"}},
 		"prefix of metrics":              {nil, []string{"--prometheus-metrics-prefix=my-"}, []string{"prometheus-metrics-prefix", `"my-"`}},
 		"no prefix of metrics":           {nil, []string{"--prometheus-metrics-prefix="}, []string{"prometheus-metrics-prefix"}},
-		"labels":                         {nil, []string{"--crd-extra-labels=a=b,c"}, []string{"crd-extra-labels", `"c"`}},
+		"labels":                         {nil, []string{"--crd-extra-labels=a=b,c"}, []string{"crd-extra-labels", "[c]"}},
 		"everything is reported at once": {variables{"HELM2": "yes"}, []string{"--namespace=", "--grace-period=-1s"}, []string{"HELM2", "namespace", "grace-period"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -236,23 +236,6 @@ func TestOnlyWhatCountsIsRead(t *testing.T) {
 	}
 	if got := must(t, variables{"ADDON_OPERATOR_LISTEN_PORT": "1", "SHELL_OPERATOR_LISTEN_PORT": "x"}).ListenPort; got != 1 {
 		t.Errorf("got %d", got)
-	}
-}
-
-func TestParseLabels(t *testing.T) {
-	for text, want := range map[string]map[string]string{
-		"":                    {},
-		"a=b":                 {"a": "b"},
-		" a = b , c=d=e,, f=": {"a": "b", "c": "d=e", "f": ""},
-	} {
-		if got, err := ParseLabels(text); err != nil || !maps.Equal(got, want) {
-			t.Errorf("%q: got %v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"a", "=b", "a=b,c"} {
-		if got, err := ParseLabels(text); err == nil {
-			t.Errorf("%q: got %v", text, got)
-		}
 	}
 }
 

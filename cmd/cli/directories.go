@@ -45,10 +45,7 @@ func (c *Config) UseDirectory(args []string) (only string, done func(), err erro
 
 // OneDirectory checks the arguments of a command that takes a directory of modules, or none.
 func OneDirectory(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 {
-		return Usagef("%s takes one directory", cmd.Name())
-	}
-	return nil
+	return Arguments([]string{"[DIR]"})(cmd, args)
 }
 
 // ReadValues reads the files of an option --values: trees with the sections as keys, in their order.

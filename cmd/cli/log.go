@@ -35,11 +35,11 @@ func (c *Config) Logger(w io.Writer, hide func(string) string) (*slog.Logger, *s
 		return nil, nil, Usagef("log-level: %q is not one of debug, info, warn, error", c.LogLevel)
 	}
 	kind := c.LogType
-	if kind == "auto" {
+	switch {
+	case kind == "auto" && IsTerminal(w):
+		kind = "color"
+	case kind == "auto":
 		kind = "json"
-		if IsTerminal(w) {
-			kind = "color"
-		}
 	}
 	shown := func(groups []string, a slog.Attr) slog.Attr {
 		if c.LogNoTime {
@@ -47,20 +47,25 @@ func (c *Config) Logger(w io.Writer, hide func(string) string) (*slog.Logger, *s
 		}
 		return discreet(a, hide)
 	}
-	// Sparing is outside: what it drops costs no search for secrets.
+	var handler slog.Handler
 	switch kind {
 	case "json":
-		return slog.New(supervisor.Sparing(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: shown}))), level, nil
+		handler = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: shown})
 	case "text", "color":
-		return slog.New(supervisor.Sparing(tint.NewHandler(w, &tint.Options{Level: level, ReplaceAttr: shown, NoColor: kind == "text", TimeFormat: "15:04:05.000"}))), level, nil
+		noColor := kind == "text"
+		handler = tint.NewHandler(w, &tint.Options{Level: level, ReplaceAttr: shown, NoColor: noColor, TimeFormat: "15:04:05.000"})
+	default:
+		return nil, nil, Usagef("log-type: %q is not one of auto, text, color, json", c.LogType)
 	}
-	return nil, nil, Usagef("log-type: %q is not one of auto, text, color, json", c.LogType)
+	// Sparing is outside: what it drops costs no search for secrets.
+	return slog.New(supervisor.Sparing(handler)), level, nil
 }
 
-// discreet hides known secrets in the message and the attributes of a record (J9), and escapes control characters in names
-// from tenants and in the output of hooks (J10). The handler that writes calls it, so no logger can avoid it; for attributes
-// of a logger once, so secrets that become known later are not found in them. A value keeps its type, by which the handler
-// formats it, unless its text has something to hide. Lists are lists in JSON, also without elements.
+// discreet hides known secrets in the message and the attributes of a record (J9), and escapes control characters
+// in names from tenants and in the output of hooks (J10). The handler that writes calls it, so no logger can avoid
+// it; for attributes of a logger once, so secrets that become known later are not found in them. A value keeps its
+// type, by which the handler formats it, unless its text has something to hide. Lists are lists in JSON, also
+// without elements.
 func discreet(a slog.Attr, hide func(string) string) slog.Attr {
 	text := func(text string) string { return hooks.Printable(hide(text)) }
 	switch v := a.Value.Any().(type) {

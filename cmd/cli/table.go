@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"addon-operator/actors/metrics"
 	"addon-operator/messages"
 )
@@ -17,8 +19,9 @@ import (
 // other's releases, so they must not both lead.
 const LeaseName = "addon-operator-leader-election"
 
-// options declares each option once, with its flag, its environment variables, its default and its help (B3), in the order of
-// help texts and of the documentation. The table in docs/running.md and the chart's values are made from this one.
+// options declares each option once, with its flag, its environment variables, its default and its help (B3), in
+// the order of help texts and of the documentation. The table in docs/running.md and the chart's values are made
+// from this one.
 func (c *Config) options() []option {
 	return []option{
 		text(&c.ModulesDir, "modules-dir", "MODULES_DIR ADDON_OPERATOR_MODULES_DIR", "/modules", "directories of modules, separated by colons"),
@@ -77,7 +80,8 @@ func (c *Config) check() error {
 		refuseVariables(c.lookup), c.checkChroot(),
 		atLeast("parallel-modules", c.ParallelModules, 1), atLeast("helm-history-max", c.HelmHistoryMax, 0),
 		atLeast("kube-client-qps", c.KubeQPS, 1), atLeast("kube-client-burst", c.KubeBurst, 1),
-		atLeast("hook-timeout", c.HookTimeout, 0), atLeast("helm-timeout", c.HelmTimeout, time.Second), atLeast("grace-period", c.GracePeriod, time.Second),
+		atLeast("hook-timeout", c.HookTimeout, 0), atLeast("helm-timeout", c.HelmTimeout, time.Second),
+		atLeast("grace-period", c.GracePeriod, time.Second),
 		oneOf("module-failure-policy", c.FailurePolicy, "block", "isolate"),
 		oneOf("drift", c.Drift, messages.DriftOff, messages.DriftReport, messages.DriftCorrect),
 	}
@@ -88,7 +92,7 @@ func (c *Config) check() error {
 	if !regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`).MatchString(c.MetricsPrefix) {
 		errs = append(errs, fmt.Errorf("prometheus-metrics-prefix must consist of letters, digits and underscores and not begin with a digit, such as %s, not %q", metrics.DefaultPrefix, c.MetricsPrefix))
 	}
-	if _, err := ParseLabels(c.CRDLabels); err != nil {
+	if _, err := labels.ConvertSelectorToLabelsMap(c.CRDLabels); err != nil {
 		errs = append(errs, fmt.Errorf("crd-extra-labels: %w", err))
 	}
 	return errors.Join(errs...)

@@ -81,7 +81,6 @@ func fixtureOn(t testing.TB, cluster *devclustertest.Cluster, name string) *fixt
 func (h *fixture) environment() []string {
 	return []string{
 		"GORACE=" + os.Getenv("GORACE"), // see program_test.go
-		"GOGC=400",                      // as in the image
 		"PATH=" + h.tools + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + h.dir, "OUT=" + h.path("out"), "NAMESPACE=" + h.namespace,
 		"KUBECONFIG=" + h.kubeconfig, "ADDON_OPERATOR_NAMESPACE=" + h.namespace,
 		"MODULES_DIR=" + h.path("modules"), "GLOBAL_HOOKS_DIR=" + h.path("global-hooks"), "ADDON_OPERATOR_TMP_DIR=" + h.path("tmp"),

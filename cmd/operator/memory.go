@@ -22,9 +22,9 @@ func limitMemory(log *slog.Logger) {
 	}
 }
 
-// goMemoryLimit is 90 % of the memory limit of the container, in bytes; 0 for none. The rest is for what the runtime does
-// not count: the program itself, and pages of files. In a container the root of the mount is its own control group, of
-// version 2 or of version 1, which represents no limit by a number that is near the largest.
+// goMemoryLimit is 90 % of the memory limit of the container, in bytes; 0 for none. The rest is for what the
+// runtime does not count: the program itself, and pages of files. In a container the root of the mount is its own
+// control group, of version 2 or of version 1, which represents no limit by a number that is near the largest.
 func goMemoryLimit(root fs.FS) int64 {
 	const percent = 90
 	for _, file := range []string{"sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"} {
@@ -32,7 +32,8 @@ func goMemoryLimit(root fs.FS) int64 {
 		if err != nil {
 			continue
 		}
-		if limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && limit < math.MaxInt64/2 { // "max" is no number
+		limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if err == nil && limit < math.MaxInt64/2 { // "max" is no number
 			return max(0, limit/100*percent)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"addon-operator/messages/view"
 )
 
-// logLevel is what people may change while the operator runs (J4). A change lasts until the next one, until its time is
-// over, or until the process ends: it is never written anywhere.
+// logLevel is what people may change while the operator runs (J4). A change lasts until the next one, until its
+// time is over, or until the process ends: it is never written anywhere.
 type logLevel struct {
 	log   *slog.Logger
 	level *slog.LevelVar

@@ -13,6 +13,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/cmd/cli"
+	"addon-operator/cmd/coldstart"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages/view"
@@ -49,7 +50,7 @@ type replica struct {
 
 // newReplica makes what the clients and the hooks of a replica are bound to.
 func newReplica(c *cli.Config, log *slog.Logger, limits Limits) (*replica, error) {
-	r := &replica{config: c, limits: limits, log: log, started: coldStart()}
+	r := &replica{config: c, limits: limits, log: log, started: coldstart.Over}
 	r.over, r.end = context.WithCancelCause(context.Background())
 	if !c.HA {
 		return r, nil

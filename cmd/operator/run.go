@@ -51,15 +51,10 @@ func Start(c *cli.Config) *cobra.Command {
 // Process is the Host of start: this process is only for the operator.
 func Process() Host {
 	return Host{
-		Log: os.Stderr, Exit: os.Exit, Klog: redirectLogs,
+		Log: os.Stderr, Exit: os.Exit,
+		Klog:          func(log *slog.Logger) { kube.RedirectKlog(log); charts.RedirectLog(log) },
 		SetKubeconfig: func(files string) error { return os.Setenv("KUBECONFIG", files) },
 	}
-}
-
-// redirectLogs redirects what libraries write to loggers that are global to the process.
-func redirectLogs(log *slog.Logger) {
-	kube.RedirectKlog(log)
-	charts.RedirectLog(log)
 }
 
 // Host is the process that the operator runs in: that of start, or that of dev, which shows the
@@ -152,7 +147,11 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	// The pages are served to the end: a stop that takes long is when people look.
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
 	defer closePages()
-	if err := serve(pages, c, operator, server.Source{Parameters: &logLevel{log: log, level: level, usual: level.Level()}, History: history, Leadership: world.Leadership, Cluster: replica.apiServer, ConfigMap: c.Namespace + "/" + c.ConfigMap}, replica.reviewer, log); err != nil {
+	source := server.Source{
+		Parameters: &logLevel{log: log, level: level, usual: level.Level()}, History: history, Leadership: world.Leadership,
+		Cluster: replica.apiServer, ConfigMap: c.Namespace + "/" + c.ConfigMap,
+	}
+	if err := serve(pages, c, operator, source, replica.reviewer, log); err != nil {
 		return err
 	}
 	// When ctx has ended, the error is a consequence of that, and what was started must be stopped.
@@ -184,15 +183,8 @@ func Plan(ctx context.Context, c *cli.Config, log *slog.Logger, question view.Pl
 // is wanted, during a converge.
 func returnMemory(ctx context.Context, operator *actors.Operator) {
 	const pause = 5 * time.Second
-	ticker := time.NewTicker(pause)
-	defer ticker.Stop()
 	done := 0
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for tick := time.Tick(pause); ctx.Err() == nil; <-tick {
 		if c := operator.Converge(); c.Ready && c.Phase == view.ConvergeIdle && c.Reload != done {
 			done = c.Reload
 			debug.FreeOSMemory()

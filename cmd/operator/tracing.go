@@ -67,17 +67,16 @@ func tracing(getenv func(string) string, log *slog.Logger) bool {
 		return false
 	}
 	protocol := cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf")
-	if exporter != "otlp" || protocol != "http/protobuf" {
-		// The variables are often set for everything in a cluster: no reason not to start.
+	sent := exporter == "otlp" && protocol == "http/protobuf"
+	if !sent { // The variables are often set for everything in a cluster: no reason not to start.
 		log.Warn("traces are not sent: the operator supports OTLP over http/protobuf only; set OTEL_EXPORTER_OTLP_TRACES_PROTOCOL to http/protobuf, and the endpoint to the port for HTTP, usually 4318",
 			"exporter", exporter, "protocol", protocol)
-		return false
 	}
-	return true
+	return sent
 }
 
-// discreetExporter hides known secrets in spans before they are sent (J9), in all texts that come from hooks, objects or
-// errors. It runs in the goroutine of the batcher, so it delays no task.
+// discreetExporter hides known secrets in spans before they are sent (J9), in all texts that come from hooks,
+// objects or errors. It runs in the goroutine of the batcher, so it delays no task.
 type discreetExporter struct {
 	sdktrace.SpanExporter
 	hide func(string) string
