@@ -18,7 +18,7 @@ actors 13790 // 32: what an upgrade and a purge must not delete, renames, one ru
 actors/scenario 3879 // objects of kinds that the module defines
 addons 1542 // content that is lost is not in force
 cmd 7707
-helm 10177 // 33: the first look at a Helm hook waits for its watch; 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
+helm 10178 // 33: looks and stops wait for no watch; 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
 hooks 3669 // days on which clocks change
 jq 481 // steps of filters are bounded
 kube 7136
