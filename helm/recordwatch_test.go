@@ -1,9 +1,14 @@
 package helm
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // What the watch reports late does not undo what is known.
@@ -120,4 +125,25 @@ func TestOwnWriteIsSeenAtTheEndOfItsOperation(t *testing.T) {
 	if len(told) != 1 {
 		t.Errorf("a change by another client is reported %d times, want 1", len(told))
 	}
+}
+
+// deaf is a Watcher that never lists anything.
+type deaf struct{}
+
+func (deaf) WatchMetadata(context.Context, schema.GroupVersionResource, string, string, metadataStore) {
+}
+
+func (deaf) WatchKinds(context.Context) func(context.Context, time.Time) bool { return nil }
+
+// F18: a stop ends the watches, and waits for what Helm writes: that must not wait for a list that never comes.
+func TestRecordsWhoseWatchHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &home{homes: &homes{}, options: Options{Watcher: deaf{}}, records: &records{}, locks: &locks{}}
+		ctx, stop := context.WithCancel(t.Context())
+		h.watchRecords(ctx, News{})
+		stop()
+		if h.records.await(t.Context()) {
+			t.Error("the memory counts as complete")
+		}
+	})
 }

@@ -64,7 +64,7 @@ func (p *Presence) Start(ctx context.Context, labels string, report PresenceRepo
 func (p *Presence) Follow(m *meta.RESTMapping) { p.of(m) }
 
 // Has reports whether an object is known to exist. It waits for the first list of its kind, and
-// returns false if ctx ends before.
+// returns false if ctx or the watches end before.
 func (p *Presence) Has(ctx context.Context, m *meta.RESTMapping, name types.NamespacedName) bool {
 	k := p.of(m)
 	if k == nil {
@@ -72,6 +72,8 @@ func (p *Presence) Has(ctx context.Context, m *meta.RESTMapping, name types.Name
 	}
 	select {
 	case <-k.ready:
+	case <-k.ended: // an operator that stops ends its watches, and then waits for its writes
+		return false
 	case <-ctx.Done():
 		return false
 	}
@@ -137,6 +139,7 @@ func (p *Presence) of(m *meta.RESTMapping) *presentKind {
 	k := &presentKind{presence: p, mapping: m, live: map[types.NamespacedName]struct{}{}, expected: map[types.NamespacedName]struct{}{}, ready: make(chan struct{})}
 	var ctx context.Context
 	ctx, k.stop = context.WithCancel(p.ctx)
+	k.ended = ctx.Done()
 	p.kinds[kind] = k
 	for _, objects := range p.wanted {
 		k.expect(objects[kind])
@@ -184,6 +187,7 @@ type presentKind struct {
 	polled   time.Time     // last poll; only the goroutine of the watch touches it
 	once     sync.Once     // closes ready
 	ready    chan struct{} // closed when live is complete, or cannot be
+	ended    <-chan struct{}
 
 	mu   sync.Mutex
 	live map[types.NamespacedName]struct{}

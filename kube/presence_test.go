@@ -1,7 +1,9 @@
 package kube
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +37,23 @@ func TestPresenceBeforeTheFirstList(t *testing.T) {
 	if p.MayExist(things, name) {
 		t.Error("present, but the list has it not")
 	}
+}
+
+// F18: a stop ends the watches, and waits for what Helm writes: that must not wait for a list that never comes.
+func TestPresenceWhoseWatchesHaveEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		p := NewPresence(&Client{log: testLog(t)}, 0)
+		p.Start(ctx, "", reportGone(nil))
+		things := schema.GroupVersionKind{Version: "v1", Kind: "Thing"}
+		m := &meta.RESTMapping{Resource: things.GroupVersion().WithResource("things"), GroupVersionKind: things}
+		p.kinds[things.GroupKind()] = &presentKind{presence: p, mapping: m, ready: make(chan struct{}), ended: ctx.Done()}
+		stop()
+		name := types.NamespacedName{Namespace: "n", Name: "a"}
+		if p.Has(t.Context(), m, name) || !p.MayExist(things.GroupKind(), name) {
+			t.Error("what is not known must be read, and counts as present")
+		}
+	})
 }
 
 // H13, M3: a definition may lose the version with which its kind was first asked for; the
