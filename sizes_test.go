@@ -18,20 +18,20 @@ actors 13406 // 32: what an upgrade and a purge must not delete, renames, one ru
 actors/scenario 3855 // objects of kinds that the module defines
 addons 1533 // content that is lost is not in force
 cmd 6660
-helm 10167 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
+helm 10168 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
 hooks 3307 // days on which clocks change
 jq 481 // steps of filters are bounded
-kube 6789
+kube 6793
 kube/apiserver 2652
 messages 1949
 server 2500
 supervisor 1112
 testkit 6541 // faults of release records
 values 5605 // one list of names of secrets
-go: 66561 // 32
+go: 66566 // 32
 scripts: 1104
 web: 312
-tests: 52375 // 32
+tests: 52411 // 32
 txtar: 16551 // 32: scripts of the guards
 `
 
