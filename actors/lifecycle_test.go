@@ -14,13 +14,11 @@ import (
 // first line. Each change of phase that is allowed happens in one of them; another one is a bug, which
 // fails its script.
 func TestLifecycle(t *testing.T) {
-	happens := testkit.Lifecycle(t, "testdata/*.txtar")
-	if happens == nil {
-		return
-	}
-	for _, transition := range slices.Concat(modules.Phases().List("module"), converge.Phases().List("converge"), monitors.Phases().List("monitor")) {
-		if !happens[transition] {
-			t.Errorf("no script has %s", transition)
+	testkit.Lifecycle(t, "testdata/*.txtar", func(happens map[string]bool) {
+		for _, transition := range slices.Concat(modules.Phases().List("module"), converge.Phases().List("converge"), monitors.Phases().List("monitor")) {
+			if !happens[transition] {
+				t.Errorf("no script has %s", transition)
+			}
 		}
-	}
+	})
 }

@@ -2,16 +2,20 @@ package testkit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"addon-operator/actors/scenario"
 	"addon-operator/kube"
+	"addon-operator/kube/apiserver"
 	"addon-operator/messages/view"
 )
 
@@ -120,7 +124,7 @@ func (c *controllers) assess(name string) error {
 	status := map[string]any{"observedGeneration": metadata["generation"], "replicas": int64(1), "updatedReplicas": int64(1), "readyReplicas": int64(1), "availableReplicas": int64(1)}
 	progress := map[string]any{"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}
 	switch state {
-	case view.ObjectInProgress:
+	case view.ObjectInProgress, view.ObjectUnknown: // a change, which is to be read
 		status["availableReplicas"] = int64(0)
 	case view.ObjectFailed:
 		progress["status"], progress["reason"] = "False", "ProgressDeadlineExceeded"
@@ -130,12 +134,20 @@ func (c *controllers) assess(name string) error {
 	return c.cluster.Apply(object)
 }
 
-// stepHealth says how an object of a release is from now on: RELEASE-b STATE.
+// stepHealth says how an object of a release is from now on: RELEASE-b STATE. While it is Unknown, no Deployment may be
+// read.
 func stepHealth(p *player, rest string) error {
 	name, state, _ := strings.Cut(rest, " ")
-	if known := []string{view.ObjectCurrent, view.ObjectInProgress, view.ObjectFailed}; !strings.HasSuffix(name, "-b") || !slices.Contains(known, state) {
+	known := []string{view.ObjectCurrent, view.ObjectInProgress, view.ObjectFailed, view.ObjectUnknown}
+	if !strings.HasSuffix(name, "-b") || !slices.Contains(known, state) {
 		return fmt.Errorf("%q is not RELEASE-b with one of %s", rest, known)
 	}
+	p.Cluster.Server.OnRequest(func(r apiserver.Request) error {
+		if state == view.ObjectUnknown && r.Resource == "deployments" && (r.Verb == "get" || r.Verb == "list") {
+			return apierrors.NewForbidden(schema.GroupResource{Group: r.Group, Resource: r.Resource}, r.Name, errors.New("no rule allows it"))
+		}
+		return nil
+	})
 	p.controllers.mu.Lock()
 	p.controllers.health[name] = state
 	p.controllers.mu.Unlock()

@@ -55,7 +55,7 @@
 //	hook-waits RELEASE DURATION   so long the Helm hook of its installs and upgrades takes from now on; that
 //	                              of its delete is RELEASE-delete
 //	slow-crds DURATION            so long the installation of CRDs takes from now on
-//	health RELEASE-b STATE        how an object of a release is from now on: Current, InProgress or Failed. With this
+//	health RELEASE-b STATE        how an object of a release is from now on: Current, InProgress, Failed or Unknown. With this
 //	                              step in the script, it is a Deployment
 //	module-objects HOW            objects of kind Module may be written from now on; quiet: their writes are counted only
 //	no-module-objects WHY         the kind is not there, or with WHY forbidden may not be used

@@ -14,31 +14,29 @@ import (
 )
 
 // Lifecycle plays every script that matches the pattern and compares its trace with the
-// one in the archive. It returns the changes of phases that actors have made in all scripts, as
-// "module: ready to running", or nil if not all scripts were played (go test -run of one): then the
-// caller cannot say which changes never happen.
-func Lifecycle(t *testing.T, pattern string) (transitions map[string]bool) {
+// one in the archive. If all were played, and not one that go test -run names, it calls after with the changes of phases
+// that actors have made in them, as "module: ready to running". after may be nil.
+func Lifecycle(t *testing.T, pattern string, after func(transitions map[string]bool)) {
 	paths, err := filepath.Glob(pattern)
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no lifecycle scripts match %s (%v)", pattern, err)
 	}
 	all := make([]map[string]bool, len(paths)) // each is written by the test of its script
-	t.Run("", func(t *testing.T) {             // returns when all have ended
-		for i, path := range paths {
-			t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-				t.Parallel()
-				all[i] = lifecycle(t, path)
-			})
+	t.Cleanup(func() {                         // when all have ended
+		transitions := map[string]bool{}
+		for _, found := range all {
+			maps.Copy(transitions, found)
+		}
+		if after != nil && !slices.ContainsFunc(all, func(found map[string]bool) bool { return found == nil }) {
+			after(transitions)
 		}
 	})
-	transitions = map[string]bool{}
-	for _, found := range all {
-		if found == nil {
-			return nil
-		}
-		maps.Copy(transitions, found)
+	for i, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			all[i] = lifecycle(t, path)
+		})
 	}
-	return transitions
 }
 
 // lifecycle plays one script, and writes its trace into the file with -update. Problems fail the
