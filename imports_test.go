@@ -1,4 +1,5 @@
-// Package addonoperator_test checks the repository itself: which package may import which, what is cited, and how large it is.
+// Package addonoperator_test checks the repository itself: which package may import which, what is cited, and how
+// large it is.
 package addonoperator_test
 
 import (
@@ -24,10 +25,10 @@ const (
 	gojq       = " github.com/itchyny/gojq "
 )
 
-// mayImport says what a folder may import of ours and of these five libraries (Design 1): of ours a package, or a folder with all
-// that is below. A folder at the top may import what is in it; one below only what is named: what runs do, decisions and plans
-// compile without the library of actors, no actor imports another one, and no message knows how it is shown. There is one
-// engine, Helm's library, in one folder (H17).
+// mayImport says what a folder may import of ours and of these five libraries (Design 1): of ours a package, or a
+// folder with all that is below. A folder at the top may import what is in it; one below only what is named: what
+// runs do, decisions and plans compile without the library of actors, no actor imports another one, and no message
+// knows how it is shown. There is one engine, Helm's library, in one folder (H17).
 func mayImport() map[string]string {
 	return map[string]string{
 		"values":     "",
@@ -99,7 +100,8 @@ func sources(t *testing.T, see func(file string, parsed *ast.File, imports []str
 	}
 }
 
-// The direction of imports is what keeps folders apart. Tests may use testkit, and the libraries that what they test is made of.
+// The direction of imports is what keeps folders apart. Tests may use testkit, and the libraries that what they test
+// is made of.
 func TestWalls(t *testing.T) {
 	walls, seen := mayImport(), map[string]bool{}
 	sources(t, func(file string, _ *ast.File, imports []string) {

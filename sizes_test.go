@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// sizes are the most lines that each folder may have, without tests, comments and blank lines. A file belongs to the longest
-// folder that is listed; rows with a colon are of the whole tree. A number may fall; it rises only with a reason, after //.
+// sizes are the most lines that each folder may have, without tests, comments and blank lines. A file belongs to the
+// longest folder that is listed; rows with a colon are of the whole tree. A number may fall; it rises only with a
+// reason, after //.
 const sizes = `
 actors 13406 // 32: what an upgrade and a purge must not delete, renames, one run of a hook at a time
 actors/scenario 3855 // objects of kinds that the module defines
@@ -35,7 +36,8 @@ tests: 52411 // 32
 txtar: 16551 // 32: scripts of the guards
 `
 
-// A tree that grows a little each day is one that no one can hold in the head. A failure prints the table as it should be.
+// A tree that grows a little each day is one that no one can hold in the head. A failure prints the table as it
+// should be.
 func TestSizes(t *testing.T) {
 	counted, table := map[string]int{}, ""
 	rows := map[string]string{".txtar": "txtar:", ".sh": "scripts:", ".mk": "scripts:", ".js": "web:", ".mjs": "web:", ".html": "web:"}

@@ -123,7 +123,8 @@ runs:
 		"configmap-set aEnabled false", "advance 10s", "configmap-set aEnabled true", "advance 1m", "calm 1m")
 }
 
-// handledMessages are the types of the cases in the functions in which actors receive messages, in this package and those below it.
+// handledMessages are the types of the cases in the functions in which actors receive messages, in this package and
+// those below it.
 func handledMessages(t *testing.T) []string {
 	t.Helper()
 	paths, err := filepath.Glob("*.go")

@@ -10,8 +10,8 @@ import (
 	"addon-operator/testkit"
 )
 
-// P1: a purge that waits because a module cannot be rendered is not done when the directory of that module is away, or has
-// another name that is not loaded yet: nothing on disk then says which objects the module has.
+// P1: a purge that waits because a module cannot be rendered is not done when the directory of that module is away,
+// or has another name that is not loaded yet: nothing on disk then says which objects the module has.
 func TestPurgeWaitsForDirectories(t *testing.T) {
 	testkit.PlayLive(t, 1, func(t *testing.T, l *testkit.Live) {
 		modules := filepath.Join(l.Dir, "modules")

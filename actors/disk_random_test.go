@@ -18,8 +18,8 @@ import (
 	"addon-operator/testkit"
 )
 
-// TestDiskRandom edits the files of modules and global hooks in valid and broken ways while the operator watches them (P8). After each
-// edit what is in force is the last valid tree, and what stands against it is named.
+// TestDiskRandom edits the files of modules and global hooks in valid and broken ways while the operator watches them
+// (P8). After each edit what is in force is the last valid tree, and what stands against it is named.
 //
 // One operator takes editsPerSeed edits. A seed that fails is played again by -seed N, with all of its edits.
 func TestDiskRandom(t *testing.T) {
@@ -175,8 +175,8 @@ func (e *editor) refused() bool {
 	return false
 }
 
-// consistent takes back what the model does not describe: a module that is broken keeps its number and its enabled script, which is
-// read from disk at each discovery.
+// consistent takes back what the model does not describe: a module that is broken keeps its number and its enabled
+// script, which is read from disk at each discovery.
 func (e *editor) consistent() {
 	next := e.force.clone()
 	next.look(e.disk, e.configMap)
@@ -662,8 +662,8 @@ func (e *editor) checkReleases(say func(string, ...any)) {
 	e.checkPurges(say)
 }
 
-// checkPurges compares the releases of modules that were removed. Their purges wait while a module in force may have their
-// objects, and are tried again after half a minute at most.
+// checkPurges compares the releases of modules that were removed. Their purges wait while a module in force may have
+// their objects, and are tried again after half a minute at most.
 func (e *editor) checkPurges(say func(string, ...any)) {
 	unknown, stays := false, false
 	for name := range e.disk.modules {

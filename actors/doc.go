@@ -1,7 +1,8 @@
-// Package actors is the runtime: who owns what, and who sends messages to which actor. It has the root, which spawns the
-// other actors, the start, and what commands and pages ask of an operator in the same process
-// ([Operator]). Each of the others is a package below; what all of them share is in package shared. Parsing, processes, Kubernetes and Helm belong to other
-// packages and are called through the small interfaces of [shared.World].
+// Package actors is the runtime: who owns what, and who sends messages to which actor. It has the root, which spawns
+// the other actors, the start, and what commands and pages ask of an operator in the same process
+// ([Operator]). Each of the others is a package below; what all of them share is in package shared. Parsing,
+// processes, Kubernetes and Helm belong to other packages and are called through the small interfaces of
+// [shared.World].
 //
 //	operator                       spawns the others, stops them in order
 //	├── config                     the ConfigMap: validates, refuses, is its only writer

@@ -10,8 +10,9 @@ import (
 	"addon-operator/testkit"
 )
 
-// J15: of 60 modules an operator at rest writes no object. A start writes each twice, once to create it; a reload that changes
-// nothing writes what it shows of its runs; a restart writes only what differs, and a module that changes by itself one.
+// J15: of 60 modules an operator at rest writes no object. A start writes each twice, once to create it; a reload
+// that changes nothing writes what it shows of its runs; a restart writes only what differs, and a module that
+// changes by itself one.
 func TestWritesOfModuleObjects(t *testing.T) {
 	t.Parallel()
 	const modules = 60

@@ -173,8 +173,8 @@ func (o *Operator) Converge() view.ConvergeStatus {
 // Loops says of each module, or messages.GlobalHooks, by which causes its hooks run in a loop now.
 func (o *Operator) Loops() map[string]string { return o.program.Loops.Said() }
 
-// NotInForce says of each module, or global-hooks, how the files on disk differ from what is in force: they were changed since
-// they were compared last. What was refused is among the problems. It reads the disk.
+// NotInForce says of each module, or global-hooks, how the files on disk differ from what is in force: they were
+// changed since they were compared last. What was refused is among the problems. It reads the disk.
 func (o *Operator) NotInForce() map[string]string {
 	tree := o.program.Runs.Tree.Load()
 	if tree == nil {
@@ -190,7 +190,8 @@ type operator struct {
 	ctx      context.Context
 	boot     *boot           // of the start
 	children map[string]bool // by path
-	// modules and global are what was handed out last. A module whose directory is gone is not among them; its actor lives on.
+	// modules and global are what was handed out last. A module whose directory is gone is not among them; its actor
+	// lives on.
 	modules  map[string]addons.Module
 	global   addons.Global
 	spawning []*actor.PID // wait for the modules that they asked for; config answers in their order

@@ -389,7 +389,8 @@ func TestRefreshAfterARenumbering(t *testing.T) {
 	}
 }
 
-// A11, A18, D34, D35: likely mistakes that do not stop the start are shown with their module, also when they come later.
+// A11, A18, D34, D35: likely mistakes that do not stop the start are shown with their module, also when they come
+// later.
 func TestProblemsOfModules(t *testing.T) {
 	root := disk(t, map[string]string{
 		"modules/010-dns/openapi/config-values.yaml": "properties: {a: {type: integer, default: x}, b: {x-rules: [r]}}",
@@ -498,7 +499,8 @@ func TestLoadWaitsForAWriter(t *testing.T) {
 	}
 }
 
-// P8: a file that had content and is empty, and templates/ without its templates, are not in force; what is removed on purpose is.
+// P8: a file that had content and is empty, and templates/ without its templates, are not in force; what is removed
+// on purpose is.
 func TestRefreshOfLostContent(t *testing.T) {
 	files := map[string]string{
 		"modules/010-dns/Chart.yaml": "name: dns", "modules/010-dns/templates/a.yaml": "a: 1", "modules/010-dns/templates/b.yaml": "b: 1",

@@ -54,8 +54,8 @@ func steps(t *testing.T, page, heading string) (all []step) {
 	return all
 }
 
-// shows reports whether an output has the lines that a page shows. … is for any text; times, ages, versions of objects and
-// the width of columns vary.
+// shows reports whether an output has the lines that a page shows. … is for any text; times, ages, versions of
+// objects and the width of columns vary.
 func shows(output, page string) bool {
 	pattern := regexp.QuoteMeta(strings.TrimSpace(page))
 	for _, varies := range [][2]string{
@@ -112,8 +112,8 @@ func (t *terminal) paste(commands string) string {
 	return string(out)
 }
 
-// plays pastes the steps of a page and compares what they print with the page, and with what is wanted besides. Where the
-// page waits a moment, the command behind that is run until it prints that.
+// plays pastes the steps of a page and compares what they print with the page, and with what is wanted besides. Where
+// the page waits a moment, the command behind that is run until it prints that.
 func (t *terminal) plays(all []step, prints ...string) {
 	t.Helper()
 	if len(all) != len(prints) {

@@ -343,8 +343,8 @@ func unstableByTheClock(f *fixture) {
 	f.apply(m.with("a", "b"), Upgraded, 2)
 }
 
-// What lookup finds is an input, too: the chart is upgraded when that changes, and then with a backoff. Of its own objects
-// counts only that they are there.
+// What lookup finds is an input, too: the chart is upgraded when that changes, and then with a backoff. Of its own
+// objects counts only that they are there.
 func unstableLookup(f *fixture) {
 	t := f.T
 	m := moduleOf(t, "looks", `

@@ -286,8 +286,8 @@ func (g *plainGetter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), overrides)
 }
 
-// The requests that 40 modules may need; TestNoRequestsWithoutChange is about one. The cluster is borrowed: when another test
-// defines a kind, the API server is asked for all of them.
+// The requests that 40 modules may need; TestNoRequestsWithoutChange is about one. The cluster is borrowed: when
+// another test defines a kind, the API server is asked for all of them.
 func TestRequestsOfFortyModules(t *testing.T) {
 	c := newCounted(t, devclustertest.Borrow(t))
 	modules, namespace := fortyCharts(t, 3), c.cluster.Namespace(t)

@@ -183,8 +183,8 @@ func TestMayReplace(t *testing.T) {
 	}
 }
 
-// What is advised follows the reason: "forbidden" is not always a permission of the operator, nor a missing kind a missing
-// definition.
+// What is advised follows the reason: "forbidden" is not always a permission of the operator, nor a missing kind a
+// missing definition.
 func TestAdviceFollowsTheCause(t *testing.T) {
 	for text, want := range map[string]string{
 		`pods "a" is forbidden: User "u" cannot create resource "pods" in API group "" in the namespace "n"`:                      "grant the operator's service account this permission",

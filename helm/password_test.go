@@ -36,8 +36,8 @@ func TestApplyPasswordOfTheInstallation(t *testing.T) {
 	wantError(t, f.refuse(m, Render), "PASSWORDS ERROR")
 }
 
-// H8, H9: a chart that refuses upgrades without the password of its installation is installed after one that did not come to
-// the password, and after one that was uninstalled, also by an operator that starts again.
+// H8, H9: a chart that refuses upgrades without the password of its installation is installed after one that did not
+// come to the password, and after one that was uninstalled, also by an operator that starts again.
 func TestApplyPasswordOfAnInstallationThatNeverWas(t *testing.T) {
 	for _, status := range []string{"pending-install", "failed", "uninstalled"} {
 		for name, again := range map[string]func(*fixture){"restarted": (*fixture).restart, "known": (*fixture).caughtUp} {
@@ -62,8 +62,8 @@ func TestApplyPasswordOfAnInstallationThatNeverWas(t *testing.T) {
 	}
 }
 
-// A deployed release remains one while its records are not known, or doubted: it is not rendered as for an installation, with
-// another password.
+// A deployed release remains one while its records are not known, or doubted: it is not rendered as for an
+// installation, with another password.
 func TestShowPasswordOfADoubtedRelease(t *testing.T) {
 	f := start(t)
 	m := moduleOf(t, "guarded", guarded)

@@ -215,8 +215,8 @@ func TestPurgeOfCraftedRecord(t *testing.T) {
 	}
 }
 
-// P2.2, P2.3, H12, H14: the delete of a module runs the hooks that its chart has, and not those that only a record has or
-// that a record has changed. It is as careful with objects of others as a purge.
+// P2.2, P2.3, H12, H14: the delete of a module runs the hooks that its chart has, and not those that only a record
+// has or that a record has changed. It is as careful with objects of others as a purge.
 func TestUninstallOfCraftedRecord(t *testing.T) {
 	f := start(t)
 	crafted(f)

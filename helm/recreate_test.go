@@ -41,8 +41,8 @@ func (f *fixture) selects(want string) {
 	}
 }
 
-// What may be recreated is recreated whatever Helm does over an object that exists: objects of nobody, what a failed first
-// revision has left, and a release whose records are lost.
+// What may be recreated is recreated whatever Helm does over an object that exists: objects of nobody, what a failed
+// first revision has left, and a release whose records are lost.
 func TestRecreateWhenInstalling(t *testing.T) {
 	const failed = "a failed first revision"
 	for situation, before := range map[string]func(*fixture, Module) string{
@@ -72,8 +72,8 @@ func (f *fixture) forgetRelease() {
 	must(f, f.kube.CoreV1().Secrets(f.namespace).DeleteCollection(f.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "owner=helm"}))
 }
 
-// HELM_TIMEOUT ends the waiting for a hook that does not finish, and for an object that does not go; the release recovers
-// when it does.
+// HELM_TIMEOUT ends the waiting for a hook that does not finish, and for an object that does not go; the release
+// recovers when it does.
 func TestTimeout(t *testing.T) {
 	f := start(t)
 	const short, long = 300 * time.Millisecond, time.Minute

@@ -70,7 +70,8 @@ func (f *fixture) account(name string) (uid string) {
 	return string(a.UID)
 }
 
-// endPod waits for the Pod of a Job and ends it, as a kubelet would; other than that it stays pending: there are no nodes.
+// endPod waits for the Pod of a Job and ends it, as a kubelet would; other than that it stays pending: there are no
+// nodes.
 func (f *fixture) endPod(job string, phase corev1.PodPhase) {
 	f.Helper()
 	f.changePod(job, func(p *corev1.Pod) { p.Status.Phase = phase })
@@ -184,7 +185,8 @@ func TestHookOfAnUnstableChartIsWaitedForAgain(t *testing.T) {
 	f.apply(m, Skipped, 1)
 }
 
-// H14: the Job ends while the operator does not wait: with success the operation goes on, with a failure its hooks run again.
+// H14: the Job ends while the operator does not wait: with success the operation goes on, with a failure its hooks
+// run again.
 func TestHookEndsWhileNobodyWaits(t *testing.T) {
 	f := start(t)
 	m := moduleOf(t, "waits", jobHooks).with("arg", "one")
@@ -303,8 +305,8 @@ func TestUninstallIsWaitedForAgain(t *testing.T) {
 	f.wantRevisions("gone")
 }
 
-// H14: neither is a post-delete hook left behind: its uninstall is over when it has ended, also when that was while no one
-// was waiting. The hooks before it do not run again, what they needed is gone.
+// H14: neither is a post-delete hook left behind: its uninstall is over when it has ended, also when that was while
+// no one was waiting. The hooks before it do not run again, what they needed is gone.
 func TestPostDeleteHookIsWaitedForAgain(t *testing.T) {
 	for phase, want := range map[corev1.PodPhase]string{corev1.PodSucceeded: "", corev1.PodFailed: "job job failed"} {
 		t.Run(string(phase), func(t *testing.T) {

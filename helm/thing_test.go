@@ -25,7 +25,8 @@ func (f *fixture) crds() dynamic.ResourceInterface {
 // createCRD adds the kind Thing, and waits until it is served.
 func (f *fixture) createCRD() { f.createCRDOf("Thing") }
 
-// createCRDOf does the same for a kind of another name, for tests that run at the same time as those that need Thing unknown.
+// createCRDOf does the same for a kind of another name, for tests that run at the same time as those that need Thing
+// unknown.
 func (f *fixture) createCRDOf(kind string) {
 	f.Helper()
 	preserve := true

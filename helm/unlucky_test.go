@@ -24,8 +24,8 @@ func (f *fixture) answering(method, path string, code int, on *atomic.Bool) {
 	f.restart()
 }
 
-// The one write that marks the last revision as superseded fails: it is repeated, and if that fails as well, the next Apply
-// repairs the history, also after a restart. H8.
+// The one write that marks the last revision as superseded fails: it is repeated, and if that fails as well, the next
+// Apply repairs the history, also after a restart. H8.
 func TestSupersededLater(t *testing.T) {
 	f := start(t)
 	var on atomic.Bool

@@ -28,8 +28,8 @@ func (f *fixture) awaitGone(want Object) {
 }
 
 // Nothing changed: a running process makes no request for a release, and a new one none either. A list of all
-// releases asks once which of them lie in other namespaces (H20). A process asks which kinds there are, and what it asks for depends on the kinds that other
-// tests define at that time.
+// releases asks once which of them lie in other namespaces (H20). A process asks which kinds there are, and what it
+// asks for depends on the kinds that other tests define at that time.
 func TestNoRequestsWithoutChange(t *testing.T) {
 	f := start(t)
 	requests := f.record()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// BenchmarkRunAgainstBareExec measures a trivial hook, and the same script with nothing around it, in turns, so that the
-// ratio, which is what the protocol costs, does not depend on what else the machine does.
+// BenchmarkRunAgainstBareExec measures a trivial hook, and the same script with nothing around it, in turns, so that
+// the ratio, which is what the protocol costs, does not depend on what else the machine does.
 func BenchmarkRunAgainstBareExec(b *testing.B) {
 	runner, _ := newRunner(b, Options{})
 	run := Run{Hook: script(b, `:`), WorkingDir: "/", Contexts: []Context{{Binding: "onStartup"}}, Values: benchmarkValues()}

@@ -173,7 +173,8 @@ func TestParseConfigV0(t *testing.T) { // C18–C21, X9, X32
 }
 
 // TestParseConfigRefuses plays testdata/refused: one file for each rule, with a configuration for a global or a module
-// hook and the whole error, since the error is what the author of the hook has to work with. -update rewrites the errors.
+// hook and the whole error, since the error is what the author of the hook has to work with. -update rewrites the
+// errors.
 func TestParseConfigRefuses(t *testing.T) { // C5, C7–C12, C15, C18, C19, C34, X9, X32
 	files, err := filepath.Glob(filepath.Join("testdata", "refused", "*.txtar"))
 	if err != nil || len(files) == 0 {

@@ -106,7 +106,8 @@ func TestContextGolden(t *testing.T) {
 	}
 }
 
-// compareGolden keeps the files indented, for readers; the text itself is compared, so escapes and the order of fields count.
+// compareGolden keeps the files indented, for readers; the text itself is compared, so escapes and the order of
+// fields count.
 func compareGolden(t *testing.T, path string, got []byte) {
 	t.Helper()
 	var indented bytes.Buffer

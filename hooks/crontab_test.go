@@ -47,8 +47,8 @@ func TestParseCrontab(t *testing.T) { // C12, X8
 	}
 }
 
-// A time of the day comes once on each day, also when the clocks change; what is no time of the day follows the time that
-// passes. C12.
+// A time of the day comes once on each day, also when the clocks change; what is no time of the day follows the time
+// that passes. C12.
 func TestCrontabsWhenClocksChange(t *testing.T) {
 	for _, test := range []struct{ crontab, from, want string }{
 		{"TZ=Europe/Berlin 30 2 * * *", "2026-03-28T12:00:00Z", "2026-03-29T03:00:00+02:00 2026-03-30T02:30:00+02:00"}, // 2:00 becomes 3:00

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// threadsVariable makes this binary a program that runs a command from another thread than the first, for TestPeakMemory.
+// threadsVariable makes this binary a program that runs a command from another thread than the first, for
+// TestPeakMemory.
 const threadsVariable = "HOOKS_TEST_THREADS"
 
 // TestMain is that program when it is asked to.
@@ -64,7 +65,8 @@ func TestFollowerOnlyConfigures(t *testing.T) {
 	}
 }
 
-// L5: whatever begins while all are killed is killed, too, or does not begin. A process that is left lets the test hang.
+// L5: whatever begins while all are killed is killed, too, or does not begin. A process that is left lets the test
+// hang.
 func TestKillDuringStarts(t *testing.T) {
 	g := &groups{}
 	var all sync.WaitGroup

@@ -73,7 +73,8 @@ func TestRunWithinItsLimit(t *testing.T) {
 	}
 }
 
-// A hook has ended when its process has: what a daemon of its keeps open is drained for two seconds, which do not count.
+// A hook has ended when its process has: what a daemon of its keeps open is drained for two seconds, which do not
+// count.
 func TestDrainedOutputDoesNotCount(t *testing.T) { // C29
 	runner, _ := newRunner(t, Options{})
 	hook := withTimeout(script(t, `rm -f daemon; setsid bash -c ': > daemon; exec sleep 10' & until [[ -e daemon ]]; do sleep 0.01; done; echo '{"name": "n", "action": "set", "value": 5}' > $METRICS_PATH`), drainTime-100*time.Millisecond)

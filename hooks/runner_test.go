@@ -78,7 +78,8 @@ func newRunner(t testing.TB, options Options) (*Runner, *journal) {
 func script(t testing.TB, body string) Hook {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "hook.sh")
-	// A process that another test starts meanwhile would have it open for a moment, too, and it could not be executed (ETXTBSY).
+	// A process that another test starts meanwhile would have it open for a moment, too, and it could not be executed
+	// (ETXTBSY).
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	must(t, os.WriteFile(path, []byte("#!/usr/bin/env bash\n"+body+"\n"), 0o755))

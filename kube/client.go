@@ -33,8 +33,8 @@ type Options struct {
 	Log        *slog.Logger // nil: discard
 	Fence      *Fence       // what every write must pass; nil: none
 	Watches    Watches      // observes the failures of watches; may be nil
-	// WentBack is called when a watch finds that the API server has gone back to an earlier state (P14), perhaps by several
-	// watches and again and again; it must return at once. The watch stops at the old state. It may be nil.
+	// WentBack is called when a watch finds that the API server has gone back to an earlier state (P14), perhaps by
+	// several watches and again and again; it must return at once. The watch stops at the old state. It may be nil.
 	WentBack func(err error)
 }
 

@@ -66,7 +66,8 @@ func crdResource() schema.GroupVersionResource {
 // crdProgress is the key of a context with what is called when definitions are installed.
 type crdProgress struct{}
 
-// WithProgress has EnsureCRDs call progress whenever another definition is in the cluster, also from several goroutines.
+// WithProgress has EnsureCRDs call progress whenever another definition is in the cluster, also from several
+// goroutines.
 func WithProgress(ctx context.Context, progress func(done, total int)) context.Context {
 	return context.WithValue(ctx, crdProgress{}, progress)
 }

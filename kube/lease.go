@@ -193,8 +193,8 @@ func (l *Lease) Await(ctx context.Context) error {
 // with other options hold the Lease longer, but one wrong write must not stop all replicas for years.
 const longestLease = 10
 
-// correct bounds what another client may have written into the Lease. A transition more must still fit into its field, or
-// the API server would refuse each later write.
+// correct bounds what another client may have written into the Lease. A transition more must still fit into its
+// field, or the API server would refuse each later write.
 func (l *Lease) correct(r *resourcelock.LeaderElectionRecord) {
 	r.LeaseDurationSeconds = min(max(1, r.LeaseDurationSeconds), longestLease*int(l.options.Duration/time.Second))
 	r.LeaderTransitions = min(max(0, r.LeaderTransitions), math.MaxInt32-1)

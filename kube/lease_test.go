@@ -211,8 +211,8 @@ func TestExpiredLeaseIsTakenAtOnce(t *testing.T) {
 	follower.awaitLeading(t)
 }
 
-// L4: who has the identity of the holder goes on at once, however long the Lease lasts: a container that is restarted in
-// its Pod.
+// L4: who has the identity of the holder goes on at once, however long the Lease lasts: a container that is restarted
+// in its Pod.
 func TestLeaseIsOfThePod(t *testing.T) {
 	w := newWorld(t, devclustertest.Start(t))
 	namespace := w.Namespace(t)

@@ -180,7 +180,8 @@ func TestCreateWithoutAnswer(t *testing.T) {
 	}
 }
 
-// K3, K7: a kind that was never there refuses the whole file, also in a delete, unless the hook says that it may be missing.
+// K3, K7: a kind that was never there refuses the whole file, also in a delete, unless the hook says that it may be
+// missing.
 func TestObjectPatchesOfNoKind(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	const unknown = `"kind":"Secrett","namespace":"$NS","name":"x"`

@@ -12,8 +12,8 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-// D40, D41, P1: the Secret with values is read, watched and written like the ConfigMap: nothing but the keys is touched, a change
-// of another is a conflict, and one that was deleted comes back as the writer knew it.
+// D40, D41, P1: the Secret with values is read, watched and written like the ConfigMap: nothing but the keys is
+// touched, a change of another is a conflict, and one that was deleted comes back as the writer knew it.
 func TestSecretWithValues(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)

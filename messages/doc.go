@@ -3,14 +3,13 @@
 // Commands are imperative and have one receiver (RunHook, SaveConfig). Events are past
 // and state a fact (ModuleDeleted, TaskDone). Messages are values and are never written
 // to once sent; they carry no context, func, PID or mutex. What belongs to runs, or carries types of modules,
-// releases and views, is in package actors/work: in the third part of the table. What an actor receives only from its own
-// timers and watches, and the questions of Operator at the start and at a takeover, are declared next to their handlers: in
-// the second part. Tests compare the table with the types, with what actors send, handle and
-// answer.
+// releases and views, is in package actors/work: in the third part of the table. What an actor receives only from its
+// own timers and watches, and the questions of Operator at the start and at a takeover, are declared next to their
+// handlers: in the second part. Tests compare the table with the types, with what actors send, handle and answer.
 //
 // The package also contains the work of tasks (task.go: the types of Work) and the parts of messages. They may
-// describe and count themselves for people; other behaviour is not allowed. Types that are shown to people, but not sent
-// to actors, are in package view.
+// describe and count themselves for people; other behaviour is not allowed. Types that are shown to people, but not
+// sent to actors, are in package view.
 //
 //	message              sender            receiver
 //

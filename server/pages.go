@@ -145,8 +145,8 @@ func queueLength(tree []*supervisor.Node, name string) int {
 	return 0
 }
 
-// writeQueueList is the page of seed 003: what each queue holds, without values (J2). It writes a line for each task, and the total of all queues given. A status has at
-// most the first 100 tasks of its queue; the others are counted.
+// writeQueueList is the page of seed 003: what each queue holds, without values (J2). It writes a line for each task,
+// and the total of all queues given. A status has at most the first 100 tasks of its queue; the others are counted.
 func writeQueueList(w io.Writer, all []namedQueue, runs map[string]supervisor.RunStatus) {
 	total := 0
 	for _, q := range all {

@@ -143,8 +143,9 @@ func (s router) debugRoutes() []Route {
 	return routes
 }
 
-// pattern is what the mux matches. "{name...}" also matches slashes, which names of hooks have; then /hook/{name}/snapshots cannot be a pattern, and watcher cuts the end off
-// itself. More specific patterns, such as /hook/list, win. "/{$}" is the root alone.
+// pattern is what the mux matches. "{name...}" also matches slashes, which names of hooks have; then
+// /hook/{name}/snapshots cannot be a pattern, and watcher cuts the end off itself. More specific patterns, such as
+// /hook/list, win. "/{$}" is the root alone.
 func (r Route) pattern() string {
 	switch r.Path {
 	case "/":

@@ -57,7 +57,8 @@ func completeChart(data []byte) []byte {
 	return data
 }
 
-// hookJob is the template of a Helm hook. Its Job is suspended until the script lets it go on (jobs.go), and then succeeds.
+// hookJob is the template of a Helm hook. Its Job is suspended until the script lets it go on (jobs.go), and then
+// succeeds.
 func hookJob(name, events string) string {
 	return fmt.Sprintf(`---
 apiVersion: batch/v1

@@ -110,8 +110,8 @@ func (c *controllers) finish(hook string) {
 	_ = c.cluster.Apply(object)
 }
 
-// assess writes the status by which kstatus judges a Deployment, as the script says: InProgress, Failed or, when it says
-// nothing, Current.
+// assess writes the status by which kstatus judges a Deployment, as the script says: InProgress, Failed or, when it
+// says nothing, Current.
 func (c *controllers) assess(name string) error {
 	c.mu.Lock()
 	state := c.health[name]

@@ -14,8 +14,8 @@ import (
 )
 
 // Lifecycle plays every script that matches the pattern and compares its trace with the
-// one in the archive. If all were played, and not one that go test -run names, it calls after with the changes of phases
-// that actors have made in them, as "module: ready to running". after may be nil.
+// one in the archive. If all were played, and not one that go test -run names, it calls after with the changes of
+// phases that actors have made in them, as "module: ready to running". after may be nil.
 func Lifecycle(t *testing.T, pattern string, after func(transitions map[string]bool)) {
 	paths, err := filepath.Glob(pattern)
 	if err != nil || len(paths) == 0 {

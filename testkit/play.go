@@ -107,10 +107,10 @@ func (s *Stage) play(t *testing.T, script []scenario.Line, seed uint64) *Played 
 	return played
 }
 
-// player plays one script. It is the driver of its engine. Its goroutine does the steps and hands out turns (settle); a mailbox runs in another goroutine, but only during
-// its turn, so what actors and the player share needs no lock. Hooks, Helm actions and timers run
-// on their own: releases, hooks, sched, news, modules, observer and crashes have locks. Most other
-// fields are set by steps before start, and read when the world is made.
+// player plays one script. It is the driver of its engine. Its goroutine does the steps and hands out turns (settle);
+// a mailbox runs in another goroutine, but only during its turn, so what actors and the player share needs no lock.
+// Hooks, Helm actions and timers run on their own: releases, hooks, sched, news, modules, observer and crashes have
+// locks. Most other fields are set by steps before start, and read when the world is made.
 type player struct {
 	*scenario.Engine
 	t           *testing.T

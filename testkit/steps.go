@@ -338,8 +338,8 @@ func stepCrash(p *player, rest string) error {
 	return err
 }
 
-// show prints the status of the actors that scripts are about, and what is outside of the operator. What is as it should be
-// takes a line: "ready" are modules that are ready and no more, with the revision of their releases.
+// show prints the status of the actors that scripts are about, and what is outside of the operator. What is as it
+// should be takes a line: "ready" are modules that are ready and no more, with the revision of their releases.
 func (p *player) show() {
 	if p.Operator == nil {
 		p.Trace.Add("the operator does not run; releases: %s", strings.Join(p.releases.records().describe(), " "))

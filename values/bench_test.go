@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// bigValues are nearly as large as values may be (D39), as they occur: some thousand small maps with texts, numbers and lists.
+// bigValues are nearly as large as values may be (D39), as they occur: some thousand small maps with texts, numbers
+// and lists.
 func bigValues(b *testing.B) (values any, schemas *Schemas) {
 	var text strings.Builder
 	text.WriteString("services:\n")

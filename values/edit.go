@@ -37,11 +37,12 @@ func (e Edited) Unchanged(edit Edit) bool {
 	return edit.Remove && !e.Had || !edit.Remove && e.Had && reflect.DeepEqual(e.Before, edit.Value)
 }
 
-// Apply returns the text that the key of the ConfigMap must have after the edit. All other values, comments and the order of
-// keys stay; blanks and quotes may change. Where that is impossible, for example below an alias, the error contains the reason.
+// Apply returns the text that the key of the ConfigMap must have after the edit. All other values, comments and the
+// order of keys stay; blanks and quotes may change. Where that is impossible, for example below an alias, the error
+// contains the reason.
 //
-// Apply parses the result again and compares it with the expected tree (expected): a mistake of the library causes an error,
-// never a wrong ConfigMap.
+// Apply parses the result again and compares it with the expected tree (expected): a mistake of the library causes an
+// error, never a wrong ConfigMap.
 func (e Edit) Apply(data map[string]string) (Edited, error) {
 	if len(e.Path) == 0 {
 		return Edited{}, errors.New("the path is empty; it must begin with global or the key of a module")
@@ -172,8 +173,9 @@ func (e Edit) nested(path pointer) any {
 
 var errOnlyJSON = errors.New("the text is JSON with escapes that the YAML library does not read")
 
-// rewrite returns the text with the edit made in its nodes: comments and the order of keys stay, blanks and quotes may change. An
-// empty section, or one of comments only, has no node to start from, so the new block is appended to the text.
+// rewrite returns the text with the edit made in its nodes: comments and the order of keys stay, blanks and quotes
+// may change. An empty section, or one of comments only, has no node to start from, so the new block is appended to
+// the text.
 func (e Edit) rewrite(text string, path pointer) (string, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
@@ -193,8 +195,9 @@ func (e Edit) rewrite(text string, path pointer) (string, error) {
 	return encode(&document)
 }
 
-// change descends along a path and changes the value at its end. key is that of the node in its map, else nil. It refuses to go through aliases,
-// and through anchors that an alias refers to: there one edit would change several values.
+// change descends along a path and changes the value at its end. key is that of the node in its map, else nil. It
+// refuses to go through aliases, and through anchors that an alias refers to: there one edit would change several
+// values.
 func (e Edit) change(document, key, node *yaml.Node, path pointer) error {
 	defer moveComment(key, node)
 	if node.Anchor != "" && refersTo(document, node) {
@@ -232,8 +235,8 @@ func (e Edit) change(document, key, node *yaml.Node, path pointer) error {
 	return e.change(document, key, node.Content[i], path[1:])
 }
 
-// moveComment puts the comment on the line of a key where the library expects it: at the key if its value begins on the next
-// line, else at the value.
+// moveComment puts the comment on the line of a key where the library expects it: at the key if its value begins on
+// the next line, else at the value.
 func moveComment(key, node *yaml.Node) {
 	if key == nil {
 		return

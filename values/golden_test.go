@@ -10,8 +10,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// D5: every archive in testdata/layers is one sentence, the layers as files, and what they give: the ConfigMap layer, the merged
-// values, the saved patches and all violations. go test -update rewrites the results.
+// D5: every archive in testdata/layers is one sentence, the layers as files, and what they give: the ConfigMap layer,
+// the merged values, the saved patches and all violations. go test -update rewrites the results.
 //
 //	key                           the section
 //	modules/values.yaml           layer 1 (several: modules-2/values.yaml …)

@@ -42,7 +42,8 @@ func TestPatchExamplesOfTheRFC(t *testing.T) {
 	}
 }
 
-// D21: the strict way agrees with a reading of the RFC that is as plain as can be: everything is copied, then changed in place.
+// D21: the strict way agrees with a reading of the RFC that is as plain as can be: everything is copied, then changed
+// in place.
 func TestPatchAgreesWithThePlainReading(t *testing.T) {
 	fitting := 0
 	for seed := range uint64(6000) {

@@ -61,8 +61,8 @@ func operations(p Patch) []string {
 	return texts
 }
 
-// D22, D23: the merged values after a patch are what a replay of the saved operations over the same layers gives; so a later,
-// unrelated change of the ConfigMap changes nothing else.
+// D22, D23: the merged values after a patch are what a replay of the saved operations over the same layers gives; so
+// a later, unrelated change of the ConfigMap changes nothing else.
 func TestSavedPatchesGiveTheSameValues(t *testing.T) {
 	applied := 0
 	for seed := range often[uint64](4000) {

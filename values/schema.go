@@ -231,8 +231,9 @@ func closestLeaves(violation *jsonschema.ValidationError) (all []*jsonschema.Val
 	return all
 }
 
-// fit is how much of an alternative fits a value that violates it: the deepest place of its violations counts, then what is
-// violated there, the type of the value or the list of what it may be counting less than another keyword. It is 0 without violations.
+// fit is how much of an alternative fits a value that violates it: the deepest place of its violations counts, then
+// what is violated there, the type of the value or the list of what it may be counting less than another keyword. It
+// is 0 without violations.
 func fit(violations []*jsonschema.ValidationError) (best int) {
 	for _, v := range violations {
 		keyword := 2

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A default that can never be valid is reported with its place and what is wrong; one that another layer can complete is not. D34.
+// A default that can never be valid is reported with its place and what is wrong; one that another layer can complete
+// is not. D34.
 func TestDefaultsThatDoNotFit(t *testing.T) {
 	for _, tc := range []struct {
 		name, schema string

@@ -20,8 +20,8 @@ func costOf(f func()) (mebibytes int, took time.Duration) {
 	return int((after.TotalAlloc - before.TotalAlloc) >> 20), took
 }
 
-// D38, D39: whatever is wrong, however often and by whatever schema, is reported in a message that a person can read, with memory for
-// little more than that.
+// D38, D39: whatever is wrong, however often and by whatever schema, is reported in a message that a person can read,
+// with memory for little more than that.
 func TestFloods(t *testing.T) {
 	withoutRaceDetector(t)
 	branches := strings.Repeat("{oneOf: [{type: string}, {type: object, required: [a]}, {enum: [a, b]}, {anyOf: [{type: boolean}, {type: array}]}]},", 8)

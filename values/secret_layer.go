@@ -239,8 +239,8 @@ func (s Secrets) hide(path pointer, tree any) any {
 }
 
 // conceal is hide with the marks of the schema and the content of the Secret at the same place.
-// Below a list of the Secret everything is hidden, because the list comes from there as a whole. named: the keys above look like
-// those of a secret.
+// Below a list of the Secret everything is hidden, because the list comes from there as a whole. named: the keys
+// above look like those of a secret.
 func conceal(tree any, m marked, secret any, hidden, named bool) any {
 	hidden = hidden || m.secret() || secret != nil && !isMapOf(secret)
 	switch v := tree.(type) {

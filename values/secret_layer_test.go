@@ -116,8 +116,8 @@ func TestConfigPatchIsDivided(t *testing.T) {
 	}
 }
 
-// D41: however a patch is divided, both parts together are what the patch made of them, a mark that is touched is in the Secret
-// only, and what is not touched stays to the letter.
+// D41: however a patch is divided, both parts together are what the patch made of them, a mark that is touched is in
+// the Secret only, and what is not touched stays to the letter.
 func TestDividedPartsAreTheWhole(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	keys := []string{"plain", "admin", "vault", "extra", "users"}

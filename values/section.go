@@ -75,8 +75,8 @@ func (s Section) layered() (*Section, error) {
 	return s.with(replayAll(s.key, s.unpatched, s.saved)), nil
 }
 
-// stack puts layers 1 to 5 on top of each other, and returns layers 1 to 4, and all. note gets the tree after each layer,
-// and what files, ConfigMap and Secret contain themselves.
+// stack puts layers 1 to 5 on top of each other, and returns layers 1 to 4, and all. note gets the tree after each
+// layer, and what files, ConfigMap and Secret contain themselves.
 //
 // Defaults of config-values.yaml are filled in twice: below the ConfigMap, as layer 3, so that its
 // maps merge with default maps; and above it, where they find only parents that the ConfigMap

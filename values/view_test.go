@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// D38, J7: what looks like a secret is hidden: below its key, in lists, in patches and explanations, and keys in PEM anywhere.
+// D38, J7: what looks like a secret is hidden: below its key, in lists, in patches and explanations, and keys in PEM
+// anywhere.
 func TestSecretsAreHidden(t *testing.T) {
 	section := sectionOf(t, "m", nil, `{user: u, password: s3cret, tokens: [s3cret, {x: s3cret}], auth: {enabled: true, none: null, empty: "", pin: 1234}, pem: "-----BEGIN s3cret"}`, "{password: s3cret}")
 	section, err := section.Patch(patchOf(t, `[{"op":"add","path":"/m/apiToken","value":"s3cret"},{"op":"add","path":"/m/more","value":{"key":"s3cret"}}]`), Origin{})

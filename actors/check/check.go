@@ -39,8 +39,9 @@ func ConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slog.Log
 	return errors.Join(staticErr, err) // nil if both are
 }
 
-// Charts checks the values of enabled modules without hooks, which are what a chart gets, against values.schema.json of their
-// charts and subcharts, as Helm does before it renders (H22). A ConfigMap that ConfigMap refuses is not checked further.
+// Charts checks the values of enabled modules without hooks, which are what a chart gets, against values.schema.json
+// of their charts and subcharts, as Helm does before it renders (H22). A ConfigMap that ConfigMap refuses is not
+// checked further.
 func Charts(tree *addons.Tree, data, secret map[string]string) error {
 	enabling := decide.Enabling{Scripts: map[string]bool{}}
 	var doc values.Document

@@ -239,7 +239,8 @@ func (c *config) offered(ctx actor.Context, msg work.OfferSections) (refused map
 	return refused
 }
 
-// sectionsKnown looks for secrets in what is in force: their texts are not shown, and those in the ConfigMap are reported.
+// sectionsKnown looks for secrets in what is in force: their texts are not shown, and those in the ConfigMap are
+// reported.
 func (c *config) sectionsKnown() {
 	if c.secret.store != nil {
 		c.misplaced.warn(c.schemas.Misplaced(c.doc))

@@ -33,8 +33,8 @@ func (r *reporter) notify(n kube.Notice) {
 	r.program.Notify(n)
 }
 
-// layer is the ConfigMap, or the Secret with values above it (D40): what config knows of the one, and when its content is in
-// force.
+// layer is the ConfigMap, or the Secret with values above it (D40): what config knows of the one, and when its
+// content is in force.
 type layer struct {
 	*layerWords
 	report  *reporter

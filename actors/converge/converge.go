@@ -191,7 +191,8 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 // start gives a task to a run, like ownTasks.start of package modules for tasks of owners. An allowed failure is that
 // of a purge, which is tried again in a queue of its own (E10).
 //
-// The end of a task is reported in Ended, so that it happens once, however it ends. Purges that a discovery waits for are answered last: their run is gone by then.
+// The end of a task is reported in Ended, so that it happens once, however it ends. Purges that a discovery waits for
+// are answered last: their run is gone by then.
 func (c *converge) start(ctx actor.Context, t messages.Task, do func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
 	queue := ctx.Sender()
 	c.runs.Start(ctx, supervisor.Task{

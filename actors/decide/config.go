@@ -84,8 +84,8 @@ func Fits(section *values.Section, doc values.Document) error {
 	return next.ValidateConfig()
 }
 
-// Section is a section with its parts of ConfigMap and Secret, or without them when they are not valid (D37); nil when there is
-// no such section.
+// Section is a section with its parts of ConfigMap and Secret, or without them when they are not valid (D37); nil
+// when there is no such section.
 func (s Schemas) Section(key string, doc values.Document) *values.Section {
 	section := s.Sections[key]
 	if section == nil {
@@ -178,8 +178,8 @@ func (s Schemas) Misplaced(doc values.Document) []string {
 	return paths
 }
 
-// WithKeys is what the keys of a ConfigMap or Secret are after some are set; nil removes a key. flags reports whether this
-// changes one that is no section.
+// WithKeys is what the keys of a ConfigMap or Secret are after some are set; nil removes a key. flags reports whether
+// this changes one that is no section.
 func (s Schemas) WithKeys(before map[string]string, set map[string]*string) (after map[string]string, flags bool) {
 	after = map[string]string{}
 	maps.Copy(after, before)

@@ -121,7 +121,8 @@ func (m *monitors) getSnapshots(ctx actor.Context, msg messages.GetSnapshots) {
 }
 
 // adopted reports whether a hook has this watch already. One of a hook that was loaded again since, which may ask for
-// something else, is stopped; so is one that a cancelled run has asked for after the watches of its module were stopped.
+// something else, is stopped; so is one that a cancelled run has asked for after the watches of its module were
+// stopped.
 func (m *monitors) adopted(key messages.WatchKey, hook hooks.Hook) bool {
 	mon := m.watches[key]
 	if mon == nil {

@@ -56,8 +56,8 @@ type Known struct {
 	Enabling decide.Enabling
 	// Suspended are the modules, and releases, that people have suspended (H27).
 	Suspended map[string]bool
-	// Running returns which modules would not have to be started. Nil: those that have a release, and those without a chart that
-	// the ConfigMap in force switches on.
+	// Running returns which modules would not have to be started. Nil: those that have a release, and those without a
+	// chart that the ConfigMap in force switches on.
 	Running func(m addons.Module) bool
 	// HookValues is what is known of the values that hooks of a module set, by module: empty for a
 	// module without hooks. A module that is not in it has run no hooks yet; GlobalHooksRan says

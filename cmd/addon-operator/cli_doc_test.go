@@ -80,8 +80,8 @@ func commandList() string {
 	return d.text.String() + "\n"
 }
 
-// cliDoc is the list of commands: by name the flags with the meaning that most commands give them, if at least two do; and by
-// paragraph the command that it was written for.
+// cliDoc is the list of commands: by name the flags with the meaning that most commands give them, if at least two
+// do; and by paragraph the command that it was written for.
 type cliDoc struct {
 	text   strings.Builder
 	shared map[string]*pflag.Flag

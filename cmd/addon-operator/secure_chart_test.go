@@ -7,7 +7,8 @@ import (
 	"addon-operator/cmd/operator"
 )
 
-// J11: with secure metrics the Pod serves TLS, kubelets ask by it, and the operator may ask who asks; otherwise it may not.
+// J11: with secure metrics the Pod serves TLS, kubelets ask by it, and the operator may ask who asks; otherwise it
+// may not.
 func TestChartSecuresMetrics(t *testing.T) {
 	const asks = "tokenreviews"
 	if plain := rendered(t, everything); strings.Contains(plain["rbac.yaml"], asks) || plain["metricsreader.yaml"] != "" || strings.Contains(plain["podmonitor.yaml"], "https") {

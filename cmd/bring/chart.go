@@ -163,8 +163,8 @@ func (n *newModule) play(ctx context.Context) (golden string, err error) {
 }
 
 // render renders the chart of a module on the stage with the values of its files, against a cluster in
-// memory that holds nothing. crds are the definitions in subcharts. The version is that of scenarios, so that a test of the
-// module renders the same.
+// memory that holds nothing. crds are the definitions in subcharts. The version is that of scenarios, so that a test
+// of the module renders the same.
 func (s *stage) render(ctx context.Context, base string) (objects, crds []*unstructured.Unstructured, err error) {
 	tree, m, err := s.load(base)
 	if err != nil {

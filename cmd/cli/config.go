@@ -56,9 +56,9 @@ type Config struct {
 	LogLevel, LogType             string
 	LogNoTime, LogProxyHook, Loud bool
 	GracePeriod                   time.Duration
-	// Several replicas. PodName is the name of the operator's Pod, on which it records Events, and of the replica in the Lease.
-	// Without one, all Events are on the ConfigMap, and the replica has the name of the host.
-	// Without PodUID a container that is restarted waits until its own Lease expires.
+	// Several replicas. PodName is the name of the operator's Pod, on which it records Events, and of the replica in the
+	// Lease. Without one, all Events are on the ConfigMap, and the replica has the name of the host. Without PodUID a
+	// container that is restarted waits until its own Lease expires.
 	HA              bool
 	PodName, PodUID string
 

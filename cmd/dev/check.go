@@ -12,8 +12,8 @@ import (
 	"addon-operator/messages"
 )
 
-// Look checks one directory, or all for "", and plays their tests, as lint.Look does: it calls report with each finding,
-// whether it is an error, and the line that lint prints; and returns the last line.
+// Look checks one directory, or all for "", and plays their tests, as lint.Look does: it calls report with each
+// finding, whether it is an error, and the line that lint prints; and returns the last line.
 type Look = func(ctx context.Context, c *cli.Config, dirs addons.Dirs, only string, tests bool, report func(bad bool, line string)) (summary string, err error)
 
 // checker checks what was saved: lint checks the modules of the files, and plays their tests.

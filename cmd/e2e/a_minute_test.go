@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// Parallel tests begin with the first one, and go on with the last, in the order of the names of their files. The only one that
-// takes more than a minute is in this file, so that it does not begin when all others are done; others that take
-// long are in z_long_test.go.
+// Parallel tests begin with the first one, and go on with the last, in the order of the names of their files. The
+// only one that takes more than a minute is in this file, so that it does not begin when all others are done; others
+// that take long are in z_long_test.go.
 
-// A hook that hangs: from the first minute on it is reported everywhere, its time limit ends it with all that it has started,
-// and when memory runs out the kernel takes it before the operator. It inherits nothing that is only for the operator.
-// C23, C29.
+// A hook that hangs: from the first minute on it is reported everywhere, its time limit ends it with all that it has
+// started, and when memory runs out the kernel takes it before the operator. It inherits nothing that is only for the
+// operator. C23, C29.
 func TestHookThatHangs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes more than a minute")

@@ -11,8 +11,8 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-// What the schema of a chart or of a subchart refuses fails the run of its module, with the words of Helm, and no other module. A
-// check without a cluster finds it before. Events hold no value. H22.
+// What the schema of a chart or of a subchart refuses fails the run of its module, with the words of Helm, and no
+// other module. A check without a cluster finds it before. Events hold no value. H22.
 func TestSchemaOfChartRefuses(t *testing.T) {
 	h := newFixture(t, `
 -- modules/values.yaml --
@@ -54,8 +54,8 @@ replicaCount: 1
 	h.awaitConfigMap("podinfo", "replicas", "2")
 }
 
-// A webhook that does not answer fails the objects of others: the error names the module that brought it, and to disable that
-// one cures it. H24.
+// A webhook that does not answer fails the objects of others: the error names the module that brought it, and to
+// disable that one cures it. H24.
 func TestWebhookWithoutService(t *testing.T) {
 	h := newFixture(t, `
 -- modules/values.yaml --
@@ -97,7 +97,8 @@ webhooks:
 	h.eventually("the object of the hook", func() error { return h.try("get", "-n", h.namespace, "configmap", "patched") })
 }
 
-// The service of a conversion webhook does not answer: the error names the definition, and the module that brought it. H24.
+// The service of a conversion webhook does not answer: the error names the definition, and the module that brought
+// it. H24.
 func TestConversionWithoutService(t *testing.T) {
 	t.Parallel()
 	for what, dir := range map[string]string{"in templates": "templates", "in crds": "crds"} {

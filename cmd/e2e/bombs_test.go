@@ -22,8 +22,8 @@ type part struct {
 	times int
 }
 
-// packed is the part in the format of gzip, which may be several archives one after the other: a part that is larger than
-// there is memory is packed in pieces, and each piece only once.
+// packed is the part in the format of gzip, which may be several archives one after the other: a part that is larger
+// than there is memory is packed in pieces, and each piece only once.
 func (p part) packed(t testing.TB) []byte {
 	t.Helper()
 	archive := func(times int) []byte {
@@ -55,8 +55,8 @@ func (h *fixture) craftRecord(name string, parts ...part) {
 	must(h.t, second(h.client.CoreV1().Secrets(h.namespace).Create(h.ctx, secret, metav1.CreateOptions{})))
 }
 
-// Who may write Secrets in the operator's namespace can make a release record that stands for more than there is memory. It
-// is a corrupted one. H5, D39.
+// Who may write Secrets in the operator's namespace can make a release record that stands for more than there is
+// memory. It is a corrupted one. H5, D39.
 func TestBombInAReleaseRecord(t *testing.T) {
 	t.Parallel()
 	withoutRaceDetector(t)
@@ -100,7 +100,8 @@ func TestBombInARenderedManifest(t *testing.T) {
 	h.until("the object of the fixed chart", func() bool { return h.configMap("extra") != nil })
 }
 
-// A long list that fits none of the alternatives of its schema is refused without an explanation of each element. D38, D39.
+// A long list that fits none of the alternatives of its schema is refused without an explanation of each element.
+// D38, D39.
 func TestFloodOfViolations(t *testing.T) {
 	t.Parallel()
 	withoutRaceDetector(t)
@@ -152,8 +153,8 @@ func TestStartDoesNotWaitForPipesAndDevices(t *testing.T) {
 	expectPeak(t, "a start", peak)
 }
 
-// A module whose chart or whose definitions stand for more than there is memory fails with a word, as does one with a pipe
-// in the place of a file; the operator goes on. A17, M1, D39.
+// A module whose chart or whose definitions stand for more than there is memory fails with a word, as does one with a
+// pipe in the place of a file; the operator goes on. A17, M1, D39.
 func TestBombInTheFilesOfAModule(t *testing.T) {
 	t.Parallel()
 	withoutRaceDetector(t)

@@ -216,7 +216,8 @@ func TestManyHalfSentHeaders(t *testing.T) {
 			must(t, err)
 			t.Cleanup(func() { c.Close() })
 		}
-		// A kubelet has a patience of a second; a machine that compiles gets three. In five they would time out by themselves.
+		// A kubelet has a patience of a second; a machine that compiles gets three. In five they would time out by
+		// themselves.
 		probe := http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer.DialContext(ctx, address.network, address.address)
 		}}}
@@ -362,8 +363,8 @@ func TestManyLargePlans(t *testing.T) {
 	expectPeak(t, "60 large plans", peak)
 }
 
-// Tenants create more objects of a watched kind than there is memory for. The hook stops, as for a kind that is missing, and
-// says so; no other hook waits, and when the objects fit again the hook learns what is there. P5.4.
+// Tenants create more objects of a watched kind than there is memory for. The hook stops, as for a kind that is
+// missing, and says so; no other hook waits, and when the objects fit again the hook learns what is there. P5.4.
 func TestSnapshotThatIsTooLarge(t *testing.T) {
 	h := newFixture(t, "configmap")
 	h.write("modules/020-two/hooks/watch.sh", `#!/usr/bin/env bash

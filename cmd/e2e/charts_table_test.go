@@ -13,7 +13,8 @@ const (
 	tableHead  = "| chart | version | what to know |\n|---|---|---|\n"
 )
 
-// row is the line of a chart in the table. One that runs as with Helm, and without notes, has only its name and version.
+// row is the line of a chart in the table. One that runs as with Helm, and without notes, has only its name and
+// version.
 func (c *foreignChart) row() string {
 	know := slices.Clone(c.notes)
 	switch {

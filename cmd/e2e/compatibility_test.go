@@ -27,8 +27,8 @@ const (
 	resultsEnv = "MATRIX_RESULTS"
 )
 
-// The page has a row for each Kubernetes that a control plane can be made of, and on each all tests passed. With $MATRIX_RESULTS,
-// as in make matrix, the row of the running one is written.
+// The page has a row for each Kubernetes that a control plane can be made of, and on each all tests passed. With
+// $MATRIX_RESULTS, as in make matrix, the row of the running one is written.
 func TestCompatibilityPage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(compatibilityPage)
@@ -104,8 +104,8 @@ func builtVersions(t *testing.T) []string {
 	return all
 }
 
-// summary says how many tests of the output of go test -json passed, and which failed. The last result of a test counts,
-// which may be that of a second run. A test or a package that ends without a result counts as failed.
+// summary says how many tests of the output of go test -json passed, and which failed. The last result of a test
+// counts, which may be that of a second run. A test or a package that ends without a result counts as failed.
 func summary(output io.Reader) (string, error) {
 	results, passed, failed := map[string]string{}, 0, []string{}
 	lines := bufio.NewScanner(output)

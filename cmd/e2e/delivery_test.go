@@ -28,8 +28,9 @@ func (h *fixture) flip(hash string) {
 	h.rename("git/link.tmp", "git/current")
 }
 
-// P8, docs/delivery.md: git-sync brings commits. One is in force as a whole after the flip of the link, the same object and one more
-// revision; one that does not load is not, and going back is another flip. The old worktree may go after that.
+// P8, docs/delivery.md: git-sync brings commits. One is in force as a whole after the flip of the link, the same
+// object and one more revision; one that does not load is not, and going back is another flip. The old worktree may
+// go after that.
 func TestDeliveryByGit(t *testing.T) {
 	h := newFixture(t, "-- a --\n")
 	const template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {size: {{ .Values.web.size }}, in: \"1\"}\n"
@@ -65,7 +66,8 @@ func TestDeliveryByGit(t *testing.T) {
 	}
 }
 
-// A real API server accepts all objects of the chart, field by field, with each of its switches and each way of delivery.
+// A real API server accepts all objects of the chart, field by field, with each of its switches and each way of
+// delivery.
 func TestOperatorChartIsAccepted(t *testing.T) {
 	h := newFixture(t, "-- a --\n")
 	for _, values := range []string{
@@ -89,8 +91,8 @@ func TestOperatorChartIsAccepted(t *testing.T) {
 	}
 }
 
-// operatorChart are the objects of the Deployment's chart that a cluster without other kinds has. The definition of Module is left
-// out: other tests have it.
+// operatorChart are the objects of the Deployment's chart that a cluster without other kinds has. The definition of
+// Module is left out: other tests have it.
 func (h *fixture) operatorChart(values string) (objects []*unstructured.Unstructured) {
 	h.t.Helper()
 	chart, err := loader.LoadDir("../../deploy/chart")

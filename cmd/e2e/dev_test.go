@@ -136,9 +136,9 @@ func (d *devTree) plainly(args ...string) (cmd *exec.Cmd, expect func(texts ...s
 	}
 }
 
-// Each fact is a line. A tree that does not load is waited for, a module that is alone is enabled, and its cluster has the
-// kind Module. A save shows its difference; a mistake its file and line, until it is corrected; a hook whose code was
-// saved runs again. At the end nothing is left.
+// Each fact is a line. A tree that does not load is waited for, a module that is alone is enabled, and its cluster
+// has the kind Module. A save shows its difference; a mistake its file and line, until it is corrected; a hook whose
+// code was saved runs again. At the end nothing is left.
 func TestDevPrintsLines(t *testing.T) {
 	t.Parallel()
 	d := newDevTree(t)

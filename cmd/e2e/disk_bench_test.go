@@ -18,9 +18,9 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-// BenchmarkSave measures how long a file that is saved takes until it is in force, with the watch of the disk (P8): until the object of
-// the release is changed, or a new hook has run for its Synchronization. p50-ms is the median; it is meant to be at most 500 for a
-// template and 1000 for a hook.
+// BenchmarkSave measures how long a file that is saved takes until it is in force, with the watch of the disk (P8):
+// until the object of the release is changed, or a new hook has run for its Synchronization. p50-ms is the median; it
+// is meant to be at most 500 for a template and 1000 for a hook.
 func BenchmarkSave(b *testing.B) {
 	h := fixtureOn(b, devclustertest.StartOwn(b), "web")
 	h.start("ADDON_OPERATOR_WATCH_MODULES=yes").ready()
@@ -79,9 +79,9 @@ func reportTimes(b *testing.B, all []time.Duration) {
 	b.ReportMetric(float64(all[len(all)-1].Milliseconds()), "max-ms")
 }
 
-// BenchmarkDev measures how long 'dev' takes from its start to the end of the first converge, meant to be less than a second, and from a
-// save to what it shows, meant to be at most 300 ms: the difference of the rendered objects, and a finding, in a module of its own
-// and in one of a hundred. Modules have a hook, a schema and a test.
+// BenchmarkDev measures how long 'dev' takes from its start to the end of the first converge, meant to be less than a
+// second, and from a save to what it shows, meant to be at most 300 ms: the difference of the rendered objects, and a
+// finding, in a module of its own and in one of a hundred. Modules have a hook, a schema and a test.
 func BenchmarkDev(b *testing.B) {
 	for _, size := range []int{1, 100} {
 		d := newDevTree(b)

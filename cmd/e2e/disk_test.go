@@ -14,8 +14,8 @@ const newHook = `#!/usr/bin/env bash
 jq -r '.[] | "new-" + .binding + (.type // "")' "$BINDING_CONTEXT_PATH" >> "$OUT/journal"
 `
 
-// P8: with the watch, what is on disk is in force a moment after it was written: a template, values, a hook, a module. What
-// is broken is not, and is shown everywhere; the release stays through all of it.
+// P8: with the watch, what is on disk is in force a moment after it was written: a template, values, a hook, a
+// module. What is broken is not, and is shown everywhere; the release stays through all of it.
 func TestDiskIsLive(t *testing.T) {
 	h := newFixture(t, "web")
 	o := h.start("ADDON_OPERATOR_WATCH_MODULES=yes").ready()
@@ -104,8 +104,8 @@ func (h *fixture) configMapUID(name string) string {
 	return string(cm.UID)
 }
 
-// A crash leaves a template of zeros, and an unfinished copy a subchart without its templates: no object is deleted, neither
-// while the operator runs nor after a restart, and it says which file to restore. P8.
+// A crash leaves a template of zeros, and an unfinished copy a subchart without its templates: no object is deleted,
+// neither while the operator runs nor after a restart, and it says which file to restore. P8.
 func TestLostContentDeletesNothing(t *testing.T) {
 	h := newFixture(t, "web")
 	template := func(name string) string {

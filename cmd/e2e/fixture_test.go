@@ -134,8 +134,8 @@ func (h *fixture) journal() string { return strings.Join(strings.Fields(h.read("
 
 var errNotYet = errors.New("not yet")
 
-// eventually polls until the condition has no more to say. One that takes long, such as a program that it starts, is asked less often:
-// other tests want the processor, too.
+// eventually polls until the condition has no more to say. One that takes long, such as a program that it starts, is
+// asked less often: other tests want the processor, too.
 func (h *fixture) eventually(what string, condition func() error) {
 	h.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -278,7 +278,8 @@ func (h *fixture) awaitRevisions(release, want string) {
 	h.becomes("release "+release, want, func() string { return h.revisions(release) })
 }
 
-// inFront puts a handler in front of an API server, which is its next one. It returns the path of a kubeconfig that leads there.
+// inFront puts a handler in front of an API server, which is its next one. It returns the path of a kubeconfig that
+// leads there.
 func inFront(t testing.TB, config *rest.Config, handle func(http.ResponseWriter, *http.Request, http.Handler)) (*httptest.Server, string) {
 	t.Helper()
 	upstream, err1 := url.Parse(config.Host)

@@ -78,8 +78,8 @@ func (h *fixture) runPods(app string) {
 	})
 }
 
-// A module is ready when its objects are: a Deployment whose Pod does not run keeps it from that, and one that has given up is
-// a problem, in the list, on the page and as a metric. The operator itself is ready all the same. H25.
+// A module is ready when its objects are: a Deployment whose Pod does not run keeps it from that, and one that has
+// given up is a problem, in the list, on the page and as a metric. The operator itself is ready all the same. H25.
 func TestHealthOfObjects(t *testing.T) {
 	h := newFixture(t, healthModules)
 	o := h.start().ready()
@@ -116,8 +116,8 @@ func TestHealthOfObjects(t *testing.T) {
 	o.awaitModule("late", "disabled")
 }
 
-// A module with an object that is being deleted, and that a finalizer keeps, is not ready, also if objects of its kind have
-// no status; the finalizer is named. When the object is gone, it is created again. H13, H25.
+// A module with an object that is being deleted, and that a finalizer keeps, is not ready, also if objects of its
+// kind have no status; the finalizer is named. When the object is gone, it is created again. H13, H25.
 func TestObjectIsBeingDeleted(t *testing.T) {
 	h := newFixture(t, `
 -- modules/values.yaml --

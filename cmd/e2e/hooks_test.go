@@ -265,8 +265,8 @@ func processesWith(t testing.TB, argument string) (found []string) {
 	return found
 }
 
-// A filter that would make gigabytes of an object in one step, or a result that is too large to read, fails at once; the
-// operator stays far below its limit of memory. C37, C39.
+// A filter that would make gigabytes of an object in one step, or a result that is too large to read, fails at once;
+// the operator stays far below its limit of memory. C37, C39.
 func TestFiltersThatMakeMuchOfLittle(t *testing.T) {
 	withoutRaceDetector(t)
 	h := newFixture(t, "-- modules/values.yaml --\nfiltersEnabled: true\n")

@@ -65,9 +65,9 @@ func (h *fixture) jobUID(name string) string {
 	return string(job.UID)
 }
 
-// A Helm hook whose Pod finds no node is shown everywhere. Under policy block modules before are healed and others deleted
-// meanwhile; SIGTERM does not wait for it; the next operator, with isolate, parks the module, goes on waiting for the same
-// Job, and a heal afterwards does not run it again. H14, F18, F19.
+// A Helm hook whose Pod finds no node is shown everywhere. Under policy block modules before are healed and others
+// deleted meanwhile; SIGTERM does not wait for it; the next operator, with isolate, parks the module, goes on waiting
+// for the same Job, and a heal afterwards does not run it again. H14, F18, F19.
 func TestHelmHookThatWaits(t *testing.T) {
 	h := newFixture(t, waitingModules)
 	o := h.start()
@@ -113,8 +113,8 @@ func TestHelmHookThatWaits(t *testing.T) {
 	}
 }
 
-// The Job of an earlier run has a finalizer, and Helm deletes it before it creates the hook again: what it waits for is shown.
-// F19, H14.
+// The Job of an earlier run has a finalizer, and Helm deletes it before it creates the hook again: what it waits for
+// is shown. F19, H14.
 func TestHelmHookThatIsNotDeleted(t *testing.T) {
 	h := newFixture(t, waitingModules)
 	jobs := h.client.BatchV1().Jobs(h.namespace)

@@ -74,8 +74,8 @@ func (p person) importRelease(args ...string) (output string, failed bool) {
 	return strings.NewReplacer(p.namespace, "NAMESPACE", p.dir, "DIR").Replace(string(out)), err != nil
 }
 
-// deployed are the UIDs and resourceVersions of the ConfigMaps that Helm has made in the namespace, and the revisions of
-// all releases there.
+// deployed are the UIDs and resourceVersions of the ConfigMaps that Helm has made in the namespace, and the revisions
+// of all releases there.
 func (p person) deployed() map[string]string {
 	p.t.Helper()
 	all := map[string]string{}
@@ -176,9 +176,9 @@ metadata:
   annotations: {helm.sh/hook: "pre-install,pre-upgrade", random: "{{ randAlphaNum 10 }}"}
 `
 
-// A release of Helm becomes a module without a new revision and without a write to its objects: as the import and the plan
-// say before, and although its chart has subcharts, values of global, definitions, hooks, and what is random. From then on
-// it is a module as others are. Issue 16, 2.3; H6, A20, A21.
+// A release of Helm becomes a module without a new revision and without a write to its objects: as the import and the
+// plan say before, and although its chart has subcharts, values of global, definitions, hooks, and what is random.
+// From then on it is a module as others are. Issue 16, 2.3; H6, A20, A21.
 func TestImportRelease(t *testing.T) {
 	h, cluster := ownFixture(t, "-- modules/values.yaml --\nglobal: {zone: shared}\n-- charts/none --\n", devclustertest.Borrow) // what renders by chance runs again when other tests define kinds
 	p := person{fixture: h, namespace: cluster.Namespace(t), driver: "secret"}
@@ -271,8 +271,8 @@ func (r replacing) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	return bytes.NewBufferString(strings.ReplaceAll(rendered.String(), r.old, r.new)), nil
 }
 
-// Where the module does not render what is deployed, the import says so, with the difference; the first run upgrades. The
-// records are in ConfigMaps, and in the namespace of the operator. Issue 16, 2.3.
+// Where the module does not render what is deployed, the import says so, with the difference; the first run upgrades.
+// The records are in ConfigMaps, and in the namespace of the operator. Issue 16, 2.3.
 func TestImportOfAReleaseThatDiffers(t *testing.T) {
 	h := newFixture(t, "-- charts/none --\n")
 	p := person{fixture: h, namespace: h.namespace, driver: "configmap", postRenderer: replacing{"mine", "changed by a post renderer"}}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// kubectl in hooks uses the cluster of the operator: a kubeconfig and a context that only an option names, by a path that is
-// relative to the directory of the operator, also when the kubeconfig has another current context.
+// kubectl in hooks uses the cluster of the operator: a kubeconfig and a context that only an option names, by a path
+// that is relative to the directory of the operator, also when the kubeconfig has another current context.
 func TestHooksUseTheClusterOfTheOperator(t *testing.T) {
 	h := newFixture(t, `
 -- global-hooks/look --

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The memory limit of the container counts for the runtime: it collects garbage before the kernel kills the process. C29.
+// The memory limit of the container counts for the runtime: it collects garbage before the kernel kills the process.
+// C29.
 func TestMemoryLimitOfTheContainer(t *testing.T) {
 	const mounts = "mount -t tmpfs none /sys/fs/cgroup"
 	if out, err := exec.Command("unshare", "-rm", "sh", "-c", mounts).CombinedOutput(); err != nil {
@@ -22,8 +23,8 @@ func TestMemoryLimitOfTheContainer(t *testing.T) {
 	}
 }
 
-// A hook that reports a series more for each object takes neither the memory of the operator nor that of Prometheus: new series
-// beyond the limit are dropped, and that is logged; those of others stay. I6, I7.
+// A hook that reports a series more for each object takes neither the memory of the operator nor that of Prometheus:
+// new series beyond the limit are dropped, and that is logged; those of others stay. I6, I7.
 func TestSeriesOfAHookAreLimited(t *testing.T) {
 	h := newFixture(t, `
 -- modules/values.yaml --
@@ -48,8 +49,8 @@ echo '{"name": "one", "set": 1}' > "$METRICS_PATH"
 	}
 }
 
-// What lies where others could replace it, or would be shown to others, is refused at the start, by the name of the option.
-// B3, J7, C24.
+// What lies where others could replace it, or would be shown to others, is refused at the start, by the name of the
+// option. B3, J7, C24.
 func TestOptionsThatExposeSecrets(t *testing.T) {
 	h := newFixture(t, "-- modules/values.yaml --\n")
 	h.mkdir("open")

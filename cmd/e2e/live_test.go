@@ -39,9 +39,9 @@ echo '<b>no & credentials</b>' >&2
 exit 3
 `
 
-// J18: the live page in a real browser: what changes appears by itself, a backoff counts down, one module is shown whole, and
-// the page says when it has lost the operator and comes back. Nothing is red on the console: the policy lets through
-// all that the page does.
+// J18: the live page in a real browser: what changes appears by itself, a backoff counts down, one module is shown
+// whole, and the page says when it has lost the operator and comes back. Nothing is red on the console: the policy
+// lets through all that the page does.
 func TestLivePage(t *testing.T) {
 	h := newFixture(t, liveModules)
 	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate").ready()

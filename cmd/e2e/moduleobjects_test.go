@@ -43,9 +43,9 @@ name: off
 version: 0.1.0
 `
 
-// Objects of kind Module on a real API server, with kubectl: without the kind, and when it appears; what they show; kubectl wait;
-// a run and a retry that are requested; a module that is suspended, over a change of the leader; one that is removed; without the
-// right to them. J14–J17, H27.
+// Objects of kind Module on a real API server, with kubectl: without the kind, and when it appears; what they show;
+// kubectl wait; a run and a retry that are requested; a module that is suspended, over a change of the leader; one
+// that is removed; without the right to them. J14–J17, H27.
 func TestModuleObjects(t *testing.T) {
 	t.Parallel()
 	h := fixtureOn(t, devclustertest.Borrow(t), modulesOfObjects)

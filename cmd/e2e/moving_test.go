@@ -10,7 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// move runs the bash blocks of a section of docs/charts.md whose numbers are given, word by word but for the names in capitals.
+// move runs the bash blocks of a section of docs/charts.md whose numbers are given, word by word but for the names in
+// capitals.
 func (h *fixture) move(section string, names *strings.Replacer, numbers ...int) {
 	h.t.Helper()
 	found := blocks(page(h.t, "charts.md", section), "bash")
@@ -38,8 +39,8 @@ color: red
 {apiVersion: v1, kind: ConfigMap, metadata: {name: web, labels: {app.kubernetes.io/managed-by: Helm}}, data: {color: {{ .Values.color }}}}
 `
 
-// The steps of docs/charts.md: Argo CD has applied the objects of a chart. The first run adopts them, and they stay when the
-// Application is deleted.
+// The steps of docs/charts.md: Argo CD has applied the objects of a chart. The first run adopts them, and they stay
+// when the Application is deleted.
 func TestMovingFromArgoCD(t *testing.T) {
 	h := newFixture(t, "-- modules/values.yaml --\nwebEnabled: true\n")
 	for name, text := range map[string]string{"Chart.yaml": "{apiVersion: v2, name: web, version: 1.0.0}\n", "values.yaml": "color: red\n"} {
@@ -68,8 +69,8 @@ func TestMovingFromArgoCD(t *testing.T) {
 	}
 }
 
-// The steps of docs/charts.md: Flux has installed a release, whose records lie in the namespace of the HelmRelease. The first run
-// of the module that is imported is a no-op, and the HelmRelease goes without it.
+// The steps of docs/charts.md: Flux has installed a release, whose records lie in the namespace of the HelmRelease.
+// The first run of the module that is imported is a no-op, and the HelmRelease goes without it.
 func TestMovingFromFlux(t *testing.T) {
 	h := newFixture(t, "-- modules/values.yaml --\nwebEnabled: true\n")
 	p := h.helm()

@@ -5,8 +5,9 @@ import (
 )
 
 // A likely mistake with which an operator works all the same is a problem that people see: a second module of one
-// name, files without their x bit, a default that cannot be valid, a kind that the cluster does not have; in the list of
-// modules and hooks, by why, on the page, and as an Event. A rule that is not evaluated is named. A11, A15, A18, C16, D34, D35, J12.
+// name, files without their x bit, a default that cannot be valid, a kind that the cluster does not have; in the list
+// of modules and hooks, by why, on the page, and as an Event. A rule that is not evaluated is named. A11, A15, A18,
+// C16, D34, D35, J12.
 func TestProblemsAreShown(t *testing.T) {
 	h := newFixture(t, `
 -- modules/values.yaml --

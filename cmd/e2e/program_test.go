@@ -32,8 +32,8 @@ const (
 	together = "8"
 )
 
-// limitsVariable makes this test binary an operator with shorter times or smaller limits than the constants, which no option
-// changes. It has limits in JSON.
+// limitsVariable makes this test binary an operator with shorter times or smaller limits than the constants, which no
+// option changes. It has limits in JSON.
 const limitsVariable = "E2E_LIMITS"
 
 type limits = cmdoperator.Limits

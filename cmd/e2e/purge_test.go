@@ -144,8 +144,8 @@ func TestRootIsEmptiedAtRunTime(t *testing.T) {
 	h.awaitRevisions("self", "1:deployed")
 }
 
-// A start without the file that has the flags, or with one that says nothing, deletes no release: they stay until the flags
-// are back, or say false. P1, E9.
+// A start without the file that has the flags, or with one that says nothing, deletes no release: they stay until the
+// flags are back, or say false. P1, E9.
 func TestFlagsAreLostBeforeAStart(t *testing.T) {
 	for name, lose := range map[string]func(h *fixture){
 		"gone":      func(h *fixture) { h.remove("modules/values.yaml") },
@@ -192,8 +192,8 @@ func TestPurgeIsAllowedByAnOption(t *testing.T) {
 	h.awaitRevisions("last", "")
 }
 
-// The directory of a module is away by mistake, and one release may be purged: what holds data stays, and is that of the
-// module again when the directory is back. A person who allows purges means all of it. P1, P2.2, E10.
+// The directory of a module is away by mistake, and one release may be purged: what holds data stays, and is that of
+// the module again when the directory is back. A person who allows purges means all of it. P1, P2.2, E10.
 func TestPurgeLeavesData(t *testing.T) {
 	h := newFixture(t, "web")
 	own, kind := h.namespace+"-own", "things."+h.namespace+".example.com"

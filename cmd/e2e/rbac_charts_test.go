@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The rules for charts of others, those in CHARTS or ours, are found without a cluster: also the kinds that templates and
-// subcharts define. Rules with a * come first, with the chart that asks for them. A chart that does not render
+// The rules for charts of others, those in CHARTS or ours, are found without a cluster: also the kinds that templates
+// and subcharts define. Rules with a * come first, with the chart that asks for them. A chart that does not render
 // without values of its owner costs no other its rules.
 func TestRulesOfForeignCharts(t *testing.T) {
 	t.Parallel()

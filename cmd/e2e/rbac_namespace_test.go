@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// With the roles that 'rbac generate' prints a module whose release lies in a namespace of its own is installed, changed,
-// healed and removed, and misses nothing. A namespace that is not there, for which the rules could not be applied, is named,
-// with the module and what to do. H20.
+// With the roles that 'rbac generate' prints a module whose release lies in a namespace of its own is installed,
+// changed, healed and removed, and misses nothing. A namespace that is not there, for which the rules could not be
+// applied, is named, with the module and what to do. H20.
 func TestNamespaceOfModuleWithGeneratedRoles(t *testing.T) {
 	h := newFixture(t, `
 -- modules/values.yaml --

@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// switched is a repository in two versions, below a link as git-sync makes it. The second version renames the value that keeps a claim.
+// switched is a repository in two versions, below a link as git-sync makes it. The second version renames the value
+// that keeps a claim.
 const switched = `
 -- old/values.yaml --
 firstEnabled: true
@@ -44,8 +45,9 @@ echo '{"op": "add", "path": "/store/hook", "value": "old"}' >> "$VALUES_JSON_PAT
 // waits is a part of a hook: it waits until the test opens the gate, if there is one.
 const waits = `if [[ -p $OUT/gate ]]; then echo waits >> "$OUT/journal"; read -r _ < "$OUT/gate"; fi`
 
-// P8: a root that is a link is switched while a reload runs: nothing is installed of a mixture of two versions, whether the values come from
-// files or from a hook, and whether a hook of another module or of this one runs meanwhile. The claim that the value keeps stays.
+// P8: a root that is a link is switched while a reload runs: nothing is installed of a mixture of two versions,
+// whether the values come from files or from a hook, and whether a hook of another module or of this one runs
+// meanwhile. The claim that the value keeps stays.
 func TestSwitchedRoot(t *testing.T) {
 	const first = "#!/usr/bin/env bash\n[[ ${1:-} == --config ]] && { echo '{configVersion: v1, beforeHelm: 1}'; exit; }\n"
 	for name, c := range map[string]struct{ first, second, values string }{
@@ -108,7 +110,8 @@ func (h *fixture) switchTo(version string) {
 	h.rename("next", "current")
 }
 
-// P8: templates that lost their content delete nothing, at a reload and after a restart; what is removed on purpose goes.
+// P8: templates that lost their content delete nothing, at a reload and after a restart; what is removed on purpose
+// goes.
 func TestEmptiedTemplates(t *testing.T) {
 	h := newFixture(t, "web")
 	const other = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n"

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What is planted: in the Secret, by a hook at a path that the schema marks, at such a path in the ConfigMap, and in a Secret that
-// is refused.
+// What is planted: in the Secret, by a hook at a path that the schema marks, at such a path in the ConfigMap, and in
+// a Secret that is refused.
 const (
 	plantedLayer   = "planted-in-the-layer-5kD"
 	plantedHook    = "planted-by-the-hook-8sQ"
@@ -126,8 +126,9 @@ func (h *fixture) secretData() map[string]string {
 	return textsOf(secret)
 }
 
-// D40, D41, J9: what lies in the Secret, and what a schema marks with x-secret, is in no page, plan, explanation, render, drift,
-// dump, metric, trace, event or line of the log, through whatever door it came and wherever a chart or a hook has put it.
+// D40, D41, J9: what lies in the Secret, and what a schema marks with x-secret, is in no page, plan, explanation,
+// render, drift, dump, metric, trace, event or line of the log, through whatever door it came and wherever a chart or
+// a hook has put it.
 func TestNoSecretIsShown(t *testing.T) {
 	h, traces := newFixture(t, secretModules), newReceiver(t)
 	h.setConfig(map[string]string{"well": "token: " + plantedConfig + "\n"})
@@ -181,7 +182,8 @@ func TestNoSecretIsShown(t *testing.T) {
 	}
 }
 
-// allThatIsShown collects what a person or a program can see of the operator without asking for secrets, by where it comes from.
+// allThatIsShown collects what a person or a program can see of the operator without asking for secrets, by where it
+// comes from.
 func (o *operator) allThatIsShown(t *testing.T) map[string]string {
 	t.Helper()
 	h, all := o.fixture, map[string]string{}

@@ -332,8 +332,8 @@ func textsOf(secret *corev1.Secret) map[string]string {
 	return texts
 }
 
-// kept are the texts that the operator would start with, sorted: under which keys it keeps them is its business. nil when they
-// cannot be read.
+// kept are the texts that the operator would start with, sorted: under which keys it keeps them is its business. nil
+// when they cannot be read.
 func (s *soak) kept() []string {
 	ctx, cancel := s.soon()
 	defer cancel()

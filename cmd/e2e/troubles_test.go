@@ -29,7 +29,8 @@ type troubles struct {
 	all   []trouble
 }
 
-// Each problem of docs/troubleshooting.md is shown by status and on the live page, with its cause and with what to do next. J1, J18.
+// Each problem of docs/troubleshooting.md is shown by status and on the live page, with its cause and with what to do
+// next. J1, J18.
 func TestStatusAndPageShowEachProblem(t *testing.T) {
 	t.Parallel()
 	for name, group := range allTroubles() {

@@ -105,8 +105,8 @@ func TestValuesAreSet(t *testing.T) {
 	expect(map[string]string{"one": "size: 4\n"})
 }
 
-// What belongs to no module is written with --force only. After an edit with kubectl the same words are in an Event and in
-// status. D12.
+// What belongs to no module is written with --force only. After an edit with kubectl the same words are in an Event
+// and in status. D12.
 func TestUnknownModuleInTheConfigMap(t *testing.T) {
 	h := newFixture(t, "configmap")
 	o := h.start().ready()
@@ -127,8 +127,8 @@ func TestUnknownModuleInTheConfigMap(t *testing.T) {
 	set("is written", "set", "twoo.a", "2", "--force")
 }
 
-// An edit after which the operator would delete objects says so, and needs --yes, which also allows an upgrade that would be
-// held back. P1.
+// An edit after which the operator would delete objects says so, and needs --yes, which also allows an upgrade that
+// would be held back. P1.
 func TestValuesSetThatDeletesAsks(t *testing.T) {
 	h := newFixture(t, `
 -- modules/values.yaml --
@@ -256,7 +256,8 @@ func TestValuesSetLosesNoEditOfOthers(t *testing.T) {
 	}
 }
 
-// In the operator's Pod 'values set' needs no more than the roles that the operator has, also with a deleted ConfigMap. B3.
+// In the operator's Pod 'values set' needs no more than the roles that the operator has, also with a deleted
+// ConfigMap. B3.
 func TestValuesAreSetWithTheRolesOfTheOperator(t *testing.T) {
 	h := newFixture(t, "configmap")
 	h.write("modules/values.yaml", "global: {zone: a}\noneEnabled: true\n")

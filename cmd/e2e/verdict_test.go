@@ -27,8 +27,9 @@ data: {size: {{ .Values.fast.size | quote }}}
 -- out/broken --
 `
 
-// With the policy block: a module that waits behind one that fails says so, and a person's request is served in the first converge;
-// a change that waits in a queue keeps its module from being ready, in all places and with the same words. J16, J18.
+// With the policy block: a module that waits behind one that fails says so, and a person's request is served in the
+// first converge; a change that waits in a queue keeps its module from being ready, in all places and with the same
+// words. J16, J18.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	h := fixtureOn(t, devclustertest.Borrow(t), modulesOfVerdicts)

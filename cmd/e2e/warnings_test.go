@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// What the API server warns of, such as a misspelt field, names the module and the object, whether Helm writes it or a hook.
-// J13.
+// What the API server warns of, such as a misspelt field, names the module and the object, whether Helm writes it or
+// a hook. J13.
 func TestWarningsOfTheAPIServer(t *testing.T) {
 	h := newFixture(t, `
 -- modules/values.yaml --

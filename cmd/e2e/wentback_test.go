@@ -55,8 +55,8 @@ func (h *fixture) watched(name, v string) {
 	}
 }
 
-// After a restore of etcd under a running operator the process ends and says why; started again, it begins with what the
-// cluster has. P14.
+// After a restore of etcd under a running operator the process ends and says why; started again, it begins with what
+// the cluster has. P14.
 func TestClusterGoesBack(t *testing.T) {
 	h, cluster := ownFixture(t, backModules, devclustertest.Borrow)
 	o := h.start().ready()

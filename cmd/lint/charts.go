@@ -98,8 +98,8 @@ func (c *checks) render(ctx context.Context, m addons.Module, own *values.Sectio
 	return documents, fmt.Errorf("%w; pass values that hooks set with --values; those that tests of the module expect are also used", err)
 }
 
-// show renders once. An object that a template prints and that cannot be read fails it. The end of ctx and renderLimit end
-// the waiting, not the templates.
+// show renders once. An object that a template prints and that cannot be read fails it. The end of ctx and
+// renderLimit end the waiting, not the templates.
 func (c *checks) show(ctx context.Context, m addons.Module, merged any) (_ []helm.Document, err error) {
 	// The client caches the kinds of the API server in memory, so renderAll drops it when a kind is
 	// added.

@@ -82,9 +82,9 @@ func optionsOf(c *cli.Config) Options {
 	return Options{HookLimit: hooks.ConfigLimit, JQLibrary: c.JQDirs(), Chroot: c.ChrootDir, CRDSkip: c.CRDPrefixes()}
 }
 
-// Look checks for 'dev' the directory of one module or of the global hooks, or all for "", with or without tests. It calls
-// report with each finding: whether it is an error, and the line that the command prints; and returns the last line. When
-// it returns an error it has reported nothing.
+// Look checks for 'dev' the directory of one module or of the global hooks, or all for "", with or without tests. It
+// calls report with each finding: whether it is an error, and the line that the command prints; and returns the last
+// line. When it returns an error it has reported nothing.
 func Look(ctx context.Context, c *cli.Config, dirs addons.Dirs, only string, tests bool, report func(bad bool, line string)) (summary string, err error) {
 	o := optionsOf(c)
 	o.Dirs, o.Only, o.Tests = dirs, only, tests

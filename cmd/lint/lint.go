@@ -57,10 +57,9 @@ type checks struct {
 	client   *helm.Client        // that renders; nil until there is one with the kinds that are known now
 }
 
-// Check finds the mistakes below the directories, and returns them with the line that sums them up. A finding that may be
-// the cause of others comes before them. It returns an
-// error if it could not complete, such as at the end of ctx, and then no findings, so that a part of
-// them is never taken for all.
+// Check finds the mistakes below the directories, and returns them with the line that sums them up. A finding that
+// may be the cause of others comes before them. It returns an error if it could not complete, such as at the end of
+// ctx, and then no findings, so that a part of them is never taken for all.
 func Check(ctx context.Context, o Options) (found []Finding, summary string, err error) {
 	tmp, err := os.MkdirTemp("", "addon-operator-lint-")
 	if err != nil {

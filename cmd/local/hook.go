@@ -21,8 +21,8 @@ import (
 	"addon-operator/values"
 )
 
-// trial is one run of a hook by a person, without an operator. Files that are not given count as empty, as for a hook of
-// a new module.
+// trial is one run of a hook by a person, without an operator. Files that are not given count as empty, as for a hook
+// of a new module.
 type trial struct {
 	global                         bool
 	binding, context, values, conf string
@@ -52,9 +52,9 @@ KUBECONFIG. The hook gets the contexts of a file, or one of a binding that is no
 }
 
 // load asks a file for the configuration of its hooks, and guesses the directory in which the operator would run them:
-// MODULES for MODULES/MODULE/hooks/…, for a global hook the directory hooks itself, and that of the file when no directory
-// above it is called hooks. The operator ignores files that are not executable, which surprises people, so here that is
-// an error.
+// MODULES for MODULES/MODULE/hooks/…, for a global hook the directory hooks itself, and that of the file when no
+// directory above it is called hooks. The operator ignores files that are not executable, which surprises people, so
+// here that is an error.
 func (t *trial) load(ctx context.Context, runner *hooks.Runner, path string) (found []hooks.Hook, workingDir string, err error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -165,8 +165,8 @@ func section[T any](w io.Writer, title string, list []T) error {
 	return err
 }
 
-// contexts are those of the file, or one that is made for the binding. One with objects cannot be guessed: the hook would
-// run with a snapshot that no cluster has. In v0 a schedule has no type.
+// contexts are those of the file, or one that is made for the binding. One with objects cannot be guessed: the hook
+// would run with a snapshot that no cluster has. In v0 a schedule has no type.
 func (t *trial) contexts(c *hooks.Config) ([]hooks.Context, error) {
 	if (t.context == "") == (t.binding == "") {
 		return nil, cli.Usagef("hook run needs either --binding or --context")

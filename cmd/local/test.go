@@ -127,8 +127,8 @@ func (t *playing) find(paths []string) ([]*scenario.Scenario, error) {
 	return scenarios, nil
 }
 
-// testReport is the answer of -o json, whose keys stay as they are, and the JUnit file, with what CI systems have in common:
-// there is no schema that all of them follow.
+// testReport is the answer of -o json, whose keys stay as they are, and the JUnit file, with what CI systems have in
+// common: there is no schema that all of them follow.
 type testReport struct {
 	XMLName xml.Name     `json:"-" xml:"testsuite"`
 	Count   int          `json:"-" xml:"tests,attr"`
@@ -140,8 +140,8 @@ type testReport struct {
 	Coverage []scenario.Coverage `json:"coverage,omitempty" xml:"-"`
 }
 
-// testResult is one scenario. Its lists are [] and not null in JSON, so that programs need no case for it. In a JUnit file the
-// module is its class, because CI systems group by class.
+// testResult is one scenario. Its lists are [] and not null in JSON, so that programs need no case for it. In a JUnit
+// file the module is its class, because CI systems group by class.
 type testResult struct {
 	Module      string   `json:"-" xml:"classname,attr"`
 	Name        string   `json:"name" xml:"name,attr"`

@@ -143,10 +143,9 @@ func (r *replica) leadership() func() view.Leadership {
 // starts it again.
 func (r *replica) ended() error { return context.Cause(r.over) }
 
-// bind ends ctx when the process must end, and, with the cause leadershipLost, when the leadership is lost. Then it kills what runs
-// first, before it logs or ends anything: the time until another replica acts is short (L5). After
-// an orderly release nothing is lost; hooks are killed then, too. unbind frees what the binding
-// holds.
+// bind ends ctx when the process must end, and, with the cause leadershipLost, when the leadership is lost. Then it
+// kills what runs first, before it logs or ends anything: the time until another replica acts is short (L5). After an
+// orderly release nothing is lost; hooks are killed then, too. unbind frees what the binding holds.
 func (r *replica) bind(ctx context.Context) (bound context.Context, unbind func()) {
 	bound, cancel := context.WithCancelCause(ctx)
 	stopOver := context.AfterFunc(r.over, func() { cancel(r.ended()) })
@@ -197,7 +196,8 @@ func (r *replica) start(ctx context.Context, operator *actors.Operator) error {
 	return err
 }
 
-// lead waits until this replica leads and begins the first converge: after a wait with files and values as they are then.
+// lead waits until this replica leads and begins the first converge: after a wait with files and values as they are
+// then.
 func (r *replica) lead(ctx context.Context, operator *actors.Operator) error {
 	atOnce := r.lease.AtOnce(ctx)
 	if !atOnce {

@@ -160,7 +160,8 @@ func (r *running) want(command, want string) {
 // squeeze forgets space: how wide the columns of a table are, and how JSON is indented.
 func squeeze(text string) string { return strings.Join(strings.Fields(text), "") }
 
-// Issue 4, provenance: explain names layer, file or hook, task and time, and what was overridden; secrets are shown on request only.
+// Issue 4, provenance: explain names layer, file or hook, task and time, and what was overridden; secrets are shown
+// on request only.
 func TestExplain(t *testing.T) {
 	r := startRunning(t)
 	r.want("values explain ingress", `

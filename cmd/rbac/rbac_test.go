@@ -267,7 +267,8 @@ func TestInterruptedPrintsNoRules(t *testing.T) {
 	}
 }
 
-// J11: with secure metrics the operator may ask who asks, and the chart grants that; so does 'rbac generate', when it has the option.
+// J11: with secure metrics the operator may ask who asks, and the chart grants that; so does 'rbac generate', when it
+// has the option.
 func TestRulesOfSecureMetrics(t *testing.T) {
 	for env, want := range map[string]bool{"": false, "true": true} {
 		_, args := laidOut(t, "")
@@ -335,8 +336,9 @@ func TestNamesAreQuoted(t *testing.T) {
 	}
 }
 
-// The definition of a kind may lie in the templates of another module, which may come later, or in those of a subchart, and
-// show only when another kind is there. Nothing but files is asked. Rules with a * come first, with who asks for them.
+// The definition of a kind may lie in the templates of another module, which may come later, or in those of a
+// subchart, and show only when another kind is there. Nothing but files is asked. Rules with a * come first, with who
+// asks for them.
 func TestKindsOfTemplates(t *testing.T) {
 	const crd = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: NAMEs.example.com}, spec: {group: example.com, scope: SCOPE, names: {plural: NAMEs, kind: NAME}, versions: [{name: v1, served: true}]}}"
 	things := strings.NewReplacer("NAME", "thing", "SCOPE", "Namespaced").Replace(crd)

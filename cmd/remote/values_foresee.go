@@ -16,8 +16,8 @@ import (
 	"addon-operator/messages/view"
 )
 
-// foresee prints which objects the operator would delete or replace after an edit, and has a person confirm that. confirm
-// is the annotation that allows an upgrade which would be held back otherwise; one edit can allow one.
+// foresee prints which objects the operator would delete or replace after an edit, and has a person confirm that.
+// confirm is the annotation that allows an upgrade which would be held back otherwise; one edit can allow one.
 func (v *valueEdit) foresee(cmd *cobra.Command, next map[string]string) (confirm, note string, err error) {
 	if v.away != "" { // forced
 		return "", "", nil

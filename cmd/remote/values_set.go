@@ -221,8 +221,8 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	return v.report(cmd, edited, fmt.Sprintf("%s %s; %s%s%s", configMap, done, note, refused, unknown))
 }
 
-// begin returns the content that is edited, and how it is validated. It learns what is known of the path, before a value is
-// printed: it may be a secret.
+// begin returns the content that is edited, and how it is validated. It learns what is known of the path, before a
+// value is printed: it may be a secret.
 func (v *valueEdit) begin(ctx context.Context, read kube.ConfigMap) (current map[string]string, note string, err error) {
 	v.known, err = v.ask(ctx, read.Data)
 	const valid = "validated by the running operator"
@@ -312,7 +312,8 @@ func (v *valueEdit) changeSecret(cmd *cobra.Command, client *kube.Client) error 
 	return v.report(cmd, edited, fmt.Sprintf("%s %s", store, done))
 }
 
-// word is a value for people: hidden when a schema marks it, or no operator knows that; masked when it looks like a secret.
+// word is a value for people: hidden when a schema marks it, or no operator knows that; masked when it looks like a
+// secret.
 func (v *valueEdit) word(value any, there bool) string {
 	if !there {
 		return "(none)"
@@ -362,8 +363,9 @@ func (v *valueEdit) meet(ctx context.Context, client *kube.Client) error {
 	return nil
 }
 
-// ask asks the running operator whether it would accept these data, and what it knows of the path; without an operator the
-// answer is empty. It asks for secrets, because the answer must have the last valid content; what is printed is masked here.
+// ask asks the running operator whether it would accept these data, and what it knows of the path; without an
+// operator the answer is empty. It asks for secrets, because the answer must have the last valid content; what is
+// printed is masked here.
 func (v *valueEdit) ask(ctx context.Context, data map[string]string) (answer messages.ConfigChecked, err error) {
 	if v.away != "" {
 		return answer, nil

@@ -273,7 +273,8 @@ func TestMissingDependencies(t *testing.T) {
 	}
 }
 
-// A file that Helm would not read is named with its limit, before any of the chart is read; one that is no part of the chart may be larger.
+// A file that Helm would not read is named with its limit, before any of the chart is read; one that is no part of
+// the chart may be larger.
 func TestLargeFile(t *testing.T) {
 	for ignore, want := range map[string]string{"": "files/data.bin has more than 5 MiB, Helm's limit for a file of a chart; list it in .helmignore", "files/": ""} {
 		m := moduleOf(t, "web", "-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n")

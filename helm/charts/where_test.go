@@ -125,7 +125,8 @@ func TestOnlyChartIsLoaded(t *testing.T) {
 	}
 }
 
-// M1: what the .helmignore of a chart in chart/ names is no file of it. A module that is a chart may keep its crds/ from Helm.
+// M1: what the .helmignore of a chart in chart/ names is no file of it. A module that is a chart may keep its crds/
+// from Helm.
 func TestIgnored(t *testing.T) {
 	for place, want := range map[string]bool{"": false, "chart/": true} {
 		m := moduleOf(t, "web", strings.ReplaceAll("-- AT.helmignore --\ncrds/kustom*\ncrds/old/\n-- ATChart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n-- ATcrds/a.yaml --\n-- ATcrds/kustomization.yaml --\n-- ATcrds/old/deep/b.yaml --\n", "AT", place))

@@ -28,8 +28,8 @@ func completeKind(k *kind, u *unstructured.Unstructured) {
 		setDefault(u, "Opaque", "type")
 	case "customresourcedefinitions.apiextensions.k8s.io":
 		u.Object["status"] = established(u)
-	// Helm waits for its hooks, and no controller runs them. Other Jobs and Pods, and a Job that is suspended, stay as they are,
-	// unless all workloads count as running (runWorkload).
+	// Helm waits for its hooks, and no controller runs them. Other Jobs and Pods, and a Job that is suspended, stay as
+	// they are, unless all workloads count as running (runWorkload).
 	case "jobs.batch":
 		if suspended, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend"); helmHook && !suspended {
 			u.Object["status"] = map[string]any{"succeeded": int64(1), "conditions": []any{map[string]any{"type": "Complete", "status": "True"}}}

@@ -93,7 +93,8 @@ func TestQueueStatusAsJSON(t *testing.T) {
 	}
 }
 
-// P1: the command that allows an upgrade is not cut off an Event, however many objects there are and however long their names.
+// P1: the command that allows an upgrade is not cut off an Event, however many objects there are and however long
+// their names.
 func TestHeldUpgrade(t *testing.T) {
 	if got, want := view.HeldUpgrade([]string{"A a", "B b"}, "W", "C"), "the upgrade is held back, because W: A a, B b; to allow it: C"; got != want {
 		t.Errorf("got %q, want %q", got, want)
