@@ -72,7 +72,7 @@ fi
 	o.ask("module render well --diff", "No differences from the deployed release, revision 1.")
 
 	o.ask("config set log.level debug 10m", "log.level  debug  warn")
-	o.ask("config list", "log.level             debug  warn")
+	o.ask("config list", "log.level  debug  warn")
 	h.setConfig(map[string]string{"well": "password: other"})
 	o.expect("release step") // at debug level
 	h.awaitRevisions("well", "1:superseded 2:deployed")

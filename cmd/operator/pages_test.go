@@ -235,7 +235,7 @@ HOOK                    BINDING  KIND    STATE     OBJECTS
 OP   PATH            VALUE          HOOK                    TASK  SINCE
 add  /ingress/nodes  ["one","two"]  010-ingress/hooks/h.sh  4     TIME`)
 	r.want("module patches dns-server -o text", "No hook has patched these values.")
-	r.want("module resource-monitor", "MODULE OBJECT STATE MESSAGE\ningress default/ConfigMap/ingress-a - -\ningress default/ConfigMap/ingress-b - -\ndns-server No monitor - -")
+	r.want("module resource-monitor", "MODULE OBJECT STATE MESSAGE\ningress No monitor - -\ndns-server No monitor - -")
 	r.want("module render ingress", "---\n# Source: ingress/templates/secret.yaml\napiVersion: v1\nkind: Secret\nmetadata:\n  name: ingress\nstringData:\n  a: '***'")
 	r.want("module render ingress --show-secrets", "---\n# Source: ingress/templates/secret.yaml\nkind: Secret # s3cret")
 	r.want("module render ingress --diff", `

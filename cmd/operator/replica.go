@@ -149,9 +149,9 @@ func (r *replica) ended() error { return context.Cause(r.over) }
 func (r *replica) bind(ctx context.Context) (bound context.Context, unbind func()) {
 	bound, cancel := context.WithCancelCause(ctx)
 	stopOver := context.AfterFunc(r.over, func() { cancel(r.ended()) })
-	unbind = func() { stopOver(); cancel(nil) }
+	free := func() { stopOver(); cancel(nil) }
 	if r.fence == nil {
-		return bound, unbind
+		return bound, free
 	}
 	lost := r.fence.Lost()
 	stop := context.AfterFunc(lost, func() {
@@ -163,7 +163,7 @@ func (r *replica) bind(ctx context.Context) (bound context.Context, unbind func(
 		r.log.Error("leadership lost: hooks were killed and nothing more is written; this process exits, to be restarted as a standby", "err", cause, "exitCode", int(leadershipLost))
 		cancel(fmt.Errorf("%w: %w", leadershipLost, cause))
 	})
-	return bound, func() { stop(); unbind() }
+	return bound, func() { stop(); free() }
 }
 
 // start begins to act, at once or when this replica leads. It returns early when ctx ends.

@@ -55,7 +55,7 @@ config:
   configVersion: v1
   onStartup: 1
   schedule: [{name: tick, crontab: "0 3 * * *", queue: slow}]
-  kubernetes: [{name: tokens, kind: Secret, jqFilter: .data, executeHookOnSynchronization: false, keepFullObjectsInMemory: false}]
+  kubernetes: [{name: tokens, kind: Secret, nameSelector: {matchNames: [t]}, jqFilter: .data, executeHookOnSynchronization: false, keepFullObjectsInMemory: false}]
 runs:
   onStartup:
     values: [{op: add, path: /ingress/nodes, value: [one, two]}]
