@@ -51,13 +51,9 @@ func prepareReplica(t *testing.T, cluster *devclustertest.Cluster, o LeaseOption
 	t.Helper()
 	fence := NewFence()
 	client, err := Connect(Options{Kubeconfig: cluster.Kubeconfig(), Log: testLog(t), Fence: fence})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lease, err := client.NewLease(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &replica{Lease: lease, fence: fence, client: client, leads: make(chan error, 1)}
 }
 
@@ -70,9 +66,7 @@ func (r *replica) compete(t *testing.T) {
 
 func (r *replica) awaitLeading(t *testing.T) *replica {
 	t.Helper()
-	if err := await(t, "the leadership of "+r.options.Identity, r.leads); err != nil {
-		t.Fatal(err)
-	}
+	must(t, await(t, "the leadership of "+r.options.Identity, r.leads))
 	return r
 }
 
@@ -98,9 +92,7 @@ func TestLeaseWithNonsense(t *testing.T) {
 	lease := newLeaseObject("ghost", most, metav1.NowMicro())
 	lease.Spec.LeaseTransitions = new(most)
 	_, err := w.admin.CoordinationV1().Leases(namespace).Create(t.Context(), lease, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	options := hasty(namespace, "first")
 	options.Duration, options.RenewDeadline = time.Second, 900*time.Millisecond
 	first := newReplica(t, w.Cluster, options).awaitLeading(t)
@@ -114,9 +106,7 @@ func TestOneReplicaLeadsAndTheNextTakesOverAtOnce(t *testing.T) {
 	w := newWorld(t, devclustertest.Start(t))
 	namespace := w.Namespace(t)
 	first := newReplica(t, w.Cluster, patient(namespace, "first")).awaitLeading(t)
-	if err := first.write(t, "first"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.write(t, "first"))
 	second := newReplica(t, w.Cluster, patient(namespace, "second"))
 	eventually(t, "the follower knows its leader", func() bool { return second.Status().Holder == "first" })
 	if s := second.Status(); s.Leading || s.Identity != "second" {
@@ -199,15 +189,11 @@ func TestExpiredLeaseIsTakenAtOnce(t *testing.T) {
 	leases := w.admin.CoordinationV1().Leases(namespace)
 	const gone = "gone"
 	lease, err := leases.Create(t.Context(), newLeaseObject(gone, 3600, metav1.NowMicro()), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	follower := newReplica(t, w.Cluster, patient(namespace, "follower"))
 	eventually(t, "the follower knows its leader", func() bool { return follower.sees() && follower.Status().Holder == gone })
 	lease.Spec = newLeaseObject(gone, 1, metav1.NowMicro()).Spec
-	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(leases.Update(t.Context(), lease, metav1.UpdateOptions{})))
 	follower.awaitLeading(t)
 }
 
@@ -216,9 +202,7 @@ func TestExpiredLeaseIsTakenAtOnce(t *testing.T) {
 func TestLeaseIsOfThePod(t *testing.T) {
 	w := newWorld(t, devclustertest.Start(t))
 	namespace := w.Namespace(t)
-	if _, err := w.admin.CoordinationV1().Leases(namespace).Create(t.Context(), newLeaseObject("pod", 3600, metav1.NowMicro()), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(w.admin.CoordinationV1().Leases(namespace).Create(t.Context(), newLeaseObject("pod", 3600, metav1.NowMicro()), metav1.CreateOptions{})))
 	next := prepareReplica(t, w.Cluster, patient(namespace, "pod"))
 	next.Look(t.Context())
 	next.compete(t)
@@ -306,9 +290,7 @@ func TestLeaseIsTaken(t *testing.T) {
 		_, err = leases.Update(t.Context(), lease, metav1.UpdateOptions{})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	await(t, "the end of the leadership", leader.fence.Lost().Done())
 	if cause := context.Cause(leader.fence.Lost()); !strings.Contains(cause.Error(), `taken by "thief"`) {
 		t.Errorf("cause: %v", cause)
@@ -353,14 +335,10 @@ func TestDeletedLeaseIsNotTakenBeforeItsTime(t *testing.T) {
 	const holder = "stopped"
 	lease := newLeaseObject(holder, 1200, metav1.NowMicro())
 	leases := w.admin.CoordinationV1().Leases(namespace)
-	if _, err := leases.Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second(leases.Create(t.Context(), lease, metav1.CreateOptions{})))
 	follower := newReplica(t, w.Cluster, hasty(namespace, "follower"))
 	eventually(t, "the follower knows the holder", func() bool { return follower.Status().Holder == holder })
-	if err := leases.Delete(t.Context(), "leader", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, leases.Delete(t.Context(), "leader", metav1.DeleteOptions{}))
 	candidate := &lock{Interface: nil, lease: follower.Lease} // a nil lock below: it must not be called
 	if err := candidate.Create(t.Context(), leaderRecord("follower")); err == nil || !strings.Contains(err.Error(), "deleted while stopped held it") {
 		t.Errorf("taking the deleted lease: %v", err)
@@ -375,9 +353,7 @@ func TestDeletedLeaseIsNotTakenBeforeItsTime(t *testing.T) {
 func TestFenceCutsWhatIsUnderWay(t *testing.T) {
 	arrived := make(chan struct{})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)
 		<-r.Context().Done() // cut by the client
@@ -386,9 +362,7 @@ func TestFenceCutsWhatIsUnderWay(t *testing.T) {
 	t.Cleanup(func() { _ = server.Close() })
 
 	fence := NewFence()
-	if err := fence.extend(time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, fence.extend(time.Now().Add(time.Hour)))
 	transport := fenced{fence, http.DefaultTransport}
 	failed := make(chan error, 1)
 	go func() {
@@ -432,9 +406,7 @@ func TestFenceIsOpenNoLongerThanTheLease(t *testing.T) {
 	})
 	t.Run("the time runs out", func(t *testing.T) {
 		f := NewFence()
-		if err := f.extend(time.Now().Add(50 * time.Millisecond)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.extend(time.Now().Add(50*time.Millisecond)))
 		await(t, "the end of the time", f.Lost().Done())
 		if err := f.Check(); !errors.Is(err, ErrNotLeading) || !strings.Contains(err.Error(), "not renewed in time") {
 			t.Errorf("%v", err)
@@ -458,9 +430,7 @@ func TestFencedConnection(t *testing.T) {
 	if _, err := conn.Write([]byte("list")); err != nil {
 		t.Errorf("standby: %v", err)
 	}
-	if err := fence.extend(time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, fence.extend(time.Now().Add(time.Hour)))
 	if _, err := conn.Write([]byte("write")); err != nil {
 		t.Errorf("leading: %v", err)
 	}

@@ -32,18 +32,14 @@ func TestScaling(t *testing.T) {
 		r.add()
 	}
 	r.follower().expect("another replica holds the lease: this one waits", "expires=20", "holder=replica-1_")
-	if err := h.object("one", true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.object("one", true))
 	h.awaitState()
 	if n := len(slices.DeleteFunc(slices.Clone(r.running), func(o *operator) bool { return !leads(o) })); n != 1 {
 		t.Errorf("%d replicas lead", n)
 	}
 	r.kill(first) // and a Deployment starts another
 	r.awaitConverged()
-	if err := h.object("two", true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.object("two", true))
 	h.awaitState()
 	for len(r.running) > 1 { // the leader goes first
 		r.settle()
@@ -54,9 +50,7 @@ func TestScaling(t *testing.T) {
 		r.running = slices.DeleteFunc(r.running, func(o *operator) bool { return o == leader })
 	}
 	r.awaitConverged()
-	if err := h.object("three", true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.object("three", true))
 	h.awaitState()
 	h.awaitRevisions("work", "1:deployed")
 	if terms := h.oneAfterAnother(); terms < 3 {
@@ -79,9 +73,7 @@ func TestKilledContainerLeadsAtOnceAgain(t *testing.T) {
 	pod("1", port)
 	r.awaitConverged()
 	h.write("out/long", "")
-	if err := h.object("one", true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.object("one", true))
 	killed := r.awaitLongHook(nil)
 	killed.kill()
 	r.running = nil
@@ -103,9 +95,7 @@ func TestKilledContainerLeadsAtOnceAgain(t *testing.T) {
 // hook that fails.
 func versions(h *fixture) (good, failing string) {
 	h.t.Helper()
-	if err := os.CopyFS(h.path("failing"), os.DirFS(h.path("modules"))); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, os.CopyFS(h.path("failing"), os.DirFS(h.path("modules"))))
 	h.write("failing/010-work/hooks/fail.sh", "#!/usr/bin/env bash\nif [[ $1 == --config ]]; then echo '{configVersion: v1, beforeHelm: 1}'; exit; fi\nexit 1\n")
 	return "MODULES_DIR=" + h.path("modules"), "MODULES_DIR=" + h.path("failing")
 }
@@ -144,9 +134,7 @@ func TestSingleReplicaIsRolledOut(t *testing.T) {
 	five := r.rollOut(four, good)
 	five.expect("this replica leads")
 	five.ready()
-	if err := h.object("one", true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.object("one", true))
 	h.awaitState()
 	h.awaitRevisions("work", "1:deployed")
 	h.oneAfterAnother()
@@ -166,9 +154,7 @@ func TestReplicasAreRolledOutWhileTheirLeaderFails(t *testing.T) {
 		r.rollOut(old, good)
 	}
 	r.awaitConverged().ready()
-	if err := h.object("one", true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.object("one", true))
 	h.awaitState()
 	for _, o := range r.running {
 		o.ready()

@@ -212,9 +212,7 @@ func (h *fixture) object(name string, exists bool) error {
 func (h *fixture) objects() string {
 	h.t.Helper()
 	list, err := h.client.CoreV1().ConfigMaps(h.namespace).List(h.ctx, metav1.ListOptions{LabelSelector: labels.Set{"test": "event"}.String()})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, err)
 	var names []string
 	for _, o := range list.Items {
 		names = append(names, o.Name)
@@ -318,13 +316,9 @@ type line struct {
 func newLine(t testing.TB, address, server string) *line {
 	t.Helper()
 	target, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l := &line{url: "https://" + listener.Addr().String(), whole: true, open: map[net.Conn]bool{}}
 	t.Cleanup(func() { _ = listener.Close(); l.cut() })
 	go func() {

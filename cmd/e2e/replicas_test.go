@@ -91,13 +91,9 @@ func TestStoppedLeaderDoesNotActWhenItWakesUp(t *testing.T) {
 	r.awaitConverged()
 	r.follower()
 	h.write("out/long", "")
-	if err := h.object("first", true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.object("first", true))
 	stopped := r.awaitLongHook(nil)
-	if err := stopped.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stopped.cmd.Process.Signal(syscall.SIGSTOP))
 	h.eventually("another leader", func() error {
 		for _, o := range r.running {
 			if o != stopped && leads(o) {
@@ -106,9 +102,7 @@ func TestStoppedLeaderDoesNotActWhenItWakesUp(t *testing.T) {
 		}
 		return errNotYet
 	})
-	if err := stopped.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stopped.cmd.Process.Signal(syscall.SIGCONT))
 	if code := stopped.exit(); code != 3 {
 		t.Errorf("exit code %d, want 3", code)
 	}
@@ -178,9 +172,7 @@ func TestAPIServerIsAwayLongerThanTheLease(t *testing.T) {
 	r.awaitConverged()
 	r.follower()
 	h.write("out/long", "")
-	if err := h.object("before", true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.object("before", true))
 	leader := r.awaitLongHook(nil)
 	line.cut()
 	if code := leader.exit(); code != 3 {
@@ -188,9 +180,7 @@ func TestAPIServerIsAwayLongerThanTheLease(t *testing.T) {
 	}
 	leader.expect("leadership lost")
 	h.remove("out/long")
-	if err := h.object("meanwhile", true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.object("meanwhile", true))
 	h.setConfig(map[string]string{"work": "size: 5"})
 	line.mend()
 	r.awaitConverged()

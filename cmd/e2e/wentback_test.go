@@ -50,9 +50,7 @@ func (h *fixture) watched(name, v string) {
 	if _, err := maps.Update(h.ctx, object, metav1.UpdateOptions{}); err == nil {
 		return
 	}
-	if _, err := maps.Create(h.ctx, object, metav1.CreateOptions{}); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, second(maps.Create(h.ctx, object, metav1.CreateOptions{})))
 }
 
 // After a restore of etcd under a running operator the process ends and says why; started again, it begins with what
