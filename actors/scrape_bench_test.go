@@ -63,7 +63,7 @@ func scrape(t testing.TB, operator *actors.Operator) (series, bytes int) {
 		series += len(f.GetMetric())
 	}
 	page := httptest.NewRecorder()
-	promhttp.HandlerFor(gatherers, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	promhttp.HandlerFor(gatherers, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
 	return series, page.Body.Len()
 }
 

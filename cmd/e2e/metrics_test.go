@@ -99,7 +99,7 @@ func TestMetricsOfTheRulesExist(t *testing.T) {
 // page reads the metrics of the running program.
 func (o *operator) page() map[string]*dto.MetricFamily {
 	o.fixture.t.Helper()
-	request, err := http.NewRequestWithContext(o.fixture.ctx, http.MethodGet, o.public+"/metrics", nil)
+	request, err := http.NewRequestWithContext(o.fixture.ctx, http.MethodGet, o.public+"/metrics", http.NoBody)
 	if err != nil {
 		o.fixture.t.Fatal(err)
 	}
