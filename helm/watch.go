@@ -143,7 +143,7 @@ func (h *home) watchRecords(ctx context.Context, news News) {
 		}
 	}
 	h.records.watch(changed, h.locks.busy)
-	context.AfterFunc(ctx, func() { h.records.Failed(ctx.Err()) }) // nobody may wait for a list that does not come any more
+	context.AfterFunc(ctx, func() { h.records.Failed(ctx.Err()) }) // runs must not wait for a list that no longer comes
 	h.options.Watcher.WatchMetadata(ctx, h.options.Driver.Resource(), h.options.Namespace, labels.Set{"owner": "helm"}.String(), h.records)
 }
 

@@ -16,8 +16,8 @@ import (
 // event until the count has passed it, and code that compares resource versions would take
 // every event for an old one. So a feed remembers the newest version that it has received, and
 // compares it with a consistent list each time it begins to watch again. A server that only
-// lags behind the others has no older consistent list. All that the operator knows is of a state
-// that is gone then, so the process ends (Options.WentBack), and begins anew.
+// lags behind the others has no older consistent list. All that the operator knows is then of a
+// state that is gone, so the process ends (Options.WentBack) and is started again.
 
 // versions is the store of a feed, in front of the one that it keeps equal.
 type versions struct {

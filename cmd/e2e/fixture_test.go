@@ -341,5 +341,5 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// second is the error of a call whose result nobody needs.
+// second returns the error of a call whose result is not needed.
 func second[V any](_ V, err error) error { return err }

@@ -139,8 +139,7 @@ func (r *replica) leadership() func() view.Leadership {
 	}
 }
 
-// ended is why this process must end, although nobody has asked it to; nil when there is no reason. What started it
-// starts it again.
+// ended is why this process must end by itself; nil when there is no reason. What started it starts it again.
 func (r *replica) ended() error { return context.Cause(r.over) }
 
 // bind ends ctx when the process must end, and, with the cause leadershipLost, when the leadership is lost. Then it
