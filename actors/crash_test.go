@@ -27,8 +27,8 @@ func TestCrashOverEachMessage(t *testing.T) {
 	t.Parallel()
 	// What this lifecycle does not have: pages, timers after failures, and what the random model kills in (TestRandom).
 	never := strings.Fields("ListMonitored DumpSnapshots ListHooks GetDrift CheckConfig ScheduleFired ShutDown GetKnownConfig " +
-		"AwaitSnapshots SynchronizeLater SnapshotsComplete SetAside AsideDue BindingDeferred watchAgain watchOverflowed " +
-		"askAgain keepAgain delayedReload postponedDue remindHeld slowedDue ObjectsContested GetHooks RetireModule ConfigFlagsSaved ScriptAgreed " +
+		"AwaitSnapshots SynchronizeLater SnapshotsComplete BindingDeferred watchAgain watchOverflowed leaveDue EndAttempts " +
+		"keepAgain delayedReload remindHeld slowedDue ObjectsContested GetHooks RetireModule ConfigFlagsSaved " +
 		"modulesSeen objectsDue restDue lookAtObjects SuspensionChanged RequestReload")
 	handled := handledMessages(t)
 	if !*crashesFlag {
@@ -96,7 +96,6 @@ runs:
   onStartup: {config: [{op: add, path: /a/saved, value: true}], values: [{op: add, path: /a/kept, value: 1}]}
   pods: {count: /a/pods, objects: [{operation: CreateOrUpdate, object: {apiVersion: v1, kind: ConfigMap, metadata: {name: made, namespace: default}}}]}
 `)
-	s.File("modules/040-d/module.yaml", "waitFor: [a]\n")
 	s.File("modules/020-b/enabled", "#!testkit\nenabledBy: b.wanted\n")
 	s.File("modules/020-b/hooks/h.sh", `
 #!testkit

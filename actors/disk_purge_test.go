@@ -57,6 +57,9 @@ func TestPurgeWaitsForDirectories(t *testing.T) {
 		write("050-a/templates/cm.yaml", diskModule{}.templateText("a"))
 		notice()
 		check(l.Advance(time.Minute))
+		releases("a", "b")
+		check(l.Step("configmap-set global x: 1")) // the next reload tries it again
+		check(l.Advance(time.Minute))
 		releases("a")
 	})
 }

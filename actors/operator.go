@@ -225,10 +225,6 @@ func (o *operator) Receive(ctx actor.Context) {
 		ctx.Respond(areYouReady{})
 	case messages.Enqueue:
 		o.enqueue(ctx, msg)
-	case messages.AsideDue: // through the root, because the queue may have ended
-		if o.children[work.QueuePath+msg.Queue] {
-			ctx.Send(o.program.PID(work.QueuePath+msg.Queue), msg.Done)
-		}
 	case messages.UseQueues:
 		o.useQueues(ctx, msg)
 	case messages.QueueEmpty:

@@ -118,8 +118,6 @@ type Module struct {
 	EnabledScript string
 	// File is what module.yaml says (A21).
 	File ModuleFile
-	// Awaits are the modules of File.WaitFor that run before this one.
-	Awaits []string
 	// Static are the sections of the module in values.yaml files, lowest first (D5: 1, 2).
 	Static []values.Layer
 	// Flags are the opinions of values.yaml files on <key>Enabled, lowest first (E3).
@@ -131,14 +129,13 @@ type Module struct {
 	Schemas *values.Schemas
 
 	// What was found when its own files were read stays until they change: problems, strange and
-	// own. doubles, stale and vain depend on other files, and are set at each refresh.
+	// own. doubles and stale depend on other files, and are set at each refresh.
 	doubles, problems []string // see Problems
 	strange           []string // keys of its values.yaml that look like flags and are not its own
 	own               values.Document
 	ownEmpty          bool // its values.yaml exists and has no content
 	files             contents
-	stale             string   // see Stale
-	vain              []string // see Problems: waitFor names what cannot be waited for
+	stale             string // see Stale
 }
 
 // Flag is what one values.yaml says about whether a module is enabled.
@@ -154,7 +151,7 @@ func (m Module) Problems() []string {
 	if m.stale != "" {
 		stale = []string{m.stale}
 	}
-	return slices.Concat(stale, m.doubles, m.problems, m.vain)
+	return slices.Concat(stale, m.doubles, m.problems)
 }
 
 // Shown returns the path of a file in Dir, or Dir itself, as messages name it ([Dirs.Shown]).
@@ -215,7 +212,6 @@ func Load(dirs Dirs) (*Tree, error) {
 		tree.Modules = append(tree.Modules, m)
 	}
 	tree.warnUnknownFlags()
-	tree.resolveWaits()
 	return tree, errors.Join(errs...)
 }
 

@@ -21,9 +21,8 @@ type ModuleFile struct {
 	// Namespace is that of the release, and of its objects that name none; empty for that of the
 	// operator.
 	Namespace string
-	// WaitFor names the modules that must be ready, with current objects, before the module runs
-	// (H26). Module.Awaits has those that are waited for.
-	WaitFor []string
+	// Waits: it has the field waitFor of earlier versions, which has no effect.
+	Waits bool
 	// Chart is the source of the chart in chart/. It is for people and for the commands that fetch
 	// charts; a running operator fetches nothing.
 	Chart ChartSource
@@ -31,7 +30,7 @@ type ModuleFile struct {
 
 // Equal reports whether two files have the same content.
 func (f ModuleFile) Equal(o ModuleFile) bool {
-	return f.Namespace == o.Namespace && f.Chart == o.Chart && slices.Equal(f.WaitFor, o.WaitFor)
+	return f == o
 }
 
 // ChartSource is where a chart was taken from. All fields may be empty.
@@ -58,11 +57,14 @@ func readModuleFile(dir string, shown func(path string) string) (f ModuleFile, e
 	if err != nil {
 		return f, err
 	}
+	if fields, ok := tree.(map[string]any); ok {
+		_, f.Waits = fields["waitFor"]
+		delete(fields, "waitFor")
+	}
 	d := decoder{file: shown(path)}
 	chart := map[string]*string{"repository": &f.Chart.Repository, "name": &f.Chart.Name, "version": &f.Chart.Version, "digest": &f.Chart.Digest}
 	d.decode("", tree, map[string]func(field string, value any){
 		"namespace": func(field string, value any) { d.namespace(field, value, &f.Namespace) },
-		"waitFor":   func(field string, value any) { d.names(field, value, &f.WaitFor) },
 		"chart": func(field string, value any) {
 			fields := map[string]func(string, any){}
 			for name, into := range chart {
@@ -121,23 +123,6 @@ func (d *decoder) text(field string, value any, into *string) {
 		return
 	}
 	*into = text
-}
-
-// names reads a list of modules. Whether they exist is only known when all modules are
-// (resolveWaits).
-func (d *decoder) names(field string, value any, into *[]string) {
-	list, ok := value.([]any)
-	if !ok {
-		d.fail("%s must be a list of modules, such as [cert-manager]", field)
-		return
-	}
-	for i, item := range list {
-		name := ""
-		if d.text(fmt.Sprintf("%s[%d]", field, i), item, &name); name == "" || slices.Contains(*into, name) {
-			continue
-		}
-		*into = append(*into, name)
-	}
 }
 
 // namespace reads a name as the API server accepts it: a wrong one would fail only when the release

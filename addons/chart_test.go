@@ -13,10 +13,10 @@ const innerChart = "modules/010-web-app/chart/Chart.yaml"
 func TestModuleFile(t *testing.T) {
 	tree, _ := load(t, map[string]string{
 		innerChart:                        "",
-		"modules/010-web-app/module.yaml": "namespace: web\nwaitFor: [plain, plain]\nchart: {repository: 'https://charts.example.com', name: web, version: 1.2.3, digest: 'sha256:0'}\n",
+		"modules/010-web-app/module.yaml": "namespace: web\nwaitFor: [plain]\nchart: {repository: 'https://charts.example.com', name: web, version: 1.2.3, digest: 'sha256:0'}\n",
 		"modules/020-plain/module.yaml":   "# nothing yet\n",
 	})
-	want := addons.ModuleFile{Namespace: "web", WaitFor: []string{"plain"}, Chart: addons.ChartSource{Repository: "https://charts.example.com", Name: "web", Version: "1.2.3", Digest: "sha256:0"}}
+	want := addons.ModuleFile{Namespace: "web", Waits: true, Chart: addons.ChartSource{Repository: "https://charts.example.com", Name: "web", Version: "1.2.3", Digest: "sha256:0"}}
 	if got := module(t, tree, "web-app").File; !got.Equal(want) {
 		t.Errorf("got %+v", got)
 	}
@@ -25,15 +25,13 @@ func TestModuleFile(t *testing.T) {
 	}
 	for content, wants := range map[string][]string{
 		"namspace: web":                       {"key namspace is unknown; did you mean namespace?"},
-		"releases: 1":                         {"key releases is unknown; known keys are chart, namespace, waitFor"},
+		"releases: 1":                         {"key releases is unknown; known keys are chart, namespace"},
 		"chart: {Version: '1', namo: a}":      {"key chart.Version is unknown; did you mean chart.version?", "key chart.namo is unknown; did you mean chart.name?"},
 		"namespace: 5\nchart: {version: 1.0}": {"namespace must be a string; put it in quotes", "chart.version must be a string; put it in quotes"},
 		"namespace: My_Web":                   {`namespace "My_Web" cannot be the name of a namespace; use at most 63`},
 		"namespace: ''":                       {`namespace "" cannot be the name of a namespace`},
-		"waitFor: db":                         {"waitFor must be a list of modules, such as [cert-manager]"},
-		"waitFor: [1]":                        {"waitFor[0] must be a string"},
 		"chart: web":                          {"chart must be a map of digest, name, repository, version"},
-		"- namespace":                         {"the file must be a map of chart, namespace, waitFor"},
+		"- namespace":                         {"the file must be a map of chart, namespace"},
 		"namespace: [":                        {"line 1"},
 	} {
 		got := loadError(t, map[string]string{innerChart: "", "modules/010-web-app/module.yaml": content})

@@ -222,6 +222,10 @@ func (t *Tree) readModule(m *Module) error {
 		err = checkChart(m)
 	}
 	errs = append(errs, err)
+	if m.File.Waits {
+		t.problem(&m.problems, "%s: waitFor has no effect any more; remove it: a module whose neighbour is late fails and is retried",
+			m.Shown(filepath.Join(m.Dir, moduleFile)))
+	}
 	if innerChart(m.Dir) != "" {
 		t.warnUnread(m, doc.Others)
 		m.strange = nil

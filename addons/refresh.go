@@ -67,7 +67,6 @@ func refreshOnce(t *Tree, dirs Dirs) (*Tree, error) {
 		r.module(t.Module(m.Name), m)
 	}
 	next.warnUnknownFlags()
-	next.resolveWaits()
 	return next, nil
 }
 

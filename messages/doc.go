@@ -17,16 +17,10 @@
 //	ShutDown             cmd               operator
 //
 //	Enqueue              who makes tasks   queue, operator
-//	DropTasks            converge          queue, global-hooks
 //	ExecuteTask          queue, run        owner
 //	TaskDone             owner             queue, run
-//	SetAside             run, module       queue
-//	TaskWaits            owner             queue
-//	GetTurn              run               queue
-//	Turn                 queue             run
-//	ReloadHeld           queue             converge
-//	LetPass              module            queue
-//	AsideDue             monitors          operator
+//	TaskFailed           owner             queue
+//	EndAttempts          queue, converge   owner
 //	UseQueues            module, global    operator
 //	EndQueue             operator          queue
 //	QueueEmpty           queue             operator
@@ -57,7 +51,6 @@
 //	RetireModule         converge          module
 //	ForgetModule         converge          module
 //	SectionChanged       module            converge
-//	ScriptAgreed         converge          module
 //	SuspensionChanged    module-objects    converge
 //
 //	ModuleGone           module            healer
@@ -68,8 +61,8 @@
 //	Snapshots            monitors          run
 //	UnlockBinding        run               monitors
 //	SynchronizeLater     run               monitors
-//	AwaitSnapshots       run, queue        monitors
-//	SnapshotsComplete    monitors          queue, module, global-hooks
+//	AwaitSnapshots       run               monitors
+//	SnapshotsComplete    monitors          module, global-hooks
 //	ObjectsPatched       run               monitors
 //	ObjectsWritten       run               monitors
 //	HookBegan            run               monitors
@@ -108,15 +101,13 @@
 //	keepAgain            timer             config
 //
 //	diskChanged          disk              converge
-//	askAgain             timer             converge
 //	delayedReload        timer             converge
-//	postponedDue         timer             converge
 //	remindHeld           timer             converge
 //
 //	objectHealth         helm              healer
 //	healthDue            itself            healer
-//	unreadDue            timer             module
 //	driftDue             timer             module
+//	leaveDue             timer             module
 //
 //	objectChanged        kube              monitors
 //	watchSynced          kube              monitors
@@ -152,10 +143,6 @@
 //	SectionsOffered      config            discovery
 //	GetDiscovery         run, server       converge
 //	Discovery            converge          run, server
-//	EndAsks              discovery         converge
-//	AsksEnded            converge          discovery
-//	EndPurges            discovery         converge
-//	PurgesEnded          converge          discovery
 //	MayPurge             run               converge
 //	Purgeable            converge          run
 //
@@ -167,9 +154,6 @@
 //	AwaitQuiet           run               module
 //	ModuleQuiet          module            run
 //	ObjectsBack          run               module
-//	Waits                run               module
-//	AwaitReady           run               module
-//	Readiness            module            run
 //
 //	ReleaseApplied       run               healer
 //	RunBegan             module            healer

@@ -23,54 +23,24 @@ type Enqueue struct {
 	Head  bool
 }
 
-// DropTasks removes the steps of a reload that still wait, and ends an afterAll hook of it that
-// fails (F10).
-type DropTasks struct{ Reload int }
-
 // ExecuteTask asks an owner to do the head of a queue. The answer is one TaskDone.
 type ExecuteTask struct{ Task Task }
 
-// SetAside asks a queue to keep a part of the task in progress, when that has ended, until the
-// snapshots of the hook are complete.
-type SetAside struct {
-	ID   string
-	Work RunHook
-}
-
-// LetPass notifies the main queue that the run or delete of a module waits for a Helm hook or for another module, or does
-// not any more. While it waits, tasks that need not wait for it continue (F19).
-type LetPass struct {
-	// ID is that of the task. A run of several modules may have begun it: then the queue has no
-	// task with this ID.
-	ID    string
-	Owner string
-	Waits bool
-}
-
-// TaskDone notifies a queue that it need not wait for a task any more: nothing of it runs, or it is
-// parked and retried outside of the queue. It is sent exactly once for each task.
+// TaskDone notifies a queue that it need not wait for a task any more: nothing of it runs, or it is retried outside of
+// the queue. It is sent once for each ExecuteTask.
 type TaskDone struct {
 	ID string
+	// Held: it has not ended. It goes on when it is executed again.
+	Held bool
 }
 
-// TaskWaits notifies a queue that an attempt at its task, or at a part of it, has failed, and that
-// the task waits for the next one. Nothing of it runs meanwhile, so other tasks may go past it
-// (F6).
-type TaskWaits struct{ ID string }
+// TaskFailed notifies a queue that an attempt at its task, or at a part of it, has failed, and that the owner will try
+// it again.
+type TaskFailed struct{ ID string }
 
-// GetTurn asks a queue whether the next attempt at a task that waits may begin. The answer is
-// [Turn], as soon as nothing that has gone past the task is in progress.
-type GetTurn struct{ ID string }
-
-// Turn answers GetTurn.
-type Turn struct {
-	// Waited: something that had gone past the task was in progress.
-	Waited bool
-}
-
-// ReloadHeld notifies converge that a step of a reload has failed, or waits for a Helm hook or for
-// another module; or that none does any more.
-type ReloadHeld struct {
-	// Reload is its number; 0 for none.
-	Reload int
+// EndAttempts asks the owner of a failing head to make no further attempt: a task is due that makes this one needless,
+// or, with Hold, that comes before the next attempt. The answer is [TaskDone], when the attempt in progress has ended.
+type EndAttempts struct {
+	ID   string // of the task, or of the group that it is a part of
+	Hold bool
 }

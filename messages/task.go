@@ -45,9 +45,6 @@ type Task struct {
 	Reload int
 	// Group is the ID of the RunModules task that this task is a part of, or empty.
 	Group string
-	// Urgent: a run that restores what other modules may need, so it goes past tasks that fail
-	// (H13).
-	Urgent bool
 	// Trace is the span that this task is a part of, as a W3C traceparent; empty without one.
 	Trace    string
 	QueuedAt time.Time
@@ -174,7 +171,6 @@ const (
 	ByHelm        = "HelmRelease"
 	ByChance      = "UnstableRender"
 	ByScript      = "EnabledScript"
-	ByNeed        = "ModuleNeeded"
 	ByFiles       = "Files"
 	ByHand        = "ByHand"
 )
@@ -292,10 +288,12 @@ type RunModules struct{ Names []string }
 type DeleteModule struct{}
 
 // ReloadModules begins steps 3 to 8 for all modules (seed 001 'reload all modules').
-type ReloadModules struct{ Cause Cause }
+type ReloadModules struct{}
 
-// DiscoverModules finds out which modules are enabled and decides what to do (G4).
-type DiscoverModules struct{}
+// DiscoverModules finds out which modules are enabled and decides what to do (G4). With Modules it is no step of a
+// reload: their sections have changed, which their enabled scripts may see. These modules run if it finds nothing else
+// than before; else a reload follows (E6).
+type DiscoverModules struct{ Modules []string }
 
 // PurgeRelease uninstalls a release that has no module directory (G7).
 type PurgeRelease struct{ Release string }
@@ -360,7 +358,9 @@ func (DeleteModule) Describe() (kind, about string) { return "DeleteModule", "" 
 func (ReloadModules) Describe() (kind, about string) { return "ReloadModules", "" }
 
 // Describe implements Work.
-func (DiscoverModules) Describe() (kind, about string) { return "DiscoverModules", "" }
+func (w DiscoverModules) Describe() (kind, about string) {
+	return "DiscoverModules", strings.Join(w.Modules, ",")
+}
 
 // Describe implements Work.
 func (w PurgeRelease) Describe() (kind, about string) { return "PurgeRelease", w.Release }

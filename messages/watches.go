@@ -19,13 +19,6 @@ type StayingBindings struct {
 	Places []int
 }
 
-// AsideDue is for a queue. It goes through the root, as tasks for that queue do, so that it cannot
-// overtake the Synchronization sent before it.
-type AsideDue struct {
-	Queue string
-	Done  SnapshotsComplete
-}
-
 // SynchronizeLater asks monitors to queue a Synchronization as soon as all bindings of
 // the hook are complete.
 type SynchronizeLater struct {
@@ -35,22 +28,13 @@ type SynchronizeLater struct {
 	Work  SynchronizeHook
 }
 
-// AwaitSnapshots asks monitors for a [SnapshotsComplete] as soon as all bindings of a hook
+// AwaitSnapshots asks monitors to send the owner a [SnapshotsComplete] as soon as all bindings of a hook
 // are complete.
-type AwaitSnapshots struct {
-	Owner, Hook string
-	// Queue is notified, or the owner when it is empty.
-	Queue string
-}
+type AwaitSnapshots struct{ Owner, Hook string }
 
 // SnapshotsComplete answers AwaitSnapshots. It may be outdated when it arrives; the run of the hook
 // then finds that by GetSnapshots.
-type SnapshotsComplete struct {
-	Owner, Hook string
-	// Resync: the Synchronizations of the hook are due again, and queued before this message; they
-	// show what earlier events would show.
-	Resync bool
-}
+type SnapshotsComplete struct{ Hook string }
 
 // GetSnapshots asks for the objects of all kubernetes bindings of a hook. It starts their watches
 // if they are not started yet. The answer is [Snapshots], when all of them are complete (C36), or

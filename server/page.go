@@ -130,7 +130,7 @@ type pageModule struct {
 
 // Trouble reports whether there is something to show in its row.
 func (m pageModule) Trouble() bool {
-	return m.Verdict.Class == view.ClassPending || m.Waiting != nil || len(m.Hanging)+len(m.Failing)+len(m.Contested)+len(m.Problems) > 0 || m.Health != nil && len(m.Health.Unhealthy) > 0
+	return m.Verdict.Class == view.ClassPending || len(m.Hanging)+len(m.Failing)+len(m.Contested)+len(m.Problems) > 0 || m.Health != nil && len(m.Health.Unhealthy) > 0
 }
 
 // Colour is a class of the style sheet. Sign shows the same with a character, for users who do not
@@ -144,7 +144,7 @@ func (m pageModule) Sign() string { _, s := m.look(); return s }
 // the state and what else is special. A suspended module is not also called "maintenance".
 func (m pageModule) Words() string {
 	words := []string{m.State}
-	if c := m.Verdict.Class; slices.Contains([]view.Class{view.ClassFailing, view.ClassHeld, view.ClassWaiting, view.ClassPending, view.ClassProblem}, c) {
+	if c := m.Verdict.Class; slices.Contains([]view.Class{view.ClassFailing, view.ClassHeld, view.ClassPending, view.ClassProblem}, c) {
 		words = []string{string(c), m.State}
 	}
 	if m.Parked {

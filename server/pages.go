@@ -45,11 +45,6 @@ func (s Source) tree(who audience) []*supervisor.Node {
 			if status.Held != "" {
 				status.Held = "the upgrade is held back; " + hidden("why")
 			}
-			if w := status.Waiting; w != nil {
-				shown := *w
-				shown.Message = ""
-				status.Waiting = &shown
-			}
 			n.Status = status
 		case view.GlobalStatus:
 			status.Failing = hideErrors(status.Failing)

@@ -62,6 +62,7 @@ type Attempt struct {
 	Bug    bool          // a panic that is no [Failure]
 	Final  bool          // the failure is allowed: no further attempt
 	In     time.Duration // until the next attempt
+	Held   bool          // no next attempt until the task is started again
 }
 
 // Runs supervises the runs of one owner: it starts a child for each task, restarts it with backoff
@@ -93,6 +94,9 @@ type run struct {
 	timer   *time.Timer      // until the next attempt; nil during one
 	sup     actor.Supervisor // restarts the child; from its last failure
 	stopped bool             // a Stop is on its way to the child: whatever it still sends counts for nothing
+	rests   bool             // an attempt has failed, and the next one has not begun
+	last    bool             // the attempt in progress is the last
+	hold    bool             // no attempt begins after the one in progress, until Resume
 }
 
 // messages of this file
@@ -221,15 +225,20 @@ func (r *Runs) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *
 	}
 	err, bug := asFailure(reason)
 	rec.attempt++
-	a := Attempt{Number: rec.attempt, Err: err, Bug: bug, Final: rec.task.AllowFailure}
+	a := Attempt{Number: rec.attempt, Err: err, Bug: bug, Final: rec.task.AllowFailure || rec.last, Held: rec.hold}
+	if rec.task.AllowFailure {
+		rec.outcome = Allowed
+	}
 	if a.Final {
-		rec.outcome, rec.stopped = Allowed, true
+		rec.stopped = true
 		rec.cancel(nil)
 		sup.StopChildren(child)
 	} else {
 		a.In = rec.delays.NextBackOff()
-		rec.sup = sup
-		r.startTimer(rec, a.In)
+		rec.sup, rec.rests = sup, true
+		if !rec.hold {
+			r.startTimer(rec, a.In)
+		}
 		r.system.Inspector.Publish(child, RunStatus{Attempt: a.Number, RetryAt: time.Now().Add(a.In), Error: oneLine(err.Error())})
 	}
 	if bug {
@@ -251,6 +260,11 @@ func (r *Runs) restartDue(msg restartDue) {
 		return
 	}
 	rec.timer = nil
+	r.restart(rec)
+}
+
+func (r *Runs) restart(rec *run) {
+	rec.rests = false
 	r.system.Inspector.Publish(rec.pid, RunStatus{Attempt: rec.attempt})
 	rec.task.begins()
 	rec.sup.RestartChildren(rec.pid)
@@ -267,6 +281,40 @@ func (r *Runs) RetryNow() (waiting int) {
 		}
 	}
 	return waiting
+}
+
+// LastAttempt ends a task after the attempt in progress, or at once if it waits for the next one.
+func (r *Runs) LastAttempt(ctx actor.Context, id string) {
+	if rec := r.runs[r.path(id)]; rec != nil {
+		if rec.last = true; rec.rests {
+			r.stop(ctx, rec, ErrCancelled)
+		}
+	}
+}
+
+// Hold keeps a task from its next attempt until Resume. It reports whether nothing of the task runs now; else the
+// failure of the attempt in progress has [Attempt].Held.
+func (r *Runs) Hold(id string) (rests bool) {
+	rec := r.runs[r.path(id)]
+	if rec == nil || rec.stopped {
+		return false
+	}
+	if rec.hold = true; rec.timer != nil {
+		rec.timer.Stop()
+		rec.timer = nil
+	}
+	return rec.rests
+}
+
+// Resume begins the next attempt at a task that is held, and reports whether it was.
+func (r *Runs) Resume(id string) bool {
+	rec := r.runs[r.path(id)]
+	if rec == nil || rec.stopped || !rec.hold || !rec.rests {
+		return false
+	}
+	rec.hold = false
+	r.restart(rec)
+	return true
 }
 
 // Cancel ends one task, if it is in progress.

@@ -71,7 +71,7 @@ func miscounted(m *metrics.Metrics, trace string, runs []hookRun) (list []string
 // losesSeries reports whether a module was disabled or removed, or the operator ended, by the
 // trace: it has the reloads with their deletes, and the headings of steps.
 func losesSeries(trace string) bool {
-	for _, mark := range []string{"removed=[", "module is deleted", "> crash", "> kill", "> remove", "> rename", "> stop"} {
+	for _, mark := range []string{"removed=[", "module is deleted", "starts again from", "> crash", "> kill", "> remove", "> rename", "> stop"} {
 		if strings.Contains(trace, mark) {
 			return true
 		}

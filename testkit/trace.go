@@ -73,7 +73,7 @@ func (p *player) traced() string {
 func isMilestone(message string) bool {
 	switch message {
 	case "converged", "converged, but a purge is held back", "a purge is confirmed", "no purge is held back any longer",
-		"modules discovered", "config values changed", "module is deleted",
+		"modules discovered", "config values changed", "module is deleted", "module starts again from the beginning",
 		"reload of all modules starts again", "release without a module directory is purged",
 		"releases that were not installed by an addon-operator are left alone":
 		return true

@@ -138,26 +138,17 @@ func (c *catalog) saysNo(m addons.Module) bool {
 	return v.Source == decide.ByScript && !v.Enabled
 }
 
-// askable finds a module whose enabled script has a say, because its flags switch it on, and the
-// enabled modules before it: the script sees those (D9).
-func (c *catalog) askable(name string) (m addons.Module, before []string, ok bool) {
-	for _, m := range c.tree.Modules {
-		if m.Name == name {
-			return m, before, m.EnabledScript != "" && c.switchedOn(m)
-		}
-		if slices.Contains(c.enabled, m.Name) {
-			before = append(before, m.Name)
+// scripted splits the names of modules into those whose enabled scripts have a say, because their flags switch them on,
+// and the others.
+func (c *catalog) scripted(names []string) (scripted, others []string) {
+	for _, name := range names {
+		if m := c.tree.Module(name); m != nil && m.EnabledScript != "" && c.switchedOn(*m) {
+			scripted = append(scripted, name)
+		} else {
+			others = append(others, name)
 		}
 	}
-	return m, nil, false
-}
-
-// scriptSays notes a later answer of an enabled script, and reports whether the discovery had found the same.
-func (c *catalog) scriptSays(module string, answer hooks.Answer) (same bool) {
-	c.verdicts = maps.Clone(c.verdicts) // the old ones are in messages
-	c.verdicts[module] = decide.Verdict{Enabled: answer.Enabled, Source: decide.ByScript, Reason: answer.Reason}
-	c.explainOff()
-	return answer.Enabled == slices.Contains(c.enabled, module)
+	return scripted, others
 }
 
 // run queues a run for those of the modules that are enabled (G16).

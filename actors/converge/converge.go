@@ -2,6 +2,7 @@ package converge
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"addon-operator/actors/decide"
 	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
+	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
@@ -30,10 +32,11 @@ type converge struct {
 
 	catalog *catalog
 	reloads *reloads
-	asks    asks
 	// looks compares the disk with the tree in force between reloads (P8).
 	looks  looks
 	purges purger
+	// group are the modules of the RunModules task in progress.
+	group []string
 }
 
 // New makes the actor.
@@ -46,8 +49,7 @@ func New(ctx context.Context, p *shared.Program, b Initial) actor.Actor {
 func assembled(ctx context.Context, p *shared.Program, known *catalog, all *reloads) *converge {
 	runs := supervisor.NewRuns(p.System, p.Log)
 	c := &converge{runs: runs, program: p, log: p.Log, ctx: ctx, catalog: known, reloads: all}
-	c.purges = purger{program: p, runs: runs, log: p.Log, tried: map[string]string{}}
-	c.asks = asks{program: p, runs: runs, log: p.Log, catalog: known, reloads: all}
+	c.purges = purger{program: p, log: p.Log}
 	c.looks = looks{program: p, runs: runs, log: p.Log, catalog: known, reloads: all, discovery: c.discovery}
 	return c
 }
@@ -59,7 +61,6 @@ func (c *converge) discovery() work.Discovery { return c.catalog.discovery(c.pur
 func (c *converge) Receive(ctx actor.Context) {
 	if c.runs.Receive(ctx) { // a run has ended or is to be restarted
 		c.looks.look(ctx)
-		c.asks.next(ctx)
 		c.publish()
 		return
 	}
@@ -94,11 +95,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	case messages.SuspensionChanged:
 		c.suspensionChanged(ctx, msg)
 	case messages.SectionChanged:
-		c.asks.add(msg)
-	case askAgain:
-		if msg.reload == c.reloads.number { // else a discovery asks, or has asked
-			c.asks.add(msg.changed)
-		}
+		c.sectionChanged(ctx, msg)
 	case messages.ConfigFlagsSaved:
 		c.catalog.config = msg.Flags
 		c.switchModules(ctx)
@@ -111,18 +108,18 @@ func (c *converge) Receive(ctx actor.Context) {
 		if msg.Reload == c.reloads.number {
 			c.reloads.globalChanged = msg.GlobalChanged
 		}
-	case postponedDue:
-		c.reloads.giveUp(ctx, msg)
-	case messages.ReloadHeld:
-		c.reloads.heldUp(ctx, msg)
+	case messages.EndAttempts: // of a discovery, a purge, or the modules of a group
+		c.runs.LastAttempt(ctx, msg.ID)
+		for _, name := range c.group {
+			ctx.Send(c.program.Owner(name), msg)
+		}
 	case messages.RetryNow:
 		c.runs.RetryNow()
 	default:
 		shared.Unhandled(ctx, c.log)
 	}
-	// Each message may have ended what a look or a question was waiting for.
+	// Each message may have ended what a look was waiting for.
 	c.looks.look(ctx)
-	c.asks.next(ctx)
 	c.publish()
 }
 
@@ -137,10 +134,6 @@ func (c *converge) answer(ctx actor.Context) bool {
 			return true
 		}
 		ctx.Respond(c.discovery())
-	case work.EndPurges:
-		c.purges.giveUp(ctx, msg.Modules)
-	case work.EndAsks:
-		c.asks.end(ctx)
 	case work.MayPurge:
 		ctx.Respond(c.mayPurge(msg.Release))
 	default:
@@ -161,24 +154,25 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 	j := reloadJob(c.program, t)
 	switch w := t.Work.(type) {
 	case messages.ReloadModules:
-		c.reloads.begin(ctx, c.catalog.globalHooks, w.Cause)
+		c.reloads.begin(ctx, c.catalog.globalHooks, t)
 		shared.Refuse(ctx, t) // it is done: its steps are queued before it
 	case messages.FinishReload:
 		c.finished(ctx, t.Reload)
 		shared.Refuse(ctx, t) // it is done
 	case messages.DiscoverModules:
-		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.Discover(run) }, func(ctx actor.Context, result any) { c.discovered(ctx, t, result) })
-	case messages.RunModules:
-		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.RunModules(run, w.Names) }, nil)
-	case messages.PurgeRelease: // its run asks again whether the purge is due, which may be days later
-		if !c.purges.begins(t, w.Release) {
-			shared.Refuse(ctx, t)
+		if len(w.Modules) > 0 {
+			c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.AskScripts(run) }, func(ctx actor.Context, result any) { c.scriptsAsked(ctx, t, w.Modules, result) })
 			return
 		}
+		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.Discover(run) }, func(ctx actor.Context, result any) { c.discovered(ctx, t, result) })
+	case messages.RunModules:
+		c.group = w.Names
+		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.RunModules(run, w.Names) }, nil)
+	case messages.PurgeRelease:
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.Purge(run, w.Release) },
 			func(_ actor.Context, purged any) {
-				c.purges.ended(w.Release, purged == true)
 				if purged == true {
+					delete(c.purges.Allowed, w.Release)
 					delete(c.catalog.deployed, w.Release)
 				}
 			})
@@ -188,21 +182,12 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 	}
 }
 
-// start gives a task to a run, like ownTasks.start of package modules for tasks of owners. An allowed failure is that
-// of a purge, which is tried again in a queue of its own (E10).
-//
-// The end of a task is reported in Ended, so that it happens once, however it ends. Purges that a discovery waits for
-// are answered last: their run is gone by then.
+// start gives a task to a run, like ownTasks.start of package modules for tasks of owners. The end of a task is reported
+// in Ended, so that it happens once, however it ends.
 func (c *converge) start(ctx actor.Context, t messages.Task, do func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
 	queue := ctx.Sender()
 	c.runs.Start(ctx, supervisor.Task{
-		ID: t.ID, AllowFailure: t.AllowFailure,
-		Work: func(run *supervisor.Run) (any, error) {
-			if err := reloadJob(c.program, t).AwaitTurn(run); err != nil {
-				return nil, err
-			}
-			return do(run)
-		},
+		ID: t.ID, AllowFailure: t.AllowFailure, Work: do,
 		Succeeded: func(ctx actor.Context, result any) {
 			if succeeded != nil {
 				succeeded(ctx, result)
@@ -211,15 +196,14 @@ func (c *converge) start(ctx actor.Context, t messages.Task, do func(*supervisor
 		Failed: func(a supervisor.Attempt) {
 			c.failed(t, a)
 			if !a.Final {
-				c.program.TaskWaits(t)
+				c.program.Send(queue, messages.TaskFailed{ID: t.ID})
 			}
 		},
-		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
-			if outcome == supervisor.Allowed {
-				c.purges.later(ctx, t)
+		Ended: func(ctx actor.Context, _ supervisor.Outcome) {
+			if _, group := t.Work.(messages.RunModules); group {
+				c.group = nil
 			}
 			shared.TaskEnded(ctx, t, queue)
-			c.purges.answer(ctx)
 		},
 	})
 }
@@ -231,7 +215,52 @@ func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
 		c.catalog.discoveryFailed(a.Err)
 	}
 	c.program.NoticeFailure(t, a)
+	if a.Final {
+		c.log.Error("task failed; the next reload of all modules tries it again", "task", t.What(), "err", a.Err)
+		return
+	}
 	c.log.Error("task failed, will retry", "task", t.What(), "queue", t.Queue, "attempt", a.Number, "in", a.In, "err", a.Err)
+}
+
+// scriptsAsked ends a discovery that is no step of a reload. A module that its script switches off is suspended at once,
+// as by a flag, and a reload follows. If the answers are the same, the modules run whose sections have changed.
+func (c *converge) scriptsAsked(ctx actor.Context, t messages.Task, modules []string, result any) {
+	d, _ := result.(work.Discovery)
+	if c.reloads.discovers() {
+		return // a reload asks them after this
+	}
+	before := c.catalog.enabled
+	c.catalog.verdicts = d.Verdicts
+	c.catalog.explainOff()
+	if slices.Equal(d.Enabled, before) {
+		c.catalog.run(ctx, modules, t.Cause)
+		return
+	}
+	var changed []string
+	for _, m := range c.catalog.tree.Modules {
+		on := slices.Contains(d.Enabled, m.Name)
+		if on == slices.Contains(before, m.Name) {
+			continue
+		}
+		changed = append(changed, fmt.Sprintf("%s returned %t", m.Name, on))
+		if !on {
+			ctx.Send(c.program.Owner(m.Name), messages.SuspendModule{})
+		}
+	}
+	c.log.Info("enabled scripts returned different answers after a change of values", "modules", changed, "cause", t.Cause)
+	c.reloads.requestUnlooped(ctx, messages.By(messages.ByScript, messages.Few(3, changed), t.Cause))
+}
+
+// sectionChanged has the enabled script of a module asked whose section hooks have changed. A change that is part of a
+// loop waits first.
+func (c *converge) sectionChanged(ctx actor.Context, msg messages.SectionChanged) {
+	t := c.program.NewTask(messages.Converge, messages.DiscoverModules{Modules: []string{msg.Module}}, msg.Cause)
+	if d := shared.LoopDelay(msg.Cause); d > 0 {
+		c.program.Looping(c.log, msg.Module, "run of "+msg.Module, msg.Cause, d)
+		time.AfterFunc(d, func() { c.program.Enqueue(c.program, false, t) }) // late, it is one discovery too many
+		return
+	}
+	c.program.Enqueue(ctx, false, t)
 }
 
 // discovered turns the result of a discovery into tasks (E8), unless a newer reload has overtaken
@@ -314,7 +343,7 @@ func (c *converge) finished(ctx actor.Context, reload int) {
 	if reload != c.reloads.number || c.reloads.phase == overtaken {
 		return
 	}
-	c.reloads.become(idle)
+	next := c.reloads.ended()
 	c.program.Changed.Note("") // modules that are gone, and requests, have waited
 	c.reloads.span.End(nil)
 	c.program.Metrics.Converge.Ended(c.reloads.cause, c.reloads.began)
@@ -329,15 +358,14 @@ func (c *converge) finished(ctx actor.Context, reload int) {
 	}
 	c.catalog.tell(ctx, c.catalog.tree.Modules, messages.RememberValues{})
 	ctx.Send(c.program.PID(work.GlobalPath), messages.RememberValues{})
-	c.reloads.beginPostponed(ctx)
-	if c.reloads.globalChanged {
+	if c.reloads.become(next); c.reloads.globalChanged {
 		c.reloads.requestUnlooped(ctx, messages.By(messages.ByHook, "afterAll hooks changed global values", c.reloads.cause).In(c.reloads.span.Name()))
 	}
 }
 
 // configChanged reacts to an edit (G16). Modules that it switches off are stopped at once, so that
 // one which keeps failing does not delay the reload that deletes it (E11, F8). Every failed task is
-// retried: the edit may be the fix.
+// retried at once: the edit may be the fix (F8).
 func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) {
 	c.catalog.config = msg.Flags
 	c.catalog.configured = msg.Maintenance
@@ -347,27 +375,24 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 		c.switchModules(ctx)
 	}
 	// Owners have received the new values before: config sends these first.
-	c.catalog.tell(ctx, c.catalog.tree.Modules, messages.RetryNow{})
-	ctx.Send(c.program.PID(work.GlobalPath), messages.RetryNow{})
+	concerned := slices.DeleteFunc(slices.Clone(c.catalog.tree.Modules), func(m addons.Module) bool { return !msg.Global && !slices.Contains(msg.Modules, m.Name) })
+	c.catalog.tell(ctx, concerned, messages.RetryNow{})
+	if msg.Global {
+		ctx.Send(c.program.PID(work.GlobalPath), messages.RetryNow{})
+	}
 	c.runs.RetryNow()
 	switch {
 	case !c.reloads.phase.begun():
 		c.log.Info("config values changed before the first reload, which uses them", "cause", cause)
 	case msg.Global || msg.FlagsChanged || reload:
-		for _, name := range msg.Modules { // the reload may have to wait for a run that only the script can end
-			if _, _, ok := c.catalog.askable(name); ok {
-				c.asks.add(messages.SectionChanged{Module: name, Cause: cause, Run: false}) // the reload runs it
-			}
-		}
 		c.reloads.request(ctx, cause)
 	default:
-		run := c.asks.sectionsChanged(msg.Modules, cause)
-		for _, name := range thawed {
-			if !c.asks.isDue(name) { // else its script decides whether it runs
-				run = append(run, name)
-			}
+		scripted, run := c.catalog.scripted(msg.Modules)
+		if len(scripted) > 0 { // they run afterwards
+			c.program.Enqueue(ctx, false, c.program.NewTask(messages.Converge, messages.DiscoverModules{Modules: scripted}, cause))
 		}
-		c.catalog.run(ctx, run, cause)
+		thawed = slices.DeleteFunc(thawed, func(name string) bool { return slices.Contains(scripted, name) })
+		c.catalog.run(ctx, append(run, thawed...), cause)
 		c.looks.due = c.looks.due || c.program.Disk != nil && c.catalog.tree.Stale() // what did not fit may fit now
 	}
 }

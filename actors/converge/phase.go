@@ -10,10 +10,13 @@ import (
 //	created -StartUp-> starting -ReloadModules-> reloading -FinishReload-> idle
 //	idle -request-> requested -ReloadModules-> reloading
 //	reloading -request-> overtaken -ReloadModules-> reloading
+//	reloading -request-> postponed -FinishReload-> requested     (after three in a row)
+//	postponed -ReloadModules-> reloading     (the head of the one in progress fails)
+//	postponed -files-> overtaken     (global hooks have changed)
 //
-// In starting, requested and overtaken the task ReloadModules waits in the main queue, and one is enough (F9). In
-// reloading the steps of the reload are there. What is left of the steps of one that is overtaken is dropped, and what
-// has begun ends without effect (F10).
+// In starting, requested, overtaken and postponed the task ReloadModules waits in the main queue, and one is enough (F9).
+// In reloading and postponed the steps of the reload are there. What is left of the steps of one that is overtaken is
+// dropped, and what has begun ends without effect (F10).
 type convergePhase string
 
 const (
@@ -23,6 +26,7 @@ const (
 	requested convergePhase = "requested"
 	reloading convergePhase = "reloading"
 	overtaken convergePhase = "overtaken"
+	postponed convergePhase = "postponed"
 )
 
 // Phases are the changes of phase that are drawn above.
@@ -33,7 +37,8 @@ func Phases() shared.Phases[convergePhase] {
 		starting:  {reloading},
 		requested: {reloading},
 		overtaken: {reloading},
-		reloading: {idle, overtaken},
+		reloading: {idle, overtaken, postponed},
+		postponed: {requested, reloading, overtaken},
 	}
 }
 

@@ -45,100 +45,59 @@ type reloads struct {
 	// postponed is the latest cause of the reload that follows the one in progress; nil for none.
 	postponed *messages.Cause
 	told      bool // the postponement was logged; until a reload ends with nothing postponed
-	held      int  // the number of the reload that one of its steps holds up now; 0 for none
-	holds     int  // counts reports of that, so that a timer recognises an old one
-	due       int  // the value of holds that a timer is running for
 }
 
 // discovers reports whether a discovery reads the disk, or is about to.
 func (r *reloads) discovers() bool {
-	return r.number == 0 || r.phase == reloading && r.discoveredIn != r.number
+	return r.number == 0 || (r.phase == reloading || r.phase == postponed) && r.discoveredIn != r.number
 }
 
-// heldReload is how long a reload that is postponed waits for one that is held up.
-const heldReload = 30 * time.Second
+// request queues 'reload all modules': at the tail of main (F4), or, while one is in progress, in
+// place of its pending steps (F10). One that waits serves all requests (F9). If that has happened too often, the reload in
+// progress ends first, unless its head fails: then the queue lets the next one replace it.
+func (r *reloads) request(ctx actor.Context, cause messages.Cause) {
+	switch r.phase {
+	case starting, requested, overtaken, postponed:
+		r.adds(cause)
+		if r.phase == postponed {
+			r.postponed = &cause
+		}
+	case reloading:
+		if r.restarts < maxRestarts {
+			r.restart(ctx, cause)
+			return
+		}
+		r.postpone(cause)
+		r.program.Enqueue(ctx, false, r.program.NewTask(messages.Converge, messages.ReloadModules{}, cause))
+	default:
+		next := requested
+		if r.phase == created {
+			next = starting
+		}
+		r.become(next)
+		r.program.Enqueue(ctx, false, r.program.NewTask(messages.Converge, messages.ReloadModules{}, cause))
+	}
+}
 
-// postpones reports whether a request must wait for the end of the reload in progress. It does not
-// if that reload cannot end: a task of main waits for a Helm hook, or a step fails and the request
-// is an edit of a person, which may be the fix.
-func (r *reloads) postpones(ctx actor.Context, cause messages.Cause) bool {
-	if r.restarts < maxRestarts || r.program.MainWaits.Load() || // then the one in progress cannot end
-		r.held == r.number && cause.First().Activation == messages.ByConfigMap {
-		return false
-	}
-	if r.postponed == nil {
-		r.program.Metrics.Converge.Postponed(cause)
-	}
+// postpone notes and reports a reload that follows the one in progress.
+func (r *reloads) postpone(cause messages.Cause) {
+	r.program.Metrics.Converge.Postponed(cause)
 	if !r.told {
 		r.log.Warn("reloads of all modules are restarted again and again: the one in progress ends before the next one starts; fix what changes so often", "restarts", r.restarts, "cause", cause)
 		r.program.Notify(kube.Notice{Warning: true, Reason: "ReloadPostponed", Message: "Reloads of all modules are restarted again and again, so each one ends before the next one starts. What changes so often: " + cause.String()})
 	}
-	if r.postponed != nil {
-		r.adds(*r.postponed)
-	}
 	r.postponed, r.told = &cause, true
-	r.unlessHeld(ctx)
-	return true
+	r.become(postponed)
 }
 
-// heldUp is called when a step of a reload begins to fail or to wait, and when none does any more.
-// A postponed reload must not wait for that without end.
-func (r *reloads) heldUp(ctx actor.Context, msg messages.ReloadHeld) {
-	r.held = msg.Reload
-	r.holds++
-	r.unlessHeld(ctx)
-}
-
-// unlessHeld starts a timer for the postponed reload if the one in progress is held up: after
-// heldReload it gives up the one in progress.
-func (r *reloads) unlessHeld(ctx actor.Context) {
-	if r.held != r.number || r.postponed == nil || r.due == r.holds {
-		return
+// ended ends a reload, and returns the phase that follows.
+func (r *reloads) ended() convergePhase {
+	if r.phase == postponed {
+		r.postponed = nil
+		return requested // its task waits
 	}
-	r.due = r.holds
-	r.program.SendLater(ctx, heldReload, postponedDue{r.number, r.holds})
-}
-
-// postponedDue is sent by that timer; a change of either number since makes it void.
-type postponedDue struct{ reload, holds int }
-
-// giveUp starts a reload again that is still held up after heldReload.
-func (r *reloads) giveUp(ctx actor.Context, msg postponedDue) {
-	if msg.reload == r.number && r.phase == reloading && r.postponed != nil && r.held == r.number && r.holds == msg.holds {
-		r.restart(ctx, *r.postponed)
-	}
-}
-
-// beginPostponed asks for the reload that has waited for the end of another one.
-func (r *reloads) beginPostponed(ctx actor.Context) {
-	next := r.postponed
-	if next == nil {
-		r.restarts, r.told, r.held, r.holds, r.due = 0, false, 0, 0, 0
-		return
-	}
-	r.request(ctx, *next)
-	r.postponed = nil
-}
-
-// request queues 'reload all modules': at the tail of main (F4), or, while one is in progress, in
-// place of its pending steps (F10), unless that has happened too often. One that waits serves all
-// requests (F9).
-func (r *reloads) request(ctx actor.Context, cause messages.Cause) {
-	next := requested
-	switch r.phase {
-	case starting, requested, overtaken:
-		r.adds(cause)
-		return
-	case created:
-		next = starting
-	case reloading:
-		if !r.postpones(ctx, cause) {
-			r.restart(ctx, cause)
-		}
-		return
-	}
-	r.program.Enqueue(ctx, false, r.program.NewTask(messages.Converge, messages.ReloadModules{Cause: cause}, cause))
-	r.become(next)
+	r.restarts, r.told = 0, false
+	return idle
 }
 
 // adds has the next reload name other causes, too, of which the first ones are kept.
@@ -161,29 +120,30 @@ func (r *reloads) requestUnlooped(ctx actor.Context, cause messages.Cause) {
 	r.program.SendLater(ctx, d, delayedReload{cause})
 }
 
-// restart replaces what is left of the reload in progress by the next one. DropTasks goes out
-// before the new task, on the same way, so it cannot drop that.
+// restart has the queue replace what is left of the reload in progress by the next one.
 func (r *reloads) restart(ctx actor.Context, cause messages.Cause) {
 	r.log.Info("reload of all modules starts again", "cause", cause)
-	ctx.Send(r.program.PID(work.QueuePath+messages.MainQueue), messages.DropTasks{Reload: r.number})
-	ctx.Send(r.program.PID(work.GlobalPath), messages.DropTasks{Reload: r.number})
-	r.program.Enqueue(ctx, true, r.program.NewTask(messages.Converge, messages.ReloadModules{Cause: cause}, cause))
-	if r.discovers() { // else its steps that were dropped have its causes
+	if r.discovers() { // else its steps that are replaced have its causes
 		r.adds(append(r.also, r.cause)...)
 	}
 	r.restarts++
 	r.postponed = nil // it is the next one
 	r.program.Metrics.Converge.Restarted(cause)
 	r.become(overtaken)
+	r.program.Enqueue(ctx, true, r.program.NewTask(messages.Converge, messages.ReloadModules{}, cause))
 }
 
 // begin puts the beforeAll hooks and the discovery at the head of main (G3, G4, F5). The first
 // reload continues the span of the start-up.
-func (r *reloads) begin(ctx actor.Context, global []hooks.Hook, cause messages.Cause) {
+func (r *reloads) begin(ctx actor.Context, global []hooks.Hook, t messages.Task) {
+	if r.phase == postponed { // the head of the one before fails
+		r.postponed = nil
+		r.log.Info("reload of all modules starts again", "cause", t.Cause)
+	}
 	r.become(reloading)
-	all := messages.Task{Cause: cause, Also: r.next}.For()
-	r.cause, r.also, r.next = all.Cause, all.Also, nil
-	cause = r.cause
+	all := t.For(r.next...)
+	cause := all.Cause
+	r.cause, r.also, r.next = cause, all.Also, nil
 	r.number++
 	r.began, r.globalChanged = time.Now(), false
 	if r.number > 1 {

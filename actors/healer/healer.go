@@ -12,7 +12,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"addon-operator/actors/decide"
 	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/helm"
@@ -339,47 +338,24 @@ func (r *releaseState) stopTimer() {
 	r.due = time.Time{}
 }
 
-// healDue heals the modules whose time has come, in their order: one cause, such as a CRD that is
-// deleted, may concern several, and a later module may need what an earlier one brings. So a module
-// waits for those before it whose time comes in a moment.
+// healDue heals the modules whose time has come, in their order: one cause, such as a namespace that is deleted, may
+// concern several, and a later module may need what an earlier one brings. Those whose time comes in a moment are healed
+// with them.
 func (h *healer) healDue(ctx actor.Context, msg healDue) {
 	r := h.releases[msg.module]
 	if r == nil || !r.due.Equal(msg.due) || h.ctx.Err() != nil {
 		return
 	}
-	now, moment := time.Now(), h.delay()
-	soon := map[string][]decide.Object{}
-	for name, r := range h.releases {
-		if r.life.phase != resting || r.due.IsZero() || r.due.After(now.Add(moment)) {
-			continue
-		}
-		soon[name] = nil
-		for o := range r.gone {
-			soon[name] = append(soon[name], work.ObjectOf(o))
-		}
-	}
-	order := decide.HealOrder(h.program.EnabledModules(), soon)
-	for i, name := range order {
-		if r := h.releases[name]; r.due.After(now) {
-			h.waitFor(ctx, r.due, now, order[i+1:])
-		} else {
+	soon := time.Now().Add(h.delay())
+	for _, name := range h.program.EnabledModules() {
+		if r := h.releases[name]; r != nil && r.life.phase == resting && !r.due.IsZero() && !r.due.After(soon) {
 			h.heal(ctx, name, r)
 		}
 	}
 }
 
-// waitFor makes modules wait for an earlier one, unless they have waited long enough.
-func (h *healer) waitFor(ctx actor.Context, until, now time.Time, modules []string) {
-	longest := healNews * h.delay()
-	for _, name := range modules {
-		if r := h.releases[name]; !r.due.After(now) && !until.After(r.first.Add(longest)) {
-			h.healAt(ctx, name, r, until)
-		}
-	}
-}
-
 // heal queues a run of the module. What went during a run is looked for now: Helm may have applied
-// it again. Urgent: the run goes past failing tasks, which may fail because of what is gone.
+// it again.
 func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
 	r.stopTimer()
 	for o := range r.goneInRun {
@@ -400,9 +376,7 @@ func (h *healer) heal(ctx actor.Context, module string, r *releaseState) {
 	}
 	h.log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
 	r.heals.healed(ctx, r.toHeal())
-	t := h.program.NewTask(module, messages.RunModule{}, cause)
-	t.Urgent = true
-	h.program.Enqueue(ctx, false, t)
+	h.program.Enqueue(ctx, false, h.program.NewTask(module, messages.RunModule{}, cause))
 	r.changed, r.first = false, time.Time{}
 }
 

@@ -27,6 +27,7 @@ func TestGoneAtTheEndOfARun(t *testing.T) {
 	for _, hooks := range []bool{false, true} {
 		p := sharedtest.NewProgram(nil)
 		p.PromptReleaseWatch, p.ReleaseWatch = true, absentObjects{}
+		p.Enabled.Store(&[]string{"web"})
 		queued := make(chan messages.Enqueue, 1)
 		sharedtest.Spawn(t, p, work.QueuePath+messages.MainQueue, actor.ReceiveFunc(func(ctx actor.Context) {
 			if msg, ok := ctx.Message().(messages.Enqueue); ok {

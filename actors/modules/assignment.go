@@ -24,182 +24,257 @@ type assignment struct {
 	work  func(*supervisor.Run) (any, error)
 	// begins, succeeded, failed and cancelled are optional. They run in the mailbox of the owner:
 	// begins before each attempt, failed after each failed one, the others at most once.
-	begins    func()
+	begins    func(t messages.Task, attempt int)
 	succeeded func(actor.Context, any)
 	failed    func(supervisor.Attempt)
 	cancelled func(actor.Context)
-	// waits is called when a module run begins or ends to wait for another module.
-	waits func(ctx actor.Context, waits bool)
-	// parks: after its first failure the queue continues without the task (option isolate). The run
+	// leaves: after its first failure, or a minute, the queue continues without the task (option isolate). The run
 	// goes on with its retries.
-	parks bool
-	// release: the task changes a release. While its objects cannot be judged, because an API that
-	// they need is away, the queue continues without the task, as if it parked (P13).
+	leaves bool
+	// release: the task changes the release of the module, and has it for itself. While its objects cannot be judged,
+	// because an API that they need is away, it leaves the queue, too (P13).
 	release bool
+	// joined: the queue continued without the task before it began, because an earlier one for the same release is out.
+	joined bool
 }
 
-// ownTasks are the tasks of an owner that are in progress, and their runs. All maps have task IDs
-// as keys.
+// ownTasks are the tasks of an owner that have begun and not ended, and their runs.
 type ownTasks struct {
 	part
 	runs       *supervisor.Runs
 	unfinished *work.Unfinished    // of the owner
 	over       func(messages.Task) // called at the end of each task
-
-	// failing are the tasks that wait for another attempt; the entry goes with the task.
-	failing  map[string]view.FailingTask
-	parked   map[string]bool       // the queue continues without them, so their end sends no TaskDone
-	alone    map[string]bool       // the task that has the release of the module for itself; at most one
-	next     []assignment          // wait until alone is empty; only the last is started
-	changing map[string]assignment // they change the release
-	ofHooks  map[string]string     // the names of the hooks that they run
-	waitsFor *view.Wait            // the Helm hook that one of them waits for; replaced, never changed, because it is published
-	told     toldWait
+	all        map[string]*ownTask // by ID
+	next       *assignment         // waits until the one that has the release has ended
 }
+
+// ownTask is a task in progress.
+type ownTask struct {
+	assignment
+	failing *view.FailingTask // after a failed attempt
+	out     bool              // its queue continues without it, so its end sends no TaskDone
+	slot    bool              // it has left its queue during this attempt, with one of the places for that
+	leaving *time.Timer       // when it leaves its queue; nil: it does not
+}
+
+// leavesAfter is how long a run or a delete stays the head of its queue, with option isolate.
+const leavesAfter = time.Minute
+
+// leaveDue is sent by a timer. A task that finds no place beside the queue looks again after leaveAgain.
+type leaveDue struct{ task string }
+
+const leaveAgain = 5 * time.Second
 
 func newTasks(of part, unfinished *work.Unfinished) *ownTasks {
-	return &ownTasks{
-		part: of, runs: supervisor.NewRuns(of.program.System, of.log), unfinished: unfinished,
-		failing: map[string]view.FailingTask{}, parked: map[string]bool{}, alone: map[string]bool{}, changing: map[string]assignment{}, ofHooks: map[string]string{},
-	}
+	return &ownTasks{part: of, runs: supervisor.NewRuns(of.program.System, of.log), unfinished: unfinished, all: map[string]*ownTask{}}
 }
 
-// attemptFailed notes a failed attempt and decides what the queue does meanwhile. A parked task is
-// done for the queue. Any other failing task holds the queue, except for what goes past it
-// (queues/held.go). A wait for a Helm hook is not reported as failing: the queue lets others pass for it
-// already.
-func (o *ownTasks) attemptFailed(a assignment, at supervisor.Attempt) {
-	t := a.Task
+// ofRelease is the task that has the release for itself; nil for none.
+func (o *ownTasks) ofRelease() *ownTask {
+	for _, t := range o.all {
+		if t.release {
+			return t
+		}
+	}
+	return nil
+}
+
+// isOut reports whether a task of the owner goes on outside of its queue.
+func (o *ownTasks) isOut() bool {
+	t := o.ofRelease()
+	return t != nil && t.out
+}
+
+// attemptFailed notes a failed attempt and decides what the queue does meanwhile: it waits with the task at its head, or
+// continues without it.
+func (o *ownTasks) attemptFailed(t *ownTask, at supervisor.Attempt) {
 	o.noteFailure(t, at)
-	if a.failed != nil {
-		a.failed(at)
+	if t.failed != nil {
+		t.failed(at)
 	}
-	o.failedWaiting(a, at)
-	switch parks := a.parks || a.release && helm.IsAway(at.Err); {
-	case o.parked[t.ID] || at.Final || helm.IsWaiting(at.Err) && !parks:
-	case parks:
-		o.program.Notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried outside of the main queue; other modules continue: %s", t, shared.ForEverybody(at.Err))})
+	o.freeSlot(t)
+	switch {
+	case t.out || at.Final:
+	case at.Held:
+		o.sendHeld(t)
+	case t.leaves || t.release && helm.IsAway(at.Err):
+		o.program.Notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried outside of the main queue; other modules continue: %s", t.Task, shared.ForEverybody(at.Err))})
 		o.log.Warn("module is parked: it is retried outside of the queue, other modules continue")
-		o.park(a)
+		o.leave(t)
 	default:
-		o.program.TaskWaits(t)
+		o.program.Send(o.program.PID(work.QueuePath+t.Task.Queue), messages.TaskFailed{ID: t.Task.InQueue()})
 	}
 }
 
-// start gives a task to a run. Its queue receives TaskDone exactly once: here when the run has
-// ended, or earlier when the task parks. An attempt waits for its turn in the queue first, and then
-// finishes what an earlier attempt has left (D26).
+func (o *ownTasks) sendHeld(t *ownTask) {
+	o.program.Send(t.queue, messages.TaskDone{ID: t.Task.ID, Held: true})
+}
+
+// leave lets the queue continue without a task that has not ended.
+func (o *ownTasks) leave(t *ownTask) {
+	t.out = true
+	shared.TaskEnded(o.program, t.Task, t.queue)
+}
+
+// leaveDue lets a task leave its queue that has lasted a minute, if there is a place beside the queue.
+func (o *ownTasks) leaveDue(ctx actor.Context, msg leaveDue) {
+	t := o.all[msg.task]
+	if t == nil || t.out || !o.runs.Lives(msg.task) {
+		return
+	}
+	if t.slot = o.program.Out.TryAcquire(1); !t.slot {
+		t.leaving = o.program.SendLater(ctx, leaveAgain, msg)
+		return
+	}
+	o.program.Notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s takes longer than a minute and goes on outside of the main queue; other modules continue", t.Task)})
+	o.log.Warn("module is parked: it takes longer than a minute and goes on outside of the queue, other modules continue")
+	o.leave(t)
+}
+
+func (o *ownTasks) freeSlot(t *ownTask) {
+	if t.slot {
+		o.program.Out.Release(1)
+		t.slot = false
+	}
+}
+
+// endAttempts ends a failing task, or holds it, for its queue.
+func (o *ownTasks) endAttempts(ctx actor.Context, msg messages.EndAttempts) {
+	for _, id := range slices.Sorted(maps.Keys(o.all)) {
+		t := o.all[id]
+		switch {
+		case t.Task.InQueue() != msg.ID || t.out:
+		case !msg.Hold:
+			o.runs.LastAttempt(ctx, id)
+		case o.runs.Hold(id):
+			o.sendHeld(t)
+		}
+	}
+}
+
+// start gives a task to a run. Its queue receives TaskDone once: here when the run has ended, or earlier when the task
+// leaves the queue. An attempt first finishes what an earlier one has left (D26).
 func (o *ownTasks) start(ctx actor.Context, a assignment) {
-	t := a.Task
-	attempt := func(run *supervisor.Run) (any, error) {
-		if err := a.AwaitTurn(run); err != nil {
-			return nil, err
+	if t := o.all[a.Task.ID]; t != nil && o.runs.Resume(a.Task.ID) { // it was held
+		t.queue = a.queue
+		return
+	}
+	t := &ownTask{assignment: a, out: a.joined}
+	o.all[a.Task.ID] = t
+	if a.leaves && !t.out {
+		t.leaving = o.program.SendLater(ctx, leavesAfter, leaveDue{a.Task.ID})
+	}
+	o.runs.Start(ctx, supervisor.Task{
+		ID: a.Task.ID, AllowFailure: a.Task.AllowFailure, Begins: func() { o.handTo(t) }, Work: a.attempt(o.program),
+		Succeeded: func(ctx actor.Context, result any) {
+			if a.succeeded != nil {
+				a.succeeded(ctx, result)
+			}
+		},
+		Failed: func(at supervisor.Attempt) { o.attemptFailed(t, at) },
+		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
+			// The order matters: over may queue the same work again, so it comes before the queue
+			// continues; startNext comes last, because the next task must find the release free.
+			o.over(a.Task)
+			if a.cancelled != nil && outcome == supervisor.Cancelled {
+				a.cancelled(ctx)
+			}
+			if t.failing != nil {
+				o.program.NoticeEnd(a.Task, *t.failing, outcome)
+			}
+			if delete(o.all, a.Task.ID); t.leaving != nil {
+				t.leaving.Stop()
+			}
+			o.freeSlot(t)
+			o.dropEffects(a.Task)
+			if !t.out {
+				shared.TaskEnded(ctx, a.Task, a.queue)
+			}
+			o.startNext(ctx)
+		},
+	})
+}
+
+// attempt is the work of a run. Those that are out of their queues wait for one of the places beside them.
+func (a assignment) attempt(p *shared.Program) func(run *supervisor.Run) (any, error) {
+	return func(run *supervisor.Run) (any, error) {
+		if a.Known.Out {
+			run.Step("wait until fewer modules run outside of the queue")
+			if err := p.Out.Acquire(run.Context(), 1); err != nil {
+				return nil, err
+			}
+			defer p.Out.Release(1)
+			if err := a.Refresh(run); err != nil { // that may have taken a while
+				return nil, err
+			}
 		}
 		if err := a.GoOn(run); err != nil {
 			return nil, err
 		}
 		return a.work(run)
 	}
-	if a.release {
-		o.changing[t.ID] = a
-	}
-	if hook := t.Hook(); hook != "" {
-		o.ofHooks[t.ID] = hook
-	}
-	o.runs.Start(ctx, supervisor.Task{
-		ID: t.ID, AllowFailure: t.AllowFailure, Begins: func() { o.handTo(a) }, Work: attempt,
-		Succeeded: func(ctx actor.Context, result any) {
-			if a.succeeded != nil {
-				a.succeeded(ctx, result)
-			}
-		},
-		Failed: func(at supervisor.Attempt) { o.attemptFailed(a, at) },
-		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
-			// The order matters: over may queue the same work again, so it comes before the queue
-			// continues; startNext comes last, because the next task must find the release free.
-			o.over(t)
-			if a.release {
-				delete(o.changing, t.ID)
-				o.waitsFor = nil
-			}
-			if a.cancelled != nil && outcome == supervisor.Cancelled {
-				a.cancelled(ctx)
-			}
-			o.program.NoticeEnd(t, o.failing[t.ID], outcome)
-			delete(o.failing, t.ID)
-			delete(o.ofHooks, t.ID)
-			o.dropEffects(t)
-			if !o.parked[t.ID] {
-				shared.TaskEnded(ctx, t, a.queue)
-			}
-			delete(o.parked, t.ID)
-			delete(o.alone, t.ID)
-			o.startNext(ctx)
-		},
-	})
 }
 
 // handTo hands over to an attempt that is about to begin.
-func (o *ownTasks) handTo(a assignment) {
-	*a.Known = o.self.known()
-	if a.begins != nil {
-		a.begins()
+func (o *ownTasks) handTo(t *ownTask) {
+	*t.Known = o.self.known()
+	t.Known.Out = t.out
+	if t.begins != nil {
+		t.begins(t.Task, attempts(t.failing))
 	}
 }
 
-// inherit is a run with the causes of those that it replaces, because they have not succeeded.
-func (o *ownTasks) inherit(t messages.Task) messages.Task {
-	for _, id := range slices.Sorted(maps.Keys(o.alone)) {
-		t = t.Instead(o.changing[id].Task)
+func attempts(failing *view.FailingTask) int {
+	if failing == nil {
+		return 0
 	}
-	for _, a := range o.next {
-		t = t.Instead(a.Task)
-	}
-	return t
+	return failing.Attempts
 }
 
-// startAlone starts a task that needs the release of the module for itself (two Helm operations on
-// one release corrupt its records). What is left of an earlier, parked task is cancelled first: the
-// new one does the same with newer values.
+// startAlone starts a task that needs the release of the module for itself (two Helm operations on one release corrupt
+// its records). If an earlier one is out of its queue, the new one joins it: the queue continues, and after the attempt
+// in progress the new one runs in its place, with the current values and with the causes of both.
 func (o *ownTasks) startAlone(ctx actor.Context, a assignment) {
-	o.next = append(o.next, a)
-	for id := range o.alone {
-		o.runs.Cancel(ctx, id)
-	}
-	o.startNext(ctx)
-}
-
-// startNext starts the latest of the tasks that wait for the release. Those before it would only do
-// the same with older values, so they end without a run.
-func (o *ownTasks) startNext(ctx actor.Context) {
-	if len(o.alone) > 0 || len(o.next) == 0 {
+	before := o.ofRelease()
+	if before == nil {
+		o.start(ctx, a)
 		return
 	}
-	waiting := o.next
-	o.next = nil
-	last := len(waiting) - 1
-	for _, a := range waiting[:last] {
+	a.Task = a.Task.Instead(before.Task)
+	if o.next != nil {
+		a.Task = a.Task.Instead(o.next.Task)
+		o.dropNext(ctx)
+	}
+	if a.joined = before.out; a.joined {
 		shared.TaskEnded(ctx, a.Task, a.queue)
 	}
-	o.alone[waiting[last].Task.ID] = true
-	o.start(ctx, waiting[last])
+	o.next = &a
+	o.runs.LastAttempt(ctx, before.Task.ID)
 }
 
-// dropNext ends the tasks that wait for the release and have not begun.
+// startNext starts the task that waits for the release.
+func (o *ownTasks) startNext(ctx actor.Context) {
+	if a := o.next; a != nil && o.ofRelease() == nil {
+		o.next = nil
+		o.start(ctx, *a)
+	}
+}
+
+// dropNext ends the task that waits for the release and has not begun.
 func (o *ownTasks) dropNext(ctx actor.Context) {
-	for _, a := range o.next {
+	if a := o.next; a != nil && !a.joined {
 		shared.TaskEnded(ctx, a.Task, a.queue)
 	}
 	o.next = nil
 }
 
 // noteFailure logs a failed attempt and shows it in the status.
-func (o *ownTasks) noteFailure(t messages.Task, a supervisor.Attempt) {
-	o.logFailure(t, a)
-	o.program.NoticeFailure(t, a)
-	o.failing[t.ID] = view.FailingTask{
-		Task: t.What(), Attempts: a.Number, RetryAt: time.Now().Add(a.In), Error: a.Err.Error(),
-		Hook: t.Hook(), Public: shared.ForEverybody(a.Err),
+func (o *ownTasks) noteFailure(t *ownTask, a supervisor.Attempt) {
+	o.logFailure(t.Task, a)
+	o.program.NoticeFailure(t.Task, a)
+	t.failing = &view.FailingTask{
+		Task: t.Task.What(), Attempts: a.Number, RetryAt: time.Now().Add(a.In), Error: a.Err.Error(),
+		Hook: t.Task.Hook(), Public: shared.ForEverybody(a.Err),
 	}
 }
 
@@ -211,19 +286,24 @@ func (o *ownTasks) logFailure(t messages.Task, a supervisor.Attempt) {
 	if about != "" {
 		log = log.With("about", about)
 	}
-	if a.Final {
+	switch {
+	case a.Final && t.AllowFailure:
 		log.Warn("task failed; its failure is allowed")
-		return
+	case a.Final:
+		log.Error("task failed; another one takes its place")
+	default:
+		log.Error("task failed, will retry", "in", a.In)
 	}
-	log.Error("task failed, will retry", "in", a.In)
 }
 
 // listFailing lists the tasks that wait for another attempt, in the order of their IDs, so that a
 // page does not change from one publication to the next.
 func (o *ownTasks) listFailing() []view.FailingTask {
 	var list []view.FailingTask
-	for _, id := range slices.Sorted(maps.Keys(o.failing)) {
-		list = append(list, o.failing[id])
+	for _, id := range slices.Sorted(maps.Keys(o.all)) {
+		if t := o.all[id]; t.failing != nil {
+			list = append(list, *t.failing)
+		}
 	}
 	return list
 }

@@ -107,8 +107,8 @@ func (h *ownHooks) takeDown(ctx actor.Context, hook hooks.Hook, stay []int) {
 	for _, w := range work.Synchronizations(hook) {
 		delete(h.queued, queuedKey(w))
 	}
-	for id, name := range h.tasks.ofHooks {
-		if _, failing := h.tasks.failing[id]; failing && name == hook.Name {
+	for id, t := range h.tasks.all {
+		if t.failing != nil && t.Task.Hook() == hook.Name {
 			h.tasks.runs.Cancel(ctx, id)
 		}
 	}

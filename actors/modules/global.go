@@ -33,7 +33,6 @@ type globalHooks struct {
 	// steps 3 to 8 are due again (G8).
 	afterAll struct {
 		reload       int
-		task         string // the ID of the last of its hooks that has begun
 		checksum     string
 		flagsChanged bool
 	}
@@ -62,8 +61,6 @@ func (g *globalHooks) receive(ctx actor.Context) {
 		g.execute(ctx, msg.Task)
 	case work.UpdateGlobal:
 		g.update(ctx, msg)
-	case messages.DropTasks:
-		g.dropAfterAll(ctx, msg.Reload)
 	default:
 		shared.Unhandled(ctx, g.log)
 	}
@@ -84,7 +81,6 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		}
 		if w.Binding == hooks.AfterAll {
 			g.beginAfterAll(t.Reload)
-			g.afterAll.task = t.ID
 			a.succeeded = func(ctx actor.Context, _ any) { g.afterAllEnded(ctx, t.Reload) }
 		}
 		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.Hook(run, hook).Run(w) })
@@ -143,14 +139,6 @@ func (g *globalHooks) beginAfterAll(reload int) {
 		g.afterAll.reload = reload
 		g.afterAll.checksum = g.owner.values.section.Checksum()
 		g.afterAll.flagsChanged = false
-	}
-}
-
-// dropAfterAll cancels an afterAll hook that is failing when its reload is replaced by another one,
-// which comes to afterAll again (F10). One that runs without failure ends as it is.
-func (g *globalHooks) dropAfterAll(ctx actor.Context, reload int) {
-	if _, fails := g.owner.tasks.failing[g.afterAll.task]; fails && g.afterAll.reload == reload {
-		g.owner.tasks.runs.Cancel(ctx, g.afterAll.task)
 	}
 }
 

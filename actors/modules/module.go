@@ -36,7 +36,6 @@ type module struct {
 	release   moduleRelease
 	drift     drift
 	delayed   delayedRun
-	readiness readiness
 	quiet     whenQuiet
 	crds      crdsDue
 
@@ -79,7 +78,6 @@ func newModule(p *shared.Program, dir addons.Module, section *values.Section) *m
 	m.release = moduleRelease{owner: m.owner, life: &m.life}
 	m.delayed = delayedRun{program: p, name: m.name, log: m.log}
 	m.drift = drift{program: p, name: m.name, log: m.log, release: &m.release, delayed: &m.delayed}
-	m.readiness = readiness{program: p, awaiting: map[string]awaitsReady{}}
 	m.quiet = whenQuiet{runs: m.owner.tasks.runs}
 	return m
 }
@@ -94,7 +92,6 @@ func (m *module) Receive(ctx actor.Context) {
 	}
 	// Every message may have changed what others wait for or are shown.
 	m.quiet.answer(ctx)
-	m.readiness.answer(ctx, view.ModuleStatus{Phase: m.life.phase, Health: m.release.health})
 	m.publish()
 }
 
@@ -143,11 +140,8 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.reconcile(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
 	case messages.SetMaintenance:
 		m.setMaintenance(ctx, msg.Mode)
-	case messages.ScriptAgreed:
-		m.reconcile(ctx, msg.Cause)
-	case work.AwaitReady: // answered below, in Receive
-		m.readiness.awaiting[msg.Waiter] = awaitsReady{ctx.Sender(), msg.Known}
-	case unreadDue: // Receive looks at the clock
+	case leaveDue:
+		m.owner.tasks.leaveDue(ctx, msg)
 	case work.AwaitQuiet:
 		m.quiet.awaiting = append(m.quiet.awaiting, ctx.Sender())
 	default:
@@ -193,7 +187,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		// Again, for a Helm action that ended after the module was suspended.
 		m.release.forget()
 		a.work = func(run *supervisor.Run) (any, error) { return j.DeleteModule(run) }
-		a.succeeded, a.failed, a.parks, a.release = m.deleted, m.countFailure, m.program.Isolate, true
+		a.succeeded, a.failed, a.leaves, a.release = m.deleted, m.countFailure, m.program.Isolate, true
 		m.owner.tasks.startAlone(ctx, m.unlessGone(a))
 	case messages.CheckDrift:
 		if !m.release.rests() {
@@ -223,13 +217,11 @@ func (m *module) moduleJob(t messages.Task) work.ModuleJob {
 	return j
 }
 
-// executeHook begins a task that runs one hook. If the run is cancelled because the module is
-// switched off, the task is kept for a switch back (E14); if because the hook was exchanged, the
-// Synchronization of the new version covers what it was about (P8).
+// executeHook begins a task that runs one hook. When the module is switched off, the task ends: if the module is
+// enabled again, the Synchronization shows what it was about (E14).
 func (m *module) executeHook(ctx actor.Context, a assignment, name string, do func(*supervisor.Run, hooks.Hook) error) {
 	hook, err := m.owner.hooks.find(name)
 	if err != nil || m.life.off() || m.owner.hooks.superseded(a.Task) {
-		m.life.miss(m.program, a.Task)
 		m.owner.hooks.unqueued(a.Task)
 		shared.Refuse(ctx, a.Task)
 		return
@@ -239,15 +231,6 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, do fu
 			return nil, nil
 		}
 		return nil, do(run, hook)
-	}
-	a.cancelled = func(ctx actor.Context) {
-		ctx.Send(a.queue, messages.SetAside{ID: a.Task.ID}) // nothing: all of it is kept here, or due again, or dropped
-		m.life.miss(m.program, a.Task)
-		now, err := m.owner.hooks.find(name)
-		exchanged := err == nil && now.Config != hook.Config             // what it is about is shown by the Synchronization of the new one
-		if !m.life.off() && !m.owner.tasks.runs.Ending() && !exchanged { // switched on again while the run was ending
-			requeue(ctx, m.program, a.Task)
-		}
 	}
 	m.owner.tasks.start(ctx, m.unlessGone(a))
 }
@@ -267,35 +250,28 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 		shared.Refuse(ctx, a.Task)
 		return
 	}
-	if a.Task.Cause.Activation == messages.ByNeed && len(m.owner.tasks.alone) > 0 { // F6 (4)
-		shared.Refuse(ctx, a.Task) // it runs, or fails and waits for its own next attempt: two that need each other do not spin
-		return
-	}
+	m.delayed.stop() // this run sees what the delayed one was for
+	m.drift.stop(ctx, m.owner.tasks.runs)
+	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
+	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
+	a.cancelled = m.release.runEnded
+	a.failed, a.leaves, a.release = m.countFailure, m.program.Isolate, true
+	a.begins = m.runBegins
+	m.owner.tasks.startAlone(ctx, m.unlessGone(a))
+}
+
+// runBegins is called before each attempt at a run.
+func (m *module) runBegins(t messages.Task, attempt int) {
 	switch m.life.phase {
 	case view.Waiting:
 		m.life.become(view.Starting)
 	case view.Ready:
 		m.life.become(view.Running)
 	}
-	m.delayed.stop() // this run sees what the delayed one was for
-	m.drift.stop(ctx, m.owner.tasks.runs)
-	a.Task = m.owner.tasks.inherit(a.Task)
-	m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: a.Task.Cause.Chain(), Also: a.Task.Also}
-	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
-	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
-	a.cancelled = m.release.runEnded
-	a.failed, a.parks, a.release = m.countFailure, m.program.Isolate, true
-	a.begins = func() {
-		m.program.Send(m.program.PID(work.HealerPath), work.RunBegan{Module: m.name, Absent: m.release.absent()})
+	if attempt == 0 {
+		m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: t.Cause.Chain(), Also: t.Also}
 	}
-	a.waits = func(ctx actor.Context, waits bool) { // objects that go meanwhile are healed
-		if waits {
-			m.release.runEnded(ctx)
-		} else {
-			a.begins()
-		}
-	}
-	m.owner.tasks.startAlone(ctx, m.unlessGone(a))
+	m.program.Send(m.program.PID(work.HealerPath), work.RunBegan{Module: m.name, Absent: m.release.absent()})
 }
 
 // ran ends a module run that has succeeded. Untouched means maintenance: Helm was not asked, so
@@ -320,7 +296,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	}
 	if outcome.Changed { // G5.4: at once, as the next task
 		again := m.program.NewTask(m.name, messages.RunModule{}, messages.By(messages.ByHook, "afterHelm hooks of "+m.name+" changed values", t.Cause).In(outcome.Trace))
-		again.Reload, again.Trace, again.Urgent = t.Reload, t.Trace, t.Urgent
+		again.Reload, again.Trace = t.Reload, t.Trace
 		m.delayed.runAgain(ctx, true, again)
 	}
 }
@@ -343,14 +319,14 @@ func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagCha
 	return config, memory, flagChanges{}, nil
 }
 
-// committed implements applier (G14, G18). If the module has an enabled script, converge asks it
-// first: the new values may switch the module off (E6).
+// committed implements applier (G14, G18). If the module has an enabled script, that is asked first: the new values may
+// switch the module off (E6).
 func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, _ flagChanges) {
 	switch {
-	case !changed || m.life.off():
+	case !changed || !msg.Triggers || m.life.off():
 	case m.module.EnabledScript != "":
-		ctx.Send(m.program.PID(work.ConvergePath), messages.SectionChanged{Module: m.name, Cause: msg.Cause, Run: msg.Triggers})
-	case msg.Triggers:
+		ctx.Send(m.program.PID(work.ConvergePath), messages.SectionChanged{Module: m.name, Cause: msg.Cause})
+	default:
 		m.reconcile(ctx, msg.Cause)
 	}
 }
@@ -375,7 +351,7 @@ func (m *module) publish() {
 	defer m.program.Changed.Note(m.name)
 	m.program.Inspector.Publish(m.program.Owner(m.name), view.ModuleStatus{
 		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks.all), Runs: m.owner.tasks.runs.Len(), Release: m.release.last.Revision,
-		Values: m.owner.values.section.Checksum()[:8], Failing: m.owner.tasks.listFailing(), Parked: len(m.owner.tasks.parked) > 0, Waiting: m.owner.tasks.waitsFor, LastRun: m.lastRun,
+		Values: m.owner.values.section.Checksum()[:8], Failing: m.owner.tasks.listFailing(), Parked: m.owner.tasks.isOut(), LastRun: m.lastRun,
 		Enabled: m.life.enabled(), Version: m.release.last.ChartVersion, AppVersion: m.release.last.AppVersion, Succeeded: m.succeeded, Failed: m.failed,
 		Namespace: m.module.File.Namespace, Maintenance: m.life.maintenance, Drift: m.drift.told, Contested: m.release.contested, Held: m.release.held, Health: m.release.health,
 		Misprint: m.release.last.Misprint,

@@ -74,8 +74,8 @@ func (o *owner) receive(ctx actor.Context) bool {
 		o.hooks.await(ctx, msg)
 	case messages.RetryNow:
 		o.tasks.retryNow()
-	case work.Waits:
-		o.tasks.runWaits(ctx, msg)
+	case messages.EndAttempts:
+		o.tasks.endAttempts(ctx, msg)
 	case work.HandOver:
 		ctx.Respond(work.Handed{Known: o.self.known()})
 	case messages.GetValues:

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"addon-operator/actors/shared"
-	"addon-operator/messages"
 	"addon-operator/messages/view"
 )
 
@@ -16,14 +15,13 @@ import (
 //	ready -RunModule-> running -done-> ready
 //
 //	starting -SuspendModule-> suspended   running -SuspendModule-> suspended   ready -SuspendModule-> suspended
-//	suspended -ResumeModule-> starting    suspended -ResumeModule-> ready
 //	waiting -SuspendModule-> disabled
 //
 //	suspended -DeleteModule-> deleting -done-> disabled
 //	disabled -DeleteModule-> deleting     (left by an earlier process, or forgotten before)
 //
 // A module that is forgotten, because its directory is gone or it is retired under maintenance, has
-// nothing left to undo:
+// nothing left to undo. One that is resumed is forgotten and enabled again:
 //
 //	starting -forget-> disabled   running -forget-> disabled   ready -forget-> disabled   suspended -forget-> disabled
 func Phases() shared.Phases[view.Phase] {
@@ -33,7 +31,7 @@ func Phases() shared.Phases[view.Phase] {
 		view.Starting:  {view.Ready, view.Suspended, view.Disabled},
 		view.Ready:     {view.Running, view.Suspended, view.Disabled},
 		view.Running:   {view.Ready, view.Suspended, view.Disabled},
-		view.Suspended: {view.Starting, view.Ready, view.Deleting, view.Disabled},
+		view.Suspended: {view.Deleting, view.Disabled},
 		view.Deleting:  {view.Disabled},
 	}
 }
@@ -44,20 +42,9 @@ type moduleLife struct {
 	phase view.Phase
 	// maintenance is the mode (H15, values.Suspended, …), empty for none.
 	maintenance string
-	// missed are tasks that have ended while the module was suspended; resume queues them again.
-	missed []messages.Task
-	// resumes is where ResumeModule leads from suspended: starting or ready. It is kept while deleting.
-	resumes view.Phase
-	late    bool // runs that were in progress when the module was cleared may still report metrics
-}
-
-// miss keeps a task that ends because the module is suspended. If the module is switched on again
-// before it was deleted, nothing has happened (E14), and the task is due. Ticks of one schedule are
-// merged into one: the reload may be held up for days.
-func (l *moduleLife) miss(p *shared.Program, t messages.Task) {
-	if l.phase == view.Suspended && !slices.ContainsFunc(l.missed, func(kept messages.Task) bool { return shared.Repeats(t, kept) }) {
-		l.missed = p.MergeIntoWaiting(l.missed, t)
-	}
+	// enabledHere: a discovery of this process has enabled the module, and it was not deleted since.
+	enabledHere bool
+	late        bool // runs that were in progress when the module was cleared may still report metrics
 }
 
 // leavesSeries reports, once, that the last of the runs has ended that outlived their module: Helm is
@@ -71,20 +58,14 @@ func (l *moduleLife) leavesSeries(runs int) bool {
 	return l.phase == view.Disabled
 }
 
-// become is the only way to change the phase. It also decides where a resume leads: back to
-// starting while the start-up execution was not finished (X13), else to ready.
+// become is the only way to change the phase.
 func (l *moduleLife) become(to view.Phase) {
 	if l.phase == to {
 		return
 	}
 	Phases().Change(l.log, "module", l.phase, to)
-	switch {
-	case to == view.Suspended && l.phase == view.Starting:
-		l.resumes = view.Starting
-	case to == view.Suspended:
-		l.resumes = view.Ready // the run that was cancelled is queued again
-	case to != view.Deleting:
-		l.resumes = ""
+	if to == view.Waiting || to == view.Disabled {
+		l.enabledHere = to == view.Waiting
 	}
 	l.phase = to
 }
@@ -96,13 +77,11 @@ func (l *moduleLife) off() bool {
 
 // enabled reports whether the last discovery has enabled the module and it was not deleted since. A
 // release that an earlier process has left is deleted from the phase disabled, without having been
-// enabled in this one; resumes is empty then.
+// enabled in this one.
 func (l *moduleLife) enabled() bool {
-	return l.phase != view.Disabled && (l.phase != view.Deleting || l.resumes != "")
+	return l.phase != view.Disabled && (l.phase != view.Deleting || l.enabledHere)
 }
 
 // started reports whether the start-up execution was finished once: later runs leave out onStartup
 // and Synchronizations (X13).
-func (l *moduleLife) started() bool {
-	return l.phase == view.Running || l.phase == view.Ready || l.resumes == view.Ready
-}
+func (l *moduleLife) started() bool { return l.phase == view.Running || l.phase == view.Ready }

@@ -88,5 +88,5 @@ func (r *moduleRelease) forget() {
 // can drift be distinguished from work in progress.
 func (r *moduleRelease) rests() bool {
 	tasks := r.owner.tasks
-	return r.life.phase == view.Ready && r.life.maintenance == "" && r.last.Action != "" && len(tasks.alone)+len(tasks.next) == 0
+	return r.life.phase == view.Ready && r.life.maintenance == "" && r.last.Action != "" && tasks.ofRelease() == nil && tasks.next == nil
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/messages"
@@ -70,7 +69,7 @@ func (m *module) clear(ctx actor.Context) {
 	m.program.Metrics.ForgetModule(m.name, m.owner.hooks.all)
 	m.life.late = true
 	m.owner.reset()
-	m.loading.done, m.life.missed, m.release.contested = false, nil, nil
+	m.loading.done, m.release.contested = false, nil
 	m.release.held, m.release.allowed = "", ""
 	m.release.last, m.succeeded, m.failed = helm.Outcome{}, time.Time{}, time.Time{}
 }
@@ -86,20 +85,16 @@ func (m *module) enable(ctx actor.Context) {
 	m.loading.begin(ctx)
 }
 
-// resume undoes suspend: the flag was switched back before the reload came (E14). A delete that has
-// begun cannot be undone, because parts of the release are gone. It is cancelled, and the module
-// starts from the beginning.
+// resume undoes suspend: the flag was switched back before the reload came (E14), or a person lets the module go on
+// (H27). What ran was cancelled, and parts of the release may be gone, so the module starts from the beginning.
 func (m *module) resume(ctx actor.Context) {
-	switch m.life.phase {
-	case view.Deleting:
+	if m.life.phase == view.Deleting || m.life.phase == view.Suspended && m.life.maintenance != values.Suspended {
+		enabled := m.life.phase == view.Suspended
 		m.forget(ctx)
-	case view.Suspended:
-		if m.life.maintenance == values.Suspended {
-			return
+		if enabled {
+			m.log.Info("module starts again from the beginning")
+			m.enable(ctx)
 		}
-		requeue(ctx, m.program, m.life.missed...)
-		m.life.missed = nil
-		m.life.become(m.life.resumes)
 	}
 }
 
@@ -114,17 +109,4 @@ func (m *module) update(ctx actor.Context, msg work.UpdateModule) {
 		m.loading.exchange(ctx, msg.Hooks)
 	}
 	m.owner.tasks.retryNow()
-}
-
-// requeue queues tasks that did not end as they should. They get new IDs, because the queue has seen
-// the end of the old ones.
-//
-// Flags switch a module off at once, before the reload that deletes it: a task that keeps failing
-// must not delay that (F8). Until the reload comes nothing is lost, so that a switch back continues
-// where it was (E14).
-func requeue(ctx actor.Context, p *shared.Program, tasks ...messages.Task) {
-	for _, t := range tasks {
-		t.ID = p.Runs.Tasks.NewID()
-		p.Enqueue(ctx, false, t)
-	}
 }

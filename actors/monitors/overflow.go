@@ -44,7 +44,6 @@ func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
 	mon.overflow += "; narrow the binding with selectors, or keep less with jqFilter and keepFullObjectsInMemory: false"
 	m.log.Error("the snapshot of a binding is too large: its hook does not run", "owner", msg.watch.Owner, "hook", mon.hook.Name, "binding", mon.binding.Name, "kind", mon.binding.Kind, "err", mon.overflow, "again", delay)
 	m.program.Notify(kube.Notice{Warning: true, Reason: "SnapshotTooLarge", Message: fmt.Sprintf("hook %s does not run: the snapshot of its binding %s is too large: %s", mon.hook.Name, mon.binding.Name, mon.overflow)})
-	m.waiters.missed(msg.watch.Owner, mon.hook.Name)
 	if wasFilled {
 		for _, w := range work.Synchronizations(mon.hook) {
 			w.Late, w.Again, w.Instead = true, true, mon.hook.Config.Version != hooks.V0 // which knows no Synchronization

@@ -14,14 +14,13 @@ import (
 )
 
 // snapshotWaiters is the part of monitors that knows who waits until the snapshots of a hook are
-// complete: runs, Synchronizations that were deferred (C16), and queues and owners that have set
-// something aside.
+// complete: runs, Synchronizations that were deferred (C16), and owners that have skipped order hooks.
 type snapshotWaiters struct {
 	program *shared.Program
 	watches watches
 	runs    []snapshotRequest
 	later   []messages.SynchronizeLater // deferred Synchronizations
-	awaited []awaited
+	awaited []messages.AwaitSnapshots // order hooks that were skipped
 	looking bool // a lookAgain is on its way
 }
 
@@ -29,12 +28,6 @@ type snapshotWaiters struct {
 type snapshotRequest struct {
 	from *actor.PID
 	msg  messages.GetSnapshots
-}
-
-// awaited is a queue or owner that waits for the snapshots of a hook.
-type awaited struct {
-	messages.AwaitSnapshots
-	resync bool // as in [messages.SnapshotsComplete]
 }
 
 // lookAgain is sent by a timer while runs wait for snapshots: whether a kind is missing
@@ -78,19 +71,10 @@ func deferred(owner string, w messages.SynchronizeHook) func(messages.Synchroniz
 }
 
 func (s *snapshotWaiters) await(ctx actor.Context, msg messages.AwaitSnapshots) {
-	if !slices.ContainsFunc(s.awaited, func(a awaited) bool { return a.AwaitSnapshots == msg }) {
-		s.awaited = append(s.awaited, awaited{AwaitSnapshots: msg})
+	if !slices.Contains(s.awaited, msg) {
+		s.awaited = append(s.awaited, msg)
 	}
 	s.queueLater(ctx)
-}
-
-// missed notes that a hook has missed events: a Synchronization comes before what waits for its snapshots.
-func (s *snapshotWaiters) missed(owner, hook string) {
-	for i, a := range s.awaited {
-		if a.Owner == owner && a.Hook == hook {
-			s.awaited[i].resync = true
-		}
-	}
 }
 
 // unwatched drops what waits for the snapshots of some hooks of an owner, whose watches are gone.
@@ -172,15 +156,10 @@ func (s *snapshotWaiters) queueLater(ctx actor.Context) {
 		}
 		return complete
 	})
-	s.awaited = slices.DeleteFunc(s.awaited, func(a awaited) bool {
+	s.awaited = slices.DeleteFunc(s.awaited, func(a messages.AwaitSnapshots) bool {
 		complete := s.watches.complete(a.Owner, a.Hook)
 		if complete {
-			done := messages.SnapshotsComplete{Owner: a.Owner, Hook: a.Hook, Resync: a.resync}
-			if a.Queue != "" { // by the way of tasks, so that it does not overtake the Synchronizations
-				ctx.Send(s.program.PID(work.Root), messages.AsideDue{Queue: a.Queue, Done: done})
-			} else {
-				ctx.Send(s.program.Owner(a.Owner), done)
-			}
+			ctx.Send(s.program.Owner(a.Owner), messages.SnapshotsComplete{Hook: a.Hook})
 		}
 		return complete
 	})
@@ -192,7 +171,7 @@ func (s *snapshotWaiters) queueLater(ctx actor.Context) {
 func (s *snapshotWaiters) lookLater(ctx actor.Context) {
 	due := len(s.runs) > 0 ||
 		slices.ContainsFunc(s.later, func(l messages.SynchronizeLater) bool { return s.watches.filled(l.Owner, l.Hook.Name) }) ||
-		slices.ContainsFunc(s.awaited, func(a awaited) bool { return s.watches.filled(a.Owner, a.Hook) })
+		slices.ContainsFunc(s.awaited, func(a messages.AwaitSnapshots) bool { return s.watches.filled(a.Owner, a.Hook) })
 	if !due || s.looking {
 		return
 	}

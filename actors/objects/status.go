@@ -141,7 +141,7 @@ func ready(v view.Verdict) (ready metav1.ConditionStatus, reconciling, stalled b
 		return metav1.ConditionFalse, false, false
 	case view.InProgress, view.ChangePending:
 		return metav1.ConditionUnknown, true, false
-	case view.ProgressingWithRetry, view.DependencyNotReady, view.HookHangs:
+	case view.ProgressingWithRetry, view.HookHangs:
 		return metav1.ConditionFalse, true, false
 	}
 	return metav1.ConditionFalse, false, true

@@ -77,14 +77,6 @@ func TestStatus(t *testing.T) {
 		{"its upgrade is held", module(func(m *view.Module) {
 			m.State, m.ModuleStatus.Held, m.Problems = view.Held, "the upgrade is held back", []string{"the upgrade is held back"}
 		}), status.FailedStatus},
-		{"it waits for another module", module(func(m *view.Module) {
-			m.State, m.Phase = "running", view.Running
-			m.Waiting = &view.Wait{Module: "net", Message: "it is disabled", Since: since}
-		}), status.InProgressStatus},
-		{"a Helm hook waits", module(func(m *view.Module) {
-			m.State, m.Phase = "running", view.Running
-			m.Waiting = &view.Wait{Object: "Job ns/migrate", Pod: "migrate-1", State: "Unschedulable", Since: since}
-		}), status.InProgressStatus},
 		{"it is suspended", module(func(m *view.Module) { m.State, m.Phase, m.Maintenance = "suspended", view.Suspended, values.Suspended }), status.InProgressStatus},
 		{"it is disabled", view.Module{Name: "dns", State: "disabled", Off: "dnsEnabled is false in the ConfigMap", ModuleStatus: view.ModuleStatus{Phase: view.Disabled}}, status.CurrentStatus},
 		{"nothing is known yet", view.Module{Name: "dns", State: "disabled", ModuleStatus: view.ModuleStatus{Phase: view.Disabled}}, status.InProgressStatus},
@@ -147,8 +139,8 @@ func TestTransitions(t *testing.T) {
 	facts := objects.Facts{Now: noon()}
 	facts.Object.Status = objects.Status(module(func(*view.Module) {}), facts)
 	facts.Now = noon().Add(time.Hour)
-	waits := module(func(m *view.Module) { m.Waiting = &view.Wait{Module: "net"} })
-	for _, c := range objects.Status(waits, facts).Conditions {
+	runs := module(func(m *view.Module) { m.State, m.Phase = "running", view.Running })
+	for _, c := range objects.Status(runs, facts).Conditions {
 		want := noon()
 		if c.Type != objects.Stalled {
 			want = facts.Now

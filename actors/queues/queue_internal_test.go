@@ -54,8 +54,8 @@ type toldNotices struct{ notices []kube.Notice }
 
 func (t *toldNotices) Record(n kube.Notice) { t.notices = append(t.notices, n) }
 
-// line writes waiting tasks as text: their IDs, and what they carry.
-func line(waiting []messages.Task) string {
+// lined writes waiting tasks as text: their IDs, and what they carry.
+func lined(waiting []messages.Task) string {
 	var all []string
 	for _, t := range waiting {
 		text := []string{t.ID}
@@ -109,7 +109,7 @@ func TestWaiting(t *testing.T) {
 			for _, task := range c.added {
 				waiting = p.MergeIntoWaiting(waiting, task)
 			}
-			if got := line(waiting); got != c.want {
+			if got := lined(waiting); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 			if fmt.Sprint(c.added) != before {
@@ -136,7 +136,7 @@ func TestWaitingIsLimited(t *testing.T) {
 		add(event("late", "dns", "a.sh", "many"))
 	}
 	add(tick("s", "dns", "a.sh", "cron", 0))
-	if got, want := line(waiting), "rare all-many rare cron"; got != want {
+	if got, want := lined(waiting), "rare all-many rare cron"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if len(told.notices) != 1 {
@@ -150,13 +150,13 @@ func TestWaitingIsLimited(t *testing.T) {
 		add(event("small", "dns", "a.sh", "small"))
 		add(large)
 	}
-	if got, want := line(waiting), "small all-large small small small small"; got != want {
+	if got, want := lined(waiting), "small all-large small small small small"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	one := event("one", "dns", "a.sh", "one")
 	one.Work.(messages.RunHook).Triggers[0].Context.Object = make([]byte, shared.MaxWaiting)
 	add(one)
-	if got, want := line(waiting), "small all-large all-small one"; got != want { // a single event is not replaced
+	if got, want := lined(waiting), "small all-large all-small one"; got != want { // a single event is not replaced
 		t.Errorf("got %q, want %q", got, want)
 	}
 
@@ -164,7 +164,7 @@ func TestWaitingIsLimited(t *testing.T) {
 	for i := range shared.MaxTriggers + 1 {
 		add(grouped(fmt.Sprint(i), "dns", "a.sh", "g", i%2, "g"))
 	}
-	if got := line(waiting); got != "0 g" {
+	if got := lined(waiting); got != "0 g" {
 		t.Errorf("of a group %q stays, want the last", got)
 	}
 }
@@ -179,7 +179,7 @@ func TestWaitingOfProtocolV0(t *testing.T) {
 	}
 	waiting = p.MergeIntoWaiting(waiting, old("w", "a.sh", "x", hooks.Deleted))
 	if w := waiting[0].Work.(messages.RunHook); len(w.Triggers) != 1 || w.Triggers[0].Context.WatchEvent != hooks.Deleted {
-		t.Errorf("got %q", line(waiting))
+		t.Errorf("got %q", lined(waiting))
 	}
 	for i := range shared.MaxTriggers {
 		waiting = p.MergeIntoWaiting(waiting, old("v", "a.sh", fmt.Sprint(i), hooks.Added))
@@ -216,8 +216,8 @@ func TestWaitingCopies(t *testing.T) {
 	first = p.MergeIntoWaiting(first, event("2", "dns", "a.sh", "p2"))
 	second := p.MergeIntoWaiting(nil, one)
 	second = p.MergeIntoWaiting(second, event("3", "dns", "a.sh", "p3"))
-	if line(first) != "1 p1 p2" || line(second) != "1 p1 p3" {
-		t.Errorf("got %q and %q", line(first), line(second))
+	if lined(first) != "1 p1 p2" || lined(second) != "1 p1 p3" {
+		t.Errorf("got %q and %q", lined(first), lined(second))
 	}
 }
 
@@ -249,8 +249,10 @@ func TestServes(t *testing.T) {
 		"a group and a module next to it":       {group, web, false},
 		"one module does not serve its group":   {dns, group, false},
 		"the same group":                        {group, group, true},
-		"two reloads":                           {reload, reload, true},
-		"a reload and a run":                    {reload, dns, false},
+		"two reloads":                           {reload, reload, false}, // addReload merges them
+		"a reload and a run":                    {reload, dns, true},
+		"a discovery and a run of its module":   {task(messages.Converge, messages.DiscoverModules{Modules: []string{"dns"}}), dns, true},
+		"a run and a discovery for its module":  {dns, task(messages.Converge, messages.DiscoverModules{Modules: []string{"dns"}}), false},
 		"a run and a reload":                    {dns, reload, false},
 		"a run and a delete of the same module": {dns, task("dns", messages.DeleteModule{}), false},
 		"two deletes":                           {task("dns", messages.DeleteModule{}), task("dns", messages.DeleteModule{}), false},

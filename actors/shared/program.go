@@ -14,6 +14,9 @@ import (
 	"addon-operator/values"
 )
 
+// outside is how many runs and deletes may go on outside of their queues at a time, or more with more parallel modules.
+const outside = 4
+
 // NewsDelay is how late a watch may report what a hook has written or deleted before its run ended.
 const NewsDelay = 250 * time.Millisecond
 
@@ -24,14 +27,12 @@ type Program struct {
 	World
 	Runs  *work.Shared
 	Loads *semaphore.Weighted // of modules that load their hooks at the same time
+	Out   *semaphore.Weighted // of runs and deletes that go on outside of their queues
 
 	// Global are the global values, which global-hooks alone replaces; Enabled are the modules that
 	// the last discovery has enabled, by converge alone. Modules hand both over to their runs.
 	Global  atomic.Pointer[values.Section]
 	Enabled atomic.Pointer[[]string]
-	// MainWaits: a task of main waits for a Helm hook or for another module, and others go past it; the queue main alone
-	// sets it.
-	MainWaits atomic.Bool
 
 	// Told, Loops, Changed and Ran synchronise themselves: several actors, runs and pages use them.
 	Told    Told // what was logged, and when it is logged again
@@ -47,7 +48,7 @@ func New(system *supervisor.System, w World) *Program {
 	if w.Secrets == nil {
 		w.Secrets = &Secrets{}
 	}
-	p := &Program{System: system, World: w, Loads: semaphore.NewWeighted(int64(max(1, w.Width)))}
+	p := &Program{System: system, World: w, Loads: semaphore.NewWeighted(int64(max(1, w.Width))), Out: semaphore.NewWeighted(int64(max(outside, w.Width)))}
 	p.Runs = work.NewShared(w.Services, p.Notify)
 	return p
 }

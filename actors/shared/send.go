@@ -38,11 +38,6 @@ func (p *Program) Enqueue(from Sender, head bool, tasks ...messages.Task) {
 	}
 }
 
-// TaskWaits sends the queue of a task that it waits for its next attempt.
-func (p *Program) TaskWaits(t messages.Task) {
-	p.Send(p.PID(work.QueuePath+t.Queue), messages.TaskWaits{ID: t.InQueue()})
-}
-
 // Sender is the part of an actor's context, or of the system, that sends.
 type Sender interface {
 	Send(to *actor.PID, message any)

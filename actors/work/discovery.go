@@ -70,14 +70,6 @@ type (
 	ModulesSpawned struct{ Err error }
 )
 
-// EndAsks asks converge to leave the scripts to the discovery that begins; it answers AsksEnded when
-// none of them runs.
-type (
-	EndAsks struct{}
-	// AsksEnded is the answer.
-	AsksEnded struct{}
-)
-
 // ReloadJob is a job of converge: a step of a reload that concerns several modules, or a release
 // without a module.
 type ReloadJob struct{ Job }
@@ -107,14 +99,6 @@ func (j ReloadJob) Discover(run *supervisor.Run) (d Discovery, err error) {
 	if err := d.askGlobal(run); err != nil {
 		return d, err
 	}
-	run.Step("wait for purges of modules that are back")
-	if _, err := supervisor.Ask[PurgesEnded](run, ConvergePath, EndPurges{d.Tree.Modules}); err != nil {
-		return d, err
-	}
-	run.Step("wait until no enabled script runs")
-	if _, err := supervisor.Ask[AsksEnded](run, ConvergePath, EndAsks{}); err != nil {
-		return d, err
-	}
 	if err := r.handOut(run); err != nil {
 		return d, err
 	}
@@ -129,10 +113,7 @@ func (j ReloadJob) Discover(run *supervisor.Run) (d Discovery, err error) {
 			return d, err
 		}
 	}
-	script := func(m addons.Module, before []string) (hooks.Answer, error) {
-		return j.EnabledScript(run, m, d.Global, before)
-	}
-	if d.Enabled, d.Verdicts, err = decide.Enabled(d.Tree.Modules, d.Dynamic, d.Config, script); err != nil {
+	if err := j.askScripts(run, &d); err != nil {
 		return d, err
 	}
 	d.Unused = r.unused()
@@ -141,6 +122,29 @@ func (j ReloadJob) Discover(run *supervisor.Run) (d Discovery, err error) {
 	}))
 	d.CRDsDue, err = j.ensureCRDs(run, d)
 	return d, err
+}
+
+// AskScripts is the work of a DiscoverModules task that is no step of a reload: it asks the enabled scripts, with the tree
+// in force.
+func (j ReloadJob) AskScripts(run *supervisor.Run) (d Discovery, err error) {
+	run, s := j.span(run, "discovery", about{})
+	defer func() { s.End(err) }()
+	if d, err = supervisor.Ask[Discovery](run, ConvergePath, GetDiscovery{Discovers: true}); err != nil {
+		return d, err
+	}
+	if err := d.askGlobal(run); err != nil {
+		return d, err
+	}
+	return d, j.askScripts(run, &d)
+}
+
+// askScripts finds out which modules are enabled.
+func (j ReloadJob) askScripts(run *supervisor.Run, d *Discovery) (err error) {
+	script := func(m addons.Module, before []string) (hooks.Answer, error) {
+		return j.EnabledScript(run, m, d.Global, before)
+	}
+	d.Enabled, d.Verdicts, err = decide.Enabled(d.Tree.Modules, d.Dynamic, d.Config, script)
+	return err
 }
 
 // askGlobal takes the global values as they are now.

@@ -17,6 +17,12 @@ type RunEnded struct {
 	Hooks  bool
 }
 
+// GetReleased asks the healer for the objects of all releases. The answer is [Released].
+type GetReleased struct{}
+
+// Released are the objects of the modules that have run, as [helm.News] reports them. They are not changed.
+type Released struct{ Objects map[string][]helm.Object }
+
 // ObjectsGone notifies a module which objects Helm must apply again. A run that did sends [ObjectsBack].
 type ObjectsGone struct{ Objects []helm.Object }
 

@@ -113,9 +113,9 @@ func inFile(snapshots messages.Snapshots) func(messages.Trigger) int {
 
 // skip leaves out a hook one of whose snapshots cannot be complete for now: it must not delay
 // others, and must not take an incomplete snapshot for a complete one. When the snapshots are
-// complete, the module (or the reload) that is due then runs its order hooks again, and its queue
-// brings back what events and ticks have triggered (C17). If a Synchronization of all bindings is
-// due (resync), that replaces the events, and causes the module run or reload, too.
+// complete, the module (or the reload) that is due then runs its order hooks again, and a Synchronization shows what
+// events would have shown; the next tick comes by itself (C17). If a Synchronization of all bindings is
+// due (resync), that causes the module run or reload, too.
 func (h HookJob) skip(w messages.RunHook, reason error, resync bool) {
 	h.job.Log.Warn("hook is skipped: one of its bindings has no complete snapshot", "hook", h.hook.Name, "binding", w.Binding, "err", reason)
 	if w.Binding != hooks.OnSchedule && w.Binding != hooks.OnKubernetes {
@@ -124,14 +124,19 @@ func (h HookJob) skip(w messages.RunHook, reason error, resync bool) {
 		}
 		return
 	}
-	w.Resync = nil // these were deferred one by one
-	if resync {
-		w.Triggers = slices.DeleteFunc(slices.Clone(w.Triggers), IsEvent)
+	for _, s := range Synchronizations(h.hook) {
+		shows := func(t messages.Trigger) bool { return t.Binding == hooks.OnKubernetes && slices.Contains(s.Bindings, t.Index) }
+		if !resync && slices.ContainsFunc(w.Triggers, shows) {
+			s.Again, s.Instead = true, true
+			h.later(s)
+		}
 	}
-	if len(w.Triggers) > 0 {
-		w.Binding = w.Triggers[0].Binding
-		h.run.Tell(QueuePath+h.job.Task.Queue, messages.SetAside{ID: h.job.Task.ID, Work: w})
-	}
+}
+
+// later has a Synchronization queued when the snapshots of the hook are complete.
+func (h HookJob) later(w messages.SynchronizeHook) {
+	queue := h.hook.Config.Kubernetes[w.Bindings[0]].Queue
+	h.run.Tell(MonitorsPath, messages.SynchronizeLater{Owner: h.job.Owner, Queue: queue, Hook: h.hook, Work: w})
 }
 
 // order runs a hook for one of its order bindings.
@@ -303,8 +308,7 @@ func (h HookJob) openBindings(w messages.SynchronizeHook, e effects) {
 func (h HookJob) postpone(w messages.SynchronizeHook, reason error) {
 	h.job.Log.Warn("Synchronization of a hook is deferred; other hooks do not wait for it", "hook", h.hook.Name, "bindings", w.Names, "err", reason)
 	w.Late = w.Late || !w.Again // else nothing went on without it
-	queue := h.hook.Config.Kubernetes[w.Bindings[0]].Queue
-	h.run.Tell(MonitorsPath, messages.SynchronizeLater{Owner: h.job.Owner, Queue: queue, Hook: h.hook, Work: w})
+	h.later(w)
 	for _, i := range w.Bindings {
 		h.run.Tell(OwnerPath(h.job.Owner), messages.BindingDeferred{Binding: BindingKey(h.hook, i), Task: h.job.Task.ID, Config: h.hook.Config})
 	}
@@ -359,7 +363,7 @@ func (h HookJob) runAndApply(prepared hooks.Run, binding hooks.BindingType, trig
 		return err
 	}
 	if err := h.checkObjects(e.objects); err != nil {
-		return h.job.needed(h.run).objectsFailed(fmt.Errorf("hook %s: its result is refused: object patches: %w", h.hook.Name, err))
+		return fmt.Errorf("hook %s: its result is refused: object patches: %w", h.hook.Name, err)
 	}
 	if err := h.job.Metrics.Reports.Check(result.Metrics); err != nil {
 		return fmt.Errorf("hook %s: its result is refused: %w", h.hook.Name, err)

@@ -42,6 +42,8 @@ type Known struct {
 
 	// Changed: hooks of this attempt have changed the values of their owner.
 	Changed bool
+	// Out: the attempt is outside of its queue, which continues.
+	Out bool
 }
 
 // Has reports whether a hook is the one that the owner has now, and not exchanged.
@@ -59,6 +61,9 @@ type Handed struct {
 // HandOver asks an owner for what its runs know. A run asks when it has waited for others than its
 // owner, so that a hook sees the values as they are when its process starts.
 type HandOver struct{}
+
+// Refresh takes what the owner knows now.
+func (j Job) Refresh(run *supervisor.Run) error { return j.ask(run, HandOver{}) }
 
 // ask asks the owner of the run, and takes what it hands over.
 func (j Job) ask(run *supervisor.Run, question any) error {

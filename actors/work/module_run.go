@@ -64,9 +64,6 @@ func (j ModuleJob) RunModule(run *supervisor.Run) (result ModuleRan, err error) 
 	if err := j.Known.Own.ValidateConfig(); err != nil {
 		return result, fmt.Errorf("config values: %w", err)
 	}
-	if err := j.awaitReady(run); err != nil {
-		return result, err
-	}
 	if len(j.Known.Hooks) > 0 {
 		j.began = j.Known.Module.Version()
 	}
@@ -194,7 +191,7 @@ func (j ModuleJob) DeleteModule(run *supervisor.Run) (untouched bool, err error)
 	run.Step("helm uninstall")
 	merged, _ := j.Known.Values()
 	m := plan.HelmModule(j.Module, merged)
-	m.HookWaits = j.release(run).hookWaits()
+	m.HookWaits = hookWaits(run)
 	existed, err := j.Releases.Uninstall(j.WriteContext, m)
 	if err != nil {
 		return false, fmt.Errorf("helm uninstall: %w", err)

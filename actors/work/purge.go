@@ -51,14 +51,6 @@ func (s Services) Concerned(ctx context.Context, modules []addons.Module) (relea
 	return append(releases, ours...), others, nil
 }
 
-// EndPurges asks converge to give up the purges of modules whose directories are back; it
-// answers PurgesEnded when nothing of them runs. A Helm action in progress is waited for.
-type (
-	EndPurges struct{ Modules []addons.Module }
-	// PurgesEnded is the answer.
-	PurgesEnded struct{}
-)
-
 // MayPurge asks converge whether a release is still one to purge; it answers Purgeable.
 type (
 	MayPurge struct{ Release string }

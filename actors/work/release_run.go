@@ -9,12 +9,11 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"addon-operator/actors/decide"
 	"addon-operator/actors/plan"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
 	"addon-operator/kube"
-	"addon-operator/messages/view"
+	"addon-operator/messages"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -108,7 +107,7 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 	m := plan.HelmModule(r.job.Module, merged)
 	m.Gone, m.Drifted, m.Allowed = r.job.Known.Gone, r.job.Known.Drifted, r.job.Known.Allowed
 	m.Began, m.Writes, m.Progress = r.operation, r.writes, r.job.progress(r.run, "installing objects")
-	m.HookWaits = r.hookWaits()
+	m.HookWaits = hookWaits(r.run)
 	m.Orphaned = func(release string) (bool, error) {
 		of, err := supervisor.Ask[Purgeable](r.run, ConvergePath, MayPurge{release})
 		return of.Orphaned, err
@@ -139,19 +138,10 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 	return outcome, nil
 }
 
-// hookWaits makes Helm wait for its hooks until the task is cancelled, and report what it waits for
-// to the module. Until is not WriteContext: giving up a wait leaves nothing pending (H14).
-func (r releaseJob) hookWaits() helm.HookWaits {
-	return helm.HookWaits{
-		Until: r.run.Context().Done(),
-		Report: func(w *helm.HookWait) {
-			var wait *view.Wait
-			if w != nil {
-				wait = &view.Wait{Object: w.Object, Pod: w.Pod, State: w.State, Message: w.Message, Deleted: w.Deleted, Since: w.Since, Until: w.Until}
-			}
-			r.run.Tell(OwnerPath(r.job.Owner), Waits{r.job.Task.ID, wait})
-		},
-	}
+// hookWaits makes Helm wait for its hooks until the task is cancelled. It is not WriteContext: giving up a wait leaves
+// nothing pending (H14).
+func hookWaits(run *supervisor.Run) helm.HookWaits {
+	return helm.HookWaits{Until: run.Context().Done(), Report: func(*helm.HookWait) {}}
 }
 
 // operation measures a part of what Helm does.
@@ -164,43 +154,25 @@ func (r releaseJob) operation(o helm.Operation) (ended func(error)) {
 	}
 }
 
-// failed does what may cure an error of Helm, and says so in it.
-func (r releaseJob) failed(err error) error {
-	hint, restoring := r.restoreCRDs(err)
-	if hint == "" {
-		hint = r.job.needed(r.run).runProviders(err)
-	}
-	if hint != "" {
-		err = helm.Advised(err, hint)
-	}
-	return errors.Join(fmt.Errorf("helm: %w", err), restoring)
-}
-
-// restoreCRDs applies definitions again that were deleted: Helm could not place their objects, and
-// the next attempt can. A kind may belong to another module, so the CRDs of all enabled modules are
-// installed. hint names the file of the missing definition; failures of other definitions are then
-// left out, because they did not cause the error.
-func (r releaseJob) restoreCRDs(err error) (hint string, _ error) {
+// failed applies definitions again that were deleted: Helm could not place their objects, and the next attempt can. A
+// kind may belong to another module, so the CRDs of all enabled modules are installed.
+func (r releaseJob) failed(cause error) error {
 	var refused *helm.Error
-	if !errors.As(err, &refused) || refused.Kind != helm.Invalid || r.job.CRDs == nil {
-		return "", nil
+	if !errors.As(cause, &refused) || refused.Kind != helm.Invalid || r.job.CRDs == nil {
+		return fmt.Errorf("helm: %w", cause)
 	}
-	needs := needsOf(helm.NeedsOf(err))
 	d, err := supervisor.Ask[Discovery](r.run, ConvergePath, GetDiscovery{})
 	if err != nil {
-		return "", err
+		return err
 	}
 	written, failed, err := r.job.installCRDs(r.run, d, r.job.Known.Global, func(name string) bool { return slices.Contains(d.Before, name) })
-	for name, file := range written {
-		if decide.Defines(name, needs) {
-			hint = "its definition was not in the cluster, and is applied again from " + file
-			failed = nil // those of others
-		}
+	if names := slices.Sorted(maps.Keys(written)); len(names) > 0 {
+		cause = helm.Advised(cause, "these definitions were not in the cluster, and are applied again: "+messages.Few(3, names))
 	}
 	for _, name := range slices.Sorted(maps.Keys(failed)) {
 		err = errors.Join(err, failed[name])
 	}
-	return hint, err
+	return errors.Join(fmt.Errorf("helm: %w", cause), err)
 }
 
 // deployed reports whether there is a release of the module.
@@ -215,12 +187,6 @@ func (r releaseJob) deployed() (bool, error) {
 // CRDsInstalled says to a module that its CRDs are in the cluster.
 // Due is what it knew of them when that began.
 type CRDsInstalled struct{ Due int }
-
-// Waits says to a module what its run waits for; Wait is nil when that is over.
-type Waits struct {
-	Task string
-	Wait *view.Wait
-}
 
 // ReleaseApplied says to the healer which objects a release has.
 type ReleaseApplied struct {

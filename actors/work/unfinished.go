@@ -171,7 +171,6 @@ func (h HookJob) finish(e effects) error {
 	left, err := h.patchObjects(e.objects)
 	if err != nil {
 		h.job.Unfinished.change(h.job.Task.ID, func(e *effects) { e.objects = left })
-		err = h.job.needed(h.run).objectsFailed(err)
 		if e.allowFailure || h.job.Task.AllowFailure {
 			return fmt.Errorf("%w (the rest of its result is in force)", err)
 		}

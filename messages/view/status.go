@@ -38,8 +38,6 @@ type QueueStatus struct {
 	Head []messages.Task
 	// Triggers that the waiting tasks of hooks have together (C41).
 	Triggers int
-	// Aside are tasks of hooks that wait for a complete snapshot; they are no part of Length.
-	Aside int
 	// Crowded are the hooks for which many triggers wait, with their numbers.
 	Crowded map[string]int
 }
@@ -74,8 +72,7 @@ func (s QueueStatus) MarshalJSON() ([]byte, error) {
 		InProgress bool         `json:"inProgress"`
 		Since      time.Time    `json:"since,omitzero"`
 		Tasks      []QueuedTask `json:"tasks"`
-		Aside      int          `json:"waitForSnapshots,omitempty"`
-	}{s.Length, s.InProgress, s.Since, s.Tasks(), s.Aside})
+	}{s.Length, s.InProgress, s.Since, s.Tasks()})
 }
 
 // String implements fmt.Stringer.
@@ -89,9 +86,6 @@ func (s QueueStatus) String() string {
 	}
 	if s.Triggers > 1 {
 		text += "; " + Count(s.Triggers, "trigger") + " wait"
-	}
-	if s.Aside > 0 {
-		text += "; set aside until snapshots are complete: " + Count(s.Aside, "task")
 	}
 	return text
 }
@@ -143,11 +137,8 @@ type ModuleStatus struct {
 	Misprint string `json:"misprint,omitempty"`
 	// Held says why an upgrade waits until a person allows it (P1), and how; empty for none.
 	Held string `json:"held,omitempty"`
-	// Parked: its run failed, or a Helm hook of it waits, and it continues outside of the main
-	// queue (policy isolate).
+	// Parked: its run or delete has failed, or has lasted a minute, and goes on outside of the main queue (policy isolate).
 	Parked bool `json:"parked,omitempty"`
-	// Waiting is what a run or delete waits for; nil for nothing.
-	Waiting *Wait `json:"waiting,omitempty"`
 	// LastRun is the last module run that began, with the chain of its causes.
 	LastRun *ModuleRun `json:"lastRun,omitempty"`
 	// Enabled by the last discovery, and not deleted since; Version is that of the chart that
@@ -159,59 +150,6 @@ type ModuleStatus struct {
 	// Succeeded and Failed are when a run of the module last did so.
 	Succeeded time.Time `json:"succeeded,omitzero"`
 	Failed    time.Time `json:"failed,omitzero"`
-}
-
-// Wait is what a run or delete waits for: the Job or Pod of a Helm hook that has not finished, or
-// another module that is not ready.
-type Wait struct {
-	Module string `json:"module,omitempty"` // the other module; else Object is set
-	Object string `json:"object,omitempty"` // Kind namespace/name
-	// Pod is the one that decides, empty while there is none. State is a reason such as
-	// Unschedulable, Message the details.
-	Pod     string `json:"pod,omitempty"`
-	State   string `json:"state,omitempty"`
-	Message string `json:"message,omitempty"`
-	// Deleted: the object is that of an earlier run, and is being deleted before the hook is
-	// created again.
-	Deleted bool `json:"deleted,omitempty"`
-	// Since is when the Job or Pod was created, its deletion began, or the wait did. At Until this
-	// attempt ends, and the next one continues to wait; zero: it has no end.
-	Since time.Time `json:"since"`
-	Until time.Time `json:"until,omitzero"`
-}
-
-// Times say since when and until when.
-func (w Wait) Times() string {
-	text := "since " + w.Since.Local().Format(time.TimeOnly)
-	if !w.Until.IsZero() {
-		text += ", until " + w.Until.Local().Format(time.TimeOnly)
-	}
-	return text
-}
-
-// String implements fmt.Stringer.
-func (w Wait) String() string {
-	if w.Module != "" {
-		text := fmt.Sprintf("module %s is not ready", w.Module)
-		if w.Message != "" {
-			text += ": " + w.Message
-		}
-		return text
-	}
-	text := fmt.Sprintf("Helm hook %s has not finished", w.Object)
-	if w.Deleted {
-		text = fmt.Sprintf("Helm hook %s of an earlier run is still being deleted", w.Object)
-	}
-	switch {
-	case w.Pod != "":
-		text += fmt.Sprintf(": Pod %s is %s", w.Pod, w.State)
-	case w.State != "":
-		text += ": " + w.State
-	}
-	if w.Message != "" {
-		text += " (" + w.Message + ")"
-	}
-	return text
 }
 
 // ModuleRun is one run of a module.
@@ -237,9 +175,6 @@ func (s ModuleStatus) String() string {
 	}
 	if s.Release > 0 {
 		text += fmt.Sprintf(" revision=%d", s.Release)
-	}
-	if s.Waiting != nil {
-		text += fmt.Sprintf(" WAITS %s, %s", s.Waiting, s.Waiting.Times())
 	}
 	if n := len(s.Drift); n > 0 {
 		text += fmt.Sprintf(" DRIFT=%s", Count(n, "object"))

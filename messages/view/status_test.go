@@ -27,7 +27,6 @@ func TestStatusAsText(t *testing.T) {
 		want   string
 	}{
 		{view.QueueStatus{}, "empty"},
-		{view.QueueStatus{Aside: 2}, "empty; set aside until snapshots are complete: 2 tasks"},
 		{view.QueueStatus{Length: 2, Head: []messages.Task{run, run}}, "2 tasks"},
 		{view.QueueStatus{Length: 2, InProgress: true, Head: []messages.Task{run, run}}, "2 tasks, in progress: RunModule dns"},
 		{view.ModuleStatus{Phase: view.Disabled}, "disabled"},

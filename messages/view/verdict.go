@@ -33,7 +33,6 @@ const (
 	ClassFailing   Class = "failing"     // a task fails or a hook hangs, and is tried again
 	ClassUnhealthy Class = "unhealthy"   // objects of the release have failed
 	ClassHeld      Class = "held"        // an upgrade or a purge waits for a person
-	ClassWaiting   Class = "waiting"     // for a Helm hook or for another module
 	ClassPending   Class = "pending"     // a change is not applied yet: its run waits in a queue
 	ClassBusy      Class = "in progress" // it runs, or its objects are on their way
 	ClassProblem   Class = "with a problem"
@@ -44,7 +43,7 @@ const (
 
 func classes() []Class {
 	return []Class{
-		ClassFailing, ClassUnhealthy, ClassHeld, ClassWaiting, ClassPending, ClassBusy, ClassProblem, ClassSuspended, ClassReady, ClassOff,
+		ClassFailing, ClassUnhealthy, ClassHeld, ClassPending, ClassBusy, ClassProblem, ClassSuspended, ClassReady, ClassOff,
 	}
 }
 
@@ -57,7 +56,6 @@ const (
 	InProgress           = "Progressing"
 	ProgressingWithRetry = "ProgressingWithRetry"
 	HealthCheckFailed    = "HealthCheckFailed"
-	DependencyNotReady   = "DependencyNotReady"
 	BySuspend            = "Suspended"
 	ChangePending        = "ChangePending"
 	RunFailed            = "RunFailed"
@@ -88,10 +86,6 @@ func Judge(m Module) Verdict {
 			"resolve what the hook waits for, set a time limit (settings.timeout), or disable the module: addon-operator values set " + key + "Enabled false"}
 	case failing != nil:
 		return Verdict{ClassFailing, failing.reason(), failing.Message(), failing.next(m)}
-	case m.Waiting != nil && m.Waiting.Module != "":
-		return Verdict{ClassWaiting, DependencyNotReady, m.Waiting.message(), m.Waiting.next()}
-	case m.Waiting != nil:
-		return Verdict{ClassWaiting, InProgress, m.Waiting.message(), m.Waiting.next()}
 	case m.PurgeHeld != nil:
 		return Verdict{ClassHeld, PurgeHeld, m.Off + ", and the purge of its release is held back", m.PurgeHeld.Confirm}
 	case m.Phase == Disabled:
@@ -305,21 +299,6 @@ func LongWork(list []Module) string {
 	}
 	return ""
 }
-
-// next is described with [Verdict].
-func (w Wait) next() string {
-	if w.Module != "" {
-		return "addon-operator why " + w.Module
-	}
-	object := w.Object // Kind namespace/name
-	if _, name, ok := strings.Cut(object, " "); ok && w.Pod != "" {
-		namespace, _, _ := strings.Cut(name, "/")
-		object = "Pod " + namespace + "/" + w.Pod
-	}
-	return describe(object)
-}
-
-func (w Wait) message() string { return w.String() + ", " + w.Times() }
 
 // describe is the command that shows an object, which is named as Kind namespace/name or Kind name.
 func describe(object string) string {

@@ -43,11 +43,6 @@ func TestVerdict(t *testing.T) {
 		{change(func(m *Module) { m.Off = "" }), ClassBusy, InProgress, "not yet known", ""},
 		{change(func(m *Module) { m.Off, m.PurgeHeld = "its directory is gone", &HeldPurge{Confirm: "kubectl annotate"} }), ClassHeld, PurgeHeld, "its directory is gone, and the purge", "kubectl annotate"},
 		{change(func(m *Module) {
-			m.Waiting = &Wait{Object: "Job shop/a", Pod: "a-1", State: "Unschedulable", Since: noon}
-		}), ClassWaiting, InProgress,
-			"Helm hook Job shop/a has not finished: Pod a-1 is Unschedulable, since 12:00:00", "kubectl -n shop describe pod a-1"},
-		{change(func(m *Module) { m.Waiting = &Wait{Module: "base"} }), ClassWaiting, DependencyNotReady, "module base is not ready", "addon-operator why base"},
-		{change(func(m *Module) {
 			m.Failing = []FailingTask{{Task: "RunHook h.sh", Hook: "h.sh", Attempts: 4, Error: "exit code 1", RetryAt: noon}}
 		}), ClassFailing, HookFailed,
 			"RunHook h.sh has failed 4 times, next attempt at 12:00:00: exit code 1", "addon-operator logs web h.sh"},
@@ -139,7 +134,6 @@ func TestNextOfTheOthers(t *testing.T) {
 		{ConfigStatus{}.Next(), ""},
 		{ConfigStatus{OnlySecret: true, Refused: "the Secret is deleted; create it again"}.Next(), ""},
 		{ConfigStatus{OnlySecret: true, Refused: "no"}.Next(), "fix the Secret; it is read again at once, and an Event with the reason Accepted follows"},
-		{Wait{Object: "Job shop/a"}.next(), "kubectl -n shop describe job a"},
 		{describe("PersistentVolume a"), "kubectl describe persistentvolume a"},
 	} {
 		if c[0] != c[1] {
