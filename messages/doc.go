@@ -63,10 +63,6 @@
 //	SynchronizeLater     run               monitors
 //	AwaitSnapshots       run               monitors
 //	SnapshotsComplete    monitors          module, global-hooks
-//	ObjectsPatched       run               monitors
-//	ObjectsWritten       run               monitors
-//	HookBegan            run               monitors
-//	HookEnded            run               monitors
 //	Unwatch              module            monitors
 //	ExchangeWatches      module, global    monitors
 //
@@ -114,7 +110,6 @@
 //	watchOverflowed      kube              monitors
 //	lookAgain            timer             monitors
 //	resyncDue            timer             monitors
-//	slowedDue            timer             monitors
 //	watchAgain           timer             monitors
 //
 //	objectGone           helm              healer

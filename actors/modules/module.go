@@ -30,14 +30,14 @@ type module struct {
 	name    string
 	log     *slog.Logger
 
-	module    addons.Module
-	life      moduleLife
-	loading   loading
-	release   moduleRelease
-	drift     drift
-	delayed   delayedRun
-	quiet     whenQuiet
-	crds      crdsDue
+	module  addons.Module
+	life    moduleLife
+	loading loading
+	release moduleRelease
+	drift   drift
+	delayed delayedRun
+	quiet   whenQuiet
+	crds    crdsDue
 
 	begun     bool            // its directory went in the middle of a run or a delete: when it is back, the next run does not assume that its start-up has completed
 	lastRun   *view.ModuleRun // published, so it is replaced and never changed

@@ -51,25 +51,26 @@ func (m *monitors) objectChanged(ctx actor.Context, msg objectChanged) {
 	}
 }
 
-// queueEvent makes a task of an event, if the binding asks for this type. An event that is part of
-// a loop waits; one that is not takes those of the same object with it, before itself, so that
-// their order holds.
+// queueEvent makes a task of an event, if the binding asks for this type.
 func (m *monitors) queueEvent(ctx actor.Context, mon *monitor, msg objectChanged) {
 	b := mon.binding
 	if !slices.Contains(b.Events, msg.Event) { // it still counts as seen: the snapshot has changed
 		return
 	}
-	object := objectID{msg.Namespace, msg.Name}
-	l := m.loops.linkOf(mon, msg)
 	t := m.program.NewTask(msg.Watch.Owner, messages.RunHook{
 		Hook: mon.hook.Name, Binding: hooks.OnKubernetes, Triggers: []messages.Trigger{eventTrigger(mon, msg)},
-	}, l.cause)
+	}, messages.Cause{Activation: messages.ByKubernetes, Detail: describeEvent(mon, msg)})
 	t.Queue, t.AllowFailure = b.Queue, b.AllowFailure
-	if l.over > 0 {
-		m.slow(ctx, msg.Watch, mon, object, t, l)
-		return
+	m.program.Enqueue(ctx, false, t)
+}
+
+// describeEvent is what a cause says of an event.
+func describeEvent(mon *monitor, msg objectChanged) string {
+	name := msg.Name
+	if msg.Namespace != "" {
+		name = msg.Namespace + "/" + name
 	}
-	m.program.Enqueue(ctx, false, append(mon.slowed.overtaken(object, t.Cause), t)...)
+	return mon.binding.Kind + " " + name + " " + msg.Event + ", binding " + mon.binding.Name
 }
 
 // resyncHeld queues a Synchronization in place of events that were too many to be held (P5). The

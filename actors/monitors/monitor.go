@@ -17,9 +17,7 @@ type monitor struct {
 	overflow  string // why the snapshot is not kept; stays while the watch is filled again
 	overflows int    // how often it was too large; makes the delays
 
-	paces  map[objectID]pace  // of objects that are part of a loop
-	echoes map[objectID]*echo // of objects that the hook seems to write itself
-	resync *time.Timer        // nil without resynchronizationPeriod, or before the first Synchronization
+	resync *time.Timer // nil without resynchronizationPeriod, or before the first Synchronization
 }
 
 // watched is one instance of the watch, with all that counts its changes or keeps them. It is
@@ -29,10 +27,9 @@ type watched struct {
 	watch    shared.Watch
 	instance uint64 // its number: messages of a stopped one may still arrive
 
-	runs   map[int64]bool // Synchronization runs that show it to the hook now
-	seen   uint64         // the change (Seq) that the Synchronization run saw last, or that became an event last
-	held   heldEvents     // what came while a Synchronization runs
-	slowed slowedEvents   // those that are part of a loop, until they are due
+	runs map[int64]bool // Synchronization runs that show it to the hook now
+	seen uint64         // the change (Seq) that the Synchronization run saw last, or that became an event last
+	held heldEvents     // what came while a Synchronization runs
 }
 
 func newWatched(watch shared.Watch, instance uint64) watched {
@@ -42,7 +39,7 @@ func newWatched(watch shared.Watch, instance uint64) watched {
 func newMonitor(log *slog.Logger, hook hooks.Hook, b hooks.KubernetesBinding) *monitor {
 	return &monitor{
 		monitorLife: monitorLife{log: log.With("hook", hook.Name, "binding", b.Name), phase: filling},
-		hook:        hook, binding: b, paces: map[objectID]pace{}, echoes: map[objectID]*echo{},
+		hook:        hook, binding: b,
 	}
 }
 

@@ -32,7 +32,6 @@ type monitors struct {
 	watches watches
 	started uint64 // counts watches; the number identifies each
 	waiters snapshotWaiters
-	loops   loops
 	budget  *kube.Budget // of all watches; nil for none
 }
 
@@ -42,7 +41,6 @@ type monitors struct {
 func New(ctx context.Context, p *shared.Program) actor.Actor {
 	m := &monitors{program: p, log: p.Log, ctx: ctx, watches: watches{}}
 	m.waiters = snapshotWaiters{program: p, watches: m.watches}
-	m.loops = loops{writes: newWrites(), runs: map[hookKey]*hookWindow{}}
 	if limit := p.SnapshotLimit; limit > 0 {
 		m.budget = kube.NewBudget(limit+limit/2, 2*limit+limit/2)
 	}
@@ -69,14 +67,6 @@ func (m *monitors) Receive(ctx actor.Context) {
 		for mon := range m.watches.shownBy(msg.Owner, msg.Synchronization) {
 			mon.runEnded(msg.Run)
 		}
-	case messages.ObjectsPatched:
-		m.loops.writes.begin(msg)
-	case messages.ObjectsWritten:
-		m.loops.writes.end(msg)
-	case messages.HookBegan:
-		m.loops.began(msg, m.watches.of(msg.Owner, msg.Hook))
-	case messages.HookEnded:
-		m.loops.ended(msg)
 	case messages.SynchronizeLater:
 		m.waiters.synchronize(ctx, msg)
 	case messages.AwaitSnapshots:
@@ -90,8 +80,6 @@ func (m *monitors) Receive(ctx actor.Context) {
 		return
 	case resyncDue:
 		m.resync(ctx, msg)
-	case slowedDue:
-		m.slowedDue(ctx, msg)
 	case lookAgain:
 		m.waiters.lookAgain(ctx)
 	case *actor.Started:
@@ -193,7 +181,6 @@ func (m *monitors) watchSynced(ctx actor.Context, msg watchSynced) {
 // answered with an error.
 func (m *monitors) unwatch(ctx actor.Context, msg messages.Unwatch) {
 	m.watches.stop(func(key messages.WatchKey, _ *monitor) bool { return key.Owner == msg.Owner })
-	m.loops.forget(msg.Owner)
 	m.waiters.unwatched(ctx, msg.Owner, func(string) bool { return true })
 }
 

@@ -20,8 +20,8 @@ type snapshotWaiters struct {
 	watches watches
 	runs    []snapshotRequest
 	later   []messages.SynchronizeLater // deferred Synchronizations
-	awaited []messages.AwaitSnapshots // order hooks that were skipped
-	looking bool // a lookAgain is on its way
+	awaited []messages.AwaitSnapshots   // order hooks that were skipped
+	looking bool                        // a lookAgain is on its way
 }
 
 // snapshotRequest waits until all bindings of its hook are complete.

@@ -29,14 +29,10 @@ func Turns(c messages.Cause) int {
 
 // LoopDelay is how long a task must wait whose cause is part of a loop: 5 s, 10 s,
 // 20 s, 30 s, 30 s …; 0 when it does not.
-func LoopDelay(c messages.Cause) time.Duration { return DelayAfter(Turns(c) - AllowedTurns) }
-
-// DelayAfter is the delay of a loop that has gone over turns too many.
-func DelayAfter(over int) time.Duration {
+func LoopDelay(c messages.Cause) (d time.Duration) {
 	const enough = 10 // it is the longest by then
 	delays := supervisor.Backoff()
-	var d time.Duration
-	for range min(over, enough) {
+	for range min(Turns(c)-AllowedTurns, enough) {
 		d = delays.NextBackOff()
 	}
 	return d

@@ -125,7 +125,9 @@ func (h HookJob) skip(w messages.RunHook, reason error, resync bool) {
 		return
 	}
 	for _, s := range Synchronizations(h.hook) {
-		shows := func(t messages.Trigger) bool { return t.Binding == hooks.OnKubernetes && slices.Contains(s.Bindings, t.Index) }
+		shows := func(t messages.Trigger) bool {
+			return t.Binding == hooks.OnKubernetes && slices.Contains(s.Bindings, t.Index)
+		}
 		if !resync && slices.ContainsFunc(w.Triggers, shows) {
 			s.Again, s.Instead = true, true
 			h.later(s)
@@ -408,13 +410,11 @@ func (h HookJob) patchObjects(objects []objectpatch.Patch) (left []objectpatch.P
 		return nil, nil
 	}
 	h.run.Step("%s: %d object patches", h.hook.Name, len(objects))
-	ctx, written := h.writes(objects)
-	defer written()
 	about := []any{"hook", h.hook.Name}
 	if h.job.Owner != messages.GlobalHooks {
 		about = append([]any{"module", h.job.Owner}, about...)
 	}
-	left, err = h.job.Objects.ApplyObjectPatches(kube.WithAbout(ctx, about...), objects)
+	left, err = h.job.Objects.ApplyObjectPatches(kube.WithAbout(h.run.Context(), about...), objects)
 	if err != nil {
 		return left, fmt.Errorf("hook %s: object patches: %w", h.hook.Name, err)
 	}
@@ -460,11 +460,10 @@ func (h HookJob) prepare(binding hooks.BindingType, contexts []hooks.Context) (h
 }
 
 // process runs the executable, and notifies everyone who watches over hooks: the report of hanging
-// ones, the search for loops, and HookRan. The result is returned with an
+// ones, and HookRan. The result is returned with an
 // error, too: it has the usage, and patches that are applied despite the failure (K9).
 func (h HookJob) process(prepared hooks.Run, binding hooks.BindingType) (hooks.Result, error) {
 	defer h.job.hookBegins(h.hook, prepared.Contexts[0].Binding)()
-	defer h.begins(prepared.Contexts)()
 	began := time.Now()
 	result, err := h.job.Hooks.Run(h.run.Context(), prepared)
 	if h.job.HookRan != nil && h.run.Context().Err() == nil { // else it was ended

@@ -106,7 +106,7 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 	merged, _ := r.job.Known.Values()
 	m := plan.HelmModule(r.job.Module, merged)
 	m.Gone, m.Drifted, m.Allowed = r.job.Known.Gone, r.job.Known.Drifted, r.job.Known.Allowed
-	m.Began, m.Writes, m.Progress = r.operation, r.writes, r.job.progress(r.run, "installing objects")
+	m.Began, m.Progress = r.operation, r.job.progress(r.run, "installing objects")
 	m.HookWaits = hookWaits(r.run)
 	m.Orphaned = func(release string) (bool, error) {
 		of, err := supervisor.Ask[Purgeable](r.run, ConvergePath, MayPurge{release})
