@@ -99,7 +99,7 @@ runs:
 	s.File("modules/020-b/enabled", "#!testkit\nenabledBy: b.wanted\n")
 	s.File("modules/020-b/hooks/h.sh", `
 #!testkit
-config: {configVersion: v1, kubernetes: [{name: pods, kind: Pod}]}
+config: {configVersion: v1, kubernetes: [{name: pods, kind: Pod, includeSnapshotsFrom: [pods]}]}
 runs:
   pods: {count: /b/pods}
 `)

@@ -13,7 +13,7 @@ import (
 
 var (
 	seedFlag      = flag.Uint64("seed", 0, "play the random script of this seed only")
-	sequencesFlag = flag.Uint64("sequences", 20, "number of random scripts; make check plays 400")
+	sequencesFlag = flag.Uint64("sequences", 20, "number of random scripts; make test-full plays 100")
 )
 
 // TestRandom plays random scripts. Whatever happened in them, once all is fixed the
@@ -22,38 +22,29 @@ var (
 // A seed that fails is played again by -seed N. Its script is printed; it can become a
 // script of TestLifecycle, when it has been made short.
 func TestRandom(t *testing.T) {
-	if *seedFlag != 0 {
-		random(t, testkit.NewRandomStage(t), *seedFlag, true)
-		return
-	}
-	first, n := testkit.FirstSeed(), *sequencesFlag
-	if testing.Short() || raced {
+	first, n, workers := testkit.FirstSeed(), *sequencesFlag, uint64(4)
+	switch {
+	case *seedFlag != 0:
+		first, n, workers = *seedFlag, 1, 1
+	case testing.Short() || raced:
 		n = min(n, 10)
 	}
 	t.Logf("seeds %d to %d", first, first+n-1)
-	const workers = 4
-	for worker := range uint64(workers) {
+	for worker := range workers {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			stage := testkit.NewRandomStage(t)
 			for seed := first + worker; seed < first+n; seed += workers {
-				random(t, stage, seed, false)
+				r := testkit.NewRandom(seed)
+				played := r.Play(t, stage)
+				if violations := r.Violations(played); len(violations) > 0 {
+					t.Errorf("seed %d (again with -run TestRandom -seed %d):\n  %s\n%s", seed, seed, strings.Join(violations, "\n  "), txtar.Format(r.Archive))
+				}
+				if *seedFlag != 0 {
+					t.Logf("trace:\n%s", played.Trace)
+				}
 			}
 		})
-	}
-}
-
-func random(t *testing.T, stage *testkit.Stage, seed uint64, verbose bool) {
-	t.Helper()
-	r := testkit.NewRandom(seed)
-	played := r.Play(t, stage)
-	violations := r.Violations(played)
-	if verbose {
-		t.Logf("trace:\n%s", played.Trace)
-	}
-	if len(violations) > 0 {
-		t.Errorf("seed %d (again with -run TestRandom -seed %d):\n  %s\n%s",
-			seed, seed, strings.Join(violations, "\n  "), txtar.Format(r.Archive))
 	}
 }
 

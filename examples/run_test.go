@@ -202,12 +202,6 @@ func TestRunOfTheExamples(t *testing.T) {
 	}
 	p.nothingIsLeft()
 
-	again := begin(t, "RUN_ONCE=1", "RUN_DIR="+p.dir)
-	again.ends(0)
-	if text := again.text(); strings.Contains(text, "created") || strings.Contains(text, "action=installed") {
-		t.Errorf("the second run did not find what the first one left:\n%s", text)
-	}
-
 	other := filepath.Join(t.TempDir(), "modules")
 	write(t, other, map[string]string{"values.yaml": "helloEnabled: true\n", "010-hello/templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: hello}\n"})
 	others := begin(t, "RUN_ONCE=1", "RUN_DIR="+p.dir, "MODULES_DIR="+other)

@@ -222,28 +222,6 @@ func TestWatchConfigMap(t *testing.T) {
 	expect("true map[]")
 }
 
-// The same event twice is one event with a count.
-func TestEvent(t *testing.T) {
-	world := newWorld(t, devclustertest.Start(t))
-	ns := world.Namespace(t)
-	cm := world.createConfigMap(ns, "values", nil)
-	long := strings.Repeat("ä", 2000)
-	reporter := events{world.client.core, world.client.config.UserAgent}
-	for range 3 {
-		must(t, reporter.record(t.Context(), subject{"ConfigMap", ns, "values"}, corev1.EventTypeWarning, "InvalidValues", long))
-	}
-	must(t, reporter.record(t.Context(), subject{"ConfigMap", ns, "absent"}, corev1.EventTypeNormal, "Fine", "no such ConfigMap"))
-	list, err := world.admin.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=ConfigMap"})
-	must(t, err)
-	found := map[string]corev1.Event{}
-	for _, e := range list.Items {
-		found[e.InvolvedObject.Name] = e
-	}
-	if e := found["values"]; len(list.Items) != 2 || e.Count != 3 || e.InvolvedObject.UID != cm.UID || e.Reason != "InvalidValues" || !strings.HasPrefix(long, strings.TrimSuffix(e.Message, "…")) {
-		t.Errorf("events %+v", list.Items)
-	}
-}
-
 // P1.2: a confirmation is removed once it was looked at, and nothing else; a newer one stays.
 func TestRemoveConfirmation(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))

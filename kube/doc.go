@@ -33,7 +33,7 @@
 // An object is filtered while it is read from the stream, and only what the Watch keeps of it stays
 // in memory: so the initial list of thousands of large objects is never in memory as a whole.
 //
-// Locks are taken in this order: Watch.adjusting, Watcher.mu, source.mu, Watch.mu, Budget.mu. A
+// Locks are taken in this order: Watch.adjusting, Watcher.mu, source.mu, Watch.mu. A
 // source holds its lock while it changes its parts, so that all of them see the same order of
 // events. No lock is held while notify and synced run: each Watch has a goroutine for them.
 package kube

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"hash/maphash"
-	"slices"
 	"unique"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -36,8 +35,7 @@ func (e entry) export(key objectKey) Object {
 	return Object{Namespace: key.namespace, Name: key.name, Object: e.object, FilterResult: e.result}
 }
 
-// size is about what the entry takes in memory, with the object. It counts a shared object in full:
-// see Budget.sum.
+// size is about what the entry takes in memory, with the object. It counts a shared object in full.
 func (e entry) size(key objectKey) int {
 	const overhead = 200 // the entry itself, its place in the map, the name
 	return overhead + len(key.name) + len(e.object) + len(e.result)
@@ -145,16 +143,6 @@ type batch struct {
 	bytes []int   // that the list takes so far for each of them; only record touches it
 }
 
-// end frees the place of a list in the budgets, because the list is taken over, or given up. It may
-// be called more than once.
-func (b *batch) end() {
-	for _, p := range b.parts {
-		if budget := p.watch.spec.Budget; budget != nil {
-			budget.listed(b)
-		}
-	}
-}
-
 // record reduces one object of the list for each part. When a part has no room for more, it keeps
 // only the name of the object: the list continues, because other parts may have room, and the mark
 // shows the part that it is too large. One goroutine calls it, for one object after another.
@@ -164,8 +152,7 @@ func (b *batch) record(document *document, seed maphash.Seed) *record {
 		b.bytes = make([]int, len(b.parts))
 	}
 	for i, p := range b.parts {
-		limit, budget := p.watch.spec.Limit, p.watch.spec.Budget
-		if limit > 0 && b.bytes[i] > limit || budget != nil && budget.list(b, slices.Max(b.bytes)) {
+		if limit := p.watch.spec.Limit; limit > 0 && b.bytes[i] > limit {
 			r.updates[i] = update{key: document.key(), version: document.object.GetResourceVersion(), cut: true}
 			continue
 		}

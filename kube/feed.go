@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,10 +39,9 @@ type (
 // feed keeps a store equal to the objects of the API server, whatever happens to the connection. It is a
 // reflector of client-go whose failures are visible, and whose pauses depend on their cause.
 //
-// It is on both sides of the reflector. As its ListerWatcher it makes the requests, notes their
-// results, and checks before each request that continues from a version that the API server has not gone
-// back (wentback.go). Between the reflector and the store are versions, which remember the newest
-// version. A store is called by the goroutine of run only.
+// As the ListerWatcher of the reflector it makes the requests, notes their results, and checks before each request that
+// continues from a version that the API server has not gone back (wentback.go). A store is called by the goroutine of run
+// only.
 type feed struct {
 	name    string    // of what is watched, for logs: "secrets in namespace a"
 	key     sourceKey // for metrics
@@ -52,24 +50,20 @@ type feed struct {
 	watch   watcher
 	store   cache.ReflectorStore
 	log     *slog.Logger
+	again   signal      // has the reflector list again; nil: never
 	missing func()      // called when the API server does not serve the resource; may be nil
 	failed  func(error) // a request failed; may be nil
 	health  health      // read by other goroutines, for states
 
 	first    lister          // lists at most one object, where list reads all; nil: list does
 	wentBack func(err error) // Options.WentBack
-	seen     struct {
-		sync.Mutex
-
-		version string // the newest resource version; empty: none yet
-		listed  string // that of a list from which no watch has begun yet
-	}
+	seen     continuity
 }
 
 // run feeds the store until ctx ends.
 func (f *feed) run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, klog.Background())
-	reflector := cache.NewReflectorWithOptions(f, nil, versions{f.store, f, ctx}, cache.ReflectorOptions{
+	reflector := cache.NewReflectorWithOptions(f, nil, f.store, cache.ReflectorOptions{
 		Name:            f.name,
 		TypeDescription: f.name,
 		Backoff:         newPause(pauseLost),
@@ -80,12 +74,34 @@ func (f *feed) run(ctx context.Context) {
 		started := time.Now()
 		// A reflector returns when it wants to list again: after an error,
 		// or because its resource version is too old.
-		_ = reflector.ListAndWatchWithContext(ctx) // seen in ListWithContext and WatchWithContext
+		if f.listAndWatch(ctx, reflector) {
+			continue
+		}
 		limit, now := f.pauseLimit()
 		if pause == nil || now != cause || time.Since(started) > pauseReset {
 			pause, cause = newPause(limit), now
 		}
 		_ = sleep(ctx, pause.Step()) // the loop checks ctx
+	}
+}
+
+// listAndWatch reports whether it has ended because another list is wanted. Errors are seen in ListWithContext and
+// WatchWithContext.
+func (f *feed) listAndWatch(ctx context.Context, reflector *cache.Reflector) (again bool) {
+	attempt, end := context.WithCancel(ctx)
+	defer end()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = reflector.ListAndWatchWithContext(attempt)
+	}()
+	select {
+	case <-f.again:
+		end()
+		<-ended
+		return true
+	case <-ended:
+		return false
 	}
 }
 
@@ -129,7 +145,10 @@ func (f *feed) ListWithContext(ctx context.Context, options metav1.ListOptions) 
 		return nil, err
 	}
 	list, err := f.list(watched, options)
-	if err != nil && !*unanswered {
+	switch {
+	case err == nil:
+		f.listing(list)
+	case !*unanswered:
 		f.note(ctx, "list", err)
 	}
 	return list, err

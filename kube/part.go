@@ -1,10 +1,7 @@
 package kube
 
 import (
-	"encoding/json"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
 // part is the share of one source in one Watch. It applies the checksum rule: a new state with the
@@ -16,9 +13,7 @@ type part struct {
 	watch  *Watch
 	source *source
 
-	// Guarded by the lock of the source.
-	known string       // resourceVersion of the list it joined with; empty once a newer event has come
-	aside []asideEvent // events that wait for that list
+	joined bool // it has had a list of the source, whose lock guards this; the next list has all events before it
 
 	// Guarded by the lock of the Watch.
 	entries map[objectKey]entry
@@ -36,10 +31,7 @@ func (p *part) replace(updates []update) {
 	if p.gone || w.overflowed {
 		return
 	}
-	p.known = ""
 	if slices.ContainsFunc(updates, func(u update) bool { return u.cut }) {
-		// Within its own limit it was cut by the budget.
-		w.together = w.spec.Limit <= 0 || p.weight(updates) <= w.spec.Limit
 		w.overflow()
 		return
 	}
@@ -53,7 +45,7 @@ func (p *part) replace(updates []update) {
 	for _, u := range updates {
 		p.set(u, silent)
 	}
-	if w.account(); w.overflowed {
+	if w.overflowed {
 		return
 	}
 	p.listed = true
@@ -66,14 +58,6 @@ func (p *part) unlisted() {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
 	p.listed, p.watch.whole = false, false
-}
-
-// weight is what a list takes, as far as it was kept.
-func (p *part) weight(updates []update) (bytes int) {
-	for _, u := range updates {
-		bytes += u.entry.size(u.key)
-	}
-	return bytes
 }
 
 // removeAllBut removes the objects that are not in updates, which are sorted.
@@ -93,25 +77,16 @@ func (p *part) removeAllBut(updates []update) {
 
 // put takes an ADDED or MODIFIED event.
 func (p *part) put(u update) {
-	if p.covers(u.version) {
-		return
-	}
-	p.known = ""
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
 	if !p.gone && !p.watch.overflowed {
 		p.set(u, false)
-		p.watch.account()
 	}
 }
 
 // remove takes a DELETED event. It always fires (C38), with the last state of
 // the object.
 func (p *part) remove(u update) {
-	if p.covers(u.version) {
-		return
-	}
-	p.known = ""
 	w := p.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,23 +99,10 @@ func (p *part) remove(u update) {
 		u.entry.result = old.result
 	}
 	p.drop(u.key, u.entry, u.version)
-	w.account()
-}
-
-// covers reports whether the list that the part joined with is as new as version.
-// Versions that cannot be compared are taken for newer: the checksum rule makes
-// a repetition harmless, a loss would not be.
-func (p *part) covers(version string) bool {
-	if p.known == "" {
-		return false
-	}
-	order, err := resourceversion.CompareResourceVersion(version, p.known)
-	return err == nil && order <= 0
 }
 
 // set is the checksum rule. It keeps the new state in any case, also an unchanged one: the object
-// of a filtered Watch is the latest. silent is for a first list. Called with the lock of the Watch;
-// the caller calls account when all is set.
+// of a filtered Watch is the latest. silent is for a first list. Called with the lock of the Watch.
 func (p *part) set(u update, silent bool) {
 	w := p.watch
 	if w.overflowed {
@@ -183,19 +145,4 @@ func (p *part) drop(key objectKey, last entry, version string) {
 	p.watch.weigh(key, nil, &known)
 	delete(p.entries, key)
 	p.watch.notify(Change{Type: Deleted, Object: last.export(key), Version: version})
-}
-
-// objects returns the JSON of all objects; known is false when the part is gone,
-// or waits for a list: its objects are forgotten or out of date.
-func (p *part) objects() (texts []json.RawMessage, known bool) {
-	p.watch.mu.Lock()
-	defer p.watch.mu.Unlock()
-	if p.gone || !p.listed || p.watch.overflowed {
-		return nil, false
-	}
-	texts = make([]json.RawMessage, 0, len(p.entries))
-	for _, e := range p.entries {
-		texts = append(texts, e.object)
-	}
-	return texts, true
 }

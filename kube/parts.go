@@ -203,7 +203,6 @@ func (w *Watch) withdraw(wanted map[scope]bool, found kind) (removed []*part) {
 		delete(w.parts, share)
 		p.removeAllBut(nil)
 	}
-	w.account()
 	return removed
 }
 

@@ -3,10 +3,16 @@ package kube
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	events "k8s.io/client-go/tools/record"
 )
 
 // Notice is a fact that a person must see, recorded as a Kubernetes Event.
@@ -26,83 +32,96 @@ type RecorderOptions struct {
 	Log                  *slog.Logger
 }
 
-// Recorder turns notices into Kubernetes Events. Nothing depends on them: it never blocks its
-// callers, drops what comes too fast, and continues without the permission. It retries nothing,
-// because each notice is in the log, too.
+// Recorder turns notices into Kubernetes Events (D16). Nothing depends on them: it never blocks its callers, drops what
+// comes too fast, and continues without the permission, because each notice is in the log, too.
 type Recorder struct {
-	events  events
-	options RecorderOptions
-	notices chan Notice
-
-	// Only the goroutine of work touches these.
-	limits map[string]*rate.Limiter // by reason, of which there are few
-	silent bool                     // the last Event was not recorded, which was logged
+	recorder events.EventRecorder
+	options  RecorderOptions
 }
 
 const (
-	// pendingNotices is how many wait for a slow API server; more are dropped.
-	pendingNotices = 100
 	// Of one reason burstNotices are shown at once, then one each noticePause.
 	burstNotices = 10
 	noticePause  = 30 * time.Second
-	// noticeLimit bounds the requests for one, so that an API server that hangs costs no more than
-	// the notices that wait.
-	noticeLimit = 10 * time.Second
+	// maxEventMessage is the limit of the API server, in bytes.
+	maxEventMessage = 1024
 )
 
 // NewRecorder makes a recorder that works until ctx is done.
 func (c *Client) NewRecorder(ctx context.Context, o RecorderOptions) *Recorder {
-	r := &Recorder{events: events{c.core, c.config.UserAgent}, options: o, notices: make(chan Notice, pendingNotices), limits: map[string]*rate.Limiter{}}
-	go r.work(ctx)
-	return r
+	broadcaster := events.NewBroadcaster(events.WithContext(ctx), events.WithCorrelatorOptions(events.CorrelatorOptions{
+		BurstSize: burstNotices, QPS: 1 / float32(noticePause.Seconds()),
+		SpamKeyFunc: func(e *corev1.Event) string { return e.Reason },
+	}))
+	broadcaster.StartRecordingToSink(&eventSink{EventSink: &typedcorev1.EventSinkImpl{Interface: c.core.Events("")}, ctx: ctx, core: c.core, log: o.Log})
+	return &Recorder{broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: c.config.UserAgent}), o}
 }
 
 // Record takes a notice. It returns at once.
 func (r *Recorder) Record(n Notice) {
-	select {
-	case r.notices <- n:
-	default: // the queue is full; the log has the same text
-	}
-}
-
-func (r *Recorder) work(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case n := <-r.notices:
-			r.record(ctx, n)
-		}
-	}
-}
-
-func (r *Recorder) record(ctx context.Context, n Notice) {
-	if r.limits[n.Reason] == nil {
-		r.limits[n.Reason] = rate.NewLimiter(rate.Every(noticePause), burstNotices)
-	}
-	if !r.limits[n.Reason].Allow() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
-	defer cancel()
-	kind, name := "ConfigMap", r.options.ConfigMap
+	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: r.options.Namespace, Name: r.options.ConfigMap}
 	if !n.OnConfigMap && r.options.Pod != "" {
-		kind, name = "Pod", r.options.Pod
+		about.Kind, about.Name = "Pod", r.options.Pod
 	}
-	eventType := "Normal"
+	eventType := corev1.EventTypeNormal
 	if n.Warning {
-		eventType = "Warning"
+		eventType = corev1.EventTypeWarning
 	}
-	err := r.events.record(ctx, subject{kind, r.options.Namespace, name}, eventType, n.Reason, n.Message)
+	r.recorder.Event(about, eventType, n.Reason, truncate(n.Message, maxEventMessage))
+}
+
+// eventSink writes the Events, one after the other.
+type eventSink struct {
+	events.EventSink
+
+	ctx    context.Context
+	core   typedcorev1.CoreV1Interface
+	log    *slog.Logger
+	silent atomic.Bool // that Events may not be written was logged
+}
+
+// Create implements events.EventSink. 'kubectl describe' selects by the UID of the object; without one the Event is
+// still in the list of Events. The library compares Events with those that it has made, without the UID.
+func (s *eventSink) Create(e *corev1.Event) (*corev1.Event, error) {
+	e.InvolvedObject.UID = s.uid(e.InvolvedObject)
+	made, err := s.EventSink.Create(e)
 	switch {
-	case err == nil:
-		r.silent = false
-	case !r.silent && ctx.Err() == nil:
-		r.silent = true
-		fix := "the log has the same text"
-		if apierrors.IsForbidden(err) {
-			fix = "allow the operator to create and update events in its namespace; until then the log has the same text"
+	case apierrors.IsForbidden(err):
+		if !s.silent.Swap(true) {
+			s.log.Warn("an event could not be recorded", "reason", e.Reason, "err", err, "fix", "allow the operator to create and update events in its namespace; until then the log has the same text")
 		}
-		r.options.Log.Warn("an event could not be recorded", "reason", n.Reason, "err", err, "fix", fix)
+		made, err = e, nil
+	case err == nil:
+		s.silent.Store(false)
 	}
+	if made != nil {
+		made.InvolvedObject.UID = ""
+	}
+	return made, err
+}
+
+func (s *eventSink) uid(of corev1.ObjectReference) types.UID {
+	if of.Kind == "Pod" {
+		if object, err := s.core.Pods(of.Namespace).Get(s.ctx, of.Name, metav1.GetOptions{}); err == nil {
+			return object.UID
+		}
+		return ""
+	}
+	if object, err := s.core.ConfigMaps(of.Namespace).Get(s.ctx, of.Name, metav1.GetOptions{}); err == nil {
+		return object.UID
+	}
+	return ""
+}
+
+// truncate cuts a text to at most limit bytes, not within a character.
+func truncate(text string, limit int) string {
+	const ellipsis = "…"
+	if len(text) <= limit {
+		return text
+	}
+	cut := limit - len(ellipsis)
+	for cut > 0 && text[cut]&0xC0 == 0x80 { // inside a character of UTF-8
+		cut--
+	}
+	return text[:cut] + ellipsis
 }

@@ -53,9 +53,8 @@ func (k sourceKey) gvr() string {
 }
 
 // source hands the events of one reflector to its parts; Watches of the same selection share it. It
-// keeps no objects: each part keeps what its filter leaves of them.
-//
-// A part that comes after the first list is complete needs the objects, too: see join.go.
+// keeps no objects: each part keeps what its filter leaves of them. A part that comes when the reflector watches needs the
+// objects, too: the reflector lists again, for all parts, and to the others that list shows nothing new.
 type source struct {
 	key  sourceKey
 	feed feed
@@ -63,29 +62,20 @@ type source struct {
 	seed maphash.Seed
 	log  *slog.Logger
 
-	joined signal // a part waits for its objects
-
 	// Held while parts receive an event or a list, so that a part sees each change exactly once,
 	// however it joins or leaves. The lock of a Watch is taken after it.
-	mu      sync.Mutex
-	started bool    // the reflector runs
-	active  []*part // receive each event
-	joining []*part // wait for their list; events are kept for them meanwhile
-	batch   *batch  // the running (or last) list of the reflector is made for these
-	lists   int     // complete lists of the reflector
+	mu    sync.Mutex
+	parts []*part // receive each list and, from then on, each event
+	batch *batch  // the list that is due, or in progress, is made for these; nil: the reflector watches
+	lists int     // complete lists of the reflector
 }
 
 var _ cache.TransformingStore = (*source)(nil)
 
 func newSource(key sourceKey, api dynamic.ResourceInterface, seed maphash.Seed, log *slog.Logger) *source {
-	s := &source{key: key, api: api, seed: seed, log: log, joined: make(signal, 1), batch: &batch{}}
+	s := &source{key: key, api: api, seed: seed, log: log, batch: &batch{}}
 	s.feed = feed{
-		name:    key.String(),
-		key:     key,
-		watches: unwatched{},
-		store:   s,
-		log:     log,
-		missing: s.kindMissing,
+		name: key.String(), key: key, watches: unwatched{}, store: s, log: log, missing: s.kindMissing, again: make(signal, 1),
 		list: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 			list, err := s.pages(ctx, s.startList())
 			s.refused(err)
@@ -120,21 +110,9 @@ func (s *source) refused(err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.active {
+	for _, p := range s.parts {
 		p.unlisted()
 	}
-}
-
-// run feeds the parts until ctx ends.
-func (s *source) run(ctx context.Context) {
-	s.mu.Lock()
-	s.started = true
-	s.mu.Unlock()
-	go s.admitJoining(ctx)
-	s.feed.run(ctx)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.batch.end()
 }
 
 // firstVersion returns the version at which a streamed list may begin. The first list takes
@@ -152,13 +130,11 @@ func (s *source) firstVersion(asked string) string {
 	return asked
 }
 
-// startList fixes which parts the list that starts now is for, and gives up the list before, which
-// the reflector has not finished.
+// startList fixes which parts the list that starts now is for.
 func (s *source) startList() *batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.batch.end()
-	s.batch = &batch{parts: slices.Clone(s.active)}
+	s.batch = &batch{parts: slices.Clone(s.parts)}
 	return s.batch
 }
 
@@ -182,15 +158,13 @@ func (s *source) pages(ctx context.Context, b *batch) (*metainternalversion.List
 	}
 }
 
-// attach adds a part. Before the reflector runs it will be in the first list,
-// later it has to join.
+// attach adds a part. It will be in the list that is due, or in another one.
 func (s *source) attach(p *part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.started {
-		s.join(p)
-	} else {
-		s.active = append(s.active, p)
+	s.parts = append(s.parts, p)
+	if s.batch == nil {
+		s.feed.again.raise()
 	}
 }
 
@@ -198,16 +172,14 @@ func (s *source) attach(p *part) {
 func (s *source) detach(p *part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	is := func(other *part) bool { return other == p }
-	s.active = slices.DeleteFunc(s.active, is)
-	s.joining = slices.DeleteFunc(s.joining, is)
+	s.parts = slices.DeleteFunc(s.parts, func(other *part) bool { return other == p })
 }
 
 // kindMissing notifies the Watches that their kind may be gone.
 func (s *source) kindMissing() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range slices.Concat(s.active, s.joining) {
+	for _, p := range s.parts {
 		p.watch.lost.raise()
 	}
 }
@@ -230,24 +202,21 @@ func (s *source) Transformer() cache.TransformFunc {
 // Replace takes a complete list. Parts turn the difference from their objects
 // into changes, so that a second list (after a 410, for example) is notified like the
 // events that it replaces.
-func (s *source) Replace(objects []any, version string) error {
+func (s *source) Replace(objects []any, _ string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.batch.end()
-	current := make([]*part, 0, len(s.active))
-	for i, p := range s.batch.parts {
-		// A part that has joined with a newer list must not be taken back in time.
-		if slices.Contains(s.active, p) && !p.covers(version) {
+	listed := s.batch.parts
+	for i, p := range listed {
+		if slices.Contains(s.parts, p) {
 			p.replace(recordsOf(objects, i))
-			current = append(current, p)
+			p.joined = true
 		}
 	}
-	// The others were added while this list was in progress: its objects
-	// may be new to them.
-	others := slices.DeleteFunc(s.active, func(p *part) bool { return slices.Contains(current, p) })
-	s.active, s.batch = current, &batch{}
 	s.lists++
-	s.join(others...)
+	s.batch = nil
+	if slices.ContainsFunc(s.parts, func(p *part) bool { return !p.joined }) { // it came while this list was in progress
+		s.feed.again.raise()
+	}
 	return nil
 }
 
@@ -274,7 +243,7 @@ func (s *source) Delete(object any) error { return s.event(object, (*part).remov
 // Resync does nothing: parts keep what they have.
 func (s *source) Resync() error { return nil }
 
-// event filters an object for each part, and applies it to those that are active. The filters run
+// event filters an object for each part, and applies it to those that have had a list. The filters run
 // with the lock held: a slow one delays the source, but each part must get the events in order.
 func (s *source) event(object any, apply func(*part, update)) error {
 	whole, ok := object.(*unstructured.Unstructured)
@@ -284,11 +253,10 @@ func (s *source) event(object any, apply func(*part, update)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	document := newDocument(whole)
-	for _, p := range s.active {
-		apply(p, document.update(&p.watch.spec, s.seed))
-	}
-	for _, p := range s.joining {
-		p.aside = append(p.aside, asideEvent{document.update(&p.watch.spec, s.seed), apply})
+	for _, p := range s.parts {
+		if p.joined {
+			apply(p, document.update(&p.watch.spec, s.seed))
+		}
 	}
 	return nil
 }

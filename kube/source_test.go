@@ -1,17 +1,14 @@
 package kube
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 )
 
 func valueOf(object map[string]any) (json.RawMessage, error) {
@@ -145,11 +142,8 @@ func TestObjectsAreKeptOnce(t *testing.T) {
 	first, second := b.watch(Spec{KeepObjects: true}), b.watch(Spec{KeepObjects: true, Filter: valueOf})
 	b.list("1", object("a", "1", "x"))
 	must(t, b.source.Add(object("b", "2", "x")))
-	b.source.started = true
 	third := b.watch(Spec{KeepObjects: true})
-	if !b.source.admit(t.Context()) {
-		t.Fatal("the third Watch is not let in")
-	}
+	b.list("2", object("a", "1", "x"), object("b", "2", "x"))
 	objects, _ := first.watch.Snapshot()
 	for _, other := range []*listener{second, third} {
 		others, _ := other.watch.Snapshot()
@@ -161,162 +155,37 @@ func TestObjectsAreKeptOnce(t *testing.T) {
 	}
 }
 
-// listStub answers lists; meanwhile runs while the list is on its way.
-type listStub struct {
-	dynamic.ResourceInterface
-	lists     int
-	meanwhile func()
-	list      *unstructured.UnstructuredList
-}
-
-func (s *listStub) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	s.lists++
-	if s.meanwhile != nil {
-		s.meanwhile()
-	}
-	return s.list, nil
-}
-
-func listOf(version string, objects ...*unstructured.Unstructured) *unstructured.UnstructuredList {
-	list := &unstructured.UnstructuredList{Object: map[string]any{}}
-	list.SetResourceVersion(version)
-	for _, o := range objects {
-		list.Items = append(list.Items, *o)
-	}
-	return list
-}
-
-// A Watch that joins a running source sees each object once, whatever happens
-// while its list is on its way.
+// A Watch that joins a running source has the reflector list again, sees each object once, whatever happens before that
+// list, and the others see nothing of it.
 func TestJoinARunningSource(t *testing.T) {
 	b := newSourceBench(t)
-	api := &listStub{}
-	b.source.api = api
 	first := b.watch(Spec{Filter: valueOf})
 	b.list("10", object("a", "1", "x"), object("b", "2", "x"))
-	b.source.started = true
-
-	second, third := b.watch(Spec{Filter: valueOf}), b.watch(Spec{Filter: valueOf})
-	must(t, b.source.Update(object("a", "11", "y"))) // in the list already
-	api.list = listOf("13", object("a", "11", "y"), object("c", "13", "x"))
-	api.meanwhile = func() {
-		must(t, b.source.Delete(object("b", "12", "x"))) // in the list already
-		must(t, b.source.Update(object("a", "14", "z"))) // newer
-	}
-	if !b.source.admit(t.Context()) || api.lists != 1 {
-		t.Fatalf("%d lists for two Watches, want 1", api.lists)
-	}
-	must(t, b.source.Add(object("c", "13", "x"))) // the stream is behind the list
-	must(t, b.source.Delete(object("c", "15", "x")))
-
-	first.wants(`Modified n/a "y"`, `Deleted n/b "x"`, `Modified n/a "z"`, `Added n/c "x"`, `Deleted n/c "x"`)
-	for _, l := range []*listener{second, third} {
-		await(t, "synced", l.synced)
-		l.wants(`Modified n/a "z"`, `Deleted n/c "x"`)
-	}
-}
-
-// The reflector may have lost its place, and events with it, while a list for
-// a joining Watch was on its way: then that list is not good enough.
-func TestJoinWhileTheReflectorListsAgain(t *testing.T) {
-	b := newSourceBench(t)
-	api := &listStub{list: listOf("13", object("a", "1", "x"))}
-	b.source.api = api
-	b.watch(Spec{Filter: valueOf})
-	b.list("10", object("a", "1", "x"))
-	b.source.started = true
 	second := b.watch(Spec{Filter: valueOf})
-	api.meanwhile = func() { b.list("20", object("b", "19", "x")) }
-	if b.source.admit(t.Context()) {
-		t.Fatal("let in with a list older than the reflector's")
-	}
-	api.meanwhile, api.list = nil, listOf("20", object("b", "19", "x"))
-	if !b.source.admit(t.Context()) {
-		t.Fatal("not let in")
-	}
-	if got := strings.Join(second.snapshot(), ", "); got != `n/b "x"` {
-		t.Errorf("snapshot %s, want b only", got)
-	}
-}
-
-// A Watch that was let in while the reflector listed again takes no part in
-// that list: it has to join once more, and is not taken back in time.
-func TestListAgainThatStartedBeforeTheJoin(t *testing.T) {
-	b := newSourceBench(t)
-	api := &listStub{list: listOf("13", object("a", "1", "x"), object("b", "13", "x"))}
-	b.source.api = api
-	b.watch(Spec{Filter: valueOf})
-	b.list("10", object("a", "1", "x"))
-	b.source.started = true
-	second := b.watch(Spec{Filter: valueOf})
+	await(t, "the wish for another list", b.source.feed.again)
+	must(t, b.source.Update(object("a", "11", "y"))) // in the list, too
 	b.source.startList()
-	if !b.source.admit(t.Context()) {
-		t.Fatal("not let in")
-	}
-	b.endList("11", object("a", "1", "x"))
-	must(t, b.source.Add(object("b", "13", "x")))
-	must(t, b.source.Add(object("c", "14", "x")))
-	api.list = listOf("14", object("a", "1", "x"), object("b", "13", "x"), object("c", "14", "x"))
-	if !b.source.admit(t.Context()) {
-		t.Fatal("not let in again")
-	}
-	second.wants(`Added n/c "x"`)
+	third := b.watch(Spec{Filter: valueOf}) // too late for this list
+	b.endList("13", object("a", "11", "y"), object("c", "13", "x"))
+	await(t, "synced", second.synced)
+	must(t, b.source.Delete(object("c", "15", "x")))
+	await(t, "the wish for another list", b.source.feed.again)
+	b.list("15", object("a", "11", "y"))
+	await(t, "synced", third.synced)
+	must(t, b.source.Update(object("a", "16", "z")))
+
+	first.wants(`Modified n/a "y"`, `Deleted n/b "x"`, `Added n/c "x"`, `Deleted n/c "x"`, `Modified n/a "z"`)
+	second.wants(`Deleted n/c "x"`, `Modified n/a "z"`)
+	third.wants(`Modified n/a "z"`)
 }
 
-// A Watch that ends while another joins has nothing to give: its objects are
-// forgotten before its source knows.
-func TestJoinWhileTheKeeperEnds(t *testing.T) {
-	b := newSourceBench(t)
-	api := &listStub{list: listOf("10", object("a", "1", "x"))}
-	b.source.api = api
-	keeper := b.watch(Spec{KeepObjects: true})
-	b.list("10", object("a", "1", "x"))
-	b.source.started = true
-	keeper.watch.withdraw(nil, kind{})
-	second := b.watch(Spec{Filter: valueOf})
-	if !b.source.admit(t.Context()) {
-		t.Fatal("not let in")
-	}
-	if got := strings.Join(second.snapshot(), ", "); got != `n/a "x"` || api.lists != 1 {
-		t.Errorf("snapshot %q after %d lists, want a, listed once", got, api.lists)
-	}
-}
-
-// C17: a role may allow to list and not to watch: that one may join is no sign
-// that the watch works. A failed list is over with one that succeeds.
-func TestJoinIsNoSignOfAWatch(t *testing.T) {
-	for verb, want := range map[string]Phase{"watch": Forbidden, "list": Complete} {
-		t.Run(verb, func(t *testing.T) {
-			b := newSourceBench(t)
-			b.source.api = &listStub{list: listOf("10")}
-			first := b.watch(Spec{Filter: valueOf})
-			b.list("10")
-			b.source.started = true
-			denial := apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "", errors.New("no"))
-			b.source.feed.note(t.Context(), verb, denial)
-			second := b.watch(Spec{Filter: valueOf})
-			if !b.source.admit(t.Context()) {
-				t.Fatal("not let in")
-			}
-			for _, l := range []*listener{first, second} {
-				if state := l.watch.State(); state.Phase != want {
-					t.Errorf("state %+v, want %s", state, want)
-				}
-			}
-		})
-	}
-}
-
-// C17: what is known when a permission is lost is as of then, also for who joins, until the list
+// C17: what is known when a permission is lost is as of then, until the list
 // that the reflector makes afterwards is complete. Its end is notified.
 func TestListAfterADenial(t *testing.T) {
 	b := newSourceBench(t)
-	api := &listStub{list: listOf("11", object("b", "11", "x"))}
-	b.source.api = api
 	l := b.watch(Spec{KeepObjects: true, Filter: valueOf})
 	b.list("10", object("a", "1", "x"))
 	await(t, "synced", l.synced)
-	b.source.started = true
 	denial := apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "", errors.New("no"))
 	b.source.refused(denial)
 	b.source.feed.note(t.Context(), "watch", denial)
@@ -327,13 +196,6 @@ func TestListAfterADenial(t *testing.T) {
 	b.source.feed.note(t.Context(), "watch", nil) // granted; the list comes
 	if state := l.watch.State(); state.Phase != Syncing || state.Whole() {
 		t.Errorf("while it is listed: %+v", state)
-	}
-	second := b.watch(Spec{Filter: valueOf})
-	if !b.source.admit(t.Context()) {
-		t.Fatal("not let in")
-	}
-	if got := strings.Join(second.snapshot(), ", "); got != `n/b "x"` || api.lists != 1 {
-		t.Errorf("who joins has %s after %d lists, want what is true now", got, api.lists)
 	}
 	b.endList("12", object("b", "11", "x"))
 	await(t, "synced again", l.synced)

@@ -10,6 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
+// SnapshotLimit is how many bytes the snapshot of one binding may take (P5). It is a quarter
+// of the memory of a container of usual size. Without a limit, any user with permission to create objects of a
+// watched kind could exhaust the memory of the operator.
+const SnapshotLimit = 128 << 20
+
 // Spec selects the objects to watch, and the parts of them to keep (C15).
 type Spec struct {
 	APIVersion string   // "apps/v1", "v1"; empty: the preferred version of the kind
@@ -34,10 +39,6 @@ type Spec struct {
 	// from then on, and calls Overflowed once, in order with notify and synced.
 	Limit      int
 	Overflowed func()
-	// Budget bounds what this Watch and others keep together, as Limit does for one; nil for none.
-	// Of two Watches of the same size, the one whose Name sorts last gives up.
-	Budget *Budget
-	Name   string
 
 	// Filter makes the filter result of an object (C37); nil: none. It is
 	// called from several goroutines and must not change the object. The

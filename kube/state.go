@@ -97,9 +97,6 @@ func (w *Watch) ownState() (state WatchState, sources []*source, namespaces *Wat
 	if w.overflowed {
 		state.Phase = TooLarge
 		state.Message = fmt.Sprintf("its objects take more than %d MiB", w.spec.Limit>>20)
-		if w.together {
-			state.Message = fmt.Sprintf("the objects of all bindings take more than %.4g MiB together, and it has the most of them", float64(w.spec.Budget.keep)/(1<<20))
-		}
 	}
 	return state, sources, w.namespaces
 }

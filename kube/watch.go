@@ -18,8 +18,6 @@ type Watch struct {
 	selection selection
 	cancel    context.CancelFunc
 
-	selectionText string // of the spec, for the Budget: computed once, compared at each change
-
 	definition bool // watches definitions of kinds for the alarm
 
 	lost signal // the kind may be gone
@@ -39,9 +37,7 @@ type Watch struct {
 	seq        uint64   // of the last change
 	queue      []notice // changes to deliver, in order; without a bound, because Limit bounds what they come from
 	bytes      int      // that the entries of all parts take
-	objects    int      // of these, the JSON of objects
 	overflowed bool     // that was too much: nothing is kept any more
-	together   bool     // too much not alone, but with all others of the Budget
 	filter     filterFailures
 }
 
@@ -55,14 +51,8 @@ type notice struct {
 
 func newWatch(w *Watcher, spec Spec, selection selection) *Watch {
 	return &Watch{
-		watcher:       w,
-		spec:          spec,
-		selection:     selection,
-		selectionText: spec.selectionText(),
-		lost:          make(signal, 1),
-		wake:          make(signal, 1),
-		parts:         map[scope]*part{},
-		filter:        filterFailures{log: w.log, kind: spec.Kind},
+		watcher: w, spec: spec, selection: selection, lost: make(signal, 1), wake: make(signal, 1),
+		parts: map[scope]*part{}, filter: filterFailures{log: w.log, kind: spec.Kind},
 	}
 }
 
@@ -95,9 +85,6 @@ func (w *Watch) Stop() {
 	w.stopped = true
 	w.queue = nil
 	w.mu.Unlock()
-	if w.spec.Budget != nil {
-		w.spec.Budget.forget(w)
-	}
 	w.cancel()
 }
 
@@ -131,37 +118,12 @@ func (w *Watch) checkSynced() {
 func (w *Watch) weigh(key objectKey, now, before *entry) {
 	if now != nil {
 		w.bytes += now.size(key)
-		w.objects += len(now.object)
 	}
 	if before != nil {
 		w.bytes -= before.size(key)
-		w.objects -= len(before.object)
 	}
 	if w.spec.Limit > 0 && w.bytes > w.spec.Limit {
 		w.overflow()
-	}
-}
-
-// account reports to the budget what is kept now, after a list or an event. The budget may name
-// other Watches as too large. These are emptied in goroutines of their own, because two Watches
-// that lock each other would block. Called with w.mu.
-func (w *Watch) account() {
-	budget := w.spec.Budget
-	if budget == nil || w.overflowed || w.stopped {
-		return
-	}
-	for _, tooLarge := range budget.set(w, w.bytes-w.objects, w.objects) {
-		if tooLarge == w {
-			w.together = true
-			w.overflow()
-			continue
-		}
-		go func() {
-			tooLarge.mu.Lock()
-			defer tooLarge.mu.Unlock()
-			tooLarge.together = tooLarge.together || !tooLarge.overflowed
-			tooLarge.overflow()
-		}()
 	}
 }
 
@@ -171,10 +133,7 @@ func (w *Watch) overflow() {
 	if w.overflowed || w.stopped {
 		return
 	}
-	w.overflowed, w.bytes, w.objects, w.queue = true, 0, 0, nil
-	if w.spec.Budget != nil {
-		w.spec.Budget.forget(w)
-	}
+	w.overflowed, w.bytes, w.queue = true, 0, nil
 	for _, p := range w.parts {
 		p.entries = nil
 	}

@@ -87,7 +87,7 @@ func (w *Watcher) attach(ctx context.Context, p *part, key sourceKey) {
 	if isNew {
 		// The source outlives the Watch that happened to come first.
 		ctx, shared.stop = context.WithCancel(context.WithoutCancel(ctx))
-		go shared.run(ctx)
+		go shared.feed.run(ctx)
 	}
 }
 

@@ -5,95 +5,62 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"addon-operator/testkit/devclustertest"
 )
 
-// forgetting is a store that notes what it receives.
-type forgetting struct {
-	mu   sync.Mutex
-	told []string
-}
-
-func (s *forgetting) note(what string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.told = append(s.told, what)
-	return nil
-}
-
-func (s *forgetting) Add(any) error                         { return s.note("add") }
-func (s *forgetting) Update(any) error                      { return s.note("update") }
-func (s *forgetting) Delete(any) error                      { return s.note("delete") }
-func (s *forgetting) Resync() error                         { return nil }
-func (s *forgetting) Replace(_ []any, version string) error { return s.note("replace " + version) }
-func (s *forgetting) since(n int) []string                  { return slices.Clone(s.told[n:]) }
-
-// A list that is older than what was seen counts only when a consistent list is older, too:
-// then the API server has gone back, which is reported. A server that lags behind is not
-// believed. P14.
-func TestOldLists(t *testing.T) {
+// A version from which a watch continues is compared with that of a consistent list: if that is older, the API server
+// has gone back, which is reported. The first watch after a list needs no other one. P14.
+func TestWatchesFromTheFuture(t *testing.T) {
 	at := "" // of a consistent list
 	var broken error
-	store, back := &forgetting{}, []error{}
+	var back []error
+	asked := 0
 	f := &feed{
-		name: "things", key: sourceKey{resource: schema.GroupVersionResource{Version: "v1", Resource: "things"}},
-		store: store, watches: unwatched{}, log: slog.New(slog.DiscardHandler), wentBack: func(err error) { back = append(back, err) },
-		list: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			if o.ResourceVersion != "" || o.Limit != 1 {
-				t.Errorf("asked with %+v", o)
-			}
+		name: "things", watches: unwatched{}, log: slog.New(slog.DiscardHandler), wentBack: func(err error) { back = append(back, err) },
+		list: func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+			asked++
 			return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: at}}, broken
 		},
 		watch: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
 	}
-	v := versions{store, f, t.Context()}
-	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "120"}}
-	if err := errors.Join(v.Replace(nil, "100"), v.Add(object), v.Bookmark("90")); err != nil || f.newest() != "120" {
-		t.Fatalf("newest %s, %v", f.newest(), err)
-	}
 	for _, c := range []struct {
-		name, version, consistent string
-		broken                    error
-		want                      []string
-		refused, expired          bool
+		name, from, consistent string
+		broken                 error
+		asks                   int
+		fails, back            bool
 	}{
-		{name: "as new", version: "120", consistent: "120", want: []string{"replace 120"}},
-		{name: "a server that lags", version: "110", consistent: "130", refused: true},
-		{name: "nobody knows", version: "110", broken: errors.New("no"), refused: true},
-		{name: "not comparable", version: "abc", consistent: "abc", want: []string{"replace abc"}},
-		{name: "newer", version: "140", consistent: "140", want: []string{"replace 140"}},
-		{name: "a restore", version: "50", consistent: "60", refused: true, expired: true},
+		{name: "the first", from: ""},
+		{name: "from the cache", from: "0"},
+		{name: "as new", from: "120", consistent: "120", asks: 1},
+		{name: "newer", from: "120", consistent: "130", asks: 1},
+		{name: "nobody knows", from: "130", broken: errors.New("no"), asks: 1, fails: true},
+		{name: "not comparable", from: "abc", consistent: "120", asks: 1},
+		{name: "a restore", from: "130", consistent: "60", asks: 1, fails: true, back: true},
+		{name: "a version that is refused after it", from: "", consistent: "60", asks: 1, fails: true, back: true},
 	} {
-		before, seen := len(store.told), f.newest()
-		if _, err := f.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: seen}); c.expired && err != nil {
-			t.Errorf("%s: the first watch after a list: %v", c.name, err)
-		}
-		at, broken = c.consistent, c.broken
-		_, err := f.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: seen})
-		if apierrors.IsResourceExpired(err) != c.expired {
-			t.Errorf("%s: a watch from %s: %v", c.name, seen, err)
-		}
-		if err := v.Replace(nil, c.version); (err != nil) != c.refused {
-			t.Errorf("%s: %v", c.name, err)
-		}
-		if got := store.since(before); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		at, broken, back, asked = c.consistent, c.broken, nil, 0
+		_, err := f.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: c.from})
+		if (err != nil) != c.fails || (len(back) == 1) != c.back || asked != c.asks {
+			t.Errorf("%s: %v, told %q, %d lists", c.name, err, back, asked)
 		}
 	}
-	if len(back) != 1 || !strings.Contains(fmt.Sprint(back), "gone back to an earlier state, as after a restore of etcd: things were of version 140 and are of 50") {
+	if !strings.Contains(fmt.Sprint(back), "gone back to an earlier state, as after a restore of etcd: things were of version 130 and are of 60") {
 		t.Errorf("told %q", back)
+	}
+	at, back, asked = "140", nil, 0
+	if _, err := f.ListWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "130"}); err != nil || asked != 2 {
+		t.Errorf("a list: %v, after %d", err, asked)
+	}
+	if _, err := f.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "140"}); err != nil || asked != 2 {
+		t.Errorf("the watch after it: %v, after %d", err, asked)
 	}
 }
 

@@ -33,7 +33,6 @@ type controllers struct {
 	mu     sync.Mutex
 	takes  map[string]time.Duration // by hook: the name of the release, or RELEASE-delete
 	began  map[string]time.Time     // of those that have not ended
-	jitter jitter
 	timers map[string]*time.Timer
 	health map[string]string // by object, in the words of kstatus
 }
@@ -75,7 +74,7 @@ func (c *controllers) seen(change kube.Change) {
 	switch change.Type {
 	case kube.Added:
 		c.trace.Add("helm runs the hook of %s", hook)
-		c.began[hook] = time.Now().Add(c.jitter.next("hook " + hook))
+		c.began[hook] = time.Now()
 		c.arm(hook)
 	case kube.Deleted:
 		delete(c.began, hook)

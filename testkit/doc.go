@@ -45,11 +45,9 @@
 //	fail-config HOOK N            the next N questions for its configuration fail
 //	slow-config HOOK DURATION     they take that long from now on
 //	fail-helm RELEASE N           the next N installs, upgrades or uninstalls fail
-//	stick-helm RELEASE            all installs and upgrades of it fail from now on
 //	fail-objects N                the API server refuses the next N operations on objects by hooks
 //	slow-objects DURATION         so long the operations on objects of a run of a hook take from now on
-//	refuse HOOK N OPERATION       the results of its next N runs have an object patch that is refused: a
-//	                              delete of an unknown kind, another kind, or a missing namespace
+//	no-faults                     all faults end: nothing fails or is slow any more
 //	away-helm RELEASE N           the next N of them need an API whose server does not answer
 //	slow-helm RELEASE DURATION    they take that long from now on
 //	hook-waits RELEASE DURATION   so long the Helm hook of its installs and upgrades takes from now on; that
@@ -93,7 +91,6 @@
 //	notice-disk                   the watch of the disk notices what was written, removed, renamed or restored
 //	seed N                        draw the order of messages from a seed
 //	unordered                     sort the trace within an instant: queues run in parallel
-//	jitter N                      let everything last some milliseconds, drawn from a seed
 //	kill                          end the operator at once, as kill -9 does
 //	crash ACTOR over MESSAGE      the same, when an actor (module/dns, root, or * for any) is about to
 //	                              handle the next message of a type: its handler panics
@@ -102,7 +99,6 @@
 //	respawn                       from now on an operator that was killed is started again before the next step
 //	messages                      count the messages of the next step, and print them; an answer is one more
 //	counts                        print how the runs of hooks were counted
-//	look                          keep what is there now for the model of a test
 //	observed                      print whether the operator has seen the ConfigMap as it is
 //	show                          print the state; what is as it should be, in one line
 //

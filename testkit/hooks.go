@@ -21,11 +21,9 @@ type Hooks struct {
 	real  *hooks.Runner // nil when all hooks are scripted
 	trace *scenario.Trace
 
-	mu    sync.Mutex           // of runs, wrong and jitter
-	runs  map[string]int       // of scripted hooks by name and binding
-	wrong map[string]wrongRuns // by hook, see spoil
+	mu   sync.Mutex     // of runs
+	runs map[string]int // of scripted hooks by name and binding
 
-	jitter   jitter
 	observer *observer
 	disk     *disk             // nil: files are read from the file system each time
 	cluster  *scenario.Cluster // nil: hooks write nothing themselves
@@ -36,7 +34,7 @@ type Hooks struct {
 // NewHooks makes a runner; processes may be nil when all hooks are scripted.
 func NewHooks(processes *hooks.Runner, trace *scenario.Trace) *Hooks {
 	return &Hooks{
-		real: processes, trace: trace, runs: map[string]int{}, wrong: map[string]wrongRuns{}, observer: newObserver(),
+		real: processes, trace: trace, runs: map[string]int{}, observer: newObserver(),
 	}
 }
 
@@ -44,11 +42,6 @@ func NewHooks(processes *hooks.Runner, trace *scenario.Trace) *Hooks {
 // that is cut meanwhile is killed, as a process would be; one of a dead operator does nothing more.
 func (h *Hooks) begin(ctx context.Context, name string) error {
 	d := h.faults.Lasts(scenario.FaultOfHook + name)
-	h.mu.Lock()
-	if !strings.HasSuffix(name, scenario.AskConfig) || d > 0 { // a question takes no time unless it is slow
-		d += h.jitter.next(name)
-	}
-	h.mu.Unlock()
 	if d > 0 && !h.sleep(ctx, name, d) {
 		h.trace.Add("hook %s is killed", name)
 		return fmt.Errorf("hook %s: %w", name, context.Cause(ctx))
@@ -70,7 +63,6 @@ func (h *Hooks) begin(ctx context.Context, name string) error {
 const (
 	faultOfMistake = "panic "
 	faultOfAway    = "away "
-	faultOfUpgrade = "upgrade " // installs and upgrades of a release, and not its delete
 )
 
 // sleep reports false when the hook was killed first.
@@ -105,24 +97,20 @@ func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir strin
 }
 
 // Run implements work.HookRunner.
-func (h *Hooks) Run(ctx context.Context, run hooks.Run) (result hooks.Result, err error) {
+func (h *Hooks) Run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 	contexts := describe(run.Contexts)
 	h.sched.await("hook " + run.Hook.Name) // that of another queue may begin at the same time
 	h.trace.Add("hook %s: %s", run.Hook.Name, strings.Join(contexts, " + "))
-	ended := false // a panic is no success
 	h.observer.seen(run)
-	leave := h.observer.hookRun(ctx, run, contexts)
-	defer func() { leave(ended && err == nil) }()
-	result, err = h.run(ctx, run)
-	ended = true
-	return result, err
+	defer h.observer.hookRun(run, contexts)()
+	return h.run(ctx, run)
 }
 
 // run runs a hook. A run that fails returns results all the same, with marks in them: the operator
 // must not apply them.
 func (h *Hooks) run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 	if err := h.begin(ctx, run.Hook.Name); err != nil {
-		return marked(run, hooks.Result{}), err
+		return marked(run), err
 	}
 	s, err := h.disk.script(run.Hook.Path)
 	if err != nil {
@@ -131,11 +119,7 @@ func (h *Hooks) run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 	if s == nil {
 		return h.real.Run(ctx, run)
 	}
-	result, err := h.play(run, s)
-	if err == nil {
-		result = h.spoil(run, result)
-	}
-	return result, err
+	return h.play(run, s)
 }
 
 // play does what the script says for each binding of a run; combined contexts may have
@@ -150,7 +134,7 @@ func (h *Hooks) play(run hooks.Run, s *script) (result hooks.Result, err error) 
 			continue
 		}
 		all.Values = append(all.Values, step.Values...)
-		all.Values = append(all.Values, step.seen(run, c)...)
+		all.Values = append(all.Values, step.seen(c)...)
 		all.Config = append(all.Config, step.Config...)
 		all.Objects = append(all.Objects, step.Objects...)
 		all.Kubectl = append(all.Kubectl, step.Kubectl...)
@@ -212,8 +196,7 @@ func countObjects(c hooks.Context) int {
 // Enabled implements work.HookRunner.
 func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (answer hooks.Answer, err error) {
 	name := e.Module + "/enabled"
-	leave := h.observer.enter("the enabled script of "+e.Module, "discovery")
-	defer leave(event{module: e.Module, what: "enabled", ok: true})
+	defer h.observer.enter("the enabled script of "+e.Module, "discovery")()
 	if err := h.begin(ctx, name); err != nil {
 		h.trace.Add("enabled script of %s fails", e.Module)
 		return answer, err

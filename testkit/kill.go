@@ -56,9 +56,6 @@ func (p *player) endKilled() {
 
 // clearKilled resets the state, so that the next operator can start.
 func (p *player) clearKilled() {
-	if p.Faults.Dead.Load() {
-		p.observer.note("stop", "")
-	}
 	p.Operator = nil
 	p.kill.ending = false
 	p.Faults.Dead.Store(false)

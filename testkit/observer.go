@@ -2,57 +2,39 @@ package testkit
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"addon-operator/hooks"
 	"addon-operator/messages"
 )
 
-// observer records when hooks and Helm actions begin and end. It reports two that must not overlap, and keeps
-// the events for the models of tests. It is called from runs, from the log, and from steps; its lock guards all
-// fields but oneByOne, which changes only before a start and in steps.
+// observer sees when hooks and Helm actions begin and end, and reports two that must not overlap. It is called from
+// runs, from the log, and from steps; its lock guards all fields but oneByOne, which changes only before a start and in
+// steps.
 type observer struct {
 	mu       sync.Mutex
 	busy     map[string]string // what is in progress, by what only one may hold
-	events   []event           // in the order of their ends
 	contexts map[string]int    // hook runs by hook and binding context
-	latest   []string          // the same in their order, since Live.Runs
-	runs     []hookRun         // those that have ended
 	problems []string
 	// transitions are the changes of phases of all actors, as "module: ready to running".
 	transitions map[string]bool
-	// forbidden are the kinds that the operator may not read, as the step has them, and since when.
-	forbidden map[string]time.Time
 	// oneByOne: nothing runs in parallel with the main queue, so its tasks exclude each other.
 	oneByOne bool
 }
 
-// event is the end of a hook run or a Helm action, or something that a step did.
-type event struct {
-	module string // or global-hooks
-	what   string // a binding, "install", "uninstall", or the verb of a step
-	ok     bool
-	// task is the ID of a task that does nothing but run this hook once.
-	task string
-	// began is how many events there were when it began.
-	began int
-}
-
 func newObserver() *observer {
-	return &observer{busy: map[string]string{}, contexts: map[string]int{}, forbidden: map[string]time.Time{}, transitions: map[string]bool{}, oneByOne: true}
+	return &observer{busy: map[string]string{}, contexts: map[string]int{}, transitions: map[string]bool{}, oneByOne: true}
 }
 
 // enter notes the begin of an action that needs the given things exclusively: "queue main", "module dns",
 // "release dns", "discovery". If another action holds one of them, that is a problem in any script.
 // The returned function notes the end.
-func (o *observer) enter(what string, alone ...string) (leave func(event)) {
+func (o *observer) enter(what string, alone ...string) (leave func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, thing := range alone {
@@ -61,31 +43,28 @@ func (o *observer) enter(what string, alone ...string) (leave func(event)) {
 		}
 		o.busy[thing] = what
 	}
-	began := len(o.events)
-	return func(e event) {
+	return func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		for _, thing := range alone {
 			delete(o.busy, thing)
 		}
-		e.began = began
-		o.events = append(o.events, e)
 	}
 }
 
-// note remembers a step of the script.
-func (o *observer) note(what, module string) {
+// problem notes what must not be in any script.
+func (o *observer) problem(format string, args ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.events = append(o.events, event{module: module, what: what, ok: true})
+	o.problems = append(o.problems, fmt.Sprintf(format, args...))
 }
 
 // hookRun is enter for a run of a hook; contexts are its binding contexts, described. A run holds
 // its hook, and its queue, but main only where nothing goes past it; a run for an order binding also holds its
 // module, as Helm actions of the module do, because it is a step of the module run.
-func (o *observer) hookRun(ctx context.Context, run hooks.Run, contexts []string) (leave func(ok bool)) {
-	module, queue, task := cmp.Or(labelOf(run, "module"), messages.GlobalHooks), labelOf(run, "queue"), taskOf(run)
-	name := run.Hook.Name
+func (o *observer) hookRun(run hooks.Run, contexts []string) (leave func()) {
+	module, queue := cmp.Or(labelOf(run, "module"), messages.GlobalHooks), labelOf(run, "queue")
+	name, first := run.Hook.Name, run.Contexts[0]
 	if module != messages.GlobalHooks {
 		_, name, _ = strings.Cut(name, "/") // the directory of the module may be renamed during a run
 	}
@@ -93,30 +72,17 @@ func (o *observer) hookRun(ctx context.Context, run hooks.Run, contexts []string
 	if queue != messages.MainQueue || o.oneByOne {
 		alone = append(alone, "queue "+queue)
 	}
-	first := run.Contexts[0]
-	if module != messages.GlobalHooks && isOrderBinding(first) {
+	// As v1 hooks have them, contexts of order bindings have no type.
+	if module != messages.GlobalHooks && first.Type == "" && first.Resource == nil {
 		alone = append(alone, "module "+module)
 	}
 	o.mu.Lock()
 	for _, part := range contexts {
 		o.contexts[run.Hook.Name+": "+part]++
-		o.latest = append(o.latest, run.Hook.Name+": "+part)
 	}
 	o.mu.Unlock()
-	end := o.enter("hook "+run.Hook.Name+" "+first.Binding, alone...)
-	if isOrderBinding(first) {
-		task = "" // a step of a module run, which may have to be done again
-	}
-	return func(ok bool) {
-		end(event{module: module, what: first.Binding, ok: ok, task: task})
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.runs = append(o.runs, hookRun{ctx: ctx, hook: run.Hook.Name, ok: ok, task: taskOf(run), at: time.Now()})
-	}
+	return o.enter("hook "+run.Hook.Name+" "+first.Binding, alone...)
 }
-
-// taskOf is the ID of the task that a hook runs for.
-func taskOf(run hooks.Run) string { return labelOf(run, "task") }
 
 // labelOf is a label that the operator gives a run for its log: module, queue or task.
 func labelOf(run hooks.Run, key string) string {
@@ -127,10 +93,6 @@ func labelOf(run hooks.Run, key string) string {
 	}
 	return ""
 }
-
-// isOrderBinding reports whether a run is a step of its module's run or delete, as v1
-// hooks have them: they have no type.
-func isOrderBinding(c hooks.Context) bool { return c.Type == "" && c.Resource == nil }
 
 // ran lists the hook runs by context, sorted, with how often they were.
 func (o *observer) ran() []string {

@@ -100,8 +100,6 @@ func (s *Stage) play(t *testing.T, script []scenario.Line, seed uint64) *Played 
 			t.Fatal(err)
 		}
 		played.look(p) // before the end stops the operator
-		played.looked = p.looked
-		played.Problems = append(played.Problems, miscounted(p.metrics, p.traced(), p.observer.runs)...)
 		played.Trace = strings.ReplaceAll(p.traced(), s.disk.dir, "$DIR")
 	})
 	return played
@@ -146,8 +144,7 @@ type player struct {
 	// showsModules: the operator knows the kind Module.
 	showsModules bool
 	kill         killState
-	respawn      bool      // an operator that was killed is started again at the next step
-	looked       []*Played // by the step look
+	respawn      bool // an operator that was killed is started again at the next step
 
 	drift       string
 	driftPeriod time.Duration
@@ -197,7 +194,6 @@ func (p *player) step(l scenario.Line) error {
 	}
 	_, text, _ := strings.Cut(l.Place, ": ")
 	p.Trace.AddLine(heading + text)
-	p.releases.noteStep()
 	counting := p.messages.on // by the step before
 	if err := p.steps[l.Verb](p, l.Rest); err != nil {
 		return err
@@ -260,11 +256,6 @@ func (p *player) Await(f func() error) error {
 		case <-time.After(time.Second): // f may wait for nothing but time
 		}
 	}
-}
-
-func stepStart(p *player, _ string) error {
-	p.observer.note("start", "")
-	return p.start()
 }
 
 func (p *player) start() error {

@@ -28,11 +28,7 @@ type Played struct {
 	// things at the same time that exclude each other, actors that outlive the stop.
 	Problems []string
 
-	events        []event
-	hookRuns      []hookRun
-	failed        bool      // an object of a failed run of a hook is there
-	looked        []*Played // by steps in the script
-	unusedCrashes []string  // crashes of the script that did not happen
+	unusedCrashes []string // crashes of the script that did not happen
 
 	transitions map[string]bool
 }
@@ -43,24 +39,13 @@ func (r *Played) look(p *player) {
 	p.Visit(r.lookAt)
 	r.Releases = p.releases.deployedValues()
 	r.ConfigMap = p.Cluster.ConfigMap.Data()
-	r.failed = p.Cluster.Server.ConfigMap(scenario.Namespace, failedObject).Data != nil
 	r.Runs = p.observer.ran()
+	if p.Cluster.Server.ConfigMap(scenario.Namespace, failedObject).Data != nil {
+		p.observer.problem("there is an object of a failed run of a hook")
+	}
 	p.observer.mu.Lock()
 	r.transitions = maps.Clone(p.observer.transitions)
-	r.events = slices.Clone(p.observer.events)
-	for _, run := range p.observer.runs {
-		run.wasCut = run.cut() // its context ends with the play
-		r.hookRuns = append(r.hookRuns, run)
-	}
 	p.observer.mu.Unlock()
-}
-
-// stepLook keeps what is there now, for a test that compares it with a model.
-func stepLook(p *player, _ string) error {
-	now := &Played{}
-	now.look(p)
-	p.looked = append(p.looked, now)
-	return nil
 }
 
 // lookAt takes what models need from the status of an actor.
@@ -106,16 +91,12 @@ func (r *Played) differences(other *Played) []string {
 }
 
 // runDifferences compares the hook runs of two plays: which contexts, and how often each.
-func (r *Played) runDifferences(other *Played) []string {
-	var list []string
-	for _, run := range r.Runs {
-		if !slices.Contains(other.Runs, run) {
-			list = append(list, "only in the first: "+run)
-		}
-	}
-	for _, run := range other.Runs {
-		if !slices.Contains(r.Runs, run) {
-			list = append(list, "only in the second: "+run)
+func (r *Played) runDifferences(other *Played) (list []string) {
+	for _, pair := range [][2]*Played{{r, other}, {other, r}} {
+		for _, run := range pair[0].Runs {
+			if !slices.Contains(pair[1].Runs, run) {
+				list = append(list, "only in one of them: "+run)
+			}
 		}
 	}
 	return list

@@ -11,59 +11,32 @@ import (
 	"time"
 
 	"golang.org/x/tools/txtar"
+
+	"addon-operator/messages/view"
+	"addon-operator/values"
 )
 
 //go:embed testdata/random.txtar
 var randomWorld []byte
 
-// Random is a lifecycle script that was drawn from a seed, with what must hold after it.
-//
-// It edits the ConfigMap, in valid and invalid ways, changes objects, lets hooks, their object
-// patches, Helm and the questions for configurations fail, be refused or last, enables and disables
-// modules, removes, restores and renames directories, takes permissions away, and stops, kills and
-// starts the operator. One module causes loops and failures: see faultyModule. Others need each other: see
-// order. Helm hooks wait: see waits. In the end, and in some scripts in the middle, all is fixed,
-// and time passes: then the cluster must be as the files, the ConfigMap, the objects and the last
-// results of hooks say, whatever happened.
+// Random is a lifecycle script that was drawn from a seed, with what must hold after it: whatever happens, once all is
+// fixed, the operator converges, and the releases are as the files, the ConfigMap and the objects say.
 type Random struct {
 	Archive *txtar.Archive
-	worlds  []world // what must be so at each step look, and in the end
-}
 
-// world is what a random script has made of the files, the ConfigMap and the objects: all that
-// decides what must be deployed. The draws change it as the steps that they add will change the
-// real one.
-type world struct {
+	rnd       *rand.Rand
+	steps     []string
 	configMap map[string]string // as a person wrote it, without what hooks save
-	gone      map[string]bool   // directories of modules, by their first name
-	renamed   map[string]bool   // those that have their second name, by the first
-	scriptOff bool              // the enabled script of c answers false
-	nodes     map[string]bool   // names of objects that exist; pods and services are in the namespace d
-	pods      map[string]bool
-	services  map[string]bool
+	invalid   map[string]bool   // keys that make it invalid now
+	dirs      map[string]string // by module: the name of its directory now; "" while it is away
+	objects   map[string]bool   // those that exist
+	running   bool              // the operator, at this place of the script
+	number    int               // makes each value that is written another one
 }
 
-// clone is for a look: later draws change the maps.
-func (w world) clone() world {
-	return world{maps.Clone(w.configMap), maps.Clone(w.gone), maps.Clone(w.renamed), w.scriptOff, maps.Clone(w.nodes), maps.Clone(w.pods), maps.Clone(w.services)}
-}
-
-// draw is a random script in the making. Its parts (edits, faults and so on) group the draws by
-// what they are about; each has the draw itself embedded, and a few fields of its own.
-type draw struct {
-	rnd          *rand.Rand
-	steps        []string
-	world        world
-	invalid      map[string]bool // keys of the ConfigMap that make it invalid now
-	running      bool            // the operator, at this place of the script
-	number       int             // makes each value that is written another one
-	steady       bool            // nothing is disabled, removed or killed, so all counters are kept
-	edits        edits
-	faults       faults
-	faultyModule faultyModule
-	files        files
-	order        order
-	waits        waits
+// directories are those of the modules, by their first names. The other name gives a module another place.
+func directories() map[string]string {
+	return map[string]string{"a": "010-a", "b": "010-b", "c": "020-c", "d": "030-d", "e": "040-e"}
 }
 
 // NewRandomStage is where random scripts are played: all have the same files.
@@ -80,373 +53,285 @@ func (r *Random) Play(t *testing.T, stage *Stage) *Played {
 
 // NewRandom draws a script.
 func NewRandom(seed uint64) *Random {
-	d := &draw{
-		rnd: rand.New(rand.NewPCG(seed, 1)), invalid: map[string]bool{},
-		world: world{map[string]string{}, map[string]bool{}, map[string]bool{}, false, map[string]bool{}, map[string]bool{}, map[string]bool{}},
+	r := &Random{
+		Archive: txtar.Parse(randomWorld), rnd: rand.New(rand.NewPCG(seed, 1)),
+		configMap: map[string]string{}, invalid: map[string]bool{}, dirs: directories(), objects: map[string]bool{},
 	}
-	d.edits.draw, d.faults.draw, d.faultyModule.draw, d.files.draw, d.order.draw, d.waits.draw = d, d, d, d, d, d
-	const steady, divided = 4, 4 // one script of so many
-	d.add("seed %d", seed)
-	d.add("jitter %d", seed)
-	d.add("allow-purge") // the cluster must become as the directories are
-	if d.rnd.IntN(2) == 0 {
-		d.add("isolate")
+	r.add("seed %d", seed)
+	r.add("allow-purge") // the cluster must become as the directories are
+	r.add("%s", r.oneOf("isolate", "width 3", "width 1"))
+	for range 10 + r.rnd.IntN(35) { // few are enough to meet in one reload; a failure of a long script is hard to read
+		r.draw()
 	}
-	if d.rnd.IntN(2) == 0 {
-		d.add("width 3")
-	}
-	d.steady = d.rnd.IntN(steady) == 0
-	d.faultyModule.begin()
-	d.order.begin(seed)
-	d.waits.begin(seed)
-	var worlds []world
-	if d.rnd.IntN(divided) == 0 {
-		d.drawSome()
-		d.fix()
-		d.add("look")
-		worlds = append(worlds, d.world.clone())
-	}
-	d.drawSome()
-	d.fix()
-	archive := txtar.Parse(randomWorld)
-	archive.Comment = fmt.Appendf(nil, "A random script, drawn from seed %d.\n\n", seed)
-	script := txtar.File{Name: "script", Data: []byte(strings.Join(d.steps, "\n") + "\n")}
-	archive.Files = append([]txtar.File{script}, archive.Files...)
-	return &Random{Archive: archive, worlds: append(worlds, d.world)}
+	r.fix()
+	r.Archive.Comment = fmt.Appendf(nil, "A random script, drawn from seed %d.\n\n", seed)
+	script := txtar.File{Name: "script", Data: []byte(strings.Join(r.steps, "\n") + "\n")}
+	r.Archive.Files = append([]txtar.File{script}, r.Archive.Files...)
+	return r
 }
 
-func (d *draw) add(format string, args ...any) {
-	d.steps = append(d.steps, fmt.Sprintf(format, args...))
+func (r *Random) add(format string, args ...any) {
+	r.steps = append(r.steps, fmt.Sprintf(format, args...))
 }
 
 // oneOf draws an element; one that is listed twice is drawn twice as often.
-func oneOf[T any](d *draw, list ...T) T { return list[d.rnd.IntN(len(list))] }
+func (r *Random) oneOf(list ...string) string { return list[r.rnd.IntN(len(list))] }
 
-// set sets a key of the ConfigMap to something valid; a draw that makes it invalid notes that after
-// it.
-func (d *draw) set(key, text string) {
-	d.world.configMap[key] = text
-	delete(d.invalid, key)
-	d.add("configmap-set %s %s", key, text)
-}
-
-func (d *draw) remove(key string) {
-	if _, ok := d.world.configMap[key]; ok {
-		delete(d.world.configMap, key)
-		delete(d.invalid, key)
-		d.add("configmap-remove %s", key)
-	}
-}
-
-// drawSome adds the steps of a script, or of its half. Few are enough to meet in one reload; a
-// failure of a long script is hard to read.
-func (d *draw) drawSome() {
-	for range 5 + d.rnd.IntN(35) {
-		d.draw()
-	}
-}
-
-// draw adds a step or two. While the operator does not run, other steps are drawn, too: the start
-// after them finds their effects.
-func (d *draw) draw() {
-	if !d.running && d.rnd.IntN(3) == 0 {
-		d.start()
-		d.advance() // what comes next comes during the first reload
+// draw adds a step or two. While the operator does not run, other steps are drawn, too: the start after them finds
+// their effects.
+func (r *Random) draw() {
+	if !r.running && r.rnd.IntN(3) == 0 {
+		r.start()
+		r.advance() // what comes next comes during the first reload
 		return
 	}
-	steps := []func(){
-		d.edits.values, d.edits.values, d.edits.values, d.objects, d.objects, d.objects, d.faults.fail, d.faults.fail, d.faults.refuse, d.faults.objectsFail, d.faults.slow, d.faults.helm,
-		d.faults.slow, d.faults.config, d.edits.refused, d.edits.replaced, d.advance, d.advance, d.advance, d.advance,
-	}
-	if !d.steady {
-		steps = append(steps, d.edits.flag, d.edits.flag, d.edits.flag, d.files.script, d.files.directory, d.files.awayAndBack, d.files.rename, d.restart, d.kill)
-	}
-	oneOf(d, slices.Concat(steps, d.faultyModule.steps(), d.order.steps(), d.waits.steps())...)()
+	steps := []func(){r.values, r.values, r.flag, r.flag, r.refused, r.object, r.object, r.hook, r.hook, r.helm, r.directory, r.end, r.advance, r.advance, r.advance}
+	steps[r.rnd.IntN(len(steps))]()
 }
 
-// edits are those of the ConfigMap.
-type edits struct{ *draw }
+// set sets a key of the ConfigMap to something valid.
+func (r *Random) set(key, text string) {
+	r.configMap[key] = text
+	delete(r.invalid, key)
+	r.add("configmap-set %s %s", key, text)
+}
 
-func (e *edits) values() {
-	e.number++
-	switch key := oneOf(e.draw, "global", "a", "b", "c", "d", "e", "f"); {
-	case e.rnd.IntN(5) == 0:
-		e.remove(key)
-	case key == "global":
-		e.set(key, fmt.Sprintf("x: %d", e.number))
+func (r *Random) remove(key string) {
+	if _, ok := r.configMap[key]; ok {
+		delete(r.configMap, key)
+		delete(r.invalid, key)
+		r.add("configmap-remove %s", key)
+	}
+}
+
+func (r *Random) values() {
+	r.number++
+	key := r.oneOf("global", "a", "b", "c", "d", "e")
+	switch r.rnd.IntN(5) {
+	case 0:
+		r.remove(key)
+	case 1:
+		r.set("c", r.oneOf("wanted: true", "wanted: false")) // its enabled script asks for that
 	default:
-		e.set(key, fmt.Sprintf("size: %d", e.number))
+		r.set(key, fmt.Sprintf("size: %d", r.number))
 	}
 }
 
-func (e *edits) flag() {
-	key := oneOf(e.draw, "a", "b", "c", "d", "e", "f") + "Enabled"
-	if e.rnd.IntN(4) == 0 {
-		e.remove(key)
+func (r *Random) flag() {
+	key := r.oneOf("a", "b", "c", "d", "e") + "Enabled"
+	if r.rnd.IntN(4) == 0 {
+		r.remove(key)
 		return
 	}
-	e.set(key, oneOf(e.draw, "true", "false"))
+	r.set(key, r.oneOf("true", "false"))
 }
 
 // refused makes the ConfigMap invalid; it is not accepted before it is fixed.
-func (e *edits) refused() {
-	if !e.running {
-		return
-	}
-	key, text := "b", "size: many"
-	switch e.rnd.IntN(4) {
-	case 0, 1:
-		key, text = oneOf(e.draw, "aEnabled", "eEnabled"), "perhaps"
-	case 2:
-		if !e.files.movedD { // else it may be accepted, because d is not enabled
-			key, text = "d", invalidD
-		}
-	}
-	e.set(key, text)
-	e.invalid[key] = true
-}
-
-// invalidD is a section of d, which a global hook enables, that does not fit.
-const invalidD = "size: many"
-
-// replaced deletes the ConfigMap and creates it again, with anything in between but a restart. A
-// content that is refused is not deleted: a hook that saves values would bring back the last
-// valid one.
-func (e *edits) replaced() {
-	if !e.running || len(e.invalid) > 0 {
-		return
-	}
-	e.add("configmap-away")
-	for range e.rnd.IntN(3) {
-		oneOf(e.draw, e.advance, e.objects, e.faults.fail, e.faults.slow)()
-	}
-	e.add("configmap-back")
-}
-
-// fix removes what makes the ConfigMap invalid.
-func (e *edits) fix() {
-	for _, key := range slices.Sorted(maps.Keys(e.invalid)) {
-		e.remove(key)
+func (r *Random) refused() {
+	if r.running { // it refuses to start otherwise
+		key := r.oneOf("b", "aEnabled")
+		r.set(key, map[string]string{"b": "size: many", "aEnabled": "perhaps"}[key])
+		r.invalid[key] = true
 	}
 }
 
-func (d *draw) objects() {
-	name := oneOf(d, "one", "two", "three")
-	object, set := "Pod d/"+name, d.world.pods
-	if d.rnd.IntN(3) == 0 {
-		object, set = "Node "+name, d.world.nodes
-	}
-	if set[name] {
-		delete(set, name)
-		d.add("delete %s", object)
-		return
-	}
-	set[name] = true
-	d.add("object %s", object)
+func (r *Random) object() {
+	object := r.oneOf("Pod d/one", "Pod d/two", "Node one")
+	r.add("%s %s", map[bool]string{true: "delete", false: "object"}[r.objects[object]], object)
+	r.objects[object] = !r.objects[object]
 }
 
-// faults are hooks, patches of objects and Helm that fail, or take their time.
-type faults struct{ *draw }
-
-// hook draws one, by the name that it has now; its module may be disabled or its directory removed.
-func (f *faults) hook() string { return f.named(oneOf(f.draw, f.allHooks()...)) }
-
-// allHooks are the hooks that faults may happen to, and the enabled script, by the first names of
-// their directories.
-func (d *draw) allHooks() []string {
-	return append(d.faultyModule.hooks(), "g.sh", "tick.sh", "010-a/hooks/h.sh", "010-b/hooks/h.sh", "010-b/hooks/side.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh", "c/enabled")
+// randomHooks are those to which faults happen, by module.
+func randomHooks() map[string]string {
+	return map[string]string{"": "g.sh", "a": "/hooks/h.sh", "b": "/hooks/side.sh", "c": "/hooks/h.sh", "d": "/hooks/h.sh"}
 }
 
-// named is a hook by the name that the directory of its module has now. An enabled script is named
-// by its module, whose name does not change.
-func (d *draw) named(hook string) string {
-	dir, rest, ok := strings.Cut(hook, "/")
-	if !ok {
-		return hook
-	}
-	return d.world.now(dir) + "/" + rest
-}
-
-// now is the name that the directory of a module has now.
-func (w world) now(dir string) string {
-	if w.renamed[dir] {
-		return secondName(dir)
-	}
-	return dir
-}
-
-// secondName is another name for the directory of a module, which gives it another place.
-func secondName(dir string) string { return dir[:2] + "5" + dir[3:] }
-
-// config lets the question for the configuration of a hook fail or last.
-func (f *faults) config() {
-	hook := f.named(oneOf(f.draw, "010-a/hooks/h.sh", "010-b/hooks/h.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh"))
-	if f.rnd.IntN(2) == 0 {
-		f.add("fail-config %s %d", hook, 1+f.rnd.IntN(4))
-		return
-	}
-	f.add("slow-config %s %s", hook, oneOf(f.draw, 0, 200*time.Millisecond, 2*time.Second, 20*time.Second))
-}
-
-// files are the directories of modules, which people remove, restore and rename.
-type files struct {
-	*draw
-	// movedD: the directory of d was away, or had another name. Then it is not known whether d is
-	// enabled when the ConfigMap changes, and so whether invalid values of d are refused.
-	movedD bool
-}
-
-// rename gives the directory of a module its second name, or its first one again.
-func (f *files) rename() {
-	dir := oneOf(f.draw, "010-a", "010-b", "020-c", "030-d", "040-e")
-	f.movedD = f.movedD || dir == directoryOf("d")
-	switch {
-	case f.world.gone[dir]:
-	case f.world.renamed[dir]:
-		delete(f.world.renamed, dir)
-		f.add("rename modules/%s modules/%s", secondName(dir), dir)
+// hook lets a hook, its question for its configuration or its object patches fail or last.
+func (r *Random) hook() {
+	module := r.oneOf("", "a", "b", "c", "d")
+	hook := r.dirs[module] + randomHooks()[module]
+	switch n := r.rnd.IntN(6); {
+	case n == 0:
+		r.add("fail-objects %d", 1+r.rnd.IntN(4))
+	case n == 1 && module != "": // without a global hook the operator refuses to start
+		r.add("fail-config %s %d", hook, 1+r.rnd.IntN(4))
+	case n <= 3:
+		r.add("fail %s %d", hook, 1+r.rnd.IntN(4))
 	default:
-		f.world.renamed[dir] = true
-		f.add("rename modules/%s modules/%s", dir, secondName(dir))
+		r.add("slow %s %s", hook, r.oneOf("0s", "200ms", "2s", "7s", "40s"))
 	}
 }
 
-func (f *faults) fail() { f.add("fail %s %d", f.hook(), 1+f.rnd.IntN(4)) }
-
-// refuse lets a hook ask for what cannot be right.
-func (f *faults) refuse() {
-	if hook := f.hook(); !strings.HasSuffix(hook, "/enabled") {
-		f.add("refuse %s %d %s", hook, 1+f.rnd.IntN(2), oneOf(f.draw, "delete", "kind", "namespace"))
-	}
-}
-
-func (f *faults) objectsFail() { f.add("fail-objects %d", 1+f.rnd.IntN(4)) }
-
-func (f *faults) slow() {
-	f.add("slow %s %s", f.hook(), oneOf(f.draw, 0, 200*time.Millisecond, 2*time.Second, 7*time.Second, 40*time.Second))
-}
-
-func (f *faults) helm() {
-	name := oneOf(f.draw, "a", "b", "c", "e", "f")
-	if f.rnd.IntN(2) == 0 {
-		f.add("fail-helm %s %d", name, 1+f.rnd.IntN(3))
-		return
-	}
-	f.add("slow-helm %s %s", name, oneOf(f.draw, 0, 3*time.Second, 30*time.Second))
-}
-
-// script changes the answer of the enabled script of c.
-func (f *files) script() {
-	f.world.scriptOff = !f.world.scriptOff
-	f.writeScript()
-}
-
-// writeScript writes the enabled script as the world has it, also after the directory was restored
-// from the archive.
-func (f *files) writeScript() {
-	file := "on"
-	if f.world.scriptOff {
-		file = "off"
-	}
-	if !f.world.gone["020-c"] {
-		f.add("write modules/%s/enabled %s", f.world.now("020-c"), file)
-	}
-}
-
-func (f *files) directory() {
-	f.moveDirectory(oneOf(f.draw, "010-a", "010-b", "020-c", "030-d", "040-e", "050-f"))
-}
-
-// awayAndBack removes a directory, and restores it while its release is still being purged.
-func (f *files) awayAndBack() {
-	dir := oneOf(f.draw, "010-a", "010-b", "020-c", "040-e")
-	if f.world.gone[dir] || !f.running {
-		return
-	}
-	f.add("fail-helm %s %d", dir[4:], 1+f.rnd.IntN(3))
-	for range 2 {
-		f.moveDirectory(dir)
-		f.number++
-		f.set("global", fmt.Sprintf("x: %d", f.number))
-		f.advance()
-		f.add("slow-helm %s 30s", dir[4:])
-		f.advance()
-	}
-}
-
-// moveDirectory removes the directory of a module, or restores it.
-func (f *files) moveDirectory(dir string) {
-	f.movedD = f.movedD || dir == directoryOf("d")
-	if f.world.gone[dir] {
-		delete(f.world.gone, dir)
-		f.add("restore modules/%s", dir)
-		if dir == "020-c" {
-			f.writeScript()
-		}
+func (r *Random) helm() {
+	r.add("%s %s %s", r.oneOf("fail-helm", "slow-helm"), r.oneOf("a", "b", "c", "e"), "")
+	last := len(r.steps) - 1
+	if strings.HasPrefix(r.steps[last], "fail") {
+		r.steps[last] += r.oneOf("1", "2", "3")
 	} else {
-		f.world.gone[dir] = true
-		f.add("remove modules/%s", f.world.now(dir))
-		delete(f.world.renamed, dir)
+		r.steps[last] += r.oneOf("0s", "3s", "30s")
 	}
 }
 
-func (d *draw) start() {
-	d.edits.fix() // it refuses to start otherwise
-	d.running = true
-	d.add("start")
-}
-
-func (d *draw) restart() {
-	if d.running && d.rnd.IntN(2) == 0 {
-		d.running = false
-		d.add("stop")
+// directory removes, restores or renames the directory of a module.
+func (r *Random) directory() {
+	module := r.oneOf("a", "b", "c", "d", "e")
+	first, now := directories()[module], r.dirs[module]
+	other := first[:2] + "5" + first[3:]
+	switch {
+	case now == "":
+		r.add("restore modules/%s", first)
+		r.dirs[module] = first
+	case r.rnd.IntN(2) == 0:
+		r.add("remove modules/%s", now)
+		r.dirs[module] = ""
+	default:
+		if now == other {
+			other = first
+		}
+		r.add("rename modules/%s modules/%s", now, other)
+		r.dirs[module] = other
 	}
 }
 
-// kill ends the operator in the middle of what it does.
-func (d *draw) kill() {
-	if d.running {
-		d.running = false
-		d.add("kill")
+// end stops the operator, or kills it in the middle of what it does.
+func (r *Random) end() {
+	if r.running {
+		r.running = false
+		r.add("%s", r.oneOf("stop", "kill"))
 	}
 }
 
-func (d *draw) advance() {
-	longest := oneOf(d, 100, 1000, 20_000) // in the middle of a hook, or of the waiting after it
-	d.add("advance %s", time.Duration(1+d.rnd.IntN(longest))*time.Millisecond)
+func (r *Random) start() {
+	r.repair()
+	r.running = true
+	r.add("start")
 }
 
-// fix ends all faults and causes a last reload, which finds the directories and runs the enabled
-// script again. What follows is time enough for the longest delay of retries and Helm hooks.
-func (d *draw) fix() {
-	for _, hook := range d.allHooks() {
-		// A fault that was set under a name that the directory has no longer must not come back
-		// with it.
-		for _, name := range slices.Compact([]string{hook, d.named(hook)}) {
-			d.add("fail %s 0", name)
-			d.add("refuse %s 0 kind", name)
-			d.add("slow %s 0s", name)
-			d.add("fail-config %s 0", name)
-			d.add("slow-config %s 0s", name)
+func (r *Random) repair() {
+	for _, key := range slices.Sorted(maps.Keys(r.invalid)) {
+		r.remove(key)
+	}
+}
+
+func (r *Random) advance() {
+	longest := []int{100, 1000, 20_000}[r.rnd.IntN(3)] // in the middle of a hook, or of the waiting after it
+	r.add("advance %s", time.Duration(1+r.rnd.IntN(longest))*time.Millisecond)
+}
+
+// fix ends all faults and causes a last reload, which finds the directories. What follows is time enough for the longest
+// delay of retries.
+func (r *Random) fix() {
+	r.add("no-faults")
+	r.repair()
+	if !r.running {
+		r.start()
+	}
+	r.number++
+	r.set("global", fmt.Sprintf("size: %d", r.number))
+	r.add("advance 5m")
+	r.add("calm 1s") // a schedule may just tick
+	r.add("show")
+}
+
+// Violations lists what does not hold after the script was played. What must be is computed from the files, the
+// ConfigMap and the objects alone, whatever happened before.
+func (r *Random) Violations(p *Played) []string {
+	list := slices.Clone(p.Problems)
+	expect := func(what, want, got string) {
+		if want != got {
+			list = append(list, fmt.Sprintf("%s must be %s, is %s", what, want, got))
 		}
 	}
-	d.add("fail-objects 0")
-	for _, release := range []string{"a", "b", "c", "e", "f"} {
-		d.add("fail-helm %s 0", release)
-		d.add("slow-helm %s 0s", release)
+	enabled := r.enabled()
+	expect("the modules that are enabled", fmt.Sprint(enabled), fmt.Sprint(p.Converge.Enabled))
+	expect("converge", view.ConvergeIdle+" true", fmt.Sprintf("%s %t", p.Converge.Phase, p.Converge.Ready))
+	for name, phase := range p.Phases {
+		want := view.Disabled
+		if slices.Contains(enabled, name) {
+			want = view.Ready
+		}
+		expect("phase of "+name, string(want), string(phase))
 	}
-	d.faultyModule.end()
-	d.edits.fix()
-	if !d.running {
-		d.start()
+	for name, queue := range p.Queues {
+		expect("queue "+name, "empty", queue)
 	}
-	d.waits.end()
-	d.order.end()
-	if !d.steady || !d.order.begun { // else flags and time must do
-		d.number++
-		d.set("global", fmt.Sprintf("x: %d", d.number))
+	for _, b := range p.Monitors.Bindings {
+		expect("binding "+b.Owner+" "+b.Hook+"/"+b.Binding, "complete, held 0", fmt.Sprintf("%s, held %d", b.Phase, b.Held))
 	}
-	d.add("advance 5m")
-	d.add("calm 1s") // a schedule may just tick
-	d.add("show")
+	wanted := r.releases(enabled)
+	for _, name := range keys(wanted, p.Releases) {
+		expect("release "+name, wanted[name], p.Releases[name])
+	}
+	for _, key := range keys(r.configMap, p.ConfigMap) {
+		got := p.ConfigMap[key]
+		if key == "b" { // its hook saves a value there
+			got = strings.TrimSpace(strings.ReplaceAll(got, "saved: true\n", ""))
+		}
+		expect("key "+key+" of the ConfigMap", r.configMap[key], got)
+	}
+	return list
+}
+
+// enabled follows the flags, and the script of c, in the order of directories (E3).
+func (r *Random) enabled() (list []string) {
+	for _, name := range strings.Fields("a b c d e") {
+		on := name < "e" // d by a global hook, the others by modules/values.yaml
+		if flag, ok := r.configMap[name+"Enabled"]; ok {
+			on = flag == "true"
+		}
+		on = on && !(name == "c" && r.configMap["c"] == "wanted: false")
+		if on && r.dirs[name] != "" {
+			list = append(list, name)
+		}
+	}
+	slices.SortFunc(list, func(a, b string) int { return strings.Compare(r.dirs[a], r.dirs[b]) })
+	return list
+}
+
+// releases are the values that must be deployed, as JSON by release: the sections global and that of the module, with
+// what hooks write in testdata/random.txtar.
+func (r *Random) releases(enabled []string) map[string]string {
+	count := func(kind string) (n int64) {
+		for object, exists := range r.objects {
+			if exists && strings.HasPrefix(object, kind) {
+				n++
+			}
+		}
+		return n
+	}
+	out := map[string]string{}
+	hooks := map[string]map[string]any{
+		"a": {"started": int64(1), "pods": count("Pod"), "found": int64(1)},
+		"b": {"saved": true, "pods": count("Pod")},
+		"c": {}, "e": {},
+	}
+	for _, name := range enabled {
+		written, hasChart := hooks[name]
+		if !hasChart {
+			continue
+		}
+		static := map[string]any{}
+		if name == "e" {
+			static["size"] = int64(7)
+		}
+		all := map[string]any{
+			"global": values.Merge(map[string]any{"zone": "a"}, r.section("global"), map[string]any{"nodes": count("Node"), "late": int64(1)}),
+			name:     values.Merge(static, r.section(name), written),
+		}
+		text, err := values.JSON(all)
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		out[name] = string(text)
+	}
+	return out
+}
+
+// section is a section of the ConfigMap as a person wrote it; an empty one if there is none.
+func (r *Random) section(key string) any {
+	tree, err := values.ParseYAML([]byte(r.configMap[key]))
+	if err != nil || tree == nil {
+		return map[string]any{}
+	}
+	return tree
 }

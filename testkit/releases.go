@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -32,10 +31,6 @@ type Releases struct {
 	sched    *scheduler
 	faults   *scenario.Faults
 	observer *observer
-
-	mu       sync.Mutex // of the fields below
-	jitter   jitter
-	upgrades upgrades
 }
 
 // NewReleases are those of a cluster, for an operator that plays no script.
@@ -45,7 +40,7 @@ func NewReleases(cluster *scenario.Cluster, trace *scenario.Trace) (*Releases, e
 }
 
 func newReleases(cluster *scenario.Cluster, trace *scenario.Trace) *Releases {
-	return &Releases{cluster: cluster, trace: trace, observer: newObserver(), upgrades: upgrades{latest: map[string][]time.Time{}}}
+	return &Releases{cluster: cluster, trace: trace, observer: newObserver()}
 }
 
 // connect makes the client of an operator that starts.
@@ -62,12 +57,9 @@ func (r *Releases) connect(log *slog.Logger) (err error) {
 // begin lets an action take its time, and returns the error with which it fails, if it must. The
 // action has changed nothing by then. A dead operator's action ends here, however it was woken.
 func (r *Releases) begin(ctx context.Context, name string) error {
-	r.mu.Lock()
-	d := r.faults.Lasts(scenario.FaultOfHelm+name) + r.jitter.next(scenario.FaultOfHelm+name)
-	r.mu.Unlock()
 	err := error(nil)
 	select {
-	case <-time.After(d):
+	case <-time.After(r.faults.Lasts(scenario.FaultOfHelm + name)):
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -89,12 +81,8 @@ func (r *Releases) begin(ctx context.Context, name string) error {
 
 // Apply implements work.Releases.
 func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outcome, err error) {
-	leave := r.observer.enter("helm upgrade of "+m.Name, "release "+m.Name, "module "+m.Name)
-	defer func() { leave(event{module: m.Name, what: "install", ok: err == nil}) }()
+	defer r.observer.enter("helm upgrade of "+m.Name, "release "+m.Name, "module "+m.Name)()
 	err = r.begin(ctx, m.Name)
-	if err == nil && r.faults.Take(faultOfUpgrade+m.Name, 1) > 0 {
-		err = errors.New("it fails permanently")
-	}
 	if err != nil {
 		r.trace.Add("helm fails for %s", m.Name)
 		return outcome, err
@@ -119,9 +107,9 @@ func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outco
 		r.trace.Add("helm corrects %s: %s", m.Name, namesOf(m.Drifted))
 	default:
 		r.trace.Add("helm %s %s %s", outcome.Action, m.Name, text)
-		r.mu.Lock()
-		r.upgrades.count(m.Name, string(text), r.observer)
-		r.mu.Unlock()
+		if strings.Contains(string(text), markOfFailed) {
+			r.observer.problem("release %s has what a failed run of a hook has written: %s", m.Name, text)
+		}
 	}
 	return outcome, err
 }
@@ -149,8 +137,7 @@ func (r *Releases) Purge(ctx context.Context, name string, how helm.Purging) (ex
 }
 
 func (r *Releases) remove(ctx context.Context, what, name string, do func() (bool, error)) (existed bool, err error) {
-	leave := r.observer.enter("helm "+what+" of "+name, "release "+name, "module "+name)
-	defer func() { leave(event{module: name, what: "uninstall", ok: err == nil}) }()
+	defer r.observer.enter("helm "+what+" of "+name, "release "+name, "module "+name)()
 	if err := r.begin(ctx, name); err != nil {
 		r.trace.Add("helm fails for %s", name)
 		return false, err
@@ -241,13 +228,6 @@ func (r *Releases) deployedValues() map[string]string {
 	return all
 }
 
-// noteStep is called at each step: it may be the reason for upgrades.
-func (r *Releases) noteStep() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.upgrades.steps = append(lately(r.upgrades.steps), time.Now())
-}
-
 func namesOf(objects []helm.Object) string {
 	var names []string
 	for _, o := range objects {
@@ -255,34 +235,4 @@ func namesOf(objects []helm.Object) string {
 	}
 	slices.Sort(names)
 	return strings.Join(names, " ")
-}
-
-// upgrades are the latest of each release, and the latest steps of the script, which may be their
-// reason: all of the last ten seconds. The lock of the releases guards them.
-type upgrades struct {
-	latest map[string][]time.Time
-	steps  []time.Time
-}
-
-// count notes an upgrade, and what must never be in one. Whatever the script, a release has few
-// upgrades in ten seconds: a loop through the cluster goes on, but slowly (K10).
-func (u *upgrades) count(name, text string, observer *observer) {
-	const few, ofStep = 12, 2 // in ten seconds, and for each step of the script in them
-	u.latest[name] = append(lately(u.latest[name]), time.Now())
-	u.steps = lately(u.steps)
-	if n := len(u.latest[name]); n == few+ofStep*len(u.steps)+1 { // reported once, and not at each further one
-		observer.problem("release %s was upgraded %d times in ten seconds; the script had %d steps", name, n, len(u.steps))
-	}
-	if strings.Contains(text, markOfFailed) {
-		observer.problem("release %s has what a failed run of a hook has written: %s", name, text)
-	}
-}
-
-// lately leaves out what is older than ten seconds.
-func lately(all []time.Time) []time.Time {
-	const window = 10 * time.Second
-	for len(all) > 0 && time.Since(all[0]) > window {
-		all = all[1:]
-	}
-	return all
 }

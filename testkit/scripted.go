@@ -26,8 +26,6 @@ import (
 //	    times: 1                  # only at its first run; always when it is absent
 //	    count: /dns/pods          # write how many objects the snapshots show, too
 //	    copy: /dns/names          # and their filter results, as a list
-//	    unless: /dns/alone        # and 1 when they show no object; else it is removed
-//	    append: /dns/runs         # add the ID of the task to this list
 //	enabled: "true"               # for enabled scripts
 //	enabledBy: b.wanted             # or the value of this path, as the script sees it; absent is true
 //	reason: no nodes              # what they write to MODULE_ENABLED_REASON
@@ -60,15 +58,10 @@ type scriptedRun struct {
 	Count string `json:"count"`
 	// Copy is a path: the filter results in all snapshots are written there.
 	Copy string `json:"copy"`
-	// Unless is a path: 1 is written there when the snapshots have no object; else it is removed.
-	Unless string `json:"unless"`
-	// Append is the path of a list that gets the ID of the task of each run.
-	Append string `json:"append"`
 }
 
-// seen are the operations on values that depend on the run: on its task, and on the snapshots in
-// its context.
-func (s scriptedRun) seen(run hooks.Run, c hooks.Context) (ops []any) {
+// seen are the operations on values that depend on the snapshots in the context of the run.
+func (s scriptedRun) seen(c hooks.Context) (ops []any) {
 	add := func(path string, value any) {
 		ops = append(ops, map[string]any{"op": "add", "path": path, "value": value})
 	}
@@ -77,15 +70,6 @@ func (s scriptedRun) seen(run hooks.Run, c hooks.Context) (ops []any) {
 	}
 	if s.Copy != "" {
 		add(s.Copy, filterResults(c))
-	}
-	if s.Unless != "" {
-		add(s.Unless, int64(1)) // what is not there cannot be removed
-		if countObjects(c) > 0 {
-			ops = append(ops, map[string]any{"op": "remove", "path": s.Unless})
-		}
-	}
-	if s.Append != "" {
-		add(s.Append+"/-", taskOf(run))
 	}
 	return ops
 }

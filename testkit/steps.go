@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,14 +48,13 @@ func ofEngine(do scenario.Step) step {
 // processSteps start, stop and disturb the operator and its clock.
 func processSteps() map[string]step {
 	return map[string]step{
-		"start":          stepStart,
-		"stop":           func(p *player, _ string) error { p.observer.note("stop", ""); return p.stop() },
+		"start":          func(p *player, _ string) error { return p.start() },
+		"stop":           func(p *player, _ string) error { return p.stop() },
 		"calm":           stepCalm,
 		"kill":           func(p *player, _ string) error { p.markDead(); return nil },
 		"crash":          stepCrash,
 		"respawn":        func(p *player, _ string) error { p.respawn = true; return nil },
 		"seed":           stepSeed,
-		"jitter":         stepJitter,
 		"unordered":      func(p *player, _ string) error { p.unordered = true; return nil },
 		"isolate":        func(p *player, _ string) error { p.isolate = true; return nil },
 		"width":          stepWidth,
@@ -85,14 +83,14 @@ func inputSteps() map[string]step {
 		"objects":      stepObjects,
 		"no-kind":      func(p *player, kind string) error { return setKind(p, kind, false) },
 		"kind":         func(p *player, kind string) error { return setKind(p, kind, true) },
-		"forbid":       func(p *player, rest string) error { return deny(p, rest, true) },
-		"permit":       func(p *player, rest string) error { return deny(p, rest, false) },
+		"forbid":       stepDeny(true),
+		"permit":       stepDeny(false),
 		"hold-news":    func(p *player, _ string) error { p.news.hold(); return nil },
 		"deliver-news": func(p *player, _ string) error { p.news.release(); return nil },
 		"notice-disk":  func(p *player, _ string) error { p.notices.changed(); return nil },
-		"remove":       stepRemove,
+		"remove":       func(p *player, path string) error { return p.disk.remove(path) },
 		"rename":       stepRename,
-		"restore":      stepRestore,
+		"restore":      func(p *player, path string) error { return p.disk.restore(path) },
 		"write":        stepWrite,
 	}
 }
@@ -101,17 +99,13 @@ func inputSteps() map[string]step {
 // operator has no part in.
 func faultSteps() map[string]step {
 	return map[string]step{
-		"refuse":      stepRefuse,
-		"away-helm":   ofEngine(scenario.Failing(faultOfAway, "")),
-		"panic":       ofEngine(scenario.Failing(faultOfMistake, "")),
-		"slow-crds":   stepSlowCRDs,
-		"brings":      stepTemplate(func(_, word string) string { return brought(word) }),
-		"uses":        stepTemplate(using),
-		"delete-kind": stepDeleteKind,
-		"stick-helm": ofEngine(func(_ context.Context, e *scenario.Engine, l scenario.Line) error {
-			e.Faults.Fail(faultOfUpgrade+l.Rest, math.MaxInt)
-			return nil
-		}),
+		"no-faults":       func(p *player, _ string) error { p.Faults.Clear(); return nil },
+		"away-helm":       ofEngine(scenario.Failing(faultOfAway, "")),
+		"panic":           ofEngine(scenario.Failing(faultOfMistake, "")),
+		"slow-crds":       stepSlowCRDs,
+		"brings":          stepTemplate(func(_, word string) string { return brought(word) }),
+		"uses":            stepTemplate(using),
+		"delete-kind":     stepDeleteKind,
 		"vanish":          stepVanish(false),
 		"replace":         stepVanish(true),
 		"health":          stepHealth,
@@ -133,7 +127,6 @@ func shownSteps() map[string]step {
 		"show-drift": stepShowDrift,
 		"messages":   stepMessages,
 		"counts":     showCounts,
-		"look":       stepLook,
 		"show":       func(p *player, _ string) error { p.show(); return nil },
 		"observed":   stepObserved,
 	}
@@ -198,12 +191,7 @@ func readYAML(data []byte, into any) error {
 }
 
 func stepConfigMapSet(p *player, rest string) error {
-	keys := keyAndText(rest)
-	for key := range keys {
-		p.noteSwitch(key)
-	}
-	p.observer.note("configmap "+rest, "")
-	return p.Cluster.ConfigMap.Edit(keys)
+	return p.Cluster.ConfigMap.Edit(keyAndText(rest))
 }
 
 // keyAndText reads KEY TEXT, in which \n is the end of a line.
@@ -213,14 +201,7 @@ func keyAndText(rest string) map[string]*string {
 	return map[string]*string{key: &text}
 }
 
-// noteSwitch notes an edit of the ConfigMap that may enable or disable a module, or end the waiting
-// of its failed tasks: either explains that a start-up hook runs once more (expect.go).
-func (p *player) noteSwitch(key string) {
-	p.observer.note("switch", strings.TrimSuffix(key, "Enabled"))
-}
-
 func stepConfigMapRemove(p *player, key string) error {
-	p.noteSwitch(key)
 	return p.Cluster.ConfigMap.Edit(map[string]*string{key: nil})
 }
 
@@ -275,27 +256,17 @@ func stepSeed(p *player, text string) error {
 	return err
 }
 
-func stepJitter(p *player, text string) error {
-	seed, err := strconv.ParseUint(text, 10, 64)
-	p.hooks.jitter, p.releases.jitter, p.controllers.jitter = newJitter(seed), newJitter(seed), newJitter(seed)
-	return err
-}
-
-func stepRemove(p *player, path string) error {
-	p.observer.note("directory", path)
-	return p.disk.remove(path)
-}
-
 func stepRename(p *player, rest string) error {
 	from, to, _ := strings.Cut(rest, " ")
-	p.observer.note("directory", from)
 	return p.disk.rename(from, to)
 }
 
-// stepRestore writes the files of the archive below a path again.
-func stepRestore(p *player, path string) error {
-	p.observer.note("directory", path)
-	return p.disk.restore(path)
+// stepDeny takes a permission from the operator, or gives it back: KIND [NAMESPACE].
+func stepDeny(denied bool) step {
+	return func(p *player, rest string) error {
+		kind, namespace, _ := strings.Cut(rest, " ")
+		return p.Cluster.Server.Deny(kind, namespace, denied)
+	}
 }
 
 func stepWidth(p *player, text string) (err error) {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"addon-operator/actors/scenario"
-	"addon-operator/messages"
 )
 
 // NewTrace begins a trace now: each line has its virtual time.
@@ -81,8 +80,8 @@ func isMilestone(message string) bool {
 	return false
 }
 
-// logLine shows warnings, errors and a few milestones. The observer notes changes of phases, refused
-// results, and what is a bug in any script, such as a message without a handler. It depends on the
+// logLine shows warnings, errors and a few milestones. The observer notes changes of phases,
+// and what is a bug in any script, such as a message without a handler. It depends on the
 // texts of the log for that, because nothing else reports these.
 func (o *observer) logLine(r slog.Record, attrs []slog.Attr) string {
 	if actor, ok := strings.CutSuffix(r.Message, " changes phase"); ok {
@@ -91,21 +90,16 @@ func (o *observer) logLine(r slog.Record, attrs []slog.Attr) string {
 	if r.Level < slog.LevelInfo || r.Level < slog.LevelWarn && !isMilestone(r.Message) {
 		return ""
 	}
-	line, module := r.Message, messages.GlobalHooks
+	line := r.Message
 	for _, a := range attrs {
 		switch a.Key {
 		case "took", "stack", "revision", "attempt-id": // differ from run to run, or mean nothing here
 			continue
-		case "module":
-			module = a.Value.String()
 		}
 		line += fmt.Sprintf(" %s=%s", a.Key, firstLine(a.Value.String()))
 	}
 	if r.Level >= slog.LevelWarn {
 		line = r.Level.String() + " " + line
-	}
-	if strings.Contains(line, "its result is refused") {
-		o.note("refused", module)
 	}
 	if strings.HasPrefix(r.Message, "bug: ") {
 		o.problem("%s", line)

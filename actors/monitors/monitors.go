@@ -32,18 +32,12 @@ type monitors struct {
 	watches watches
 	started uint64 // counts watches; the number identifies each
 	waiters snapshotWaiters
-	budget  *kube.Budget // of all watches; nil for none
 }
 
-// New makes the actor. The budget of all watches is one and a half times the limit of one, and a list that
-// is being read may exceed it by one limit more (P5). So a list of the size of a limit is always
-// let through.
+// New makes the actor.
 func New(ctx context.Context, p *shared.Program) actor.Actor {
 	m := &monitors{program: p, log: p.Log, ctx: ctx, watches: watches{}}
 	m.waiters = snapshotWaiters{program: p, watches: m.watches}
-	if limit := p.SnapshotLimit; limit > 0 {
-		m.budget = kube.NewBudget(limit+limit/2, 2*limit+limit/2)
-	}
 	return m
 }
 
@@ -148,7 +142,7 @@ func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) 
 	}
 	m.started++
 	instance := m.started
-	spec.Limit, spec.Budget, spec.Name = m.program.SnapshotLimit, m.budget, fmt.Sprint(key)
+	spec.Limit = m.program.SnapshotLimit
 	spec.Overflowed = func() { m.program.Send(self, watchOverflowed{key, instance}) }
 	watch, err := m.program.Watch(m.ctx, spec, func(c kube.Change) {
 		m.program.Send(self, objectChanged{

@@ -2,21 +2,18 @@ package scenario
 
 import (
 	"errors"
-	"maps"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
-
-	"addon-operator/supervisor"
 )
 
 // Faults are injected by steps of a script: actions that fail, and that take long. An
 // action is named by its kind, such as FaultOfHook, and its hook or release. Nil Faults are none.
-// Steps set them in their goroutine, runs use them up in theirs; the maps are copied at each
-// change, so both may.
 type Faults struct {
-	fail  supervisor.Shared[map[string]int] // how often an action will fail
-	lasts supervisor.Shared[map[string]time.Duration]
+	mu    sync.Mutex     // steps set them in their goroutine, runs use them up in theirs
+	fail  map[string]int // how often an action will fail
+	lasts map[string]time.Duration
 	// Dead: the operator was killed, and every action of its remaining goroutines fails.
 	Dead atomic.Bool
 }
@@ -40,38 +37,41 @@ const (
 const AskConfig = " --config"
 
 // NewFaults makes an empty set.
-func NewFaults() *Faults { return &Faults{} }
+func NewFaults() *Faults { return &Faults{fail: map[string]int{}, lasts: map[string]time.Duration{}} }
 
-// with is a copy of a map in which a key has a value.
-func with[K comparable, V any](before map[K]V, key K, value V) map[K]V {
-	after := map[K]V{}
-	maps.Copy(after, before)
-	after[key] = value
-	return after
+// Clear ends all faults.
+func (f *Faults) Clear() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.fail)
+	clear(f.lasts)
 }
 
 // Fail makes the next n actions fail. It replaces what an earlier call has left, so 0 ends the
 // fault.
 func (f *Faults) Fail(action string, n int) {
-	f.fail.Change(func(now map[string]int) map[string]int { return with(now, action, n) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail[action] = n
 }
 
 // Slow makes an action take so long from now on.
 func (f *Faults) Slow(action string, d time.Duration) {
-	f.lasts.Change(func(now map[string]time.Duration) map[string]time.Duration { return with(now, action, d) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lasts[action] = d
 }
 
 // Take returns how many of the next n actions fail, and counts them, so that no other caller gets
 // the same ones.
 func (f *Faults) Take(action string, n int) int {
-	if f == nil || f.fail.Get()[action] == 0 {
+	if f == nil {
 		return 0
 	}
-	taken := 0
-	f.fail.Change(func(now map[string]int) map[string]int {
-		taken = min(n, now[action])
-		return with(now, action, now[action]-taken)
-	})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	taken := min(n, f.fail[action])
+	f.fail[action] -= taken
 	return taken
 }
 
@@ -91,5 +91,7 @@ func (f *Faults) Lasts(action string) time.Duration {
 	if f == nil {
 		return 0
 	}
-	return f.lasts.Get()[action]
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lasts[action]
 }

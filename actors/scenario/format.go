@@ -116,9 +116,6 @@ type run struct {
 	ObjectPatches match.Value `json:"objectPatches"`
 	Fails         any         `json:"fails"` // nil, bool or text
 	Times         *int        `json:"times"` // nil: at least one, see unmatched
-	Golden        string      `json:"golden"`
-
-	compare func(name, text string) []string // with a golden file; set by checkHooks
 }
 
 // metric is an expected series of what hooks report.

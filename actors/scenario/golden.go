@@ -26,78 +26,27 @@ func (p *play) checkRendered(name string) []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	return p.goldens.compare(name, got, "the objects differ", "rendered now")
-}
-
-// goldens are the golden files of a test, which are in the directory of its file.
-type goldens struct {
-	test   string // the path of its file
-	update bool   // they are written, and not compared
-}
-
-// compare compares a text with a golden file, or writes the file. problem begins the problem if
-// they differ, and now names the text in the difference.
-func (g *goldens) compare(name, got, problem, now string) []string {
-	path := filepath.Join(filepath.Dir(g.test), name)
-	if g.update {
+	path := filepath.Join(filepath.Dir(p.scenario.path), name)
+	if p.options.Update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			return []string{err.Error()}
 		}
 		return nil
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
+	switch {
+	case err != nil:
 		return []string{fmt.Sprintf("%v; run the test with --update to write it", err)}
-	}
-	if string(want) == got {
+	case string(want) == got:
 		return nil
 	}
-	return []string{problem + "; --update rewrites the file\n" + diff(string(want), got, name, now)}
-}
-
-// goldenRun is what a hook got and wrote, without what differs from run to run.
-func goldenRun(r hookRun) (string, error) {
-	document := map[string]any{}
-	for key, list := range map[string][]any{
-		"contexts": r.contexts, "valuesPatch": r.valuesPatch, "configPatch": r.configPatch, "objectPatches": r.objectPatches,
-	} {
-		if len(list) > 0 {
-			document[key] = steady(list)
-		}
-	}
-	text, err := values.YAML(document)
-	return string(text), err
+	return []string{"the objects differ; --update rewrites the file\n" + diff(string(want), got, name, "rendered now")}
 }
 
 // volatile are the keys in the metadata of objects that a server sets, and that differ from play to
 // play.
 func volatile() []string {
 	return []string{"uid", "resourceVersion", "creationTimestamp", "generation"}
-}
-
-// steady is a copy of a tree without the volatile keys of the objects in it, at any depth: contexts
-// have objects in snapshots and lists.
-func steady(node any) any {
-	switch n := node.(type) {
-	case []any:
-		out := make([]any, len(n))
-		for i := range n {
-			out[i] = steady(n[i])
-		}
-		return out
-	case map[string]any:
-		out := make(map[string]any, len(n))
-		for key, value := range n {
-			out[key] = steady(value)
-			if meta, ok := out[key].(map[string]any); ok && key == "metadata" {
-				for _, made := range volatile() {
-					delete(meta, made)
-				}
-			}
-		}
-		return out
-	}
-	return node
 }
 
 // diff shows the lines in which two texts differ, with what stands around them.

@@ -33,7 +33,7 @@ const defaultStepLimit = time.Minute
 // play is one play of a scenario. It is the [Driver] of its engine: the operator in it is the real
 // one, except for its clock, its watches and the recorder in front of hooks and Helm. One goroutine
 // does the steps; the parts that hooks, actors and servers call in others (recorder, clock, http,
-// fields, exercised, the trace) share values that are replaced as a whole (supervisor.Shared).
+// fields, the trace) share values that are replaced as a whole (supervisor.Shared).
 type play struct {
 	scenario *Scenario
 	options  Options
@@ -47,24 +47,18 @@ type play struct {
 	http       *standin.HTTP // nil: none is given
 	dispatcher *dispatcher
 
-	problems  []string   // of all expects so far
-	seen      []hookRun  // runs that an expect has compared
-	fields    fieldNotes // of objects that hooks and charts write
-	exercised exercised  // empty without Options.Coverage
-	goldens   goldens
+	problems []string   // of all expects so far
+	seen     []hookRun  // runs that an expect has compared
+	fields   fieldNotes // of objects that hooks and charts write
 }
 
 func newPlay(s *Scenario, o Options) *play {
 	trace := &Trace{}
 	p := &play{
 		scenario: s, options: o, files: files{scenario: s}, log: trace.Logger(slog.LevelInfo, logLine), dispatcher: &dispatcher{}, clock: newClock(s.Given.Clock),
-		exercised: exercised{unit: s.unit}, goldens: goldens{s.path, o.Update},
 	}
 	p.Engine = NewEngine(NewCluster(cmp.Or(s.Given.KubernetesVersion, DefaultVersion), p.log), trace)
 	p.Driver, p.recorder = p, newRecorder(p.Engine, s.Given.FromGlobalHooks)
-	if o.Coverage {
-		p.recorder.configured = p.exercised.hooks
-	}
 	// Without given.clock hooks see the real time, as their authors expect of a hook that reads it.
 	if !s.Given.Clock.IsZero() {
 		p.recorder.env = p.clock.environment

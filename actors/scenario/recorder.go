@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,9 +35,8 @@ type recorder struct {
 	hooks *hooks.Runner
 
 	*Cluster
-	given      match.Tree                      // what the hook givenHook patches
-	configured func([]hooks.Hook, hooks.Scope) // called with the hooks of a file; nil: nothing is
-	env        func() []string                 // added to the environment of runs; nil: nothing
+	given match.Tree      // what the hook givenHook patches
+	env   func() []string // added to the environment of runs; nil: nothing
 
 	underWay atomic.Int64  // actions in progress
 	done     atomic.Uint64 // actions that have ended
@@ -84,9 +84,6 @@ func (r *recorder) Configure(ctx context.Context, file hooks.File, workingDir st
 		return []hooks.Hook{{File: file, Config: config}}, err
 	}
 	found, err := r.hooks.Configure(ctx, file, workingDir, scope)
-	if r.configured != nil {
-		r.configured(found, scope)
-	}
 	for _, hook := range found {
 		r.withoutTime(hook.Config)
 	}
@@ -102,7 +99,12 @@ func (r *recorder) withoutTime(config *hooks.Config) {
 			if !slices.Contains(bindings, s.Name) {
 				bindings = append(slices.Clip(bindings), s.Name)
 			}
-			return with(now, s.Crontab, crontab{s.Parsed, bindings})
+			after := maps.Clone(now)
+			if after == nil {
+				after = map[string]crontab{}
+			}
+			after[s.Crontab] = crontab{s.Parsed, bindings}
+			return after
 		})
 		config.Schedules[i].Parsed = never{}
 	}

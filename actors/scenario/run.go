@@ -13,7 +13,6 @@ import (
 type Options struct {
 	Update      bool          // rewrite golden files
 	Keep        bool          // leave the work directory of a failure behind, with what hooks got and wrote
-	Coverage    bool          // note what the tests exercise, for CoverageOf
 	Parallel    int           // scenarios at the same time; 0: one for each processor
 	StepTimeout time.Duration // until the operator must be idle after a step; 0: a minute
 	JQLibrary   []string      // directories of modules that jq expressions import
@@ -31,8 +30,6 @@ type Result struct {
 	Runs []string
 	Log  string
 	Kept string // the work directory; "" when it was removed
-
-	parts map[part]bool // see CoverageOf
 }
 
 // Passed reports whether all is as expected.
@@ -93,7 +90,6 @@ func playOne(ctx context.Context, s *Scenario, o Options) Result {
 	for _, r := range append(p.seen, p.recorder.takeRuns()...) {
 		result.Runs = append(result.Runs, r.String())
 	}
-	result.parts = p.exercised.parts.Get()
 	return result
 }
 

@@ -63,8 +63,7 @@ type World struct {
 	// Observe is called with each message before its actor handles it, and returns what to call
 	// afterwards. asked says that a run waits for the answer. Optional.
 	Observe func(actor *actor.PID, message any, asked bool) (handled func())
-	// SnapshotLimit is how many bytes the snapshot of one binding may take; those of all bindings
-	// together may take one and a half times as much. 0 means no limit.
+	// SnapshotLimit is how many bytes the snapshot of one binding may take. 0 means no limit.
 	SnapshotLimit int
 	// Backoff makes the delays between the attempts at a task; nil for those of rule F7.
 	Backoff func() backoff.BackOff

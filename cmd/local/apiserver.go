@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -32,7 +31,7 @@ func APIServer() *cobra.Command {
 	m := &memoryCluster{}
 	cmd := &cobra.Command{
 		Use: "apiserver", Short: "Serve a Kubernetes API from memory, to try out modules", Args: cli.NoArgs,
-		Long: `Serves the Kubernetes API on loopback from memory and writes DIR/kubeconfig. Objects are saved in DIR/objects.json.
+		Long: `Serves the Kubernetes API on loopback from memory and writes DIR/kubeconfig. The objects end with it.
 It stores, lists, watches and patches every kind. It has no admission, defaults, validation by schema, access control
 or controllers: a Deployment gets no Pods, but counts as running. 'make run CLUSTER=real' starts a real API server.`,
 		Example:           "  addon-operator apiserver --dir /tmp/cluster",
@@ -40,16 +39,16 @@ or controllers: a Deployment gets no Pods, but counts as running. 'make run CLUS
 		RunE:              func(cmd *cobra.Command, _ []string) error { return m.serve(cmd) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&m.dir, "dir", "", "directory for the kubeconfig and the saved objects (required)")
+	f.StringVar(&m.dir, "dir", "", "directory for the kubeconfig (required)")
 	f.IntVar(&m.parent, "parent-pid", 0, "exit when the process with this ID ends; 0: run until SIGTERM or SIGINT")
 	return cmd
 }
 
-// serve runs the server until wait returns, and then saves its objects. It listens on loopback
+// serve runs the server until wait returns. It listens on loopback
 // only, and requires the token in its kubeconfig: other users of the machine reach its port, too.
 func (m *memoryCluster) serve(cmd *cobra.Command) error {
 	if m.dir == "" {
-		return cli.Usagef("--dir is required: the directory for the kubeconfig and the saved objects")
+		return cli.Usagef("--dir is required: the directory for the kubeconfig")
 	}
 	if err := os.MkdirAll(m.dir, 0o700); err != nil {
 		return err
@@ -58,11 +57,7 @@ func (m *memoryCluster) serve(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	// The first start has no objects to load.
-	server, objects := apiserver.New(memoryVersion), filepath.Join(dir, "objects.json")
-	if err := server.Load(objects); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
+	server := apiserver.New(memoryVersion)
 	// Without controllers no Deployment would ever be ready, and no module either.
 	server.RunWorkloads()
 	if err := server.Protect(); err != nil {
@@ -78,7 +73,7 @@ func (m *memoryCluster) serve(cmd *cobra.Command) error {
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "API server ready, in memory: KUBECONFIG=%s server=%s version=%s\n", kubeconfig, server.URL(), memoryVersion)
 	m.wait(cmd.Context())
-	return server.Save(objects)
+	return nil
 }
 
 // wait returns when the context has ended or the parent process is gone. A process learns nothing

@@ -22,7 +22,7 @@ type playing struct {
 	run, junit       string
 	output           string
 	verbose          bool
-	scenario.Options // what package scenario needs: update, keep, coverage, parallel, step timeout
+	scenario.Options // what package scenario needs: update, keep, parallel, step timeout
 }
 
 // Test is the command test. It is for pipelines, too: the exit code, -o json and the JUnit file are
@@ -43,7 +43,6 @@ code is 1 if a scenario fails. docs/testing-modules.md shows how to write scenar
 	f.BoolVarP(&t.verbose, "verbose", "v", false, "show the runs of hooks and the log of each scenario")
 	f.StringVarP(&t.output, "output", "o", "text", "format: text, json")
 	f.BoolVar(&t.Keep, "keep", false, "keep the work directory of a failed test, with the input and output of each hook")
-	f.BoolVar(&t.Coverage, "coverage", false, "show which hooks, bindings and templates of each module the tests exercise")
 	f.StringVar(&t.junit, "junit", "", "write the results to this file, as JUnit XML")
 	f.IntVarP(&t.Parallel, "parallel", "p", 0, "number of scenarios that run in parallel; 0: one for each processor")
 	f.DurationVar(&t.StepTimeout, "step-timeout", time.Minute, "time limit for the operator to become idle after a step")
@@ -74,9 +73,6 @@ func (t *playing) play(cmd *cobra.Command, c *cli.Config, paths []string) error 
 		}
 	})
 	report := reportOf(results, time.Since(began))
-	if t.Coverage {
-		report.Coverage = scenario.CoverageOf(results)
-	}
 	// Before the error of failed scenarios, which is when CI needs the file most.
 	if t.junit != "" {
 		if err := writeJUnit(t.junit, report); err != nil {
@@ -89,9 +85,6 @@ func (t *playing) play(cmd *cobra.Command, c *cli.Config, paths []string) error 
 		encoder.SetIndent("", "  ")
 		err = encoder.Encode(report)
 	} else {
-		for _, c := range report.Coverage {
-			fmt.Fprint(out, c)
-		}
 		if report.Failed == 0 {
 			_, err = fmt.Fprintf(out, "%s passed, in %s\n", view.Count(report.Passed, "scenario"), took)
 		}
@@ -136,8 +129,6 @@ type testReport struct {
 	Failed  int          `json:"failed" xml:"failures,attr"`
 	Seconds float64      `json:"seconds" xml:"time,attr"`
 	Tests   []testResult `json:"tests" xml:"testcase"`
-
-	Coverage []scenario.Coverage `json:"coverage,omitempty" xml:"-"`
 }
 
 // testResult is one scenario. Its lists are [] and not null in JSON, so that programs need no case for it. In a JUnit

@@ -131,11 +131,6 @@ func resources(all []*kind, gv schema.GroupVersion) metav1.APIResourceList {
 		list.APIResources = append(list.APIResources, metav1.APIResource{
 			Name: k.plural, SingularName: k.singular, Namespaced: k.namespaced, Kind: k.name, ShortNames: k.short, Verbs: verbs,
 		})
-		if k.scale != nil {
-			list.APIResources = append(list.APIResources, metav1.APIResource{
-				Name: k.plural + "/scale", Namespaced: k.namespaced, Group: "autoscaling", Version: "v1", Kind: "Scale", Verbs: metav1.Verbs{"get", "patch", "update"},
-			})
-		}
 		if k.status {
 			list.APIResources = append(list.APIResources, metav1.APIResource{
 				Name: k.plural + "/status", Namespaced: k.namespaced, Kind: k.name, Verbs: metav1.Verbs{"get", "patch", "update"},

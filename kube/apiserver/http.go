@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,15 +49,8 @@ type request struct {
 	created                      bool // the answer is an object that did not exist
 }
 
-// write is how the request wants an object to be written. Without a field manager, the program of
-// the client is one: the user agent up to its version, as in API servers.
-func (q *request) write() write {
-	w := write{dry: q.dry(), subresource: q.subresource, manager: q.query.Get("fieldManager")}
-	if w.manager == "" {
-		w.manager, _, _ = strings.Cut(q.http.UserAgent(), "/")
-	}
-	return w
-}
+// write is how the request wants an object to be written.
+func (q *request) write() write { return write{dry: q.dry(), subresource: q.subresource} }
 
 func (q *request) dry() bool { return q.query.Get("dryRun") != "" }
 
@@ -111,7 +105,7 @@ func (q *request) serve() (any, error) {
 	case "get":
 		return q.store.get(q.kind, q.namespace, q.name)
 	case "list":
-		return q.list()
+		return q.list(), nil
 	case "create":
 		return q.create()
 	case "update":
@@ -120,8 +114,6 @@ func (q *request) serve() (any, error) {
 		return q.patch()
 	case "delete":
 		return q.delete()
-	case "deletecollection":
-		return q.deleteAll()
 	}
 	return nil, apierrors.NewMethodNotSupported(q.kind.resource(), q.http.Method)
 }
@@ -130,7 +122,7 @@ func (q *request) serve() (any, error) {
 func verb(method string, one, watch bool) string {
 	verbs := map[string]struct{ all, one string }{
 		http.MethodGet: {"list", "get"}, http.MethodPost: {"create", ""}, http.MethodPut: {"", "update"},
-		http.MethodPatch: {"", "patch"}, http.MethodDelete: {"deletecollection", "delete"},
+		http.MethodPatch: {"", "patch"}, http.MethodDelete: {"", "delete"},
 	}[method]
 	switch {
 	case watch && method == http.MethodGet:
@@ -168,17 +160,10 @@ func newRequest(s *store, r *http.Request) (*request, error) {
 	}
 	q.verb = verb(r.Method, q.name != "", isTrue(q.query.Get("watch")))
 	var err error
-	if q.selection, err = newSelection(q.query.Get("labelSelector"), q.query.Get("fieldSelector")); err == nil {
-		err = q.selection.check(q.kind)
-	}
-	if err != nil {
+	if q.selection, err = newSelection(q.query.Get("labelSelector"), q.query.Get("fieldSelector")); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	accept := r.Header.Get("Accept")
-	q.format = format{
-		kind: q.kind, scale: q.subresource == "scale", partial: strings.Contains(accept, "as=PartialObjectMetadata"),
-		table: len(q.kind.columns) > 0 && r.Method == http.MethodGet && q.subresource == "" && strings.Contains(accept, "as=Table"),
-	}
+	q.format = format{kind: q.kind, partial: strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")}
 	return q, nil
 }
 
@@ -196,7 +181,7 @@ func splitPath(path string) (gv schema.GroupVersion, rest []string) {
 
 // has reports whether a kind has a subresource; "" is the object itself.
 func (k *kind) has(subresource string) bool {
-	return subresource == "" || subresource == "status" && k.status || subresource == "scale" && k.scale != nil
+	return subresource == "" || subresource == "status" && k.status
 }
 
 // matches reports whether the request is about an object, which is nil for one that does not exist.
@@ -205,18 +190,9 @@ func (q *request) matches(at key, u *unstructured.Unstructured) bool {
 		(q.name == "" || q.name == at.name) && q.selection.matches(u)
 }
 
-// body reads the object of the request, and checks that it belongs there.
+// body reads the object of the request, in JSON, YAML or protobuf, and checks that it belongs there. Only typed clients
+// send protobuf, so the Go type of such an object is known.
 func (q *request) body() (*unstructured.Unstructured, error) {
-	u, err := q.anyBody()
-	if err != nil {
-		return nil, err
-	}
-	return u, q.place(u)
-}
-
-// anyBody reads an object in JSON, YAML or protobuf. Only typed clients send protobuf, so the Go
-// type of such an object is known.
-func (q *request) anyBody() (*unstructured.Unstructured, error) {
 	data, err := io.ReadAll(q.http.Body)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -233,7 +209,7 @@ func (q *request) anyBody() (*unstructured.Unstructured, error) {
 	} else if u.Object, err = decode(data); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	return u, nil
+	return u, q.place(u)
 }
 
 // place checks that an object is of the kind and namespace of the request, and sets the namespace,
@@ -269,9 +245,6 @@ func (q *request) create() (any, error) {
 // update replaces an object. A Lease is created if there is none, as API servers do for this kind
 // alone.
 func (q *request) update() (any, error) {
-	if q.subresource == "scale" {
-		return q.scale(func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return q.anyBody() })
-	}
 	u, err := q.body()
 	if err != nil {
 		return nil, err
@@ -284,13 +257,6 @@ func (q *request) update() (any, error) {
 		return q.store.create(q.kind, u, w)
 	}
 	return got, err
-}
-
-// scale changes the replicas of an object to what change makes of its Scale.
-func (q *request) scale(change change) (any, error) {
-	w := q.write()
-	w.subresource = ""
-	return q.store.update(q.kind, q.namespace, q.name, w, q.kind.scale.scaled(change))
 }
 
 // delete answers with the object while something holds it, and otherwise with a Status: clients
@@ -326,29 +292,31 @@ func (q *request) deletion() deletion {
 	return deletion{preconditions: options.Preconditions, orphan: policy == string(metav1.DeletePropagationOrphan), dry: q.dry() || len(options.DryRun) > 0}
 }
 
-// deleteAll deletes what a list of the same request shows. An object that is gone by its turn,
-// because the removal of another one has removed it, is no error.
-func (q *request) deleteAll() (any, error) {
-	list, err := q.list()
-	if err != nil {
-		return nil, err
-	}
-	for i := range list.Items {
-		u := &list.Items[i]
-		if _, err := q.store.delete(q.kind, u.GetNamespace(), u.GetName(), q.deletion()); err != nil && !apierrors.IsNotFound(err) {
-			return nil, err
+// list is all objects that are asked for, in the order of the storage of a cluster. There are no pages, whatever limit a
+// client sends: it gets all of them, as it may from any API server.
+func (q *request) list() *unstructured.UnstructuredList {
+	items, version := q.selected()
+	list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": q.kind.String(), "kind": q.kind.name + "List"}, Items: items}
+	list.SetResourceVersion(strconv.FormatInt(version, 10))
+	return list
+}
+
+// selected are the objects that are asked for, and their version.
+func (q *request) selected() (list []unstructured.Unstructured, version int64) {
+	objects, version := q.store.now()
+	for _, at := range slices.SortedFunc(maps.Keys(objects), key.compare) {
+		if u := objects[at]; q.matches(at, u) {
+			list = append(list, *u)
 		}
 	}
-	return list, nil
+	return list, version
 }
 
 // format is how a client wants to see objects: by the header Accept, and by the path for a
 // subresource. It changes copies, never objects of the store.
 type format struct {
 	kind    *kind
-	scale   bool // that subresource
 	partial bool // no more than metadata
-	table   bool // it prints what it gets, and the kind has columns for that
 }
 
 // answer is an object, or a list, as the client wants to see it. Other answers, such as a Status,
@@ -356,14 +324,8 @@ type format struct {
 func (f *format) answer(answer any) any {
 	switch a := answer.(type) {
 	case *unstructured.Unstructured:
-		if f.table {
-			return f.rows([]unstructured.Unstructured{*a}, a.GetResourceVersion())
-		}
 		return f.shown(a)
 	case *unstructured.UnstructuredList:
-		if f.table {
-			return f.rows(a.Items, a.GetResourceVersion())
-		}
 		items := make([]any, len(a.Items))
 		for i := range a.Items {
 			items[i] = f.item(&a.Items[i])
@@ -393,9 +355,6 @@ func (f *format) item(u *unstructured.Unstructured) map[string]any {
 // shown is an object, or its subresource, in the version of the request. All versions of a kind
 // have the same fields here: only the apiVersion differs.
 func (f *format) shown(u *unstructured.Unstructured) map[string]any {
-	if f.scale {
-		return f.kind.scale.shown(u).Object
-	}
 	if f.partial {
 		return map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": u.Object["metadata"]}
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // builtin are the stable kinds of Kubernetes, one a line: apiVersion, kind, plural,
-// singular, short names, scope, and what else there is: the subresources scale and status,
-// a generation.
+// singular, short names, scope, and what else there is: the subresource status, a
+// generation.
 //
 //go:embed kinds.txt
 var builtin string
@@ -27,14 +27,7 @@ type kind struct {
 	status                 bool // has the subresource status
 	generation             bool // counts the changes of what is wanted
 	custom                 bool // comes from a CustomResourceDefinition
-	scale                  *scale
-	selectable             []string // fields that can be selected by, other than name and namespace
-	columns                []column // that kubectl prints, other than the name
 }
-
-// scale has the paths of the fields that the subresource scale of an object shows, as those of a
-// CustomResourceDefinition: ".spec.replicas". That of the selector may be empty.
-type scale struct{ spec, status, selector string }
 
 // Kinds that have more to do than others.
 var (
@@ -68,10 +61,6 @@ var builtinKinds = sync.OnceValue(func() []*kind {
 		}
 		extras := strings.Split(f[6], ",")
 		k.status, k.generation = slices.Contains(extras, "status"), slices.Contains(extras, "generation")
-		if slices.Contains(extras, "scale") {
-			k.scale = &scale{spec: ".spec.replicas", status: ".status.replicas", selector: ".spec.selector"}
-		}
-		k.selectable = selectableFields(k.resource())
 		list = append(list, k)
 	}
 	return list
@@ -98,20 +87,11 @@ func definedKinds(crd *unstructured.Unstructured) []*kind {
 		}
 		name, _ := version["name"].(string)
 		_, status, _ := unstructured.NestedMap(version, "subresources", "status")
-		k := &kind{
+		list = append(list, &kind{
 			GroupVersion: schema.GroupVersion{Group: text("spec", "group"), Version: name},
 			name:         text("spec", "names", "kind"), plural: text("spec", "names", "plural"), singular: singular,
-			short: short, namespaced: text("spec", "scope") != "Cluster", status: status, generation: true, custom: true, columns: columnsOf(version),
-		}
-		if paths, ok, _ := unstructured.NestedStringMap(version, "subresources", "scale"); ok {
-			k.scale = &scale{spec: paths["specReplicasPath"], status: paths["statusReplicasPath"], selector: paths["labelSelectorPath"]}
-		}
-		selectable, _, _ := unstructured.NestedSlice(version, "selectableFields")
-		for _, entry := range selectable {
-			path, _ := entry.(map[string]any)["jsonPath"].(string)
-			k.selectable = append(k.selectable, strings.TrimPrefix(path, "."))
-		}
-		list = append(list, k)
+			short: short, namespaced: text("spec", "scope") != "Cluster", status: status, generation: true, custom: true,
+		})
 	}
 	return list
 }

@@ -3,7 +3,6 @@ package apiserver
 import (
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -12,33 +11,9 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// The library that API servers use computes the manager of each field, so that conflicts of apply
-// patches are those of a cluster. Lists of kinds that it has no schema for, those of
+// The library that API servers use computes which fields the managers of apply patches own, so that their conflicts are
+// those of a cluster. Other writes own nothing here. Lists of kinds that it has no schema for, those of
 // CustomResourceDefinitions, count as a whole.
-
-// manage notes in after which fields w.manager has written, by comparison with before, which is nil
-// for a new object. An apply patch comes without a manager: applied has noted it already.
-func manage(k *kind, before, after *unstructured.Unstructured, w write) error {
-	if w.manager == "" {
-		return nil
-	}
-	manager, err := fieldManager(k, w.subresource)
-	if err != nil {
-		return err
-	}
-	live := runtime.Object(blank(k))
-	if before != nil {
-		live = before
-	}
-	managed, err := manager.Update(live, after, w.manager)
-	if err != nil {
-		return apierrors.NewInternalError(err)
-	}
-	if u, ok := managed.(*unstructured.Unstructured); ok {
-		after.SetManagedFields(u.GetManagedFields())
-	}
-	return nil
-}
 
 // applied is what an apply patch makes of an object; before is nil for one that does not exist. The
 // error is a conflict when another manager has another value for a field, unless force takes it

@@ -44,11 +44,6 @@ func (q *request) patch() (any, error) {
 	if patchType == types.ApplyYAMLPatchType {
 		return q.apply(data)
 	}
-	if q.subresource == "scale" {
-		return q.scale(func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-			return patched(&kind{name: "Scale", GroupVersion: autoscaling()}, patchType, u, data)
-		})
-	}
 	return q.store.update(q.kind, q.namespace, q.name, q.write(), func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		next, err := patched(q.kind, patchType, u, data)
 		if err != nil {
@@ -56,11 +51,6 @@ func (q *request) patch() (any, error) {
 		}
 		return next, q.place(next)
 	})
-}
-
-// autoscaling is the version of Scale, whatever the version of the kind that is scaled.
-func autoscaling() schema.GroupVersion {
-	return schema.GroupVersion{Group: "autoscaling", Version: "v1"}
 }
 
 // apply serves server-side apply: it merges what a manager wants with what others manage, and
@@ -83,7 +73,7 @@ func (q *request) apply(data []byte) (any, error) {
 		return applied(q.kind, q.subresource, before, patch, manager, isTrue(q.query.Get("force")))
 	}
 	w := q.write()
-	w.manager = "" // applied notes it
+	w.apply = true
 	got, err := q.store.update(q.kind, q.namespace, q.name, w, change)
 	if !apierrors.IsNotFound(err) || q.subresource != "" {
 		return got, err
@@ -94,7 +84,6 @@ func (q *request) apply(data []byte) (any, error) {
 		return nil, err
 	}
 	q.created = true
-	w.applied = made.GetManagedFields()
 	return q.store.create(q.kind, made, w)
 }
 

@@ -141,7 +141,7 @@ func (s *Server) OnRequest(f func(Request) error) {
 
 // Objects are copies of all objects, sorted by kind, namespace and name.
 func (s *Server) Objects() []map[string]any {
-	objects, _ := s.store.asOf(now)
+	objects, _ := s.store.now()
 	list := make([]map[string]any, 0, len(objects))
 	for _, at := range slices.SortedFunc(maps.Keys(objects), key.compare) {
 		list = append(list, withoutManagers(objects[at]).Object)

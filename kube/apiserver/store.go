@@ -14,7 +14,7 @@ import (
 )
 
 // store keeps the objects, and handles them as an API server and its garbage collector do.
-// Requests create, update, delete, get and asOf, which take the lock, as served does; the
+// Requests create, update, delete, get and now, which take the lock, as served does; the
 // caller of the other methods holds it.
 //
 // Every change goes through commit or commitGone, which count it, add it to the history, and notify
@@ -104,26 +104,9 @@ func (s *store) get(k *kind, namespace, name string) (*unstructured.Unstructured
 	return nil, apierrors.NewNotFound(k.resource(), name)
 }
 
-// asOf are the objects as they were at a version, or now, and the version; nil when that is
-// forgotten. It takes the changes since then back, the latest first. The map is the caller's, its
-// objects are not.
-func (s *store) asOf(version int64) (map[key]*unstructured.Unstructured, int64) {
+// now are the objects, and their version. The map is the caller's, its objects are not.
+func (s *store) now() (map[key]*unstructured.Unstructured, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	objects := maps.Clone(s.objects)
-	if version == now {
-		return objects, s.number
-	}
-	events, known := s.history.since(version)
-	if !known {
-		return nil, version
-	}
-	for _, e := range slices.Backward(events) {
-		if e.before == nil {
-			delete(objects, e.key)
-		} else {
-			objects[e.key] = e.before
-		}
-	}
-	return objects, version
+	return maps.Clone(s.objects), s.number
 }

@@ -33,7 +33,7 @@ func (q *request) watch(w http.ResponseWriter) error {
 	w.WriteHeader(http.StatusOK)
 	out := json.NewEncoder(w)
 	write := func(kind string, u *unstructured.Unstructured) { _ = out.Encode(frame{kind, q.format.shown(u)}) }
-	if since == now {
+	if since == present {
 		since = q.streamAll(write)
 	}
 	for {
@@ -61,17 +61,20 @@ func (q *request) watch(w http.ResponseWriter) error {
 	}
 }
 
-// watchFrom is the version that a client has seen; now, when it requests the objects of now first.
+// present is no version: those are not negative.
+const present = -1
+
+// watchFrom is the version that a client has seen; present, when it requests the objects of now first.
 func watchFrom(query url.Values) (since int64, err error) {
 	if isTrue(query.Get("sendInitialEvents")) {
 		if query.Get("resourceVersionMatch") != "NotOlderThan" {
 			return 0, failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`)
 		}
-		return now, nil
+		return present, nil
 	}
 	version := query.Get("resourceVersion")
 	if version == "" || version == "0" {
-		return now, nil
+		return present, nil
 	}
 	seen, err := strconv.ParseUint(version, 10, 63)
 	if err != nil {
@@ -93,7 +96,7 @@ func watchLimit(query url.Values) time.Duration {
 // streamAll writes the present objects and returns their version, from which the watch continues. A client
 // that asked for it receives a bookmark, which means that these are all objects.
 func (q *request) streamAll(write func(string, *unstructured.Unstructured)) int64 {
-	list, version, _ := q.selected(page{Version: now})
+	list, version := q.selected()
 	for i := range list {
 		write("ADDED", &list[i])
 	}

@@ -172,7 +172,7 @@ func (w *Watch) begin() {
 }
 
 // weigh drops the kept objects when they are too large, as kube.Watch does, and reports whether they were.
-// It measures objects less exactly, and uses no Budget.
+// It measures objects less exactly.
 func (w *Watch) weigh() bool {
 	if w.spec.Limit > 0 && w.bytes > w.spec.Limit {
 		w.tooLarge = true

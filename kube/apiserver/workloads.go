@@ -1,6 +1,10 @@
 package apiserver
 
-import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
 
 // RunWorkloads has workloads count as running from now on, without Pods: Deployments and their like
 // have all replicas ready, Jobs have succeeded, and claims of volumes are bound. What a client
@@ -19,51 +23,30 @@ func runWorkload(k *kind, u *unstructured.Unstructured) {
 	if !found {
 		replicas = 1 // the default of the API
 	}
-	var status map[string]any
-	condition := func(kind, reason string) any {
-		return map[string]any{"type": kind, "status": "True", "reason": reason}
-	}
+	condition := func(kind string) any { return map[string]any{"type": kind, "status": "True"} }
 	switch k.resource().String() {
-	case "deployments.apps":
-		status = map[string]any{
-			"replicas": replicas, "updatedReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas,
-			"conditions": []any{condition("Available", "MinimumReplicasAvailable"), condition("Progressing", "NewReplicaSetAvailable")},
+	case "deployments.apps", "statefulsets.apps", "replicasets.apps", "daemonsets.apps", "replicationcontrollers":
+		status := map[string]any{"observedGeneration": u.GetGeneration(), "conditions": []any{condition("Available"), condition("Progressing")}}
+		for field := range strings.FieldsSeq("replicas updatedReplicas readyReplicas availableReplicas currentReplicas fullyLabeledReplicas") {
+			status[field] = replicas
 		}
-	case "statefulsets.apps":
-		status = map[string]any{
-			"replicas": replicas, "updatedReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas,
-			"currentReplicas": replicas, "currentRevision": u.GetName() + "-1", "updateRevision": u.GetName() + "-1",
+		for field := range strings.FieldsSeq("currentNumberScheduled desiredNumberScheduled numberAvailable numberReady updatedNumberScheduled") {
+			status[field] = int64(1) // as if there were one node
 		}
-	case "replicasets.apps", "replicationcontrollers":
-		status = map[string]any{"replicas": replicas, "fullyLabeledReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas}
-	case "daemonsets.apps":
-		status = map[string]any{} // as if there were one node
-		for _, field := range []string{"currentNumberScheduled", "desiredNumberScheduled", "numberAvailable", "numberReady", "updatedNumberScheduled"} {
-			status[field] = int64(1)
-		}
-		status["numberMisscheduled"] = int64(0)
-	case "jobs.batch":
-		u.Object["status"] = map[string]any{"succeeded": int64(1), "conditions": []any{condition("Complete", "CompletionsReached")}}
-		return
-	case "pods":
-		status = map[string]any{"phase": "Running", "conditions": []any{condition("Ready", "")}}
-		if policy, _, _ := unstructured.NestedString(u.Object, "spec", "restartPolicy"); policy == "Never" {
-			status = map[string]any{"phase": "Succeeded"}
-		}
+		status["currentRevision"], status["updateRevision"] = u.GetName(), u.GetName()
 		u.Object["status"] = status
-		return
+	case "jobs.batch":
+		u.Object["status"] = map[string]any{"succeeded": int64(1), "conditions": []any{condition("Complete")}}
+	case "pods":
+		u.Object["status"] = map[string]any{"phase": "Running", "conditions": []any{condition("Ready")}}
+		if policy, _, _ := unstructured.NestedString(u.Object, "spec", "restartPolicy"); policy == "Never" {
+			u.Object["status"] = map[string]any{"phase": "Succeeded"}
+		}
 	case "persistentvolumeclaims":
 		u.Object["status"] = map[string]any{"phase": "Bound"}
-		return
-	case "services":
-		// kstatus waits for the cluster address of a load balancer.
+	case "services": // kstatus waits for the cluster address of a load balancer
 		if kind, _, _ := unstructured.NestedString(u.Object, "spec", "type"); kind == "LoadBalancer" {
 			setDefault(u, "10.96.0.1", "spec", "clusterIP")
 		}
-		return
-	default:
-		return
 	}
-	status["observedGeneration"] = u.GetGeneration()
-	u.Object["status"] = status
 }

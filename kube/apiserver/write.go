@@ -17,14 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// write is the options of a write. The zero value is a write of the whole object by no named
-// manager.
+// write is the options of a write. The zero value is a write of the whole object.
 type write struct {
-	dry         bool                        // a dry run: everything but the commit
-	subresource string                      // "status" or "scale"; empty for the object
-	manager     string                      // of the fields; "" for a writer that no apply patch conflicts with
-	replace     bool                        // the whole object comes from the client
-	applied     []metav1.ManagedFieldsEntry // the managers, when an apply patch has computed them
+	dry         bool   // a dry run: everything but the commit
+	subresource string // "status"; empty for the object
+	replace     bool   // the whole object comes from the client
+	apply       bool   // the object comes from an apply patch, with the managers of its fields
 }
 
 // create stores an object of a client, or refuses it with the error of an API server. It fills in
@@ -57,15 +55,14 @@ func (s *store) create(k *kind, u *unstructured.Unstructured, w write) (*unstruc
 	if k.generation { // other kinds keep what the client sends
 		u.SetGeneration(0)
 	}
-	u.SetManagedFields(w.applied)
+	if !w.apply {
+		u.SetManagedFields(nil)
+	}
 	if k.status && k.resource().String() != "nodes" { // a kubelet creates its Node with a status
 		delete(u.Object, "status")
 	}
 	s.complete(k, u, nil)
-	if err := s.checkFields(k, u); err != nil { // before manage: a field that is dropped has no manager
-		return nil, err
-	}
-	if err := manage(k, nil, u, w); err != nil {
+	if err := s.checkFields(k, u); err != nil {
 		return nil, err
 	}
 	if !w.dry {
@@ -140,8 +137,8 @@ func (s *store) update(k *kind, namespace, name string, w write, change change) 
 	if err := s.checkFields(k, after); err != nil {
 		return nil, err
 	}
-	if err := manage(k, before, after, w); err != nil {
-		return nil, err
+	if !w.apply {
+		after.SetManagedFields(before.GetManagedFields())
 	}
 	s.complete(k, after, before)
 	if w.dry || same(before, after) { // it still has the version of before
