@@ -287,8 +287,7 @@ func (o *operator) spawn(ctx actor.Context, stage int, path string, child actor.
 	o.stages.AddTo(stage, pid)
 }
 
-// spawnModules starts actors for modules that are new, sends those that came back, or whose
-// directory was renamed, what is in it now, and the others what has changed there (P8). The config
+// spawnModules starts actors for modules that are new, and sends the others what has changed in their directories (P8). The config
 // actor receives the sections that are new and gives them their part of the ConfigMap. Who asked is
 // answered after that: config may be busy with a write, and no module may run before it has its values.
 // The sections go to config from here, not from the run that asks: one that is cancelled between two
@@ -310,12 +309,11 @@ func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error 
 			return fmt.Errorf("module %s: %w", m.Name, err)
 		}
 		switch {
-		case there && old.Dir == m.Dir:
+		case there && m.SameFiles(old): // a values.yaml of a root differs
 			if m.SameValues(old) {
 				section = nil // the owner keeps its own, with what people and hooks have set
 			}
-			found, asked := msg.Hooks[m.Name]
-			ctx.Send(o.program.Owner(m.Name), work.UpdateModule{Module: m, Section: section, Hooks: found, Asked: asked})
+			ctx.Send(o.program.Owner(m.Name), work.UpdateModule{Module: m, Section: section})
 			continue
 		case o.children[work.ModulePath+m.Name]:
 			ctx.Send(o.program.Owner(m.Name), work.AdoptModule{Module: m, Section: section})
@@ -347,7 +345,7 @@ func (o *operator) updateGlobal(ctx actor.Context, msg work.SpawnModules) error 
 		}
 		update.Section = section
 	}
-	update.Hooks, update.Asked = msg.Hooks[messages.GlobalHooks]
+	update.Hooks, update.Asked = msg.GlobalHooks, msg.Asked
 	ctx.Send(o.program.Owner(messages.GlobalHooks), update)
 	o.global = now
 	return nil

@@ -327,6 +327,9 @@ func (m Module) Same(n Module) bool {
 		reflect.DeepEqual(m.Static, n.Static) && slices.Equal(m.Flags, n.Flags)
 }
 
+// SameFiles reports whether the files in the directory of the module are the same.
+func (m Module) SameFiles(n Module) bool { return m.Dir == n.Dir && m.files.parts == n.files.parts }
+
 // SameHooks reports whether the files of the hooks are the same.
 func (m Module) SameHooks(n Module) bool {
 	return m.Dir == n.Dir && m.files.parts[hooksPart] == n.files.parts[hooksPart]

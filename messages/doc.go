@@ -64,7 +64,6 @@
 //	AwaitSnapshots       run               monitors
 //	SnapshotsComplete    monitors          module, global-hooks
 //	Unwatch              module            monitors
-//	ExchangeWatches      module, global    monitors
 //
 //	StartSchedules       owners            schedule
 //	StopSchedules        module            schedule

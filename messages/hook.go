@@ -1,7 +1,5 @@
 package messages
 
-import "addon-operator/hooks"
-
 // BindingKey names a kubernetes binding of a hook by its place in the hook's
 // configuration, because names may repeat.
 type BindingKey struct {
@@ -15,16 +13,13 @@ type BindingSynchronized struct {
 	Binding BindingKey
 	Late    bool
 	Task    string // of the run that sends it
-	// Config is that of the hook when its run began: another one may have taken its place.
-	Config *hooks.Config
 }
 
 // BindingDeferred notifies an owner that it must not wait for a binding: its kind does not exist
 // yet, or the operator may not list it. Only its own hook waits for it.
 type BindingDeferred struct {
 	Binding BindingKey
-	Task    string        // of the run that sends it
-	Config  *hooks.Config // as in [BindingSynchronized]
+	Task    string // of the run that sends it
 }
 
 // AwaitSynchronized asks an owner to queue the Synchronization runs that belong in

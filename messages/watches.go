@@ -4,21 +4,6 @@ import (
 	"addon-operator/hooks"
 )
 
-// ExchangeWatches asks monitors to stop the watches of hooks, except those that stay: these belong
-// to another version of their hook now.
-type ExchangeWatches struct {
-	Owner string
-	Leave []string // names of hooks
-	Stay  map[string]StayingBindings
-}
-
-// StayingBindings are the bindings of a hook that are the same in its new version, by their index in the
-// list.
-type StayingBindings struct {
-	Hook   hooks.Hook
-	Places []int
-}
-
 // SynchronizeLater asks monitors to queue a Synchronization as soon as all bindings of
 // the hook are complete.
 type SynchronizeLater struct {
@@ -97,4 +82,3 @@ type WatchKey struct {
 	Owner   string
 	Binding BindingKey
 }
-

@@ -1,9 +1,6 @@
 package converge
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/work"
@@ -40,40 +37,17 @@ func (c *converge) startUpTasks(begin []hooks.Hook, cause messages.Cause) (tasks
 	return append(tasks, c.program.NewTask(messages.GlobalHooks, messages.AwaitSynchronization{}, cause))
 }
 
-// exchangeGlobal queues the start-up of global hooks that are new, and starts the reload again: its
+// exchangeGlobal queues the start-up of the global hooks, if their files have changed, and starts the reload again: its
 // beforeAll has not run with these hooks, or with the new global values. Tasks at the head come in
-// reverse: the start-up is put before the reload that was queued first. An onStartup hook is not
-// repeated for a new version of the same file.
+// reverse: the start-up is put before the reload that was queued first.
 func (c *converge) exchangeGlobal(ctx actor.Context, d work.Discovery) {
 	cause := messages.Cause{Activation: messages.ByFiles, Detail: "global hooks or values"}
-	var fresh []hooks.Hook     // new, or with another configuration
-	began := map[string]bool{} // by name: the version before had an onStartup
-	if d.GlobalHooks != nil {
-		for _, was := range c.catalog.globalHooks {
-			_, began[was.Name] = was.Config.Order(hooks.OnStartup)
-		}
-		fresh = slices.DeleteFunc(slices.Clone(d.GlobalHooks), func(now hooks.Hook) bool {
-			return slices.ContainsFunc(c.catalog.globalHooks, func(was hooks.Hook) bool { return was.File == now.File && was.Config.Equal(now.Config) })
-		})
-		c.catalog.globalHooks = d.GlobalHooks
-	}
 	if c.reloads.phase != overtaken {
 		c.reloads.restart(ctx, cause)
 	}
-	if len(fresh) > 0 {
-		c.log.Info("global hooks are replaced", "start", names(fresh))
-		tasks := c.startUpTasks(fresh, cause)
-		c.reloads.enqueue(ctx, true, slices.DeleteFunc(tasks, func(t messages.Task) bool { // of an earlier version of the file it has run
-			w, ok := t.Work.(messages.RunHook)
-			return ok && w.Binding == hooks.OnStartup && began[w.Hook]
-		}))
+	if d.GlobalAsked {
+		c.catalog.globalHooks = d.GlobalHooks
+		c.log.Info("global hooks have changed and start again")
+		c.reloads.enqueue(ctx, true, c.startUpTasks(d.GlobalHooks, cause))
 	}
-}
-
-func names(all []hooks.Hook) string {
-	var list []string
-	for _, hook := range all {
-		list = append(list, hook.Name)
-	}
-	return strings.Join(list, ", ")
 }

@@ -118,6 +118,9 @@ func (l *looks) looked(ctx actor.Context, result any) {
 		l.log.Info("files of a module have changed and are in force", "module", name, "what", found.Changed[name])
 	}
 	for _, name := range names {
+		if slices.Contains(l.catalog.enabled, name) {
+			ctx.Send(l.program.Owner(name), messages.EnableModule{})
+		}
 		l.catalog.run(ctx, []string{name}, messages.Cause{Activation: messages.ByFiles, Detail: found.Changed[name] + " of " + name})
 	}
 }

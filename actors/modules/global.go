@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -69,13 +70,12 @@ func (g *globalHooks) receive(ctx actor.Context) {
 // execute begins a task. Unlike in a module, none needs a release for itself, so tasks of different
 // queues run in parallel.
 func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
-	t = g.owner.hooks.current(t)
 	j := g.owner.job(t)
 	a := assignment{Job: j, queue: ctx.Sender()}
 	switch w := t.Work.(type) {
 	case messages.RunHook:
 		hook, err := g.owner.hooks.find(w.Hook)
-		if err != nil || g.owner.hooks.superseded(t) { // it was exchanged since (P8)
+		if err != nil { // its file is gone since (P8)
 			shared.Refuse(ctx, t)
 			return
 		}
@@ -83,14 +83,14 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 			g.beginAfterAll(t.Reload)
 			a.succeeded = func(ctx actor.Context, _ any) { g.afterAllEnded(ctx, t.Reload) }
 		}
-		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.Hook(run, hook).Run(w) })
+		a.work = func(run *supervisor.Run) (any, error) { return nil, j.Hook(run, hook).Run(w) }
 	case messages.SynchronizeHook:
 		hook, err := g.owner.hooks.find(w.Hook)
 		if err != nil || g.owner.hooks.needless(w) {
 			shared.Refuse(ctx, t)
 			return
 		}
-		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.Hook(run, hook).Synchronize(w) })
+		a.work = func(run *supervisor.Run) (any, error) { return nil, j.Hook(run, hook).Synchronize(w) }
 	case messages.AwaitSynchronization:
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.AwaitSynchronized(run) }
 		a.succeeded = g.startedUp
@@ -102,33 +102,35 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 	g.owner.tasks.start(ctx, a)
 }
 
-// unlessExchanged ends a task whose hook was exchanged since the last attempt (P8): the new version
-// has tasks of its own.
-func (g *globalHooks) unlessExchanged(j work.Job, hook hooks.Hook, do func(*supervisor.Run) error) func(*supervisor.Run) (any, error) {
-	return func(run *supervisor.Run) (any, error) {
-		if !j.Known.Has(hook) {
-			return nil, nil
-		}
-		return nil, do(run)
-	}
-}
-
-// update takes over in place what has changed on disk. Converge has queued the start-up of new
-// hooks before this message (exchangeGlobal in package converge).
+// update takes over in place what has changed on disk. Other hooks take the place of all: these end with their watches and
+// schedules, and start as after a restart. Converge has queued their start-up before this message (exchangeGlobal in
+// package converge).
 func (g *globalHooks) update(ctx actor.Context, msg work.UpdateGlobal) {
 	g.owner.values.onFiles(msg.Section)
-	if msg.Asked {
-		g.owner.hooks.exchange(ctx, msg.Hooks, g.started)
+	if !msg.Asked {
+		g.owner.tasks.retryNow()
+		return
 	}
-	g.owner.tasks.retryNow()
+	g.owner.values.discard()
+	g.owner.tasks.runs.CancelAll(ctx, supervisor.ErrCancelled)
+	for _, hook := range g.owner.hooks.all {
+		if !slices.ContainsFunc(msg.Hooks, func(now hooks.Hook) bool { return now.Name == hook.Name }) {
+			g.program.Metrics.ForgetHook("", hook.Name)
+		}
+	}
+	g.started = false
+	g.owner.hooks.reset()
+	g.owner.hooks.all = msg.Hooks
+	ctx.Send(g.program.PID(work.MonitorsPath), messages.Unwatch{Owner: messages.GlobalHooks})
+	ctx.Send(g.program.PID(work.SchedulePath), messages.StopSchedules{Owner: messages.GlobalHooks})
+	ctx.Send(g.program.PID(work.Root), messages.UseQueues{Owner: messages.GlobalHooks, Queues: hooks.Queues(msg.Hooks)})
+	g.program.Metrics.Hooks.Loaded("", msg.Hooks)
 }
 
 // startedUp ends the start-up of global hooks: from now on their schedules tick (G2), although
 // ticks before the end of the first converge are dropped (C14).
 func (g *globalHooks) startedUp(ctx actor.Context, _ any) {
 	g.started = true
-	clear(g.owner.hooks.fresh)
-	clear(g.owner.hooks.begun)
 	ctx.Send(g.program.PID(work.SchedulePath), messages.StartSchedules{Owner: messages.GlobalHooks, Hooks: g.owner.hooks.all})
 }
 

@@ -99,18 +99,6 @@ func (l *loading) have(ctx actor.Context, found []hooks.Hook) {
 	l.owner.program.Metrics.Hooks.Loaded(l.owner.name, found)
 }
 
-// exchange takes over hooks that have changed on disk and were already asked for their
-// configuration. A load that is in progress reads the old files, or a mixture, so it is cancelled.
-func (l *loading) exchange(ctx actor.Context, found []hooks.Hook) {
-	switch {
-	case l.done:
-		l.owner.hooks.exchange(ctx, found, l.life.started())
-	case l.owner.tasks.runs.Has(l.id): // it asks the old ones, or both
-		l.have(ctx, found)
-		l.owner.tasks.runs.Cancel(ctx, l.id)
-	}
-}
-
 // ended answers those who wait. A run that has brought neither hooks nor an error was cancelled;
 // who waits now came while it was ending, so it begins again.
 func (l *loading) ended(ctx actor.Context) {

@@ -114,11 +114,11 @@ func (m *module) receive(ctx actor.Context) bool {
 	case messages.ResumeModule:
 		m.resume(ctx)
 	case work.AdoptModule:
-		m.forget(ctx) // its hooks have other paths, and may be other hooks
+		m.forget(ctx) // its hooks may be others
 		m.crds.want(!msg.Module.SameCRDs(m.module))
 		m.module, m.owner.values.section = msg.Module, msg.Section
 	case work.UpdateModule:
-		m.update(ctx, msg)
+		m.update(msg)
 	case messages.ForgetModule:
 		m.forget(ctx)
 	case messages.GetDrift:
@@ -171,7 +171,6 @@ func (m *module) known() work.Known {
 // for a module run. Tasks of a module that is switched off are ended as done (E12), except a
 // delete.
 func (m *module) execute(ctx actor.Context, t messages.Task) {
-	t = m.owner.hooks.current(t)
 	j := m.moduleJob(t)
 	a := assignment{Job: j.Job, queue: ctx.Sender()}
 	switch w := t.Work.(type) {
@@ -221,17 +220,12 @@ func (m *module) moduleJob(t messages.Task) work.ModuleJob {
 // enabled again, the Synchronization shows what it was about (E14).
 func (m *module) executeHook(ctx actor.Context, a assignment, name string, do func(*supervisor.Run, hooks.Hook) error) {
 	hook, err := m.owner.hooks.find(name)
-	if err != nil || m.life.off() || m.owner.hooks.superseded(a.Task) {
+	if err != nil || m.life.off() {
 		m.owner.hooks.unqueued(a.Task)
 		shared.Refuse(ctx, a.Task)
 		return
 	}
-	a.work = func(run *supervisor.Run) (any, error) {
-		if !a.Known.Has(hook) { // it was exchanged since the last attempt
-			return nil, nil
-		}
-		return nil, do(run, hook)
-	}
+	a.work = func(run *supervisor.Run) (any, error) { return nil, do(run, hook) }
 	m.owner.tasks.start(ctx, m.unlessGone(a))
 }
 

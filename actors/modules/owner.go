@@ -52,9 +52,6 @@ func newOwner(self applier, p *shared.Program, name, workingDir string, log *slo
 // else looks at it.
 func (o *owner) receive(ctx actor.Context) bool {
 	if o.tasks.runs.Receive(ctx) {
-		if len(o.hooks.removed) > 0 && o.tasks.runs.Len() == 0 {
-			o.hooks.forgetSeries()
-		}
 		return true
 	}
 	switch msg := ctx.Message().(type) {

@@ -26,17 +26,8 @@ func (d does) Receive(ctx actor.Context) {
 	d.module.Receive(ctx)
 }
 
-// I9: a run that ends after its module, or its hook, was removed leaves no series.
+// I9: a run that ends after its module was removed leaves no series.
 func TestLateRunLeavesNoSeries(t *testing.T) {
-	for removed, remove := range map[string]func(actor.Context, *module){
-		"the module": func(ctx actor.Context, m *module) { m.program.Send(ctx.Self(), messages.ForgetModule{}) },
-		"the hook":   func(ctx actor.Context, m *module) { m.owner.hooks.exchange(ctx, nil, false) },
-	} {
-		t.Run(removed, func(t *testing.T) { lateRun(t, remove) })
-	}
-}
-
-func lateRun(t *testing.T, remove func(actor.Context, *module)) {
 	section, err := values.NewSection("gone", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +50,7 @@ func lateRun(t *testing.T, remove func(actor.Context, *module)) {
 		})
 	})
 	<-began
-	p.Send(pid, func(ctx actor.Context) { remove(ctx, m) })
+	p.Send(pid, messages.ForgetModule{})
 	p.Send(pid, func(actor.Context) { close(forgotten) })
 	sharedtest.Ask[work.ModuleQuiet](t, p, pid, work.AwaitQuiet{})
 	own, err := p.Metrics.Registry.Gather()

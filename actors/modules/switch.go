@@ -98,15 +98,10 @@ func (m *module) resume(ctx actor.Context) {
 	}
 }
 
-// update takes over in place what has changed on disk (P8). The release stays, and hooks that bind
-// as before keep their watches and Synchronizations. Failed tasks are retried at once: the change
+// update takes over what the values.yaml files of the roots say now (P8). Failed tasks are retried at once: the change
 // may be the fix.
-func (m *module) update(ctx actor.Context, msg work.UpdateModule) {
-	m.crds.want(!msg.Module.SameCRDs(m.module))
+func (m *module) update(msg work.UpdateModule) {
 	m.module = msg.Module
 	m.owner.values.onFiles(msg.Section)
-	if msg.Asked {
-		m.loading.exchange(ctx, msg.Hooks)
-	}
 	m.owner.tasks.retryNow()
 }

@@ -26,26 +26,20 @@ type ownHooks struct {
 	// however many runs wait for it.
 	queued       map[string]bool
 	synchronized map[messages.BindingKey]bool
-	deferred     map[messages.BindingKey]bool        // their kind is missing or forbidden, so that nothing waits for them (C16)
-	fresh        map[string]*hooks.Config            // hooks whose start-up is due since they were exchanged, by name
-	begun        map[string]*hooks.Config            // those of them whose onStartup has run for an earlier version
-	kept         map[string]messages.StayingBindings // bindings that stayed at the last exchange
-	removed      []string                            // names of hooks whose files are gone, while runs are in progress
+	deferred     map[messages.BindingKey]bool // their kind is missing or forbidden, so that nothing waits for them (C16)
 }
 
 func newHooks(of part, tasks *ownTasks) *ownHooks {
 	return &ownHooks{
 		part: of, tasks: tasks, queued: map[string]bool{},
 		synchronized: map[messages.BindingKey]bool{}, deferred: map[messages.BindingKey]bool{},
-		fresh: map[string]*hooks.Config{}, begun: map[string]*hooks.Config{},
 	}
 }
 
 // reset forgets what belongs to an enabled module only.
 func (h *ownHooks) reset() {
 	h.all = nil
-	clear(h.fresh)
-	clear(h.begun)
+	clear(h.queued)
 	h.synchronized, h.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
 }
 
@@ -61,16 +55,15 @@ func (h *ownHooks) find(name string) (hooks.Hook, error) {
 // handOver adds what a run must know of hooks. The maps are cloned, because the run reads them in
 // parallel with this actor.
 func (h *ownHooks) handOver(k *work.Known) {
-	k.Hooks, k.Fresh, k.OnceStarted = h.all, maps.Clone(h.fresh), maps.Clone(h.begun)
+	k.Hooks = h.all
 	k.Synchronized, k.Deferred = maps.Clone(h.synchronized), maps.Clone(h.deferred)
 }
 
 // bindingSynchronized notes that a binding needs no further Synchronization run. If it was
-// deferred, the module has run without this hook, and runs again (Late). Reports of runs that were
-// cancelled, or of a hook that was exchanged since, count for nothing.
+// deferred, the module has run without this hook, and runs again (Late). Reports of runs that were cancelled count for nothing.
 func (h *ownHooks) bindingSynchronized(ctx actor.Context, msg messages.BindingSynchronized) {
-	if !h.tasks.runs.Lives(msg.Task) || h.exchanged(msg.Binding, msg.Config) {
-		return // the module was disabled and starts again, or the hook was exchanged
+	if !h.tasks.runs.Lives(msg.Task) {
+		return // the owner starts again
 	}
 	h.synchronized[msg.Binding] = true
 	delete(h.deferred, msg.Binding)
@@ -82,7 +75,7 @@ func (h *ownHooks) bindingSynchronized(ctx actor.Context, msg messages.BindingSy
 
 // bindingDeferred notes that a binding is not waited for.
 func (h *ownHooks) bindingDeferred(ctx actor.Context, msg messages.BindingDeferred) {
-	if !h.tasks.runs.Lives(msg.Task) || h.exchanged(msg.Binding, msg.Config) {
+	if !h.tasks.runs.Lives(msg.Task) {
 		return
 	}
 	h.deferred[msg.Binding] = true
@@ -150,9 +143,17 @@ func queuedKey(w messages.SynchronizeHook) string { return fmt.Sprint(w.Hook, w.
 func (h *ownHooks) needless(w messages.SynchronizeHook) bool {
 	hook, err := h.find(w.Hook)
 	if err == nil && slices.ContainsFunc(w.Bindings, func(i int) bool { return i >= len(hook.Config.Kubernetes) }) {
-		return true // the hook was exchanged
+		return true // the hook is another one since
 	}
 	return err == nil && !w.Again && h.allSynchronized(hook, w)
+}
+
+// startedUp starts the schedules when the start-up of hooks is over. If the run that reports it was cancelled meanwhile,
+// the schedules have just been stopped and stay so.
+func (h *ownHooks) startedUp(ctx actor.Context, msg work.StartedUp) {
+	if h.tasks.runs.Lives(msg.Task) {
+		ctx.Send(h.program.PID(work.SchedulePath), messages.StartSchedules{Owner: h.name, Hooks: h.all})
+	}
 }
 
 // nameQueues notifies the root which queues the hooks of a module name.

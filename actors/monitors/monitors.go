@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -67,8 +66,6 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.waiters.await(ctx, msg)
 	case messages.Unwatch:
 		m.unwatch(ctx, msg)
-	case messages.ExchangeWatches:
-		m.exchange(ctx, msg)
 	case messages.DumpSnapshots:
 		ctx.Respond(m.watches.dump(msg))
 		return
@@ -176,20 +173,4 @@ func (m *monitors) watchSynced(ctx actor.Context, msg watchSynced) {
 func (m *monitors) unwatch(ctx actor.Context, msg messages.Unwatch) {
 	m.watches.stop(func(key messages.WatchKey, _ *monitor) bool { return key.Owner == msg.Owner })
 	m.waiters.unwatched(ctx, msg.Owner, func(string) bool { return true })
-}
-
-// exchange takes the watches of hooks down, but for those that stay.
-func (m *monitors) exchange(ctx actor.Context, msg messages.ExchangeWatches) {
-	of := func(hook string) bool { return slices.Contains(msg.Leave, hook) }
-	m.watches.stop(func(key messages.WatchKey, mon *monitor) bool {
-		if key.Owner != msg.Owner || !of(key.Binding.Hook) {
-			return false
-		}
-		stays, ok := msg.Stay[key.Binding.Hook]
-		if ok = ok && slices.Contains(stays.Places, key.Binding.Index); ok {
-			mon.hook, mon.binding = stays.Hook, stays.Hook.Config.Kubernetes[key.Binding.Index]
-		}
-		return !ok
-	})
-	m.waiters.unwatched(ctx, msg.Owner, of)
 }

@@ -47,9 +47,10 @@ type Discovery struct {
 	// Purges is what is known of those that are held back.
 	Purges decide.Purges
 
-	// GlobalHooks are new ones; GlobalChanged: they, or static global values, are in force since this discovery.
-	GlobalHooks   []hooks.Hook
-	GlobalChanged bool
+	// GlobalHooks are new ones, if GlobalAsked; GlobalChanged: they, or static global values, are in force since this
+	// discovery.
+	GlobalHooks                []hooks.Hook
+	GlobalAsked, GlobalChanged bool
 	// Enabled are the modules that run, in their order; Verdicts say why, also of the others.
 	Enabled  []string
 	Verdicts map[string]decide.Verdict
@@ -63,8 +64,10 @@ type Discovery struct {
 // answers when they have their values. The path of a module is known to all, so nothing may be sent to it before that.
 type (
 	SpawnModules struct {
-		Tree  *addons.Tree
-		Hooks LoadedHooks
+		Tree *addons.Tree
+		// GlobalHooks are those of other files than before, if Asked.
+		GlobalHooks []hooks.Hook
+		Asked       bool
 	}
 	// ModulesSpawned is the answer.
 	ModulesSpawned struct{ Err error }
@@ -92,7 +95,7 @@ func (j ReloadJob) Discover(run *supervisor.Run) (d Discovery, err error) {
 	if !sameModules(r.tree, d.Tree) {
 		d.List = true
 	}
-	d.GlobalHooks, d.GlobalChanged = r.loaded[messages.GlobalHooks], !r.tree.Global.Same(d.Tree.Global)
+	d.GlobalHooks, d.GlobalAsked, d.GlobalChanged = r.globalHooks, r.asked, !r.tree.Global.Same(d.Tree.Global)
 	d.Tree = r.tree
 	// Also without scripts: converge has received an edit of global values before global-hooks may
 	// have it, and the modules that run next must see it.

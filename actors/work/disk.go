@@ -12,7 +12,6 @@ import (
 	"addon-operator/addons"
 	"addon-operator/helm/charts"
 	"addon-operator/hooks"
-	"addon-operator/messages"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -29,11 +28,6 @@ type (
 	SectionsOffered struct{ Refused map[string]error }
 )
 
-// LoadedHooks are hooks that were asked for their configuration because their files differ, by
-// owner. An owner with an empty list was asked and has no hooks any more; one that is not in it
-// keeps its hooks.
-type LoadedHooks map[string][]hooks.Hook
-
 // refreshed is a tree that is not in force yet.
 //
 // There is one way from the tree on disk to the tree in force (P8), for discoveries and for looks
@@ -45,7 +39,9 @@ type refreshed struct {
 	// before is in force and not changed. tree belongs to the run until it is handed out: steps put
 	// modules of before back into it.
 	before, tree *addons.Tree
-	loaded       LoadedHooks
+	globalHooks  []hooks.Hook // were asked for their configuration, because their files differ
+	asked        bool
+	modules      []string // whose hooks were asked
 }
 
 // read loads what differs on disk, as far as that asks neither hooks nor config.
@@ -54,7 +50,7 @@ func (j ReloadJob) read(before *addons.Tree) (r refreshed, err error) {
 	if err != nil {
 		return r, err
 	}
-	r = refreshed{before, tree, LoadedHooks{}}
+	r = refreshed{before: before, tree: tree}
 	r.checkCharts(j)
 	return r, nil
 }
@@ -140,7 +136,7 @@ func (r *refreshed) askHooks(run *supervisor.Run, j ReloadJob, inUse []string) e
 		case err != nil:
 			r.tree.KeepGlobal(r.before, err)
 		default:
-			r.loaded[messages.GlobalHooks] = found
+			r.globalHooks, r.asked = found, true
 		}
 	}
 	for _, m := range slices.Clone(r.tree.Modules) {
@@ -149,14 +145,12 @@ func (r *refreshed) askHooks(run *supervisor.Run, j ReloadJob, inUse []string) e
 			continue // who uses them loads them
 		}
 		run.Step("run hooks of %s with --config", m.Name)
-		found, err := j.LoadModuleHooks(run.Context(), m)
-		switch {
+		_, err := j.LoadModuleHooks(run.Context(), m)
+		switch r.modules = append(r.modules, m.Name); {
 		case run.Context().Err() != nil:
 			return run.Context().Err()
 		case err != nil:
 			r.tree.Keep(m.Name, r.before, err)
-		default:
-			r.loaded[m.Name] = found
 		}
 	}
 	return nil
@@ -209,13 +203,12 @@ func (r *refreshed) offerSections(run *supervisor.Run) error {
 func (r *refreshed) keep(key string, why error) {
 	if key == values.GlobalKey {
 		r.tree.KeepGlobal(r.before, why)
-		delete(r.loaded, messages.GlobalHooks)
+		r.globalHooks, r.asked = nil, false
 		return
 	}
 	for _, m := range r.tree.Modules {
 		if m.Key == key {
 			r.tree.KeepValues(m.Name, r.before, why)
-			delete(r.loaded, m.Name)
 			return
 		}
 	}
@@ -224,7 +217,7 @@ func (r *refreshed) keep(key string, why error) {
 // handOut gives the owners what has changed, and makes actors for modules that are new. From then
 // on others use the tree, and it is not changed any more.
 func (r refreshed) handOut(run *supervisor.Run) error {
-	spawned, err := supervisor.Ask[ModulesSpawned](run, Root, SpawnModules{Tree: r.tree, Hooks: r.loaded})
+	spawned, err := supervisor.Ask[ModulesSpawned](run, Root, SpawnModules{Tree: r.tree, GlobalHooks: r.globalHooks, Asked: r.asked})
 	if err != nil {
 		return err
 	}
@@ -301,7 +294,7 @@ func (r refreshed) changed() map[string]string {
 
 // unused looks into the modules whose hooks were asked.
 func (r refreshed) unused() map[string][]string {
-	return unusedFiles(r.tree, func(name string) bool { _, asked := r.loaded[name]; return asked })
+	return unusedFiles(r.tree, func(name string) bool { return slices.Contains(r.modules, name) })
 }
 
 // lacks reports whether a module has gone.

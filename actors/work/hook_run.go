@@ -301,7 +301,7 @@ func (h HookJob) synchronized(w messages.SynchronizeHook, e effects) {
 func (h HookJob) openBindings(w messages.SynchronizeHook, e effects) {
 	for _, unlock := range e.unlocks {
 		h.run.Tell(MonitorsPath, unlock)
-		h.run.Tell(OwnerPath(h.job.Owner), messages.BindingSynchronized{Binding: unlock.Watch.Binding, Late: w.Late, Task: h.job.Task.ID, Config: e.hook.Config})
+		h.run.Tell(OwnerPath(h.job.Owner), messages.BindingSynchronized{Binding: unlock.Watch.Binding, Late: w.Late, Task: h.job.Task.ID})
 	}
 }
 
@@ -312,7 +312,7 @@ func (h HookJob) postpone(w messages.SynchronizeHook, reason error) {
 	w.Late = w.Late || !w.Again // else nothing went on without it
 	h.later(w)
 	for _, i := range w.Bindings {
-		h.run.Tell(OwnerPath(h.job.Owner), messages.BindingDeferred{Binding: BindingKey(h.hook, i), Task: h.job.Task.ID, Config: h.hook.Config})
+		h.run.Tell(OwnerPath(h.job.Owner), messages.BindingDeferred{Binding: BindingKey(h.hook, i), Task: h.job.Task.ID})
 	}
 }
 

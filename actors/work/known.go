@@ -1,8 +1,6 @@
 package work
 
 import (
-	"slices"
-
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -19,11 +17,7 @@ type Known struct {
 	Global, Own *values.Section
 	Enabled     []string // modules, in the order they run (D9)
 
-	Hooks []hooks.Hook
-	// Fresh are hooks whose start-up is due, because they came, or were exchanged, after that of their owner (P8).
-	Fresh map[string]*hooks.Config
-	// OnceStarted are those of them whose onStartup has run for an earlier version of the file.
-	OnceStarted  map[string]*hooks.Config
+	Hooks        []hooks.Hook
 	Loaded       bool // the hooks of a module are asked for their configuration when it is enabled
 	Synchronized map[messages.BindingKey]bool
 	Deferred     map[messages.BindingKey]bool // their Synchronization is not waited for: it comes later
@@ -44,11 +38,6 @@ type Known struct {
 	Changed bool
 	// Out: the attempt is outside of its queue, which continues.
 	Out bool
-}
-
-// Has reports whether a hook is the one that the owner has now, and not exchanged.
-func (k *Known) Has(hook hooks.Hook) bool {
-	return slices.ContainsFunc(k.Hooks, func(h hooks.Hook) bool { return h.Name == hook.Name && h.Config == hook.Config })
 }
 
 // Handed answers whatever a run asks its owner for. What the run knows from now on comes with it,

@@ -2,8 +2,6 @@ package work
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"addon-operator/actors/plan"
@@ -67,7 +65,7 @@ func (j ModuleJob) RunModule(run *supervisor.Run) (result ModuleRan, err error) 
 	if len(j.Known.Hooks) > 0 {
 		j.began = j.Known.Module.Version()
 	}
-	if !j.Known.Started || len(j.Known.Fresh) > 0 {
+	if !j.Known.Started {
 		if err := j.startUp(run); err != nil {
 			return result, err
 		}
@@ -106,22 +104,14 @@ func (j ModuleJob) loadHooks(run *supervisor.Run) (err error) {
 	return j.ask(run, GetHooks{})
 }
 
-// startUp is G5.1: onStartup hooks, Synchronizations, then schedules tick. In a module that has
-// started already it concerns only the hooks that came since (P8).
+// startUp is G5.1: onStartup hooks, Synchronizations, then schedules tick.
 func (j ModuleJob) startUp(run *supervisor.Run) error {
-	begins, fresh := j.Known.Hooks, j.Known.Fresh
-	if j.Known.Started {
-		begins = slices.DeleteFunc(slices.Clone(begins), func(h hooks.Hook) bool { return fresh[h.Name] != h.Config })
-	}
-	for _, hook := range hooks.ByOrder(begins, hooks.OnStartup) {
-		if j.Known.Started && j.Known.OnceStarted[hook.Name] == hook.Config {
-			continue // an earlier version of the file has had its onStartup (P8)
-		}
+	for _, hook := range hooks.ByOrder(j.Known.Hooks, hooks.OnStartup) {
 		if err := j.Hook(run, hook).order(hooks.OnStartup); err != nil {
 			return err
 		}
 	}
-	for _, hook := range begins {
+	for _, hook := range j.Known.Hooks {
 		for _, w := range Synchronizations(hook) {
 			first := BindingKey(hook, w.Bindings[0])
 			if hook.Config.Kubernetes[w.Bindings[0]].Queue != hooks.MainQueue || j.Known.Synchronized[first] || j.Known.Deferred[first] {
@@ -136,26 +126,16 @@ func (j ModuleJob) startUp(run *supervisor.Run) error {
 	if err := j.ask(run, messages.AwaitSynchronized{Trace: traceOf(run)}); err != nil {
 		return err
 	}
-	run.Tell(OwnerPath(j.Owner), StartedUp{j.Task.ID, fresh})
-	j.Known.Fresh = maps.Clone(j.Known.Fresh) // some may have come meanwhile
-	maps.DeleteFunc(j.Known.Fresh, func(name string, config *hooks.Config) bool { return fresh[name] == config })
+	run.Tell(OwnerPath(j.Owner), StartedUp{j.Task.ID})
 	return nil
 }
 
-// StartedUp notifies a module that its schedules may tick. Hooks are those that were new, with
-// their configuration: a hook that was exchanged since has not started.
-type StartedUp struct {
-	Task  string
-	Hooks map[string]*hooks.Config
-}
+// StartedUp notifies a module that its schedules may tick.
+type StartedUp struct{ Task string }
 
-// runOrders runs the hooks that have an order binding, one after the other (C9). Hooks whose
-// start-up is due are left out until the next run has started them.
+// runOrders runs the hooks that have an order binding, one after the other (C9).
 func (j ModuleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) error {
 	for _, hook := range hooks.ByOrder(j.Known.Hooks, binding) {
-		if j.Known.Fresh[hook.Name] != nil {
-			continue
-		}
 		if err := j.Hook(run, hook).order(binding); err != nil {
 			return err
 		}

@@ -6,19 +6,17 @@ import (
 	"addon-operator/values"
 )
 
-// AdoptModule gives a module actor the module's directory, which came back after it was
-// removed or has another name, and the values in it.
+// AdoptModule gives a module actor the module's directory, whose files have changed, which came back after it was
+// removed, or has another name, and the values in it. The module starts from the beginning; its release stays.
 type AdoptModule struct {
 	Module  addons.Module
 	Section *values.Section
 }
 
-// UpdateModule gives a module actor what has changed in its directory (P8).
+// UpdateModule gives a module actor what the values.yaml files of the roots say about it now (P8).
 type UpdateModule struct {
 	Module  addons.Module
 	Section *values.Section // static values and schemas; nil when they are the same
-	Hooks   []hooks.Hook
-	Asked   bool // the hooks were asked for their configuration; else they are the same
 }
 
 // UpdateGlobal gives global-hooks what has changed on disk (P8).
