@@ -35,7 +35,6 @@
 //	GetValues            run, server       module, global-hooks
 //	Values               module, global    run, server
 //	ApplyHookResult      run               module, global-hooks
-//	RememberValues       converge          module, global-hooks
 //
 //	BindingSynchronized  run               module, global-hooks
 //	BindingDeferred      run               module, global-hooks
@@ -154,7 +153,6 @@
 //	RunEnded             module            healer
 //	ObjectsGone          healer            module
 //	HealthChanged        healer            module
-//	ReportHealth         run               healer
 //	HealthReported       healer            run
 //	GetReleased          run               healer
 //	Released             healer            run

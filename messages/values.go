@@ -2,7 +2,6 @@ package messages
 
 import (
 	"log/slog"
-	"time"
 
 	"addon-operator/hooks"
 	"addon-operator/values"
@@ -12,13 +11,7 @@ import (
 type GetValues struct{}
 
 // Values is an immutable view of an owner's values.
-type Values struct {
-	Section *values.Section
-	// Converged is the section at the end of the last converge, at ConvergedAt; nil before the
-	// first.
-	Converged   *values.Section
-	ConvergedAt time.Time
-}
+type Values struct{ Section *values.Section }
 
 // LogValue keeps values, which may be secrets, out of logs.
 func (Values) LogValue() slog.Value { return slog.StringValue("values") }
@@ -37,7 +30,3 @@ type ApplyHookResult struct {
 	// Origin is remembered with the values that the result changes.
 	Origin values.Origin
 }
-
-// RememberValues notifies an owner that a converge is over: later changes of values are shown as
-// changes since then.
-type RememberValues struct{}

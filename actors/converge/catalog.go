@@ -31,6 +31,8 @@ type catalog struct {
 	configured  map[string]string // maintenance modes in the ConfigMap (H15)
 	suspended   map[string]bool   // by spec.suspend of objects of kind Module (H27)
 	maintenance map[string]string // the modes of both: suspended wins
+	modes       map[string]string // by module, as the modules know them
+	answers     map[string]bool   // of the enabled scripts, as config knows them; nil before the first discovery
 
 	enabled  []string // by the last discovery, in the order of modules
 	verdicts map[string]decide.Verdict
@@ -69,7 +71,7 @@ func newCatalog(p *shared.Program, b Initial) *catalog {
 		program: p, log: p.Log,
 		tree: b.Tree, globalHooks: b.GlobalHooks, globalProblems: b.Problems, unused: map[string][]string{},
 		config: b.Flags, configured: b.Maintenance, suspended: b.Suspended, maintenance: decide.WithSuspended(b.Maintenance, b.Suspended),
-		deployed: map[string]bool{}, ran: map[string]bool{}, removed: map[string]bool{},
+		deployed: map[string]bool{}, ran: map[string]bool{}, removed: map[string]bool{}, modes: map[string]string{},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,7 +13,6 @@ import (
 	"addon-operator/actors/decide"
 	"addon-operator/actors/shared"
 	"addon-operator/actors/work"
-	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
@@ -285,7 +285,10 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	c.logSteps(steps, d, gone)
 	c.catalog.enabled, c.catalog.verdicts, c.reloads.discoveredIn = d.Enabled, d.Verdicts, t.Reload
 	c.program.Enabled.Store(&d.Enabled)
-	ctx.Send(c.program.PID(work.ConfigPath), messages.ScriptsAnswered{Scripts: decide.Answers(d.Verdicts)})
+	if answers := decide.Answers(d.Verdicts); c.catalog.answers == nil || !maps.Equal(answers, c.catalog.answers) {
+		c.catalog.answers = answers
+		ctx.Send(c.program.PID(work.ConfigPath), messages.ScriptsAnswered{Scripts: answers})
+	}
 	c.tellMaintenance(ctx, c.catalog.maintenance)
 	for _, m := range d.Tree.Modules {
 		if !slices.Contains(steps.Run, m.Name) {
@@ -356,8 +359,6 @@ func (c *converge) finished(ctx actor.Context, reload int) {
 		ctx.Send(c.program.PID(work.SchedulePath), messages.Converged{})
 		c.reloads.ready = true
 	}
-	c.catalog.tell(ctx, c.catalog.tree.Modules, messages.RememberValues{})
-	ctx.Send(c.program.PID(work.GlobalPath), messages.RememberValues{})
 	if c.reloads.become(next); c.reloads.globalChanged {
 		c.reloads.requestUnlooped(ctx, messages.By(messages.ByHook, "afterAll hooks changed global values", c.reloads.cause).In(c.reloads.span.Name()))
 	}
@@ -374,12 +375,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	if msg.FlagsChanged {
 		c.switchModules(ctx)
 	}
-	// Owners have received the new values before: config sends these first.
-	concerned := slices.DeleteFunc(slices.Clone(c.catalog.tree.Modules), func(m addons.Module) bool { return !msg.Global && !slices.Contains(msg.Modules, m.Name) })
-	c.catalog.tell(ctx, concerned, messages.RetryNow{})
-	if msg.Global {
-		ctx.Send(c.program.PID(work.GlobalPath), messages.RetryNow{})
-	}
+	// Owners have received the new values before, and try again what has failed: config sends these first.
 	c.runs.RetryNow()
 	switch {
 	case !c.reloads.phase.begun():

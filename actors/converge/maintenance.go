@@ -10,7 +10,7 @@ import (
 	"addon-operator/messages"
 )
 
-// tellMaintenance sends all modules their modes.
+// tellMaintenance sends modules their modes, if they are others than they know.
 //
 // A module under maintenance (H15) continues with its hooks, but its release is left alone: its
 // runs leave Helm out, the healer does not know it, and when it is disabled, its hooks end and the
@@ -18,7 +18,10 @@ import (
 // the only sender; a run that is about to use Helm knows the mode from its module.
 func (c *converge) tellMaintenance(ctx actor.Context, config map[string]string) {
 	for _, m := range c.catalog.tree.Modules {
-		ctx.Send(c.program.Owner(m.Name), messages.SetMaintenance{Mode: decide.Maintained(m, config)})
+		if mode := decide.Maintained(m, config); mode != c.catalog.modes[m.Name] {
+			c.catalog.modes[m.Name] = mode
+			ctx.Send(c.program.Owner(m.Name), messages.SetMaintenance{Mode: mode})
+		}
 	}
 }
 

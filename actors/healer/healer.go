@@ -123,7 +123,6 @@ func (h *healer) Receive(ctx actor.Context) {
 		h.runBegan(msg)
 	case work.ReleaseApplied:
 		h.releaseApplied(ctx, msg)
-	case work.ReportHealth:
 		h.reportNow(ctx, msg)
 	case work.RunEnded:
 		h.runEnded(ctx, msg)

@@ -112,7 +112,7 @@ func TestEnded(t *testing.T) {
 		if live, ok := p.Inspector.Status(work.HealerPath).(liveHealer); !ok || len(live.status.Incomplete) > 0 {
 			t.Errorf("gone during the run: %t; to heal: %v", during, live.status.Incomplete)
 		}
-		sharedtest.Ask[work.HealthReported](t, p, pid, work.ReportHealth{Module: "web"})
+		sharedtest.Ask[messages.Monitored](t, p, pid, messages.ListMonitored{}) // the report of before is sent by now
 		sharedtest.Ask[string](t, p, module, "are these all?")
 		var last *view.Health
 		for len(healths) > 0 {

@@ -146,7 +146,7 @@ func (h *healer) reassess(ctx actor.Context, modules ...string) {
 
 // reportNow reports to one module before its run ends, and has what Helm wrote read again. The
 // report is sent before the answer to the run, so the module has it when the run ends (H25).
-func (h *healer) reportNow(ctx actor.Context, msg work.ReportHealth) {
+func (h *healer) reportNow(ctx actor.Context, msg work.ReleaseApplied) {
 	if r := h.releases[msg.Module]; r != nil && h.program.ReleaseWatch != nil {
 		if msg.Wrote {
 			r.applied = time.Now()

@@ -3,7 +3,6 @@ package modules
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -32,17 +31,9 @@ type ownValues struct {
 	part
 	unfinished *work.Unfinished // of the owner
 
-	section   *values.Section
-	converged convergedValues
-	applying  *application  // waits for ConfigSaved; nil when none does
-	waiting   []application // behind the one that is being applied
-}
-
-// convergedValues are the values at the end of the last converge. Debug pages compare the current
-// values with them.
-type convergedValues struct {
-	section *values.Section
-	at      time.Time
+	section  *values.Section
+	applying *application  // waits for ConfigSaved; nil when none does
+	waiting  []application // behind the one that is being applied
 }
 
 // applier is where owners differ: what runs get to know, what a patch may touch, and what follows a change.
@@ -250,5 +241,5 @@ func (v *ownValues) set(section *values.Section) {
 
 // answer answers GetValues.
 func (v *ownValues) answer() messages.Values {
-	return messages.Values{Section: v.section, Converged: v.converged.section, ConvergedAt: v.converged.at}
+	return messages.Values{Section: v.section}
 }

@@ -2,7 +2,6 @@ package modules
 
 import (
 	"log/slog"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -61,6 +60,7 @@ func (o *owner) receive(ctx actor.Context) bool {
 		o.values.configSaved(ctx, msg)
 	case messages.SetConfig:
 		o.values.setConfig(msg)
+		o.tasks.retryNow()
 	case messages.BindingSynchronized:
 		o.hooks.bindingSynchronized(ctx, msg)
 	case messages.BindingDeferred:
@@ -79,8 +79,6 @@ func (o *owner) receive(ctx actor.Context) bool {
 		ctx.Respond(o.values.answer())
 	case messages.ListHooks:
 		ctx.Respond(messages.HookList{Hooks: o.hooks.all})
-	case messages.RememberValues:
-		o.values.converged = convergedValues{o.values.section, time.Now()}
 	default:
 		return false
 	}

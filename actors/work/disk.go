@@ -217,11 +217,20 @@ func (r *refreshed) keep(key string, why error) {
 // handOut gives the owners what has changed, and makes actors for modules that are new. From then
 // on others use the tree, and it is not changed any more.
 func (r refreshed) handOut(run *supervisor.Run) error {
+	if r.same() {
+		return nil
+	}
 	spawned, err := supervisor.Ask[ModulesSpawned](run, Root, SpawnModules{Tree: r.tree, GlobalHooks: r.globalHooks, Asked: r.asked})
 	if err != nil {
 		return err
 	}
 	return spawned.Err
+}
+
+// same reports whether all that actors have of the tree is as before.
+func (r refreshed) same() bool {
+	return sameModules(r.tree, r.before) && r.tree.Global.Same(r.before.Global) &&
+		!slices.ContainsFunc(r.tree.Modules, func(m addons.Module) bool { return !m.Same(*r.before.Module(m.Name)) })
 }
 
 // Looked is the result of a look at the disk.

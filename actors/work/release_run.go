@@ -127,9 +127,9 @@ func (r releaseJob) upgrade() (helm.Outcome, error) {
 	if len(outcome.Healed) > 0 {
 		r.job.Metrics.Modules.Redeployed(r.job.Owner)
 	}
-	r.run.Tell(HealerPath, ReleaseApplied{r.job.Owner, outcome.Objects, outcome.Ends, r.job.Known.Gone})
 	wrote := outcome.Action != helm.Skipped && outcome.Action != helm.Adopted && outcome.Action != helm.Held
-	if _, err := supervisor.Ask[HealthReported](r.run, HealerPath, ReportHealth{r.job.Owner, wrote}); err != nil {
+	applied := ReleaseApplied{r.job.Owner, outcome.Objects, outcome.Ends, r.job.Known.Gone, wrote}
+	if _, err := supervisor.Ask[HealthReported](r.run, HealerPath, applied); err != nil {
 		return outcome, err // the run is cancelled
 	}
 	if len(r.job.Known.Gone) > 0 {
@@ -188,22 +188,17 @@ func (r releaseJob) deployed() (bool, error) {
 // Due is what it knew of them when that began.
 type CRDsInstalled struct{ Due int }
 
-// ReleaseApplied says to the healer which objects a release has.
+// ReleaseApplied says to the healer which objects a release has. It is answered when the module has a report of their
+// health: it is not ready with what was current before, or without any.
 type ReleaseApplied struct {
 	Module  string
 	Objects []helm.Object
 	Ends    map[helm.Object]bool // that end by themselves; true: they have
 	Back    []helm.Object        // of those that were gone
+	Wrote   bool                 // Helm wrote objects: what is known of their health is out of date
 }
 
-// ReportHealth has the healer report the health of a module's objects at once. When Helm wrote them, what is known is out of
-// date. It is answered when the module has the report: it is not ready with what was current before, or without any.
-type ReportHealth struct {
-	Module string
-	Wrote  bool
-}
-
-// HealthReported answers ReportHealth.
+// HealthReported answers ReleaseApplied.
 type HealthReported struct{}
 
 // ObjectsBack says to a module what Helm has applied again.

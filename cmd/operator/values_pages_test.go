@@ -119,9 +119,7 @@ func startRunning(t *testing.T) *running {
 		}
 	})
 	r.until("the first converge", func() bool {
-		got, err := operator.Ask(t.Context(), "module/ingress", messages.GetValues{})
-		values, ok := got.(messages.Values)
-		return err == nil && ok && values.Converged != nil
+		return operator.Converge().Ready
 	})
 	// The converge ends before its last task has left the queue, and a queue is listed when its actor has started.
 	r.until("idle queues", func() bool {
