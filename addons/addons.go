@@ -91,12 +91,11 @@ type Global struct {
 	Static        []values.Layer
 	Schemas       *values.Schemas
 	// Problems are those of Tree.Problems that are about global hooks, values and schemas, or about
-	// a module that is not in force: ownProblems, and those of the roots.
+	// a module that is not in force.
 	Problems []string
 
-	ownProblems []string // about its own files; they stay as long as these do not change
-	files       contents
-	refused     globalSums // see Refused
+	files   contents
+	refused globalSums // see Refused
 }
 
 // globalSums identify one version of Global: the checksums of its files, and its static values.

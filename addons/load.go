@@ -198,9 +198,7 @@ func (t *Tree) loadGlobal(dir string) error {
 		t.Global.HooksDir = filepath.Join(dir, "hooks")
 	}
 	t.Global.files = look(dir, contents{}, partOfGlobal)
-	t.Global.Schemas, err = loadSchemas(dir, t.dirs.Shown)
-	t.adviseOn(t.Global.Schemas, &t.Global.ownProblems)
-	t.Global.Problems = t.Global.ownProblems
+	t.Global.Schemas, err = t.loadSchemas(dir, t.dirs.Shown)
 	return err
 }
 
@@ -210,9 +208,8 @@ func (t *Tree) readModule(m *Module) error {
 	doc, without, err := readValues(m.valuesFile(), m.Shown(m.valuesFile()), m.Key)
 	errs := []error{err}
 	m.own, m.ownEmpty, m.strange = doc, without == noContent, doc.Strange
-	m.Schemas, err = loadSchemas(m.Dir, m.Shown)
+	m.Schemas, err = t.loadSchemas(m.Dir, m.Shown)
 	errs = append(errs, err)
-	t.adviseOn(m.Schemas, &m.problems)
 	for _, problem := range chartProblems(m) {
 		t.problem(&m.problems, "%s", problem)
 	}
@@ -255,25 +252,19 @@ func (t *Tree) combine(m *Module) {
 	maintenance(m.own)
 }
 
-// adviseOn adds what is suspicious in schemas to the warnings and problems.
-func (t *Tree) adviseOn(schemas *values.Schemas, problems *[]string) {
-	for _, warning := range schemas.Warnings() {
-		t.warn("%s", warning)
-	}
-	for _, problem := range schemas.Problems() {
-		t.problem(problems, "%s", problem)
-	}
-}
-
 // loadSchemas compiles openapi/config-values.yaml and openapi/values.yaml (D29). shown names their
 // paths in messages.
-func loadSchemas(dir string, shown func(path string) string) (*values.Schemas, error) {
+func (t *Tree) loadSchemas(dir string, shown func(path string) string) (*values.Schemas, error) {
 	config, err1 := readSchema(filepath.Join(dir, "openapi", "config-values.yaml"), shown)
 	merged, err2 := readSchema(filepath.Join(dir, "openapi", "values.yaml"), shown)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	return values.CompileSchemas(config, merged)
+	schemas, err := values.CompileSchemas(config, merged)
+	for _, warning := range schemas.Warnings() {
+		t.warn("%s", warning)
+	}
+	return schemas, err
 }
 
 func readSchema(path string, shown func(path string) string) (values.SchemaFile, error) {

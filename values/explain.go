@@ -139,10 +139,8 @@ func stagesOf(s *Section) (all []stage) {
 		all = append(all, stage{source: source, tree: storable(s.key, tree), layer: layer})
 	})
 	tree := s.unpatched
-	// Each operation is replayed by itself with a new replayer: a shared one would change maps of
-	// earlier stages in place.
 	for i, operation := range s.saved {
-		tree, _ = lookup(newReplayer().replay(map[string]any{s.key: tree}, operation), pointer{s.key})
+		tree = operation.over(tree, mustPointer(operation.Path)[1:])
 		all = append(all, stage{
 			source: Source{Layer: LayerPatch, Origin: operation.Origin()}, tree: tree,
 			operation: &s.saved[i], path: mustPointer(operation.Path)[1:], reach: mustPointer(aboveLists(operation.Path))[1:],

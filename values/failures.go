@@ -27,7 +27,6 @@ type report struct {
 	schema   *schema
 	value    any
 	secret   func(pointer) bool
-	partial  bool // other layers may add keys to maps: only what stays wrong is reported
 	findings findings
 	most     int  // findings
 	looks    *int // failures that may still be looked at
@@ -62,7 +61,6 @@ func (r *report) add(failure *jsonschema.ValidationError) {
 		return
 	}
 	switch keyword := lastElement(failure.KeywordLocation); {
-	case r.mayChange(failure, keyword):
 	case keyword == "anyOf" || keyword == "oneOf":
 		r.alternatives(failure, keyword)
 	case len(failure.Causes) > 0:
@@ -80,33 +78,6 @@ func (r *report) add(failure *jsonschema.ValidationError) {
 
 func (r *report) full() bool {
 	return len(r.findings.found) >= r.most || r.findings.size >= maxExplanation
-}
-
-// mayChange reports whether a key that another layer adds can take the failure away. Only partial reports ask. Of the
-// conditions one is certain: that of translator.nullable, because a value with a map in it is never null.
-func (r *report) mayChange(failure *jsonschema.ValidationError, keyword string) bool {
-	if !r.partial {
-		return false
-	}
-	location := located(failure.KeywordLocation)
-	if slices.Contains(location, "unevaluatedProperties") || slices.Contains(location, "dependentRequired") {
-		return true
-	}
-	switch value, _ := lookup(r.value, located(failure.InstanceLocation)); keyword {
-	case "required", "minProperties":
-		return true
-	case "not":
-		return hasMap(value) && !closes(location)
-	case "oneOf":
-		return hasMap(value) && len(failure.Causes) == 0
-	case "minContains", "maxContains", "then":
-		return hasMap(value)
-	case "else":
-		_, at, _ := strings.Cut(failure.AbsoluteKeywordLocation, "#")
-		condition, _ := lookup(r.schema.document, append(located(strings.TrimSuffix(at, "/else")), "if", "type"))
-		return hasMap(value) && condition != "null"
-	}
-	return false
 }
 
 // closes reports whether the not at a location is one by which translate refuses unknown keys.
@@ -133,9 +104,6 @@ func (r *report) alternatives(failure *jsonschema.ValidationError, keyword strin
 		for _, v := range one.findings.finish() {
 			text := strings.TrimPrefix(v.String(), r.findings.path(at))
 			texts = append(texts, strings.TrimPrefix(strings.TrimPrefix(text, ": "), "."))
-		}
-		if r.partial && len(texts) == 0 {
-			return // a key more, and it fits
 		}
 		if one.cut {
 			texts = append(texts, "…")

@@ -74,7 +74,7 @@ func union(inherited, own any) any {
 	}
 	all := slices.Clone(first)
 	for _, name := range second {
-		if !slices.ContainsFunc(all, func(known any) bool { return equal(known, name) }) {
+		if !slices.ContainsFunc(all, func(known any) bool { return Checksum(known) == Checksum(name) }) {
 			all = append(all, name)
 		}
 	}

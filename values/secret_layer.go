@@ -122,7 +122,12 @@ func (s Secrets) Misplaced() []string {
 func (s Stored) divide(patched any, operations Patch, marked marked) (config, secret any) {
 	d := divider{marked: marked}
 	for _, operation := range operations {
-		d.touched = append(d.touched, mustPointer(operation.Path)[1:])
+		switch operation.Op {
+		case "move":
+			d.touched = append(d.touched, mustPointer(operation.From)[1:], mustPointer(operation.Path)[1:])
+		case "add", "remove", "replace", "copy":
+			d.touched = append(d.touched, mustPointer(operation.Path)[1:])
+		}
 	}
 	parts := d.divide(pointer{}, d.marked, patched, part(s.Config), part(s.Secret))
 	return parts.config.value, parts.secret.value

@@ -164,7 +164,8 @@ func alternatives(enum any) string {
 		if i > 0 {
 			out = append(out, ", "...)
 		}
-		out, _ = appendJSON(out, item)
+		text, _ := JSON(item)
+		out = append(out, text...)
 	}
 	return string(out)
 }

@@ -72,7 +72,7 @@ func TestValidationErrorText(t *testing.T) {
 // D38: keys that look like secrets, anywhere on the path.
 // D38, D39: a section in which everything is wrong is refused at once, with a message that a person can read.
 func TestViolationsAreBounded(t *testing.T) {
-	wrong := "a: 1\nlist: [" + strings.Repeat("1,", 100_000) + "]"
+	wrong := "a: 1\nlist: [" + strings.Repeat("1,", 40_000) + "]"
 	err := compiledSchema(t, yamlTree(t, "type: object\nproperties: {a: {type: string}, list: {type: array, items: {type: string}}}")).validate("m", yamlTree(t, wrong), nil)
 	wantError(t, err, "m.a: must be a string, is an integer", "m.list[0]: must be a string", "there are more than 100 problems; fix these first")
 	if size := len(err.Error()); size > 8<<10 {

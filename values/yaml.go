@@ -2,7 +2,6 @@ package values
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -20,31 +18,26 @@ import (
 // It reads scalars as sigs.k8s.io/yaml does, so values mean what they mean in any other file of a
 // cluster: unquoted yes, no, on, off, y and n are booleans, timestamps are texts, keys that are
 // integers are texts of decimal digits. It is stricter where a silent choice would hurt: it refuses
-// duplicate keys, other keys that are no texts, unknown tags, infinities, and what is larger than 4
-// MiB with its aliases written out, or nested more than 100 levels deep (D39). The error names the
-// line of the first mistake. JSON is YAML, also with escapes that the library does not read, such as
-// surrogate pairs.
-func ParseYAML(data []byte) (any, error) {
+// duplicate keys, other keys that are no texts, unknown tags, infinities, and what exceeds the limits with its aliases
+// written out (D39). The error names the line of the first mistake. JSON is YAML, also with escapes that the library
+// does not read, such as surrogate pairs.
+func ParseYAML(data []byte) (any, error) { return parseYAML(data, false) }
+
+// ParsePublished is ParseYAML for the values.yaml of a chart in chart/, which Helm reads: of duplicate keys the last
+// one counts.
+func ParsePublished(data []byte) (any, error) { return parseYAML(data, true) }
+
+func parseYAML(data []byte, published bool) (any, error) {
 	documents, err := readYAML(data)
 	switch {
 	case err != nil && json.Valid(data):
-		return parseStrictJSON(data)
+		return ParseJSON(data)
 	case err != nil || len(documents) == 0:
 		return nil, err
 	case len(documents) > 1:
 		return nil, fmt.Errorf("line %d: a second document begins; write only one", documents[1].Line)
 	}
-	return treeOf(documents[0], false)
-}
-
-// ParsePublished is ParseYAML for the values.yaml of a chart in chart/, which Helm reads: of duplicate keys the last
-// one counts.
-func ParsePublished(data []byte) (any, error) {
-	documents, err := readYAML(data)
-	if err != nil || len(documents) == 0 {
-		return nil, err
-	}
-	return treeOf(documents[0], true)
+	return treeOf(documents[0], published)
 }
 
 // YAMLDocument is one document of a stream. It keeps the nodes, so that a message about a value can
@@ -74,46 +67,28 @@ func ParseYAMLDocuments(data []byte) (documents []YAMLDocument, err error) {
 // Position returns the line and the column, from 1, of the key or element at a path of keys and
 // indexes, or of the innermost one on the way that the document has.
 func (d YAMLDocument) Position(path []string) (line, column int) {
-	node := d.node
-	line, column = node.Line, node.Column
-	if len(node.Content) > 0 {
-		node = node.Content[0]
-		line, column = node.Line, node.Column
-	}
+	node := d.node.Content[0]
+	at := node
 	for _, step := range path {
 		for node.Kind == yaml.AliasNode {
 			node = node.Alias
 		}
-		at, child := nodeBelow(node, step)
-		if child == nil {
+		i := find(node, step)
+		if i < 0 {
 			break
 		}
-		line, column, node = at.Line, at.Column, child
-	}
-	return line, column
-}
-
-// nodeBelow returns the value of a key, or the element of an index, and the node where it begins:
-// the key.
-func nodeBelow(node *yaml.Node, step string) (at, child *yaml.Node) {
-	if node.Kind == yaml.SequenceNode {
-		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(node.Content) {
-			return node.Content[i], node.Content[i]
+		if at = node.Content[i]; node.Kind == yaml.MappingNode {
+			at = node.Content[i-1]
 		}
-		return nil, nil
+		node = node.Content[i]
 	}
-	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
-		if node.Content[i].Value == step {
-			return node.Content[i], node.Content[i+1]
-		}
-	}
-	return nil, nil
+	return at.Line, at.Column
 }
 
 // readYAML reads the nodes of all documents that are not empty: a separator at the end of a file makes an
 // empty one. The library does not expand aliases in nodes, so this is safe before the limits are checked.
 func readYAML(data []byte) (documents []*yaml.Node, err error) {
-	if err := checkText(data); err != nil {
+	if err := CheckSize(int64(len(data))); err != nil {
 		return nil, err
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -163,15 +138,15 @@ func syntaxError(err error, data []byte) error {
 type yamlReader struct {
 	published bool               // of duplicate keys the last one counts (ParsePublished)
 	anchors   map[*yaml.Node]any // the trees of anchors, unfinished{} while they are read
-	keys      int                // the size of all keys, those of aliases and "<<", too
+	keys      int                // how many keys maps have, those of aliases and "<<", too
 }
 
 type unfinished struct{}
 
 // key counts a key of a map. Unlike the trees of aliases, keys and merged maps are not shared: a few lines could copy a
 // large map thousands of times.
-func (r *yamlReader) key(node *yaml.Node, key string) error {
-	if r.keys += overhead + len(key); r.keys > maxSize {
+func (r *yamlReader) key(node *yaml.Node) error {
+	if r.keys++; r.keys > maxNodes {
 		return refuse(node, "%w", errTooLarge)
 	}
 	return nil
@@ -236,7 +211,7 @@ func (r *yamlReader) readMap(node *yaml.Node) (any, error) {
 		}
 		key, err := r.readKey(keyNode)
 		if err == nil {
-			err = r.key(keyNode, key)
+			err = r.key(keyNode)
 		}
 		if err != nil {
 			return nil, err
@@ -287,13 +262,24 @@ func integerKey(node *yaml.Node, tree any) (key string, ok bool) {
 	return "", false
 }
 
-// keyIs reports whether a node is a key with this text, as readKey reads it.
-func keyIs(node *yaml.Node, text string) bool {
-	if node.Kind != yaml.ScalarNode || isMergeKey(node) {
-		return false
+// find returns the index of a value in the content of a map or a list, or -1. Keys that a map gets by "<<" are not
+// found: they belong to another place of the text.
+func find(node *yaml.Node, element string) int {
+	index, ok := listIndex(element)
+	switch {
+	case node.Kind == yaml.SequenceNode && ok && index < len(node.Content):
+		return index
+	case node.Kind != yaml.MappingNode:
+		return -1
 	}
-	key, err := (&yamlReader{anchors: map[*yaml.Node]any{}}).readKey(node)
-	return err == nil && key == text
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if key := node.Content[i]; key.Kind == yaml.ScalarNode && !isMergeKey(key) {
+			if text, err := (&yamlReader{anchors: map[*yaml.Node]any{}}).readKey(key); err == nil && text == element {
+				return i + 1
+			}
+		}
+	}
+	return -1
 }
 
 // isMergeKey recognizes the unquoted <<; in quotes it is a key like any other.
@@ -319,7 +305,7 @@ func (r *yamlReader) mergeInto(m map[string]any, source *yaml.Node) error {
 			return refuse(node, "<< needs a map or a list of maps")
 		}
 		for key, value := range defaults {
-			if err := r.key(node, key); err != nil {
+			if err := r.key(node); err != nil {
 				return err
 			}
 			if _, set := m[key]; !set {
@@ -348,12 +334,6 @@ func readScalar(node *yaml.Node) (any, error) {
 	switch {
 	case tag == "!!str" || tag == "!" || tag == "!!timestamp":
 		return node.Value, nil
-	case tag == "!!binary":
-		text, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(node.Value), ""))
-		if err != nil || !utf8.Valid(text) {
-			return nil, refuse(node, "!!binary is not the base64 of UTF-8; write a string without the tag")
-		}
-		return string(text), nil
 	case tag == "" && !isPlain(node):
 		return node.Value, nil
 	}
