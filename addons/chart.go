@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"sigs.k8s.io/yaml"
+
 	"addon-operator/helm/charts"
 	"addon-operator/values"
 )
@@ -206,7 +208,7 @@ func chartProblems(m *Module) (problems []string) {
 	if len(m.Name) > longestRelease {
 		problem("%s: the name of the module is that of its release, which has at most %d characters, not %d; rename the directory", m.Shown(m.Dir), longestRelease, len(m.Name))
 	}
-	metadata, _ := readYAML(file, "", values.ParsePublished) // what is wrong with it is for the loader of the chart to say
+	metadata, _ := readYAML(file, "", parsePublished) // what is wrong with it is for the loader of the chart to say
 	if fields, _ := metadata.(map[string]any); fields["type"] == "library" {
 		problem("%s has type library, so nothing is installed; write type: application, or remove the module and add the chart to the dependencies of others", m.Shown(file))
 	}
@@ -221,13 +223,10 @@ func (t *Tree) warnUnread(m *Module, keys []string) {
 			continue
 		}
 		fix := "the values of the chart belong under " + m.Key + "; move it there"
-		meant := values.Nearest(key, []string{m.Key, values.FlagKey(m.Key), values.MaintenanceKey(m.Key), values.GlobalKey})
 		if key == m.Name {
-			meant = m.Key
+			fix = "did you mean " + m.Key + "?"
 		}
-		if meant != "" {
-			fix = "did you mean " + meant + "?"
-		}
+		fix = values.DidYouMean(key, []string{m.Key, values.FlagKey(m.Key), values.MaintenanceKey(m.Key), values.GlobalKey}, fix)
 		t.problem(&m.problems, "%s: key %s is not read, because the chart of the module is in chart/; %s", m.Shown(m.valuesFile()), key, fix)
 	}
 }
@@ -243,5 +242,14 @@ func (m Module) Defaults() (shown string, read func() (any, error)) {
 	}
 	path := filepath.Join(inner, "values.yaml")
 	shown = m.Shown(path)
-	return shown, func() (any, error) { return readYAML(path, shown, values.ParsePublished) }
+	return shown, func() (any, error) { return readYAML(path, shown, parsePublished) }
+}
+
+// parsePublished reads a file of a chart as Helm does.
+func parsePublished(data []byte) (any, error) {
+	text, err := yaml.YAMLToJSON(data)
+	if err != nil {
+		return nil, err
+	}
+	return values.ParseJSON(text)
 }

@@ -156,7 +156,7 @@ func (t *Tree) warnUnknownFlags() {
 	for _, m := range all {
 		for _, flag := range m.strange {
 			own := values.FlagKey(m.Key)
-			if values.NearestFlag(flag, []string{own}) != "" && !slices.Contains(known, flag) {
+			if values.Nearest(flag, []string{own}) != "" && !slices.Contains(known, flag) {
 				t.warn("%s has the flag %s, which is not that of the module; it is ignored; did you mean %s?", m.Shown(m.valuesFile()), flag, own)
 			}
 		}
@@ -178,7 +178,7 @@ func (t *Tree) warnUnknownFlags() {
 				continue
 			}
 			hint := ""
-			if meant := values.NearFlag(flag, known); meant != "" {
+			if meant := values.Nearest(flag, known); meant != "" {
 				hint = "; did you mean " + meant + "?"
 			}
 			t.warn("%s has the flag %s, but no such module exists; it is ignored%s", root.shown, flag, hint)

@@ -91,7 +91,7 @@ const appends = "-"
 // listIndex reads an index as RFC 6901 writes it: no sign, no leading zero. Nine digits are more
 // than any list has, and fit into an int everywhere.
 func listIndex(element string) (int, bool) {
-	if element == "" || len(element) > 9 || !allDigits(element) || (element[0] == '0' && len(element) > 1) {
+	if len(element) > 9 || !allDigits(element) || (element[0] == '0' && len(element) > 1) {
 		return 0, false
 	}
 	index, err := strconv.Atoi(element)

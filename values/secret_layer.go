@@ -3,7 +3,6 @@ package values
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -238,31 +237,7 @@ func childOf(tree any, key string) any {
 
 // hide hides the secrets of a tree that is the value at a path of the section.
 func (s Secrets) hide(path pointer, tree any) any {
-	secret, _ := lookup(s.section.secret, path)
-	m, stored := s.along(path)
-	return conceal(tree, m, secret, stored, secretPath(path))
-}
-
-// conceal is hide with the marks of the schema and the content of the Secret at the same place.
-// Below a list of the Secret everything is hidden, because the list comes from there as a whole. named: the keys
-// above look like those of a secret.
-func conceal(tree any, m marked, secret any, hidden, named bool) any {
-	hidden = hidden || m.secret() || secret != nil && !isMapOf(secret)
-	switch v := tree.(type) {
-	case map[string]any:
-		out := maps.Clone(v)
-		for key, child := range v {
-			out[key] = hideWebhook(key, conceal(child, m.key(key), childOf(secret, key), hidden, secretBelow(named, key)))
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, child := range v {
-			out[i] = conceal(child, m.element(), nil, hidden, named)
-		}
-		return out
-	}
-	return hide(tree, hidden || named)
+	return hideBy(func(_ map[string]any, path pointer, _ bool) bool { return s.at(path) }, tree, path, s.at(path))
 }
 
 // Texts returns the texts of the section that must not be shown anywhere (J9): those in the Secret,

@@ -51,7 +51,7 @@ pem: "-----BEGIN KEY"
 }
 
 func longText() string {
-	text := make([]byte, maxShown+1)
+	text := make([]byte, 64+1)
 	for i := range text {
 		text[i] = 'x'
 	}
@@ -59,11 +59,11 @@ func longText() string {
 }
 
 func TestValidationErrorText(t *testing.T) {
-	one := &ValidationError{Section: "m", Schema: "s.yaml", Violations: []Violation{{"m.a", "is required"}}}
+	one := &ValidationError{Section: "m", Schema: "s.yaml", Violations: []Violation{{Path: "m.a", Message: "is required"}}}
 	if got, want := one.Error(), "values of m do not fit s.yaml: m.a: is required"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	two := &ValidationError{Section: "m", Schema: "s.yaml", Violations: []Violation{{"m.a", "is required"}, {"m.b", "is required"}}}
+	two := &ValidationError{Section: "m", Schema: "s.yaml", Violations: []Violation{{Path: "m.a", Message: "is required"}, {Path: "m.b", Message: "is required"}}}
 	if got, want := two.Error(), "values of m do not fit s.yaml:\n  m.a: is required\n  m.b: is required"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,13 +22,7 @@ import (
 // duplicate keys, other keys that are no texts, unknown tags, infinities, and what exceeds the limits with its aliases
 // written out (D39). The error names the line of the first mistake. JSON is YAML, also with escapes that the library
 // does not read, such as surrogate pairs.
-func ParseYAML(data []byte) (any, error) { return parseYAML(data, false) }
-
-// ParsePublished is ParseYAML for the values.yaml of a chart in chart/, which Helm reads: of duplicate keys the last
-// one counts.
-func ParsePublished(data []byte) (any, error) { return parseYAML(data, true) }
-
-func parseYAML(data []byte, published bool) (any, error) {
+func ParseYAML(data []byte) (any, error) {
 	documents, err := readYAML(data)
 	switch {
 	case err != nil && json.Valid(data):
@@ -37,7 +32,7 @@ func parseYAML(data []byte, published bool) (any, error) {
 	case len(documents) > 1:
 		return nil, fmt.Errorf("line %d: a second document begins; write only one", documents[1].Line)
 	}
-	return treeOf(documents[0], published)
+	return treeOf(documents[0])
 }
 
 // YAMLDocument is one document of a stream. It keeps the nodes, so that a message about a value can
@@ -55,7 +50,7 @@ func ParseYAMLDocuments(data []byte) (documents []YAMLDocument, err error) {
 		return nil, err
 	}
 	for _, node := range nodes {
-		tree, err := treeOf(node, false)
+		tree, err := treeOf(node)
 		if err != nil {
 			return nil, err
 		}
@@ -105,9 +100,8 @@ func readYAML(data []byte) (documents []*yaml.Node, err error) {
 	}
 }
 
-// treeOf converts a document into a tree; published as ParsePublished.
-func treeOf(document *yaml.Node, published bool) (any, error) {
-	reader := yamlReader{published: published, anchors: map[*yaml.Node]any{}}
+func treeOf(document *yaml.Node) (any, error) {
+	reader := yamlReader{anchors: map[*yaml.Node]any{}}
 	tree, err := reader.read(document)
 	if err != nil {
 		return nil, err
@@ -119,26 +113,23 @@ func treeOf(document *yaml.Node, published bool) (any, error) {
 // is, or begins. The parser of the library counts lines from 0, its scanner from 1, and neither
 // reports line 0; only the texts show which of the two an error is from.
 func syntaxError(err error, data []byte) error {
-	text, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
-	if m := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(text); m != nil {
-		line, _ = strconv.Atoi(m[1])
-		text = text[len(m[0]):]
-	} else if strings.HasPrefix(text, "unknown anchor") {
-		return errors.New(text) // it could be anywhere
+	parts := regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`).FindStringSubmatch(err.Error())
+	if parts == nil || strings.HasPrefix(parts[2], "unknown anchor") {
+		return errors.New(strings.TrimPrefix(err.Error(), "yaml: ")) // it could be anywhere
 	}
+	line, _ := strconv.Atoi(parts[1])
 	parser := regexp.MustCompile(`^(did not find expected (<|node content|'-' indicator|key$|',' or)|found (undefined tag handle|duplicate %|incompatible YAML))`)
-	if line == 0 || parser.MatchString(text) {
+	if line == 0 || parser.MatchString(parts[2]) {
 		line++
 	}
 	last := bytes.Count(bytes.TrimRight(data, "\n"), []byte("\n")) + 1 // the end of the text is no line of its own
-	return fmt.Errorf("line %d: %s", min(line, last), text)
+	return fmt.Errorf("line %d: %s", min(line, last), parts[2])
 }
 
 // yamlReader converts nodes into trees. Aliases share the tree of their anchor, so the work is about that of the text.
 type yamlReader struct {
-	published bool               // of duplicate keys the last one counts (ParsePublished)
-	anchors   map[*yaml.Node]any // the trees of anchors, unfinished{} while they are read
-	keys      int                // how many keys maps have, those of aliases and "<<", too
+	anchors map[*yaml.Node]any // the trees of anchors, unfinished{} while they are read
+	keys    int                // how many keys maps have, those of aliases and "<<", too
 }
 
 type unfinished struct{}
@@ -216,7 +207,7 @@ func (r *yamlReader) readMap(node *yaml.Node) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if first, twice := lines[key]; twice && !r.published {
+		if first, twice := lines[key]; twice {
 			return nil, refuse(keyNode, "key %q is already set in line %d", key, first)
 		}
 		if m[key], err = r.read(valueNode); err != nil {
@@ -324,24 +315,21 @@ func checkTag(node *yaml.Node, want string) error {
 	return nil
 }
 
-// readScalar returns the value of a scalar: by its tag if it has one, a text if quoted, otherwise
-// by its form.
+// readScalar returns the value of a scalar: a text if quoted, otherwise by its form, which must fit a tag that it has.
 func readScalar(node *yaml.Node) (any, error) {
 	tag := ""
 	if node.Style&yaml.TaggedStyle != 0 {
 		tag = node.ShortTag()
 	}
-	switch {
-	case tag == "!!str" || tag == "!" || tag == "!!timestamp":
-		return node.Value, nil
-	case tag == "" && !isPlain(node):
+	if tag == "!!str" || tag == "!" || tag == "!!timestamp" || tag == "" && !isPlain(node) {
 		return node.Value, nil
 	}
 	value, err := resolvePlain(node.Value)
 	if err != nil {
 		return nil, refuse(node, "%s: %w", node.Value, err)
 	}
-	if tag != "" && !fitsTag(tag, value) {
+	fits := map[string]string{"null": "!!null", "a boolean": "!!bool", "an integer": "!!int !!float", "a number": "!!float"}[describe(value)]
+	if tag != "" && !slices.Contains(strings.Fields(fits), tag) {
 		return nil, refuse(node, "%q cannot be read as %s", node.Value, node.Tag)
 	}
 	return value, nil
@@ -352,3 +340,52 @@ func isPlain(node *yaml.Node) bool {
 	const texts = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	return node.Style&(texts|yaml.TaggedStyle) == 0
 }
+
+// resolvePlain returns the value of an unquoted scalar, as sigs.k8s.io/yaml reads it, with two
+// differences that D4 requires: integers beyond 64 bits stay integers, and a number without a
+// fraction is an integer. keyIs and isSafePlain rely on it as well, so reading and writing agree.
+func resolvePlain(text string) (any, error) {
+	switch text {
+	case "", "~", "null", "Null", "NULL":
+		return nil, nil
+	case "y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON":
+		return true, nil
+	case "n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF":
+		return false, nil
+	case ".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF":
+		return nil, errors.New("infinite and undefined numbers cannot be written as JSON")
+	}
+	if !isDigit(text[0]) && !strings.ContainsRune(".+-", rune(text[0])) {
+		return text, nil
+	}
+	value := resolveNumber(text)
+	if n, ok := value.(json.Number); ok && len(n) > maxDigits {
+		return nil, errTooManyDigits
+	}
+	return value, nil
+}
+
+// resolveNumber reads text that begins like a number: decimal, 0x, 0o, 0b and the old octal form
+// 0777, with underscores as separators. Text that is no number after all stays text.
+func resolveNumber(text string) any {
+	digits := strings.ReplaceAll(text, "_", "")
+	if i, err := strconv.ParseInt(digits, 0, 64); err == nil {
+		return i
+	}
+	if u, err := strconv.ParseUint(digits, 0, 64); err == nil {
+		return json.Number(strconv.FormatUint(u, 10))
+	}
+	if plain := strings.TrimLeft(digits[:1], "+-") + digits[1:]; allDigits(plain) && plain[0] != '0' {
+		return json.Number(strings.TrimPrefix(digits, "+"))
+	}
+	if strings.Trim(digits, "0123456789+-.eE") == "" { // no hexadecimal floats, no Infinity
+		if f, err := strconv.ParseFloat(digits, 64); err == nil {
+			return float(f)
+		}
+	}
+	return text
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
