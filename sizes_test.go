@@ -17,7 +17,7 @@ import (
 const sizes = `
 actors 13406 // 32: what an upgrade and a purge must not delete, renames, one run of a hook at a time
 actors/scenario 3855 // objects of kinds that the module defines
-addons 1530 // content that is lost is not in force
+addons 1531 // content that is lost is not in force
 cmd 6660
 helm 10168 // 32: ownership, of what hooks replace, too, lost content after a restart, held upgrades, purges without data, take-overs, what ends by itself
 hooks 3286 // days on which clocks change
@@ -28,8 +28,8 @@ messages 1949
 server 2500
 supervisor 1112
 testkit 6551 // faults of release records
-values 4497
-go: 65444 // 32
+values 4404
+go: 65352 // 32
 scripts: 1104
 web: 312
 tests: 51877 // 32

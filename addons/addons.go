@@ -129,10 +129,10 @@ type Module struct {
 	// Schemas of the module; nil-safe.
 	Schemas *values.Schemas
 
-	// What was found when its own files were read stays until they change: problems, strange and
+	// What was found when its own files were read stays until they change: problems, others and
 	// own. doubles, stale and vain depend on other files, and are set at each refresh.
 	doubles, problems []string // see Problems
-	strange           []string // keys of its values.yaml that look like flags and are not its own
+	others            []string // keys of its values.yaml that are not its own
 	own               values.Document
 	ownEmpty          bool // its values.yaml exists and has no content
 	files             contents

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -98,7 +99,7 @@ func emptied(shown string, without absence) error {
 
 // hasValues reports whether a values.yaml had any, for modules or for the chart of its module.
 func hasValues(d values.Document) bool {
-	return len(d.Sections)+len(d.Flags)+len(d.Maintenance)+len(d.Strange)+len(d.Others) > 0
+	return len(d.Sections)+len(d.Flags)+len(d.Maintenance)+len(d.Others) > 0
 }
 
 // again reads the file once more, unless it is the same one.
@@ -154,9 +155,9 @@ func (t *Tree) warnUnknownFlags() {
 		known = append(known, values.FlagKey(m.Key))
 	}
 	for _, m := range all {
-		for _, flag := range m.strange {
+		for _, flag := range m.others {
 			own := values.FlagKey(m.Key)
-			if values.Nearest(flag, []string{own}) != "" && !slices.Contains(known, flag) {
+			if strings.HasSuffix(flag, values.FlagKey("")) && values.Nearest(flag, []string{own}) != "" && !slices.Contains(known, flag) {
 				t.warn("%s has the flag %s, which is not that of the module; it is ignored; did you mean %s?", m.Shown(m.valuesFile()), flag, own)
 			}
 		}
@@ -207,7 +208,7 @@ func (t *Tree) loadGlobal(dir string) error {
 func (t *Tree) readModule(m *Module) error {
 	doc, without, err := readValues(m.valuesFile(), m.Shown(m.valuesFile()), m.Key)
 	errs := []error{err}
-	m.own, m.ownEmpty, m.strange = doc, without == noContent, doc.Strange
+	m.own, m.ownEmpty, m.others = doc, without == noContent, doc.Others
 	m.Schemas, err = t.loadSchemas(m.Dir, m.Shown)
 	errs = append(errs, err)
 	for _, problem := range chartProblems(m) {
@@ -221,7 +222,7 @@ func (t *Tree) readModule(m *Module) error {
 	errs = append(errs, err)
 	if innerChart(m.Dir) != "" {
 		t.warnUnread(m, doc.Others)
-		m.strange = nil
+		m.others = nil
 	}
 	return errors.Join(errs...)
 }

@@ -26,7 +26,6 @@ type Edited struct {
 	// Key is the key of the ConfigMap to write, Text its new content; a nil Text removes the key.
 	Key  string
 	Text *string
-	// Before is what stood at the path; Had: something did.
 	// Before is the value at the path before the edit; Had reports whether there was one.
 	Before any
 	Had    bool
@@ -50,21 +49,19 @@ func (e Edit) Apply(data map[string]string) (Edited, error) {
 	key := e.Path[0]
 	text, has := data[key]
 	edited := Edited{Key: key}
-	_, isFlag := flagOwner(key)
-	_, isMaintenance := maintenanceOwner(key)
 	switch {
-	case !isFlag && !isMaintenance && key != GlobalKey && !isKey(key):
+	case !isSwitch(key) && key != GlobalKey && !isKey(key):
 		return edited, keyError(key)
-	case (isFlag || isMaintenance) && len(e.Path) > 1:
+	case isSwitch(key) && len(e.Path) > 1:
 		return edited, fmt.Errorf("%s is a single string and has no keys below it", key)
-	case isFlag || isMaintenance:
+	case isSwitch(key):
 		edited.Had, edited.Before = has, strings.TrimSpace(text)
 		if flag, ok := flagValue(edited.Before); ok {
 			edited.Before = flag
 		}
 		if !e.Remove {
-			if err := newDocument().add(key, e.Value); err != nil {
-				return edited, fmt.Errorf("%s: %w", key, err)
+			if _, err := read(map[string]any{key: e.Value}, "", "", Document.add); err != nil {
+				return edited, err
 			}
 			edited.Text = new(fmt.Sprint(e.Value))
 		}

@@ -2,6 +2,7 @@ package values
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -24,14 +25,14 @@ func hideBy(isSecret judge, tree any, path pointer, secret bool) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for key, child := range v {
-			at := append(path[:len(path):len(path)], key)
+			at := slices.Concat(path, pointer{key})
 			out[key] = hideWebhook(key, hideBy(isSecret, child, at, isSecret(v, at, secret)))
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, child := range v {
-			at := append(path[:len(path):len(path)], strconv.Itoa(i))
+			at := slices.Concat(path, pointer{strconv.Itoa(i)})
 			out[i] = hideBy(isSecret, child, at, isSecret(nil, at, secret) || i > 0 && asksForCredential(v[i-1]))
 		}
 		return out

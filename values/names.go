@@ -63,7 +63,7 @@ func nameError(name string) error {
 func kebab(name string) string {
 	name = regexp.MustCompile(`([a-z0-9])([A-Z])`).ReplaceAllString(name, "$1-$2")
 	name = regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(name), "-")
-	return strings.Trim(regexp.MustCompile(`-([0-9])`).ReplaceAllString(name, "$1"), "-")
+	return strings.Trim(regexp.MustCompile(`-(\d)`).ReplaceAllString(name, "$1"), "-")
 }
 
 // camelToName is the inverse of Key for the keys that Key returns; for other texts the result means
@@ -109,4 +109,11 @@ func maintenanceOwner(key string) (string, bool) { return ownerOf(key, maintenan
 func ownerOf(key, suffix string) (string, bool) {
 	owner, found := strings.CutSuffix(key, suffix)
 	return owner, found && isKey(owner)
+}
+
+// isSwitch reports whether a key is a flag or a maintenance mode.
+func isSwitch(key string) bool {
+	_, flag := flagOwner(key)
+	_, mode := maintenanceOwner(key)
+	return flag || mode
 }

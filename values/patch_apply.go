@@ -18,10 +18,8 @@ import (
 // an index out of range and a failed test are errors. A section that was removed is empty.
 func (p Patch) apply(key string, section any) (patched any, err error) {
 	for i, operation := range p {
-		for _, path := range operation.paths() {
-			if len(path) == 0 || path[0] != key {
-				return nil, fmt.Errorf("patch operation %d, %s: the path must begin with /%s", i+1, operation, key)
-			}
+		if !operation.within(key) {
+			return nil, fmt.Errorf("patch operation %d, %s: the path must begin with /%s", i+1, operation, key)
 		}
 	}
 	if patched, err = p.execute(key, section); err != nil {
@@ -118,75 +116,83 @@ const foldLimit = 256
 // maxSaved bounds all saved operations of a section in the same way.
 const maxSaved = 10_000
 
-// save adds the operations of a patch to the saved ones (D22): adds and removes only, because what was tested, moved
-// or copied may not exist when they are replayed over other layers. An operation drops earlier ones at or below its
-// path. below is the section without the saved ones, and merged with all of them: where a replay gives another result,
-// as after a move, the present values of what the patch has changed are saved.
-func (saved Patch) save(p Patch, by Origin, key string, below, merged any) Patch {
-	saved = slices.Clone(saved)
-	counts, fold, exact := map[string]int{}, map[string]bool{}, true
-	for _, o := range p {
-		if o.Op == "test" {
-			continue
-		}
-		o.by = &by
-		above := aboveLists(o.Path)
-		fold[above] = true
-		switch inList := above != o.Path; {
-		case o.From != "":
-			exact = false
-			if o.Op == "move" {
-				fold[aboveLists(o.From)] = true
-			}
-		case o.Op == "replace" && inList:
-			saved = append(saved, Operation{Op: "remove", Path: o.Path, by: &by}, Operation{Op: "add", Path: o.Path, Value: o.Value, HasValue: true, by: &by})
-		default:
-			if o.Op == "replace" {
-				o.Op = "add"
-			}
-			if !inList {
-				saved = saved.without(o.Path)
-			}
-			saved = append(saved, o)
-		}
+// save adds the operations of a patch to the saved ones (D22). below is the section without the saved ones, and merged
+// with all of them: where a replay gives another result, as after a move, the present values of what the patch has
+// changed are saved.
+func (p Patch) save(patch Patch, by Origin, key string, below, merged any) Patch {
+	all, changed, exact := p.with(patch, &by)
+	if exact && reflect.DeepEqual(all.replay(below), merged) {
+		changed = nil
 	}
-	for _, o := range saved {
+	counts := map[string]int{}
+	for _, o := range all {
 		if above := aboveLists(o.Path); above != o.Path {
 			counts[above]++
 		}
 	}
-	if exact && reflect.DeepEqual(saved.replay(key, below), merged) {
-		fold = map[string]bool{}
-	}
 	for path, n := range counts {
-		fold[path] = fold[path] || n > foldLimit
-	}
-	fold["/"+escape(key)] = fold["/"+escape(key)] || len(saved) > maxSaved
-	for _, path := range sortedKeys(fold) {
-		if !fold[path] {
-			continue
+		if n > foldLimit {
+			changed = append(changed, path)
 		}
+	}
+	if len(all) > maxSaved {
+		changed = []string{JSONPointer(key)}
+	}
+	slices.Sort(changed)
+	for _, path := range slices.Compact(changed) {
 		o := Operation{Op: "remove", Path: path, by: &by}
 		if value, ok := lookup(map[string]any{key: merged}, mustPointer(path)); ok {
-			o = Operation{Op: "add", Path: path, Value: value, HasValue: true, by: &by}
+			o.Op, o.Value, o.HasValue = "add", value, true
 		}
-		saved = append(saved.without(path), o)
+		all = append(all.without(path), o)
 	}
-	return saved
+	return all
+}
+
+// with adds operations as adds and removes, because what was tested, moved or copied may not exist when they are
+// replayed over other layers. One drops earlier ones at or below its path. changed are the paths of what the patch
+// changes, with lists as a whole; exact reports that all its operations could be added.
+func (p Patch) with(patch Patch, by *Origin) (all Patch, changed []string, exact bool) {
+	all, exact = slices.Clone(p), true
+	for _, o := range patch {
+		if o.Op == "test" {
+			continue
+		}
+		above := aboveLists(o.Path)
+		changed = append(changed, above)
+		if o.Op == "move" {
+			changed = append(changed, aboveLists(o.From))
+		}
+		if o.From != "" {
+			exact = false
+			continue
+		}
+		o.by = by
+		if above == o.Path {
+			all = all.without(o.Path)
+		} else if o.Op == "replace" { // in a list an add inserts
+			all = append(all, Operation{Op: "remove", Path: o.Path, by: by})
+		}
+		if o.Op == "replace" {
+			o.Op = "add"
+		}
+		all = append(all, o)
+	}
+	return all, changed, exact
 }
 
 // without drops the operations at or below a path. Paths are compared as texts, which are canonical; a common prefix
 // is not enough: /m/ab is not below /m/a.
-func (saved Patch) without(path string) Patch {
-	return slices.DeleteFunc(saved, func(o Operation) bool {
+func (p Patch) without(path string) Patch {
+	return slices.DeleteFunc(p, func(o Operation) bool {
 		below, found := strings.CutPrefix(o.Path, path)
 		return found && (below == "" || below[0] == '/')
 	})
 }
 
 // replay executes saved operations over layers that may have changed since (D22).
-func (saved Patch) replay(key string, section any) any {
-	for _, o := range saved {
+func (p Patch) replay(section any) any {
+	for _, o := range p {
 		section = o.over(section, mustPointer(o.Path)[1:])
 	}
 	return section
@@ -196,45 +202,55 @@ func (saved Patch) replay(key string, section any) any {
 // a value are made; an index beyond the end appends. An operation below a scalar, or in a list that no longer
 // exists, has no effect, because what the hook wanted to change does not exist any more. The tree is not changed.
 func (o Operation) over(tree any, path pointer) any {
-	if len(path) == 0 && o.Op == "remove" {
-		return emptyLike(tree)
-	} else if len(path) == 0 {
-		return o.Value
-	}
 	switch container := tree.(type) {
 	case map[string]any:
-		child, present := container[path[0]]
-		if child == nil && len(path) > 1 {
-			if o.Op == "remove" || pointer(path[1:]).String() != aboveLists(pointer(path[1:]).String()) {
-				return tree
-			}
-			child = map[string]any{}
-		} else if !present && o.Op == "remove" {
-			return tree
+		if len(path) > 0 {
+			return o.overMap(container, path)
 		}
-		changed := maps.Clone(container)
-		if len(path) == 1 && o.Op == "remove" {
-			delete(changed, path[0])
-		} else {
-			changed[path[0]] = o.over(child, path[1:])
-		}
-		return changed
 	case []any:
-		i, ok := listIndex(path[0])
-		switch adds := len(path) == 1 && o.Op == "add"; {
-		case adds && (path[0] == appends || ok):
-			if !ok || i > len(container) {
-				i = len(container)
-			}
-			return slices.Insert(slices.Clone(container), i, o.Value)
-		case !ok || i >= len(container):
-			return tree
-		case len(path) == 1:
-			return slices.Delete(slices.Clone(container), i, i+1)
+		if len(path) > 0 {
+			return o.overList(container, path)
 		}
-		changed := slices.Clone(container)
-		changed[i] = o.over(container[i], path[1:])
-		return changed
 	}
-	return tree
+	switch {
+	case len(path) > 0:
+		return tree
+	case o.Op == "remove":
+		return emptyLike(tree)
+	}
+	return o.Value
+}
+
+func (o Operation) overMap(m map[string]any, path pointer) any {
+	child := m[path[0]]
+	below := path[1:].String()
+	if child == nil && (o.Op == "remove" && len(path) > 1 || aboveLists(below) != below) {
+		return m
+	} else if child == nil && len(path) > 1 {
+		child = map[string]any{}
+	}
+	changed := maps.Clone(m)
+	if len(path) == 1 && o.Op == "remove" {
+		delete(changed, path[0])
+	} else {
+		changed[path[0]] = o.over(child, path[1:])
+	}
+	return changed
+}
+
+func (o Operation) overList(list []any, path pointer) any {
+	i, ok := listIndex(path[0])
+	changed := slices.Clone(list)
+	switch {
+	case len(path) == 1 && o.Op == "add" && (path[0] == appends || ok && i > len(list)):
+		return append(changed, o.Value)
+	case len(path) == 1 && o.Op == "add" && ok:
+		return slices.Insert(changed, i, o.Value)
+	case !ok || i >= len(list):
+		return list
+	case len(path) == 1:
+		return slices.Delete(changed, i, i+1)
+	}
+	changed[i] = o.over(list[i], path[1:])
+	return changed
 }

@@ -159,7 +159,7 @@ func TestSavedPatchesStayBounded(t *testing.T) {
 				key, static = "l", "[]"
 			}
 			section := sectionOf(t, key, nil, static, "")
-			for i := range 1000 {
+			for i := range 300 {
 				var err error
 				if section, err = section.Patch(patchOf(t, fmt.Sprintf(tc.patch, i)), Origin{}); err != nil {
 					t.Fatal(err)
@@ -193,7 +193,7 @@ func TestReplayIsLenient(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			lower := yamlTree(t, tc.lower)
 			before := jsonText(t, lower)
-			got := patchOf(t, tc.saved).replay("m", lower)
+			got := patchOf(t, tc.saved).replay(lower)
 			wantYAML(t, "replayed", got, tc.want)
 			if jsonText(t, lower) != before {
 				t.Error("the tree below was changed")

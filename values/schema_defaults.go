@@ -200,23 +200,32 @@ func (f *filler) fill(schemas []*jsonschema.Schema, tree any, level int) (any, b
 		for key := range s.Properties {
 			_, present := m[key]
 			_, before := filled[key]
-			below := f.key(schemas, key)
-			value := f.valueOf(below)
-			if present || before || value == nil || f.err != nil {
+			if present || before || f.err != nil {
 				continue
 			}
-			size, nodes, _ := measure(value)
-			if f.left, f.size = f.left-nodes-1, f.size-size-len(key); f.left < 0 || f.size < 0 {
-				f.err = errTooFilled
+			if value := f.missing(f.key(schemas, key), key, level+1); value != nil {
+				set(key, value)
 			}
-			value, _ = f.fill(below, value, level+1)
-			set(key, value)
 		}
 	}
 	if filled == nil {
 		return m, false
 	}
 	return filled, true
+}
+
+// missing is the default of a key that a map lacks, with the defaults inside of it; nil for none.
+func (f *filler) missing(schemas []*jsonschema.Schema, key string, level int) any {
+	value := f.valueOf(schemas)
+	if value == nil {
+		return nil
+	}
+	size, nodes, _ := measure(value)
+	if f.left, f.size = f.left-nodes-1, f.size-size-len(key); f.left < 0 || f.size < 0 {
+		f.err = errTooFilled
+	}
+	value, _ = f.fill(schemas, value, level)
+	return value
 }
 
 func (f *filler) fillList(items []*jsonschema.Schema, list []any, level int) (any, bool) {

@@ -70,7 +70,7 @@ func (s Section) layered() (*Section, error) {
 		return nil, fmt.Errorf("section %s: %w", s.key, err)
 	}
 	s.configured, s.unpatched = storable(s.key, configured), storable(s.key, unpatched)
-	return s.with(s.saved.replay(s.key, s.unpatched)), nil
+	return s.with(s.saved.replay(s.unpatched)), nil
 }
 
 // stack puts layers 1 to 5 on top of each other, and returns layers 1 to 4, and all. note gets the tree after each

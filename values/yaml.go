@@ -114,7 +114,7 @@ func treeOf(document *yaml.Node) (any, error) {
 // reports line 0; only the texts show which of the two an error is from.
 func syntaxError(err error, data []byte) error {
 	parts := regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`).FindStringSubmatch(err.Error())
-	if parts == nil || strings.HasPrefix(parts[2], "unknown anchor") {
+	if len(parts) == 0 || strings.HasPrefix(parts[2], "unknown anchor") {
 		return errors.New(strings.TrimPrefix(err.Error(), "yaml: ")) // it could be anywhere
 	}
 	line, _ := strconv.Atoi(parts[1])
