@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"addon-operator/helm/charts"
 	"addon-operator/values"
 )
@@ -56,7 +54,7 @@ func ReadModuleFile(dir string) (f ModuleFile, err error) {
 // readModuleFile is ReadModuleFile for a directory whose paths messages name as shown.
 func readModuleFile(dir string, shown func(path string) string) (f ModuleFile, err error) {
 	path := filepath.Join(dir, moduleFile)
-	tree, err := readYAML(path, shown(path), values.ParseYAML)
+	tree, err := readYAML(path, shown(path))
 	if err != nil {
 		return f, err
 	}
@@ -208,7 +206,7 @@ func chartProblems(m *Module) (problems []string) {
 	if len(m.Name) > longestRelease {
 		problem("%s: the name of the module is that of its release, which has at most %d characters, not %d; rename the directory", m.Shown(m.Dir), longestRelease, len(m.Name))
 	}
-	metadata, _ := readYAML(file, "", parsePublished) // what is wrong with it is for the loader of the chart to say
+	metadata, _ := readYAML(file, "") // what is wrong with it is for the loader of the chart to say
 	if fields, _ := metadata.(map[string]any); fields["type"] == "library" {
 		problem("%s has type library, so nothing is installed; write type: application, or remove the module and add the chart to the dependencies of others", m.Shown(file))
 	}
@@ -242,14 +240,5 @@ func (m Module) Defaults() (shown string, read func() (any, error)) {
 	}
 	path := filepath.Join(inner, "values.yaml")
 	shown = m.Shown(path)
-	return shown, func() (any, error) { return readYAML(path, shown, parsePublished) }
-}
-
-// parsePublished reads a file of a chart as Helm does.
-func parsePublished(data []byte) (any, error) {
-	text, err := yaml.YAMLToJSON(data)
-	if err != nil {
-		return nil, err
-	}
-	return values.ParseJSON(text)
+	return shown, func() (any, error) { return readYAML(path, shown) }
 }

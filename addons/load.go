@@ -309,14 +309,14 @@ func withoutPath(err error) error {
 
 // readYAML reads a file of one YAML document, which errors name as shown; nil when it does not
 // exist.
-func readYAML(path, shown string, parse func([]byte) (any, error)) (any, error) {
+func readYAML(path, shown string) (any, error) {
 	data, err := readFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	var tree any
 	if err == nil {
-		tree, err = parse(data)
+		tree, err = values.ParseYAML(data)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", shown, err)
